@@ -113,7 +113,7 @@ def _usd(model: str, prompt: float, completion: float, cached: float) -> str:
     """USD of 1,000 rows; in brackets with the provider's prompt cache, where it has one that need not be asked for."""
     prices, whole = Prices(), (round(1000 * prompt), round(1000 * completion))
     full = f"{prices.cost(model, *whole):.2f}"
-    less = f"{prices.cost(model, *whole, round(1000 * cached)):.2f}" if model.startswith("gpt-") else full
+    less = f"{prices.cost(model, *whole, cached_tokens=round(1000 * cached)):.2f}" if model.startswith("gpt-") else full
     return full if less == full else f"{full} ({less})"
 
 

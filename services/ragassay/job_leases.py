@@ -16,11 +16,11 @@ from ragassay.store.redis import RedisStore
 def lease_kept(
     store: RedisStore, claim: Claim | ReportClaim, lost: Callable[[], object] = lambda: None
 ) -> Iterator[None]:
-    """Renew the lease four times in its length, in a thread: scoring and counting keep the main one busy."""
+    """Renew the lease each second in a thread, and call ``lost`` once the work is not wanted any more."""
     stop = threading.Event()
 
     def renew() -> None:
-        while not stop.wait(store.lease_ms / 4000):
+        while not stop.wait(min(store.lease_ms / 4000, 1.0)):
             if not store.renew(claim):
                 lost()
                 return

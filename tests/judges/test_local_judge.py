@@ -14,7 +14,7 @@ from fakes import FakeEmbedder
 from ragassay.embeddings import LocalEmbedder
 from ragassay.errors import Unavailable
 from ragassay.judges.local import LocalJudge
-from ragassay.judges.text import content, sentences
+from ragassay.judges.text import content, refuses, sentences
 from ragassay.metrics.judged import (
     completeness,
     context_precision,
@@ -365,7 +365,7 @@ def test_every_unit_is_answered_whatever_the_text(contexts, truths, answer):
     assert all(len(s.why.split()) <= 12 for s in (*found.sentences, *found.facts))
 
 
-@given(st.text(max_size=60).filter(sentences))
+@given(st.text(max_size=60).filter(lambda text: sentences(text) and not refuses(sentences(text))))
 def test_an_answer_that_repeats_its_context_and_its_truth_is_faithful_and_correct(text):
     found = verdict(text, contexts=("Something else.", text), truths=(text,))
     if all(content(piece) for piece in sentences(text)):
@@ -383,3 +383,21 @@ def test_fifty_samples_of_650_words_take_a_moment_by_words_alone():
     began = time.process_time()
     judge(*rows)
     assert time.process_time() - began < 3.0
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ({"answer": "x" * 100_001}, "the answer has more than 100,000 characters"),
+        ({"answer": "Yes.", "truths": ("x" * 100_001,)}, "the ground truth has more than 100,000 characters"),
+        ({"answer": "Yes.", "contexts": ("x" * 1_000_001,)}, "the contexts have more than 1,000,000 characters"),
+        (
+            {"answer": "It is so. " * 800, "contexts": ("It is so. " * 800,)},
+            "the row has more than 500,000 pairs of sentences",
+        ),
+    ],
+)
+def test_local_judge_gives_a_reason_for_too_much_text(row, what):
+    (judgement,) = judge(sample(**{"truths": ("Yes.",), **row}))
+    assert judgement.verdict is None
+    assert judgement.reason.startswith(what)

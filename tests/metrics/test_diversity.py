@@ -143,3 +143,11 @@ def test_a_blank_context_is_left_out_and_ends_nothing():
 
     blank, spoken = spread(["x", " ", "y"], embedder=Strict()), spread(["x", "y"])
     assert [score.value for score in blank] == [score.value for score in spoken]
+
+
+def test_alpha_ndcg_of_too_many_documents_has_a_reason():
+    subtopics = {f"d{n}": ["a", "b"] for n in range(2000)}  # 2,000 x 4,000 gains
+    sample = Sample(query_id="q", query="?", subtopics=subtopics, response=Response(retrieved_doc_ids=list(subtopics)))
+    found = parse("alpha_ndcg@2000").score(Chunk([sample]))[0]
+    assert (found.value, "too many documents" in found.reason) == (None, True)
+    assert parse("alpha_ndcg@10").score(Chunk([sample]))[0].value is not None

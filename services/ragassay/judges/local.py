@@ -8,6 +8,7 @@ subtle contradictions; ``docs/judges.md`` says how well it agrees with people, a
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -69,6 +70,9 @@ RELEVANCE_SIMILARITY = 0.7  # weight of similarity of meaning; the rest is the s
 MOST_ADDED = 0.5  # of a sentence's stems, that no source holds
 SHORT_ANSWER = 3  # stems: too few to tell by words whether they address a query
 MOST_WORDS_NAMED = 4
+MOST_CHARACTERS, MOST_CHARACTERS_OF_CONTEXTS = 100_000, 1_000_000  # so that a row takes seconds at most
+MOST_EMBEDDED = 1_000  # texts at once: about a second
+MOST_PAIRS = 500_000  # of sentences that are compared
 
 VectorsByText = Mapping[str, NDArray[np.float64]]
 
@@ -105,25 +109,61 @@ class LocalJudge:
 
     async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:  # noqa: ARG002
         """One judgement for each sample, in order; costs nothing. Where embedding fails, the reason says so."""
-        return await asyncio.to_thread(self._judge, samples)
-
-    def _judge(self, samples: Sequence[Sample]) -> list[Judgement]:
-        matched = [SampleMatches(sample, number_units(sample)) if sample.response else None for sample in samples]
+        cancelled = threading.Event()
         try:
-            vectors = self._vectors(text for one in matched if one for text in one.texts())
+            return await asyncio.to_thread(self._judge, samples, cancelled)
+        finally:  # a thread can't be cancelled: it looks between rows
+            cancelled.set()
+
+    def _judge(self, samples: Sequence[Sample], cancelled: threading.Event) -> list[Judgement]:
+        judged: list[Judgement | SampleMatches] = []
+        texts: list[str] = []
+        for sample in samples:
+            if cancelled.is_set():
+                return []
+            judged.append(_matches(sample))
+            if isinstance(judged[-1], SampleMatches):
+                texts += judged[-1].texts()
+        try:
+            vectors = self._vectors(list(dict.fromkeys(texts)), cancelled)
         except Unavailable as error:
             return [Judgement(reason=reason_from(error)) for _ in samples]
-        return [
-            Judgement(verdict=check_verdict(one.judge(vectors), one.units, self.name))
-            if one
-            else Judgement(reason="the system gave no response")
-            for one in matched
-        ]
+        for n, one in enumerate(judged):
+            if cancelled.is_set():
+                return []
+            if isinstance(one, SampleMatches):
+                judged[n] = Judgement(verdict=check_verdict(one.judge(vectors), one.units, self.name))
+        return [one for one in judged if isinstance(one, Judgement)]
 
-    def _vectors(self, texts: Iterable[str]) -> VectorsByText | None:
+    def _vectors(self, texts: Sequence[str], cancelled: threading.Event) -> VectorsByText | None:
         if self._embedder is None:
             return None
-        return {text: np.asarray(v, dtype=np.float64) for text, v in vectors_of(self._embedder, texts).items()}
+        vectors: dict[str, NDArray[np.float64]] = {}
+        for start in range(0, len(texts), MOST_EMBEDDED):
+            if not cancelled.is_set():
+                found = vectors_of(self._embedder, texts[start : start + MOST_EMBEDDED])
+                vectors |= {text: np.asarray(vector, dtype=np.float64) for text, vector in found.items()}
+        return vectors
+
+
+def _matches(sample: Sample) -> Judgement | SampleMatches:
+    """The sample's units, matched; a judgement without a verdict if it has no response or too much text."""
+    if sample.response is None:
+        return Judgement(reason="the system gave no response")
+    truth = "".join((*sample.key_facts, *sample.ground_truth_answer))
+    for name, text in (("answer", sample.answer or ""), ("ground truth", truth), ("query", sample.query)):
+        if len(text) > MOST_CHARACTERS:
+            return _too_long(f"{name} has more than {MOST_CHARACTERS:,} characters")
+    if sum(map(len, sample.contexts or ())) > MOST_CHARACTERS_OF_CONTEXTS:
+        return _too_long(f"contexts have more than {MOST_CHARACTERS_OF_CONTEXTS:,} characters")
+    found = SampleMatches(sample, number_units(sample))
+    claims, sources = len(found.answer.sentences) + len(found.truth.sentences), len(found.units.contexts)
+    pairs = claims * sources + len(found.answer.sentences) * len(found.truth.sentences)
+    return found if pairs <= MOST_PAIRS else _too_long(f"row has more than {MOST_PAIRS:,} pairs of sentences")
+
+
+def _too_long(what: str) -> Judgement:
+    return Judgement(reason=f"the {what}: too long for the local judge")
 
 
 @dataclass(frozen=True)
@@ -286,7 +326,7 @@ class SampleMatches:
             why = f"contradicted by {evidence[0]}"
         elif lost:
             support = "not_found" if whole else "partly" if support != "not_found" else support
-            why = f"not in the contexts: {', '.join(sorted(lost))}"
+            why = f"not in the contexts: {_first(sorted(lost))}"
         elif support == "partly":
             why = f"not in the contexts: {_named(text, matched.lacking)}"
         truth = self._truth(label, text, support, facts, vectors)
@@ -409,5 +449,8 @@ def _cosine(text: str, matched: Match, pool: Pool, vectors: VectorsByText | None
 
 def _named(text: str, lacking: frozenset[str]) -> str:
     """The first few words of ``text`` whose stems are lacking."""
-    named = [word[:LONGEST_WORD] for word in dict.fromkeys(words(text)) if stem(word) in lacking]
-    return ", ".join(named[:MOST_WORDS_NAMED]) or "its wording"
+    return _first([word for word in dict.fromkeys(words(text)) if stem(word) in lacking]) or "its wording"
+
+
+def _first(named: Sequence[str]) -> str:
+    return ", ".join(word[:LONGEST_WORD] for word in named[:MOST_WORDS_NAMED])

@@ -34,6 +34,7 @@ START = 5  # letters; words that share them are taken for forms of one
 NAME_WEIGHT = 3  # a name tells more of what a clause is about than another word
 UNKNOWN_NUMBERS = 0.25  # off, where no number of the claim is in the pool
 UNKNOWN_NAMES = 0.25  # off, where no name of the claim is in the pool
+MOST_CLAUSES = 200
 _CLAUSE = re.compile(
     r"[;:()\u2013\u2014]|,(?! ?\d)|\b(?:and|but|while|whereas|although|though|however|und|aber|sondern)\b",
     re.IGNORECASE,
@@ -165,6 +166,16 @@ class Pool:
                 found, best = range(start, end), worth
         return found
 
+    def clauses(self, index: int) -> list[SentenceTerms]:
+        """The clauses of a sentence, cut once."""
+        if index not in self._clauses:
+            self._clauses[index] = clauses(self.sentences[index])
+        return self._clauses[index]
+
+    @cached_property
+    def _clauses(self) -> dict[int, list[SentenceTerms]]:
+        return {}
+
     @cached_property
     def starts(self) -> frozenset[str]:
         """The first letters of every longer stem in the pool."""
@@ -277,12 +288,12 @@ def _denier(claim: SentenceTerms, pool: Pool, ranked: Sequence[int], ignored: fr
     alike = bool(about) and len(topic & about) >= DENIAL_RETURN * len(about)
     if share(best) < (DENIAL_SHARE_ALIKE if alike else DENIAL_SHARE):
         return None
-    parts = clauses(other)
+    parts = pool.clauses(best)
     on_topic = [c for c in parts if len(topic & c.stems) >= DENIAL_SHARE * len(topic)] if len(topic) > 1 else []
     denies = any(c.negated for c in clauses(claim) if topic & about & c.stems)  # and not merely "I am not sure, but"
     if (on_topic or alike) and all(c.negated != denies for c in on_topic or [other]):
         return best
-    if rivals(claim, other):
+    if rivals(claim, other, parts):
         return best
     if not alike or claim.numbers <= other.tokens or other.numbers <= claim.tokens:
         return None
@@ -291,20 +302,20 @@ def _denier(claim: SentenceTerms, pool: Pool, ranked: Sequence[int], ignored: fr
 
 
 def clauses(sentence: SentenceTerms) -> list[SentenceTerms]:
-    """The parts of a sentence between commas, brackets and words such as "but"."""
+    """The parts of a sentence between commas, brackets and words such as "but"; a table of many parts is not cut."""
     parts = [part for part in _CLAUSE.split(sentence.text) if words(part)]
-    return [sentence] if len(parts) < 2 else list(map(terms_of, parts))
+    return list(map(terms_of, parts)) if 2 <= len(parts) <= MOST_CLAUSES else [sentence]
 
 
-def rivals(claim: SentenceTerms, sentence: SentenceTerms) -> bool:
+def rivals(claim: SentenceTerms, sentence: SentenceTerms, of_sentence: Sequence[SentenceTerms]) -> bool:
     """Does a sentence give a number of the claim to something else, and another one of its kind to what the claim is about?
 
-    Of one kind are numbers that the same word follows: 30 days and 7 days.
+    ``of_sentence``: its clauses. Of one kind are numbers that the same word follows: 30 days and 7 days.
     """
     shared = claim.numbers & sentence.numbers
     if not shared or not sentence.numbers - claim.numbers:
         return False
-    parts = [part for part in clauses(sentence) if part.numbers]
+    parts = [part for part in of_sentence if part.numbers]
     topic, kinds = claim.stems - claim.numbers, _after(claim, shared)
 
     def about(part: SentenceTerms) -> int:

@@ -134,7 +134,7 @@ class OwnJudge:
             return await self._of_all(samples, ledger)
         if inspect.iscoroutinefunction(self._thing):
             return await together([self._of_one(sample) for sample in samples])
-        return await asyncio.to_thread(lambda: [self._called(sample) for sample in samples])
+        return [await asyncio.to_thread(self._called, sample) for sample in samples]
 
     def _called(self, sample: Sample) -> Judgement:
         units = number_units(sample, self._criteria)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, TypeVar, get_args
 
 import orjson
@@ -23,9 +24,7 @@ _KEYS = frozenset(("answer", "facts"))
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
 _OBJECT = re.compile(r'\{\s*"')
 _LONGEST, _MOST_OBJECTS, _LONGEST_WHY = 500_000, 50, 300
-_REASON = re.compile(
-    r"(?:^|(?<=[\s;,.(\[]))\[?([AG]\d+)\]?\s*[:=-]\s*(.*?)[\s;,]*(?=[\s;,.(\[]\[?[AG]\d+\]?\s*[:=-]|$)", re.DOTALL
-)
+_REASON = re.compile(r"(?:^|(?<=[\s;,.(\[]))\[?([AG]\d+)\]?\s*[:=-]")
 
 
 def object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,8 +220,9 @@ def _reasons(given: object) -> tuple[str, dict[str, str]]:
     text = given if isinstance(given, str) else ""
     named = list(_REASON.finditer(text))
     reasons: dict[str, str] = {}
-    for one in named:
-        reasons.setdefault(one[1], short_reason(one[2]))
+    for one, following in zip_longest(named, named[1:]):
+        said = text[one.end() : following.start() if following else len(text)]
+        reasons.setdefault(one[1], short_reason(said.rstrip(" \n\t;,([")))
     return short_reason(text[: named[0].start()] if named else text).rstrip(" ;,"), reasons
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ragassay.judges.matching import START, Match, Pool, SentenceTerms, share_lacking
-from ragassay.judges.text import content, numbers, stem, words
+from ragassay.judges.text import LONGEST_WORD, content, numbers, stem, words
 
 SUPPORT_FEATURES = (
     *("window", "pool", "alike", "pairs", "missing", "unknown_names", "unknown_numbers", "sign", "length", "denied"),
@@ -24,6 +24,7 @@ SUPPORT_FEATURES = (
 CORRECTNESS_FEATURES = ("stands_in_it", "words", "spelling", "unknown_numbers", "refusal", "length")
 COPIED_FROM = 0.4  # of a sentence's triples of words: from this share on it counts as copied
 COPIED_OVER = 0.4  # so much more of them, and it counts as copied wholly
+MOST_SPELLINGS = 1_000_000  # pairs of a truth's and an answer's words; of longer texts no spellings are compared
 SIMILAR_SPELLING = 0.8  # ratio of difflib from which two words are one
 LONGEST_LOGIT = 12.0  # beyond, a probability is 0 or 1 to the digits that are kept
 _WEIGHTS = Path(__file__).with_name("local_weights.json")
@@ -116,7 +117,8 @@ def correctness_features(query: str, answer: str, truths: Sequence[str], *, refu
             continue
         exact = float(f" {' '.join(w for w in words(truth) if w not in ('the', 'a', 'an'))} " in text)
         share = 1 - share_lacking(wanted, stems | in_digits)
-        alike = sum(w in stems or any(_alike(w, s) for s in stems) for w in wanted) / len(wanted)
+        near = stems if len(wanted) * len(stems) <= MOST_SPELLINGS else ()
+        alike = sum(w in stems or any(_alike(w, s) for s in near) for w in wanted) / len(wanted)
         best = max(
             best,
             (exact, share, alike, share_lacking(numbers(truth), in_digits)),
@@ -140,6 +142,6 @@ def _logit(part: str, names: Sequence[str], features: Sequence[float]) -> float:
 
 def _alike(a: str, b: str) -> bool:
     """Are two words one but for their spelling?"""
-    if min(len(a), len(b)) < 4 or a[0] != b[0] or abs(len(a) - len(b)) > 3:
+    if not 4 <= min(len(a), len(b)) <= LONGEST_WORD or a[0] != b[0] or abs(len(a) - len(b)) > 3:
         return False
     return SequenceMatcher(None, a, b, autojunk=False).ratio() >= SIMILAR_SPELLING

@@ -59,8 +59,8 @@ class AccuracyRule:
         """
         return cls(
             tuple(
-                tuple(_condition(part, text, own) for part in re.split(r"(?i)\s+and\s+", alternative))
-                for alternative in re.split(r"(?i)\s+else\s+", text.strip())
+                tuple(_condition(part, text, own) for part in re.split(r"(?i) and ", alternative))
+                for alternative in re.split(r"(?i) else ", " ".join(text.split()))
             )
         )
 

@@ -6,7 +6,8 @@ import asyncio
 import inspect
 import logging
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
@@ -23,6 +24,7 @@ from ragassay.validation import shown
 if TYPE_CHECKING:
     from ragassay.metrics.base import Metric
 
+SLOW_S = 0.01
 logger = logging.getLogger("ragassay")
 ROUNDING = 1e-9
 NOTHING_RETRIEVED = "the system gave no response, which counts as nothing retrieved"
@@ -62,7 +64,8 @@ def score(metric: Metric, chunk: Chunk) -> list[Score]:
     if inspect.iscoroutinefunction(metric.function):
         return asyncio.run(computing)
     try:
-        computing.send(None)  # never waits
+        while computing.send(None) is None:  # a slow row gives the event loop its turn; there is none here
+            pass
     except StopIteration as ended:
         return list(ended.value)
     raise RuntimeError(f"{metric.name} is not async and waits")
@@ -124,8 +127,17 @@ async def _computed(metric: Metric, chunk: Chunk, at_once: int, timeout_s: float
     asked = [called(one) for one in seen if not isinstance(one, Score)]
     # What does not wait is called in order: tasks would only cost time.
     waits = inspect.iscoroutinefunction(metric.function)
-    values = iter(await together(asked) if waits else [await one for one in asked])
+    values = iter(await together(asked) if waits else [await _in_turn(one) for one in asked])
     return [one if isinstance(one, Score) else _as_score(metric, next(values)) for one in seen]
+
+
+async def _in_turn(score: Awaitable[Any]) -> Any:
+    """A score that does not wait. After a slow one the event loop has its turn, so that a cancellation ends the chunk."""
+    began = time.perf_counter()
+    value = await score
+    if time.perf_counter() - began > SLOW_S:
+        await asyncio.sleep(0)
+    return value
 
 
 def _verdict(judgement: Judgement | None) -> Verdict | Score:

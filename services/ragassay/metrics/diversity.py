@@ -17,6 +17,7 @@ from ragassay.metrics.retrieval import ndcg
 from ragassay.models import Sample, Score, seconds
 
 ALPHA = 0.5
+MOST_GAINS = 5_000_000  # about a second
 HALF_LIFE_S = 365 * 86_400.0
 
 
@@ -24,6 +25,9 @@ HALF_LIFE_S = 365 * 86_400.0
 def alpha_ndcg(sample: Sample, k: int) -> Score:
     """NDCG whose gain counts a document's subtopics, each worth half of what it was before it was met (Clarke, 2008)."""
     subtopics = sample.subtopics or {}
+    gains = min(k, len(subtopics)) * sum(map(len, subtopics.values()))
+    if gains > MOST_GAINS:
+        return Score.absent(f"the query has too many documents with subtopics for alpha_ndcg@{k}")
     reached = _novelty(sample.retrieved_doc_ids or (), subtopics, k)
     best = _novelty(_most_novel(subtopics, k), subtopics, k)
     return Score(value=reached / best if best else 0.0, details={"k": k, "dcg": reached, "idcg": best})

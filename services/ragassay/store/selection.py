@@ -19,7 +19,7 @@ from ragassay.models import FrozenModel, Result
 from ragassay.store.columns import FAILED, FIGURES, LABELS, Columns, columns, label_column, label_value, texts
 from ragassay.validation import problems
 
-_BOUND = re.compile(r"\s*([^<>=\s(][^<>=(]*?(?:\([^()]*\))?)\s*(<=|>=|<|>|=)\s*(\S+)\s*")
+_BOUND = re.compile(r"([^<>=\s(][^<>=(]*(?:\([^()]*\)\s*)?)(<=|>=|<|>|=)\s*(\S+)")
 _COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "=": np.equal}
 
 
@@ -34,14 +34,14 @@ class Bound:
     @classmethod
     def parse(cls, text: str) -> Bound:
         """The condition in a text; raises ValueError."""
-        match = _BOUND.fullmatch(text)
+        match = _BOUND.fullmatch(text.strip())
         try:
             bound = float(match[3]) if match else math.nan
         except ValueError:
             bound = math.nan
         if match is None or not math.isfinite(bound):
             raise ValueError("should be a figure and a bound, such as faithfulness<0.5 or latency_ms>=2000")
-        return cls(match[1], match[2], bound)
+        return cls(match[1].rstrip(), match[2], bound)
 
 
 def _can_be_read(text: str) -> str:

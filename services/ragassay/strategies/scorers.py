@@ -31,7 +31,7 @@ Arrays: TypeAlias = dict[str, NDArray[Any]]
 Scores: TypeAlias = NDArray[np.float64]
 FEEDBACK_SHARE = 0.6  # of the passages that are added to a query
 FEEDBACK_TERMS = 20  # words of them that BM25 takes
-_COMPOUND = re.compile(r"\w+(?:[-\u2010\u2011]\w+)+")
+_COMPOUND = re.compile(r"\b\w+(?:[-\u2010\u2011]\w+)+")
 _HYPHEN = re.compile("[-\u2010\u2011]")
 
 

@@ -11,7 +11,8 @@ from ragassay.errors import BadInput, NotFound
 from ragassay.strategies.corpus import Corpus, Passage
 
 _TEXTS = (".md", ".markdown", ".txt")
-_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*(?:\{#([\w.:-]+)\})?\s*#*$")
+_HEADING = re.compile(r"(#{1,6})\s+(.*)")
+_ID = re.compile(r"\{#([\w.:-]+)\}")
 _LONGEST = 200  # words of a passage, unless a paragraph is longer
 
 
@@ -63,8 +64,12 @@ def _sections(file: Path) -> Iterator[tuple[str | None, str, list[str]]]:
             continue
         if any(line.strip() for line in lines):
             yield section()
-        lines, name = [], found[3]
-        document, heading = (found[2], "") if len(found[1]) == 1 else (document, found[2])
+        title, opening, own_id = found[2].rstrip("#").rstrip().rpartition("{#")
+        if named := _ID.fullmatch(opening + own_id):
+            lines, name, title = [], named[1], title.rstrip()
+        else:
+            lines, name, title = [], None, title + opening + own_id
+        document, heading = (title, "") if len(found[1]) == 1 else (document, title)
     if any(line.strip() for line in lines):
         yield section()
 

@@ -1,0 +1,61 @@
+"""What a worker does by itself is bounded for each row, and ends when the job is cancelled."""
+
+import time
+
+from job_workers import deliver, deliver_all, in_a_thread
+from offline_runs import source_of
+from ragassay import runs
+from ragassay.judges import local
+from ragassay.judges.local import LocalJudge
+from ragassay.models import Response, Sample
+from ragassay.specification import JobSpec
+
+METRICS = ("faithfulness", "token_f1", "rougeL")
+
+
+def submit(jobs, answer, count):
+    rows = [
+        Sample(
+            query_id=f"q{n}",
+            query="Which?",
+            ground_truth_answer=("The first one is right.",),
+            response=Response(answer=answer, contexts=("The first one is right.",)),
+        )
+        for n in range(count)
+    ]
+    return jobs.submit(JobSpec(metrics=METRICS), runs.recorded(source_of(rows), rows))[0].id
+
+
+def test_worker_ends_a_row_of_200_000_digits_with_a_reason(make_jobs, queue):
+    jobs = make_jobs(LocalJudge())
+    job = submit(jobs, "1" * 100_000 + "a" * 100_000 + "1", 1)
+    began = time.process_time()
+    deliver_all(jobs, queue)
+    assert time.process_time() - began < 10
+    jobs.finalize(job)
+    assert jobs.get(job).status == "finished"
+    (row,) = jobs.results(job, cursor=None, limit=1).results
+    assert "the answer has more than 100,000 characters" in row.scores["faithfulness"].reason
+    assert row.scores["token_f1"].value == 0.0
+
+
+def test_worker_stops_local_work_when_its_job_is_cancelled(make_jobs, queue, monkeypatch):
+    begun = []
+
+    def slow(sample, matches=local._matches):
+        begun.append(sample.query_id)
+        time.sleep(0.1)
+        return matches(sample)
+
+    monkeypatch.setattr(local, "_matches", slow)
+    jobs = make_jobs(LocalJudge())
+    job = submit(jobs, "The first one is right.", 200)
+    end = in_a_thread(lambda: deliver(jobs, queue))
+    while not begun:
+        time.sleep(0.01)
+    jobs.cancel(job)
+    end()
+    judged = len(begun)
+    assert judged < 200
+    time.sleep(0.5)
+    assert len(begun) <= judged + 1
