@@ -165,23 +165,6 @@ def test_the_columns_of_a_job_are_let_go_with_its_results(served, job):
     assert {key: store.redis.ttl(key) for key in keys if not 0 < store.redis.ttl(key) <= 30 * 86_400} == {}
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--sort", "-latency_ms"],
-        ["--sort", "mrr", "--system", "v1", "--where", "mrr<1", "--difficulty", "hard"],
-        ["--failed"],
-        ["--text", "harbour 1", "--category", "factual"],
-    ],
-)
-def test_the_command_line_selects_the_rows_of_a_job_as_those_of_a_report(cli, served, job, tmp_path, options):
-    (tmp_path / "report.json").write_bytes(served.jobs.store.report(job))
-    code, sent, err = cli("results", job, "--server", served.url, *options)
-    assert (code, err) == (0, "")
-    assert sent
-    assert cli("results", tmp_path / "report.json", *options) == (0, sent, "")
-
-
 def test_the_client_has_the_service_select_rows(served, job):
     wanted = pages(served, job, sort="-mrr", system="v2", failed="false", where="mrr<1")
     asked = {"sort": "-mrr", "system": "v2", "failed": False, "where": ["mrr<1"]}

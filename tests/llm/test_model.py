@@ -1,21 +1,17 @@
 import asyncio
 import gc
-import json
 import subprocess
 import sys
 
 import pytest
 
 import provider as play
-from fakes import FakeLLM
 from llm_calls import HELLO, OBJECT, SCHEMA, ask, llm, reply_of
-from polling import until
 from provider import Provider
-from ragassay.errors import BadSettings, BudgetReached, RateLimited
+from ragassay.errors import BadSettings, BudgetReached
 from ragassay.ledger import MemoryLedger
 from ragassay.llm import LLM, Prices, model, warm_up
 from ragassay.models import Usage
-from ragassay.protocols import Ledger, Reply
 from ragassay.specification import Price
 
 
@@ -203,46 +199,3 @@ def test_warming_up_loads_what_the_first_call_needs():
     assert {"litellm", "openai.resources.chat"} <= set(sys.modules)
     assert gc.get_freeze_count() > 0
     gc.unfreeze()
-
-
-def test_the_provider_runs_as_a_process_of_its_own_and_logs_each_request_as_it_comes(tmp_path):
-    port, log = tmp_path / "port", tmp_path / "log.jsonl"
-    command = [sys.executable, play.__file__, "--port-file", port, "--log", log, "--latency-ms", "50"]
-    with subprocess.Popen(command) as process:
-        try:
-            until(lambda: port.exists() and port.read_text())
-            judge = LLM("m", api_base=f"http://127.0.0.1:{port.read_text()}/v1")
-            reply = reply_of(judge, "[C1.1] Yes.\n[A1] So [A2] it is.", schema=SCHEMA)
-        finally:
-            process.kill()
-
-    (line,) = map(json.loads, log.read_text().splitlines())
-    assert (line["n"], line["labels"], line["status"], line["authorized"]) == (1, ["C1.1", "A1"], 200, True)
-    assert [entry["id"] for entry in json.loads(reply.text)["answer"]] == ["A1"]
-    assert reply.usage.latency_ms >= 50
-
-
-def test_the_fake_plays_its_script_through_a_ledger():
-    fake = FakeLLM(["one", {"two": 2}, Reply(text="three"), RateLimited("slow down")])
-    ledger = MemoryLedger()
-
-    assert reply_of(fake, name="a", ledger=ledger).text == "one"
-    assert reply_of(fake, name="a", ledger=ledger).text == "one"
-    assert reply_of(fake, name="b", ledger=ledger).text == '{"two":2}'
-    assert reply_of(fake, name="c", ledger=ledger).text == "three"
-    with pytest.raises(RateLimited):
-        reply_of(fake, name="d", ledger=ledger)
-    with pytest.raises(BadSettings, match="was asked 5 times and has 4 replies"):
-        reply_of(fake, name="e", ledger=ledger)
-    assert [asked.call.id for asked in fake.calls] == ["a", "b", "c", "d", "e"]
-
-
-def test_the_fake_may_answer_by_a_function_of_the_messages():
-    fake = FakeLLM(lambda messages: messages[-1]["content"].upper(), model="echo")
-
-    assert reply_of(fake, "hi").text == "HI"
-    assert fake.settings["model"] == "echo"
-
-
-def test_the_ledger_in_memory_is_a_ledger():
-    assert isinstance(MemoryLedger(), Ledger)

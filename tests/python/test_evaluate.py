@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import time
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -14,7 +13,6 @@ from provider import Provider, malformed
 from ragassay import Sample, aevaluate, evaluate
 from ragassay.config.document import SECTIONS, options
 from ragassay.errors import AssayError, BadSettings, NothingToEvaluate, UnknownName
-from ragassay.python.evaluation import configured
 from ragassay.store.folder import FolderStore, read_report
 
 METRICS = ["faithfulness", "correctness", "accurate"]
@@ -30,12 +28,6 @@ def test_rows_in_memory_get_the_numbers_that_the_command_line_gives_for_their_fi
     there = without_times(read_report(tmp_path / "there.json").model_dump(mode="json"))["systems"]
     assert numbers(evaluate(rows)) == numbers(evaluate(pd.DataFrame(rows))) == there
     assert numbers(evaluate("rows.jsonl")) == there
-
-
-@pytest.mark.parametrize("given", ["one.json", Path("one.json"), ["one.json"]])
-def test_a_lone_file_is_a_list_of_one(rows, given):
-    configuration, _ = configured(rows, {"output": given})
-    assert configuration.output == (Path("one.json"),)
 
 
 def test_a_run_is_kept_where_the_command_line_finds_it(rows, tmp_path, monkeypatch):

@@ -38,12 +38,6 @@ def test_the_worst_rows_come_with_why(report):
         report.worst(metric="faithfulnes")
 
 
-def test_a_mean_has_its_interval_and_how_many_rows_it_is_of(report):
-    mean = report.metrics["accurate"]
-    assert (mean.n, mean.missing, round(mean.mean, 3)) == (3, 0, 0.333)
-    assert 0 < mean.interval.low < mean.mean < mean.interval.high < 1
-
-
 def test_with_several_systems_each_is_named(rows):
     report = evaluate(rows, metrics=METRICS, systems=dict.fromkeys(("old", "new"), rows))
     assert [row["system"] for row in report.rows] == ["old"] * 3 + ["new"] * 3

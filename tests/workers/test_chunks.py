@@ -354,13 +354,6 @@ def test_a_job_whose_rows_were_evicted_fails_and_holds_up_no_other(jobs, queue, 
     assert (store.active(), [job for job, _, _ in queue.sent]) == ([alive], [alive])
 
 
-def test_a_worker_that_finds_no_rows_fails_the_job(jobs, queue, store):
-    job = submit(jobs, 10)
-    store.redis.delete(store.key(job, "in:default:0"))
-    deliver_all(jobs, queue)
-    assert (jobs.get(job).status, "are gone from Redis" in jobs.get(job).error) == ("failed", True)
-
-
 @pytest.mark.parametrize("in_memory", [1000, 10])
 def test_results_that_were_evicted_before_the_report_fail_the_job_instead_of_lacking_in_it(
     jobs, queue, store, monkeypatch, in_memory
