@@ -1,13 +1,10 @@
 """``/v1/datasets``: rows come in whole or not at all, and are what jobs name."""
 
-import io
 import json
 import socket
 import time
 from contextlib import ExitStack, contextmanager, suppress
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from api.projects import caller, keyed_server, made_key
@@ -70,28 +67,6 @@ def test_rows_that_are_uploaded_come_back_and_the_same_rows_are_the_same_version
         cursor = page["next"]
     assert load(found).samples == load(rows(300)).samples
     assert left_behind(served, home) == ([], [])
-
-
-def test_every_format_gives_the_same_version(served):
-    table = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table({"id": ["q1", "q2"], "question": ["When?", "Where?"],
-                                               "answer": ["At 02:00.", "In Kiel."]}), table)  # fmt: skip
-    bodies = {
-        "text/csv; charset=utf-8": CSV,
-        "text/tab-separated-values": CSV.replace(",", "\t"),
-        "application/vnd.apache.parquet": table.getvalue(),
-        "application/jsonl": lines(
-            [
-                {"id": "q1", "question": "When?", "answer": "At 02:00."},
-                {"id": "q2", "question": "Where?", "answer": "In Kiel."},
-            ]
-        ),
-    }
-    digests = {
-        kind: put(served, "both", body, {"Content-Type": kind}).json()["digest"] for kind, body in bodies.items()
-    }
-    assert len(set(digests.values())) == 1
-    assert len(served.http.get("/v1/datasets/both/versions").json()["datasets"]) == 1
 
 
 def test_columns_are_mapped_and_rows_as_we_write_them_are_not(served):

@@ -65,22 +65,6 @@ def test_datasets_are_found_by_name_and_description(keep):
         assert "No dataset matches" in http.get("/ui/datasets?q=nowhere").text
 
 
-def test_a_version_is_described_as_the_command_does(keep):
-    given = {"q01": {"answerable": False}, "q05": {"query": f"{question(4)} Say it."}}
-    kept = keep([*questions(**given), {"query_id": "again", "query": question(7)}])
-    with browsing() as http:
-        text = http.get("/ui/datasets/cities").text
-    described = ragassay.Datasets().describe("cities")
-    assert table(text, "Categories") == [["even", "30", "49.2 %"], ["odd", "30", "49.2 %"]]
-    assert table(text, "Difficulties") == [["easy", "40", "65.6 %"], ["hard", "20", "32.8 %"]]
-    assert table(text, "Rows")[0][0].startswith(question(0))
-    assert ["that can&#39;t be answered", "1", "1.64 %"] in table(text, "Counts")
-    assert f"ragassay evaluate {kept.reference} --system" in text
-    (similar,), (repeated,) = described.similar_queries, described.repeated_queries
-    assert f"({', '.join(similar.query_ids)})" in text
-    assert f"({', '.join(repeated.query_ids)})" in text
-
-
 def test_versions_are_listed_with_what_changed_since_the_one_before(keep):
     first = keep(questions(5))
     second = keep([*questions(4, q02={"category": "new"}), {"query_id": "more", "query": "Why?"}])

@@ -23,7 +23,7 @@ from ragassay.metrics.judged import (
     faithfulness,
     relevance,
 )
-from ragassay.models import Response, Sample, Usage
+from ragassay.models import Response, Sample
 
 CONTEXTS = (
     "Gift cards never expire. They can be used in every shop.",
@@ -83,11 +83,6 @@ def test_a_sentence_of_the_contexts_is_supported_by_it(either):
     assert (found.has_contexts, found.has_truth, found.judge) == (True, True, either.name)
 
 
-def test_a_sentence_that_rests_on_two_names_both(either):
-    answer = "Refunds are paid within 14 days to the card that was charged."
-    assert said(verdict(answer, either)) == [("supported", ("C2.1", "C2.2"), "")]
-
-
 def test_an_invented_sentence_is_not_found(either):
     answer = "Every customer receives a voucher and a handwritten letter."
     assert said(verdict(answer, either)) == [("not_found", (), "no context supports it")]
@@ -105,15 +100,6 @@ def test_another_number_is_a_contradiction(either):
     assert said(verdict("Refunds are paid within 30 days.", either)) == [
         ("contradicted", ("C2.1",), "contradicted by C2.1")
     ]
-
-
-def test_the_opposite_is_a_contradiction(either):
-    assert said(verdict("Gift cards expire.", either))[0][:2] == ("contradicted", ("C1.1",))
-
-
-def test_a_name_that_is_said_nowhere_lowers_support():
-    right, wrong = verdict("Anna Berg leads the team."), verdict("The team has Olaf Lund who leads.")
-    assert (right.sentences[0].support, wrong.sentences[0].support) == ("supported", "not_found")
 
 
 def test_similarity_of_meaning_can_decide_what_is_covered_and_never_alone():
@@ -216,11 +202,6 @@ def test_without_ground_truth_nothing_is_said_of_truth(either):
     assert context_precision(found).value == 1 / 2
 
 
-def test_a_missing_response_has_no_verdict(either):
-    (judgement,) = judge(sample("no response"), by=either)
-    assert (judgement.verdict, judgement.reason) == (None, "the system gave no response")
-
-
 def test_an_answer_to_the_query_is_more_relevant_than_another():
     on = verdict("Refunds take about two weeks, so how long it takes depends on the bank.", truths=())
     off = verdict("Our shops sell apples, pears and plums of every kind.", truths=())
@@ -275,11 +256,6 @@ def test_a_short_answer_is_as_relevant_as_what_it_rests_on(either):
     assert grounded.relevance in ("partly", "mostly", "full")
     floating = verdict("Olaf Lund.", either, query="Who leads the support team?", truths=())
     assert (floating.relevance, floating.why) == ("partly", "too short to tell")
-
-
-def test_it_costs_nothing(either):
-    (judgement,) = judge(sample("Refunds take 14 days."), by=either)
-    assert judgement.usage == judgement.waste == Usage(calls=0, cost_usd=0.0)
 
 
 def test_a_chunk_is_embedded_in_one_call_of_distinct_texts_in_a_fixed_order():

@@ -54,14 +54,6 @@ def test_the_number_of_a_context_is_read_from_a_label(label, number):
     assert context_number(label) == number
 
 
-def test_a_claim_keeps_its_unit_of_ours_and_its_evidence_once():
-    raw = RawVerdict(sentences={"A1": claim("A1", evidence=("C2.1", "C1.1", "C2.1"))})
-    verdict = check_verdict(raw, number_units(sample()), "test")
-    assert verdict.sentences[0].text == "It rains."
-    assert verdict.sentences[0].evidence == ("C2.1", "C1.1")
-    assert verdict.evidence_dropped == 0
-
-
 def test_evidence_that_points_nowhere_is_dropped_and_counted():
     raw = RawVerdict(
         sentences={"A1": claim("A1", evidence=("C1.1", "C9.1", "A2"))},
@@ -88,12 +80,6 @@ def test_a_contradiction_needs_no_evidence():
         RawVerdict(sentences={"A1": claim("A1", "contradicted", ())}), number_units(sample()), "test"
     )
     assert (verdict.sentences[0].support, verdict.support_withdrawn) == ("contradicted", 0)
-
-
-def test_a_unit_without_a_claim_stays_in_the_verdict_without_an_answer():
-    verdict = check_verdict(RawVerdict(), number_units(sample()), "test")
-    assert [(s.id, s.support, s.truth) for s in verdict.sentences] == [("A1", None, None), ("A2", None, None)]
-    assert [(f.id, f.covered) for f in verdict.facts] == [("G1", None)]
 
 
 def test_what_was_not_asked_is_none_whatever_the_judge_claims():

@@ -44,12 +44,6 @@ def test_rows_files_and_saved_runs_can_be_named_instead(rows, better, tmp_path, 
     assert of_run.pairs[0].metrics == whole.pairs[0].metrics
 
 
-def test_the_systems_of_one_report_are_compared_with_the_first(rows, better):
-    report = evaluate(rows, **HOW, systems={"old": rows, "new": better})
-    assert [(pair.a, pair.b) for pair in compare(report).pairs] == [("old", "new")]
-    assert [(pair.a, pair.b) for pair in compare(report, baseline="new").pairs] == [("new", "old")]
-
-
 def test_it_prints_its_verdict_and_tables_and_shows_them_in_a_notebook(rows, better, tmp_path):
     result = compare(rows, better, metrics="correctness", examples=1)
     assert isinstance(result, ragassay.Comparison)

@@ -5,12 +5,11 @@ import hashlib
 import pytest
 import zstandard
 
-from ragassay.data.load import load
 from ragassay.data.versions import Lineage, Origin, file_or_version, resolve
 from ragassay.errors import BadData, BadInput, BadSettings, Conflict, NotFound, NothingToEvaluate, UnknownName
 from ragassay.models import Response, Sample
 from ragassay.store import redis_datasets
-from ragassay.store.datasets import FolderDatasets, open_data
+from ragassay.store.datasets import FolderDatasets
 from ragassay.store.redis import RedisStore
 from ragassay.store.redis_datasets import RedisDatasets
 from redis_server import redis_server
@@ -174,23 +173,6 @@ def test_damage_is_noticed(in_folder):
     file.unlink()
     with pytest.raises(NotFound, match="there is no such file"):
         list(store.samples(version))
-
-
-def test_a_stored_dataset_is_evaluated_as_the_file_was(in_folder, tmp_path):
-    """Metadata that is named like a column stays metadata, and reports of file and version have one digest."""
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"query": "q", "relevant_docs": ["d"], "metadata": {"x": {"y": 1}}}\n{"query": "r"}\n')
-    from ragassay.data.stream import SampleStream
-
-    store = in_folder
-    store.add("mine", SampleStream([path]), origin())
-    opened, loaded = open_data(store, "mine"), load(path)
-    assert (opened.name, opened.samples, opened.digest) == ("mine", loaded.samples, loaded.digest)
-    limited = open_data(store, "mine", limit=1)
-    assert (limited.samples, limited.beyond_limit) == (loaded.samples[:1], {"q_1": "r"})
-    with pytest.raises(BadSettings, match="--map is about files"):
-        open_data(store, "mine", mapping={"query": "q"})
-    assert open_data(store, "mine", mapping={"answer": "a"}, other_files=True).samples == loaded.samples
 
 
 MANY = [Sample(query_id=f"q{n}", query=f"Question {n}? " + "x" * (n % 7)) for n in range(100)]

@@ -88,13 +88,6 @@ def test_throughput_is_of_the_wall_time_of_asking(cli, tmp_path):
     assert live["throughput_qps"] == pytest.approx(12 / live["load"]["wall_s"])
 
 
-def test_the_report_names_the_load_beside_the_throughput(cli, tmp_path, endpoint):
-    write(tmp_path, endpoint, 3, rate=50, in_flight=2)
-    code, out, _ = cli("evaluate", "--config", "live.yaml", "--metrics", "mrr")
-    assert code == 0
-    assert "queries/s with 2 in flight, 50/s asked for" in " ".join(out.split())
-
-
 def test_a_cap_that_keeps_queries_waiting_is_a_caution(cli, tmp_path):
     with Endpoint(lambda _: 0.2) as slow:
         write(tmp_path, slow, 6, rate=20, in_flight=1)

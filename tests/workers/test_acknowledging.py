@@ -39,11 +39,3 @@ def test_a_message_that_can_not_be_acknowledged_gives_its_place_back(freeing):
         assert consumer.channel.qos.can_consume(), (
             "so the worker asks for the next, and sees that the connection is gone"
         )
-
-
-def test_a_message_is_acknowledged_as_it_always_was(freeing):
-    with RedisServer(tcp=True) as broker, Connection(broker.url) as connection:
-        consumer, taken = consumed(connection, 2)
-        taken[0].ack()
-        assert consumer.channel.client.hlen("unacked") == 1
-        assert consumer.channel.qos.can_consume()
