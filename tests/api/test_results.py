@@ -6,7 +6,6 @@ import pytest
 
 from api_server import problem, rows
 from ragassay import Client
-from ragassay.job_results import places
 from ragassay.store.selection import Bound
 
 METRICS = ["mrr", "faithfulness", "token_f1"]
@@ -103,21 +102,6 @@ def test_results_are_filtered_on_the_server(served, job, parameters, wanted):
     rows = [(row["system"], row["query_id"]) for row in everything(served, job) if wanted(row)]
     assert pages(served, job, **parameters) == rows
     assert sorted(pages(served, job, sort="latency_ms", **parameters)) == sorted(rows)
-
-
-def test_what_each_row_asks_stands_at_its_place(served):
-    job = served.submit(samples(), metrics=METRICS)["id"]
-    served.work()
-    rows = places(served.jobs.store, job)
-    for system in ("v1", "v2"):
-        given = rows.asked(system)
-        found = rows.at(one.place for one in given)
-        assert [(one.query_id, one.query) for one in given] == [(row.query_id, row.query) for row in found]
-        assert {row.system for row in found} == {system}
-        latency = rows.column("latency_ms")
-        assert [None if latency[one.place] != latency[one.place] else latency[one.place] for one in given] == [
-            row.latency_ms for row in found
-        ]
 
 
 def test_the_pages_of_a_running_job_repeat_nothing_and_miss_nothing_that_was_there(served):
