@@ -178,7 +178,10 @@ def test_without_a_common_query_the_rows_are_two_groups():
     delta = comparison.pairs[0].metrics["mrr"]
     oracle = stats.welch(A, B, bounds=(0.0, 1.0))
     assert (delta.unpaired, delta.p, delta.paired, delta.wins) == (oracle, oracle.welch.p, None, None)
-    assert (delta.n, delta.n_a, delta.n_b, delta.outcome) == (0, 10, 10, "better")
+    assert (delta.n, delta.n_a, delta.n_b, delta.outcome, delta.mark) == (0, 10, 10, "can't tell", "")
+    assert " is better than " not in " ".join(comparison.verdict)
+    assert "dominated" not in " ".join(comparison.verdict)
+    assert comparison.pareto.systems.unplaced == {"b": "it shares no question with a"}
     assert "share no question" in comparison.verdict[0]
     assert "two independent groups" in comparison.verdict[1]
     assert comparison.pairs[0].slices == {}

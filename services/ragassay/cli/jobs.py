@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -130,17 +130,37 @@ def show_job(name: JobArgument, server: Server = None, as_json: AsJson = False) 
 def resume(
     name: JobArgument,
     usd: Annotated[
-        float | None, typer.Option("--budget-usd", metavar="USD", help="New cap on cost. [the job's own]")
+        str | None, typer.Option("--budget-usd", metavar="USD", help="New cap on cost, or none. [the job's own]")
     ] = None,
     tokens: Annotated[
-        int | None, typer.Option("--budget-tokens", metavar="N", help="New cap on tokens. [the job's own]")
+        str | None, typer.Option("--budget-tokens", metavar="N", help="New cap on tokens, or none. [the job's own]")
     ] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Resume a job that paused because its budget was reached; a cap that is not given stays."""
     with connected(server) as service:
-        _print(service.resume(name, budget_usd=usd, budget_tokens=tokens), as_json=as_json)
+        _print(service.resume(name, budget_usd=_usd(usd), budget_tokens=_tokens(tokens)), as_json=as_json)
+
+
+def _usd(text: str | None) -> float | Literal["none"] | None:
+    """A cap in USD as it was typed; raises BadSettings if it is neither a number nor none."""
+    if text is None:
+        return None
+    try:
+        return "none" if text == "none" else float(text)
+    except ValueError:
+        raise BadSettings(f"{text!r} is not a number", where="--budget-usd", hint="none lifts the cap") from None
+
+
+def _tokens(text: str | None) -> int | Literal["none"] | None:
+    """A cap in tokens as it was typed; raises BadSettings if it is neither a whole number nor none."""
+    if text is None:
+        return None
+    try:
+        return "none" if text == "none" else int(text)
+    except ValueError:
+        raise BadSettings(f"{text!r} is no whole number", where="--budget-tokens", hint="none lifts the cap") from None
 
 
 @job.command("retry")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -140,7 +141,7 @@ def _comparison(
         seed=matched.seed,
         warnings=warnings,
         pairs=tuple(pairs),
-        pareto=(front := _pareto(sides)),
+        pareto=(front := _pareto(sides, {pair.b for pair in pairs if not pair.matching.paired}, first.label)),
         verdict=overall(pairs, front),
     )
 
@@ -239,14 +240,15 @@ def _system(one: LabelledSystem, examples: int) -> ComparedSystem:
     )
 
 
-def _pareto(sides: dict[str, ComparedSystem]) -> Pareto:
+def _pareto(sides: dict[str, ComparedSystem], apart: AbstractSet[str], baseline: str) -> Pareto:
+    """The front of the systems that share questions with the baseline; those ``apart`` can't be placed."""
     axes = [(axis, way) for axis, way in AXES if any(getattr(side, axis) is not None for side in sides.values())]
-    points = {label: [getattr(side, axis) for axis, _ in axes] for label, side in sides.items()}
+    points = {label: [getattr(side, axis) for axis, _ in axes] for label, side in sides.items() if label not in apart}
     front = stats.pareto_front(points, ["higher" if way == "higher" else "lower" for _, way in axes])
     unplaced = {
         label: ", ".join(f"{axis} is unknown" for (axis, _), at in zip(axes, points[label], strict=True) if at is None)
         for label in front.unplaced
-    }
+    } | dict.fromkeys(sorted(apart), f"it shares no question with {baseline}")
     return Pareto(axes=tuple(axis for axis, _ in axes), systems=front.model_copy(update={"unplaced": unplaced}))
 
 

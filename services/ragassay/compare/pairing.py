@@ -31,6 +31,7 @@ from ragassay.stats.columns import averaged
 
 NOT_WORSE_MARGIN = 0.05  # "no worse" means by less than this share of a metric's range
 POWER = 0.8
+NO_SHARED_QUESTION = "they share no question"
 NOISE = 1e-9  # scores that differ by less are alike
 NOT_SCORED = Score.absent("was not computed", "no_input")
 
@@ -233,9 +234,11 @@ class PairedSystems:
         alpha = self.alpha / tests
         size, ends = delta.decided
         outcome, reason = outcome_of(delta.better, size, ends, delta.p, p, self.alpha, tests, delta.reason)
+        if not self.rows:  # one of them may have had the easier questions
+            outcome, reason = "can't tell", reason or NO_SHARED_QUESTION
         more: dict[str, Any] = {
             "p_corrected": None if delta.exploratory else p,
-            "mark": "" if delta.exploratory else stats.marks(p),
+            "mark": "" if delta.exploratory or not self.rows else stats.marks(p),
             "outcome": outcome,
             "reason": reason,
         }

@@ -39,7 +39,7 @@ def verdict(
 def in_short(pair: Pair) -> str:
     """Which of the two answers accurately more often, in one plain sentence; empty if that was not compared."""
     if not pair.matching.paired:
-        return f"{pair.b} and {pair.a} share no question, so accuracy on the same questions can't be compared."
+        return f"{pair.b} and {pair.a} share no question, so neither is called better."
     delta = pair.metrics.get("accurate")
     if delta is None or delta.mean_a is None or delta.mean_b is None or delta.paired is None:
         return ""
