@@ -214,14 +214,17 @@ class Chaos:
 
     # --- what is done to them ---------------------------------------------------------------------------------
 
-    def round(self, small, actions):
-        """One job of ``most_rows`` rows and a small one, hurt meanwhile; then everything is checked."""
+    def round(self, small, actions, *, may_pause=True):
+        """One job of ``most_rows`` rows and a small one, hurt meanwhile; then everything is checked.
+
+        ``may_pause``: at times the budget of the larger one is too small at first.
+        """
         sizes = {"thing": self.most_rows, "other": small}
         calm = {of: self.calm(of, size) for of, size in sizes.items()}
         self.provider.forget()
         self.provider.hurts = True
         counted, began = self._counted(), time.monotonic()
-        tight = calm["thing"][1] * 0.6 if self.chance.random() < 0.3 else 10.0
+        tight = calm["thing"][1] * 0.6 if may_pause and self.chance.random() < 0.3 else 10.0
         jobs = {"thing": self.submit("thing", sizes["thing"], tight), "other": self.submit("other", small)}
         with self.caps.over(*jobs.values()):
             self._hurt(jobs.values(), list(actions))
