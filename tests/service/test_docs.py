@@ -45,7 +45,7 @@ def test_what_is_shown_is_what_comes(finished):
     started, mean, alerts = SHOWN
     assert [line.split()[:3] for line in started.splitlines()] == [line.split()[:3] for line in service.info]
     assert '"status":"finished"' in (service.folder / "events.txt").read_text().splitlines()[-2]
-    assert f"\n{mean}" in done.stdout
+    assert mean in done.stdout
     assert alerts in done.stdout
     assert json.loads((service.folder / "comparison.json").read_text())["kind"] == "comparison"
     assert len(json.loads((service.folder / "trend.json").read_text())["systems"]["default"]["points"]) == 2

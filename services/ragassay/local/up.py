@@ -44,6 +44,7 @@ class _Part:
         self.process = subprocess.Popen(  # noqa: S603 - commands of our own
             self._command,
             stdin=subprocess.DEVNULL,
+            stdout=2,  # a log, as Redis writes it, is for stderr
             env=self._environment,
             pass_fds=self._fds,
             process_group=self._group,
