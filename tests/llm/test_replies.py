@@ -62,7 +62,7 @@ def test_a_reply_without_a_message_says_so(changes):
 
 
 def test_an_error_of_ours_is_not_taken_for_the_providers(monkeypatch):
-    monkeypatch.setattr("ragassay.llm.model.text_of", lambda message: 1 / 0)
+    monkeypatch.setattr("ragassay.llm.model._text", lambda message: 1 / 0)
     with Provider(then=play.says("ok")) as provider:
         with pytest.raises(ZeroDivisionError):
             reply_of(llm(provider))

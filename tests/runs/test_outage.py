@@ -64,6 +64,9 @@ def work_through(run, provider, **options):
     return runs.finish(run).systems["default"], told
 
 
+# Eight calls are under way when the outage begins. A 500 may mean that the form is refused: each of them is made in four
+# forms and twice more; then one at a time asks.
+MOST_REQUESTS = 8 * (4 + 2) + 8
 FAULTS = {
     "500": play.status(500),
     "502": play.status(502),
@@ -86,7 +89,7 @@ def test_after_an_outage_every_row_is_scored_and_few_requests_were_made_meanwhil
         during = [seen for seen in provider.log if seen.t < provider.log[0].t + 2.5]
     assert system.metrics["faithfulness"].n == ROWS
     assert system.metrics["mrr"].n == ROWS
-    assert len(during) <= 40
+    assert len(during) <= MOST_REQUESTS
     assert told
     assert "since" in told[0]
 
@@ -119,7 +122,7 @@ def test_a_provider_that_never_recovers_costs_the_judged_scores_and_the_others_a
     assert (judged.n, judged.failed) == (0, ROWS)
     [reason] = judged.reasons
     assert reason.startswith("the judge failed: given up after 1 s: ")
-    assert requests <= 40
+    assert requests <= MOST_REQUESTS
 
 
 def test_rows_that_were_given_up_are_judged_when_the_run_is_resumed(tmp_path):
