@@ -264,7 +264,7 @@ def test_a_report_that_kills_its_worker_again_and_again_ends_the_job(jobs, queue
     job = submit(jobs, 10)
     deliver(jobs, queue)
 
-    def die(*_):
+    def die(*_, **__):
         raise SystemExit  # no handler of errors sees it, as none sees a SIGKILL
 
     monkeypatch.setattr("ragassay.jobs.runs.finish", die)
@@ -282,10 +282,10 @@ def test_a_report_that_takes_longer_than_its_lease_is_made_once(jobs, queue, sto
     deliver(jobs, queue)
     made, go, finish = [], threading.Event(), runs.finish
 
-    def slowly(*of):
+    def slowly(*of, **more):
         made.append(job)
         assert go.wait(60)
-        return finish(*of)
+        return finish(*of, **more)
 
     monkeypatch.setattr("ragassay.jobs.runs.finish", slowly)
     end = in_a_thread(lambda: jobs.finalize(job))

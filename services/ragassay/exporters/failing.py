@@ -104,7 +104,8 @@ def worst_rows(report: Report, most: int | None = None) -> list[WorstRow]:
     shown = []
     for name, system in report.systems.items():
         names = judging(system.metrics)
-        bad = [row for row in islice(worst_first(system), most) if attribute(row) or _mean(row, names) < 1]
+        counted = [name for name in names if name != "relevance"] or names  # a "mostly" alone is nothing to read first
+        bad = [row for row in islice(worst_first(system), most) if attribute(row) or _mean(row, counted) < 1]
         shown += [WorstRow(name, row.query_id, cut(row.query, _LONGEST_TEXT), _texts(row, names)) for row in bad]
     return shown
 
