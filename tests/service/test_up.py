@@ -91,7 +91,7 @@ def test_up_ends_when_a_process_exits_again_and_again(tmp_path):
     server.chmod(0o755)
     done = run_up("--port", "0", env={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"})
     assert done.returncode == 3
-    assert "no space left on the device" in done.stdout
+    assert "no space left on the device" in done.stderr
     assert done.stderr.endswith(
         "error: redis exited 5 times in a row within 10 s (exit code 1); its own lines are above\n"
     )
