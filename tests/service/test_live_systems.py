@@ -117,7 +117,13 @@ def test_a_rate_holds_over_all_workers_and_jobs(service, endpoint):
 
 def test_jobs_that_want_the_same_system_take_turns(service, endpoint):
     endpoint.asked.clear()
-    first = submit(service, ["slow"])
+    # long enough for the second to be submitted meanwhile on a busy machine
+    many = [
+        {**row, "query_id": f"{n}-{row['query_id']}", "query": f"{n} {row['query']}"}
+        for n in range(3)
+        for row in QUESTIONS
+    ]
+    first = submit(service, ["slow"], many)
     until(lambda: len(endpoint.asked) > 5, 30, "the first job's beginning")
     second = submit(service, ["slow"], [{**row, "query": f"second {row['query']}"} for row in QUESTIONS])
     for job in (first, second):
