@@ -20,10 +20,10 @@ lint: $(VENV)/.dev
 # Whole processes, simulations and times: tracing would make each several times slower, and would be what is measured.
 UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embeddings.py tests/stats/test_coverage.py \
 	tests/schedules/test_400_days.py tests/cli/test_kill.py tests/cli/test_resume.py tests/cli/test_full_disk.py \
-	tests/dashboard/browser tests/test_quality.py tests/store/test_long_runs.py tests/test_notebooks.py \
-	tests/runs tests/api/test_openapi.py tests/cli/test_ab.py tests/data/test_expansion.py tests/python/test_python_page.py \
+	tests/dashboard/browser tests/test_quality.py tests/storage/test_long_runs.py tests/test_notebooks.py \
+	tests/evaluation tests/api/test_openapi.py tests/cli/test_ab.py tests/datasets/test_expansion.py tests/sdk/test_python_page.py \
 	tests/stats/test_corrections.py tests/alerts/test_worker.py tests/test_log.py \
-	tests/strategies/test_strategies_page.py tests/test_packaging.py
+	tests/systems/test_strategies_page.py tests/test_packaging.py
 
 unit: $(VENV)/.dev
 	rm -f .coverage .coverage.*

@@ -1,8 +1,8 @@
 """A panel of one's own on the page of a run: how much slower slow answers are."""
 
 from ragassay import Report
-from ragassay.exporters.charts import Chart, Drawn, bars
-from ragassay.exporters.panels import panel
+from ragassay.reporting.charts import Chart, Drawn, bars
+from ragassay.reporting.panels import panel
 
 
 @panel("latency spread")

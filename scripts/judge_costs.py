@@ -25,12 +25,12 @@ import gen_dataset  # noqa: E402 - it lies in a folder named above
 from mock_server import Writer, tokens  # noqa: E402
 
 from fakes import FakeLLM  # noqa: E402
+from ragassay.core.models import Response, Sample  # noqa: E402
+from ragassay.core.protocols import Judge, Reply  # noqa: E402
 from ragassay.judges.llm import LLMJudge  # noqa: E402
 from ragassay.judges.probe import ProbeJudge  # noqa: E402
-from ragassay.ledger import MemoryLedger  # noqa: E402
 from ragassay.llm import Messages, Prices  # noqa: E402
-from ragassay.models import Response, Sample  # noqa: E402
-from ragassay.protocols import Judge, Reply  # noqa: E402
+from ragassay.llm.journal import MemoryLedger  # noqa: E402
 
 PAGE = ROOT / "docs" / "judging.md"
 TABLE = re.compile(r"(<!-- scripts/judge_costs\.py -->\n).*?(<!-- end -->)", re.DOTALL)

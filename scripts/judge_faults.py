@@ -20,24 +20,24 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))
 
 from provider import Answer, Provider, Seen  # noqa: E402 - it lies in the folder named above
-from ragassay.attribution import attribute  # noqa: E402
-from ragassay.data.load import load  # noqa: E402
+from ragassay.core.models import Result, Sample  # noqa: E402
+from ragassay.core.prompts import load as load_prompt  # noqa: E402
+from ragassay.core.protocols import Judge  # noqa: E402
+from ragassay.core.specification import JobSpec  # noqa: E402
+from ragassay.datasets.load import load  # noqa: E402
 from ragassay.embeddings import BUNDLED, LocalEmbedder  # noqa: E402
-from ragassay.engine import Tools, evaluate  # noqa: E402
+from ragassay.evaluation.engine import Tools, evaluate  # noqa: E402
+from ragassay.evaluation.plan import choose_metrics, plan  # noqa: E402
 from ragassay.judges.llm import LLMJudge  # noqa: E402
 from ragassay.judges.local import LocalJudge  # noqa: E402
 from ragassay.judges.probe import YES, ProbeJudge  # noqa: E402
 from ragassay.judges.prompt import disarm  # noqa: E402
 from ragassay.judges.verdict import COVERED, SUPPORT, TRUTH, number_units  # noqa: E402
-from ragassay.ledger import MemoryLedger  # noqa: E402
 from ragassay.llm import LLM, Prices  # noqa: E402
+from ragassay.llm.journal import MemoryLedger  # noqa: E402
+from ragassay.metrics.failures import attribute  # noqa: E402
 from ragassay.metrics.judged import STEPS  # noqa: E402
-from ragassay.models import Result, Sample  # noqa: E402
-from ragassay.prompts import load as load_prompt  # noqa: E402
-from ragassay.protocols import Judge  # noqa: E402
-from ragassay.runs.plan import choose_metrics, plan  # noqa: E402
-from ragassay.specification import JobSpec  # noqa: E402
-from ragassay.strategies.recorded import Recorded  # noqa: E402
+from ragassay.systems.recorded import Recorded  # noqa: E402
 
 FAULTS = ROOT / "datasets" / "faults"
 PAGE = ROOT / "docs" / "judges.md"

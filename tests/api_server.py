@@ -11,20 +11,20 @@ from starlette.datastructures import Headers
 
 from job_workers import expire_leases
 from polling import until
-from ragassay.alerts import Alerts
 from ragassay.api import scheduled_jobs
 from ragassay.api.app import create_app
 from ragassay.api.headers import PROTECTIVE
 from ragassay.api.server import server
-from ragassay.engine import Tools
-from ragassay.jobs import Jobs
+from ragassay.core.http_guard import Allowed
+from ragassay.core.settings import Settings
+from ragassay.evaluation.engine import Tools
 from ragassay.judges.local import LocalJudge
 from ragassay.llm import Prices
-from ragassay.outgoing import Allowed
-from ragassay.schedules import Schedules
-from ragassay.settings import Settings
-from ragassay.store.redis import MOST_DEATHS, RedisStore
-from ragassay.wiring import Wiring
+from ragassay.service.alerts import Alerts
+from ragassay.service.jobs import Jobs
+from ragassay.service.redis import MOST_DEATHS, RedisStore
+from ragassay.service.schedules import Schedules
+from ragassay.service.wiring import Wiring
 
 
 class RecordingQueue:

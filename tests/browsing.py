@@ -8,9 +8,9 @@ import httpx
 
 from api_server import listening
 from ragassay.api.view import create_view
+from ragassay.core.settings import Settings
 from ragassay.dashboard.folder import FolderLibrary
-from ragassay.settings import Settings
-from ragassay.store.folder import FolderStore
+from ragassay.storage.folder import FolderStore
 
 PAYLOADS = [
     "<script>alert(1)</script>",

@@ -22,7 +22,7 @@ def _own_home(tmp_path_factory, monkeypatch):
         if name.startswith("RAGASSAY_") or name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path_factory.mktemp("home")))
-    monkeypatch.setattr("ragassay.registry._imported", {})  # plug-ins of one test are none of the next one's
+    monkeypatch.setattr("ragassay.core.plugins._imported", {})  # plug-ins of one test are none of the next one's
 
 
 _parser = cache(typer.main.get_command)  # of the commands; made once in a process
@@ -35,7 +35,7 @@ def cli(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
 
     from ragassay.cli import main
-    from ragassay.python import progress
+    from ragassay.sdk import progress
 
     monkeypatch.setattr(typer.main, "get_command", _parser)
     monkeypatch.setattr(progress, "PROGRESS_S", 3600)  # else what stderr holds depends on the machine's speed

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import orjson
 
+from ragassay.core.errors import BadSettings
+from ragassay.core.models import Usage
+from ragassay.core.protocols import Call, Ledger, Reply
 from ragassay.embeddings import refuse_blank
 from ragassay.embeddings.minilm import Vectors
-from ragassay.errors import BadSettings
 from ragassay.llm import Messages
-from ragassay.models import Usage
-from ragassay.protocols import Call, Ledger, Reply
 
 Scripted = str | Mapping[str, Any] | Reply | Exception
 

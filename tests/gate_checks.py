@@ -2,7 +2,7 @@
 
 from pydantic import TypeAdapter
 
-from ragassay.gates import GateList, check
+from ragassay.analysis.gates import GateList, check
 
 READ = TypeAdapter(GateList)
 

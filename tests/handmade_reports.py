@@ -1,10 +1,10 @@
 """Reports made by hand for tests of gates and trends: a score for each query, nothing else."""
 
-from ragassay import reports
-from ragassay.documents import Provenance, Report, Source
+from ragassay.core.models import Result, Score
+from ragassay.core.report import Provenance, Report, Source
+from ragassay.core.specification import JobSpec
+from ragassay.evaluation import reports
 from ragassay.metrics import parse
-from ragassay.models import Result, Score
-from ragassay.specification import JobSpec
 
 CREATED = "2026-01-31T14:05:09.000+00:00"
 

@@ -4,10 +4,10 @@ import asyncio
 import threading
 
 from offline_runs import ScriptedJudge, sample, source_of
-from ragassay import runs
-from ragassay.models import Usage
-from ragassay.protocols import Call, Reply
-from ragassay.specification import JobSpec
+from ragassay.core.models import Usage
+from ragassay.core.protocols import Call, Reply
+from ragassay.core.specification import JobSpec
+from ragassay.evaluation import plan
 
 CALL = Call(id="c", content="x", purpose="judge")
 
@@ -69,7 +69,7 @@ class PayingJudge(ScriptedJudge):
 def submit(jobs, count=60, **spec):
     """Submit a job over so many samples; returns its id."""
     rows = [sample(n) for n in range(count)]
-    inputs = runs.recorded(source_of(rows), rows)
+    inputs = plan.recorded(source_of(rows), rows)
     job, _ = jobs.submit(JobSpec(**{"metrics": ("faithfulness", "mrr"), **spec}), inputs)
     return job.id
 

@@ -2,10 +2,10 @@
 
 import asyncio
 
+from ragassay.core.models import Response, Sample
 from ragassay.judges.llm import LLMJudge
-from ragassay.ledger import MemoryLedger
 from ragassay.llm import LLM
-from ragassay.models import Response, Sample
+from ragassay.llm.journal import MemoryLedger
 
 
 def sample(query_id="q1", **changes):

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from ragassay.ledger import MemoryLedger
-from ragassay.models import Sample
-from ragassay.strategies.http import HttpAsks, HttpConfig
-from ragassay.strategies.live import LiveSystem
+from ragassay.core.models import Sample
+from ragassay.llm.journal import MemoryLedger
+from ragassay.systems.http import HttpAsks, HttpConfig
+from ragassay.systems.live import LiveSystem
 
 
 def ask(queries, *, url, ledger=None, ahead=False, **options):

@@ -3,9 +3,9 @@
 import asyncio
 
 import provider as play
-from ragassay.ledger import MemoryLedger
+from ragassay.core.protocols import Call
 from ragassay.llm import LLM
-from ragassay.protocols import Call
+from ragassay.llm.journal import MemoryLedger
 
 SCHEMA = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 HELLO = play.says("hello")

@@ -5,17 +5,17 @@ import asyncio
 import orjson
 
 from fakes import FakeEmbedder
-from ragassay import runs
-from ragassay.data.dataset import digest_of_responses
-from ragassay.documents import Source
-from ragassay.engine import Tools
+from ragassay.core.models import FactVerdict, Judgement, Response, Sample, SentenceVerdict, Usage
+from ragassay.core.report import Source
+from ragassay.core.specification import JobSpec
+from ragassay.datasets.dataset import digest_of_responses
+from ragassay.evaluation import plan, runner, session
+from ragassay.evaluation.engine import Tools
 from ragassay.judges.verdict import RawVerdict, check_verdict, number_units
-from ragassay.ledger import MemoryLedger
 from ragassay.llm import Prices
-from ragassay.models import FactVerdict, Judgement, Response, Sample, SentenceVerdict, Usage
-from ragassay.specification import JobSpec
-from ragassay.store.folder import FolderStore
-from ragassay.store.run_ids import new_run_id
+from ragassay.llm.journal import MemoryLedger
+from ragassay.storage.folder import FolderStore
+from ragassay.storage.run_ids import new_run_id
 
 GOOD = {
     "query_id": "q1",
@@ -102,7 +102,7 @@ class FakeFactory:
 
 def scripted_session(judge=None):
     """A session whose judge is scripted."""
-    return runs.Session(FakeFactory(judge))
+    return session.Session(FakeFactory(judge))
 
 
 def new_run(root, samples, spec=None, *, systems=("default",), dataset=None, judge=None):
@@ -110,19 +110,19 @@ def new_run(root, samples, spec=None, *, systems=("default",), dataset=None, jud
     responses = {s.query_id: s.response for s in samples if s.response}
     digest = digest_of_responses(responses)
     given = {
-        name: runs.SystemInput(source_of(responses, name).model_copy(update={"digest": digest}), responses)
+        name: plan.SystemInput(source_of(responses, name).model_copy(update={"digest": digest}), responses)
         for name in systems
     }
-    inputs = runs.Inputs(dataset or source_of(samples), samples, given)
+    inputs = plan.Inputs(dataset or source_of(samples), samples, given)
     used, spec = scripted_session(judge), spec or JobSpec()
-    record = runs.describe(used, runs.prepare(spec, inputs, new_run_id(inputs.dataset.name)), MemoryLedger())
+    record = runner.describe(used, runner.prepare(spec, inputs, new_run_id(inputs.dataset.name)), MemoryLedger())
     return FolderStore(root).create(record, samples, inputs.responses())
 
 
 def evaluated(run, judge=None):
     """The report of a run, after its pending chunks are worked on."""
-    asyncio.run(runs.work_through(scripted_session(judge), run, MemoryLedger()))
-    return runs.finish(run)
+    asyncio.run(runner.work_through(scripted_session(judge), run, MemoryLedger()))
+    return runner.finish(run)
 
 
 def source_of(samples, name="france"):

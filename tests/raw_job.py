@@ -6,9 +6,9 @@ import time
 import uuid
 from pathlib import Path
 
-import ragassay.store
+import ragassay.service
 
-LUA = Path(ragassay.store.__file__).parent / "lua"
+LUA = Path(ragassay.service.__file__).parent / "scripts"
 LIFE = (
     *("claim", "renew", "reserve", "settle", "commit", "give_back", "wait", "sweep", "book_open", "enqueue"),
     *("claim_report", "pause", "resume", "transition_status", "retry"),

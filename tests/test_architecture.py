@@ -20,10 +20,10 @@ def python(code):
     ("module", "heavy"),
     [
         ("ragassay", "litellm torch celery fastapi numpy pydantic"),
-        ("ragassay.engine", "celery redis fastapi litellm torch scipy pyarrow"),
+        ("ragassay.evaluation.engine", "celery redis fastapi litellm torch scipy pyarrow"),
         ("ragassay.cli", "litellm torch celery fastapi numpy scipy pydantic"),
         ("ragassay.cli.app", "litellm torch celery fastapi numpy scipy pydantic"),
-        ("ragassay.wiring", "litellm torch sentence_transformers onnxruntime celery fastapi pyarrow"),
+        ("ragassay.service.wiring", "litellm torch sentence_transformers onnxruntime celery fastapi pyarrow"),
     ],
 )
 def test_nothing_heavy_is_imported_before_it_is_used(module, heavy):
@@ -80,12 +80,12 @@ _READS_ENVIRONMENT = re.compile(
 def test_only_settings_reads_the_environment():
     files = [p for root in ("services", "workers") for p in (ROOT / root).rglob("*.py")]
     readers = {path.relative_to(ROOT).as_posix() for path in files if _READS_ENVIRONMENT.search(path.read_text())}
-    assert readers == {"services/ragassay/settings.py"}
+    assert readers == {"services/ragassay/core/settings.py"}
 
 
 def test_importing_the_package_touches_neither_files_nor_environment(tmp_path):
     code = (
-        "import os, sys; before = dict(os.environ); import ragassay.engine, ragassay.wiring, ragassay.cli; "
+        "import os, sys; before = dict(os.environ); import ragassay.evaluation.engine, ragassay.service.wiring, ragassay.cli; "
         "print(before == dict(os.environ), os.listdir('.'))"
     )
     done = subprocess.run(

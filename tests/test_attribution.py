@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragassay.attribution import attribute, failures
-from ragassay.models import FactVerdict, Result, Score, SentenceVerdict, Verdict
+from ragassay.core.models import FactVerdict, Result, Score, SentenceVerdict, Verdict
+from ragassay.metrics.failures import attribute, failures
 
 
 def row(

@@ -10,26 +10,26 @@ from pydantic import ValidationError
 
 from handmade_reports import make_report
 from offline_runs import fake_tools, sample
-from ragassay import gates
+from ragassay.analysis import gates
+from ragassay.analysis.comparison import compare
+from ragassay.analysis.gates import Gate
+from ragassay.analysis.trends import trend
 from ragassay.api.submission import NewJob, read
-from ragassay.compare.comparison import compare
-from ragassay.compare.trends import trend
 from ragassay.config import Configuration, Statistics
-from ragassay.data.load import load
-from ragassay.engine import Plan, evaluate
-from ragassay.errors import BadData
-from ragassay.exporters import EXPORTERS
-from ragassay.exporters.comparison import EXPORTERS as COMPARISON_EXPORTERS
-from ragassay.gates import Gate
+from ragassay.core.errors import BadData
+from ragassay.core.models import Response, Result, Sample
+from ragassay.core.settings import Settings
+from ragassay.core.specification import Budget, JobSpec, Price
+from ragassay.core.validation import problems
+from ragassay.datasets.load import load
+from ragassay.evaluation.engine import Plan, evaluate
 from ragassay.llm import Prices
 from ragassay.metrics import METRICS, Chunk, metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.models import Response, Result, Sample
-from ragassay.registered import Registered
-from ragassay.settings import Settings
-from ragassay.specification import Budget, JobSpec, Price
-from ragassay.strategies.recorded import Recorded
-from ragassay.validation import problems
+from ragassay.reporting import EXPORTERS
+from ragassay.reporting.comparison import EXPORTERS as COMPARISON_EXPORTERS
+from ragassay.service.registered import Registered
+from ragassay.systems.recorded import Recorded
 
 MODELS = (Sample, Response, JobSpec, Configuration, NewJob, Gate, Statistics, Price, Budget)
 CHECKED_IN_CODE = {"doc_timestamps", "parameters"}

@@ -8,12 +8,12 @@ import pytest
 
 from offline_runs import GOOD, write_jsonl
 from provider import Provider, says, status
-from ragassay.errors import BadSettings, BudgetReached
-from ragassay.ledger import BudgetLedger, MemoryLedger
+from ragassay.core.errors import BadSettings, BudgetReached
+from ragassay.core.models import Usage
+from ragassay.core.protocols import Call, Reply
+from ragassay.core.specification import Budget, Price
 from ragassay.llm import LLM, Prices
-from ragassay.models import Usage
-from ragassay.protocols import Call, Reply
-from ragassay.specification import Budget, Price
+from ragassay.llm.journal import BudgetLedger, MemoryLedger
 
 MOST = Usage(calls=1, input_tokens=60, output_tokens=40, cost_usd=0.01)
 

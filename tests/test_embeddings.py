@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import FakeEmbedder
+from ragassay.core.errors import BadInput, BadSettings, MissingExtra
+from ragassay.core.protocols import Embedder
 from ragassay.embeddings import CrossEncoder, LocalEmbedder, bundled_model, local, unavailable, verify
-from ragassay.errors import BadInput, BadSettings, MissingExtra
-from ragassay.protocols import Embedder
 
 TEXTS = [
     "Refunds take 14 days.",

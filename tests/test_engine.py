@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from offline_runs import ScriptedJudge, fake_tools, sample
-from ragassay.engine import Plan, evaluate
+from ragassay.core.models import Judgement, Response, Sample, Score, Usage
+from ragassay.evaluation.engine import Plan, evaluate
 from ragassay.metrics import metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.base import METRICS
-from ragassay.models import Judgement, Response, Sample, Score, Usage
-from ragassay.strategies.recorded import Recorded
+from ragassay.systems.recorded import Recorded
 
 
 def run(samples, *names, rule="correctness >= 0.5 else semantic_similarity >= 0.8", judge=None, tools=None, **options):

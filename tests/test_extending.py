@@ -17,13 +17,13 @@ import pytest
 import ragassay
 from offline_runs import GOOD, sample, write_jsonl
 from ragassay import config, judge, strategy
-from ragassay.errors import BadSettings, BudgetReached
-from ragassay.exporters import EXPORTERS, exporter
+from ragassay.core.errors import BadSettings, BudgetReached
+from ragassay.core.models import Judgement, Verdict
 from ragassay.judges.registered import JUDGES, OwnJudge
-from ragassay.ledger import DryLedger, MemoryLedger
+from ragassay.llm.journal import DryLedger, MemoryLedger
 from ragassay.metrics import METRICS
-from ragassay.models import Judgement, Verdict
-from ragassay.strategies.registered import STRATEGIES
+from ragassay.reporting import EXPORTERS, exporter
+from ragassay.systems.registered import STRATEGIES
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 REGISTRIES = (METRICS, JUDGES, STRATEGIES, EXPORTERS)

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ragassay.errors import BadData, DiskFull
-from ragassay.files import LineLog, read_lines, write_whole
+from ragassay.core.errors import BadData, DiskFull
+from ragassay.core.files import LineLog, read_lines, write_whole
 
 
 @pytest.fixture
@@ -86,8 +86,8 @@ def test_a_limit_on_the_size_of_files_tears_no_line(path):
     """The real thing: the system itself takes the first half of the line and refuses the rest."""
     code = f"""
 import resource
-from ragassay.errors import DiskFull
-from ragassay.files import LineLog
+from ragassay.core.errors import DiskFull
+from ragassay.core.files import LineLog
 from pathlib import Path
 resource.setrlimit(resource.RLIMIT_FSIZE, (30, 30))
 log = LineLog(Path({str(path)!r}))

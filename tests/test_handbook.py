@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from ragassay.data.load import load
+from ragassay.datasets.load import load
 
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / "datasets" / "handbook"

@@ -7,8 +7,11 @@ from contextlib import suppress
 import pytest
 
 from judge_replies import sample
-from ragassay.errors import AssayError, reason_from
-from ragassay.judges import text as rules
+from ragassay.core import text as rules
+from ragassay.core.errors import AssayError, reason_from
+from ragassay.core.formatting import markdown_text, printable
+from ragassay.core.models import Verdict
+from ragassay.datasets.corpus import Corpus, Passage
 from ragassay.judges.matching import clauses, terms_of
 from ragassay.judges.prompt import disarm, suspicious
 from ragassay.judges.quantities import quantities
@@ -18,12 +21,9 @@ from ragassay.judges.verdict import number_units
 from ragassay.llm.failures import message, redact
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.text import normalised
-from ragassay.models import Verdict
-from ragassay.render import markdown_text, printable
-from ragassay.store.selection import Bound
-from ragassay.strategies.corpus import Corpus, Passage
-from ragassay.strategies.scorers import Tokenizer
-from ragassay.synthesis.offline import candidates
+from ragassay.storage.selection import Bound
+from ragassay.systems.scorers import Tokenizer
+from ragassay.testset.offline import candidates
 
 SHORT, MEDIUM, LONG = 10_000, 20_000, 40_000
 QUICK_S = 0.05  # a quadratic pattern takes longer on the medium text

@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 import pytest
 
 from offline_runs import evaluated, new_run, sample
-from ragassay import logs, telemetry
-from ragassay.models import Response
-from ragassay.settings import Settings
-from ragassay.specification import JobSpec
+from ragassay.core import logs, telemetry
+from ragassay.core.models import Response
+from ragassay.core.settings import Settings
+from ragassay.core.specification import JobSpec
 
 
 def logged(tmp_path, samples, *metrics):
@@ -67,7 +67,8 @@ def test_a_raised_bar_counts_for_the_ranks_too(tmp_path):
 
 
 def test_importing_configures_no_logging():
-    code = "import logging, ragassay.engine, ragassay.cli; print(logging.root.handlers, logging.getLogger('ragassay').handlers)"
+    shown = "print(logging.root.handlers, logging.getLogger('ragassay').handlers)"
+    code = f"import logging, ragassay.evaluation.engine, ragassay.cli; {shown}"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[] []\n"
 
 

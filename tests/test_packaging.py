@@ -64,7 +64,7 @@ def test_the_wheel_holds_the_packages_prompts_and_datasets_and_nothing_under_a_g
         "embeddings/minilm.onnx",
     ):
         assert f"ragassay/{part}" in names
-    assert any(name.startswith("ragassay/store/lua/") for name in names)
+    assert any(name.startswith("ragassay/service/scripts/") for name in names)
     assert not [name for name in names if "_shipped" in name and name.endswith(".py")]
     datasets = {name.split("/")[3] for name in names if name.startswith("ragassay/_shipped/datasets/")}
     assert datasets == {"quickstart"}
@@ -92,7 +92,7 @@ def test_without_the_local_extra_the_report_says_what_is_missing_and_how_to_get_
 
 
 def test_an_editable_install_reads_prompts_and_datasets_from_the_checkout():
-    from ragassay.shipped import folder
+    from ragassay.core.package_data import folder
 
     assert folder("prompts") == ROOT / "prompts"
     assert folder("datasets") == ROOT / "datasets"

@@ -2,8 +2,8 @@ import hashlib
 
 import pytest
 
-from ragassay import prompts
-from ragassay.errors import BadSettings, UnknownName
+from ragassay.core import prompts
+from ragassay.core.errors import BadSettings, UnknownName
 
 
 @pytest.fixture

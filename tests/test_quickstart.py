@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from ragassay.models import Response, Sample
+from ragassay.core.models import Response, Sample
 
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / "datasets" / "quickstart"

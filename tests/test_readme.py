@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ragassay.errors import AssayError
+from ragassay.core.errors import AssayError
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragassay.errors import LONGEST_REASON, BadInput, reason_from
+from ragassay.core.errors import LONGEST_REASON, BadInput, reason_from
 
 TRACEBACK = """Traceback (most recent call last):
   File "/srv/app/llm/worker.py", line 31, in handle

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ragassay import render
-from ragassay.errors import BadSettings, UnknownName
+from ragassay.core import formatting as render
+from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.stats import Interval
 
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offline_runs import evaluated, new_run, sample
-from ragassay import reports
+from ragassay.core.models import Response, Score
+from ragassay.core.specification import JobSpec
+from ragassay.evaluation import reports
 from ragassay.metrics import parse
-from ragassay.models import Response, Score
-from ragassay.specification import JobSpec
 
 
 @pytest.fixture

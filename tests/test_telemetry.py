@@ -7,9 +7,9 @@ import timeit
 import pytest
 
 from otlp_receiver import OtlpReceiver
-from ragassay import telemetry, tracing
-from ragassay.errors import MissingExtra, Unavailable
-from ragassay.settings import Settings
+from ragassay.core import telemetry, tracing
+from ragassay.core.errors import MissingExtra, Unavailable
+from ragassay.core.settings import Settings
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def collector(monkeypatch):
 @pytest.mark.parametrize(
     ("modules", "light"),
     [
-        ("ragassay.engine, ragassay.wiring", "opentelemetry prometheus_client google requests"),
+        ("ragassay.evaluation.engine, ragassay.service.wiring", "opentelemetry prometheus_client google requests"),
         # redis and FastAPI import OpenTelemetry's interface by themselves where it is installed
         ("ragassay_workers.tasks, ragassay_workers.beat", "opentelemetry.exporter prometheus_client google.protobuf"),
         ("ragassay.api.app", "opentelemetry.exporter google.protobuf"),
@@ -31,7 +31,7 @@ def collector(monkeypatch):
 )
 def test_without_a_collector_no_process_imports_what_sends_spans_and_only_the_api_knows_prometheus(modules, light):
     code = (
-        f"import sys, {modules}; from ragassay import tracing; from ragassay.settings import Settings\n"
+        f"import sys, {modules}; from ragassay import tracing; from ragassay.core.settings import Settings\n"
         f"tracing.set_up(Settings(), 'worker'); print([m for m in {light.split()!r} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)

@@ -6,9 +6,9 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError
 
 from ragassay.config import Configuration
-from ragassay.errors import UnknownName
-from ragassay.models import FrozenModel
-from ragassay.validation import place_of, problems, shown
+from ragassay.core.errors import UnknownName
+from ragassay.core.models import FrozenModel
+from ragassay.core.validation import place_of, problems, shown
 
 
 class Inner(FrozenModel):

@@ -15,10 +15,10 @@ from statistics import fmean
 from typing import Any
 
 import ragassay
-from ragassay.data.load import load
+from ragassay.core.models import Sample, Verdict
+from ragassay.datasets.load import load
 from ragassay.judges.prompt import suspicious
 from ragassay.judges.verdict import number_units
-from ragassay.models import Sample, Verdict
 
 ROWS = Path(__file__).parents[2] / "datasets" / "faults" / "answers.jsonl"
 METRICS = ("faithfulness", "completeness", "correctness")

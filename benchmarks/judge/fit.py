@@ -32,10 +32,10 @@ sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 import perturb
 from measured import put
 
+from ragassay.core.text import is_lead_in, refuses, sentences, words
 from ragassay.judges import support
 from ragassay.judges.agreement import Measures
 from ragassay.judges.matching import Pool, match, terms_of
-from ragassay.judges.text import is_lead_in, refuses, sentences, words
 
 SEED = 1
 RIDGE = 0.3  # on standardised features, where each set weighs 1

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
+from ragassay.core.settings import Settings
+from ragassay.core.specification import JobSpec
+from ragassay.evaluation import foreground
+from ragassay.evaluation.agreement import LabelledRows
 from ragassay.judges.agreement import ScoredItems
-from ragassay.python.stored import session_of
-from ragassay.runs import foreground
-from ragassay.runs.agreement import LabelledRows
-from ragassay.settings import Settings
-from ragassay.specification import JobSpec
+from ragassay.sdk.stored import session_of
 from ragassay.stats.ppi import corrected_mean
 
 

@@ -18,13 +18,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ragassay.core.settings import Settings
+from ragassay.core.specification import JobSpec
+from ragassay.evaluation import foreground
+from ragassay.evaluation.agreement import LabelledRows
 from ragassay.judges.agreement import MEASURES, LabelledScore, Measures, ScoredItems
 from ragassay.judges.instructions import read_prompt
-from ragassay.python.stored import session_of
-from ragassay.runs import foreground
-from ragassay.runs.agreement import LabelledRows
-from ragassay.settings import Settings
-from ragassay.specification import JobSpec
+from ragassay.sdk.stored import session_of
 from ragassay.stats.columns import Floats
 
 

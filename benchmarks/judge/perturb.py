@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ragassay.judges.text import STOP_WORDS, sentences
+from ragassay.core.text import STOP_WORDS, sentences
 
 LONGEST, SHORTEST = 45, 6  # words of a sentence that is used
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,]\d+)*(?![\w])")

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from html import escape
 
 from ragassay import Report, Sample, Verdict, metric
-from ragassay.exporters.tables import Table
-from ragassay.models import Judgement
+from ragassay.core.models import Judgement
+from ragassay.reporting.tables import Table
 
 
 @metric(better="higher", needs="answer", share=True)

@@ -11,16 +11,20 @@ Datasets, Dataset, Sample, Response, Result, Score, Verdict; Chunk, Ranked, Unit
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragassay.data.dataset import Dataset as Dataset
-    from ragassay.data.load import load
-    from ragassay.errors import AssayError as AssayError
-    from ragassay.exporters import exporter
+    from ragassay.analysis.trec import RetrievalScores as RetrievalScores
+    from ragassay.analysis.trec import retrieval
+    from ragassay.core.errors import AssayError as AssayError
+    from ragassay.core.models import Response as Response
+    from ragassay.core.models import Result as Result
+    from ragassay.core.models import Sample as Sample
+    from ragassay.core.models import Score as Score
+    from ragassay.core.models import Verdict as Verdict
+    from ragassay.datasets.dataset import Dataset as Dataset
+    from ragassay.datasets.load import load
     from ragassay.judges.llm import LLMJudge as LLMJudge
     from ragassay.judges.local import LocalJudge as LocalJudge
     from ragassay.judges.registered import judge
@@ -28,56 +32,50 @@ if TYPE_CHECKING:
     from ragassay.metrics import Chunk as Chunk
     from ragassay.metrics import metric, parse
     from ragassay.metrics.ranked import Ranked as Ranked
-    from ragassay.models import Response as Response
-    from ragassay.models import Result as Result
-    from ragassay.models import Sample as Sample
-    from ragassay.models import Score as Score
-    from ragassay.models import Verdict as Verdict
-    from ragassay.python.benchmark import BenchmarkReport, arun, run
-    from ragassay.python.client import Client as Client
-    from ragassay.python.comparing import ComparisonReport, compare
-    from ragassay.python.costs import Costs as Costs
-    from ragassay.python.datasets import Datasets as Datasets
-    from ragassay.python.evaluation import aevaluate, evaluate
-    from ragassay.python.report import EvaluationReport
-    from ragassay.strategies.registered import strategy
-    from ragassay.trec import RetrievalScores as RetrievalScores
-    from ragassay.trec import retrieval
+    from ragassay.reporting import exporter
+    from ragassay.sdk.benchmark import BenchmarkReport, arun, run
+    from ragassay.sdk.client import Client as Client
+    from ragassay.sdk.comparing import ComparisonReport, compare
+    from ragassay.sdk.costs import Costs as Costs
+    from ragassay.sdk.datasets import Datasets as Datasets
+    from ragassay.sdk.evaluation import aevaluate, evaluate
+    from ragassay.sdk.report import EvaluationReport
+    from ragassay.systems.registered import strategy
 
     Benchmark, Comparison, Report = BenchmarkReport, ComparisonReport, EvaluationReport
 
 _WHERE = {
-    "AssayError": "errors",
-    "Benchmark": "python.benchmark:BenchmarkReport",
+    "AssayError": "core.errors",
+    "Benchmark": "sdk.benchmark:BenchmarkReport",
     "Chunk": "metrics",
-    "Client": "python.client",
-    "Comparison": "python.comparing:ComparisonReport",
-    "Costs": "python.costs",
-    "Dataset": "data.dataset",
-    "Datasets": "python.datasets",
+    "Client": "sdk.client",
+    "Comparison": "sdk.comparing:ComparisonReport",
+    "Costs": "sdk.costs",
+    "Dataset": "datasets.dataset",
+    "Datasets": "sdk.datasets",
     "LLMJudge": "judges.llm",
     "LocalJudge": "judges.local",
     "Ranked": "metrics.ranked",
-    "Report": "python.report:EvaluationReport",
-    "Response": "models",
-    "Result": "models",
-    "RetrievalScores": "trec",
-    "Sample": "models",
-    "Score": "models",
+    "Report": "sdk.report:EvaluationReport",
+    "Response": "core.models",
+    "Result": "core.models",
+    "RetrievalScores": "analysis.trec",
+    "Sample": "core.models",
+    "Score": "core.models",
     "Units": "judges.verdict",
-    "Verdict": "models",
-    "aevaluate": "python.evaluation",
-    "arun": "python.benchmark",
-    "compare": "python.comparing",
-    "evaluate": "python.evaluation",
-    "exporter": "exporters",
+    "Verdict": "core.models",
+    "aevaluate": "sdk.evaluation",
+    "arun": "sdk.benchmark",
+    "compare": "sdk.comparing",
+    "evaluate": "sdk.evaluation",
+    "exporter": "reporting",
     "judge": "judges.registered",
-    "load": "data.load",
+    "load": "datasets.load",
     "metric": "metrics",
     "parse": "metrics",
-    "retrieval": "trec",
-    "run": "python.benchmark",
-    "strategy": "strategies.registered",
+    "retrieval": "analysis.trec",
+    "run": "sdk.benchmark",
+    "strategy": "systems.registered",
 }
 """Each public name and the module that it is imported from at first use, so that ``import ragassay`` is light."""
 
@@ -96,17 +94,6 @@ __all__ = [
     "run",
     "strategy",
 ]
-
-
-class _Package(ModuleType):
-    """The import of the room ``compare`` would put it where the function of that name is."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name == "compare" and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

@@ -3,10 +3,10 @@
 import pytest
 
 from job_workers import RecordingQueue
-from ragassay.alerts import Alerts
-from ragassay.notices import Notice
-from ragassay.outgoing import Allowed
-from ragassay.store.redis import RedisStore
+from ragassay.core.http_guard import Allowed
+from ragassay.service.alerts import Alerts
+from ragassay.service.notices import Notice
+from ragassay.service.redis import RedisStore
 from receiver import Receiver
 from redis_server import RedisServer
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from standardwebhooks import WebhookVerificationError
 
-from ragassay.alerts import WAITS_S
-from ragassay.notices import ALERTS, KINDS, OPT_IN, Notice
+from ragassay.service.alerts import WAITS_S
+from ragassay.service.notices import ALERTS, KINDS, OPT_IN, Notice
 
 PAGE = (Path(__file__).parents[2] / "docs" / "alerts.md").read_text()
 BY_LIBRARY, BY_HAND = (code for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "def verified" in code)

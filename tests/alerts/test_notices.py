@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragassay.notices import KINDS
+from ragassay.service.notices import KINDS
 
 ALL = {
     "gate_missed": ({}, "gate missed: v2: mrr >= 0.800: 0.750", "/v1/jobs/job-1/gates"),

@@ -6,10 +6,10 @@ import threading
 import pytest
 
 from polling import until
-from ragassay.alerts import MOST_TRIES, WAITS_S
-from ragassay.errors import Conflict, NotFound
-from ragassay.notices import ALERTS
-from ragassay.store import counters, outbox
+from ragassay.core.errors import Conflict, NotFound
+from ragassay.service import counters, outbox
+from ragassay.service.alerts import MOST_TRIES, WAITS_S
+from ragassay.service.notices import ALERTS
 from receiver import Receiver
 
 
@@ -209,7 +209,7 @@ def test_a_message_that_was_lost_is_sent_again_by_the_sweeper(alerts, webhook, q
 
 
 def test_a_long_queue_gives_way_to_others_and_goes_on(alerts, webhook, receiver, queue, work, notice, monkeypatch):
-    monkeypatch.setattr("ragassay.alerts.TURN_S", 0)
+    monkeypatch.setattr("ragassay.service.alerts.TURN_S", 0)
     for number in range(3):
         alerts.tell(notice(number))
     queue.delivered[:] = queue.delivered[:1]

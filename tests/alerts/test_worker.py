@@ -12,10 +12,11 @@ import pytest
 
 from offline_runs import sample, source_of
 from polling import patience, until
-from ragassay import runs, wiring
-from ragassay.notices import Notice
-from ragassay.settings import Settings
-from ragassay.specification import JobSpec
+from ragassay.core.settings import Settings
+from ragassay.core.specification import JobSpec
+from ragassay.evaluation import plan
+from ragassay.service import wiring
+from ragassay.service.notices import Notice
 from ragassay_workers.periodic import Periodic
 from redis_server import RedisServer
 from service.running import environment
@@ -94,7 +95,7 @@ def test_a_job_is_done_while_a_receiver_does_not_answer(server, jobs, receiver, 
                 jobs.alerts.tell(notice(number))
             until(lambda: receiver.got, patience(30), "the first try")
             rows = [sample(n) for n in range(120)]
-            job, _ = jobs.submit(JobSpec(metrics=("mrr",)), runs.recorded(source_of(rows), rows))
+            job, _ = jobs.submit(JobSpec(metrics=("mrr",)), plan.recorded(source_of(rows), rows))
             began = time.monotonic()
             until(lambda: jobs.get(job.id).status == "finished", patience(30), "the job")
             print(f"the job took {time.monotonic() - began:.1f} s beside a receiver that does not answer")
@@ -106,7 +107,7 @@ def test_a_job_is_done_while_a_receiver_does_not_answer(server, jobs, receiver, 
 def test_a_worker_takes_only_the_queues_that_it_is_told(server, jobs, receiver, tmp_path):
     hook = jobs.alerts.webhooks("default").add(receiver.url)
     rows = [sample(n) for n in range(3)]
-    job, _ = jobs.submit(JobSpec(metrics=("mrr",)), runs.recorded(source_of(rows), rows))
+    job, _ = jobs.submit(JobSpec(metrics=("mrr",)), plan.recorded(source_of(rows), rows))
     with worker(server, tmp_path, "--queue", "notices"):
         jobs.alerts.tell(notice(1))
         until(lambda: receiver.got, patience(30), "the notice")

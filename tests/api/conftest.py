@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from api_server import serving
-from ragassay.settings import Settings
+from ragassay.core.settings import Settings
 from redis_server import RedisServer
 
 
@@ -34,7 +34,7 @@ def served(server):
 def cli(cli, monkeypatch, served):
     """The command line, against ``served``, with the judge that its jobs have."""
     monkeypatch.setenv("RAGASSAY_SERVER", served.url)
-    monkeypatch.setattr("ragassay.wiring.embedder", lambda *_: (None, "the tests need no model"))
+    monkeypatch.setattr("ragassay.service.wiring.embedder", lambda *_: (None, "the tests need no model"))
     return cli
 
 

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 import httpx
 
 from api_server import rows, serving
-from ragassay.access import SCOPES, Access
-from ragassay.settings import Settings
+from ragassay.core.settings import Settings
+from ragassay.service.access import SCOPES, Access
 from redis_server import RedisServer
 
 PEPPER, BOOTSTRAP = "a-pepper-of-the-tests-0123", "a-bootstrap-key-of-the-tests"

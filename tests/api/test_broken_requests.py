@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from api_server import problem, rows, serving
-from ragassay.settings import Settings
+from ragassay.core.settings import Settings
 
 JSON = {"Content-Type": "application/json"}
 UNKNOWN = "0" * 32

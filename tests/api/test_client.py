@@ -16,9 +16,9 @@ from api_server import rows, serving, with_failed_rows
 from loopback import LoopbackServer, Quiet
 from polling import until
 from ragassay import Client
-from ragassay.data.load import load_rows
-from ragassay.errors import BadData
-from ragassay.settings import Settings
+from ragassay.core.errors import BadData
+from ragassay.core.settings import Settings
+from ragassay.datasets.load import load_rows
 from redis_server import free_port
 
 METRICS = "mrr,recall@5,faithfulness"
@@ -298,7 +298,7 @@ def test_ctrl_c_while_waiting_says_how_to_go_on(cli, data, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ragassay.python.client.time.sleep", interrupted)
+    monkeypatch.setattr("ragassay.sdk.client.time.sleep", interrupted)
     code, out, err = cli("submit", data, "--wait")
     assert (code, out) == (130, "")
     assert "the job goes on: ragassay job show" in err

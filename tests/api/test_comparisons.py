@@ -10,8 +10,8 @@ import pytest
 
 from api_server import problem, rows
 from polling import until
-from ragassay.compare.models import Comparison
-from ragassay.job_reports import JobReports
+from ragassay.analysis.models import Comparison
+from ragassay.service.job_reports import JobReports
 
 METRICS = "mrr,recall@5,faithfulness,correctness,accurate"
 UNKNOWN = "0" * 32

@@ -7,10 +7,10 @@ import pytest
 import zstandard
 
 from api_server import problem, rows
-from ragassay import job_costs
-from ragassay.costs import CostReport
-from ragassay.python.client import Client
-from ragassay.store.job_rows import column_names
+from ragassay.analysis.costs import CostReport
+from ragassay.sdk.client import Client
+from ragassay.service import job_costs
+from ragassay.service.job_rows import column_names
 
 OPTIONS = {"metrics": ["correctness", "accurate"], "accurate": "correctness >= 0.5", "dataset": "rivers"}
 

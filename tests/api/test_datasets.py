@@ -12,9 +12,9 @@ from api_server import problem, rows, serving
 from polling import until
 from ragassay import Client, Datasets, load
 from ragassay.api import uploads
-from ragassay.errors import NotFound
-from ragassay.python.client import ServiceError
-from ragassay.settings import Settings
+from ragassay.core.errors import NotFound
+from ragassay.core.settings import Settings
+from ragassay.sdk.client import ServiceError
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 CSV = "id,question,answer\nq1,When?,At 02:00.\nq2,Where?,In Kiel.\n"
@@ -321,7 +321,7 @@ def test_client_import_keeps_the_first_of_duplicates_in_rows_in_memory(served):
 def test_errors_of_a_worker_process_come_back_as_they_were():
     import pickle
 
-    from ragassay.errors import BadData, MissingExtra, Unavailable, UnknownName
+    from ragassay.core.errors import BadData, MissingExtra, Unavailable, UnknownName
 
     for error in (
         BadData(["a: 1", "b: 2"], hint="mend"),

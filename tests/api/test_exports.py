@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from api_server import problem, rows
-from ragassay.exporters import MEDIA_TYPES
+from ragassay.reporting import MEDIA_TYPES
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_each_form_has_a_tag_of_its_own(server, job):
 
 
 def test_the_json_of_a_report_comes_in_parts_and_whole(server, job, monkeypatch):
-    monkeypatch.setattr("ragassay.store.stored_reports.MIB", 100)
+    monkeypatch.setattr("ragassay.service.stored_reports.MIB", 100)
     answer = fetched(server, job)
     assert answer.content == server.jobs.store.report(job)
     assert len(answer.content) > 1000

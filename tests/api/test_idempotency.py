@@ -5,10 +5,10 @@ import random
 import pytest
 
 from api_server import problem, rows, serving
-from ragassay.jobs import Jobs
-from ragassay.queue import Queue
-from ragassay.store.liveness import troubles
-from ragassay.store.redis import RedisStore
+from ragassay.service.jobs import Jobs
+from ragassay.service.liveness import troubles
+from ragassay.service.queue import Queue
+from ragassay.service.redis import RedisStore
 from redis_server import RedisServer, free_port
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from api.projects import BOOTSTRAP, caller, filled, keyed_server, made_key, marked
 from api_server import problem, rows
-from ragassay.access import SCOPES
 from ragassay.api.app import create_app
-from ragassay.settings import Settings
+from ragassay.core.settings import Settings
+from ragassay.service.access import SCOPES
 
 MARK = "marked-of-a"
 DOCUMENT = create_app(None, Settings.model_construct()).openapi()

@@ -119,7 +119,7 @@ def test_a_gate_on_slices_is_told_once_without_the_values_of_the_rows(told):
 
 
 def test_a_job_tells_of_so_many_gates_and_counts_the_others(told, monkeypatch):
-    monkeypatch.setattr("ragassay.job_notices.MOST_NOTICES", 2)
+    monkeypatch.setattr("ragassay.service.job_notices.MOST_NOTICES", 2)
     _, documents = told(rows(4), gates=[{"metric": "mrr", "min": 1 + n} for n in range(1, 6)])
     missed = of_kind(documents, "gate_missed")
     assert [each["count"] for each in missed] == [1, 1, 3]

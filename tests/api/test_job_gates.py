@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from api_server import problem, rows
-from ragassay.gates import GateReport
+from ragassay.analysis.gates import GateReport
 from redis_server import free_port
 
 UNKNOWN = "0" * 32
@@ -88,7 +88,7 @@ def test_gates_are_checked_once_however_often_a_job_is_finalized(served, caplog)
 
 
 def test_a_job_shows_no_more_alerts_than_anybody_reads(served, monkeypatch):
-    monkeypatch.setattr("ragassay.job_reports.MOST_ALERTS", 2)
+    monkeypatch.setattr("ragassay.service.job_reports.MOST_ALERTS", 2)
     samples = [{**row, "category": f"river {n}"} for n, row in enumerate(made(5))]
     job = done(served, samples, gates=[{"metric": "mrr", "min": 1.1, "slice": "category"}])
     alerts = served.http.get(f"/v1/jobs/{job}").json()["alerts"]

@@ -9,12 +9,12 @@ import pytest
 from api.projects import BOOTSTRAP, PEPPER, caller, keyed_server, made_key
 from api_server import problem, rows, serving
 from polling import until
-from ragassay.access import Access
 from ragassay.api import security
 from ragassay.api.security import WrongKeys
-from ragassay.errors import BadSettings, Conflict, NotFound
-from ragassay.settings import Settings
-from ragassay.store.keys import RedisKeys
+from ragassay.core.errors import BadSettings, Conflict, NotFound
+from ragassay.core.settings import Settings
+from ragassay.service.access import Access
+from ragassay.service.keys import RedisKeys
 from redis_server import RedisServer
 
 
@@ -122,7 +122,7 @@ def test_last_use_is_written_once_a_minute(served):
 
 
 def test_a_project_has_a_bounded_number_of_keys(served, monkeypatch):
-    monkeypatch.setattr("ragassay.access.MOST_KEYS", 2)
+    monkeypatch.setattr("ragassay.service.access.MOST_KEYS", 2)
     first, _ = made_key(served, "search"), made_key(served, "search")
     with pytest.raises(Conflict, match="project search has 2 keys"):
         made_key(served, "search")

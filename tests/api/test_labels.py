@@ -3,10 +3,10 @@
 import pytest
 
 from api_server import rows
-from ragassay.errors import Conflict, NotFound, TooLarge
-from ragassay.store import stored_reports
-from ragassay.store.labels import HumanLabel
-from ragassay.store.retention import DAY_S, Retention, apply
+from ragassay.core.errors import Conflict, NotFound, TooLarge
+from ragassay.evaluation.human_labels import HumanLabel
+from ragassay.service import stored_reports
+from ragassay.service.retention import DAY_S, Retention, apply
 
 LABELS = [
     HumanLabel(

@@ -12,8 +12,8 @@ from api_server import rows
 from ragassay.api.app import create_app
 from ragassay.api.submission import NewJob
 from ragassay.config import Configuration
-from ragassay.models import Sample
-from ragassay.settings import Settings
+from ragassay.core.models import Sample
+from ragassay.core.settings import Settings
 
 PROBLEM = {"$ref": "#/components/schemas/Problem"}
 

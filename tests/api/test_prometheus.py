@@ -11,16 +11,16 @@ from prometheus_client.parser import text_string_to_metric_families
 from api.projects import BOOTSTRAP, caller, keyed_server, made_key
 from api_server import RecordingQueue, problem, rows, serving
 from job_workers import CALL, expire_leases
-from ragassay import telemetry
 from ragassay.api.prometheus import KEPT_S
-from ragassay.jobs import Jobs
-from ragassay.models import Usage
-from ragassay.protocols import Reply
-from ragassay.schedule_documents import KeptSchedule
-from ragassay.settings import Settings
-from ragassay.store.redis import RedisStore
-from ragassay.store.redis_ledger import RedisLedger
-from ragassay.store.redis_schedules import RedisSchedules
+from ragassay.config.schedules import KeptSchedule
+from ragassay.core import telemetry
+from ragassay.core.models import Usage
+from ragassay.core.protocols import Reply
+from ragassay.core.settings import Settings
+from ragassay.service.jobs import Jobs
+from ragassay.service.redis import RedisStore
+from ragassay.service.redis_ledger import RedisLedger
+from ragassay.service.redis_schedules import RedisSchedules
 from redis_server import RedisServer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text()

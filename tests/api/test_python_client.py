@@ -11,9 +11,17 @@ import pytest
 from api_server import rows, serving, with_failed_rows
 from polling import until
 from ragassay import Client, Report
-from ragassay.errors import BadData, BadSettings, BudgetReached, NothingToEvaluate, Unavailable, UnknownName, Unscored
-from ragassay.python.client import ServiceError
-from ragassay.settings import Settings
+from ragassay.core.errors import (
+    BadData,
+    BadSettings,
+    BudgetReached,
+    NothingToEvaluate,
+    Unavailable,
+    UnknownName,
+    Unscored,
+)
+from ragassay.core.settings import Settings
+from ragassay.sdk.client import ServiceError
 from redis_server import free_port
 
 HOW = {"metrics": ["mrr", "faithfulness"], "seed": 3, "name": "nightly"}
@@ -93,8 +101,8 @@ def test_client_wait_outlives_a_short_outage_and_raises_after_two_minutes(served
             return one
 
         monkeypatch.setattr(client, "job", answer)
-        monkeypatch.setattr("ragassay.python.client.time.monotonic", lambda: now)
-        monkeypatch.setattr("ragassay.python.client.time.sleep", waits.append)
+        monkeypatch.setattr("ragassay.sdk.client.time.monotonic", lambda: now)
+        monkeypatch.setattr("ragassay.sdk.client.time.sleep", waits.append)
         with pytest.raises(Unavailable):
             client.wait(job)
     assert answers == []  # 100 s after the first failure it polls again, after 150 s it raises

@@ -6,7 +6,7 @@ import pytest
 
 from api_server import problem, rows
 from ragassay import Client
-from ragassay.store.selection import Bound
+from ragassay.storage.selection import Bound
 
 METRICS = ["mrr", "faithfulness", "token_f1"]
 

@@ -7,8 +7,8 @@ import pytest
 
 from api_server import problem, rows, serving
 from ragassay.api import schedules
-from ragassay.schedule_documents import ScheduleChange
-from ragassay.settings import Settings
+from ragassay.config.schedules import ScheduleChange
+from ragassay.core.settings import Settings
 
 GATES = [{"mrr": ">= 0.7"}]
 

@@ -13,8 +13,8 @@ from polling import fastest, slowness
 from ragassay.api.app import create_app
 from ragassay.api.headers import PROTECTIVE
 from ragassay.api.security import SecurityMiddleware, check_bind
-from ragassay.errors import BadSettings
-from ragassay.settings import Settings
+from ragassay.core.errors import BadSettings
+from ragassay.core.settings import Settings
 
 KEY = "0123456789abcdef-a-key-of-the-tests"
 
@@ -178,7 +178,7 @@ def test_it_is_ready_when_redis_answers_and_a_worker_lives(served):
 def test_the_api_loads_nothing_heavy():
     code = (
         "import sys, ragassay.api.app, ragassay.api.security;"
-        "from ragassay.settings import Settings;"
+        "from ragassay.core.settings import Settings;"
         "ragassay.api.app.create_app(None, Settings()).openapi();"
         "heavy = {'litellm', 'torch', 'sentence_transformers', 'transformers', 'scipy.special', 'pyarrow', 'pandas', 'rouge_score',"
         " 'bert_score', 'celery', 'rich', 'typer'};"
@@ -190,7 +190,7 @@ def test_the_api_loads_nothing_heavy():
 
 def test_the_application_is_up_in_a_moment():
     """Of processor time, with its code compiled; on a slow or shared machine, as much more as another import takes there."""
-    code = "import ragassay.api.app as a; from ragassay.settings import Settings; a.create_app(None, Settings())"
+    code = "import ragassay.api.app as a; from ragassay.core.settings import Settings; a.create_app(None, Settings())"
     assert fastest([sys.executable, "-c", code], times=3) < 3 * slowness()
 
 

@@ -10,13 +10,13 @@ import yaml
 from api_server import problem, rows, serving
 from provider import Provider
 from ragassay import Client, config
-from ragassay.documents import Report
-from ragassay.job_documents import Job
-from ragassay.jobs import Jobs
-from ragassay.settings import Settings
-from ragassay.specification import JobSpec
-from ragassay.store.job_run import JobRun
-from ragassay.wiring import Wiring
+from ragassay.core.jobs import Job
+from ragassay.core.report import Report
+from ragassay.core.settings import Settings
+from ragassay.core.specification import JobSpec
+from ragassay.service.job_run import JobRun
+from ragassay.service.jobs import Jobs
+from ragassay.service.wiring import Wiring
 
 METRICS = ["mrr", "recall@5", "faithfulness"]
 

@@ -6,8 +6,8 @@ import pytest
 
 from api_server import problem, rows, serving
 from endpoint import CAPITAL, Endpoint
-from ragassay.errors import BadSettings
-from ragassay.registered import Registered
+from ragassay.core.errors import BadSettings
+from ragassay.service.registered import Registered
 
 METRICS = ["mrr", "faithfulness"]
 QUESTIONS = [

@@ -9,7 +9,7 @@ import pytest
 from api.projects import BOOTSTRAP, keyed_server, made_key, marked
 from api_server import rows, serving, with_failed_rows
 from browsing import PAYLOADS
-from ragassay.settings import Settings
+from ragassay.core.settings import Settings
 
 MARK = "marked-of-a"
 

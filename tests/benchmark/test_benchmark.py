@@ -13,11 +13,11 @@ from endpoint import CAPITAL, Endpoint
 from offline_runs import write_jsonl
 from provider import Provider
 from ragassay import stats
-from ragassay.errors import BadSettings, DiskFull
-from ragassay.runs import foreground
-from ragassay.store.benchmarks import FolderBenchmarks
-from ragassay.store.folder import FolderRun
-from ragassay.store.ledger import FolderLedger
+from ragassay.core.errors import BadSettings, DiskFull
+from ragassay.evaluation import foreground
+from ragassay.storage.benchmarks import FolderBenchmarks
+from ragassay.storage.folder import FolderRun
+from ragassay.storage.ledger import FolderLedger
 
 ROWS = 12
 DIFFERENT = 22 + 13  # answers; faq's systems give 2 of 24 alike, manual's 11, and equal calls are paid once
@@ -25,7 +25,7 @@ DIFFERENT = 22 + 13  # answers; faq's systems give 2 of 24 alike, manual's 11, a
 
 @pytest.fixture(autouse=True)
 def _light(monkeypatch):
-    monkeypatch.setattr("ragassay.wiring.embedder", lambda *_: (None, "the tests need no model"))
+    monkeypatch.setattr("ragassay.service.wiring.embedder", lambda *_: (None, "the tests need no model"))
 
 
 def questions(dataset, rows=ROWS):

@@ -16,9 +16,9 @@ import pytest
 from endpoint import CAPITAL, Endpoint
 from offline_runs import write_jsonl
 from polling import until
-from ragassay.protocols import Call
-from ragassay.store.benchmarks import FolderBenchmarks
-from ragassay.store.folder import FolderRun
+from ragassay.core.protocols import Call
+from ragassay.storage.benchmarks import FolderBenchmarks
+from ragassay.storage.folder import FolderRun
 
 KILLS, ROWS, IN_FLIGHT = 5, 24, 3
 DATASETS = ("first", "second")

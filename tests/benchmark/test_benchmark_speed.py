@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 from offline_runs import write_jsonl
-from ragassay.data.load import load
-from ragassay.shipped import folder
+from ragassay.core.package_data import folder
+from ragassay.datasets.load import load
 
 CORES, MOST_S = 2, 60
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from ragassay.runs.turns import Turns
-from ragassay.strategies.builtin import BuiltIn
+from ragassay.evaluation.turns import Turns
+from ragassay.systems.builtin import BuiltIn
 
 
 class Called:

@@ -9,10 +9,10 @@ import pytest
 
 from job_workers import submit
 from offline_runs import FakeFactory
-from ragassay.jobs import Jobs
-from ragassay.queue import CHUNKS, QUEUES, REPORTS, Queue, depths
-from ragassay.store.liveness import log_redis
-from ragassay.store.redis import RedisStore
+from ragassay.service.jobs import Jobs
+from ragassay.service.liveness import log_redis
+from ragassay.service.queue import CHUNKS, QUEUES, REPORTS, Queue, depths
+from ragassay.service.redis import RedisStore
 from redis_server import RedisServer, redis_server
 
 

@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 
 from offline_runs import write_jsonl
-from ragassay.compare.models import Comparison
+from ragassay.analysis.models import Comparison
 
 QUERIES = [{"query_id": f"q{n}", "query": f"Question {n}?", "relevant_doc_ids": ["d1"]} for n in range(8)]
 OTHERS = [{"query_id": f"x{n}", "query": f"Another {n}?", "relevant_doc_ids": ["d1"]} for n in range(8)]

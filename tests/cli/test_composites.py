@@ -7,8 +7,8 @@ import pytest
 import ragassay
 from offline_runs import GOOD, write_jsonl
 from ragassay.api.submission import read
-from ragassay.registered import Registered
-from ragassay.settings import Settings
+from ragassay.core.settings import Settings
+from ragassay.service.registered import Registered
 
 YAML = """
 data: d.jsonl

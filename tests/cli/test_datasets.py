@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ragassay.shipped import folder
+from ragassay.core.package_data import folder
 
 HANDBOOK = folder("datasets") / "handbook" / "queries.json"
 

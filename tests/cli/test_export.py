@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from exporters.exported import a_comparison, a_report
+from reporting.exported import a_comparison, a_report
 
 
 @pytest.fixture

@@ -14,13 +14,13 @@ import pytest
 
 from offline_runs import GOOD, without_times, write_jsonl
 from provider import Provider
-from ragassay.errors import BadSettings, DiskFull
-from ragassay.files import write_whole
-from ragassay.models import Usage
-from ragassay.protocols import Call, Reply
-from ragassay.specification import Budget
-from ragassay.store.folder import FolderStore
-from ragassay.store.ledger import CallCache, FolderLedger
+from ragassay.core.errors import BadSettings, DiskFull
+from ragassay.core.files import write_whole
+from ragassay.core.models import Usage
+from ragassay.core.protocols import Call, Reply
+from ragassay.core.specification import Budget
+from ragassay.storage.folder import FolderStore
+from ragassay.storage.ledger import CallCache, FolderLedger
 
 ROWS = 60
 
@@ -127,7 +127,7 @@ def test_a_file_that_may_not_be_written_is_one_clear_error(tmp_path, monkeypatch
     def refused(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("ragassay.files.os.fsync", refused)
+    monkeypatch.setattr("ragassay.core.files.os.fsync", refused)
     with pytest.raises(BadSettings, match=r"r\.json: can't be written \(Permission denied\)"):
         write_whole(tmp_path / "r.json", b"x")
     assert list(tmp_path.iterdir()) == []
@@ -170,7 +170,7 @@ def test_no_more_calls_are_made_once_one_could_not_be_written_down(tmp_path):
         waits = asyncio.create_task(ledger.reserve(call(2), most))  # for the budget
         await asyncio.sleep(0.01)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("ragassay.files.os.write", no_room)
+            patch.setattr("ragassay.core.files.os.write", no_room)
             with pytest.raises(DiskFull):
                 await ledger.settle(call(0), Reply(text="paid", usage=Usage(calls=1, input_tokens=9)))
         with pytest.raises(DiskFull):  # although there is room again

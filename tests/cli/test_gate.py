@@ -11,8 +11,7 @@ import pytest
 from handmade_reports import make_report, mrr_report, rows
 from offline_runs import write_jsonl
 from provider import Answer, Provider, malformed, verdicts
-from ragassay.compare import trends
-from ragassay.runs import over_time
+from ragassay.analysis import over_time, trends
 
 
 def write(path, hits, **more):

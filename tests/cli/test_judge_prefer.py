@@ -172,7 +172,7 @@ def test_a_dry_run_counts_the_calls_and_a_budget_ends_with_what_is_answered_kept
 
 
 def test_an_outage_is_waited_for(prefer, monkeypatch):
-    monkeypatch.setattr("ragassay.runs.outage.FIRST_WAIT_S", 0.2)
+    monkeypatch.setattr("ragassay.evaluation.outage.FIRST_WAIT_S", 0.2)
     with Provider([play.status(503)] * 5, then=says(prefers_right)) as provider:
         assert prefer(provider, "--limit", "3")["wins"] == 3
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from ragassay.access import Access
-from ragassay.settings import Settings
-from ragassay.store.projects import ProjectRedis
+from ragassay.core.settings import Settings
+from ragassay.service.access import Access
+from ragassay.service.projects import ProjectRedis
 from redis_server import RedisServer
 
 PEPPER = "a-pepper-of-the-tests-0123"

@@ -14,7 +14,7 @@ import pytest
 
 from offline_runs import GOOD, without_times, write_jsonl
 from polling import until
-from ragassay.store.folder import FolderStore
+from ragassay.storage.folder import FolderStore
 
 ROWS = 120
 BUDGET, KILLS = 40_000, 4

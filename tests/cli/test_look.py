@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from ragassay.settings import secrets
+from ragassay.core.settings import secrets
 
 
 def test_help_lists_at_most_30_words(cli):
@@ -28,7 +28,7 @@ def test_doctor_names_the_keys_that_are_set_and_prints_none_of_them(cli, monkeyp
 
 
 def test_doctor_says_that_no_key_is_set(cli, monkeypatch):
-    monkeypatch.setattr("ragassay.settings.provider_keys", list)
+    monkeypatch.setattr("ragassay.core.settings.provider_keys", list)
     assert "missing provider keys: none set" in cli("doctor")[1]
 
 

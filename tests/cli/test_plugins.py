@@ -5,9 +5,9 @@ import json
 import pytest
 
 from offline_runs import GOOD, write_jsonl
+from ragassay.core.settings import Settings
 from ragassay.metrics import METRICS
-from ragassay.settings import Settings
-from ragassay.wiring import jobs_for
+from ragassay.service.wiring import jobs_for
 
 OWN = """
 from ragassay import metric

@@ -14,8 +14,8 @@ import pytest
 from offline_runs import GOOD, write_jsonl
 from polling import until
 from provider import Provider, good, status
-from ragassay.runs import outage
-from ragassay.store.folder import FolderStore
+from ragassay.evaluation import outage
+from ragassay.storage.folder import FolderStore
 
 
 @pytest.fixture
@@ -249,7 +249,7 @@ def test_an_unforeseen_error_is_one_line_and_exit_code_70(options, traced, cli, 
     def broken(*_, **__):
         raise TypeError("unsupported operand\nin two write_jsonl, seen in /a/secret/place.py")
 
-    monkeypatch.setattr("ragassay.reports.build", broken)
+    monkeypatch.setattr("ragassay.evaluation.reports.build", broken)
     code, out, err = cli(*options, "evaluate", data, "--metrics", "mrr")
     assert (code, out) == (70, "")
     message = "internal error: TypeError: unsupported operand in two write_jsonl, seen in .../place.py"

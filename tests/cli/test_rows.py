@@ -6,8 +6,8 @@ import os
 import pytest
 
 from offline_runs import ScriptedJudge, evaluated, new_run, sample
-from ragassay.models import FactVerdict, Judgement, SentenceVerdict, Verdict
-from ragassay.specification import JobSpec
+from ragassay.core.models import FactVerdict, Judgement, SentenceVerdict, Verdict
+from ragassay.core.specification import JobSpec
 
 WRONG = Judgement(
     verdict=Verdict(

@@ -9,10 +9,10 @@ import orjson
 import pytest
 
 from provider import Provider, hang, says, status
-from ragassay.errors import BudgetReached
-from ragassay.runs import runner
-from ragassay.shipped import folder
-from ragassay.store.folder import FolderStore
+from ragassay.core.errors import BudgetReached
+from ragassay.core.package_data import folder
+from ragassay.evaluation import runner
+from ragassay.storage.folder import FolderStore
 
 SYSTEMS = """
 data: queries.jsonl

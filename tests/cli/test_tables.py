@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragassay.exporters.tables import table
+from ragassay.reporting.tables import table
 
 COLUMNS = ("metric", "bm25-with-reranking", "hybrid", "95 %", "n")
 ROWS = [("recall@10", "0.500", "0.700", "+0.10..+0.30", "30"), ("mrr", "0.400", "0.400", "-0.10..+0.10", "30")]

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragassay import config
+from ragassay.analysis.gates import Gate
 from ragassay.config import Configuration, Layer
 from ragassay.config.document import SECTIONS, options
-from ragassay.errors import AssayError, BadSettings, NotFound
-from ragassay.gates import Gate
-from ragassay.schedule_documents import PlannedJob
-from ragassay.specification import JobSpec
-from ragassay.strategies.options import SystemConfig
+from ragassay.config.schedules import PlannedJob
+from ragassay.core.errors import AssayError, BadSettings, NotFound
+from ragassay.core.specification import JobSpec
+from ragassay.systems.options import SystemConfig
 
 DOCS = Path(__file__).parents[2] / "docs"
 WHOLE = """

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from ragassay.analysis.gates import Gate
 from ragassay.config import Configuration
-from ragassay.gates import Gate
-from ragassay.schedule_documents import PlannedJob
+from ragassay.config.schedules import PlannedJob
 
 DOCS = Path(__file__).parents[2] / "docs"
 

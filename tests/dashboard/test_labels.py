@@ -8,10 +8,10 @@ import pytest
 
 import ragassay
 from browsing import browsing
-from ragassay.runs.labelling import Labelling
-from ragassay.settings import Settings
-from ragassay.store.folder import FolderStore
-from ragassay.store.labels import FolderLabels
+from ragassay.core.settings import Settings
+from ragassay.evaluation.human_labels import FolderLabels, report_of
+from ragassay.evaluation.labelling import Labelling
+from ragassay.storage.folder import FolderStore
 
 CONTEXT = "Books may be kept for 21 days. Films may be kept for {n} days. The reading room opens at nine."
 SAID = ["Books may be kept for 21 days.", "Every reader is given a blue umbrella.", "Films may be kept for long."]
@@ -123,7 +123,7 @@ def test_labels_correct_the_page_the_report_and_what_the_commands_make_of_them(r
     assert "Is the answer accurate?" in page.get(address(run, metric="accurate")).text
     shown = page.get(f"/ui/runs/{run[0]}").text
     assert f"corrected: {mean[0]} by 60 labels" in shown
-    labelled = FolderStore(run[1]).open(run[0]).report_with_labels()
+    labelled = report_of(FolderStore(run[1]).open(run[0]))
     of_run = labelled.model_dump(mode="json")["systems"]["default"]
     assert sum(bool(row["reference_labels"]) for row in of_run["results"]) == 60
     (tmp_path / "labels.jsonl").write_bytes(page.get(address(run, "labels.jsonl")).content)

@@ -10,11 +10,11 @@ import yaml
 import ragassay
 from browsing import browsing
 from provider import Answer, Provider
-from ragassay.compare.summary import in_short
-from ragassay.exporters.charts import Drawn, scatter
-from ragassay.render import interval, signed
-from ragassay.settings import Settings
-from ragassay.store.folder import FolderStore
+from ragassay.analysis.summary import in_short
+from ragassay.core.formatting import interval, signed
+from ragassay.core.settings import Settings
+from ragassay.reporting.charts import Drawn, scatter
+from ragassay.storage.folder import FolderStore
 
 ROWS = [
     {

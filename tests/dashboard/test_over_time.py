@@ -12,10 +12,10 @@ import pytest
 
 import ragassay
 from browsing import browsing
-from ragassay.exporters import panels as panels_module
-from ragassay.exporters.charts import Chart, Drawn, bars, histogram, over_time, scatter
-from ragassay.exporters.panels import panel
-from ragassay.exporters.tables import Table
+from ragassay.reporting import panels as panels_module
+from ragassay.reporting.charts import Chart, Drawn, bars, histogram, over_time, scatter
+from ragassay.reporting.panels import panel
+from ragassay.reporting.tables import Table
 from ragassay.stats import Interval
 
 NAUGHTY = "<script>alert(1)</script>"
@@ -224,7 +224,7 @@ def test_panels_of_ones_own_are_shown_and_a_broken_one_is_a_note(registered, run
 
 @pytest.mark.parametrize("name", ["", 3])
 def test_a_panel_without_a_name_is_refused(name):
-    with pytest.raises(ragassay.errors.BadSettings, match="a panel has a name"):
+    with pytest.raises(ragassay.core.errors.BadSettings, match="a panel has a name"):
         panel(name)
 
 

@@ -12,8 +12,8 @@ import ragassay
 from browsing import PAYLOADS, Elements, browsing
 from polling import until
 from provider import Answer, Provider, verdicts
-from ragassay.settings import Settings
-from ragassay.store.folder import FolderStore
+from ragassay.core.settings import Settings
+from ragassay.storage.folder import FolderStore
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_an_address_that_is_none_and_a_bug_are_pages_too(run, pages, monkeypatch
     assert pages.get("/ui").headers["location"] == "/ui/runs"
     nowhere = pages.get("/ui/nowhere/at/all")
     assert (nowhere.status_code, "there is no page" in nowhere.text) == (404, True)
-    monkeypatch.setattr("ragassay.exporters.failing.headline", lambda system: 1 / 0)
+    monkeypatch.setattr("ragassay.reporting.failing.headline", lambda system: 1 / 0)
     broken = pages.get(f"/ui/runs/{run}")
     assert broken.status_code == 500
     name = re.search(r"urn:uuid:[0-9a-f-]+", broken.text)[0]

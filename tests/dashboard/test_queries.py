@@ -13,9 +13,9 @@ import pytest
 import ragassay
 from browsing import browsing
 from provider import Answer, Provider, verdicts
-from ragassay.attribution import failure
-from ragassay.settings import Settings
-from ragassay.store.folder import FolderStore
+from ragassay.core.settings import Settings
+from ragassay.metrics.failures import failure
+from ragassay.storage.folder import FolderStore
 
 
 def rows(answers=("Paris.", "Rome.", "")):

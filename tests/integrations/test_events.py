@@ -7,7 +7,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from handmade_reports import make_report, row
 from loopback import LoopbackServer, Quiet
-from ragassay.errors import Unavailable
+from ragassay.core.errors import Unavailable
 from ragassay.integrations import opentelemetry
 
 TRACE = {"trace_id": "0af7651916cd43dd8448eb211c80319c", "span_id": "b7ad6b7169203331"}

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from handmade_reports import make_report, row
-from ragassay.errors import MissingExtra
+from ragassay.core.errors import MissingExtra
 from ragassay.integrations import mlflow, tracking, wandb
 from ragassay.integrations.mlflow import legal
 

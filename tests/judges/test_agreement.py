@@ -5,7 +5,7 @@ import pytest
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, cohen_kappa_score, roc_auc_score
 
-from ragassay.errors import NothingToEvaluate
+from ragassay.core.errors import NothingToEvaluate
 from ragassay.judges.agreement import LabelledScore, agreement
 from ragassay.stats import wilson_interval
 

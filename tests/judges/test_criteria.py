@@ -10,15 +10,15 @@ from judge_replies import judge, model_at, reply, sample
 from offline_runs import GOOD, write_jsonl
 from provider import Provider
 from ragassay.api.submission import read
-from ragassay.errors import AssayError, BadSettings
+from ragassay.core.errors import AssayError, BadSettings
+from ragassay.core.settings import Settings
+from ragassay.core.specification import JobSpec
 from ragassay.judges.llm import LLMJudge
 from ragassay.judges.local import LocalJudge
-from ragassay.ledger import MemoryLedger
+from ragassay.llm.journal import MemoryLedger
 from ragassay.metrics import Chunk, parse
 from ragassay.metrics.own import check_own, own_metrics
-from ragassay.registered import Registered
-from ragassay.settings import Settings
-from ragassay.specification import JobSpec
+from ragassay.service.registered import Registered
 
 POLITE = "The answer is polite and addresses the reader directly."
 CRITERIA = {"polite": POLITE, "short": "It is one sentence."}

@@ -2,9 +2,9 @@
 
 import pytest
 
+from ragassay.core.models import CriterionVerdict, FactVerdict, Judgement, Result, SentenceVerdict, Usage, Verdict
 from ragassay.judges.jury import voted
 from ragassay.judges.jury_agreement import JuryCount, divided, kappa
-from ragassay.models import CriterionVerdict, FactVerdict, Judgement, Result, SentenceVerdict, Usage, Verdict
 
 
 def verdict(support=None, truth=None, covered=None, *, evidence=(), held=(), **changes):

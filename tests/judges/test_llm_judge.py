@@ -7,16 +7,16 @@ import provider as play
 from fakes import FakeLLM
 from judge_replies import ASKED, LABELS, judge, model_at, reply, sample, supports
 from provider import Provider
-from ragassay.errors import BadSettings
+from ragassay.core.errors import BadSettings
+from ragassay.core.models import Sample, Usage
+from ragassay.core.prompts import load
+from ragassay.core.protocols import Judge
 from ragassay.judges.llm import LLMJudge
 from ragassay.judges.reply import reply_schema
-from ragassay.ledger import MemoryLedger
 from ragassay.llm import LLM, model
 from ragassay.llm.capabilities import without_bounds
+from ragassay.llm.journal import MemoryLedger
 from ragassay.metrics.judged import completeness
-from ragassay.models import Sample, Usage
-from ragassay.prompts import load
-from ragassay.protocols import Judge
 
 
 @pytest.fixture(autouse=True)

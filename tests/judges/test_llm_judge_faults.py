@@ -7,14 +7,14 @@ import provider as play
 from fakes import FakeLLM
 from judge_replies import judge, model_at, reply, sample, supports
 from provider import Provider
-from ragassay.errors import BadInput, BadSettings, BudgetReached, ProviderDown, RateLimited, Unavailable
+from ragassay.core.errors import BadInput, BadSettings, BudgetReached, ProviderDown, RateLimited, Unavailable
+from ragassay.core.models import Usage
+from ragassay.core.prompts import load
+from ragassay.core.protocols import Reply
 from ragassay.judges.llm import LLMJudge
-from ragassay.ledger import MemoryLedger
 from ragassay.llm import model
+from ragassay.llm.journal import MemoryLedger
 from ragassay.metrics.judged import completeness, faithfulness
-from ragassay.models import Usage
-from ragassay.prompts import load
-from ragassay.protocols import Reply
 
 
 @pytest.fixture(autouse=True)

@@ -11,10 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fakes import FakeEmbedder
+from ragassay.core.errors import Unavailable
+from ragassay.core.models import Response, Sample
+from ragassay.core.text import content, refuses, sentences
 from ragassay.embeddings import LocalEmbedder
-from ragassay.errors import Unavailable
 from ragassay.judges.local import LocalJudge
-from ragassay.judges.text import content, refuses, sentences
 from ragassay.metrics.judged import (
     completeness,
     context_precision,
@@ -23,7 +24,6 @@ from ragassay.metrics.judged import (
     faithfulness,
     relevance,
 )
-from ragassay.models import Response, Sample
 
 CONTEXTS = (
     "Gift cards never expire. They can be used in every shop.",

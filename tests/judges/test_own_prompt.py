@@ -11,14 +11,14 @@ from offline_runs import GOOD, write_jsonl
 from provider import Provider
 from ragassay.api.app import create_app
 from ragassay.api.submission import read
-from ragassay.errors import AssayError, BadSettings, NotFound
+from ragassay.core.errors import AssayError, BadSettings, NotFound
+from ragassay.core.prompts import load
+from ragassay.core.settings import Settings
+from ragassay.core.specification import JudgePrompt
 from ragassay.judges.instructions import instructions, read_prompt
 from ragassay.judges.llm import LLMJudge
-from ragassay.ledger import MemoryLedger
-from ragassay.prompts import load
-from ragassay.registered import Registered
-from ragassay.settings import Settings
-from ragassay.specification import JudgePrompt
+from ragassay.llm.journal import MemoryLedger
+from ragassay.service.registered import Registered
 
 OURS = load("judge/verdict").text
 AROUND = "{{ verdict }}\n\nIn this handbook a day is a working day."

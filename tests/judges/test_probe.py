@@ -8,14 +8,14 @@ import pytest
 import provider as play
 from judge_replies import model_at, sample
 from provider import Provider
-from ragassay.errors import BadSettings
+from ragassay.core.errors import BadSettings
+from ragassay.core.protocols import Reply
+from ragassay.core.settings import Settings
+from ragassay.core.specification import JobSpec
 from ragassay.judges.probe import ProbeJudge, step, yes_chance
-from ragassay.ledger import MemoryLedger
+from ragassay.llm.journal import MemoryLedger
 from ragassay.metrics import Chunk, parse
-from ragassay.protocols import Reply
-from ragassay.settings import Settings
-from ragassay.specification import JobSpec
-from ragassay.wiring import judge as judge_of
+from ragassay.service.wiring import judge as judge_of
 
 
 def probed(behave, given=None, **options):

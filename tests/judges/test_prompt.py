@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from provider import LABEL, Answer, Provider
+from ragassay.core.models import Response, Sample
+from ragassay.core.package_data import folder
 from ragassay.judges.llm import LLMJudge
 from ragassay.judges.probe import ProbeJudge
 from ragassay.judges.prompt import disarm, render_prompt, suspicious
 from ragassay.judges.reply import find_object, parse_reply
 from ragassay.judges.verdict import check_verdict, number_units
-from ragassay.ledger import MemoryLedger
 from ragassay.llm import LLM
+from ragassay.llm.journal import MemoryLedger
 from ragassay.metrics import Chunk, parse
-from ragassay.models import Response, Sample
-from ragassay.shipped import folder
 
 
 def sample(answer="One thing. Another thing.", contexts=("A context.",), query="Why?", **more):

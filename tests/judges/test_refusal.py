@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ragassay.judges.text import refuses, sentences
+from ragassay.core.text import refuses, sentences
 
 REFUSALS = [
     "I don't know.",

@@ -8,12 +8,12 @@ import pytest
 import provider as play
 from judge_replies import judge, model_at, sample, supports
 from provider import Provider
+from ragassay.core.models import Usage
+from ragassay.core.protocols import Call
 from ragassay.judges.llm import LLMJudge, SampleLedger
 from ragassay.judges.probe import ProbeJudge
-from ragassay.ledger import MemoryLedger
 from ragassay.llm import RateLimit, model
-from ragassay.models import Usage
-from ragassay.protocols import Call
+from ragassay.llm.journal import MemoryLedger
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragassay.judges.text import sentences
+from ragassay.core.text import sentences
 
 CASES: dict[str, tuple[str, list[str]]] = {
     "nothing": ("", []),

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragassay.core.models import FactVerdict, Response, Sample, SentenceVerdict
 from ragassay.judges.verdict import RawVerdict, check_verdict, context_number, number_units
-from ragassay.models import FactVerdict, Response, Sample, SentenceVerdict
 
 
 def sample(answer="It rains. We stay.", contexts=("It rains. It pours.", "We stay."), truths=("It rains.",), facts=()):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score.tokenizers import DefaultTokenizer
 
-from ragassay.judges.text import content, names, negated, numbers, stem, words
+from ragassay.core.text import content, names, negated, numbers, stem, words
 
 
 @pytest.mark.parametrize(

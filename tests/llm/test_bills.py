@@ -7,10 +7,10 @@ import pytest
 import provider as play
 from llm_calls import ask, llm, reply_of
 from provider import Provider
-from ragassay.errors import BudgetReached
-from ragassay.ledger import BudgetLedger, MemoryLedger
-from ragassay.models import Usage
-from ragassay.specification import Budget
+from ragassay.core.errors import BudgetReached
+from ragassay.core.models import Usage
+from ragassay.core.specification import Budget
+from ragassay.llm.journal import BudgetLedger, MemoryLedger
 
 ABOVE = play.raw(usage=play.usage(150, 150))  # a call is estimated at 53 + 50 tokens
 

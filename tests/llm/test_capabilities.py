@@ -8,13 +8,13 @@ import pytest
 import provider as play
 from llm_calls import OBJECT, SCHEMA, ask, llm, reply_of
 from provider import Answer, Provider
-from ragassay.errors import BadInput, Unavailable
-from ragassay.ledger import BudgetLedger, MemoryLedger
+from ragassay.core.errors import BadInput, Unavailable
+from ragassay.core.models import Usage
+from ragassay.core.specification import Budget
 from ragassay.llm import model
 from ragassay.llm.capabilities import FORMS
+from ragassay.llm.journal import BudgetLedger, MemoryLedger
 from ragassay.llm.library import normalised, resolve_model
-from ragassay.models import Usage
-from ragassay.specification import Budget
 
 
 @pytest.fixture(autouse=True)

@@ -12,12 +12,12 @@ import pytest
 import provider as play
 from llm_calls import HELLO, ask, llm, reply_of
 from provider import Answer, Provider
-from ragassay.errors import BadInput, BadSettings, RateLimited, TimedOut, TooLarge, Unavailable
-from ragassay.ledger import MemoryLedger
+from ragassay.core.errors import BadInput, BadSettings, RateLimited, TimedOut, TooLarge, Unavailable
+from ragassay.core.models import Usage
 from ragassay.llm import LLM, model, pacing
 from ragassay.llm.failures import redact
+from ragassay.llm.journal import MemoryLedger
 from ragassay.llm.pacing import Pace, backoff, retry_after
-from ragassay.models import Usage
 
 KEY = "sk-this-is-a-very-secret-key-0123456789"
 

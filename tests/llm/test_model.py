@@ -8,11 +8,11 @@ import pytest
 import provider as play
 from llm_calls import HELLO, OBJECT, SCHEMA, ask, llm, reply_of
 from provider import Provider
-from ragassay.errors import BadSettings, BudgetReached
-from ragassay.ledger import MemoryLedger
+from ragassay.core.errors import BadSettings, BudgetReached
+from ragassay.core.models import Usage
+from ragassay.core.specification import Price
 from ragassay.llm import LLM, Prices, model, warm_up
-from ragassay.models import Usage
-from ragassay.specification import Price
+from ragassay.llm.journal import MemoryLedger
 
 
 @pytest.fixture(autouse=True)

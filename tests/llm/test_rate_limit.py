@@ -13,13 +13,13 @@ from job_workers import RecordingQueue, deliver, submit
 from judge_replies import sample
 from llm_calls import HELLO, ask, llm
 from provider import Provider
-from ragassay import wiring
-from ragassay.ledger import MemoryLedger
+from ragassay.core.settings import Settings
+from ragassay.core.specification import JobSpec
 from ragassay.llm import LocalSpacing, RateLimit, model
-from ragassay.settings import Settings
-from ragassay.specification import JobSpec
-from ragassay.store.projects import ProjectRedis
-from ragassay.store.redis_spacing import RedisSpacing
+from ragassay.llm.journal import MemoryLedger
+from ragassay.service import wiring
+from ragassay.service.projects import ProjectRedis
+from ragassay.service.redis_spacing import RedisSpacing
 from redis_server import RedisServer
 
 
@@ -110,8 +110,8 @@ def test_tokens_count_as_what_a_call_may_take_until_its_bill_comes():
 WORKER = """
 import asyncio, sys, time
 from ragassay.llm.pacing import RateLimit
-from ragassay.store.projects import ProjectRedis
-from ragassay.store.redis_spacing import RedisSpacing
+from ragassay.service.projects import ProjectRedis
+from ragassay.service.redis_spacing import RedisSpacing
 
 async def send(limit):
     await limit.wait("model", 10)
@@ -167,7 +167,7 @@ def test_the_judge_keeps_the_limit_of_the_run_else_that_of_the_service(spec, set
 
 def test_the_workers_of_a_service_share_the_limit_by_way_of_redis(redis, monkeypatch):
     queue = RecordingQueue()
-    monkeypatch.setattr("ragassay.queue.Queue", lambda broker: queue)
+    monkeypatch.setattr("ragassay.service.queue.Queue", lambda broker: queue)
     keys = partial(ProjectRedis(redis.url).redis.keys, "ra:calls:*")
     before = set(keys())  # of other tests
     with Provider() as provider:

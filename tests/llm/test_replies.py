@@ -8,9 +8,9 @@ import pytest
 import provider as play
 from llm_calls import ask, call, llm, reply_of
 from provider import Answer, Provider
-from ragassay.errors import BadInput, BadSettings, Unavailable
+from ragassay.core.errors import BadInput, BadSettings, Unavailable
 from ragassay.judges.reply import find_object
-from ragassay.ledger import MemoryLedger
+from ragassay.llm.journal import MemoryLedger
 
 DENIED, FLAGGED = play.status(403, message="no access"), play.status(403, message="your input was flagged")
 

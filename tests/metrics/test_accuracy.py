@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ragassay.errors import BadSettings
+from ragassay.core.errors import BadSettings
+from ragassay.core.models import Response, Sample, Score
+from ragassay.core.options import JobOptions
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.base import METRICS, parse
 from ragassay.metrics.chunk import Chunk
-from ragassay.models import Response, Sample, Score
-from ragassay.options import JobOptions
 
 FAILED = Score.absent("the judge failed", "failed")
 NO_INPUT = Score.absent("no embedding model", "no_input")

@@ -5,17 +5,17 @@ import asyncio
 import pytest
 
 from offline_runs import ScriptedJudge, fake_tools, sample
-from ragassay.engine import evaluate
-from ragassay.errors import BadInput, BadSettings, UnknownName
+from ragassay.core.errors import BadInput, BadSettings, UnknownName
+from ragassay.core.models import Judgement, Score
+from ragassay.core.specification import HarmonicMean, JobSpec
+from ragassay.evaluation.engine import evaluate
+from ragassay.evaluation.plan import choose_metrics, plan
 from ragassay.metrics import Chunk, parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.base import Metric
 from ragassay.metrics.composites import composite_metric
 from ragassay.metrics.own import check_own, own_metrics
-from ragassay.models import Judgement, Score
-from ragassay.runs.plan import choose_metrics, plan
-from ragassay.specification import HarmonicMean, JobSpec
-from ragassay.strategies.recorded import Recorded
+from ragassay.systems.recorded import Recorded
 
 
 def made(definition, **bounds):

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from offline_runs import fake_tools, sample
-from ragassay.engine import Plan, evaluate
-from ragassay.errors import BadSettings, UnknownName
+from ragassay.core.errors import BadSettings, UnknownName
+from ragassay.core.models import Sample, Score
+from ragassay.core.specification import JobSpec
+from ragassay.evaluation.engine import Plan, evaluate
+from ragassay.evaluation.reports import aggregate
 from ragassay.metrics import Chunk, metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.base import name_of
 from ragassay.metrics.ranked import Ranked
-from ragassay.models import Sample, Score
-from ragassay.reports import aggregate
-from ragassay.specification import JobSpec
-from ragassay.strategies.recorded import Recorded
+from ragassay.systems.recorded import Recorded
 
 pytestmark = pytest.mark.usefixtures("own_metrics")
 

@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from ragassay import reports
-from ragassay.data.load import load
-from ragassay.errors import BadData
+from ragassay.core.errors import BadData
+from ragassay.core.models import Response, Sample
+from ragassay.core.specification import JobSpec
+from ragassay.datasets.load import load
+from ragassay.evaluation import reports
 from ragassay.metrics import parse
 from ragassay.metrics.chunk import Chunk
-from ragassay.models import Response, Sample
-from ragassay.specification import JobSpec
 
 
 def ask(name, response=None, **labels):

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ragassay.errors import Unavailable
+from ragassay.core.errors import Unavailable
+from ragassay.core.models import Response, Sample, seconds
 from ragassay.metrics import parse
 from ragassay.metrics.chunk import Chunk
-from ragassay.models import Response, Sample, seconds
 
 DAY = 86_400
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ragassay.errors import UnknownName
+from ragassay.core.errors import UnknownName
 from ragassay.metrics import METRICS, parse
 from ragassay.metrics.names import NEAREST, SPELLINGS
 

@@ -6,19 +6,20 @@ import pytest
 
 from gate_checks import check_gate
 from offline_runs import ScriptedJudge, evaluated, fake_tools, new_run, sample
-from ragassay.attribution import failures
-from ragassay.compare.comparison import compare
-from ragassay.compare.figures import Figure
-from ragassay.engine import Plan, evaluate
-from ragassay.exporters import EXPORTERS
+from ragassay.analysis.comparison import compare
+from ragassay.analysis.figures import Figure
+from ragassay.core.models import Judgement, Verdict
+from ragassay.core.options import JobOptions
+from ragassay.core.text import is_answerable
+from ragassay.evaluation.engine import Plan, evaluate
 from ragassay.judges.local import LocalJudge
-from ragassay.judges.verdict import is_answerable, number_units
+from ragassay.judges.verdict import number_units
 from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.models import Judgement, Verdict
-from ragassay.options import JobOptions
+from ragassay.metrics.failures import failures
+from ragassay.reporting import EXPORTERS
 from ragassay.stats import wilson_interval
-from ragassay.strategies.recorded import Recorded
+from ragassay.systems.recorded import Recorded
 
 NAMES = ("faithfulness", "completeness", "relevance", "correctness", "context_precision", "context_recall", "accurate")
 REFUSES, INVENTS = "I don't know.", "Paris is the capital of France. It opened in 1806."

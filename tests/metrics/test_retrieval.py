@@ -8,12 +8,12 @@ import pytest
 from pydantic import ValidationError
 
 from ragassay import retrieval
-from ragassay.errors import BadSettings, UnknownName
+from ragassay.core.errors import BadSettings, UnknownName
+from ragassay.core.models import Response, Sample
 from ragassay.metrics import METRICS, parse
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.ranked import Ranked
 from ragassay.metrics.retrieval import bpref
-from ragassay.models import Response, Sample
 
 CASES = json.loads((Path(__file__).parents[1] / "vectors" / "retrieval.json").read_text())["cases"]
 

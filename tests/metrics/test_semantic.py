@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from fakes import FakeEmbedder
+from ragassay.core.errors import Unavailable
+from ragassay.core.models import Response, Sample
 from ragassay.embeddings import LocalEmbedder, bundled_model
-from ragassay.errors import Unavailable
 from ragassay.metrics.base import parse
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.names import AmbiguousMetric
 from ragassay.metrics.semantic import PieceScorer, bertscore_missing
-from ragassay.models import Response, Sample
 
 PAIRS = [
     ("Paris is the capital of France.", "The capital of France is Paris."),

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
+from ragassay.core.models import Response, Sample
 from ragassay.metrics import text as text_metrics
 from ragassay.metrics.base import METRICS, parse
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.text import normalised
-from ragassay.models import Response, Sample
 
 NAMES = ["rouge1", "rouge2", "rougeL", "exact_match", "token_f1"]
 ASCII = st.text(alphabet=st.characters(codec="ascii"), max_size=60)

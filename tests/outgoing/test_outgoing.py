@@ -14,10 +14,10 @@ import httpx
 import pytest
 
 from loopback import LoopbackServer, Quiet
-from ragassay.errors import BadInput, BadSettings
-from ragassay.outgoing import Allowed, check_url, outgoing_client
-from ragassay.outgoing.targets import is_own, is_public
-from ragassay.settings import Settings
+from ragassay.core.errors import BadInput, BadSettings
+from ragassay.core.http_guard import Allowed, check_url, outgoing_client
+from ragassay.core.http_guard.targets import is_own, is_public
+from ragassay.core.settings import Settings
 
 PUBLIC = "93.184.215.14"
 

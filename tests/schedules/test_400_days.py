@@ -2,7 +2,7 @@
 
 The clock jumps from one thing to do to the next. Every command to Redis, and every message, may be the last of its process.
 Nights in which the clocks change, days without a beat, Redis killed and started again, and an hourly schedule that is paused
-and goes on are among them. When schedules are due is taken from ``wall_clock``, not from ``ragassay.cron``.
+and goes on are among them. When schedules are due is taken from ``wall_clock``, not from ``ragassay.service.cron``.
 """
 
 import heapq
@@ -15,15 +15,15 @@ from redis.client import Pipeline
 
 from job_workers import RecordingQueue
 from offline_runs import FakeFactory, sample, source_of
-from ragassay import runs
-from ragassay.alerts import Alerts
-from ragassay.cron import milliseconds
-from ragassay.job_reports import Gating
-from ragassay.jobs import Jobs
-from ragassay.schedule_documents import NewSchedule, ScheduleChange
-from ragassay.schedules import Schedules
-from ragassay.specification import JobSpec
-from ragassay.store.redis import RedisStore
+from ragassay.config.schedules import NewSchedule, ScheduleChange
+from ragassay.core.specification import JobSpec
+from ragassay.evaluation import plan
+from ragassay.service.alerts import Alerts
+from ragassay.service.cron import milliseconds
+from ragassay.service.job_reports import Gating
+from ragassay.service.jobs import Jobs
+from ragassay.service.redis import RedisStore
+from ragassay.service.schedules import Schedules
 from redis_server import RedisServer
 from schedules.wall_clock import due
 
@@ -113,7 +113,7 @@ class World:
         self.redis, self.random, self.now = redis, random.Random(seed), milliseconds(BEGIN.isoformat())
         self.messages, self.kills, self.told, self.made = [], 0, Told(), Counter()
         rows = [sample(1)]
-        self.parts = JobSpec(metrics=("mrr",)), runs.recorded(source_of(rows), rows), Gating()
+        self.parts = JobSpec(metrics=("mrr",)), plan.recorded(source_of(rows), rows), Gating()
         self.beats = [self.process() for _ in range(2)]
 
     def process(self):

@@ -5,8 +5,8 @@ from itertools import islice, takewhile
 
 import pytest
 
-from ragassay.cron import Cron, iso, milliseconds
-from ragassay.errors import BadSettings, UnknownName
+from ragassay.core.errors import BadSettings, UnknownName
+from ragassay.service.cron import Cron, iso, milliseconds
 from schedules.wall_clock import due
 
 NIGHTS = [

@@ -7,17 +7,17 @@ import pytest
 
 from job_workers import RecordingQueue
 from offline_runs import FakeFactory, sample, source_of
-from ragassay import runs
-from ragassay.alerts import Alerts
-from ragassay.cron import milliseconds
-from ragassay.errors import BadInput, Conflict, Unavailable
-from ragassay.job_documents import Planned
-from ragassay.job_reports import Gating
-from ragassay.jobs import Jobs
-from ragassay.schedule_documents import KeptRun, NewSchedule, ScheduleChange
-from ragassay.schedules import MOST_TRIES, Schedules
-from ragassay.specification import JobSpec
-from ragassay.store.redis import RedisStore
+from ragassay.config.schedules import KeptRun, NewSchedule, ScheduleChange
+from ragassay.core.errors import BadInput, Conflict, Unavailable
+from ragassay.core.jobs import Planned
+from ragassay.core.specification import JobSpec
+from ragassay.evaluation import plan
+from ragassay.service.alerts import Alerts
+from ragassay.service.cron import milliseconds
+from ragassay.service.job_reports import Gating
+from ragassay.service.jobs import Jobs
+from ragassay.service.redis import RedisStore
+from ragassay.service.schedules import MOST_TRIES, Schedules
 from redis_server import RedisServer
 
 NOON = milliseconds("2026-05-05T12:00:00+00:00")
@@ -74,7 +74,7 @@ class World:
 
 def parts(template):
     rows = [sample(1)]
-    return JobSpec(metrics=("mrr",)), runs.recorded(source_of(rows), rows), Gating()
+    return JobSpec(metrics=("mrr",)), plan.recorded(source_of(rows), rows), Gating()
 
 
 def refused(template):

@@ -6,8 +6,8 @@ import threading
 from contextlib import contextmanager, suppress
 
 from offline_runs import without_times
-from ragassay.models import Usage
-from ragassay.store.protocol import ChunkId
+from ragassay.core.models import Usage
+from ragassay.storage.protocol import ChunkId
 from service.chaos import OUTAGE
 
 MICRO_USD = 5e-7  # half of one: sums of the same amounts in another order differ by far less

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from ragassay.store.redis import RedisStore
+from ragassay.service.redis import RedisStore
 
 FOLDER = Path(os.environ["CHAOS_FOLDER"])
 IN_THE_CALL_S = 0.05  # after it is reserved, a call is on its way

@@ -27,8 +27,8 @@ import redis
 
 from polling import until
 from provider import Answer, Provider, form, verdicts
-from ragassay.store import counters
-from ragassay.store.redis import RedisStore
+from ragassay.service import counters
+from ragassay.service.redis import RedisStore
 from service.chaos_checks import CapWatch, Outcome, essence
 from service.running import Service, rows
 

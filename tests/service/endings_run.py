@@ -19,7 +19,7 @@ from functools import cached_property
 from polling import until
 from provider import Provider, good, tokens
 from ragassay.llm import Prices
-from ragassay.store.redis import RedisStore
+from ragassay.service.redis import RedisStore
 from service.chaos_checks import MICRO_USD, CapWatch
 from service.running import Service, rows
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from ragassay.store.redis import RedisStore
+from ragassay.service.redis import RedisStore
 from redis_server import redis_server
 
 MINUTES = 600_000

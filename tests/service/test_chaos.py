@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from polling import until
-from ragassay.queue import Queue
+from ragassay.service.queue import Queue
 from service.chaos_run import Chaos
 from service.running import rows
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ragassay.settings import Settings
+from ragassay.core.settings import Settings
 from service.running import ROOT, Service
 
 PAGE = (ROOT / "docs" / "service.md").read_text()

@@ -19,10 +19,10 @@ import redis
 from job_workers import RecordingQueue, expire_leases, submit
 from offline_runs import FakeFactory
 from polling import until
-from ragassay import operations
-from ragassay.jobs import Jobs
-from ragassay.store.liveness import redis_server, troubles
-from ragassay.store.redis import RedisStore
+from ragassay.service import operations
+from ragassay.service.jobs import Jobs
+from ragassay.service.liveness import redis_server, troubles
+from ragassay.service.redis import RedisStore
 from redis_server import RedisServer, binary, free_port
 from service.running import ROOT, rows
 from service.stack import KEY, Stack

@@ -18,7 +18,7 @@ from redis import Redis
 from endpoint import CAPITAL, Endpoint
 from polling import until
 from provider import Answer, Provider, verdicts
-from ragassay.settings import Settings
+from ragassay.core.settings import Settings
 from redis_server import RedisServer
 from service.running import Service, rows
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-import ragassay.local.up
+import ragassay.service.local.up
 from polling import patience, slowness, until
-from ragassay.errors import BadSettings, Unavailable
-from ragassay.local import redis as embedded_redis
-from ragassay.local.up import Up
-from ragassay.settings import Settings
+from ragassay.core.errors import BadSettings, Unavailable
+from ragassay.core.settings import Settings
+from ragassay.service.local import redis as embedded_redis
+from ragassay.service.local.up import Up
 from redis_server import redis_server
 from service.chaos import StopMonitor, stamping_provider
 from service.running import Service, environment, rows
@@ -208,7 +208,7 @@ def test_an_open_address_needs_a_key():
 
 
 def test_a_redis_that_does_not_answer_ends_it_with_the_setting_to_look_at(monkeypatch, tmp_path):
-    monkeypatch.setattr(ragassay.local.up, "REDIS_WITHIN_S", 0.3)
+    monkeypatch.setattr(ragassay.service.local.up, "REDIS_WITHIN_S", 0.3)
     monkeypatch.setenv("RAGASSAY_STATE_URL", "unix:///nowhere/redis.sock")
     lines = []
     with pytest.raises(Unavailable, match=r"Redis has not answered for 0\.3 s \(.*\); check RAGASSAY_STATE_URL"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from ragassay.errors import BadInput, BadSettings
+from ragassay.core.errors import BadInput, BadSettings
 from ragassay.stats import bootstrap_interval, clustered_intervals, ratio_interval
 from ragassay.stats.intervals import MOST_RESAMPLED, _percentiles
 

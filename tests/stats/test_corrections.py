@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from ragassay.errors import BadInput, BadSettings
+from ragassay.core.errors import BadInput, BadSettings
 from ragassay.stats import benjamini_hochberg, bonferroni, correct, holm, marks
 
 ps = st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=30)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragassay.errors import BadInput
+from ragassay.core.errors import BadInput
 from ragassay.stats import incremental_cost, pareto_front
 
 rng = np.random.default_rng(21)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 from statsmodels.stats.proportion import proportion_confint
 
-from ragassay.errors import BadInput, BadSettings
+from ragassay.core.errors import BadInput, BadSettings
 from ragassay.stats import Interval, mean_interval, wilson_interval
 
 EXACT = {"rel": 1e-9, "abs": 1e-9}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from ragassay.errors import BadInput, BadSettings
+from ragassay.core.errors import BadInput, BadSettings
 from ragassay.stats import difference_interval, mean_interval, non_inferiority, paired, welch
 from ragassay.stats.tests import _all_flips, _random_flips, randomisation
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.power import TTestPower
 
-from ragassay.errors import BadSettings
+from ragassay.core.errors import BadSettings
 from ragassay.stats import minimum_detectable_effect, needed_n, power_of
 
 theirs = TTestPower()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragassay.errors import BadInput
+from ragassay.core.errors import BadInput
 from ragassay.stats.ppi import corrected_mean
 
 BOUNDS = (0.0, 1.0)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragassay.errors import BadSettings
+from ragassay.core.errors import BadSettings
 from ragassay.stats import change_points
 
 

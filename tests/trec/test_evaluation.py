@@ -8,8 +8,9 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragassay import retrieval, trec
-from ragassay.errors import BadInput, BadSettings, NothingToEvaluate, UnknownName
+from ragassay import retrieval
+from ragassay.analysis import trec
+from ragassay.core.errors import BadInput, BadSettings, NothingToEvaluate, UnknownName
 
 QRELS = {"q1": {"a": 1, "b": 2}, "q2": {"c": 1}, "q3": {"d": 0}, "q4": {}}
 RUN = {"q1": {"a": 1.0, "b": 2.0}, "q2": ["x", "c"], "q3": ["d"], "q9": {"a": 1.0}}

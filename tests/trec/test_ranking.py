@@ -9,10 +9,10 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragassay import files as file_limits
-from ragassay.data.trec import read_retrieved
-from ragassay.errors import AssayError, BadInput, TooLarge
-from ragassay.trec import evaluate_run, retrieval_metric
+from ragassay.analysis.trec import evaluate_run, retrieval_metric
+from ragassay.core import files as file_limits
+from ragassay.core.errors import AssayError, BadInput, TooLarge
+from ragassay.datasets.trec import read_retrieved
 
 THEIRS = {
     "P@3": "P_3",

@@ -4,8 +4,8 @@ import pytest
 
 from job_workers import RecordingQueue
 from offline_runs import FakeFactory, ScriptedJudge
-from ragassay.jobs import Jobs
-from ragassay.store.redis import RedisStore
+from ragassay.service.jobs import Jobs
+from ragassay.service.redis import RedisStore
 from redis_server import RedisServer
 
 

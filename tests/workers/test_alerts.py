@@ -6,10 +6,11 @@ import pytest
 
 from job_workers import PayingJudge, deliver_all, finish, submit, submit_with_budget
 from offline_runs import ScriptedJudge, sample, source_of
-from ragassay import runs, telemetry
-from ragassay.job_documents import Planned
-from ragassay.models import Judgement
-from ragassay.specification import Budget, JobSpec
+from ragassay.core import telemetry
+from ragassay.core.jobs import Planned
+from ragassay.core.models import Judgement
+from ragassay.core.specification import Budget, JobSpec
+from ragassay.evaluation import plan
 
 
 def told(jobs):
@@ -71,7 +72,7 @@ def test_notices_and_log_lines_of_a_scheduled_job_name_its_project_schedule_and_
     rows, slot = [sample(n) for n in range(4)], "2026-11-22T02:00:00.000+00:00"
     planned = "7" * 32, Planned(schedule="nightly", slot=slot)
     job, _ = jobs.of("a").submit(
-        JobSpec(metrics=("faithfulness",)), runs.recorded(source_of(rows), rows), planned=planned
+        JobSpec(metrics=("faithfulness",)), plan.recorded(source_of(rows), rows), planned=planned
     )
     log = logging.getLogger("ragassay")
     log.addHandler(handler)

@@ -16,13 +16,13 @@ from job_workers import (
     money,
     submit_with_budget,
 )
-from ragassay.costs import CostQuery
-from ragassay.errors import BudgetReached, Conflict
-from ragassay.job_costs import JobCosts
-from ragassay.models import Usage
-from ragassay.protocols import Call, Reply
-from ragassay.specification import Budget
-from ragassay.store.redis_ledger import RedisLedger
+from ragassay.analysis.costs import CostQuery
+from ragassay.core.errors import BudgetReached, Conflict
+from ragassay.core.models import Usage
+from ragassay.core.protocols import Call, Reply
+from ragassay.core.specification import Budget
+from ragassay.service.job_costs import JobCosts
+from ragassay.service.redis_ledger import RedisLedger
 
 
 @pytest.fixture

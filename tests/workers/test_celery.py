@@ -17,10 +17,10 @@ from redis.exceptions import ConnectionError as RedisAway
 from job_workers import submit
 from offline_runs import FakeFactory
 from polling import until
-from ragassay.errors import Unavailable
-from ragassay.jobs import SLOTS, Jobs
-from ragassay.queue import CHUNKS, NOTICES, REPORTS, Queue, broker_url
-from ragassay.store.redis import RedisStore
+from ragassay.core.errors import Unavailable
+from ragassay.service.jobs import SLOTS, Jobs
+from ragassay.service.queue import CHUNKS, NOTICES, REPORTS, Queue, broker_url
+from ragassay.service.redis import RedisStore
 from ragassay_workers import beat, log, periodic, process, tasks
 from ragassay_workers.app import app, configuration
 from ragassay_workers.periodic import Periodic, heartbeat
@@ -305,9 +305,9 @@ def test_beat_runs_its_rounds_until_a_signal(monkeypatch):
     with redis_server() as url:
         monkeypatch.setenv("RAGASSAY_STATE_URL", url)
         monkeypatch.setattr(beat.logs, "set_up", lambda _: None)
-        monkeypatch.setattr("ragassay.jobs.Jobs.tick", lambda self: swept.append(True))
-        monkeypatch.setattr("ragassay.schedules.Schedules.tick", lambda self: looked.append(True))
-        monkeypatch.setattr("ragassay.alerts.Alerts.wake", lambda self: woken.append(True))
+        monkeypatch.setattr("ragassay.service.jobs.Jobs.tick", lambda self: swept.append(True))
+        monkeypatch.setattr("ragassay.service.schedules.Schedules.tick", lambda self: looked.append(True))
+        monkeypatch.setattr("ragassay.service.alerts.Alerts.wake", lambda self: woken.append(True))
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         threading.Thread(target=work_then_stop, daemon=True).start()
         try:

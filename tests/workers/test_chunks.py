@@ -24,16 +24,16 @@ from job_workers import (
     submit,
 )
 from polling import until
-from ragassay import runs
-from ragassay.errors import Conflict, NothingToEvaluate, Unavailable
-from ragassay.jobs import MOST_FAILED_FINALIZES, MOST_FINALIZES
-from ragassay.store.job_state import Claim
-from ragassay.store.redis import MOST_DEATHS
+from ragassay.core.errors import Conflict, NothingToEvaluate, Unavailable
+from ragassay.evaluation import runner
+from ragassay.service.job_state import Claim
+from ragassay.service.jobs import MOST_FAILED_FINALIZES, MOST_FINALIZES
+from ragassay.service.redis import MOST_DEATHS
 
 FINALIZER = """
 import sys, time
-from ragassay.job_leases import report_claimed
-from ragassay.store.redis import RedisStore
+from ragassay.service.job_leases import report_claimed
+from ragassay.service.redis import RedisStore
 
 url, job = sys.argv[1:]
 with report_claimed(RedisStore(url, lease_s=2), job) as ours:
@@ -145,7 +145,7 @@ def test_finalize_does_not_count_outages_as_crashes(jobs, queue, store, monkeypa
     job = submit(jobs, 10)
     deliver(jobs, queue)
     with monkeypatch.context() as away:
-        away.setattr("ragassay.jobs.runs.finish", Mock(side_effect=RedisAway("no Redis")))
+        away.setattr("ragassay.service.jobs.evaluation.finish", Mock(side_effect=RedisAway("no Redis")))
         for _ in range(MOST_FINALIZES + 1):
             with pytest.raises(RedisAway):
                 jobs.finalize(job)
@@ -267,7 +267,7 @@ def test_a_report_that_kills_its_worker_again_and_again_ends_the_job(jobs, queue
     def die(*_, **__):
         raise SystemExit  # no handler of errors sees it, as none sees a SIGKILL
 
-    monkeypatch.setattr("ragassay.jobs.runs.finish", die)
+    monkeypatch.setattr("ragassay.service.jobs.evaluation.finish", die)
     for _ in range(MOST_FINALIZES):
         with pytest.raises(SystemExit):
             jobs.finalize(job)
@@ -280,14 +280,14 @@ def test_a_report_that_kills_its_worker_again_and_again_ends_the_job(jobs, queue
 def test_a_report_that_takes_longer_than_its_lease_is_made_once(jobs, queue, store, monkeypatch):
     job = submit(jobs, 10)
     deliver(jobs, queue)
-    made, go, finish = [], threading.Event(), runs.finish
+    made, go, finish = [], threading.Event(), runner.finish
 
     def slowly(*of, **more):
         made.append(job)
         assert go.wait(60)
         return finish(*of, **more)
 
-    monkeypatch.setattr("ragassay.jobs.runs.finish", slowly)
+    monkeypatch.setattr("ragassay.service.jobs.evaluation.finish", slowly)
     end = in_a_thread(lambda: jobs.finalize(job))
     lease = store.key(job, "lease")
     over = until(lambda: store.redis.zscore(lease, "report"))
@@ -358,7 +358,7 @@ def test_a_job_whose_rows_were_evicted_fails_and_holds_up_no_other(jobs, queue, 
 def test_results_that_were_evicted_before_the_report_fail_the_job_instead_of_lacking_in_it(
     jobs, queue, store, monkeypatch, in_memory
 ):
-    monkeypatch.setattr("ragassay.store.job_run.MOST_IN_MEMORY", in_memory)
+    monkeypatch.setattr("ragassay.service.job_run.MOST_IN_MEMORY", in_memory)
     job = submit(jobs, 60)
     deliver_all(jobs, queue)
     store.redis.delete(store.key(job, "out:default:1"))

@@ -6,10 +6,10 @@ import pytest
 import zstandard
 
 from job_workers import CALL, expire_leases, money, submit
-from ragassay.models import Usage
-from ragassay.protocols import Call, Reply
-from ragassay.store.protocol import ChunkId
-from ragassay.store.redis_ledger import RedisLedger, calls_about
+from ragassay.core.models import Usage
+from ragassay.core.protocols import Call, Reply
+from ragassay.service.redis_ledger import RedisLedger, calls_about
+from ragassay.storage.protocol import ChunkId
 
 MOST = Usage(calls=1, input_tokens=100)
 

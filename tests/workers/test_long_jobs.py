@@ -10,23 +10,23 @@ from redis import exceptions
 from job_workers import deliver, finish, source_of, submit
 from offline_runs import sample
 from polling import until
-from ragassay import runs
 from ragassay.api import submission
-from ragassay.data.versions import Lineage, Origin
-from ragassay.documents import Report
-from ragassay.job_documents import Planned
-from ragassay.models import Response, Sample
-from ragassay.settings import Settings
-from ragassay.specification import JobSpec
-from ragassay.store.job_run import JobResults, JobRun
-from ragassay.store.redis import RedisStore
-from ragassay.store.redis_datasets import RedisDatasets
+from ragassay.core.jobs import Planned
+from ragassay.core.models import Response, Sample
+from ragassay.core.report import Report
+from ragassay.core.settings import Settings
+from ragassay.core.specification import JobSpec
+from ragassay.datasets.versions import Lineage, Origin
+from ragassay.evaluation import plan
+from ragassay.service.job_run import JobResults, JobRun
+from ragassay.service.redis import RedisStore
+from ragassay.service.redis_datasets import RedisDatasets
 
 
 @pytest.fixture
 def few_in_memory(monkeypatch):
     """Ten rows are many."""
-    monkeypatch.setattr("ragassay.store.job_run.MOST_IN_MEMORY", 10)
+    monkeypatch.setattr("ragassay.service.job_run.MOST_IN_MEMORY", 10)
 
 
 def of_rows(document):
@@ -129,7 +129,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_dataset_whose_job_is_taken(jobs
 
 @pytest.fixture
 def two_chunks_at_once(monkeypatch):
-    monkeypatch.setattr("ragassay.store.job_rows.CHUNKS_AT_ONCE", 2)
+    monkeypatch.setattr("ragassay.service.job_rows.CHUNKS_AT_ONCE", 2)
 
 
 def rows_of_jobs_in_the_making(store):
@@ -144,7 +144,7 @@ def test_what_a_submission_had_written_goes_with_it_where_it_is_refused(jobs, st
     store.redis.config_set("maxmemory", 2 * used + 4_000_000)  # room for new jobs, and not for 20 MB
     try:
         with pytest.raises(exceptions.OutOfMemoryError):
-            jobs.submit(JobSpec(metrics=("mrr",)), runs.recorded(source_of(samples), samples))
+            jobs.submit(JobSpec(metrics=("mrr",)), plan.recorded(source_of(samples), samples))
         until(lambda: store.redis.info("memory")["used_memory"] < used + 1_000_000, 10, "memory that is free again")
     finally:
         store.redis.config_set("maxmemory", 0)
@@ -173,7 +173,10 @@ def test_what_a_submission_had_written_goes_by_itself_where_its_answer_was_lost(
 def test_a_planned_job_whose_connection_is_lost_while_it_is_made_may_be_made_again(jobs, store, monkeypatch):
     """redis-py says of a lost connection what it says of a job that came meanwhile."""
     samples = [sample(n) for n in range(3)]
-    planned, inputs = ("ab" * 16, Planned(schedule="nightly", slot=None)), runs.recorded(source_of(samples), samples)
+    planned, inputs = (
+        ("ab" * 16, Planned(schedule="nightly", slot=None)),
+        plan.recorded(source_of(samples), samples),
+    )
 
     execute = RedisStore._execute_new
 

@@ -4,9 +4,9 @@ import pytest
 
 from job_workers import deaths, deliver, deliver_all, expire_leases, finish, meta, submit
 from offline_runs import ScriptedJudge
-from ragassay.errors import ProviderDown, Unavailable
-from ragassay.models import Judgement, Usage
-from ragassay.protocols import Call, Reply
+from ragassay.core.errors import ProviderDown, Unavailable
+from ragassay.core.models import Judgement, Usage
+from ragassay.core.protocols import Call, Reply
 
 DOWN = "the provider failed (503): overloaded"
 BILL = Usage(calls=1, input_tokens=30, output_tokens=30)

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from job_workers import PayingJudge, deliver_all, in_a_thread, submit_with_budget
-from ragassay.errors import BudgetReached
-from ragassay.models import Usage
-from ragassay.protocols import Call, Reply
-from ragassay.specification import Budget
-from ragassay.store.project_budgets import ProjectBudgets
-from ragassay.store.redis_ledger import RedisLedger
+from ragassay.core.errors import BudgetReached
+from ragassay.core.models import Usage
+from ragassay.core.protocols import Call, Reply
+from ragassay.core.specification import Budget
+from ragassay.service.project_budgets import ProjectBudgets
+from ragassay.service.redis_ledger import RedisLedger
 
 CALL = Call(id="a", content="x", purpose="judge")
 MOST = Usage(calls=1, input_tokens=50, output_tokens=50, cost_usd=0.002)
@@ -104,12 +104,12 @@ def test_calls_of_dead_workers_count_as_spent_after_a_cancel_and_in_a_paused_job
 def test_a_call_is_settled_on_the_account_of_the_month_in_which_it_was_reserved(jobs, store, budgets, monkeypatch):
     job = submit_with_budget(jobs)
     ledger = RedisLedger(store, store.claim(job), cache=False)
-    monkeypatch.setattr("ragassay.store.project_budgets.this_month", lambda: "2026-10")
+    monkeypatch.setattr("ragassay.service.project_budgets.this_month", lambda: "2026-10")
     asyncio.run(ledger.reserve(CALL, MOST))
     monkeypatch.undo()
     asyncio.run(ledger.settle(CALL, Reply(text="", usage=Usage(calls=1, cost_usd=0.001))))
     assert books(budgets) == (0, 0)
-    monkeypatch.setattr("ragassay.store.project_budgets.this_month", lambda: "2026-10")
+    monkeypatch.setattr("ragassay.service.project_budgets.this_month", lambda: "2026-10")
     assert books(budgets) == (0.001, 0)
 
 

@@ -1,7 +1,7 @@
 """Jobs of several projects in one Redis, worked on by the same workers."""
 
 from job_workers import PayingJudge, deliver_all, submit
-from ragassay.errors import NotFound
+from ragassay.core.errors import NotFound
 
 
 def finished(jobs, queue, project, **spec):

@@ -7,9 +7,9 @@ import pytest
 from api_server import serving
 from job_workers import deliver_all, expire_leases, finish, in_a_thread, submit
 from offline_runs import FakeFactory
-from ragassay.jobs import Jobs
-from ragassay.store.redis import RedisStore
-from ragassay.store.retention import DAY_S, Retention, Trimming, apply
+from ragassay.service.jobs import Jobs
+from ragassay.service.redis import RedisStore
+from ragassay.service.retention import DAY_S, Retention, Trimming, apply
 
 
 def lives(store, job):

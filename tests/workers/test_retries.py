@@ -6,17 +6,18 @@ import pytest
 
 from job_workers import deliver, deliver_all, expire_leases, finish, meta, submit
 from offline_runs import ScriptedJudge, sample, source_of
-from ragassay import job_notices, runs
-from ragassay.documents import Report
-from ragassay.errors import Conflict, NotFound
-from ragassay.job_retries import retry
-from ragassay.models import Judgement, Response, Usage
-from ragassay.protocols import Call, Reply
-from ragassay.specification import Budget, JobSpec
-from ragassay.store.job_run import JobRun
-from ragassay.store.redis import MOST_DEATHS
-from ragassay.store.redis_ledger import RedisLedger, RetryLedger
-from ragassay.store.selection import Selection
+from ragassay.core.errors import Conflict, NotFound
+from ragassay.core.models import Judgement, Response, Usage
+from ragassay.core.protocols import Call, Reply
+from ragassay.core.report import Report
+from ragassay.core.specification import Budget, JobSpec
+from ragassay.evaluation import plan
+from ragassay.service import job_notices
+from ragassay.service.job_retries import retry
+from ragassay.service.job_run import JobRun
+from ragassay.service.redis import MOST_DEATHS
+from ragassay.service.redis_ledger import RedisLedger, RetryLedger
+from ragassay.storage.selection import Selection
 
 PRICE = 0.25  # sums of it are exact
 MOST = Usage(calls=1, input_tokens=50, output_tokens=50, cost_usd=2 * PRICE)
@@ -165,7 +166,7 @@ def test_a_provider_that_was_given_up_is_asked_again(jobs, judge, work, store):
 def test_the_budget_holds_over_all_times_and_a_paused_one_goes_on_under_another(
     jobs, judge, queue, work, monkeypatch, in_memory
 ):
-    monkeypatch.setattr("ragassay.store.job_run.MOST_IN_MEMORY", in_memory)
+    monkeypatch.setattr("ragassay.service.job_run.MOST_IN_MEMORY", in_memory)
     judge.down = {"q1", "q2"}
     job, _ = finished(jobs, work, 10, budget=Budget(usd=8 * PRICE + 2 * MOST.cost_usd + PRICE))
     judge.down = set()
@@ -208,7 +209,7 @@ def test_a_cancelled_retry_has_the_report_of_all_rows_and_no_further_one(jobs, j
 
 def test_what_a_recorded_response_lacks_can_not_be_tried_again(jobs, judge, work):
     rows = [sample(0), sample(1, response=Response(error="it timed out"))]
-    inputs = runs.recorded(source_of(rows), rows)
+    inputs = plan.recorded(source_of(rows), rows)
     job, _ = jobs.submit(JobSpec(metrics=("faithfulness",)), inputs)
     work(job.id)
     assert jobs.get(job.id).progress.failed == 1

@@ -4,11 +4,11 @@ import pytest
 
 from job_workers import submit
 from offline_runs import sample
-from ragassay.documents import Built
-from ragassay.runs.runner import rows_at_once
-from ragassay.specification import JobSpec
-from ragassay.store import redis as store_module
-from ragassay.store.redis import RedisStore
+from ragassay.core.report import Built
+from ragassay.core.specification import JobSpec
+from ragassay.evaluation.runner import rows_at_once
+from ragassay.service import redis as store_module
+from ragassay.service.redis import RedisStore
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 
 from celery import Celery
 
-from ragassay.queue import CHUNKS, TRANSPORT, broker_url
-from ragassay.settings import Settings
+from ragassay.core.settings import Settings
+from ragassay.service.queue import CHUNKS, TRANSPORT, broker_url
 
 SOFT_LIMIT_S, HARD_LIMIT_S = 840, 900
 

@@ -6,10 +6,11 @@ import signal
 import threading
 from functools import partial
 
-from ragassay import logs, tracing, wiring
-from ragassay.jobs import Jobs
-from ragassay.settings import Settings
-from ragassay.store.liveness import log_redis
+from ragassay.core import logs, tracing
+from ragassay.core.settings import Settings
+from ragassay.service import wiring
+from ragassay.service.jobs import Jobs
+from ragassay.service.liveness import log_redis
 from ragassay_workers.periodic import Periodic, heartbeat, process_name
 
 SWEEP_MAY_TAKE_S, SCHEDULES_EVERY_S = 60, 1.0

@@ -10,8 +10,8 @@ from typing import Any
 
 from celery import signals
 
-from ragassay import logs
-from ragassay.settings import Settings
+from ragassay.core import logs
+from ragassay.core.settings import Settings
 
 VERBOSE_LIBRARIES = ("LiteLLM", "httpx", "httpcore", "openai", "sentence_transformers", "transformers")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from redis.exceptions import RedisError
 
-from ragassay.store.redis import RedisStore
+from ragassay.service.redis import RedisStore
 
 HEARTBEAT_EVERY_S, HEARTBEAT_LASTS_S = 5, 30
 

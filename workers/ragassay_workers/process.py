@@ -15,13 +15,14 @@ from typing import Any
 
 from celery import signals
 
-from ragassay import tracing, wiring
-from ragassay.jobs import Jobs
-from ragassay.queue import CHUNKS
-from ragassay.schedules import Schedules
-from ragassay.settings import Settings
-from ragassay.store.liveness import log_redis
-from ragassay.store.redis import RedisStore
+from ragassay.core import tracing
+from ragassay.core.settings import Settings
+from ragassay.service import wiring
+from ragassay.service.jobs import Jobs
+from ragassay.service.liveness import log_redis
+from ragassay.service.queue import CHUNKS
+from ragassay.service.redis import RedisStore
+from ragassay.service.schedules import Schedules
 from ragassay_workers import (
     acknowledging,
     log,  # noqa: F401 - it listens to Celery

@@ -10,11 +10,11 @@ from functools import partial
 
 from redis.exceptions import RedisError
 
-from ragassay import telemetry
-from ragassay.cron import iso
-from ragassay.errors import AssayError
-from ragassay.jobs import Jobs
-from ragassay.settings import Settings
+from ragassay.core import telemetry
+from ragassay.core.errors import AssayError
+from ragassay.core.settings import Settings
+from ragassay.service.cron import iso
+from ragassay.service.jobs import Jobs
 from ragassay_workers import process
 from ragassay_workers.app import app
 

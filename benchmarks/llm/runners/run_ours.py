@@ -33,16 +33,16 @@ async def evaluate(rows: list[dict[str, Any]], url: str, concurrency: int) -> di
 if __name__ == "__main__":
     chosen = arguments()
     rows, began = items(chosen), time.monotonic()
-    from ragassay import engine
-    from ragassay.engine import Plan, Tools
+    from ragassay.core.models import Response, Sample
+    from ragassay.core.options import PerformanceOptions
+    from ragassay.evaluation import engine
+    from ragassay.evaluation.engine import Plan, Tools
     from ragassay.judges.llm import LLMJudge
-    from ragassay.ledger import MemoryLedger
     from ragassay.llm import LLM, Prices, warm_up
+    from ragassay.llm.journal import MemoryLedger
     from ragassay.metrics import parse
     from ragassay.metrics.accuracy import AccuracyRule
-    from ragassay.models import Response, Sample
-    from ragassay.options import PerformanceOptions
-    from ragassay.strategies.recorded import Recorded
+    from ragassay.systems.recorded import Recorded
 
     warm_up()
     import_s = time.monotonic() - began

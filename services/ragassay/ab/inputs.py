@@ -8,13 +8,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from ragassay.data.load import load_responses
-from ragassay.data.problems import ValueProblem
-from ragassay.data.qrels import run_line
-from ragassay.errors import AssayError, BadData, BadInput, NotFound
-from ragassay.strategies.corpus import Corpus
-from ragassay.strategies.options import RetrievalConfig
-from ragassay.strategies.retrieval import build
+from ragassay.core.errors import AssayError, BadData, BadInput, NotFound
+from ragassay.datasets.corpus import Corpus
+from ragassay.datasets.load import load_responses
+from ragassay.datasets.problems import ValueProblem
+from ragassay.datasets.qrels import run_line
+from ragassay.systems.options import RetrievalConfig
+from ragassay.systems.retrieval import build
 
 LARGEST_GRADE = 100
 _GRADE = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?")

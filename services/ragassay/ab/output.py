@@ -7,9 +7,9 @@ from typing import Any
 
 from ragassay.ab.inputs import Ranking
 from ragassay.ab.trial import METRICS, Trial, TrialRun
-from ragassay.errors import BadInput
-from ragassay.exporters.csv import line
-from ragassay.files import to_lines
+from ragassay.core.errors import BadInput
+from ragassay.core.files import to_lines
+from ragassay.reporting.csv import line
 
 
 def to_csv(trial: Trial) -> bytes:

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, model_validator
 
 from ragassay import config
-from ragassay.models import FrozenModel
-from ragassay.strategies.options import RetrievalConfig
+from ragassay.core.models import FrozenModel
+from ragassay.systems.options import RetrievalConfig
 
 
 class Reported(FrozenModel):

@@ -11,12 +11,12 @@ from typing import Literal, TypeAlias
 from ragassay import stats
 from ragassay.ab.inputs import Judgments, Lists, read_corpus, read_judgments, read_queries, read_run, retrieve
 from ragassay.ab.recipe import Recipe, read
-from ragassay.errors import BadSettings
+from ragassay.core.errors import BadSettings
+from ragassay.core.formatting import listed
+from ragassay.core.models import FrozenModel
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.base import LARGEST_K
 from ragassay.metrics.ranked import Ranked
-from ragassay.models import FrozenModel
-from ragassay.render import listed
 from ragassay.stats import Interval
 
 METRICS = {"recall": "recall", "mrr": "mrr", "ndcg": "ndcg_exp"}

@@ -1,1 +1,1 @@
-"""The HTTP API: routes by noun, each a few lines over ``ragassay.jobs``."""
+"""The HTTP API: routes by noun, each a few lines over ``ragassay.service.jobs``."""

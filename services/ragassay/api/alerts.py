@@ -8,14 +8,14 @@ from anyio import to_thread
 from fastapi import APIRouter, Depends, Path, Query
 from pydantic import ConfigDict, Field
 
-from ragassay.access import Requester
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.jobs import Body, Page, Service
 from ragassay.api.problems import takes
 from ragassay.api.security import by_method, requires
-from ragassay.models import FrozenModel
-from ragassay.notices import NoticeKind, NoticePage, Webhook, WebhookFormat, WebhookList, WebhookSecret
-from ragassay.webhooks import LONGEST_URL, Webhooks
+from ragassay.core.models import FrozenModel
+from ragassay.service.access import Requester
+from ragassay.service.notices import NoticeKind, NoticePage, Webhook, WebhookFormat, WebhookList, WebhookSecret
+from ragassay.service.webhooks import LONGEST_URL, Webhooks
 
 router = APIRouter(prefix="/v1", tags=["alerts"])
 _URL = "https://alerts.example/ragassay"

@@ -13,7 +13,9 @@ from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic.json_schema import models_json_schema
 
-from ragassay import tracing
+from ragassay.analysis.costs import CostReport
+from ragassay.analysis.gates import GateReport
+from ragassay.analysis.models import Comparison
 from ragassay.api import (
     alerts,
     comparisons,
@@ -36,17 +38,15 @@ from ragassay.api.keys import NewKey
 from ragassay.api.observing import ObservingMiddleware
 from ragassay.api.security import Guard, SecurityMiddleware, asks_for_key
 from ragassay.api.submission import NewJob
-from ragassay.compare.models import Comparison
-from ragassay.costs import CostReport
-from ragassay.documents import Report
-from ragassay.gates import GateReport
-from ragassay.jobs import Jobs
+from ragassay.config.schedules import NewSchedule, ScheduleChange
+from ragassay.core import tracing
+from ragassay.core.models import Sample
+from ragassay.core.report import Report
+from ragassay.core.settings import Settings
 from ragassay.judges.instructions import read_prompt
-from ragassay.models import Sample
-from ragassay.schedule_documents import NewSchedule, ScheduleChange
-from ragassay.schedules import Schedules
-from ragassay.settings import Settings
-from ragassay.store.connection import connect
+from ragassay.service.connection import connect
+from ragassay.service.jobs import Jobs
+from ragassay.service.schedules import Schedules
 
 AT_ONCE = 2  # submissions at a time, and comparisons: each may take seconds of CPU and 150 MB, and others want answers
 _ROOMS = (jobs, comparisons, costs, datasets, schedules, alerts, metrics, systems, keys, health)

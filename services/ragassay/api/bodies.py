@@ -13,12 +13,12 @@ from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 
 from ragassay.api.problems import Refused
-from ragassay.data.json import NotJson, parse
-from ragassay.data.problems import ValueProblem
-from ragassay.errors import BadData, TooLarge, UnknownName
-from ragassay.models import FrozenModel
-from ragassay.settings import Settings
-from ragassay.validation import is_text, problems, shown
+from ragassay.core.errors import BadData, TooLarge, UnknownName
+from ragassay.core.models import FrozenModel
+from ragassay.core.settings import Settings
+from ragassay.core.validation import is_text, problems, shown
+from ragassay.datasets.json import NotJson, parse
+from ragassay.datasets.problems import ValueProblem
 
 LONGEST_S = 60.0
 DEEPEST = 64

@@ -8,14 +8,14 @@ from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import ConfigDict, Field
 
+from ragassay.analysis.trends import Trend
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.exports import FileForm, answers
 from ragassay.api.jobs import Body, QueryParameters, Service
 from ragassay.api.problems import takes
 from ragassay.api.security import by_method
-from ragassay.compare.trends import Trend
-from ragassay.exporters.comparison import EXPORTERS
-from ragassay.models import FrozenModel
+from ragassay.core.models import FrozenModel
+from ragassay.reporting.comparison import EXPORTERS
 from ragassay.stats import Correction
 
 router = APIRouter(prefix="/v1", tags=["comparisons"], dependencies=[Depends(by_method)])

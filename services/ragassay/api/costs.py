@@ -8,10 +8,10 @@ from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import Field
 
+from ragassay.analysis.costs import asked
 from ragassay.api.jobs import QueryParameters, Service
 from ragassay.api.security import requires
-from ragassay.costs import asked
-from ragassay.exporters.costs import EXPORTERS
+from ragassay.reporting.costs import EXPORTERS
 
 router = APIRouter(prefix="/v1/costs", tags=["costs"], dependencies=[Depends(requires("read"))])
 _FORMS = {"json": "application/json", "csv": "text/csv", "md": "text/markdown"}

@@ -7,11 +7,11 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Literal
 
-from ragassay import datasets
-from ragassay.data.stream import CanonicalRows, SampleStream
-from ragassay.data.versions import KeptVersion
-from ragassay.store.redis import RedisStore
-from ragassay.store.redis_datasets import Place, RedisDatasets
+from ragassay.datasets.stream import CanonicalRows, SampleStream
+from ragassay.datasets.versions import KeptVersion
+from ragassay.evaluation import datasets
+from ragassay.service.redis import RedisStore
+from ragassay.service.redis_datasets import Place, RedisDatasets
 
 MOST_PROBLEMS = 100  # of an upload, after which the rest of it is not read
 

@@ -15,7 +15,8 @@ from ragassay.api.jobs import Page, QueryParameters, Service
 from ragassay.api.problems import respond
 from ragassay.api.security import Authorized, by_method
 from ragassay.api.uploads import TABLES, received
-from ragassay.data.versions import (
+from ragassay.core.errors import AssayError, BadData, BadSettings, NotFound, Unavailable, UnknownName, bad_cursor
+from ragassay.datasets.versions import (
     NAME,
     REFERENCE,
     DatasetPage,
@@ -25,9 +26,8 @@ from ragassay.data.versions import (
     RowPage,
     resolve,
 )
-from ragassay.errors import AssayError, BadData, BadSettings, NotFound, Unavailable, UnknownName, bad_cursor
-from ragassay.job_results import offset
-from ragassay.store.redis_datasets import RedisDatasets
+from ragassay.service.job_results import offset
+from ragassay.service.redis_datasets import RedisDatasets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

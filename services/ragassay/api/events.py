@@ -10,9 +10,9 @@ from anyio import to_thread
 from fastapi.sse import ServerSentEvent
 from redis.exceptions import RedisError
 
-from ragassay.errors import NotFound
-from ragassay.job_documents import ENDED, Job
-from ragassay.jobs import Jobs
+from ragassay.core.errors import NotFound
+from ragassay.core.jobs import ENDED, Job
+from ragassay.service.jobs import Jobs
 
 POLL_S = 1.0
 _log = logging.getLogger("ragassay.api")

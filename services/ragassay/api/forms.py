@@ -8,8 +8,8 @@ from types import TracebackType
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from ragassay.errors import BadInput
-from ragassay.files import open_private
+from ragassay.core.errors import BadInput
+from ragassay.core.files import open_private
 
 MOST_PARTS, LONGEST_FIELD = 200, 10_000  # bytes
 LONGEST_BOUNDARY = 70  # RFC 2046

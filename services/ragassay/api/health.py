@@ -9,11 +9,11 @@ from fastapi import APIRouter, Request
 from pydantic import ConfigDict
 from redis.exceptions import RedisError
 
-from ragassay.errors import Unavailable
-from ragassay.jobs import Jobs
-from ragassay.models import FrozenModel
-from ragassay.store.liveness import troubles
-from ragassay.store.redis_schedules import OVERDUE_S, overdue
+from ragassay.core.errors import Unavailable
+from ragassay.core.models import FrozenModel
+from ragassay.service.jobs import Jobs
+from ragassay.service.liveness import troubles
+from ragassay.service.redis_schedules import OVERDUE_S, overdue
 
 router = APIRouter(tags=["health"])
 

@@ -14,26 +14,26 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ragassay import job_retries
+from ragassay.analysis.gates import GateReport, output
 from ragassay.api import submission
 from ragassay.api.bodies import json_body
 from ragassay.api.events import events
 from ragassay.api.exports import FileForm, answers
 from ragassay.api.problems import takes
 from ragassay.api.security import Authorized, by_method
-from ragassay.documents import JOB_ID
-from ragassay.errors import BadData, UnknownName
-from ragassay.exporters import EXPORTERS, MEDIA_TYPES
-from ragassay.gates import GateReport, output
-from ragassay.job_documents import Job, JobPage, JobStatus, ResultPage
-from ragassay.jobs import MOST_ROWS_A_PAGE, Jobs
-from ragassay.notices import LONGEST_ID
-from ragassay.specification import Budget
-from ragassay.store.job_run import JobRun
-from ragassay.store.job_state import no_job
-from ragassay.store.redis_datasets import RedisDatasets
-from ragassay.store.selection import Selection
-from ragassay.store.stored_reports import unpacked
+from ragassay.core.errors import BadData, UnknownName
+from ragassay.core.jobs import Job, JobPage, JobStatus, ResultPage
+from ragassay.core.report import JOB_ID
+from ragassay.core.specification import Budget
+from ragassay.reporting import EXPORTERS, MEDIA_TYPES
+from ragassay.service import job_retries
+from ragassay.service.job_run import JobRun
+from ragassay.service.job_state import no_job
+from ragassay.service.jobs import MOST_ROWS_A_PAGE, Jobs
+from ragassay.service.notices import LONGEST_ID
+from ragassay.service.redis_datasets import RedisDatasets
+from ragassay.service.stored_reports import unpacked
+from ragassay.storage.selection import Selection
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(by_method)])
 

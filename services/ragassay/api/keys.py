@@ -8,15 +8,15 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request
 from pydantic import ConfigDict, Field
 
-from ragassay.access import LONGEST_NAME, MOST_DAYS, SCOPES, Access, MadeKey, Requester
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.jobs import Body
 from ragassay.api.problems import takes
 from ragassay.api.security import requires
-from ragassay.errors import NotFound
-from ragassay.jobs import Jobs
-from ragassay.models import FrozenModel
-from ragassay.store.keys import ApiKey, Permission
+from ragassay.core.errors import NotFound
+from ragassay.core.models import FrozenModel
+from ragassay.service.access import LONGEST_NAME, MOST_DAYS, SCOPES, Access, MadeKey, Requester
+from ragassay.service.jobs import Jobs
+from ragassay.service.keys import ApiKey, Permission
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"])
 Operator = Annotated[Requester, Depends(requires("operate"))]

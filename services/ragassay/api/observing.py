@@ -10,8 +10,8 @@ import uuid
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ragassay import telemetry
 from ragassay.api.prometheus import Requests
+from ragassay.core import telemetry
 
 _log = logging.getLogger("ragassay.api")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")

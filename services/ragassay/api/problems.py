@@ -13,10 +13,10 @@ from fastapi.routing import APIRoute
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from ragassay.errors import AssayError, BadData
-from ragassay.models import FrozenModel
-from ragassay.render import MOST_LINES, bounded, shortlist
-from ragassay.validation import wording
+from ragassay.core.errors import AssayError, BadData
+from ragassay.core.formatting import MOST_LINES, bounded, shortlist
+from ragassay.core.models import FrozenModel
+from ragassay.core.validation import wording
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2.0

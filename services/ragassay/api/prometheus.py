@@ -23,16 +23,16 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
-from ragassay.access import Requester
 from ragassay.api.problems import Refused
 from ragassay.api.security import requires, unauthorized
-from ragassay.jobs import Jobs
-from ragassay.settings import Settings
-from ragassay.store.counters import COUNTERS, PROVIDER_SECONDS, MetricFamily, buckets, read
-from ragassay.store.liveness import redis_server
-from ragassay.store.redis import RedisStore
-from ragassay.store.redis_schedules import overdue
-from ragassay.store.workload import Workload, workload
+from ragassay.core.settings import Settings
+from ragassay.service.access import Requester
+from ragassay.service.counters import COUNTERS, PROVIDER_SECONDS, MetricFamily, buckets, read
+from ragassay.service.jobs import Jobs
+from ragassay.service.liveness import redis_server
+from ragassay.service.redis import RedisStore
+from ragassay.service.redis_schedules import overdue
+from ragassay.service.workload import Workload, workload
 
 KEPT_S = 2.0  # several scrapers at once ask Redis once
 _REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

@@ -15,19 +15,19 @@ from annotated_types import MaxLen
 
 from ragassay.api.bodies import read_as
 from ragassay.api.submission import NewJob, asked, parts, rows_of
-from ragassay.data.load import dataset_of, load
-from ragassay.data.versions import DatasetStore
-from ragassay.errors import BadSettings, NotFound, TooLarge
-from ragassay.job_reports import Gating
-from ragassay.jobs import Jobs
-from ragassay.models import FrozenModel
-from ragassay.registered import Registered
-from ragassay.runs import Inputs
-from ragassay.runs import load as load_inputs
-from ragassay.schedule_documents import DataPath
-from ragassay.settings import Settings
-from ragassay.specification import JobSpec
-from ragassay.store.redis_datasets import RedisDatasets
+from ragassay.config.schedules import DataPath
+from ragassay.core.errors import BadSettings, NotFound, TooLarge
+from ragassay.core.models import FrozenModel
+from ragassay.core.settings import Settings
+from ragassay.core.specification import JobSpec
+from ragassay.datasets.load import dataset_of, load
+from ragassay.datasets.versions import DatasetStore
+from ragassay.evaluation.plan import Inputs
+from ragassay.evaluation.plan import load as load_inputs
+from ragassay.service.job_reports import Gating
+from ragassay.service.jobs import Jobs
+from ragassay.service.redis_datasets import RedisDatasets
+from ragassay.service.registered import Registered
 
 
 class Files(FrozenModel):

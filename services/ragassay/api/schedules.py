@@ -8,15 +8,13 @@ from typing import Annotated, Any
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from ragassay.access import Requester
 from ragassay.api import scheduled_jobs
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.jobs import Body, Page
 from ragassay.api.problems import takes
 from ragassay.api.security import by_method
 from ragassay.api.submission import asked
-from ragassay.cron import Cron
-from ragassay.schedule_documents import (
+from ragassay.config.schedules import (
     NAME,
     JobSchedule,
     NewSchedule,
@@ -25,7 +23,9 @@ from ragassay.schedule_documents import (
     ScheduledRun,
     SchedulePage,
 )
-from ragassay.schedules import Schedules
+from ragassay.service.access import Requester
+from ragassay.service.cron import Cron
+from ragassay.service.schedules import Schedules
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 Name = Annotated[

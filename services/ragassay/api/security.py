@@ -21,17 +21,17 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ragassay import telemetry
-from ragassay.access import Access, Requester, secret_setting
 from ragassay.api.problems import Refused, respond
-from ragassay.documents import DEFAULT_PROJECT, PROJECT
-from ragassay.errors import BadSettings, RateLimited
-from ragassay.settings import Settings
-from ragassay.store.keys import ApiKey, Permission
-from ragassay.store.redis_errors import unavailable
+from ragassay.core import telemetry
+from ragassay.core.errors import BadSettings, RateLimited
+from ragassay.core.report import DEFAULT_PROJECT, PROJECT
+from ragassay.core.settings import Settings
+from ragassay.service.access import Access, Requester, secret_setting
+from ragassay.service.keys import ApiKey, Permission
+from ragassay.service.redis_errors import unavailable
 
 if TYPE_CHECKING:
-    from ragassay.jobs import Jobs
+    from ragassay.service.jobs import Jobs
 
 PROJECT_HEADER = "X-Ragassay-Project"
 LOOK_EVERY_S = 1.0

@@ -13,9 +13,9 @@ import secrets
 from anyio import to_thread
 from pydantic import ValidationError
 
-from ragassay.access import Requester
 from ragassay.api.security import Guard
-from ragassay.models import FrozenModel
+from ragassay.core.models import FrozenModel
+from ragassay.service.access import Requester
 
 SESSION_S = 12 * 3600
 

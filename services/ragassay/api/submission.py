@@ -12,21 +12,21 @@ from ragassay.api.bodies import check_json, read_as
 from ragassay.api.security import asks_for_key
 from ragassay.config import Configuration, check_rules
 from ragassay.config.document import Performance, option_of, options, section_of
-from ragassay.data.dataset import set_aside_samples
-from ragassay.data.load import dataset_of, load_named_responses, load_rows
-from ragassay.data.versions import DatasetStore, reference_in, resolve
-from ragassay.documents import Source
-from ragassay.errors import BadData, BadSettings, NotFound, UnknownName
-from ragassay.job_reports import Gating
+from ragassay.core.errors import BadData, BadSettings, NotFound, UnknownName
+from ragassay.core.models import Sample
+from ragassay.core.report import Source
+from ragassay.core.settings import Settings
+from ragassay.core.specification import JobSpec, JudgeParameters
+from ragassay.datasets.dataset import set_aside_samples
+from ragassay.datasets.load import dataset_of, load_named_responses, load_rows
+from ragassay.datasets.versions import DatasetStore, reference_in, resolve
+from ragassay.evaluation.plan import Inputs, SystemInput, recorded, recorded_system
 from ragassay.judges.instructions import read_prompt
 from ragassay.judges.jury import check_jury
 from ragassay.judges.sharing import check_share
-from ragassay.models import Sample
-from ragassay.registered import Registered
-from ragassay.runs import Inputs, SystemInput, recorded, recorded_system
-from ragassay.settings import Settings
-from ragassay.specification import JobSpec, JudgeParameters
-from ragassay.store.protocol import system_name
+from ragassay.service.job_reports import Gating
+from ragassay.service.registered import Registered
+from ragassay.storage.protocol import system_name
 
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _OPERATOR = "a job can't set this; the server's operator does"

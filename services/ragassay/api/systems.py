@@ -9,7 +9,7 @@ from pydantic import ConfigDict
 
 from ragassay.api.jobs import Service
 from ragassay.api.security import by_method
-from ragassay.models import FrozenModel
+from ragassay.core.models import FrozenModel
 
 router = APIRouter(prefix="/v1/systems", tags=["systems"], dependencies=[Depends(by_method)])
 _EXAMPLE: dict[str, Any] = {"systems": [{"name": "v2", "kind": "http", "description": "the assistant as it is online"}]}

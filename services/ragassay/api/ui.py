@@ -14,8 +14,6 @@ from anyio import to_thread
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
-from ragassay import job_listing, job_retries
-from ragassay.access import Requester
 from ragassay.api import submission
 from ragassay.api.dataset_work import keep
 from ragassay.api.datasets import apart
@@ -25,18 +23,20 @@ from ragassay.api.problems import Refused
 from ragassay.api.security import Guard, address_of, permitted
 from ragassay.api.sessions import SESSION_S, Sessions
 from ragassay.api.uploads import TABLES, received_form
+from ragassay.core.errors import AssayError, BadInput
+from ragassay.core.formatting import number
+from ragassay.core.jobs import ENDED
+from ragassay.core.report import PROJECT
+from ragassay.core.specification import Budget
 from ragassay.dashboard.pages import install as install_pages
 from ragassay.dashboard.pages import planned
 from ragassay.dashboard.service import ServiceLibrary
 from ragassay.dashboard.site import Elsewhere, body, form_of, pages, shown
-from ragassay.data.versions import KeptVersion, check_name
-from ragassay.documents import PROJECT
-from ragassay.errors import AssayError, BadInput
-from ragassay.job_documents import ENDED
-from ragassay.jobs import Jobs
-from ragassay.render import number
-from ragassay.specification import Budget
-from ragassay.store.redis_datasets import RedisDatasets
+from ragassay.datasets.versions import KeptVersion, check_name
+from ragassay.service import job_listing, job_retries
+from ragassay.service.access import Requester
+from ragassay.service.jobs import Jobs
+from ragassay.service.redis_datasets import RedisDatasets
 
 COOKIE = "ragassay_session"
 MOST_BYTES = 10_000  # of a form

@@ -18,9 +18,9 @@ from starlette.requests import ClientDisconnect
 from ragassay.api.bodies import announced, media_type
 from ragassay.api.forms import Form
 from ragassay.api.problems import Refused
-from ragassay.errors import TooLarge, Unavailable
-from ragassay.files import open_private, private_folder, write_errors
-from ragassay.settings import Settings
+from ragassay.core.errors import TooLarge, Unavailable
+from ragassay.core.files import open_private, private_folder, write_errors
+from ragassay.core.settings import Settings
 
 SILENT_S = 60.0
 LEAST_BYTES = 60_000  # in SILENT_S, else an upload ends: about 1 kB a second

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragassay.errors import BadSettings
+from ragassay.core.errors import BadSettings
 
 if TYPE_CHECKING:
     from ragassay.ab import Trial
@@ -43,8 +43,8 @@ def ab(
 ) -> None:
     """Compare two retrieval configurations on the same queries, offline; the same input gives the same bytes."""
     from ragassay import ab
-    from ragassay.files import write_whole
-    from ragassay.render import json_document
+    from ragassay.core.files import write_whole
+    from ragassay.core.formatting import json_document
 
     traces = out.with_name(f"{out.name.removesuffix('.json')}.traces.jsonl")
     outputs = [path for path in (out, csv, traces) if path]
@@ -72,7 +72,7 @@ def ab(
 
 def _check_places(outputs: list[Path], inputs: Sequence[Path | None]) -> None:
     """Outputs can be written, and replace no input, nor each other."""
-    from ragassay.render import check_output
+    from ragassay.core.formatting import check_output
 
     for n, path in enumerate(outputs):
         check_output(path)
@@ -81,7 +81,7 @@ def _check_places(outputs: list[Path], inputs: Sequence[Path | None]) -> None:
 
 
 def _print(trial: Trial) -> None:
-    from ragassay.render import interval, signed
+    from ragassay.core.formatting import interval, signed
 
     for warning in trial.warnings:
         typer.echo(f"warning: {warning}", err=True)

@@ -12,12 +12,12 @@ from ragassay.cli.configured import AsJson
 from ragassay.cli.keys import budget, keys
 from ragassay.cli.service import alive
 from ragassay.cli.terminal import print_json
-from ragassay.errors import Unavailable
+from ragassay.core.errors import Unavailable
 
 if TYPE_CHECKING:
-    from ragassay.jobs import Jobs
-    from ragassay.operations import ServiceHealth
-    from ragassay.settings import Settings
+    from ragassay.core.settings import Settings
+    from ragassay.service.jobs import Jobs
+    from ragassay.service.operations import ServiceHealth
 
 admin = typer.Typer(
     help="Look after a running service; needs RAGASSAY_STATE_URL, and RAGASSAY_BROKER_URL where it is set."
@@ -31,8 +31,8 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count what --apply
 
 def _settings() -> Settings:
     """The settings, with the Redis of ``ragassay up`` in this folder where none is named."""
-    from ragassay.local.redis import state_url
-    from ragassay.settings import Settings
+    from ragassay.core.settings import Settings
+    from ragassay.service.local.redis import state_url
 
     settings = Settings()
     return settings.model_copy(update={"state_url": state_url(settings)})
@@ -41,8 +41,8 @@ def _settings() -> Settings:
 @contextmanager
 def _jobs() -> Iterator[Jobs]:
     """The use cases over the Redis of the settings; one that does not answer is an Unavailable."""
-    from ragassay import wiring
-    from ragassay.store.redis_errors import outages
+    from ragassay.service import wiring
+    from ragassay.service.redis_errors import outages
 
     with outages():
         yield wiring.jobs_for(_settings(), patient=False)
@@ -51,7 +51,7 @@ def _jobs() -> Iterator[Jobs]:
 @admin.command()
 def health(as_json: AsJson = False) -> None:
     """Say how Redis, workers, beats, queues and jobs are; exit code 3 where something needs attention."""
-    from ragassay import operations
+    from ragassay.service import operations
 
     with _jobs() as jobs:
         known = operations.health(jobs.store, _settings().redis_servers)
@@ -81,7 +81,7 @@ def _lines(known: ServiceHealth) -> Iterator[tuple[str, str]]:
 @admin.command()
 def retention(apply: Apply = False, dry_run: DryRun = False) -> None:
     """Show for how long jobs are kept; --apply holds those to it that have ended already."""
-    from ragassay.store import retention as kept
+    from ragassay.service import retention as kept
 
     with _jobs() as jobs:
         days = jobs.store.retention

@@ -32,7 +32,7 @@ from ragassay.cli import (
     trend,
     view,
 )
-from ragassay.errors import AssayError, BadData, class_and_reason
+from ragassay.core.errors import AssayError, BadData, class_and_reason
 
 logger = logging.getLogger("ragassay")
 
@@ -90,11 +90,11 @@ def _about(
 ) -> None:
     """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted."""
     if verbose:
-        from ragassay.settings import Settings
+        from ragassay.core.settings import Settings
 
         logging.basicConfig(format="%(levelname)s %(message)s")
         if (settings := Settings()).log_format == "json":
-            from ragassay import logs
+            from ragassay.core import logs
 
             logs.set_up(settings)
         logging.getLogger("ragassay").setLevel(logging.DEBUG if verbose > 1 else logging.INFO)
@@ -104,7 +104,7 @@ def _about(
 
 def _print_problems(error: BadData) -> None:
     """A line for each bad row; a long list is cut and the rest counted."""
-    from ragassay.render import shortlist
+    from ragassay.core.formatting import shortlist
 
     *lines, last = shortlist(error.problems)
     for line in lines:
@@ -114,7 +114,7 @@ def _print_problems(error: BadData) -> None:
 
 def _unforeseen(error: Exception) -> tuple[str, int]:
     """What is said of an error that is none of ours, and the exit code."""
-    from ragassay.files import FULL
+    from ragassay.core.files import FULL
 
     if hasattr(error, "format_message"):  # of the parser
         return f"{error.format_message()}; see: ragassay --help", 2

@@ -18,17 +18,18 @@ from ragassay.cli.evaluate import (
     warnings_shown,
     watched,
 )
-from ragassay.errors import NotFound
-from ragassay.python.stored import session_of
+from ragassay.core.errors import NotFound
+from ragassay.sdk.stored import session_of
 
 if TYPE_CHECKING:
-    from ragassay.compare.benchmark import Benchmark
+    from ragassay.analysis.benchmark import Benchmark
     from ragassay.config import Configuration
-    from ragassay.runs import Inputs, Session
-    from ragassay.runs.benchmark import Begun, Benchmarked
-    from ragassay.settings import Settings
-    from ragassay.specification import JobSpec
-    from ragassay.store.benchmarks import FolderBenchmark
+    from ragassay.core.settings import Settings
+    from ragassay.core.specification import JobSpec
+    from ragassay.evaluation.plan import Inputs
+    from ragassay.evaluation.session import Session
+    from ragassay.sdk.benchmark_runs import Begun, Benchmarked
+    from ragassay.storage.benchmarks import FolderBenchmark
 
 Config = Annotated[
     Path | None, typer.Argument(metavar="[CONFIG]", help="Configuration with datasets and systems. [./ragassay.yaml]")
@@ -44,8 +45,8 @@ def run(
     config: Config = None, as_json: AsJson = False, dry_run: DryRun = False, resume: Resume = None, **options: Any
 ) -> None:
     """Evaluate systems on datasets, and compare each with the baseline."""
-    from ragassay.exporters.benchmark import EXPORTERS
-    from ragassay.settings import Settings
+    from ragassay.core.settings import Settings
+    from ragassay.reporting.benchmark import EXPORTERS
 
     settings = Settings()
     if resume is not None:
@@ -83,7 +84,7 @@ def _configuration(config: Path | None, options: Mapping[str, Any]) -> Configura
 
 def _read(configuration: Configuration) -> dict[str, Inputs]:
     """Everything is read before anything is written."""
-    from ragassay.python.benchmark import inputs_by_dataset
+    from ragassay.sdk.benchmark import inputs_by_dataset
 
     inputs = inputs_by_dataset(configuration)
     for line in dict.fromkeys(line for read in inputs.values() for line in read.warnings):
@@ -94,7 +95,7 @@ def _read(configuration: Configuration) -> dict[str, Inputs]:
 def _estimate(session: Session, spec: JobSpec, inputs: Mapping[str, Inputs], *, err: bool) -> None:
     """What each dataset would take, and what all of them would."""
     from ragassay.cli.estimate import estimate
-    from ragassay.models import Usage
+    from ragassay.core.models import Usage
 
     with warnings_shown():
         whole = Usage.total([estimate(session, spec, read, err=err) for read in inputs.values()])
@@ -103,16 +104,16 @@ def _estimate(session: Session, spec: JobSpec, inputs: Mapping[str, Inputs], *, 
 
 
 def _started(session: Session, settings: Settings, configuration: Configuration, inputs: Mapping[str, Inputs]) -> Begun:
-    from ragassay.python.benchmark import of_start
-    from ragassay.runs import benchmark
+    from ragassay.sdk import benchmark_runs as benchmark
+    from ragassay.sdk.benchmark import of_start
 
     return benchmark.start(session, settings, configuration.to_job_spec(), inputs, **of_start(configuration))
 
 
 def _resumed(session: Session, settings: Settings, reference: str) -> Begun:
     from ragassay import config as configurations
-    from ragassay.python.benchmark import inputs_by_dataset
-    from ragassay.runs import benchmark
+    from ragassay.sdk import benchmark_runs as benchmark
+    from ragassay.sdk.benchmark import inputs_by_dataset
 
     def read(document: Mapping[str, Any]) -> tuple[JobSpec, Mapping[str, Inputs]]:
         configuration = configurations.resolve([configurations.Layer(dict(document), "the benchmark's configuration")])
@@ -125,7 +126,7 @@ def _complete(session: Session, settings: Settings, begun: Begun, *, quiet: bool
     """Do what is left of all runs, as ``watched`` does it."""
     import asyncio
 
-    from ragassay.runs import benchmark
+    from ragassay.sdk import benchmark_runs as benchmark
 
     def work(done: Callable[[int], object]) -> Benchmarked:
         return asyncio.run(benchmark.acomplete(session, settings, begun, done=done, notice=print_notice, **limits))
@@ -135,8 +136,8 @@ def _complete(session: Session, settings: Settings, begun: Begun, *, quiet: bool
 
 def show_benchmark(kept: FolderBenchmark, outputs: list[Path], *, as_json: bool) -> None:
     """Write the files and print the result; raises NotFound where there is none yet."""
-    from ragassay.compare.benchmark import Benchmark
-    from ragassay.exporters.benchmark import EXPORTERS
+    from ragassay.analysis.benchmark import Benchmark
+    from ragassay.reporting.benchmark import EXPORTERS
 
     EXPORTERS.check(outputs)
     document = Benchmark.model_validate_json(kept.result())
@@ -151,7 +152,7 @@ def show_benchmark(kept: FolderBenchmark, outputs: list[Path], *, as_json: bool)
 def _print(benchmark: Benchmark, place: Path, outputs: list[Path]) -> None:
     """Each dataset, the summary over all of them, and the place where all of it lies."""
     from ragassay.cli.terminal import line_writer, print_tables
-    from ragassay.exporters.benchmark import parts
+    from ragassay.reporting.benchmark import parts
 
     write = line_writer()
     for n, part in enumerate(parts(benchmark)):

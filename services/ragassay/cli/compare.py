@@ -10,17 +10,17 @@ import typer
 from ragassay.cli.configured import DECLARED, AsJson, configured, import_plugins, takes_options, used
 from ragassay.cli.evaluate import Config
 from ragassay.cli.terminal import print_json
-from ragassay.errors import BadInput, BadSettings
+from ragassay.core.errors import BadInput, BadSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ragassay.compare.models import Comparison, Delta
-    from ragassay.compare.sides import Side
-    from ragassay.documents import Report
-    from ragassay.exporters.comparison import Regression
-    from ragassay.runs.comparing import Unevaluated
-    from ragassay.specification import JobSpec
+    from ragassay.analysis.comparing import Unevaluated
+    from ragassay.analysis.models import Comparison, Delta
+    from ragassay.analysis.sides import Side
+    from ragassay.core.report import Report
+    from ragassay.core.specification import JobSpec
+    from ragassay.reporting.comparison import Regression
 
 _MOST_SHOWN, _LONGEST_ANSWER = 8, 240
 _CORRECTIONS = ("holm", "bh", "bonferroni", "none")
@@ -84,12 +84,13 @@ def compare(
     **options: Any,
 ) -> None:
     """Compare the systems of a run, or of several runs, jobs and data files, with the first one."""
+    from ragassay.analysis import comparing
     from ragassay.cli.evaluate import complete, refuse_unscored, warnings_shown
-    from ragassay.exporters.comparison import EXPORTERS
+    from ragassay.core.settings import Settings
+    from ragassay.evaluation import foreground
     from ragassay.metrics.names import split_names
-    from ragassay.python.stored import session_of
-    from ragassay.runs import comparing, foreground
-    from ragassay.settings import Settings
+    from ragassay.reporting.comparison import EXPORTERS
+    from ragassay.sdk.stored import session_of
     from ragassay.stats.corrections import correction_named
 
     EXPORTERS.check(output or ())
@@ -128,11 +129,11 @@ def _sides(
     references: list[str], server: str | None, config: Path | None, options: dict[str, Any]
 ) -> list[Side | Unevaluated]:
     """Everything is read before anything is evaluated; ``config`` and ``options`` are about data files only."""
+    from ragassay.analysis.comparing import Unevaluated, is_data
+    from ragassay.analysis.sides import file_names
     from ragassay.cli.evaluate import read
-    from ragassay.compare.sides import file_names
-    from ragassay.documents import run_and_system
-    from ragassay.python.stored import is_stored_dataset, side
-    from ragassay.runs.comparing import Unevaluated, is_data
+    from ragassay.core.report import run_and_system
+    from ragassay.sdk.stored import is_stored_dataset, side
 
     parts = [run_and_system(reference, Path()) for reference in references]
     files = [Path(place) for place, _ in parts if Path(place).is_file()]
@@ -163,7 +164,7 @@ def _sides(
 def _print(result: Comparison, outputs: list[Path]) -> None:
     """The verdict first, then the tables behind it and the queries that got worse."""
     from ragassay.cli.terminal import line_writer, print_tables
-    from ragassay.exporters.comparison import regressions, regressions_title, tables
+    from ragassay.reporting.comparison import regressions, regressions_title, tables
 
     write = line_writer()
     for sentence in result.verdict:
@@ -185,7 +186,7 @@ def _described(worst: list[Regression]) -> Iterator[str]:
     """A few lines for each query; long answers are shortened, and the rest of a long list is counted."""
     from textwrap import fill, shorten
 
-    from ragassay.exporters.tables import width
+    from ragassay.reporting.tables import width
 
     def paragraph(text: str, indent: str) -> str:
         return fill(text, width(), initial_indent=indent, subsequent_indent=f"{indent}  ", break_long_words=False)
@@ -226,9 +227,9 @@ def power(
         needed = needed_n(difference, sd, alpha=alpha / tests, power=power)
         typer.echo(f"{needed} queries show a difference of {difference:g} with a chance of {power:.0%}")
         return
-    from ragassay.compare import comparison
+    from ragassay.analysis import comparison
     from ragassay.metrics.names import split_names
-    from ragassay.python.stored import chosen
+    from ragassay.sdk.stored import chosen
 
     sides = [chosen(run) for run in runs or ()]
     result = comparison.compare(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, 
 
 import typer
 
-from ragassay.declarations import Option
-from ragassay.errors import BadSettings
-from ragassay.options import BudgetOptions, FileOptions, JobOptions, PerformanceOptions
+from ragassay.core.declarations import Option
+from ragassay.core.errors import BadSettings
+from ragassay.core.options import BudgetOptions, FileOptions, JobOptions, PerformanceOptions
 
 if TYPE_CHECKING:
     from ragassay.config import Configuration, Layer

@@ -12,7 +12,7 @@ from ragassay.cli.jobs import Server, connected
 from ragassay.cli.terminal import print_json
 
 if TYPE_CHECKING:
-    from ragassay.costs import CostReport
+    from ragassay.analysis.costs import CostReport
 
 Since = Annotated[str | None, typer.Option("--since", metavar="DAY", help="Only runs from that day or time on.")]
 Until = Annotated[
@@ -50,12 +50,12 @@ def cost(
     server: Server = None,
 ) -> None:
     """Show what accurate answers cost over the runs so far, or with --server over the jobs of a service."""
+    from ragassay.analysis.costs import asked
+    from ragassay.analysis.over_time import cost_report_of_runs
     from ragassay.cli.terminal import line_writer, print_tables
-    from ragassay.costs import asked
-    from ragassay.exporters.costs import EXPORTERS, MORE, lines, sentences, tables
-    from ragassay.runs.over_time import cost_report_of_runs
-    from ragassay.settings import Settings
-    from ragassay.store.folder import FolderStore
+    from ragassay.core.settings import Settings
+    from ragassay.reporting.costs import EXPORTERS, MORE, lines, sentences, tables
+    from ragassay.storage.folder import FolderStore
 
     EXPORTERS.check(output or ())
     days = {"since": since, "until": until, "zone": zone}

@@ -10,16 +10,16 @@ import typer
 
 from ragassay.cli.configured import AsJson, Plugins, import_plugins, option, pairs
 from ragassay.cli.terminal import print_json
-from ragassay.errors import BadSettings
-from ragassay.render import listed, shortlist
+from ragassay.core.errors import BadSettings
+from ragassay.core.formatting import listed, shortlist
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ragassay.data.describe import DatasetStatistics, Description
-    from ragassay.data.ir import IrQueries
-    from ragassay.data.versions import DatasetVersion
-    from ragassay.store.datasets import FolderDatasets
+    from ragassay.datasets.describe import DatasetStatistics, Description
+    from ragassay.datasets.ir import IrQueries
+    from ragassay.datasets.versions import DatasetVersion
+    from ragassay.storage.datasets import FolderDatasets
 
 VersionArgument = Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="The beginning of a version is enough.")]
 DataArgument = Annotated[str, typer.Argument(metavar="DATA", help="NAME[@VERSION], or a file.")]
@@ -39,9 +39,9 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Say what a file holds: what was mapped to what, counts, nulls, duplicates, and which metrics it allows."""
-    from ragassay.data.describe import describe
-    from ragassay.runs.plan import computable
-    from ragassay.store.datasets import open_data
+    from ragassay.datasets.describe import describe
+    from ragassay.evaluation.plan import computable
+    from ragassay.storage.datasets import open_data
 
     import_plugins(plugin)
     columns = pairs(mapping, "--map", "OURS=THEIRS")
@@ -69,10 +69,10 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Keep the rows of files, or of ir:NAME of ir_datasets, as a version of a dataset; the same rows are the same version."""
-    from ragassay.data.ir import PREFIX, IrQueries
-    from ragassay.data.stream import SampleStream
-    from ragassay.data.versions import check_name
-    from ragassay.datasets import import_rows
+    from ragassay.datasets.ir import PREFIX, IrQueries
+    from ragassay.datasets.stream import SampleStream
+    from ragassay.datasets.versions import check_name
+    from ragassay.evaluation.datasets import import_rows
 
     columns = pairs(mapping, "--map", "OURS=THEIRS")
     of_library = [str(file) for file in files if str(file).startswith(PREFIX)]
@@ -97,8 +97,8 @@ def import_(
 
 def _write_passages(rows: IrQueries, path: Path) -> None:
     """One by one, since a corpus may have millions; the file is whole or absent."""
-    from ragassay.files import to_lines, write_whole
-    from ragassay.render import check_output
+    from ragassay.core.files import to_lines, write_whole
+    from ragassay.core.formatting import check_output
 
     check_output(path)
     write_whole(path, to_lines(rows.passages()))
@@ -107,7 +107,7 @@ def _write_passages(rows: IrQueries, path: Path) -> None:
 @data.command("list")
 def list_(as_json: AsJson = False) -> None:
     """List the datasets, each with its latest version."""
-    from ragassay.python.datasets import Datasets
+    from ragassay.sdk.datasets import Datasets
 
     _print(Datasets().list(), as_json=as_json)
 
@@ -118,7 +118,7 @@ def versions(
     as_json: AsJson = False,
 ) -> None:
     """List the versions of a dataset, the latest first, with what each was made from."""
-    from ragassay.python.datasets import Datasets
+    from ragassay.sdk.datasets import Datasets
 
     _print(Datasets().versions(name), as_json=as_json)
 
@@ -132,8 +132,8 @@ def show(
     """Show a version: where it comes from, the file of its rows, and the first of them."""
     from itertools import islice
 
-    from ragassay.data.dataset import canonical
-    from ragassay.data.versions import resolve
+    from ragassay.datasets.dataset import canonical
+    from ragassay.datasets.versions import resolve
 
     store = _store()
     version = resolve(store, reference)
@@ -170,8 +170,8 @@ def describe(
     as_json: AsJson = False,
 ) -> None:
     """Describe a dataset: counts, lengths, labels, missing fields and similar questions."""
-    from ragassay.exporters.datasets import alike
-    from ragassay.python.datasets import Datasets
+    from ragassay.reporting.datasets import alike
+    from ragassay.sdk.datasets import Datasets
 
     described = Datasets().describe(source, similar=similar)
     if as_json:
@@ -185,13 +185,13 @@ def describe(
 @data.command("diff")
 def diff(a: DataArgument, b: DataArgument, as_json: AsJson = False) -> None:
     """Compare two versions row by row: what was added, removed or changed, and in which fields."""
-    from ragassay.python.datasets import Datasets
+    from ragassay.sdk.datasets import Datasets
 
     found = Datasets().diff(a, b)
     if as_json:
         print_json(found)
         return
-    from ragassay.exporters.datasets import change
+    from ragassay.reporting.datasets import change
 
     typer.echo(f"{found.a} -> {found.b}: {change(found)}")
     lines = [f"+ {row.query_id}: {row.query}" for row in found.added]
@@ -214,7 +214,7 @@ def split(
     as_json: AsJson = False,
 ) -> None:
     """Split a dataset into NAME-train, NAME-validation and NAME-test."""
-    from ragassay.python.datasets import Datasets
+    from ragassay.sdk.datasets import Datasets
 
     made = Datasets().split(reference, train=train, validation=validation, test=test, seed=seed, by=by)
     if as_json:
@@ -231,7 +231,7 @@ def _print_description(description: DatasetStatistics) -> None:
     from rich.table import Table
 
     from ragassay.cli.terminal import console
-    from ragassay.data.describe import Description
+    from ragassay.datasets.describe import Description
 
     of_file = description if isinstance(description, Description) else None
     out, mapped = console(), of_file.mapped if of_file else {}
@@ -298,8 +298,8 @@ def _print_computable(out: Console, description: Description) -> None:
 
 
 def _store() -> FolderDatasets:
-    from ragassay.settings import Settings
-    from ragassay.store.datasets import FolderDatasets
+    from ragassay.core.settings import Settings
+    from ragassay.storage.datasets import FolderDatasets
 
     return FolderDatasets(Settings().home)
 
@@ -308,7 +308,7 @@ def _print(versions: Sequence[DatasetVersion], *, as_json: bool) -> None:
     if as_json:
         print_json(versions)
         return
-    from ragassay.exporters.datasets import made
+    from ragassay.reporting.datasets import made
 
     for version in versions:
         typer.echo(f"{version.reference}: {version.rows} rows, {made(version)}")

@@ -10,11 +10,12 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ragassay.ledger import DryLedger
+    from ragassay.core.models import Usage
+    from ragassay.core.specification import JobSpec
+    from ragassay.evaluation.plan import Inputs
+    from ragassay.evaluation.session import Session
     from ragassay.llm import Prices
-    from ragassay.models import Usage
-    from ragassay.runs import Inputs, Session
-    from ragassay.specification import JobSpec
+    from ragassay.llm.journal import DryLedger
 
 
 def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = False) -> Usage:
@@ -22,9 +23,9 @@ def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
 
     Raises BadSettings for a cap on USD that can't be kept.
     """
+    from ragassay.core.models import Usage
     from ragassay.judges.registered import JUDGES
-    from ragassay.ledger import DryLedger, of_unknown_price
-    from ragassay.models import Usage
+    from ragassay.llm.journal import DryLedger, of_unknown_price
 
     tools, answers = session.tools(spec, DryLedger()), DryLedger()
     sources = {name: system.source for name, system in inputs.systems.items()}
@@ -76,13 +77,13 @@ def _calls(
     """What the judge calls of a specification would take, those of answers in ``answers``; ``planned``: whose metrics."""
     from dataclasses import replace
 
-    from ragassay import runs
-    from ragassay.ledger import DryLedger
+    from ragassay.evaluation import plan
+    from ragassay.llm.journal import DryLedger
 
     tools = session.tools(spec, DryLedger())
     sources = {name: system.source for name, system in inputs.systems.items()}
     live = session.systems(sources, replace(tools, ledger=answers))  # afresh: they belong to one event loop
-    return asyncio.run(runs.estimate(planned or spec, inputs, tools, live))
+    return asyncio.run(plan.estimate(planned or spec, inputs, tools, live))
 
 
 def _unpriced(calls: Sequence[Usage]) -> bool:
@@ -95,7 +96,7 @@ def _tokens(calls: Sequence[Usage]) -> tuple[int, int]:
 
 def print_most(calls: Mapping[str, Sequence[Usage]], prices: Prices, *, err: bool = False) -> Usage:
     """Print what the calls of each model would cost at the most; returns their tokens and that cost."""
-    from ragassay.models import Usage
+    from ragassay.core.models import Usage
 
     costs: list[float | None] = []
     for model, of in ((model, of) for model, of in calls.items() if of):

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from ragassay.cli.configured import DECLARED, command_line, configured, import_plugins, takes_options, used
-from ragassay.errors import BadSettings, DiskFull, Unscored
-from ragassay.python.progress import progress
-from ragassay.python.stored import session_of
+from ragassay.core.errors import BadSettings, DiskFull, Unscored
+from ragassay.sdk.progress import progress
+from ragassay.sdk.stored import session_of
 
 if TYPE_CHECKING:
     from ragassay.config import Configuration
-    from ragassay.documents import Report
-    from ragassay.runs import Inputs, Session
-    from ragassay.settings import Settings
-    from ragassay.store.folder import FolderRun
+    from ragassay.core.report import Report
+    from ragassay.core.settings import Settings
+    from ragassay.evaluation.plan import Inputs
+    from ragassay.evaluation.session import Session
+    from ragassay.storage.folder import FolderRun
 
 T = TypeVar("T")
 _ON_RESUME = ("plugins", "output", "give_up_s", "usd", "tokens")  # options that a resumed run takes
@@ -51,9 +52,9 @@ def evaluate(
 ) -> None:
     """Evaluate recorded responses and print a report."""
     from ragassay.cli.estimate import estimate
-    from ragassay.exporters import EXPORTERS
-    from ragassay.runs import foreground
-    from ragassay.settings import Settings
+    from ragassay.core.settings import Settings
+    from ragassay.evaluation import foreground
+    from ragassay.reporting import EXPORTERS
 
     settings = Settings()
     if resume is not None:
@@ -98,17 +99,16 @@ def check_resume(options: Mapping[str, Any], others: Mapping[str, Any]) -> None:
 
 def demo() -> None:
     """Evaluate the two recorded systems of the quickstart dataset; needs no key, no network and no server."""
-    from ragassay import runs
-    from ragassay.runs import foreground
-    from ragassay.settings import Settings
-    from ragassay.shipped import folder
-    from ragassay.specification import JobSpec
+    from ragassay.core.package_data import folder
+    from ragassay.core.settings import Settings
+    from ragassay.core.specification import JobSpec
+    from ragassay.evaluation import foreground, plan
 
     quickstart = folder("datasets") / "quickstart"
     settings = Settings()
     session = session_of(settings)
     systems = {path.stem: path for path in sorted((quickstart / "responses").glob("*.jsonl"))}
-    inputs = runs.load(quickstart / "queries.jsonl", systems, name="quickstart")
+    inputs = plan.load(quickstart / "queries.jsonl", systems, name="quickstart")
     run = foreground.start(session, settings, JobSpec(), inputs)
     report = complete(session, settings, run, quiet=False)
     show(report, str(run.report_file), [], as_json=False)
@@ -123,7 +123,7 @@ def demo() -> None:
 
 def read(configuration: Configuration) -> Inputs:
     """Read everything before anything is written; raises BadSettings when no data is named."""
-    from ragassay.python.evaluation import inputs
+    from ragassay.sdk.evaluation import inputs
 
     read = inputs(configuration)
     for line in read.warnings:
@@ -144,7 +144,7 @@ def limits_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def complete(session: Session, settings: Settings, run: FolderRun, *, quiet: bool, **limits: Any) -> Report:
     """Do what is left of a run, as ``watched`` does it."""
-    from ragassay.runs import foreground
+    from ragassay.evaluation import foreground
 
     def work(done: Callable[[int], object]) -> Report:
         return foreground.complete(session, settings, run, done=done, notice=print_notice, **limits)
@@ -187,7 +187,7 @@ def warnings_shown(about: str = "ragassay.llm") -> Iterator[None]:
 
 def print_notice(line: str) -> None:
     """A line on stderr, above the bar where there is one."""
-    from ragassay.render import printable
+    from ragassay.core.formatting import printable
 
     sys.stderr.write(f"{printable(line)}\n")  # the parser's echo would write into the bar
 
@@ -197,8 +197,8 @@ def show(report: Report, place: str, outputs: list[Path], *, as_json: bool, serv
 
     ``server``: the service that has the rows, where it was named.
     """
-    from ragassay.exporters import EXPORTERS
-    from ragassay.exporters.rows import printable_json
+    from ragassay.reporting import EXPORTERS
+    from ragassay.reporting.rows import printable_json
 
     with warnings_shown("ragassay.exporters"):
         for path in outputs:
@@ -215,7 +215,7 @@ def show(report: Report, place: str, outputs: list[Path], *, as_json: bool, serv
 
 def refuse_unscored(report: Report, limit: float) -> None:
     """Raise Unscored when more than a share ``limit`` of a metric's rows failed."""
-    from ragassay import reports
+    from ragassay.evaluation import reports
 
     if beyond := reports.beyond(report, limit):
         raise Unscored(f"{beyond}; allowed: {limit:.0%} (--max-missing)")

@@ -12,10 +12,10 @@ import typer
 from ragassay.cli.configured import Plugins, import_plugins
 from ragassay.cli.evaluate import warnings_shown
 from ragassay.cli.rows import Outputs, Server
-from ragassay.errors import BadSettings
+from ragassay.core.errors import BadSettings
 
 if TYPE_CHECKING:
-    from ragassay.render import Exporters
+    from ragassay.core.formatting import Exporters
 
 Exported = Annotated[
     str,
@@ -76,13 +76,13 @@ def _is_comparison(what: str) -> bool:
 
 
 def _exporters(what: str) -> Exporters[Any]:
-    from ragassay import exporters
-    from ragassay.exporters import comparison
+    from ragassay import reporting as exporters
+    from ragassay.reporting import comparison
 
     return comparison.EXPORTERS if _is_comparison(what) else exporters.EXPORTERS
 
 
 def _document(what: str, server: str | None) -> Any:
-    from ragassay.python.stored import open_comparison, open_report
+    from ragassay.sdk.stored import open_comparison, open_report
 
     return open_comparison(Path(what)) if _is_comparison(what) else open_report(what, server)

@@ -10,16 +10,16 @@ import typer
 
 from ragassay.cli.configured import Plugins
 from ragassay.cli.terminal import print_json
-from ragassay.errors import BadSettings, GateFailed, NotFound
+from ragassay.core.errors import BadSettings, GateFailed, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ragassay.analysis.gates import Gate, GateReport
     from ragassay.config import Configuration
-    from ragassay.documents import Report, Source
-    from ragassay.gates import Gate, GateReport
-    from ragassay.runs import Inputs
-    from ragassay.settings import Settings
+    from ragassay.core.report import Report, Source
+    from ragassay.core.settings import Settings
+    from ragassay.evaluation.plan import Inputs
 
 Config = Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="Configuration with gates. [./ragassay.yaml]")]
 RunName = Annotated[
@@ -51,12 +51,12 @@ def gate(
 ) -> None:
     """Evaluate, or take a run, and check the gates of the configuration; exit code 1 when one is missed."""
     from ragassay import config as configurations
-    from ragassay import gates
+    from ragassay.analysis import gates
+    from ragassay.analysis.gates.output import EXPORTERS, log_missed
     from ragassay.cli.configured import configured
     from ragassay.cli.evaluate import refuse_unscored
-    from ragassay.gates.output import EXPORTERS, log_missed
-    from ragassay.python.stored import open_report
-    from ragassay.settings import Settings
+    from ragassay.core.settings import Settings
+    from ragassay.sdk.stored import open_report
 
     settings, outputs = Settings(), output or []
     EXPORTERS.check(outputs)
@@ -100,9 +100,9 @@ def gate(
 
 def _checked_inputs(configuration: Configuration) -> Inputs:
     """What is to be evaluated; raises where it lacks what a gate is about, before anything is evaluated."""
-    from ragassay import gates
+    from ragassay.analysis import gates
     from ragassay.cli import evaluate
-    from ragassay.runs.plan import choose_metrics
+    from ragassay.evaluation.plan import choose_metrics
 
     inputs = evaluate.read(configuration)
     metrics = [metric.name for metric in choose_metrics(configuration.to_job_spec(), inputs.joined())]
@@ -112,8 +112,8 @@ def _checked_inputs(configuration: Configuration) -> Inputs:
 
 def _keep(settings: Settings, results: GateReport) -> None:
     """Beside the run, where it is one of the home folder: ``last-passed`` is found by that."""
-    from ragassay.render import json_document
-    from ragassay.store.folder import FolderStore
+    from ragassay.core.formatting import json_document
+    from ragassay.storage.folder import FolderStore
 
     with suppress(NotFound):
         FolderStore(settings.home).open(results.run).save_gates(json_document(results))
@@ -127,10 +127,10 @@ def _baseline(
     ``last-passed`` is the newest run on ``dataset`` that passed, the run ``but`` left out. As long as there is none, gates
     on a drop are left out, with a warning.
     """
-    from ragassay.documents import run_and_system
-    from ragassay.gates import about_a_drop, without_drops
-    from ragassay.python.stored import chosen
-    from ragassay.store.folder import LAST_PASSED, FolderStore
+    from ragassay.analysis.gates import about_a_drop, without_drops
+    from ragassay.core.report import run_and_system
+    from ragassay.sdk.stored import chosen
+    from ragassay.storage.folder import LAST_PASSED, FolderStore
 
     without = about_a_drop(configuration.gates)
     if without is None:
@@ -139,8 +139,10 @@ def _baseline(
         raise BadSettings(without, hint="give --baseline RUN, NAME, FILE, last or last-passed")
     reference, system = run_and_system(configuration.baseline, Path())
     if reference == LAST_PASSED:
+        from ragassay.evaluation.human_labels import report_of
+
         try:
-            report = FolderStore(settings.home).last_passed(dataset, but=but).report_with_labels()
+            report = report_of(FolderStore(settings.home).last_passed(dataset, but=but))
         except NotFound as error:
             left = [gate for gate in map(without_drops, configuration.gates) if gate is not None]
             typer.echo(f"warning: {error.message}; gates on a drop are left out this time", err=True)
@@ -155,9 +157,9 @@ def _baseline(
 
 def _evaluate(settings: Settings, configuration: Configuration, inputs: Inputs, *, quiet: bool) -> Report:
     from ragassay.cli import evaluate
-    from ragassay.exporters import EXPORTERS
-    from ragassay.python.stored import session_of
-    from ragassay.runs import foreground
+    from ragassay.evaluation import foreground
+    from ragassay.reporting import EXPORTERS
+    from ragassay.sdk.stored import session_of
 
     EXPORTERS.check(configuration.output)
     session = session_of(settings)
@@ -171,8 +173,8 @@ def _evaluate(settings: Settings, configuration: Configuration, inputs: Inputs, 
 def _print(report: GateReport) -> None:
     from textwrap import fill
 
-    from ragassay.exporters.tables import width
-    from ragassay.gates.output import worst_of
+    from ragassay.analysis.gates.output import worst_of
+    from ragassay.reporting.tables import width
 
     indent = " " * 8
     compared = f", baseline {report.baseline}" if report.baseline else ""

@@ -10,11 +10,11 @@ import typer
 from ragassay.cli.configured import AsJson, command_line, option
 from ragassay.cli.datasets import data as data
 from ragassay.cli.terminal import print_json
-from ragassay.errors import BadSettings
-from ragassay.render import listed
+from ragassay.core.errors import BadSettings
+from ragassay.core.formatting import listed
 
 if TYPE_CHECKING:
-    from ragassay.synthesis import GenerationReport
+    from ragassay.testset import GenerationReport
 
 
 @data.command("generate")
@@ -48,11 +48,11 @@ def generate(
 ) -> None:
     """Make questions with ground truth from documents, offline or with a model, and keep them as a dataset."""
     from ragassay import config
-    from ragassay.datasets import calls_text
-    from ragassay.files import to_lines, write_whole
-    from ragassay.python.datasets import Datasets
-    from ragassay.render import check_output
-    from ragassay.synthesis import read_passages
+    from ragassay.core.files import to_lines, write_whole
+    from ragassay.core.formatting import check_output
+    from ragassay.evaluation.datasets import calls_text
+    from ragassay.sdk.datasets import Datasets
+    from ragassay.testset import read_passages
 
     if model is None and (usd or api_base):
         raise BadSettings(f"{'--budget-usd' if usd else '--api-base'} is about a model; templates call nobody")

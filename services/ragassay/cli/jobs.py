@@ -9,12 +9,12 @@ import typer
 from ragassay.cli.configured import AsJson, configured, takes_options
 from ragassay.cli.evaluate import Config, Data, show
 from ragassay.cli.terminal import print_json
-from ragassay.errors import BadSettings, GateFailed
-from ragassay.python.progress import progress
+from ragassay.core.errors import BadSettings, GateFailed
+from ragassay.sdk.progress import progress
 
 if TYPE_CHECKING:
-    from ragassay.job_documents import Job
-    from ragassay.python.client import Client
+    from ragassay.core.jobs import Job
+    from ragassay.sdk.client import Client
 
 Server = Annotated[str | None, typer.Option("--server", metavar="URL", help="The service. [http://127.0.0.1:8400]")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for the report and print it.")]
@@ -42,7 +42,7 @@ def submit(
     **options: Any,
 ) -> None:
     """Have a service evaluate recorded responses and systems; prints the job's id, or with --wait the report."""
-    from ragassay.exporters import EXPORTERS
+    from ragassay.reporting import EXPORTERS
 
     if options["output"] and not wait:
         raise BadSettings("-o needs a report", hint="add --wait, or fetch it later: ragassay report JOB -o FILE")
@@ -80,7 +80,7 @@ def submit(
 
 def connected(server: str | None) -> Client:
     """A client of the service, to be used in a ``with``."""
-    from ragassay.python.client import Client
+    from ragassay.sdk.client import Client
 
     return Client(server)
 
@@ -97,7 +97,7 @@ def list_(
     """List jobs, newest first."""
     from itertools import islice
 
-    from ragassay.exporters.tables import table
+    from ragassay.reporting.tables import table
 
     with connected(server) as service:
         jobs = list(islice(service.jobs(status), last))

@@ -13,10 +13,10 @@ from ragassay.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from ragassay.config import Configuration
-    from ragassay.documents import Report
-    from ragassay.runs import Inputs
-    from ragassay.runs.agreement import JudgeAgreement, LabelledRows
-    from ragassay.store.folder import FolderRun
+    from ragassay.core.report import Report
+    from ragassay.evaluation.agreement import JudgeAgreement, LabelledRows
+    from ragassay.evaluation.plan import Inputs
+    from ragassay.storage.folder import FolderRun
 
 # Those of ``evaluate`` that have no meaning here.
 _NOT_TAKEN = (
@@ -78,7 +78,7 @@ def _judged(
     data: Path, metric: str | None, options: dict[str, Any], *, quiet: bool
 ) -> tuple[LabelledRows, FolderRun, Report]:
     """The labelled rows, and a finished run over them."""
-    from ragassay.runs.agreement import LabelledRows
+    from ragassay.evaluation.agreement import LabelledRows
 
     configuration = configured(None, options, data=data)
     rows = LabelledRows(data, metric, **reading(configuration))
@@ -90,9 +90,9 @@ def _evaluated(
 ) -> tuple[FolderRun, Report]:
     """A finished run of these metrics."""
     from ragassay.cli.evaluate import complete
-    from ragassay.python.stored import session_of
-    from ragassay.runs import foreground
-    from ragassay.settings import Settings
+    from ragassay.core.settings import Settings
+    from ragassay.evaluation import foreground
+    from ragassay.sdk.stored import session_of
 
     settings = Settings()
     session = session_of(settings)
@@ -102,8 +102,8 @@ def _evaluated(
 
 
 def _print(found: JudgeAgreement) -> None:
-    from ragassay.exporters.tables import table
-    from ragassay.render import interval, number, percent
+    from ragassay.core.formatting import interval, number, percent
+    from ragassay.reporting.tables import table
 
     items = f"{found.n} items" if found.n == found.rows else f"{found.n} items of {found.rows} rows"
     typer.echo(

@@ -11,12 +11,12 @@ import typer
 
 from ragassay.cli.configured import AsJson
 from ragassay.cli.terminal import print_json
-from ragassay.errors import BadSettings, UnknownName
+from ragassay.core.errors import BadSettings, UnknownName
 
 if TYPE_CHECKING:
-    from ragassay.access import Access, MadeKey
-    from ragassay.store.keys import Permission
-    from ragassay.store.projects import ProjectRedis
+    from ragassay.service.access import Access, MadeKey
+    from ragassay.service.keys import Permission
+    from ragassay.service.projects import ProjectRedis
 
 keys = typer.Typer(help="Make, list and revoke keys of the API.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -52,8 +52,8 @@ def make(
 @keys.command("list")
 def list_keys(project: OfProject = None, as_json: AsJson = False) -> None:
     """List the keys of all projects; for 90 days also those that are revoked or have expired."""
-    from ragassay.exporters.tables import table
-    from ragassay.render import printable
+    from ragassay.core.formatting import printable
+    from ragassay.reporting.tables import table
 
     with _access() as access:
         listed = [key for key in access.listed() if project in (None, key.project)]
@@ -94,8 +94,8 @@ def budget(
     as_json: AsJson = False,
 ) -> None:
     """Show what a project may spend in this month and has spent, or change the cap."""
-    from ragassay.access import check_project
-    from ragassay.store.project_budgets import ProjectBudgets, estimated_part
+    from ragassay.service.access import check_project
+    from ragassay.service.project_budgets import ProjectBudgets, estimated_part
 
     check_project(project)
     if usd is not None and (none or not 0 < usd <= MOST_USD):
@@ -119,10 +119,10 @@ def budget(
 @contextmanager
 def _store() -> Iterator[ProjectRedis]:
     """The service's Redis; raises Unavailable while it does not answer."""
-    from ragassay.local.redis import state_url
-    from ragassay.settings import Settings
-    from ragassay.store.projects import ProjectRedis
-    from ragassay.store.redis_errors import outages
+    from ragassay.core.settings import Settings
+    from ragassay.service.local.redis import state_url
+    from ragassay.service.projects import ProjectRedis
+    from ragassay.service.redis_errors import outages
 
     with outages():
         yield ProjectRedis(state_url(Settings()), patient=False)
@@ -131,15 +131,15 @@ def _store() -> Iterator[ProjectRedis]:
 @contextmanager
 def _access() -> Iterator[Access]:
     """The keys in the service's Redis; raises Unavailable while it does not answer."""
-    from ragassay.access import Access
-    from ragassay.settings import Settings
+    from ragassay.core.settings import Settings
+    from ragassay.service.access import Access
 
     with _store() as store:
         yield Access(store, Settings())
 
 
 def _scopes(given: list[str] | None) -> list[Permission]:
-    from ragassay.access import SCOPES
+    from ragassay.service.access import SCOPES
 
     known: dict[str, Permission] = {name: name for name in SCOPES}
     asked = [part.strip() for text in given or ("submit", "read") for part in text.split(",") if part.strip()]

@@ -8,7 +8,7 @@ import typer
 
 from ragassay.cli.configured import AsJson, Plugins, import_plugins
 from ragassay.cli.terminal import print_json
-from ragassay.errors import UnknownName
+from ragassay.core.errors import UnknownName
 
 
 def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
@@ -54,15 +54,15 @@ def schema(
 ) -> None:
     """Print the JSON schema of a document."""
     from ragassay.ab import Recipe, Trial
+    from ragassay.analysis.benchmark import Benchmark
+    from ragassay.analysis.costs import CostReport
+    from ragassay.analysis.gates import GateReport
+    from ragassay.analysis.models import Comparison
+    from ragassay.analysis.trends import Trend
     from ragassay.api.submission import NewJob
-    from ragassay.compare.benchmark import Benchmark
-    from ragassay.compare.models import Comparison
-    from ragassay.compare.trends import Trend
     from ragassay.config import Configuration
-    from ragassay.costs import CostReport
-    from ragassay.documents import Report
-    from ragassay.gates import GateReport
-    from ragassay.models import FrozenModel, Response, Sample
+    from ragassay.core.models import FrozenModel, Response, Sample
+    from ragassay.core.report import Report
 
     documents: dict[str, type[FrozenModel]] = {
         "report": Report,

@@ -13,10 +13,10 @@ from ragassay.cli.evaluate import DryRun, print_notice, warnings_shown
 from ragassay.cli.terminal import print_json
 
 if TYPE_CHECKING:
+    from ragassay.analysis.pairwise import Contender, PreferenceReport
     from ragassay.config import Configuration
+    from ragassay.core.specification import JobSpec
     from ragassay.judges.preference import AnswerPair, PreferenceJudge
-    from ragassay.runs.preference import Contender, PreferenceReport
-    from ragassay.specification import JobSpec
 
 # Those of ``evaluate`` that have a meaning here.
 _TAKEN = (
@@ -49,13 +49,13 @@ def prefer(
     **options: Any,
 ) -> None:
     """Have a model say which of two systems' answers is better, query by query, each pair in both orders."""
-    from ragassay.errors import BadInput, Unscored
-    from ragassay.files import write_whole
-    from ragassay.python.progress import progress
-    from ragassay.render import json_document
-    from ragassay.runs.preference import Contest, judged
-    from ragassay.settings import Settings
-    from ragassay.wiring import preference_judge
+    from ragassay.analysis.pairwise import Contest, judged
+    from ragassay.core.errors import BadInput, Unscored
+    from ragassay.core.files import write_whole
+    from ragassay.core.formatting import json_document
+    from ragassay.core.settings import Settings
+    from ragassay.sdk.progress import progress
+    from ragassay.service.wiring import preference_judge
 
     given = {**options, "judge": judge, "limit": limit, "max_missing": max_missing}
     configuration = configured(None, given, data=Path(runs[0]))
@@ -87,11 +87,11 @@ def prefer(
 
 def _contenders(references: list[str], server: str | None, configuration: Configuration) -> list[Contender]:
     """The systems that are named, in that order; of a run without #SYSTEM all that it has."""
-    from ragassay.compare.sides import file_names, labelled
-    from ragassay.python.stored import side
-    from ragassay.runs.comparing import is_data
-    from ragassay.runs.plan import load
-    from ragassay.runs.preference import Contender, answers_in
+    from ragassay.analysis.comparing import is_data
+    from ragassay.analysis.pairwise import Contender, answers_in
+    from ragassay.analysis.sides import file_names, labelled
+    from ragassay.evaluation.plan import load
+    from ragassay.sdk.stored import side
 
     how = {**reading(configuration), "limit": None}  # the limit is of pairs
     files = [Path(reference) for reference in references if is_data(Path(reference))]
@@ -111,10 +111,10 @@ def _contenders(references: list[str], server: str | None, configuration: Config
 def _print_estimate(model: PreferenceJudge, pairs: list[AnswerPair], spec: JobSpec) -> None:
     import asyncio
 
+    from ragassay.analysis.pairwise import preferences
     from ragassay.cli.estimate import print_most
-    from ragassay.ledger import DryLedger
     from ragassay.llm import Prices
-    from ragassay.runs.preference import preferences
+    from ragassay.llm.journal import DryLedger
 
     ledger = DryLedger()
     found = asyncio.run(preferences(model, pairs, ledger))
@@ -127,9 +127,9 @@ def _print_estimate(model: PreferenceJudge, pairs: list[AnswerPair], spec: JobSp
 
 def _print_preferences(found: PreferenceReport) -> None:
     from ragassay.cli.terminal import line_writer
-    from ragassay.exporters.summary import spent
-    from ragassay.models import Usage
-    from ragassay.render import interval, listed, number, percent
+    from ragassay.core.formatting import interval, listed, number, percent
+    from ragassay.core.models import Usage
+    from ragassay.reporting.summary import spent
 
     write = line_writer()
     write(

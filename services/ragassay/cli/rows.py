@@ -14,12 +14,12 @@ import typer
 from ragassay.cli.benchmark import show_benchmark
 from ragassay.cli.configured import AsJson, Plugins, import_plugins, option
 from ragassay.cli.terminal import print_json
-from ragassay.errors import BadSettings, UnknownName
+from ragassay.core.errors import BadSettings, UnknownName
 
 if TYPE_CHECKING:
-    from ragassay.documents import Report
-    from ragassay.models import Result
-    from ragassay.store.folder import FolderRun
+    from ragassay.core.models import Result
+    from ragassay.core.report import Report
+    from ragassay.storage.folder import FolderRun
 
 Run = Annotated[
     str,
@@ -48,10 +48,10 @@ MOST_SHOWN = 20
 
 def runs(last: Last = 20, as_json: AsJson = False) -> None:
     """List the runs, newest first: when, on what, how far, and how good the answers are."""
-    from ragassay.exporters.listing import summary
-    from ragassay.settings import Settings
-    from ragassay.store.benchmarks import FolderBenchmarks
-    from ragassay.store.folder import FolderStore
+    from ragassay.core.settings import Settings
+    from ragassay.reporting.listing import summary
+    from ragassay.storage.benchmarks import FolderBenchmarks
+    from ragassay.storage.folder import FolderStore
 
     if last < 1:
         raise BadSettings(f"should be at least 1, is {last}", where="--last")
@@ -95,9 +95,9 @@ def report(
 ) -> None:
     """Print the report of a run or of a finished job, or the result of a benchmark."""
     from ragassay.cli import evaluate
-    from ragassay.exporters import EXPORTERS
-    from ragassay.python.stored import open_report, stored_benchmark, stored_run
-    from ragassay.settings import Settings
+    from ragassay.core.settings import Settings
+    from ragassay.reporting import EXPORTERS
+    from ragassay.sdk.stored import open_report, stored_benchmark, stored_run
 
     import_plugins(plugin)
     if benchmark := stored_benchmark(run):
@@ -136,7 +136,7 @@ def results(
     ] = None,
 ) -> None:
     """Print the results that are there, one JSON document a line, in the dataset's order; of a job the service selects."""
-    from ragassay.python.stored import open_results
+    from ragassay.sdk.stored import open_results
 
     asked = {
         "system": system,
@@ -164,7 +164,7 @@ def show(
     server: Server = None,
 ) -> None:
     """Show rows: query, answer, ground truth, and each sentence and fact with its verdict, evidence and why."""
-    from ragassay.python.stored import chosen, stored_run
+    from ragassay.sdk.stored import chosen, stored_run
 
     if worst is not None and worst < 1:
         raise BadSettings(f"should be at least 1, is {worst}", where="--worst")
@@ -182,8 +182,8 @@ def _selected(
     report: Report, system: str | None, *, wrong: bool, query: str | None, category: str | None
 ) -> dict[str, list[Result]]:
     """The rows that are asked for, by system; raises UnknownName for a system, query or category that is not there."""
-    from ragassay.attribution import attribute
-    from ragassay.recount import slice_value
+    from ragassay.evaluation.recount import slice_value
+    from ragassay.metrics.failures import attribute
 
     if system is not None and system not in report.systems:
         raise UnknownName("system", system, report.systems)
@@ -210,8 +210,8 @@ def _ordered(
     report: Report, selected: Mapping[str, list[Result]], sort: str | None, worst: int | None
 ) -> Iterator[Result]:
     """System by system in the dataset's order; where ``sort`` or ``worst`` is given, worst first."""
-    from ragassay.exporters.failing import worst_first
     from ragassay.metrics.base import OPERATIONAL
+    from ragassay.reporting.failing import worst_first
 
     metrics = {name.lower(): name for name in (*report.provenance.metrics, *OPERATIONAL)}
     if sort is not None and sort.lower() not in metrics:
@@ -237,7 +237,7 @@ def _evidence(row: Result, run: FolderRun | None) -> dict[str, str]:
 
 
 def _document(row: Result, run: FolderRun | None) -> dict[str, Any]:
-    from ragassay.attribution import attribute
+    from ragassay.metrics.failures import attribute
 
     failure = attribute(row)
     return {
@@ -267,8 +267,8 @@ def _print(report: Report, rows: list[Result], run: FolderRun | None, most: int 
 
 def _fields(row: Result, evidence: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """What a row is, by label: texts, scores, and a line for each sentence and fact with its evidence."""
-    from ragassay.exporters.failing import why
     from ragassay.judges.jury_agreement import divided
+    from ragassay.reporting.failing import why
 
     yield "query", row.query
     yield "answer", row.answer if row.answer else "(empty)" if row.responded else "(no response)"
@@ -303,7 +303,7 @@ def _fields(row: Result, evidence: Mapping[str, str]) -> Iterator[tuple[str, str
 
 
 def _scores(row: Result) -> str:
-    from ragassay.render import number
+    from ragassay.core.formatting import number
 
     known = [f"{name} {number(score.value)}" for name, score in row.scores.items() if score.value is not None]
     missing = [f"{name} none ({score.reason})" for name, score in row.scores.items() if score.value is None]

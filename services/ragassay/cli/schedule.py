@@ -10,8 +10,8 @@ import typer
 from ragassay.cli.configured import DECLARED, AsJson, configured, pairs, takes_options
 from ragassay.cli.jobs import Server, connected
 from ragassay.cli.terminal import print_json
-from ragassay.errors import BadSettings, Conflict
-from ragassay.render import cut
+from ragassay.core.errors import BadSettings, Conflict
+from ragassay.core.formatting import cut
 
 schedule = typer.Typer(help="Plan jobs of a service: nightly runs.", no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The schedule.")]
@@ -58,10 +58,10 @@ def add(
     """Plan a job: 'schedule' and the options of a configuration, over which those of the command go."""
     from pydantic import ValidationError
 
-    from ragassay.python.client import ServiceError
-    from ragassay.python.submission import settings_body
-    from ragassay.schedule_documents import PlannedJob
-    from ragassay.validation import problems
+    from ragassay.config.schedules import PlannedJob
+    from ragassay.core.validation import problems
+    from ragassay.sdk.client import ServiceError
+    from ragassay.sdk.submission import settings_body
 
     configuration = configured(file, options, remote=True)
     registered = [text for text in system or () if "=" not in text]
@@ -106,7 +106,7 @@ def add(
 @schedule.command("list")
 def list_(server: Server = None, as_json: AsJson = False) -> None:
     """List schedules with their next time and newest run."""
-    from ragassay.exporters.tables import table
+    from ragassay.reporting.tables import table
 
     with connected(server) as service:
         schedules = service.schedules.list()
@@ -138,7 +138,7 @@ def show(
     """Show a schedule: its next times and what became of those before, in the zone of its clock."""
     from itertools import islice
 
-    from ragassay.exporters.tables import table, width
+    from ragassay.reporting.tables import table, width
 
     with connected(server) as service:
         known = service.schedules.show(name)

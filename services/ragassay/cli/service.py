@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ragassay.errors import BadSettings, Unavailable
+from ragassay.core.errors import BadSettings, Unavailable
 
 SWEEP_IS_LATE_S = 60
 
@@ -38,9 +38,9 @@ PartKind = Annotated[str, typer.Argument(metavar="worker|beat", help="What to lo
 
 def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, data: Data = None) -> None:
     """Run the whole service on this machine: Redis, API, workers and the sweeper. Ctrl-C ends it."""
-    from ragassay import logs
-    from ragassay.local.up import Up
-    from ragassay.settings import Settings
+    from ragassay.core import logs
+    from ragassay.core.settings import Settings
+    from ragassay.service.local.up import Up
 
     settings = Settings()
     secret = settings.bootstrap_key or settings.key_pepper
@@ -66,12 +66,13 @@ def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, dat
 
 def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
     """Run the API alone. Jobs are kept in the Redis of RAGASSAY_STATE_URL."""
-    from ragassay import logs, tracing, wiring
     from ragassay.api.app import create_app
     from ragassay.api.security import check_bind
     from ragassay.api.server import server
-    from ragassay.settings import Settings
-    from ragassay.store.liveness import log_redis
+    from ragassay.core import logs, tracing
+    from ragassay.core.settings import Settings
+    from ragassay.service import wiring
+    from ragassay.service.liveness import log_redis
 
     settings = Settings()
     listeners = None if fd is None else [socket.socket(fileno=fd)]
@@ -87,8 +88,8 @@ def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
 
 def worker(concurrency: Processes = None, queues: Queues = None) -> None:
     """Run workers alone. Stopped, they go on with their chunks for up to RAGASSAY_SHUTDOWN_S seconds."""
-    from ragassay.errors import UnknownName
-    from ragassay.queue import CHUNKS, NOTICES, REPORTS, SCHEDULES
+    from ragassay.core.errors import UnknownName
+    from ragassay.service.queue import CHUNKS, NOTICES, REPORTS, SCHEDULES
 
     known = {"chunks": CHUNKS, "reports": REPORTS, "schedules": SCHEDULES, "notices": NOTICES}
     if unknown := next((name for name in queues or () if name not in known), None):
@@ -114,11 +115,11 @@ def alive(kind: PartKind) -> None:
 
     Workers take the chunks that wait; beat completes rounds of the sweeper, and begins the schedules that are due.
     """
-    from ragassay.settings import Settings
-    from ragassay.store.redis import RedisStore
-    from ragassay.store.redis_errors import outages
-    from ragassay.store.redis_schedules import OVERDUE_S, overdue
-    from ragassay.store.workload import STALLED_AFTER_S, active_jobs, stalled
+    from ragassay.core.settings import Settings
+    from ragassay.service.redis import RedisStore
+    from ragassay.service.redis_errors import outages
+    from ragassay.service.redis_schedules import OVERDUE_S, overdue
+    from ragassay.service.workload import STALLED_AFTER_S, active_jobs, stalled
 
     if kind not in ("worker", "beat"):
         raise BadSettings(f"{kind!r} is neither worker nor beat")
@@ -148,7 +149,7 @@ def alive(kind: PartKind) -> None:
 
 def _exec(arguments: str, **environment: str) -> NoReturn:
     """Replace this process by another Python program, so that signals reach it. ``-P``: no import from this folder."""
-    from ragassay.settings import Settings
+    from ragassay.core.settings import Settings
 
     Settings()  # what is wrong with them is one line here
     command = [sys.executable, "-P", *arguments.split()]

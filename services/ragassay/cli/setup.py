@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ragassay.cli.configured import AsJson
-from ragassay.errors import BadSettings, Conflict
+from ragassay.core.errors import BadSettings, Conflict
 
 if TYPE_CHECKING:
-    from ragassay.settings import Settings
+    from ragassay.core.settings import Settings
 
 Target = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Where to write it. [ragassay.yaml]")]
 
@@ -20,7 +20,7 @@ Target = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Where to 
 def init(file: Target = None) -> None:
     """Write a commented configuration with every key and its default."""
     from ragassay import config
-    from ragassay.files import write_whole
+    from ragassay.core.files import write_whole
 
     path = file or Path(config.FILE_NAME)
     if path.exists() or path.is_symlink():
@@ -36,7 +36,7 @@ def doctor(as_json: AsJson = False) -> None:
     """List what works on this machine, and how to get the rest."""
     import orjson
 
-    from ragassay.settings import Settings
+    from ragassay.core.settings import Settings
 
     for finding in _examine(Settings()):
         if as_json:
@@ -58,10 +58,10 @@ def _examine(settings: Settings) -> Iterator[_Finding]:
     import sys
     from importlib import metadata
 
+    from ragassay.core.package_data import folder
+    from ragassay.core.settings import provider_keys
     from ragassay.embeddings import unavailable
     from ragassay.llm import Prices
-    from ragassay.settings import provider_keys
-    from ragassay.shipped import folder
 
     yield _Finding("ragassay", True, f"{metadata.version('ragassay')}, Python {platform.python_version()}")
     yield _Finding("python", sys.version_info >= (3, 11), "3.11 or newer is needed")

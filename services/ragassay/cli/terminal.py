@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import typer
 
-from ragassay.render import json_document, printable
+from ragassay.core.formatting import json_document, printable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from rich.console import Console
 
-    from ragassay.documents import Report
-    from ragassay.exporters.summary import Section
-    from ragassay.exporters.tables import Table
+    from ragassay.core.report import Report
+    from ragassay.reporting.summary import Section
+    from ragassay.reporting.tables import Table
 
 
 class _Printable:
@@ -77,7 +77,7 @@ def line_writer() -> Callable[..., None]:
 
 def print_tables(write: Callable[..., None], tables: Iterable[Table]) -> None:
     """Tables, each behind a blank line and its title."""
-    from ragassay.exporters.tables import table
+    from ragassay.reporting.tables import table
 
     for shown in tables:
         write()
@@ -92,8 +92,8 @@ def print_report(report: Report, place: str, outputs: Sequence[Path], server: st
     """Systems side by side, what is missing, which rows failed and why, and last the headline and where it all lies."""
     from rich.markup import escape
 
-    from ragassay.exporters.failing import failure_causes, headline
-    from ragassay.exporters.summary import (
+    from ragassay.reporting.failing import failure_causes, headline
+    from ragassay.reporting.summary import (
         interrupted,
         missing,
         partial,
@@ -159,7 +159,7 @@ def _print_section(out: Console, section: Section, report: Report) -> None:
 def _print_worst(out: Console, report: Report) -> None:
     from rich.markup import escape
 
-    from ragassay.exporters.failing import worst_rows
+    from ragassay.reporting.failing import worst_rows
 
     if rows := worst_rows(report):
         out.print("\n[bold]Worst rows[/bold]")
@@ -185,8 +185,8 @@ def _print_slices(out: Console, report: Report) -> None:
     """By category and difficulty; of the other fields only their names."""
     from rich.markup import escape
 
-    from ragassay.exporters.failing import MOST_SLICES_SHOWN, slice_fields, slice_section
-    from ragassay.render import listed
+    from ragassay.core.formatting import listed
+    from ragassay.reporting.failing import MOST_SLICES_SHOWN, slice_fields, slice_section
 
     ours, own = (fields := slice_fields(report))[:2], fields[2:]
     for field in ours:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragassay.cli.terminal import print_json
-from ragassay.errors import NothingToEvaluate
+from ragassay.core.errors import NothingToEvaluate
 
 if TYPE_CHECKING:
     from ragassay.metrics.ranked import Array
@@ -32,8 +32,8 @@ def trec(
     Documents are ranked by score, compared as float64; ties by document id, descending, as in trec_eval. The rank field
     is not read. A judged query that the run lacks scores 0. Needs the extra 'trec'.
     """
-    from ragassay.data.trec import read_retrieved
-    from ragassay.trec import evaluate_run, mean, retrieval_metric
+    from ragassay.analysis.trec import evaluate_run, mean, retrieval_metric
+    from ragassay.datasets.trec import read_retrieved
 
     started = time.perf_counter()
     metrics = {name: retrieval_metric(name) for name in " ".join(metric).split()}

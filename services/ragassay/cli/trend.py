@@ -9,10 +9,10 @@ import typer
 
 from ragassay.cli.configured import AsJson, Plugins
 from ragassay.cli.terminal import print_json
-from ragassay.errors import BadSettings
+from ragassay.core.errors import BadSettings
 
 if TYPE_CHECKING:
-    from ragassay.compare.trends import Point, Trend
+    from ragassay.analysis.trends import Point, Trend
 
 FigureName = Annotated[
     str,
@@ -40,10 +40,10 @@ def trend(
     as_json: AsJson = False,
 ) -> None:
     """Show a metric over the runs so far, and where its level changed."""
+    from ragassay.analysis.over_time import trend_of_runs
     from ragassay.cli.configured import configured
-    from ragassay.runs.over_time import trend_of_runs
-    from ragassay.settings import Settings
-    from ragassay.store.folder import FolderStore
+    from ragassay.core.settings import Settings
+    from ragassay.storage.folder import FolderStore
 
     if last is not None and last < 1:
         raise BadSettings(f"should be at least 1, is {last}", where="--last")
@@ -67,8 +67,8 @@ def trend(
 
 
 def _print(result: Trend) -> None:
-    from ragassay.exporters.tables import width
-    from ragassay.render import number
+    from ragassay.core.formatting import number
+    from ragassay.reporting.tables import width
 
     typer.echo(f"{result.metric} on {result.dataset}, judge {result.judge} ({result.better} is better)")
     points = [point for series in result.systems.values() for point in series.points]
@@ -91,7 +91,7 @@ def _print(result: Trend) -> None:
 
 def _line(point: Point, *, time: bool = True) -> str:
     """One run; a run's id begins with its time, so that this can be left out."""
-    from ragassay.render import interval, number
+    from ragassay.core.formatting import interval, number
 
     bounds = "" if point.interval is None or point.interval.low is None else interval(point.interval)
     parts = [point.created_at[:16]] if time else []

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ragassay.cli.configured import Plugins, import_plugins
-from ragassay.errors import BadSettings
+from ragassay.core.errors import BadSettings
 
 Runs = Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Only these runs. [all]")]
 Port = Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on. [any free one]")]
@@ -21,9 +21,9 @@ def view(run: Runs = None, port: Port = 0, no_browser: NoBrowser = False, plugin
 
     from ragassay.api.server import server
     from ragassay.api.view import create_view
+    from ragassay.core.settings import Settings
     from ragassay.dashboard.folder import FolderLibrary
-    from ragassay.settings import Settings
-    from ragassay.store.folder import FolderStore
+    from ragassay.storage.folder import FolderStore
 
     import_plugins(plugin)
     store = FolderStore(Settings().home)

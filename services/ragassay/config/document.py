@@ -12,20 +12,20 @@ from annotated_types import Ge, Lt, MaxLen
 from pydantic import AfterValidator, BaseModel, Discriminator, Tag
 from pydantic.fields import FieldInfo
 
-from ragassay.declarations import Option
-from ragassay.gates import GateList, TestName
+from ragassay.analysis.gates import GateList, TestName
+from ragassay.config.schedules import PlannedJob
+from ragassay.core.declarations import Option
+from ragassay.core.models import FrozenModel
+from ragassay.core.options import SYSTEMS, FileOptions, IntervalOptions, PerformanceOptions
+from ragassay.core.specification import Budget, EvaluationOptions, JobSpec, JudgeParameters
+from ragassay.core.validation import UNKNOWN_KIND
 from ragassay.judges.instructions import read_prompt
-from ragassay.models import FrozenModel
-from ragassay.options import SYSTEMS, FileOptions, IntervalOptions, PerformanceOptions
-from ragassay.schedule_documents import PlannedJob
-from ragassay.specification import Budget, EvaluationOptions, JobSpec, JudgeParameters
 from ragassay.stats import Correction
-from ragassay.strategies.http import HttpConfig
-from ragassay.strategies.live import FunctionConfig
-from ragassay.strategies.openai import OpenAIConfig
-from ragassay.strategies.options import CHAT, ENDPOINT, FUNCTION, KEYS, REGISTERED, WORD, SystemConfig
-from ragassay.strategies.registered import OURS, RegisteredConfig, is_registered
-from ragassay.validation import UNKNOWN_KIND
+from ragassay.systems.http import HttpConfig
+from ragassay.systems.live import FunctionConfig
+from ragassay.systems.openai import OpenAIConfig
+from ragassay.systems.options import CHAT, ENDPOINT, FUNCTION, KEYS, REGISTERED, WORD, SystemConfig
+from ragassay.systems.registered import OURS, RegisteredConfig, is_registered
 
 
 def _form_of_system(given: object) -> str | None:

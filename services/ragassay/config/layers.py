@@ -12,17 +12,17 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from ragassay.addresses import is_url
 from ragassay.config.document import SECTIONS, Configuration, options, section_of
-from ragassay.errors import BadInput, BadSettings, and_more
+from ragassay.core.addresses import is_url
+from ragassay.core.errors import BadInput, BadSettings, and_more
+from ragassay.core.plugins import import_plugin
+from ragassay.core.settings import Settings, variables
+from ragassay.core.validation import UNKNOWN_KIND, FieldProblem, Location, place_of, problems, suggestion
 from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.names import split_names
 from ragassay.metrics.own import check_own, own_metrics
-from ragassay.registry import import_plugin
-from ragassay.settings import Settings, variables
-from ragassay.strategies.registered import OURS, STRATEGIES
-from ragassay.validation import UNKNOWN_KIND, FieldProblem, Location, place_of, problems, suggestion
+from ragassay.systems.registered import OURS, STRATEGIES
 
 NO_OPTIONS = {
     "budget": "write budget: {usd: 5} or {tokens: 1000000}",

@@ -6,12 +6,12 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ragassay.addresses import is_url
 from ragassay.config.layers import Layer
-from ragassay.data.versions import is_file, reference_in
-from ragassay.documents import run_and_system
-from ragassay.errors import BadSettings, NotFound
-from ragassay.validation import Location, place_of
+from ragassay.core.addresses import is_url
+from ragassay.core.errors import BadSettings, NotFound
+from ragassay.core.report import run_and_system
+from ragassay.core.validation import Location, place_of
+from ragassay.datasets.versions import is_file, reference_in
 
 if TYPE_CHECKING:
     import yaml

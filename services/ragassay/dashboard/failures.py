@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragassay.attribution import FailureName
-from ragassay.documents import Report
-from ragassay.exporters import failing
-from ragassay.exporters.failing import WorstRow, words
-from ragassay.exporters.figures import Bar
-from ragassay.exporters.summary import Section
-from ragassay.models import Result
-from ragassay.render import interval, percent
+from ragassay.core.formatting import interval, percent
+from ragassay.core.models import Result
+from ragassay.core.report import Report
+from ragassay.metrics.failures import FailureName
+from ragassay.reporting import failing
+from ragassay.reporting.failing import WorstRow, words
+from ragassay.reporting.figures import Bar
+from ragassay.reporting.summary import Section
 from ragassay.stats import Interval, wilson_interval
-from ragassay.store.columns import THERE, label_column, label_value
-from ragassay.store.places import RowPlaces
+from ragassay.storage.columns import THERE, label_column, label_value
+from ragassay.storage.places import RowPlaces
 
 MOST_EXAMPLES = 3  # of a kind
 MOST_WORST = 10  # of all systems

@@ -6,28 +6,28 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from ragassay import reports
-from ragassay.compare import comparison
-from ragassay.compare.models import Comparison
-from ragassay.compare.trends import Trend
-from ragassay.costs import CostQuery, CostReport
+from ragassay.analysis import comparison
+from ragassay.analysis.costs import CostQuery, CostReport
+from ragassay.analysis.gates.check import GateReport
+from ragassay.analysis.models import Comparison
+from ragassay.analysis.over_time import cost_report_of_runs, trend_of_runs
+from ragassay.analysis.trends import Trend
+from ragassay.core.errors import NotFound
+from ragassay.core.models import Result, Sample
+from ragassay.core.protocols import Purpose, Reply
+from ragassay.core.report import Report, run_and_system
 from ragassay.dashboard.library import RowsPage
-from ragassay.documents import Report, run_and_system
-from ragassay.errors import NotFound
-from ragassay.exporters.listing import RunSummary, summary
-from ragassay.gates.check import GateReport
-from ragassay.models import Result, Sample
-from ragassay.protocols import Purpose, Reply
-from ragassay.runs.over_time import cost_report_of_runs, trend_of_runs
-from ragassay.runs.provenance import provenance
-from ragassay.store.datasets import FolderDatasets
-from ragassay.store.derived import written
-from ragassay.store.folder import GATES_FILE, REPORT_FILE, FolderRun, FolderStore
-from ragassay.store.labels import LABELS_FILE, FolderLabels, HumanLabel, with_labels
-from ragassay.store.ledger import calls_about
-from ragassay.store.places import RowPlaces
-from ragassay.store.row_index import FolderRows
-from ragassay.store.selection import Selection
+from ragassay.evaluation import reports
+from ragassay.evaluation.human_labels import LABELS_FILE, FolderLabels, HumanLabel, with_labels
+from ragassay.evaluation.provenance import provenance
+from ragassay.reporting.listing import RunSummary, summary
+from ragassay.storage.datasets import FolderDatasets
+from ragassay.storage.derived import written
+from ragassay.storage.folder import GATES_FILE, REPORT_FILE, FolderRun, FolderStore
+from ragassay.storage.ledger import calls_about
+from ragassay.storage.places import RowPlaces
+from ragassay.storage.row_index import FolderRows
+from ragassay.storage.selection import Selection
 
 MOST_REPORTS_HELD = 8
 MOST_RUNS_OPEN = 2  # each with the places of all its samples

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ragassay.documents import Report
-from ragassay.exporters.figures import Bar
+from ragassay.core.formatting import interval, number, percent
+from ragassay.core.models import Result
+from ragassay.core.report import Report
+from ragassay.evaluation.human_labels import HumanLabel
+from ragassay.evaluation.labelling import LabelProgress
 from ragassay.judges.agreement import FROM
-from ragassay.models import Result
-from ragassay.render import interval, number, percent
-from ragassay.runs.labelling import LabelProgress
+from ragassay.reporting.figures import Bar
 from ragassay.stats import Interval
-from ragassay.store.labels import HumanLabel
 
 ANSWERS = {
     "faithfulness": {"1": "supported", "0.5": "partly", "0": "not supported"},

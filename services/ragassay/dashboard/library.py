@@ -6,18 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ragassay.compare.models import Comparison
-from ragassay.compare.trends import Trend
-from ragassay.costs import CostQuery, CostReport
-from ragassay.data.versions import DatasetStore
-from ragassay.documents import Report
-from ragassay.exporters.listing import RunSummary
-from ragassay.gates.check import GateReport
-from ragassay.models import Result, Sample
-from ragassay.protocols import Purpose, Reply
-from ragassay.store.labels import HumanLabel
-from ragassay.store.places import RowPlaces
-from ragassay.store.selection import Selection
+from ragassay.analysis.costs import CostQuery, CostReport
+from ragassay.analysis.gates.check import GateReport
+from ragassay.analysis.models import Comparison
+from ragassay.analysis.trends import Trend
+from ragassay.core.models import Result, Sample
+from ragassay.core.protocols import Purpose, Reply
+from ragassay.core.report import Report
+from ragassay.datasets.versions import DatasetStore
+from ragassay.evaluation.human_labels import HumanLabel
+from ragassay.reporting.listing import RunSummary
+from ragassay.storage.places import RowPlaces
+from ragassay.storage.selection import Selection
 
 
 @dataclass(frozen=True)

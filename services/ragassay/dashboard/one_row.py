@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragassay.documents import Report
+from ragassay.core.formatting import quantity
+from ragassay.core.models import Result, Sample
+from ragassay.core.protocols import Purpose, Reply
+from ragassay.core.report import Report
 from ragassay.judges.instructions import instructions
 from ragassay.judges.prompt import render_prompt
 from ragassay.judges.verdict import number_units
-from ragassay.models import Result, Sample
-from ragassay.protocols import Purpose, Reply
-from ragassay.render import quantity
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import Any
 from fastapi import Request
 
 from ragassay.dashboard.library import Library, RowsPage
-from ragassay.exporters.failing import words
-from ragassay.store.places import RowPlaces
-from ragassay.store.selection import Selection
+from ragassay.reporting.failing import words
+from ragassay.storage.places import RowPlaces
+from ragassay.storage.selection import Selection
 
 _ONE = ("system", "category", "difficulty", "text", "failed", "failure", "sort")
 

@@ -13,26 +13,26 @@ from hashlib import sha256
 
 import orjson
 
-from ragassay.compare.models import Comparison
-from ragassay.compare.trends import Trend
-from ragassay.costs import CostQuery, CostReport
+from ragassay.analysis.costs import CostQuery, CostReport
+from ragassay.analysis.gates.check import GateReport
+from ragassay.analysis.models import Comparison
+from ragassay.analysis.trends import Trend
+from ragassay.core.errors import Conflict, NotFound
+from ragassay.core.models import Result, Sample
+from ragassay.core.protocols import Purpose, Reply
+from ragassay.core.report import JOB_ID, Report
 from ragassay.dashboard.library import RowsPage
-from ragassay.documents import JOB_ID, Report
-from ragassay.errors import Conflict, NotFound
-from ragassay.exporters.listing import Headline, RunSummary, outcome
-from ragassay.gates.check import GateReport
-from ragassay.job_results import JobRows
-from ragassay.jobs import Jobs
-from ragassay.models import Result, Sample
-from ragassay.protocols import Purpose, Reply
-from ragassay.store.job_run import JobRun
-from ragassay.store.job_state import JobState, no_job
-from ragassay.store.labels import HumanLabel, with_labels
-from ragassay.store.places import RowPlaces
-from ragassay.store.protocol import ChunkId
-from ragassay.store.redis_datasets import RedisDatasets
-from ragassay.store.redis_ledger import calls_about
-from ragassay.store.selection import Selection
+from ragassay.evaluation.human_labels import HumanLabel, with_labels
+from ragassay.reporting.listing import Headline, RunSummary, outcome
+from ragassay.service.job_results import JobRows
+from ragassay.service.job_run import JobRun
+from ragassay.service.job_state import JobState, no_job
+from ragassay.service.jobs import Jobs
+from ragassay.service.redis_datasets import RedisDatasets
+from ragassay.service.redis_ledger import calls_about
+from ragassay.storage.places import RowPlaces
+from ragassay.storage.protocol import ChunkId
+from ragassay.storage.selection import Selection
 
 MOST_REPORTS_HELD = 8
 READING_S = 3.0  # that a list may take to read the reports whose headlines are not kept yet

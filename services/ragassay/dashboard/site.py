@@ -20,14 +20,14 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from ragassay.core.errors import AssayError, BadInput, TooLarge
+from ragassay.core.formatting import Exporters, number
 from ragassay.dashboard import views
-from ragassay.errors import AssayError, BadInput, TooLarge
-from ragassay.exporters import MEDIA_TYPES
-from ragassay.exporters.csv import line
-from ragassay.exporters.failing import words
-from ragassay.exporters.page import environment
-from ragassay.render import Exporters, number
-from ragassay.store.redis_errors import unavailable
+from ragassay.reporting import MEDIA_TYPES
+from ragassay.reporting.csv import line
+from ragassay.reporting.failing import words
+from ragassay.reporting.page import environment
+from ragassay.service.redis_errors import unavailable
 
 _log = logging.getLogger("ragassay.dashboard")
 HERE = Path(__file__).parent

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ragassay.attribution import failure as failure_of
-from ragassay.documents import Aggregate, Report, without_rows
-from ragassay.exporters import failing, summary
-from ragassay.exporters.figures import KINDS
-from ragassay.exporters.summary import Section
-from ragassay.files import LazyRows
+from ragassay.core.files import LazyRows
+from ragassay.core.formatting import number, quantity
+from ragassay.core.models import FactVerdict, Result, Sample, SentenceVerdict
+from ragassay.core.report import Aggregate, Report, without_rows
 from ragassay.judges.verdict import number_units
-from ragassay.models import FactVerdict, Result, Sample, SentenceVerdict
-from ragassay.render import number, quantity
+from ragassay.metrics.failures import failure as failure_of
+from ragassay.reporting import failing, summary
+from ragassay.reporting.figures import KINDS
+from ragassay.reporting.summary import Section
 
 MOST_COLUMNS = 6
 MOST_DOCUMENTS = 50

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ragassay.core.errors import BadSettings, MissingExtra, reason_from
 from ragassay.embeddings.minilm import BUNDLED, Vectors, digest
 from ragassay.embeddings.texts import distinct
-from ragassay.errors import BadSettings, MissingExtra, reason_from
 
 EXTRA = "models"
 BATCH = 32

@@ -9,11 +9,11 @@ from functools import cached_property
 
 import numpy as np
 
+from ragassay.core.errors import BadSettings, MissingExtra
 from ragassay.embeddings import library, minilm
 from ragassay.embeddings.library import LibraryModel
 from ragassay.embeddings.minilm import BUNDLED, BUNDLED_PACKAGE, BUNDLED_SHA256, MiniLM, Vectors, bundled_model
 from ragassay.embeddings.texts import distinct, refuse_blank
-from ragassay.errors import BadSettings, MissingExtra
 
 WHAT = "an embedding model"
 

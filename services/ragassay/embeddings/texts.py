@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ragassay.errors import BadInput
-from ragassay.protocols import Embedder
+from ragassay.core.errors import BadInput
+from ragassay.core.protocols import Embedder
 
 DIGITS = 6  # of a similarity that count: embeddings differ beyond, with the batch and the machine
 

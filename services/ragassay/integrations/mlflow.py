@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from ragassay.documents import Report
-from ragassay.errors import MissingExtra
-from ragassay.exporters.rows import flat_rows
+from ragassay.core.errors import MissingExtra
+from ragassay.core.report import Report
 from ragassay.integrations.tracking import figures, files, sources
+from ragassay.reporting.rows import flat_rows
 
 _FORBIDDEN = re.compile(r"[^\w.\- ]+")
 _TRAILING = re.compile(r"_+(?=\.|$)")

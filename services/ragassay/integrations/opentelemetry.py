@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ragassay.tracing import TraceEvent, send_events
+from ragassay.core.tracing import TraceEvent, send_events
 
 if TYPE_CHECKING:
-    from ragassay.documents import Report
-    from ragassay.models import Result, Score
+    from ragassay.core.models import Result, Score
+    from ragassay.core.report import Report
 
 EVENT = "gen_ai.evaluation.result"
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from ragassay.gates import Gate, GateReport
-    from ragassay.python.report import EvaluationReport
+    from ragassay.analysis.gates import Gate, GateReport
+    from ragassay.sdk.report import EvaluationReport
 
 _MARKER = (
     "rag_eval(data=None, **options): what rag_eval(...) evaluates in this test where the call doesn't say otherwise"
@@ -29,8 +29,8 @@ class RagEval:
 
     def __call__(self, data: Any = None, **options: Any) -> EvaluationReport:
         """``ragassay.evaluate`` with these options over those of the test's markers; kept under .ragassay as any run."""
-        from ragassay.exporters.failing import headline
-        from ragassay.python.evaluation import evaluate
+        from ragassay.reporting.failing import headline
+        from ragassay.sdk.evaluation import evaluate
 
         marked: dict[str, Any] = {}
         for marker in reversed(list(self._node.iter_markers("rag_eval"))):
@@ -53,8 +53,8 @@ class RagEval:
         "mrr", "max_drop": 0.02}``; for drops, ``baseline`` is the report that they are measured from.
         Raises BadSettings for an expectation that can't be read, or without a report.
         """
-        from ragassay import gates
-        from ragassay.errors import BadSettings
+        from ragassay.analysis import gates
+        from ragassay.core.errors import BadSettings
 
         if report is None and not self.reports:
             raise BadSettings("nothing was evaluated in this test", hint="report = rag_eval(rows) comes first")
@@ -67,7 +67,7 @@ class RagEval:
 
     def _say(self, what: str) -> None:
         """Note it for the summary and for JUnit XML; pytest-xdist brings it from its workers."""
-        from ragassay.render import printable
+        from ragassay.core.formatting import printable
 
         self._node.user_properties.append((_PROPERTY, printable(f"run {self.reports[-1].run.id}: {what}")))
 
@@ -77,8 +77,8 @@ def _gates(expected: tuple[str | Mapping[str, Any], ...], report: EvaluationRepo
     from pydantic import ValidationError
 
     from ragassay.config import Configuration
-    from ragassay.errors import BadSettings
-    from ragassay.validation import problems
+    from ragassay.core.errors import BadSettings
+    from ragassay.core.validation import problems
 
     spec = report.provenance.configuration
     written = [_from_text(each) if isinstance(each, str) else each for each in expected]
@@ -101,9 +101,9 @@ def _from_text(text: str) -> dict[str, str]:
 
 def _failure(results: GateReport, report: EvaluationReport) -> str:
     """The expectations that were missed with the rows that missed them, then the worst rows of the report."""
-    from ragassay.exporters.failing import worst_lines
-    from ragassay.gates.output import worst_of
-    from ragassay.render import printable
+    from ragassay.analysis.gates.output import worst_of
+    from ragassay.core.formatting import printable
+    from ragassay.reporting.failing import worst_lines
 
     lines = [f"{len(results.missed)} of {len(results.results)} expectations missed"]
     for result in results.missed:

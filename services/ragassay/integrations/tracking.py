@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ragassay.documents import Distribution, Report
-from ragassay.exporters import EXPORTERS
+from ragassay.core.report import Distribution, Report
 from ragassay.metrics.base import OPERATIONAL
+from ragassay.reporting import EXPORTERS
 
 FILES = ("report.json", "report.md", "rows.csv")
 

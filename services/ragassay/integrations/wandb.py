@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragassay.documents import Report
-from ragassay.errors import MissingExtra
-from ragassay.exporters.rows import flat_rows
+from ragassay.core.errors import MissingExtra
+from ragassay.core.report import Report
 from ragassay.integrations.tracking import figures, files, sources
+from ragassay.reporting.rows import flat_rows
 
 
 def log(report: Report, *, project: str = "ragassay", **options: Any) -> list[str]:

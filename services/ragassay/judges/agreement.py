@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # loads scipy.special at the first use; it takes a quarter of a second
 
-from ragassay.errors import NothingToEvaluate
-from ragassay.models import Chance, FrozenModel
+from ragassay.core.errors import NothingToEvaluate
+from ragassay.core.models import Chance, FrozenModel
 from ragassay.stats import Interval, clustered_intervals
 from ragassay.stats.columns import Floats
 from ragassay.stats.intervals import wilson_ends

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ragassay.errors import BadSettings, NotFound
+from ragassay.core.errors import BadSettings, NotFound
+from ragassay.core.prompts import Prompt, load, prompt_of
+from ragassay.core.specification import JudgePrompt
 from ragassay.judges.reply import reply_schema
-from ragassay.prompts import Prompt, load, prompt_of
-from ragassay.specification import JudgePrompt
 
 OURS = "judge/verdict"
 LONGEST = 100_000  # characters

@@ -12,16 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, TypeVar
 
-from ragassay.errors import BadSettings, ProviderDown
+from ragassay.core.errors import BadSettings, ProviderDown
+from ragassay.core.models import CriterionVerdict, FactVerdict, Judgement, Sample, SentenceVerdict, Step, Usage, Verdict
+from ragassay.core.protocols import Judge, Ledger, digest
+from ragassay.core.settings import NEVER_SENT, Settings
+from ragassay.core.specification import JobSpec
 from ragassay.judges.registered import JUDGES
 from ragassay.judges.reply import STEPS
 from ragassay.judges.verdict import COVERED, SUPPORT, TRUTH
-from ragassay.ledger import GivenUpLedger
 from ragassay.llm import missing_keys, together
-from ragassay.models import CriterionVerdict, FactVerdict, Judgement, Sample, SentenceVerdict, Step, Usage, Verdict
-from ragassay.protocols import Judge, Ledger, digest
-from ragassay.settings import NEVER_SENT, Settings
-from ragassay.specification import JobSpec
+from ragassay.llm.journal import GivenUpLedger
 
 Label = TypeVar("Label", bound=str)
 

@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 
-from ragassay.judge_documents import AgreedLabels, Jury, JuryMember, JuryPair
+from ragassay.core.jury import AgreedLabels, Jury, JuryMember, JuryPair
+from ragassay.core.models import Judgement, Result, Usage
 from ragassay.judges.jury import voted
 from ragassay.judges.verdict import labels
-from ragassay.models import Judgement, Result, Usage
 
 
 def divided(members: Mapping[str, Judgement]) -> Iterator[str]:

@@ -14,16 +14,16 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from ragassay.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
+from ragassay.core.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
+from ragassay.core.models import FactVerdict, Judgement, Sample, Usage, Verdict
+from ragassay.core.prompts import load
+from ragassay.core.protocols import Call, Ledger, Purpose, Reply, digest
+from ragassay.core.specification import JudgePrompt
 from ragassay.judges.instructions import instructions
 from ragassay.judges.prompt import render_prompt, suspicious
 from ragassay.judges.reply import ParsedReply, find_object, merge, parse_reply, reply_schema, with_counts
 from ragassay.judges.verdict import RawVerdict, Units, check_verdict, number_units
 from ragassay.llm import ChatModel, together
-from ragassay.models import FactVerdict, Judgement, Sample, Usage, Verdict
-from ragassay.prompts import load
-from ragassay.protocols import Call, Ledger, Purpose, Reply, digest
-from ragassay.specification import JudgePrompt
 
 _TOKENS_AT_LEAST, _TOKENS_PER_UNIT = 600, 90
 _MOST_WARNINGS = 5

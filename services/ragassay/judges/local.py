@@ -17,19 +17,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragassay.embeddings import DIGITS, vectors_of
-from ragassay.errors import Unavailable, reason_from
-from ragassay.judges.matching import LEXICAL_WEIGHTS, WEIGHTS, Match, Pool, match, terms_of
-from ragassay.judges.support import (
-    answer_probability,
-    correctness_features,
-    correctness_logit,
-    probability,
-    support_features,
-    support_logit,
-    weights,
+from ragassay.core.errors import Unavailable, reason_from
+from ragassay.core.models import (
+    Covered,
+    FactVerdict,
+    Judgement,
+    Sample,
+    SentenceVerdict,
+    Step,
+    Support,
+    Truth,
 )
-from ragassay.judges.text import (
+from ragassay.core.protocols import Embedder, Ledger
+from ragassay.core.text import (
     LONGEST_WORD,
     content,
     is_english,
@@ -40,18 +40,18 @@ from ragassay.judges.text import (
     stem,
     words,
 )
-from ragassay.judges.verdict import RawVerdict, Units, check_verdict, context_number, number_units
-from ragassay.models import (
-    Covered,
-    FactVerdict,
-    Judgement,
-    Sample,
-    SentenceVerdict,
-    Step,
-    Support,
-    Truth,
+from ragassay.embeddings import DIGITS, vectors_of
+from ragassay.judges.matching import LEXICAL_WEIGHTS, WEIGHTS, Match, Pool, match, terms_of
+from ragassay.judges.support import (
+    answer_probability,
+    correctness_features,
+    correctness_logit,
+    probability,
+    support_features,
+    support_logit,
+    weights,
 )
-from ragassay.protocols import Embedder, Ledger
+from ragassay.judges.verdict import RawVerdict, Units, check_verdict, context_number, number_units
 
 NAMES = ("local", "local (lexical)")  # with an embedding model, and without
 VERSION = 5  # raise it with every change that can change a verdict

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
+from ragassay.core.text import content, names, negated, numbers, stem, words
 from ragassay.judges.quantities import Quantity, quantities
-from ragassay.judges.text import content, names, negated, numbers, stem, words
 
 MOST_EVIDENCE = 3
 LEAST_GAIN = 0.15  # of a claim's stems, that a further sentence must add to count as evidence

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-from ragassay.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
+from ragassay.core.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
+from ragassay.core.models import FrozenModel, Response, Sample, Usage, Verdict
+from ragassay.core.prompts import load
+from ragassay.core.protocols import Call, Ledger, Reply, digest
 from ragassay.judges.llm import NoVerdict, SampleLedger, read_reply
 from ragassay.judges.prompt import disarm, enclosed, suspicious
 from ragassay.judges.reply import enum_schema, find_object, object_schema, one_of, short_reason
 from ragassay.judges.verdict import number_units
 from ragassay.llm import ChatModel, together
-from ragassay.models import FrozenModel, Response, Sample, Usage, Verdict
-from ragassay.prompts import load
-from ragassay.protocols import Call, Ledger, Reply, digest
 
 Choice = Literal["first", "second", "same"]
 Basis = Literal["both orders", "one order", "flipped", "same", "identical", "empty"]

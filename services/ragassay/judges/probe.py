@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from ragassay.core.models import CriterionVerdict, FactVerdict, Sample, SentenceVerdict, Step, Verdict
+from ragassay.core.prompts import load
+from ragassay.core.protocols import Call, Reply, digest
+from ragassay.core.text import refuses
 from ragassay.judges.llm import LLMJudge, NoVerdict, SampleLedger
 from ragassay.judges.matching import Pool, match, terms_of
 from ragassay.judges.prompt import disarm, enclosed, suspicious
 from ragassay.judges.reply import STEPS
-from ragassay.judges.text import refuses
 from ragassay.judges.verdict import RawVerdict, Units, check_verdict
 from ragassay.llm import ChatModel, together
-from ragassay.models import CriterionVerdict, FactVerdict, Sample, SentenceVerdict, Step, Verdict
-from ragassay.prompts import load
-from ragassay.protocols import Call, Reply, digest
 
 _QUESTIONS = ("support", "truth", "covered", "held", "relevance", "criterion")
 _MOST_TOKENS, _MOST_EVIDENCE = 4, 3

@@ -12,9 +12,9 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 
-from ragassay.judges.text import content, is_lead_in
+from ragassay.core.models import Sample, Verdict
+from ragassay.core.text import content, is_lead_in
 from ragassay.judges.verdict import Units
-from ragassay.models import Sample, Verdict
 
 _JOINERS = "\u200c\u200d"  # some scripts need them, so they stay, and a label is recognised through them
 _DECEIVING = "\u200b\u202a-\u202e\u2060-\u2064\u2066-\u206f\U000e0000-\U000e007f"

@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 from typing import NamedTuple
 
-from ragassay.judges.text import NUMBER_WORDS, STOP_WORDS, numbers, stem
+from ragassay.core.text import NUMBER_WORDS, STOP_WORDS, numbers, stem
 
 _UNITS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("mm", "millimetre", "millimeter"), ("0.001", "m")),

@@ -14,15 +14,15 @@ from typing import Any, TypeVar, overload
 
 import orjson
 
-from ragassay.errors import BadSettings, BudgetReached, ProviderDown, class_and_reason
+from ragassay.core.errors import BadSettings, BudgetReached, ProviderDown, class_and_reason
+from ragassay.core.models import Judgement, Sample, Verdict
+from ragassay.core.plugins import Registry, digest_of_code
+from ragassay.core.protocols import Ledger
+from ragassay.core.validation import shown, suggestion
 from ragassay.judges.reply import parse_reply, reply_schema
 from ragassay.judges.verdict import RawVerdict, Units, check_verdict, number_units
-from ragassay.ledger import DryLedger
 from ragassay.llm import Pace, together
-from ragassay.models import Judgement, Sample, Verdict
-from ragassay.protocols import Ledger
-from ragassay.registry import Registry, digest_of_code
-from ragassay.validation import shown, suggestion
+from ragassay.llm.journal import DryLedger
 
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ragassay.ledger import DryLedger, ReplicateLedger
+from ragassay.core.models import Judgement, Sample, Score, Usage, Verdict
+from ragassay.core.protocols import Judge, Ledger, Reply
 from ragassay.llm import ChatModel, together
 from ragassay.llm.capabilities import Messages
-from ragassay.models import Judgement, Sample, Score, Usage, Verdict
-from ragassay.protocols import Judge, Ledger, Reply
+from ragassay.llm.journal import DryLedger, ReplicateLedger
 
 
 class RepeatedJudgement(Judgement):

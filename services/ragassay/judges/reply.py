@@ -11,9 +11,9 @@ from typing import Any, TypeVar, get_args
 
 import orjson
 
+from ragassay.core.models import Covered, CriterionVerdict, FactVerdict, SentenceVerdict, Step, Support, Truth
 from ragassay.judges.verdict import RawVerdict, Units
 from ragassay.llm import readable
-from ragassay.models import Covered, CriterionVerdict, FactVerdict, SentenceVerdict, Step, Support, Truth
 
 Value = TypeVar("Value", bound=str)
 SUPPORTS: tuple[Support, ...] = get_args(Support)

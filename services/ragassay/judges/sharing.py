@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragassay.errors import BadSettings
-from ragassay.models import Judgement, Sample
-from ragassay.protocols import Judge, Ledger
-from ragassay.specification import JobSpec
+from ragassay.core.errors import BadSettings
+from ragassay.core.models import Judgement, Sample
+from ragassay.core.protocols import Judge, Ledger
+from ragassay.core.specification import JobSpec
 
 
 class SharingJudge:

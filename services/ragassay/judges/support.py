@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ragassay.core.text import LONGEST_WORD, content, numbers, stem, words
 from ragassay.judges.matching import START, Match, Pool, SentenceTerms, share_lacking
-from ragassay.judges.text import LONGEST_WORD, content, numbers, stem, words
 
 SUPPORT_FEATURES = (
     *("window", "pool", "alike", "pairs", "missing", "unknown_names", "unknown_numbers", "sign", "length", "denied"),

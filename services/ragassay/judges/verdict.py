@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
-from ragassay.judges.text import refuses, sentences, words
-from ragassay.models import CriterionVerdict, FactVerdict, Sample, SentenceVerdict, Step, Verdict
+from ragassay.core.models import CriterionVerdict, FactVerdict, Sample, SentenceVerdict, Step, Verdict
+from ragassay.core.text import is_answerable, sentences, words
 
 # What labels are worth; the most sceptical stands first, and wins where a jury is split evenly.
 SUPPORT: Mapping[str, float] = {"contradicted": 0.0, "not_found": 0.0, "partly": 0.5, "supported": 1.0}
@@ -40,24 +39,6 @@ class Units:
     def ids(self) -> tuple[str, ...]:
         """Ids that a judge must answer, each exactly once."""
         return (*self.answer, *self.facts, *self.criteria)
-
-
-def is_answerable(sample: Sample) -> bool | None:
-    """Can the query be answered? As it is labelled, else no where its ground truth is a refusal; None: not known.
-
-    This is the one place that decides it. Of several ground truths, or key facts, each has to refuse. A lone "none" is
-    no refusal: it may be the answer.
-    """
-    if sample.answerable is not None:
-        return sample.answerable
-    facts = tuple(fact for fact in sample.key_facts if fact.strip())
-    return False if _refuse(facts or sample.ground_truth_answer) else None
-
-
-@lru_cache(maxsize=256)  # asked a few times while a chunk is evaluated
-def _refuse(truths: tuple[str, ...]) -> bool:
-    cut = list(filter(None, map(sentences, truths)))
-    return bool(cut) and all(map(refuses, cut))
 
 
 def number_units(sample: Sample, criteria: Iterable[str] = ()) -> Units:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ragassay.core.models import Usage
+from ragassay.core.protocols import Reply
 from ragassay.llm.capabilities import Messages, Variant
-from ragassay.models import Usage
-from ragassay.protocols import Reply
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from ragassay.errors import BadInput
+from ragassay.core.errors import BadInput
 from ragassay.llm.failures import Failure
 
 logger = logging.getLogger("ragassay.llm")

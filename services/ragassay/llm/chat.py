@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from ragassay.core.protocols import Call, Ledger, Reply
 from ragassay.llm.capabilities import Messages
-from ragassay.protocols import Call, Ledger, Reply
 
 
 class ChatModel(Protocol):

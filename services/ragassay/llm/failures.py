@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ragassay.errors import (
+from ragassay.core.errors import (
     AssayError,
     BadInput,
     BadSettings,
@@ -16,9 +16,9 @@ from ragassay.errors import (
     Unavailable,
     reason_from,
 )
+from ragassay.core.settings import secrets, without
 from ragassay.llm.pacing import retry_after
 from ragassay.llm.text import without_surrogates
-from ragassay.settings import secrets, without
 
 _RETRYABLE = frozenset({408, 409, 429})
 _WHOLE_RUN = {

@@ -21,8 +21,8 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
-from ragassay.errors import BadSettings
-from ragassay.settings import provider_address
+from ragassay.core.errors import BadSettings
+from ragassay.core.settings import provider_address
 
 _PLACEHOLDER_KEY = "no-key-needed"
 _THINKING_TOKENS = 4096

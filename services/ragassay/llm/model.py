@@ -30,9 +30,12 @@ from typing import Any
 
 import orjson
 
-from ragassay import telemetry
-from ragassay.addresses import is_extra
-from ragassay.errors import BadInput, BadSettings, ProviderDown, Unavailable
+from ragassay.core import telemetry
+from ragassay.core.addresses import is_extra
+from ragassay.core.errors import BadInput, BadSettings, ProviderDown, Unavailable
+from ragassay.core.models import Usage
+from ragassay.core.options import ParameterOptions
+from ragassay.core.protocols import Call, Ledger, Reply, Timed, digest
 from ragassay.llm.alternatives import alternatives
 from ragassay.llm.calls import Bill, Request
 from ragassay.llm.capabilities import BOUNDS, NO_OBJECT, Capabilities, Messages, Variant, form_of, is_usable
@@ -42,9 +45,6 @@ from ragassay.llm.observing import count_reply, requesting
 from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, RateLimit, backoff
 from ragassay.llm.prices import Prices
 from ragassay.llm.text import without_surrogates
-from ragassay.models import Usage
-from ragassay.options import ParameterOptions
-from ragassay.protocols import Call, Ledger, Reply, Timed, digest
 
 logger = logging.getLogger("ragassay.llm")
 

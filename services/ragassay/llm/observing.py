@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from ragassay import telemetry
+from ragassay.core import telemetry
+from ragassay.core.models import Usage
+from ragassay.core.protocols import Purpose, Reply
 from ragassay.llm.failures import Failure
 from ragassay.llm.library import ResolvedModel
-from ragassay.models import Usage
-from ragassay.protocols import Purpose, Reply
 
 _SPENT_ON = {"judge": "judging", "repair": "judging", "answer": "serving", "synthesis": "synthesis"}
 

@@ -15,7 +15,7 @@ from email.utils import parsedate_to_datetime
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from ragassay.protocols import Spacing
+from ragassay.core.protocols import Spacing
 
 LONGEST_WAIT_S = 60.0
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.5, 30.0

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ragassay.errors import BadSettings
+from ragassay.core.errors import BadSettings
+from ragassay.core.models import Score
+from ragassay.core.options import JobOptions
 from ragassay.metrics.base import Metric, parse
-from ragassay.models import Score
-from ragassay.options import JobOptions
 
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,

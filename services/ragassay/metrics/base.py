@@ -23,14 +23,14 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_args, overload
 
-from ragassay.errors import BadSettings, UnknownName, reason_from
+from ragassay.core.errors import BadSettings, UnknownName, reason_from
+from ragassay.core.plugins import Registry
 from ragassay.metrics.names import AMBIGUOUS, NEAREST, SPELLINGS, AmbiguousMetric
-from ragassay.registry import Registry
 
 if TYPE_CHECKING:
+    from ragassay.core.models import Sample, Score
     from ragassay.metrics.chunk import Chunk
     from ragassay.metrics.ranked import Array, Ranked
-    from ragassay.models import Sample, Score
 
 Kind = Literal["retrieval", "quality", "performance", "cost"]
 LARGEST_K = 1_000_000

@@ -13,13 +13,13 @@ from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from ragassay.errors import AssayError, class_and_reason
+from ragassay.core.errors import AssayError, class_and_reason
+from ragassay.core.models import LARGEST_NUMBER, Judgement, Sample, Score, Verdict
+from ragassay.core.protocols import Embedder
+from ragassay.core.validation import shown
 from ragassay.llm import together
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.ranked import Ranked
-from ragassay.models import LARGEST_NUMBER, Judgement, Sample, Score, Verdict
-from ragassay.protocols import Embedder
-from ragassay.validation import shown
 
 if TYPE_CHECKING:
     from ragassay.metrics.base import Metric

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from ragassay.errors import BadSettings
+from ragassay.core.errors import BadSettings
+from ragassay.core.models import Score
+from ragassay.core.specification import HarmonicMean
 from ragassay.metrics.accuracy import lacking
 from ragassay.metrics.base import Metric
 from ragassay.metrics.chunk import Chunk
-from ragassay.models import Score
-from ragassay.specification import HarmonicMean
 
 Definition = Mapping[str, float] | HarmonicMean
 

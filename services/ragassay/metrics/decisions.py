@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ragassay.judges.verdict import is_answerable
+from ragassay.core.models import Judgement, MissingCause, Sample, Score
+from ragassay.core.options import JobOptions
+from ragassay.core.text import is_answerable
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.base import LARGEST_K, UNIT, metric
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.judged import ANSWERED_UNANSWERABLE, EMPTY, RIGHT_REFUSAL, WRONG_REFUSAL
 from ragassay.metrics.ranked import Ranked
 from ragassay.metrics.retrieval import ndcg
-from ragassay.models import Judgement, MissingCause, Sample, Score
-from ragassay.options import JobOptions
 
 _NO_RESPONSE = "the system gave no response"
 

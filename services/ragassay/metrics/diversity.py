@@ -8,13 +8,13 @@ from heapq import heapify, heappop, heapreplace
 
 import numpy as np
 
+from ragassay.core.errors import Unavailable, reason_from
+from ragassay.core.models import Sample, Score, seconds
 from ragassay.embeddings import DIGITS, vectors_of
-from ragassay.errors import Unavailable, reason_from
 from ragassay.metrics.base import UNIT, metric
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.ranked import Ranked, discounts
 from ragassay.metrics.retrieval import ndcg
-from ragassay.models import Sample, Score, seconds
 
 ALPHA = 0.5
 MOST_GAINS = 5_000_000  # about a second

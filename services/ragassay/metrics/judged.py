@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from ragassay.core.formatting import listed
+from ragassay.core.models import FactVerdict, Score, SentenceVerdict, Verdict
 from ragassay.judges.verdict import COVERED, SUPPORT, context_number
 from ragassay.metrics.base import UNIT, Metric, metric
-from ragassay.models import FactVerdict, Score, SentenceVerdict, Verdict
-from ragassay.render import listed
 
 STEPS: Mapping[str, float] = {"none": 0.0, "barely": 0.25, "partly": 0.5, "mostly": 0.75, "full": 1.0}
 EMPTY = "the answer is empty"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ragassay.core.models import Sample, Score
 from ragassay.metrics.base import metric
-from ragassay.models import Sample, Score
 
 
 @metric(better="lower", kind="performance", needs="latency_ms")

@@ -6,12 +6,12 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from ragassay.errors import BadInput, BadSettings, UnknownName
+from ragassay.core.errors import BadInput, BadSettings, UnknownName
+from ragassay.core.models import Result, Score, Verdict
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.base import FIGURES, UNIT
 from ragassay.metrics.composites import Definition, composite_metric
 from ragassay.metrics.judged import EMPTY, STEPS
-from ragassay.models import Result, Score, Verdict
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _COLUMNS = frozenset((*Result.model_fields, "row", "missing"))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from ragassay.models import Sample
+    from ragassay.core.models import Sample
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

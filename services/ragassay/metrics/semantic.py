@@ -11,14 +11,14 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from ragassay.core.errors import Unavailable, reason_from
+from ragassay.core.models import Sample, Score
 from ragassay.embeddings import BUNDLED, DIGITS, LocalEmbedder, unavailable, vectors_of
 from ragassay.embeddings.library import loading, missing, named
 from ragassay.embeddings.minilm import LAYERS, LONGEST_POSSIBLE, MiniLM, Vectors
-from ragassay.errors import Unavailable, reason_from
 from ragassay.metrics.base import UNIT, metric
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.text import one_sided, truths_of
-from ragassay.models import Sample, Score
 
 MARKS = 2  # word pieces that a model puts around a text: one before, one after
 

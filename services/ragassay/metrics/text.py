@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from ragassay.judges.text import UNSPACED, words
+from ragassay.core.models import Sample, Score
+from ragassay.core.text import UNSPACED, words
 from ragassay.metrics.base import UNIT, metric
-from ragassay.models import Sample, Score
 
 MOST_CELLS = 4_000_000  # about a second
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")

@@ -4,18 +4,8 @@ Nothing here reads, writes or remembers; the same input and seed give the same r
 question each function answers, and why this way.
 """
 
-from ragassay.stats.corrections import Correction, benjamini_hochberg, bonferroni, correct, holm, marks
-from ragassay.stats.costs import incremental_cost, pareto_front
-from ragassay.stats.intervals import (
-    bootstrap_interval,
-    clustered_intervals,
-    mean_interval,
-    ratio_interval,
-    wilson_interval,
-)
-from ragassay.stats.power import minimum_detectable_effect, needed_n, power_of
-from ragassay.stats.ratios import RatioSums, Stratum, difference_sums_interval, mean_intervals, sums_interval
-from ragassay.stats.results import (
+from ragassay.core.cost_sums import RatioSums
+from ragassay.core.statistics import (
     ChangePoint,
     CorrectedMean,
     IncrementalCost,
@@ -26,6 +16,17 @@ from ragassay.stats.results import (
     Significance,
     UnpairedTest,
 )
+from ragassay.stats.corrections import Correction, benjamini_hochberg, bonferroni, correct, holm, marks
+from ragassay.stats.costs import incremental_cost, pareto_front
+from ragassay.stats.intervals import (
+    bootstrap_interval,
+    clustered_intervals,
+    mean_interval,
+    ratio_interval,
+    wilson_interval,
+)
+from ragassay.stats.power import minimum_detectable_effect, needed_n, power_of
+from ragassay.stats.ratios import Stratum, difference_sums_interval, mean_intervals, sums_interval
 from ragassay.stats.tests import difference_interval, non_inferiority, paired, welch
 from ragassay.stats.trends import change_points
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ragassay.errors import BadInput, BadSettings
+from ragassay.core.errors import BadInput, BadSettings
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Values: TypeAlias = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer] | npt.NDArray[np.bool_]

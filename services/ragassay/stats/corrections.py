@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ragassay.errors import BadInput, BadSettings
+from ragassay.core.errors import BadInput, BadSettings
 from ragassay.stats.columns import Floats
 
 PValues: TypeAlias = Sequence[float | None]

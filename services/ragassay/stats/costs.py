@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from ragassay.errors import BadInput
+from ragassay.core.cost_sums import RatioSums
+from ragassay.core.errors import BadInput
+from ragassay.core.statistics import IncrementalCost, Interval, ParetoFront
 from ragassay.stats.columns import Values, check_lengths, differences, numbers, pair, share_of
-from ragassay.stats.ratios import OF_A_DIFFERENCE, RatioSums, Stratum, difference_sums_interval
-from ragassay.stats.results import IncrementalCost, Interval, ParetoFront
+from ragassay.stats.ratios import OF_A_DIFFERENCE, Stratum, difference_sums_interval
 
 Direction = Literal["higher", "lower"]
 

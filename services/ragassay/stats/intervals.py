@@ -13,7 +13,8 @@ from typing import Literal
 import numpy as np
 import scipy  # loads scipy.special at the first use; it takes a quarter of a second
 
-from ragassay.errors import BadInput, BadSettings
+from ragassay.core.errors import BadInput, BadSettings
+from ragassay.core.statistics import Interval
 from ragassay.stats.columns import (
     SAME,
     Bounds,
@@ -28,7 +29,6 @@ from ragassay.stats.columns import (
     pair,
     share_of,
 )
-from ragassay.stats.results import Interval
 
 BOOTSTRAP = "bootstrap percentile, expanded"
 FEWEST = 8  # with fewer rows resampling shows too little of what else might have been seen

@@ -6,7 +6,7 @@ import math
 
 import scipy  # loads scipy.special at the first use; it takes a quarter of a second
 
-from ragassay.errors import BadSettings
+from ragassay.core.errors import BadSettings
 from ragassay.stats.columns import count_of, positive, share_of
 
 LARGEST_DF = 1e7  # beyond it t and normal agree to more digits than a plan has

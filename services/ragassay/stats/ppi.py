@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # loads scipy.special at the first use; it takes a quarter of a second
 
+from ragassay.core.statistics import CorrectedMean, Interval
 from ragassay.stats.columns import (
     Bounds,
     Floats,
@@ -20,7 +21,6 @@ from ragassay.stats.columns import (
     share_of,
 )
 from ragassay.stats.intervals import mean_interval, quasi_binomial
-from ragassay.stats.results import CorrectedMean, Interval
 
 FEWEST_LABELS = 10
 METHOD = "prediction-powered"

@@ -3,51 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import scipy  # loads scipy.special at the first use; it takes a quarter of a second
 
-from ragassay.models import FrozenModel
+from ragassay.core.cost_sums import RatioSums
+from ragassay.core.statistics import Interval
 from ragassay.stats.columns import SAME, share_of
 from ragassay.stats.intervals import FEWEST, wilson_ends
-from ragassay.stats.results import Interval
 
 OF_A_RATIO, OF_A_DIFFERENCE, OF_A_MEAN = "sums: t and Wilson by MOVER", "sums: Fieller", "sums: t"
-
-
-class RatioSums(FrozenModel):
-    """Sums over ``n`` rows: what they cost in USD, whether they are accurate, and the squares and products of both.
-
-    Of one system ``accurate`` is 0 or 1 a row; of the difference of two systems also -1.
-    """
-
-    n: int = 0
-    cost_usd: float = 0.0
-    accurate: float = 0.0
-    cost_usd_squared: float = 0.0
-    cost_usd_times_accurate: float = 0.0
-    accurate_squared: float = 0.0
-
-    @classmethod
-    def of(cls, rows: Iterable[tuple[float, float]]) -> RatioSums:
-        """The sums of rows, each its cost and whether it is accurate."""
-        pairs = list(rows)
-        return cls(
-            n=len(pairs),
-            cost_usd=math.fsum(cost for cost, _ in pairs),
-            accurate=math.fsum(right for _, right in pairs),
-            cost_usd_squared=math.fsum(cost * cost for cost, _ in pairs),
-            cost_usd_times_accurate=math.fsum(cost * right for cost, right in pairs),
-            accurate_squared=math.fsum(right * right for _, right in pairs),
-        )
-
-    @classmethod
-    def total(cls, parts: Iterable[RatioSums]) -> RatioSums:
-        """The sums of all rows of the parts, whatever their order."""
-        every = list(parts)
-        sums = {name: math.fsum(getattr(part, name) for part in every) for name in cls.model_fields if name != "n"}
-        return cls(n=sum(part.n for part in every), **sums)
 
 
 @dataclass(frozen=True)

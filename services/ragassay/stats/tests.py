@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 import scipy  # loads scipy.special at the first use; it takes a quarter of a second
 
-from ragassay.errors import BadSettings
+from ragassay.core.errors import BadSettings
+from ragassay.core.statistics import Interval, NonInferiority, PairedTest, Significance, UnpairedTest
 from ragassay.stats.columns import (
     Bounds,
     Floats,
@@ -27,7 +28,6 @@ from ragassay.stats.columns import (
     share_of,
 )
 from ragassay.stats.intervals import mean_interval
-from ragassay.stats.results import Interval, NonInferiority, PairedTest, Significance, UnpairedTest
 
 MOST_EXACT_FLIPS = 20
 

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
+from ragassay.core.statistics import ChangePoint
 from ragassay.stats.columns import Floats, Values, count_of, generator, is_constant, numbers, share_of
 from ragassay.stats.intervals import MOST_CELLS
-from ragassay.stats.results import ChangePoint
 
 
 def change_points(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ragassay.settings import Settings
-from ragassay.store.folder import FolderStore
+from ragassay.core.settings import Settings
+from ragassay.storage.folder import FolderStore
 
 FOCUSED = "[document.activeElement.tagName, document.activeElement.matches(':focus-visible')]"
 

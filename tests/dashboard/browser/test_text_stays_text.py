@@ -8,7 +8,7 @@ import pytest
 import ragassay
 from payloads import PAYLOADS
 from provider import Answer, Provider, verdicts
-from ragassay.store.protocol import system_name
+from ragassay.storage.protocol import system_name
 
 # elements that our pages have none of, attributes that do something, and addresses that lead elsewhere
 MADE = """() => {

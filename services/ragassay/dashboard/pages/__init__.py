@@ -8,9 +8,9 @@ from fastapi import Depends, FastAPI, Response
 from fastapi.responses import RedirectResponse
 from starlette.staticfiles import StaticFiles
 
+from ragassay.core.errors import NotFound
 from ragassay.dashboard.pages import compare, datasets, labels, over_time, queries, runs
 from ragassay.dashboard.site import HERE, pages
-from ragassay.errors import NotFound
 
 _ROOMS = (runs, queries, labels, compare, over_time, datasets)
 
@@ -22,7 +22,7 @@ def install(app: FastAPI, enter: Callable[..., Awaitable[None]]) -> None:
     """
     for room in _ROOMS:
         app.include_router(room.router, dependencies=[Depends(enter)])
-    app.mount("/ui/static", StaticFiles(directory=HERE / "static", packages=[("ragassay.exporters", "static")]))
+    app.mount("/ui/static", StaticFiles(directory=HERE / "static", packages=[("ragassay.reporting", "static")]))
     app.include_router(_others)
 
 

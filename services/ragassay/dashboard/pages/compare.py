@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 
-from ragassay.compare.models import ComparedSystem, Comparison
+from ragassay.analysis.models import ComparedSystem, Comparison
+from ragassay.core.formatting import number
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import AnyForm, exported, pages, shown
-from ragassay.exporters import comparison as tables
-from ragassay.exporters.charts import Chart
-from ragassay.exporters.outline import standing
-from ragassay.render import number
+from ragassay.reporting import comparison as tables
+from ragassay.reporting.charts import Chart
+from ragassay.reporting.outline import standing
 
 RECENT = 30  # runs that can be ticked
 router = pages()

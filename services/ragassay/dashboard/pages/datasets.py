@@ -10,17 +10,17 @@ from typing import Annotated, NamedTuple
 import orjson
 from fastapi import Query, Request, Response
 
-from ragassay import datasets
+from ragassay.core.models import Sample
+from ragassay.core.text import is_answerable
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, SearchText, Start, pages, shown
-from ragassay.data.dataset import digest_of_dataset
-from ragassay.data.diff import DatasetDifference
-from ragassay.data.versions import SHORT, DatasetStore, DatasetVersion, resolve
-from ragassay.datasets import DescribedDataset
-from ragassay.exporters import datasets as said
-from ragassay.exporters.listing import RunSummary
-from ragassay.judges.verdict import is_answerable
-from ragassay.models import Sample
+from ragassay.datasets.dataset import digest_of_dataset
+from ragassay.datasets.diff import DatasetDifference
+from ragassay.datasets.versions import SHORT, DatasetStore, DatasetVersion, resolve
+from ragassay.evaluation import datasets
+from ragassay.evaluation.datasets import DescribedDataset
+from ragassay.reporting import datasets as said
+from ragassay.reporting.listing import RunSummary
 
 MOST_AT_ONCE = 20_000  # rows that are read through, and compared with each other, before somebody asks for it
 MOST_RUNS = 20

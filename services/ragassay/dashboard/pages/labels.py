@@ -11,17 +11,17 @@ from fastapi import Depends, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import BeforeValidator, Field
 
+from ragassay.core.errors import BadInput, NotFound, UnknownName
+from ragassay.core.files import to_lines
+from ragassay.core.models import FrozenModel, Result
+from ragassay.core.report import Report
 from ragassay.dashboard import labelled, views
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import body, form_of, pages, shown
-from ragassay.documents import Report
-from ragassay.errors import BadInput, NotFound, UnknownName
-from ragassay.files import to_lines
+from ragassay.evaluation.human_labels import LONGEST_NAME, HumanLabel
+from ragassay.evaluation.labelling import QUESTIONS, Labelling, exported, imported, latest
 from ragassay.judges.jury_agreement import divided
-from ragassay.models import FrozenModel, Result
-from ragassay.runs.labelling import QUESTIONS, Labelling, exported, imported, latest
-from ragassay.store.labels import LONGEST_NAME, HumanLabel
-from ragassay.store.selection import Selection
+from ragassay.storage.selection import Selection
 
 router = pages()
 NAME_COOKIE = "ragassay_name"

@@ -9,19 +9,19 @@ from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 
-from ragassay.compare.figures import PER_ACCURATE
-from ragassay.compare.models import Comparison
-from ragassay.compare.trends import Point, Trend
-from ragassay.costs import DIMENSIONS, CostGroup, CostReport, asked
+from ragassay.analysis.costs import DIMENSIONS, CostGroup, CostReport, asked
+from ragassay.analysis.figures import PER_ACCURATE
+from ragassay.analysis.models import Comparison
+from ragassay.analysis.trends import Point, Trend
+from ragassay.core.errors import AssayError, NothingToEvaluate
+from ragassay.core.formatting import interval, number, percent
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import pages, shown
-from ragassay.errors import AssayError, NothingToEvaluate
-from ragassay.exporters import costs
-from ragassay.exporters.charts import Chart, Drawn, bars, over_time
-from ragassay.exporters.comparison import metric_tables
-from ragassay.exporters.listing import RunSummary
-from ragassay.exporters.tables import Table
-from ragassay.render import interval, number, percent
+from ragassay.reporting import costs
+from ragassay.reporting.charts import Chart, Drawn, bars, over_time
+from ragassay.reporting.comparison import metric_tables
+from ragassay.reporting.listing import RunSummary
+from ragassay.reporting.tables import Table
 
 MOST_POINTS, POINTS = 365, 30
 A_WEEK = timedelta(days=7)

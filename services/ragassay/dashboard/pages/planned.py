@@ -6,10 +6,10 @@ from typing import Annotated
 
 from fastapi import Depends, Query, Request, Response
 
+from ragassay.core.errors import UnknownName
 from ragassay.dashboard.site import A_PAGE, SearchText, pages, shown
-from ragassay.errors import UnknownName
-from ragassay.notices import KINDS, LONGEST_ID
-from ragassay.schedules import Schedules
+from ragassay.service.notices import KINDS, LONGEST_ID
+from ragassay.service.schedules import Schedules
 
 Cursor = Annotated[str | None, Query(max_length=LONGEST_ID, alias="after")]
 router = pages()

@@ -10,17 +10,17 @@ import numpy as np
 from fastapi import Query, Request, Response
 from fastapi.responses import RedirectResponse
 
+from ragassay.core.errors import BadInput, NotFound
+from ragassay.core.models import Result
 from ragassay.dashboard import views
 from ragassay.dashboard.failures import FAILURES
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.one_row import raw as raw_of
 from ragassay.dashboard.rows import ChosenRows, asked_in, bounded, chosen, marks
 from ragassay.dashboard.site import A_PAGE, MOST_PLACES, As, Start, address_of, pages, shown, table
-from ragassay.errors import BadInput, NotFound
-from ragassay.exporters import failing
 from ragassay.judges.jury_agreement import divided
-from ragassay.models import Result
-from ragassay.store.columns import FIGURES
+from ragassay.reporting import failing
+from ragassay.storage.columns import FIGURES
 
 router = pages()
 

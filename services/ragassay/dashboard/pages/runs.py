@@ -10,25 +10,25 @@ import numpy as np
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
-from ragassay.compare.pairing import outcome_of, too_few
-from ragassay.compare.summary import accuracy_sentence
+from ragassay.analysis.pairing import outcome_of, too_few
+from ragassay.analysis.summary import accuracy_sentence
+from ragassay.core.errors import AssayError, Conflict
+from ragassay.core.formatting import interval, signed
+from ragassay.core.report import Report
 from ragassay.dashboard import views
 from ragassay.dashboard.failures import FAILURES, failures, section, worst
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, AnyForm, SearchText, Start, address_of, exported, pages, shown
-from ragassay.documents import Report
-from ragassay.errors import AssayError, Conflict
-from ragassay.exporters import EXPORTERS, failing, figures, summary
-from ragassay.exporters.charts import Chart, histogram
-from ragassay.exporters.listing import problem_of
-from ragassay.exporters.panels import panels
-from ragassay.recount import numbered
-from ragassay.render import interval, signed
-from ragassay.runs.labelling import QUESTIONS
+from ragassay.evaluation.labelling import QUESTIONS
+from ragassay.evaluation.recount import numbered
+from ragassay.reporting import EXPORTERS, failing, figures, summary
+from ragassay.reporting.charts import Chart, histogram
+from ragassay.reporting.listing import problem_of
+from ragassay.reporting.panels import panels
 from ragassay.stats import paired
 from ragassay.stats.columns import averaged
-from ragassay.store.columns import QUESTION
-from ragassay.store.places import RowPlaces
+from ragassay.storage.columns import QUESTION
+from ragassay.storage.places import RowPlaces
 
 MOST_COMPARED = 1000  # queries of a run whose systems are compared on its page by all metrics
 ALPHA = 0.05

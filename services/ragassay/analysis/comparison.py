@@ -1,0 +1,316 @@
+"""Reports -> Comparison: any number of systems, of one run or of several, against a baseline. Pure and seeded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from importlib import metadata
+
+from ragassay import stats
+from ragassay.analysis.models import ComparedSystem, Comparison, Delta, Pair, Pareto
+from ragassay.analysis.pairing import PairedSystems
+from ragassay.analysis.sides import LabelledSystem, Side, labelled
+from ragassay.analysis.summary import overall, verdict
+from ragassay.core.errors import BadInput, BadSettings, UnknownName
+from ragassay.core.report import Provenance, Report
+from ragassay.core.validation import shown
+from ragassay.metrics import parse
+from ragassay.metrics.composites import described
+from ragassay.metrics.failures import failures
+from ragassay.metrics.own import own_metrics
+from ragassay.stats.corrections import Correction, correction_named
+
+# What a verdict speaks of, in this order, where nobody chose metrics; cutoffs and near duplicates stay in the table.
+HEADLINES = ("accurate", "correctness", "completeness", "faithfulness", "relevance", "ndcg@10", "recall@10")
+EXAMPLES = 3
+AXES = (("accuracy", "higher"), ("cost_usd", "lower"), ("latency_p50_ms", "lower"))
+SETTINGS = {
+    "accurate": "accuracy rule",
+    "relevant_from": "least relevant grade",
+    "max_grade": "greatest grade",
+}
+
+
+def compare(
+    chosen: Sequence[Side | tuple[Report, str | None]],
+    *,
+    baseline: str | None = None,
+    metrics: Sequence[str] | None = None,
+    alpha: float = 0.05,
+    correction: str = "holm",
+    examples: int = EXAMPLES,
+) -> Comparison:
+    """Every other system against the baseline, the first one unless named.
+
+    ``chosen`` holds reports, each with the name of one of its systems or None for all of them, and perhaps with what the
+    caller calls it (``Side``). ``metrics`` None stands for all that every system has; then the usual ones, ``HEADLINES``,
+    are primary and the rest is exploratory. The randomisation test of each primary metric and system, Welch's where no
+    query is shared, goes into one ``correction``. ``examples`` limits the rows
+    listed per metric and cause.
+    Raises BadInput where there are fewer than two systems, one is chosen twice, or no metric is common; UnknownName for
+    a system, baseline or metric that is not there; BadSettings as ``check_terms`` does.
+    """
+    [comparison] = compare_all(
+        [chosen], baseline=baseline, metrics=metrics, alpha=alpha, correction=correction, examples=examples
+    )
+    return comparison
+
+
+def compare_all(
+    groups: Sequence[Sequence[Side | tuple[Report, str | None]]],
+    *,
+    baseline: str | None = None,
+    metrics: Sequence[str] | None = None,
+    alpha: float = 0.05,
+    correction: str = "holm",
+    examples: int = EXAMPLES,
+) -> list[Comparison]:
+    """``compare`` for each group, such as the systems on one dataset; all their tests go into one ``correction``."""
+    method = check_terms(alpha, correction, examples)
+    matched = [_matched(labelled(chosen), baseline, metrics, alpha) for chosen in groups]
+    paired = [two for one in matched for two in one.paired]
+    tested = [
+        {name: two.delta(name, primary=name in one.primary) for name in one.metrics}
+        for one in matched
+        for two in one.paired
+    ]
+    deltas, family = _corrected(paired, tested, method)
+    left = iter(deltas)
+    return [_comparison(one, [next(left) for _ in one.paired], family, alpha, method, examples) for one in matched]
+
+
+@dataclass(frozen=True)
+class _Matched:
+    """The systems of one comparison: the baseline, and the others with their rows beside its."""
+
+    systems: Sequence[LabelledSystem]
+    first: LabelledSystem
+    others: Sequence[LabelledSystem]
+    metrics: Sequence[str]
+    primary: tuple[str, ...]
+    paired: Sequence[PairedSystems]
+
+    @property
+    def seed(self) -> int:
+        return self.first.report.provenance.configuration.seed
+
+
+def _matched(
+    systems: Sequence[LabelledSystem], baseline: str | None, metrics: Sequence[str] | None, alpha: float
+) -> _Matched:
+    if len(systems) < 2:
+        have = f"there is only {systems[0].label!r}" if systems else "there is none"
+        raise BadInput(f"a comparison needs two systems, {have}", hint="name another run: ragassay compare A B")
+    first = _baseline(systems, baseline)
+    others = [one for one in systems if one is not first]
+    spec = first.report.provenance.configuration
+    own = own_metrics(spec)
+    paired = [PairedSystems(first.part, other.part, alpha, spec.seed, own, spec.max_missing) for other in others]
+    names = _metrics(systems, metrics)
+    primary = tuple(names) if metrics is not None else tuple(n for n in HEADLINES if n in names) or tuple(names[:5])
+    return _Matched(systems, first, others, names, primary, paired)
+
+
+def _comparison(
+    matched: _Matched,
+    deltas: Sequence[dict[str, Delta]],
+    family: int,
+    alpha: float,
+    method: Correction,
+    examples: int,
+) -> Comparison:
+    """The document; ``deltas`` are corrected, among ``family`` tests."""
+    first, others, primary = matched.first, matched.others, matched.primary
+    warnings = (*_warnings(first, others), *_not_matched(first, others, matched.paired))
+    pairs = []
+    for other, two, by_metric in zip(others, matched.paired, deltas, strict=True):
+        pair = _pair(first, other, two, by_metric, primary, examples)
+        differs = cautions(first.report.provenance, other.report.provenance)
+        pairs.append(pair.model_copy(update={"verdict": verdict(pair, primary, alpha, method, differs, two.own)}))
+    sides = {one.label: _system(one, examples) for one in matched.systems}
+    return Comparison(
+        ragassay=metadata.version("ragassay"),
+        baseline=first.label,
+        sides=sides,
+        metrics=tuple(matched.metrics),
+        primary=primary,
+        alpha=alpha,
+        correction=method,
+        family=family,
+        seed=matched.seed,
+        warnings=warnings,
+        pairs=tuple(pairs),
+        pareto=(front := _pareto(sides, {pair.b for pair in pairs if not pair.matching.paired}, first.label)),
+        verdict=overall(pairs, front),
+    )
+
+
+def check_terms(alpha: float, correction: str, examples: int) -> Correction:
+    """The correction of that name; BadSettings for one that is none, an alpha outside 0..1, or fewer than no examples."""
+    if not 0 < alpha < 1:
+        raise BadSettings(f"alpha must lie between 0 and 1, not {alpha:g}", hint="0.05 is usual")
+    if examples < 0:
+        raise BadSettings(f"examples must not be negative, not {examples}")
+    return correction_named(correction)
+
+
+def _baseline(systems: Sequence[LabelledSystem], name: str | None) -> LabelledSystem:
+    if name is None:
+        return systems[0]
+    whole = {f"{one.report.run.id}#{one.system}": one for one in systems}
+    known = {**whole, **{one.label: one for one in systems}}
+    if name not in known:
+        raise UnknownName("baseline", name, [one.label for one in systems])
+    return known[name]
+
+
+def _metrics(systems: Sequence[LabelledSystem], asked: Sequence[str] | None) -> list[str]:
+    """Canonical names of the metrics to compare."""
+    common = [n for n in systems[0].part.metrics if all(n in one.part.metrics for one in systems)]
+    if asked is None:
+        if not common:
+            raise BadInput("the systems have no metric in common", hint="evaluate both with the same --metrics")
+        return common
+    known = {name.lower(): name for name in common}
+    names = []
+    for text in asked:
+        name = known.get(text.strip().lower()) or parse(text).name
+        if name not in common:
+            lacking = next(one.label for one in systems if name not in one.part.metrics)
+            raise BadInput(f"{lacking} has no {name}", hint=f"both have: {', '.join(common) or 'nothing'}")
+        names.append(name)
+    if not names:
+        raise BadSettings("no metric is asked for", hint="leave metrics out for all of them")
+    return list(dict.fromkeys(names))
+
+
+def _corrected(
+    paired: Sequence[PairedSystems], deltas: Sequence[dict[str, Delta]], correction: Correction
+) -> tuple[list[dict[str, Delta]], int]:
+    """The deltas with p values corrected over the primary ones, and how many these were."""
+    places = [(n, name) for n, by_metric in enumerate(deltas) for name in by_metric]
+    ps = [None if deltas[n][name].exploratory else deltas[n][name].p for n, name in places]
+    family = sum(p is not None for p in ps)
+    tests = 1 if correction == "none" else max(1, family)
+    corrected: list[dict[str, Delta]] = [{} for _ in deltas]
+    for (n, name), p in zip(places, stats.correct(ps, correction), strict=True):
+        corrected[n][name] = paired[n].decided(name, deltas[n][name], p, tests)
+    return corrected, family
+
+
+def _pair(
+    first: LabelledSystem,
+    other: LabelledSystem,
+    two: PairedSystems,
+    deltas: dict[str, Delta],
+    primary: Sequence[str],
+    examples: int,
+) -> Pair:
+    by = {one.report.provenance.configuration.corrected_by for one in (first, other)}
+    digests = {one.report.provenance.dataset.digest for one in (first, other)}
+    return Pair(
+        a=first.label,
+        b=other.label,
+        matching=two.matching(same_dataset=len(digests) == 1),
+        metrics=deltas,
+        measured=two.operational(),
+        incremental_cost=two.incremental_cost((first.label, other.label)),
+        slices=two.slices(list(deltas)),
+        regressions=two.regressions(list(dict.fromkeys((*primary, *deltas))), examples),
+        verdict=(),
+        corrected_by=by.pop() if len(by) == 1 else "labels",
+    )
+
+
+def _system(one: LabelledSystem, examples: int) -> ComparedSystem:
+    part, source = one.part, one.report.provenance
+    return ComparedSystem(
+        run=one.report.run.id,
+        system=one.system,
+        dataset=source.dataset,
+        responses=source.systems.get(one.system),
+        judge=_judge(source),
+        queries=part.queries,
+        accuracy=part.metrics["accurate"].mean if "accurate" in part.metrics else None,
+        cost_usd=part.cost_usd.mean,
+        latency_p50_ms=part.latency_ms.p50,
+        cost_per_accurate_answer=part.cost_per_accurate_answer,
+        failures=failures(part.results, examples=examples),
+    )
+
+
+def _pareto(sides: dict[str, ComparedSystem], apart: AbstractSet[str], baseline: str) -> Pareto:
+    """The front of the systems that share questions with the baseline; those ``apart`` can't be placed."""
+    axes = [(axis, way) for axis, way in AXES if any(getattr(side, axis) is not None for side in sides.values())]
+    points = {label: [getattr(side, axis) for axis, _ in axes] for label, side in sides.items() if label not in apart}
+    front = stats.pareto_front(points, ["higher" if way == "higher" else "lower" for _, way in axes])
+    unplaced = {
+        label: ", ".join(f"{axis} is unknown" for (axis, _), at in zip(axes, points[label], strict=True) if at is None)
+        for label in front.unplaced
+    } | dict.fromkeys(sorted(apart), f"it shares no question with {baseline}")
+    return Pareto(axes=tuple(axis for axis, _ in axes), systems=front.model_copy(update={"unplaced": unplaced}))
+
+
+def _judge(source: Provenance) -> str:
+    return str(source.judge.get("name", "unknown"))
+
+
+def _warnings(first: LabelledSystem, others: Sequence[LabelledSystem]) -> Iterator[str]:
+    """What keeps the numbers from being comparable, or what was left out."""
+    for other in others:
+        for difference in cautions(first.report.provenance, other.report.provenance):
+            yield f"{first.label} and {other.label}: {difference}"
+    for one in (first, *others):
+        if one.report.run.status != "finished":
+            yield f"{one.label}: run {one.report.run.id} is incomplete"
+        if marked := one.part.evaluation.suspicious:
+            yield f"{one.label}: {marked} of {one.part.queries} rows are suspicious: their scores may be steered"
+    for name in dict.fromkeys(name for one in (first, *others) for name in one.part.metrics):
+        without = [one.label for one in (first, *others) if name not in one.part.metrics]
+        if without:
+            yield f"{name} is not compared: {', '.join(without)} did not compute it"
+
+
+def _not_matched(
+    first: LabelledSystem, others: Sequence[LabelledSystem], paired: Sequence[PairedSystems]
+) -> Iterator[str]:
+    """Questions that stand on both sides and have no partner all the same."""
+    for other, two in zip(others, paired, strict=True):
+        repeated, other_ids = two.left_over()
+        sides = f"{first.label} and {other.label}"
+        if repeated:
+            what = f"not matched: {len(repeated)} rows of {first.label} whose question stands more than once, such as"
+            yield f"{sides}: {what} {shown(repeated[0].query)}; give the rows ids that say which belong together"
+        if other_ids:
+            what = f"not matched: {len(other_ids)} questions that have another id on each side, such as"
+            yield f"{sides}: {what} {shown(other_ids[0].query)}; give them the same ids, or none"
+
+
+def cautions(a: Provenance, b: Provenance) -> tuple[str, ...]:
+    """What was not the same when two runs were evaluated: judge, embeddings, settings, code, dataset."""
+    return tuple(_cautions(a, b))
+
+
+def _cautions(a: Provenance, b: Provenance) -> Iterator[str]:
+    if a.judge != b.judge:
+        if _judge(a) != _judge(b):
+            yield f"not the same judge: {_judge(a)} and {_judge(b)}"
+        else:
+            parts = [key for key in sorted({*a.judge, *b.judge}) if a.judge.get(key) != b.judge.get(key)]
+            yield f"not the same judge: {_judge(a)} with other settings ({', '.join(parts)})"
+    if a.embeddings != b.embeddings:
+        yield f"not the same embeddings: {a.embeddings or 'none'} and {b.embeddings or 'none'}"
+    for field, what in SETTINGS.items():
+        left, right = (getattr(source.configuration, field) for source in (a, b))
+        if left != right:
+            yield f"not the same {what}: {left} and {right}"
+    left, right = a.configuration.composites, b.configuration.composites
+    for name in sorted(left.keys() & right.keys()):
+        if left[name] != right[name]:
+            yield f"not the same {name}: {described(left[name])} and {described(right[name])}"
+    if a.code_digest != b.code_digest:
+        yield f"not the same code: ragassay {a.ragassay} and {b.ragassay}, digests differ"
+    if a.dataset.digest != b.dataset.digest:
+        names = (f"{one.dataset.name} ({one.dataset.rows} queries)" for one in (a, b))
+        yield f"not the same dataset: {' and '.join(names)} differ in questions, truths or labels"

@@ -1,0 +1,102 @@
+"""What a comparison is made of: systems of reports, each under a name that its reader knows and that no other has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from ragassay.core.errors import BadInput, UnknownName
+from ragassay.core.report import Report, SystemReport, held
+
+DEFAULT_SYSTEM = "default"  # the responses that stand in the data: a name that tells a reader nothing
+SHORTEST_ID = 15  # date and time of a run's id
+
+
+class Side(NamedTuple):
+    """A report, one of its systems or None for all, and how the caller calls it: ``file_names`` for what lies in files."""
+
+    report: Report
+    system: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class LabelledSystem:
+    """One system of one report, under the name it has in the comparison."""
+
+    label: str
+    report: Report
+    system: str
+
+    @property
+    def part(self) -> SystemReport:
+        """The system's part of the report."""
+        return self.report.systems[self.system]
+
+
+def labelled(sides: Sequence[Side | tuple[Report, str | None]]) -> tuple[LabelledSystem, ...]:
+    """The systems of all sides, or the named one of each.
+
+    A system is called by its own name; where two share that, or the responses stand in the data, by that of its side or
+    run, else of its dataset; and where that is shared too, by the beginning of the run's id. Raises UnknownName for a
+    system that is not there, BadInput for one that is chosen twice.
+    """
+    picked: list[tuple[Side, str]] = []
+    for side in (Side(*side) for side in sides):
+        known = side.report.systems
+        if side.system is not None and side.system not in known:
+            raise UnknownName("system", side.system, known, where=side.name or f"run {side.report.run.id}")
+        side = side._replace(report=held(side.report, side.system))
+        picked += [(side, name) for name in ([side.system] if side.system is not None else known)]
+    ids = Counter((side.report.run.id, name) for side, name in picked)
+    if twice := next((f"{run}#{name}" for (run, name), n in ids.items() if n > 1), None):
+        raise BadInput(f"{twice} is chosen twice", hint="name different systems: RUN#SYSTEM")
+    alone = Counter(id(side) for side, _ in picked)
+    runs = _short_ids(list(dict.fromkeys(side.report.run.id for side, _ in picked)))
+    forms = [_names(side, name, runs[side.report.run.id], alone=alone[id(side)] == 1) for side, name in picked]
+    labels = [form[0] for form in forms]
+    for form in range(1, 3):
+        times = Counter(labels)
+        labels = [label if times[label] == 1 else every[form] for label, every in zip(labels, forms, strict=True)]
+    return tuple(LabelledSystem(label, side.report, name) for label, (side, name) in zip(labels, picked, strict=True))
+
+
+def _names(side: Side, system: str, run: str, *, alone: bool) -> tuple[str, str, str]:
+    """What a system may be called, the shortest first; the last is its own alone."""
+    source = side.report.provenance
+    of_side = side.name or source.configuration.name or source.dataset.name
+    if system == DEFAULT_SYSTEM:
+        return of_side, of_side, run
+    return system, of_side if alone and side.name else f"{of_side}#{system}", f"{run}#{system}"
+
+
+def _short_ids(ids: Sequence[str]) -> dict[str, str]:
+    """For each id its shortest beginning that no other has."""
+    for length in range(SHORTEST_ID, max(map(len, ids), default=0)):
+        short = {one: one[:length] for one in ids}
+        if len(set(short.values())) == len(ids):
+            return short
+    return {one: one for one in ids}
+
+
+def file_names(paths: Sequence[Path]) -> list[str]:
+    """A name for each file: its stem, with as many folders in front, or its extension, as tell it from the others.
+
+    The same file twice has the same name twice.
+    """
+    whole = [path.resolve() for path in paths]
+    stems = [path.with_suffix("").parts for path in whole]
+    names = [path.stem for path in whole]
+    for n, path in enumerate(whole):
+        others = {place for place, other in enumerate(whole) if other != path}
+        depth = 1
+        while any(stems[n][-depth:] == stems[other][-depth:] for other in others) and depth < len(stems[n]):
+            depth += 1
+        if any(stems[n] == stems[other] for other in others):
+            names[n] = path.name  # they differ in their extension
+        else:
+            names[n] = "/".join(stems[n][-depth:])
+    return names

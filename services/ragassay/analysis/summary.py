@@ -1,0 +1,196 @@
+"""A comparison in one to four sentences, made by rules, that claim no more than the corrected tests carry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+
+from ragassay.analysis.models import Delta, DeltaOutcome, OperationalDelta, Pair, Pareto
+from ragassay.analysis.pairing import bounds_of
+from ragassay.core.formatting import interval, listed, percent, quantity, signed
+from ragassay.metrics import Metric
+from ragassay.stats import Correction
+
+MOST_PAIRS = 3  # pairs that a verdict over many systems speaks of
+CORRECTIONS = {"holm": "Holm", "bonferroni": "Bonferroni", "benjamini_hochberg": "Benjamini-Hochberg", "none": "no"}
+
+
+def verdict(
+    pair: Pair,
+    primary: Sequence[str],
+    alpha: float,
+    correction: Correction,
+    differs: Sequence[str],
+    own: Mapping[str, Metric] = MappingProxyType({}),
+) -> tuple[str, ...]:
+    """Which answers accurately more often, what is shown, what the rows can't show, what it costs, and what to take care of.
+
+    ``own``: the metrics of the runs' own.
+    """
+    deltas = {name: pair.metrics[name] for name in primary}
+    sentences = [in_short(pair), _finding(pair, deltas, alpha, correction), _limits(deltas, alpha, own)]
+    sentences += [_alone(pair, deltas, alpha), _price(pair, alpha)]
+    if differs:
+        sentences.append(f"Read this with care: {'; '.join(differs)}.")
+    return tuple(sentence for sentence in sentences if sentence)
+
+
+def in_short(pair: Pair) -> str:
+    """Which of the two answers accurately more often, in one plain sentence; empty if that was not compared."""
+    if not pair.matching.paired:
+        return f"{pair.b} and {pair.a} share no question, so neither is called better."
+    delta = pair.metrics.get("accurate")
+    if delta is None or delta.mean_a is None or delta.mean_b is None or delta.paired is None:
+        return ""
+    means, counts = (delta.mean_a, delta.mean_b), (delta.losses or 0, delta.wins or 0)
+    return accuracy_sentence(pair.a, pair.b, means, counts, delta.paired.n, delta.outcome)
+
+
+def accuracy_sentence(
+    a: str, b: str, means: tuple[float, float], counts: tuple[int, int], n: int, outcome: DeltaOutcome
+) -> str:
+    """Which of two systems answers accurately more often over ``n`` questions, and whether that is shown.
+
+    ``counts``: on how many questions b is worse, and better.
+    """
+    before, now = means
+    changed = f"{counts[0]:,} got worse, {counts[1]:,} better"
+    shares = f"{percent(now)} of its answers are accurate, {percent(before)} of {a}'s ({changed})"
+    if outcome in ("better", "worse"):
+        return f"{b} answers accurately {'more' if outcome == 'better' else 'less'} often than {a}: {shares}."
+    if before == now:
+        return f"{b} answers accurately as often as {a}: {percent(before)} ({changed})."
+    more = "more" if now > before else "less"
+    return f"{b} may answer accurately {more} often than {a}, but {n:,} queries can't show it: {shares}."
+
+
+def overall(pairs: Sequence[Pair], front: Pareto) -> tuple[str, ...]:
+    """The verdict of the only pair, or the first sentences of each, and which systems are Pareto-optimal."""
+    if len(pairs) == 1:
+        return pairs[0].verdict
+    lines = [" ".join(pair.verdict[: 2 if in_short(pair) else 1]) for pair in pairs[:MOST_PAIRS]]
+    if len(pairs) > MOST_PAIRS:
+        lines[-1] += f" {len(pairs) - MOST_PAIRS} more systems have a verdict of their own."
+    return tuple(line for line in (*lines, frontier(front)) if line)
+
+
+def frontier(front: Pareto) -> str:
+    """Which systems are Pareto-optimal, and which one dominates each of the others."""
+    if not front.axes:
+        return ""
+    axes, best = listed([axis.replace("_", " ") for axis in front.axes]), front.systems.front
+    parts = [f"Pareto-optimal by the point estimates of {axes}: {listed(best)}"] if best else []
+    parts += [f"{name} is dominated by {winner}" for name, winner in front.systems.dominated.items()]
+    parts += [f"{name} can't be placed ({why})" for name, why in front.systems.unplaced.items()]
+    return f"{'; '.join(parts)}."
+
+
+def times(ratio: float) -> str:
+    """``4.7x``."""
+    return f"{quantity(ratio, 2)}x"
+
+
+def _finding(pair: Pair, deltas: dict[str, Delta], alpha: float, correction: Correction) -> str:
+    better, worse = _of(deltas, "better"), _of(deltas, "worse")
+    level = percent(1 - alpha)
+    parts = []
+    if better:
+        parts.append(f"{pair.b} is better than {pair.a} on {listed(_figures(pair, better, level))}")
+    if worse:
+        subject = "it is worse" if better else f"{pair.b} is worse than {pair.a}"
+        parts.append(f"{subject} on {listed(_figures(pair, worse, level))}")
+    if not parts and _of(deltas, "no difference shown"):
+        parts.append(f"No difference between {pair.b} and {pair.a} is shown")
+    if not parts:
+        parts.append(f"The data can't tell {pair.b} and {pair.a} apart")
+    if pair.matching.method == "unpaired":
+        parts.append("they share no query, so the rows count as two independent groups")
+    return f"{'; '.join(parts)} ({CORRECTIONS[correction]} correction, alpha {alpha:g})."
+
+
+def _limits(deltas: dict[str, Delta], alpha: float, own: Mapping[str, Metric]) -> str:
+    """What the rows leave open, and how large a difference would have had to be to be shown."""
+    parts = []
+    chance = _by_chance(deltas, alpha)
+    not_shown = [name for name in deltas if name in chance or deltas[name].outcome == "no difference shown"]
+    safe = [name for name in not_shown if (m := deltas[name].not_worse) and m.non_inferior]
+    if safe:
+        margins = sorted({m.margin for name in safe if (m := deltas[name].not_worse)})
+        parts.append(f"It is no worse on {listed(safe)} (not by more than {margins[-1]:g})")
+    if left := [name for name in _of(deltas, "no difference shown") if name not in safe]:
+        parts.append(f"{'no' if parts else 'No'} difference is shown on {listed(_resolution(deltas, left, own))}")
+    if blind := [name for name in _of(deltas, "can't tell") if name not in chance]:
+        reasons = dict.fromkeys(deltas[name].reason or "p is unknown" for name in blind)
+        parts.append(f"{'the' if parts else 'The'} rows can't tell on {listed(blind)} ({'; '.join(reasons)})")
+    return f"{'; '.join(parts)}." if parts else ""
+
+
+def _alone(pair: Pair, deltas: dict[str, Delta], alpha: float) -> str:
+    """What would be a difference if nothing else had been tested."""
+    if not (names := _by_chance(deltas, alpha)):
+        return ""
+    figures = listed(_figures(pair, names, percent(1 - alpha)))
+    return f"Taken alone, {figures} would be shown; among so many tests that may be chance."
+
+
+def _by_chance(deltas: dict[str, Delta], alpha: float) -> list[str]:
+    """Metrics that show a difference by their own p, but not after the correction."""
+    return [
+        name
+        for name, delta in deltas.items()
+        if delta.outcome in ("no difference shown", "can't tell") and delta.p is not None and delta.p <= alpha
+    ]
+
+
+def _resolution(deltas: dict[str, Delta], names: Sequence[str], own: Mapping[str, Metric]) -> list[str]:
+    said = []
+    for name in names:
+        least, test = deltas[name].detectable, deltas[name].paired
+        if least is None or test is None:
+            said.append(name)
+        elif (bounds := bounds_of(name, own)) and least > bounds[1] - bounds[0]:
+            said.append(f"{name} ({test.n} pairs are too few to show any)")
+        else:
+            said.append(f"{name} ({test.n} pairs show about {quantity(least, 2)} or more)")
+    return said
+
+
+def _price(pair: Pair, alpha: float) -> str:
+    cost, latency = pair.measured.get("cost_usd"), pair.measured.get("latency_ms")
+    parts = [f"costs {times(ratio)} per query"] if (ratio := _ratio(cost)) else []
+    parts += [f"takes {times(ratio)} as long"] if (ratio := _ratio(latency)) else []
+    if not parts:
+        return ""
+    text = f"{pair.b} {' and '.join(parts)}"
+    more, accurate = pair.incremental_cost, pair.metrics.get("accurate")
+    if more.n and more.extra_accurate > 0 and (accurate is None or accurate.outcome in ("better", "worse")):
+        if more.value is None:
+            text += "; it answers more accurately for less"
+        else:
+            bounds = interval(more.interval, partial(quantity, digits=2))
+            text += f"; one more accurate answer costs {quantity(more.value, 2)} USD ({percent(1 - alpha)}: {bounds})"
+    return f"{text}."
+
+
+def _ratio(taken: OperationalDelta | None) -> float | None:
+    """b over a; None for a ratio that is 1 but for noise."""
+    ratio = taken.ratio if taken else None
+    return None if ratio is None or 0.95 < ratio < 1.05 else ratio
+
+
+def _of(deltas: dict[str, Delta], outcome: DeltaOutcome) -> list[str]:
+    return [name for name, delta in deltas.items() if delta.outcome == outcome]
+
+
+def _figures(pair: Pair, names: Sequence[str], level: str) -> list[str]:
+    """Each metric with its delta and interval, and with its coverage where some pair has no score."""
+    figures = []
+    for name in names:
+        delta, rows = pair.metrics[name], pair.matching.paired
+        few = f", {delta.n} of {rows} pairs" if delta.n < rows else ""
+        size, ends = delta.decided
+        bounds = "" if ends.low is None else f", {level} {interval(ends, signed)}"
+        labels = f", by {delta.labels} {pair.corrected_by}" if delta.labels else ""
+        figures.append(f"{name} ({signed(size or 0.0)}{bounds}{few}{labels})")
+    return figures

@@ -1,0 +1,1 @@
+"""What every package uses: models, documents, errors, files, settings. Imports nothing of the other packages."""

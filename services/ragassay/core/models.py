@@ -1,0 +1,408 @@
+"""The data models: queries, responses, verdicts, scores, usage and results."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from ragassay.core.limits import LARGEST_GRADE, SMALLEST
+
+Support = Literal["supported", "partly", "contradicted", "not_found"]
+Truth = Literal["agrees", "conflicts", "absent"]
+Covered = Literal["yes", "partly", "no"]
+Step = Literal["none", "barely", "partly", "mostly", "full"]
+MissingCause = Literal["no_input", "undefined", "failed"]
+LARGEST_NUMBER = 1e100  # of what is computed: squares and sums over many rows stay numbers
+MOST_DOCUMENTS = 1_000_000  # of one query
+TEXT_KEYS = ("text", "content", "page_content")  # of a context that comes as a document
+YEARS_1_TO_9999 = (-62_135_596_800, 253_402_300_800)  # seconds since 1970
+EMPTY: Any = Field(default_factory=dict, json_schema_extra={"default": {}})  # {} would be copied deeply, in 1 us
+
+
+class FrozenModel(BaseModel):
+    """Frozen, closed to unknown fields, and free of NaN and infinity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def _as_text(value: object) -> object:
+    """Ids are opaque and compared as strings, so a number becomes its text."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _as_list(value: object) -> object:
+    """One or several: a lone string is a list of one; None is an empty list."""
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else value
+
+
+def _as_context(value: object) -> object:
+    """A context may come as a document object; its text is what counts."""
+    if isinstance(value, Mapping):
+        for key in TEXT_KEYS:
+            if isinstance(value.get(key), str):
+                return value[key]
+    return value
+
+
+def _zero_or_at_least(least: float) -> AfterValidator:
+    """What is nearer to 0 is refused: a number divided by it may be none."""
+
+    def check(value: float) -> float:
+        if 0 < abs(value) < least:
+            raise ValueError(f"should be 0 or at least {least:g}, is the number {value}")
+        return value
+
+    return AfterValidator(check)
+
+
+def seconds(timestamp: str | float) -> float:
+    """Seconds since 1970 of such a number, or of an ISO 8601 date or time, in UTC unless it has an offset."""
+    if not isinstance(timestamp, str):
+        earliest, latest = YEARS_1_TO_9999
+        if not earliest <= timestamp <= latest:
+            raise ValueError(f"{timestamp!r} lies outside the years 1 to 9999; write seconds since 1970")
+        return timestamp
+    try:
+        time = datetime.fromisoformat(timestamp)
+    except ValueError:
+        raise ValueError(f"{timestamp!r} is neither an ISO 8601 date nor seconds since 1970") from None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+_ALONE = BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
+Id = Annotated[str, Field(min_length=1), BeforeValidator(_as_text)]
+Context = Annotated[str, BeforeValidator(_as_context)]
+Texts = Annotated[tuple[str, ...], Field(max_length=1000), BeforeValidator(_as_list)]
+Contexts = Annotated[Annotated[tuple[Context, ...], Field(max_length=2000)] | None, _ALONE]
+DocumentIds = Annotated[Annotated[tuple[Id, ...], Field(max_length=MOST_DOCUMENTS)] | None, _ALONE]
+Grade = Annotated[float, Field(ge=-LARGEST_GRADE, le=LARGEST_GRADE), _zero_or_at_least(SMALLEST)]
+TokenCount = Annotated[int, Field(ge=0, le=10**12)]
+Milliseconds = Annotated[float, Field(ge=0, le=10**9), _zero_or_at_least(SMALLEST)]
+Dollars = Annotated[float, Field(ge=0, le=10**6), _zero_or_at_least(SMALLEST)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Chance = Annotated[float, Field(ge=0, le=1)]
+ReferenceLabels = dict[str, Chance]  # by metric, what people, or a judge that is trusted more, say
+Amount = Annotated[float, Field(ge=0, le=LARGEST_NUMBER), _zero_or_at_least(1 / LARGEST_NUMBER)]
+
+
+class Response(FrozenModel):
+    """The output of a system under test for one query. Latencies in ms, cost in USD; None is unknown, not zero."""
+
+    answer: str | None = None
+    contexts: Contexts = None
+    retrieved_doc_ids: DocumentIds = None
+    doc_ids_before_reranking: DocumentIds = None
+    retrieved_scores: tuple[Annotated[float, Field(ge=-1e40, le=1e40)], ...] | None = None
+    model: str | None = None
+    input_tokens: TokenCount | None = None
+    output_tokens: TokenCount | None = None
+    cost_usd: Dollars | None = None
+    latency_ms: Milliseconds | None = None
+    first_token_ms: Milliseconds | None = None
+    retrieval_latency_ms: Milliseconds | None = None
+    generation_latency_ms: Milliseconds | None = None
+    first_call_ms: Milliseconds | None = None
+    route: str | None = None
+    clicks: DocumentIds = None
+    dwell_ms: Milliseconds | None = None
+    reference_labels: ReferenceLabels = EMPTY
+    error: str | None = None
+    metadata: dict[str, Any] = EMPTY
+
+    @field_validator("retrieved_doc_ids", "doc_ids_before_reranking")
+    @classmethod
+    def _no_duplicates(cls, ids: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if ids is not None and len(set(ids)) < len(ids):
+            twice = next(i for i, count in Counter(ids).items() if count > 1)
+            raise ValueError(f"document id {twice!r} is listed twice (option: --duplicates keep_first)")
+        return ids
+
+    @model_validator(mode="after")
+    def _scores_match_ids(self) -> Response:
+        ids, scores = self.retrieved_doc_ids, self.retrieved_scores
+        if scores is not None and len(scores) != len(ids or ()):
+            raise ValueError(f"retrieved_scores has {len(scores)} entries, retrieved_doc_ids {len(ids or ())}")
+        return self
+
+
+class Asking(FrozenModel):
+    """How a system that answers while it is evaluated was asked for one response.
+
+    ``attempts``: requests that were made, the last one included. ``waited_ms``: from when the query was due until one of
+    the ``in_flight`` was free, under a ``rate`` only. ``share_ms``: wall time since the answer before this one, so that
+    the shares of a run add up to the time that was spent asking. ``unmatched``: fields whose path matched nothing in the
+    reply, and ``reply_keys`` the keys that it has.
+    """
+
+    attempts: Count = 1
+    waited_ms: Amount = 0.0
+    share_ms: Amount = 0.0
+    warm_up: bool = False
+    unmatched: tuple[str, ...] = ()
+    reply_keys: tuple[str, ...] = ()
+
+
+class LiveResponse(Response):
+    """A response of a system that was asked for it here."""
+
+    asking: Asking = Asking()
+
+
+class Sample(FrozenModel):
+    """One query with its ground truth and, once a system has answered, its response."""
+
+    query_id: Id
+    query: Annotated[str, Field(min_length=1)]
+    ground_truth_answer: Texts = ()
+    key_facts: Texts = ()
+    relevant_doc_ids: DocumentIds = None
+    relevance_scores: Annotated[dict[Id, Grade], Field(max_length=MOST_DOCUMENTS)] | None = None
+    primary_relevant: Id | None = None
+    reference_contexts: Contexts = None
+    category: Annotated[str | None, AfterValidator(lambda c: "troubleshooting" if c == "troubleshoot" else c)] = None
+    difficulty: str | None = None
+    description: str | None = None
+    split: str | None = None
+    answerable: bool | None = None
+    best_route: str | None = None
+    retrieval_needed: bool | None = None
+    subtopics: Annotated[dict[Id, tuple[str, ...]], Field(max_length=10_000)] | None = None
+    doc_timestamps: Annotated[dict[Id, str | float], Field(max_length=MOST_DOCUMENTS)] | None = None
+    labels: dict[str, Any] = EMPTY
+    metadata: dict[str, Any] = EMPTY
+    response: Response | None = None
+
+    @field_validator("query")
+    @classmethod
+    def _query_is_not_blank(cls, query: str) -> str:
+        if not query.strip():
+            raise ValueError("the query is blank")
+        return query
+
+    @field_validator("doc_timestamps")
+    @classmethod
+    def _times(cls, timestamps: dict[str, str | float] | None) -> dict[str, str | float] | None:
+        for timestamp in (timestamps or {}).values():
+            seconds(timestamp)
+        return timestamps
+
+    @property
+    def judgments(self) -> dict[str, float] | None:
+        """Grade of each judged document: the given scores; ids without one count 1. None: nothing was judged."""
+        if self.relevant_doc_ids is None and self.relevance_scores is None:
+            return None
+        return {**dict.fromkeys(self.relevant_doc_ids or (), 1.0), **(self.relevance_scores or {})}
+
+    @property
+    def answer(self) -> str | None:
+        """What the system answered; None without a response."""
+        return self.response.answer if self.response else None
+
+    @property
+    def contexts(self) -> tuple[str, ...] | None:
+        """What the system read before it answered, in retrieved order."""
+        return self.response.contexts if self.response else None
+
+    @property
+    def retrieved_doc_ids(self) -> tuple[str, ...] | None:
+        """Ids of the retrieved documents, best first."""
+        return self.response.retrieved_doc_ids if self.response else None
+
+
+class Score(FrozenModel):
+    """A number, or no number and the reason why. Never NaN."""
+
+    value: Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)] | None = None
+    reason: str | None = None
+    missing: MissingCause | None = None
+    details: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _missing_has_a_reason(self, _: ValidationInfo) -> Score:
+        if self.value is None and not (self.reason and self.missing):
+            raise ValueError("a missing score needs a reason and a cause")
+        if self.value is not None and self.missing:
+            raise ValueError("a score with a value is not missing")
+        return self
+
+    @property
+    def judgings(self) -> tuple[float, ...]:
+        """What the score would be by each judging alone; none where the judge was asked once."""
+        return tuple((self.details or {}).get("judgings", ())) if self.value is not None else ()
+
+    @classmethod
+    def absent(cls, reason: str, cause: MissingCause = "undefined") -> Score:
+        """No score: ``no_input`` (the row lacks it), ``undefined`` (by definition) or ``failed`` (something broke)."""
+        return cls(reason=reason, missing=cause)
+
+
+class Usage(FrozenModel):
+    """What calls to a provider spent. A cost of None means that at least one call has no known price."""
+
+    calls: Count = 0
+    cache_hits: Count = 0
+    retries: Count = 0
+    uncertain_calls: Count = 0
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cost_usd: Amount | None = 0.0
+    latency_ms: Amount = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage.total((self, other))
+
+    @classmethod
+    def total(cls, usages: Iterable[Usage]) -> Usage:
+        """The exact sum, whatever the order."""
+        usages = list(usages)
+        whole = {n: sum(getattr(u, n) for u in usages) for n in cls.model_fields if n not in ("cost_usd", "latency_ms")}
+        costs = [u.cost_usd for u in usages]
+        known = [c for c in costs if c is not None]
+        cost = math.fsum(known) if len(known) == len(costs) else None
+        return cls(**whole, cost_usd=cost, latency_ms=math.fsum(u.latency_ms for u in usages))
+
+
+class SentenceVerdict(FrozenModel):
+    """One sentence of the answer: do the contexts support it, and does it agree with the ground truth?
+
+    ``support_score`` and ``truth_score``: the probability of a yes, from a judge that was asked yes or no
+    (``judge_mode: probe``); a metric counts them in place of the label.
+    """
+
+    id: str
+    text: str
+    support: Support | None = None
+    evidence: tuple[str, ...] = ()
+    truth: Truth | None = None
+    why: str = ""
+    support_score: Chance | None = None
+    truth_score: Chance | None = None
+
+
+class FactVerdict(FrozenModel):
+    """One key fact of the ground truth: does the answer cover it, and where do the contexts hold it?
+
+    ``covered_score``: the probability of a yes; see ``SentenceVerdict``.
+    """
+
+    id: str
+    text: str
+    covered: Covered | None = None
+    evidence: tuple[str, ...] = ()
+    why: str = ""
+    covered_score: Chance | None = None
+
+
+class CriterionVerdict(FrozenModel):
+    """One criterion in the user's words: how far does the answer meet it?"""
+
+    id: str
+    name: str
+    step: Step | None = None
+    why: str = ""
+
+
+class Verdict(FrozenModel):
+    """A judge's verdict on one sample. What was not asked, or not answered, is None.
+
+    ``answerable`` False: the query can't be answered, so that there is no ground truth and a refusal is right.
+    ``probability``: by metric, the chance that people would call the whole answer so, where the judge can tell.
+    """
+
+    judge: str
+    sentences: tuple[SentenceVerdict, ...] = ()
+    facts: tuple[FactVerdict, ...] = ()
+    relevance: Step | None = None
+    refusal: bool | None = None
+    criteria: tuple[CriterionVerdict, ...] = ()
+    why: str = ""
+    answerable: bool = True
+    has_contexts: bool = False
+    has_truth: bool = False
+    evidence_dropped: int = 0
+    support_withdrawn: int = 0
+    suspicious: tuple[str, ...] = ()
+    probability: dict[str, Chance] = EMPTY
+
+
+class Judgement(FrozenModel):
+    """A verdict and its usage; where there is no verdict, why. ``waste`` was paid and could not be used.
+
+    ``left_out``: what the judge asked of its provider and that does not take. ``reference``: the verdict of a
+    reference judge, for some of the rows; ``reference_failure``: why it has none although it was asked. ``members``: what
+    each of a jury said and spent, by its name.
+    """
+
+    verdict: Verdict | None = None
+    reason: str | None = None
+    usage: Usage = Usage()
+    waste: Usage = Usage()
+    left_out: tuple[str, ...] = ()
+    reference: Verdict | None = None
+    reference_failure: str | None = None
+    members: dict[str, Judgement] = EMPTY
+
+
+class Result(FrozenModel):
+    """All that is known of one query and one system after evaluation; a chunk's results are stored at once.
+
+    ``duration_ms``: its own response and judge calls, and an equal share of what is computed for the chunk at once.
+    ``members`` and ``reference_failure``: as a ``Judgement`` has them.
+    """
+
+    query_id: str
+    system: str
+    query: str
+    answer: str | None = None
+    ground_truth_answer: tuple[str, ...] = ()
+    category: str | None = None
+    difficulty: str | None = None
+    metadata: dict[str, Any] = EMPTY
+    retrieved_doc_ids: tuple[str, ...] | None = None
+    number_of_results: Count | None = None
+    responded: bool = True
+    error: str | None = None
+    answerable: bool | None = None
+    model: str | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cost_usd: Amount | None = None
+    priced_by_us: bool = False
+    latency_ms: Amount | None = None
+    first_token_ms: Amount | None = None
+    retrieval_latency_ms: Amount | None = None
+    generation_latency_ms: Amount | None = None
+    first_call_ms: Amount | None = None
+    asking: Asking | None = None
+    relevant: int | None = None
+    relevant_ranks: tuple[int, ...] | None = None
+    scores: dict[str, Score] = EMPTY
+    reference_labels: ReferenceLabels = EMPTY
+    verdict: Verdict | None = None
+    evaluation: Usage = Usage()
+    waste: Usage = Usage()
+    left_out: tuple[str, ...] = ()
+    reference_failure: str | None = None
+    members: dict[str, Judgement] = EMPTY
+    duration_ms: Amount = 0.0
+
+    @property
+    def failed(self) -> bool:
+        """Did its response fail, or lacks it a score because something broke, rather than for want of an input?"""
+        return self.error is not None or any(score.missing == "failed" for score in self.scores.values())

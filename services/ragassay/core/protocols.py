@@ -1,0 +1,144 @@
+"""What rooms are handed and don't make: judges, embedders, systems under test, and the ledger that calls go through."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+import orjson
+
+from ragassay.core.models import FrozenModel, Judgement, Response, Sample, Usage
+
+Purpose: TypeAlias = Literal["judge", "repair", "answer", "synthesis"]
+
+
+def digest(value: object) -> str:
+    """SHA-256 of what JSON has types for, whatever the order of its keys."""
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+class Call(FrozenModel):
+    """Names one call to a provider. ``id`` is its place in a job; ``content`` is what it asks, wherever it stands.
+
+    ``query_id``: of the query that it is about, where it is about one.
+    """
+
+    id: str
+    content: str
+    purpose: Purpose
+    query_id: str = ""
+
+    @classmethod
+    def about(cls, query_id: str, purpose: Purpose, asked: object) -> Call:
+        """The call about a query; ``asked`` is all that determines the reply: model, parameters, prompt, messages."""
+        content = digest(asked)
+        return cls(id=digest([query_id, purpose, content]), content=content, purpose=purpose, query_id=query_id)
+
+
+class Reply(FrozenModel):
+    """What a provider answered, and its bill. ``waste`` are earlier attempts that were paid and came to nothing.
+
+    ``unreadable``: it was not what was asked for, so that no later run takes it from a cache.
+    ``left_out``: what was asked for and the provider does not take, such as a parameter. ``model`` and
+    ``system_fingerprint``: what the provider says that it answered with. ``alternatives``: where in the text, by character,
+    the model hesitated, and the probabilities of the token there, first, and of others; None where no probabilities were
+    asked for or given.
+    """
+
+    text: str
+    finish_reason: str = "stop"
+    model: str = ""
+    system_fingerprint: str = ""
+    usage: Usage = Usage()
+    waste: Usage = Usage()
+    unreadable: bool = False
+    left_out: tuple[str, ...] = ()
+    alternatives: tuple[tuple[int, dict[str, float]], ...] | None = None
+
+
+@runtime_checkable
+class Ledger(Protocol):
+    """Remembers calls, so that a finished one is never paid again. Every method may be called by many tasks at once."""
+
+    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
+        """The settled reply where there is one, else None and the right to make the call; may raise BudgetReached."""
+
+    async def settle(self, call: Call, reply: Reply) -> None:
+        """Keep the reply; from now on ``reserve`` returns it."""
+
+    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
+        """The call came to nothing; ``spent`` says what it may have cost all the same.
+
+        ``answered``: the provider replied, and refused this one request.
+        """
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """A ledger whose time stands still while a call waits for its turn in a minute."""
+
+    def wait_for_turn(self, seconds: float) -> None:
+        """A call is sent in so many seconds, not at once."""
+
+
+class AsksQuery(Protocol):
+    """Something that asks a query: a result, or a line of an index."""
+
+    @property
+    def query_id(self) -> str:
+        """The query's id."""
+
+    @property
+    def query(self) -> str:
+        """The query's text."""
+
+
+class Spacing(Protocol):
+    """Keeps calls to a model apart, whoever makes them: hands out moments, one line of them for each model."""
+
+    def wait_s(self, line: str, request_s: float, tokens_s: float) -> float:
+        """Take the line's next moment; the seconds until then. The one after it comes at the later of the two."""
+
+    def correct(self, line: str, tokens_s: float) -> None:
+        """The tokens of a call take so much longer than was thought when it took its moment; below 0: less."""
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Gives one verdict per sample."""
+
+    @property
+    def name(self) -> str:
+        """As a report prints it: ``local`` or ``llm:<model>``."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """All that determines a verdict: model, parameters, prompt versions. JSON-ready; kept in the report."""
+
+    async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:
+        """One judgement for each sample, in order. Failures are data, not exceptions; BudgetReached passes through."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Texts to unit vectors."""
+
+    @property
+    def name(self) -> str:
+        """Model name and digest, as a report prints it."""
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        """Unit vectors, float32, shape (len(texts), dimensions). Each distinct text is encoded once."""
+
+
+@runtime_checkable
+class Strategy(Protocol):
+    """A system under test."""
+
+    @property
+    def name(self) -> str:
+        """The system's name in reports."""
+
+    async def respond(self, sample: Sample) -> Response | None:
+        """The system's response to the query; None when it has none."""

@@ -1,0 +1,343 @@
+"""The documents that ragassay writes. Each is versioned; a field that is unknown is null and says why beside it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import GetPydanticSchema, WrapSerializer, WrapValidator
+
+from ragassay.core.cost_sums import Between, CostPerAccurate, Spending
+from ragassay.core.errors import BadSettings
+from ragassay.core.files import LazyRows, StoredRows
+from ragassay.core.jury import Jury
+from ragassay.core.models import FrozenModel, Result, Usage
+from ragassay.core.specification import JobSpec
+from ragassay.core.statistics import CorrectedMean, Interval
+
+JOB_ID = re.compile("[0-9a-f]{32}")
+PROJECT, DEFAULT_PROJECT = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "default"
+
+
+def run_and_system(reference: str, folder: Path | None = None) -> tuple[str, str | None]:
+    """The run, report file or job that RUN or RUN#SYSTEM names, and the system where one is named.
+
+    A path may contain ``#``: what lies at the whole reference, seen from ``folder``, is a run. Raises BadSettings.
+    """
+    run, hash_, system = reference.rpartition("#")
+    if not hash_ or (folder is not None and (folder / reference).exists()):
+        return reference, None
+    if not (run and system):
+        raise BadSettings(f"{reference!r} is not of the form RUN#SYSTEM", hint="write, for example, last#baseline")
+    return run, system
+
+
+class MeanBounds(FrozenModel):
+    """What a mean would be if every missing score were the worst, or the best, that the metric can give."""
+
+    worst: float
+    best: float
+
+
+class Aggregate(FrozenModel):
+    """One metric over many rows. A mean never travels alone.
+
+    ``n`` rows were scored, ``missing`` were not: ``failed`` of those had all the input that was needed. ``reasons``
+    counts the missing rows by reason. ``bounds`` is null for metrics without a least and a greatest value. ``corrected``: by
+    labels of people, where some rows have one. ``judge_sd``: where answers were judged several times, the pooled standard
+    deviation of one judging of the same answer.
+    """
+
+    kind: str
+    better: Literal["higher", "lower"]
+    mean: float | None
+    n: int
+    missing: int
+    failed: int
+    reasons: dict[str, int]
+    interval: Interval
+    bounds: MeanBounds | None = None
+    sd: float | None = None
+    corrected: CorrectedMean | None = None
+    judge_sd: float | None = None
+
+
+class Distribution(FrozenModel):
+    """Mean and percentiles (linear interpolation) over the ``n`` rows that reported a value."""
+
+    n: int
+    missing: int
+    mean: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    total: float | None = None
+
+
+class Slice(FrozenModel):
+    """The rows that share one value of a field."""
+
+    n: int
+    metrics: dict[str, Aggregate]
+    cost_per_accurate_answer: CostPerAccurate
+
+
+class Share(FrozenModel):
+    """A share of ``n`` rows; null where there is none of them, with the reason."""
+
+    value: float | None
+    n: int
+    interval: Interval
+    reason: str | None = None
+
+
+class Refusals(FrozenModel):
+    """How often the system declined to answer, split by whether the query can be answered from the documents.
+
+    ``precision`` is the share of refusals that are right, ``recall`` the share of the queries that can't be answered
+    (and were judged) that it refused; reports of earlier versions lack both.
+    """
+
+    judged: int
+    refused: int
+    on_answerable: int
+    on_unanswerable: int
+    unanswerable: int
+    precision: Share | None = None
+    recall: Share | None = None
+
+
+class ReferenceJudge(FrozenModel):
+    """How a reference judge did: on ``asked`` rows it ``failed`` on some, and ``reasons`` counts why."""
+
+    asked: int
+    failed: int = 0
+    reasons: dict[str, int] = {}  # noqa: RUF012 - a default of a model
+
+    def too_many_failed(self, limit: float) -> str | None:
+        """What to say if it failed on more than a share ``limit`` of its rows, so that it corrects no mean; else None."""
+        if not self.failed or self.failed <= limit * self.asked:
+            return None
+        reason = max(self.reasons, key=self.reasons.__getitem__)
+        return f"the reference judge failed on {self.failed} of {self.asked} rows ({reason})"
+
+
+class Evaluation(FrozenModel):
+    """What the evaluation itself spent; ``waste`` was paid for replies that could not be used.
+
+    ``left_out``: by what the judge's provider does not take of what it is asked, the rows that were judged without it.
+    ``not_asked``: where a model judges a share, the judged rows that it was not asked about, and ``calls_saved`` the calls
+    that these would have taken, estimated from those that were. ``reference``: how that model did.
+    """
+
+    usage: Usage
+    waste: Usage
+    evidence_dropped: int
+    support_withdrawn: int
+    suspicious: int
+    left_out: dict[str, int] = {}  # noqa: RUF012 - a default of a model
+    not_asked: int = 0
+    calls_saved: int = 0
+    reference: ReferenceJudge | None = None
+
+
+Results = Annotated[
+    Sequence[Result],
+    GetPydanticSchema(lambda _, handler: handler(tuple[Result, ...])),
+    WrapValidator(lambda rows, validated: rows if isinstance(rows, LazyRows) else validated(rows)),
+    WrapSerializer(lambda rows, serialized: serialized(tuple(rows))),
+]
+"""A tuple, or what reads the rows as they are asked for: that is gone through once by who needs all of them."""
+
+
+class Load(FrozenModel):
+    """How a system that answers while it is evaluated was asked.
+
+    ``wall_s``: time in which something was asked, from the first query to the last answer, without warm-up and without
+    judging; throughput is ``finished`` over it. ``warm_up``: queries whose latency does not count. ``waited``: queries that
+    were due, under a ``rate``, while all ``in_flight`` were busy. ``attempts``: requests in all; ``retried`` queries took
+    more than one. ``never_matched``: fields whose path matched nothing in any of the ``replies``, and ``reply_keys`` what
+    the last of these had instead.
+    """
+
+    in_flight: int
+    rate: float | None
+    finished: int
+    wall_s: float
+    warm_up: int
+    waited: int
+    longest_wait_ms: float
+    attempts: int
+    retried: int
+    replies: int
+    never_matched: tuple[str, ...]
+    reply_keys: tuple[str, ...]
+
+
+class SystemReport(FrozenModel):
+    """One system on one dataset.
+
+    ``first_call_ms``: what the first query took with the start of the system (imports, models, connection), which is in no
+    latency; the longest where several processes began. Null for recorded responses, and for a system that is called
+    without a warm-up. ``first_token_ms``: of answers that are streamed. ``throughput_qps``: of a system that is called, as
+    ``load`` says; of others, one query after another.
+    """
+
+    queries: int
+    missing_from_run: int
+    failed_responses: int
+    queries_without_relevant: int
+    queries_without_hit: int
+    metrics: dict[str, Aggregate]
+    slices: dict[str, dict[str, Slice]]
+    latency_ms: Distribution
+    first_token_ms: Distribution = Distribution(n=0, missing=0)
+    retrieval_latency_ms: Distribution
+    generation_latency_ms: Distribution
+    first_call_ms: float | None = None
+    throughput_qps: float | None
+    load: Load | None = None
+    input_tokens: Distribution
+    output_tokens: Distribution
+    cost_usd: Distribution
+    priced_by_us: int
+    cost_per_accurate_answer: CostPerAccurate
+    spending: tuple[Spending, ...] = ()
+    refusals: Refusals
+    evaluation: Evaluation
+    jury: Jury | None = None
+    results: Results
+
+
+class Built(FrozenModel):
+    """What a system was made of that ragassay ran itself. Its latencies are in its part of the report."""
+
+    configuration: dict[str, Any]
+    corpus: str
+    corpus_digest: str
+    passages: int
+    models: tuple[str, ...] = ()
+    index_bytes: int | None = None
+
+
+class Called(FrozenModel):
+    """A system that answers while it is evaluated. ``run`` tells apart the calls of two runs."""
+
+    configuration: dict[str, Any]
+    run: str
+
+
+class Source(FrozenModel):
+    """Where data came from: a name, a digest of its content, wherever it lay, and its number of rows.
+
+    ``built``: for a system that ragassay ran itself; the digest is that of its configuration and corpus. ``called``: for
+    one that it called; the digest is that of the configuration. ``warnings``: what may be wrong although every row could
+    be read, such as a column that is perhaps a misspelt field.
+    """
+
+    name: str
+    digest: str
+    rows: int
+    built: Built | None = None
+    called: Called | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class Provenance(FrozenModel):
+    """What has to be the same for the numbers to be the same. ``plugins``: SHA-256 of each file or module of metrics."""
+
+    ragassay: str
+    code_digest: str
+    plugins: dict[str, str] = {}  # noqa: RUF012 - a default of a model
+    python: str
+    packages: dict[str, str]
+    dataset: Source
+    systems: dict[str, Source]
+    judge: dict[str, Any]
+    embeddings: str | None
+    metrics: tuple[str, ...]
+    configuration: JobSpec
+    configuration_digest: str
+
+
+class RunInfo(FrozenModel):
+    """The run itself. Times are UTC, ISO 8601.
+
+    An ``incomplete`` one has ``rows_done`` of its ``rows`` (one per query and system), and every figure is of these alone.
+    """
+
+    id: str
+    status: Literal["finished", "incomplete"]
+    rows: int | None = None
+    rows_done: int | None = None
+    created_at: str
+    finished_at: str
+    duration_s: float
+
+
+class Report(FrozenModel):
+    """A combined report: retrieval, answer quality, latency and cost of every system, and how sure each number is.
+
+    Everything outside ``run`` and the measured evaluation durations is the same for the same inputs. ``interrupted``:
+    calls in flight when a process was killed; they may have been paid, and belong to no row. ``cautions``: what is known
+    to limit the scores, such as how far the judge agrees with people.
+    ``between``: of complete systems, two by two.
+    """
+
+    schema_version: Literal[1] = 1
+    kind: Literal["report"] = "report"
+    run: RunInfo
+    provenance: Provenance
+    interrupted: Usage = Usage()
+    cautions: tuple[str, ...] = ()
+    between: tuple[Between, ...] = ()
+    systems: dict[str, SystemReport]
+
+
+def json_parts(report: Report, *, indented: bool = False) -> Iterator[bytes]:
+    """The report as JSON in parts, so that its rows need not be in memory at once; it ends with a line feed."""
+    option, (before, between, after) = (0, (b"", b",", b"")) if not indented else (orjson.OPT_INDENT_2, _INDENTED)
+    rows = f'"{secrets.token_hex(16)}"'  # stands for those of each system until they are written
+    document = without_rows(report).model_dump(mode="json")
+    for system in document["systems"].values():
+        system["results"] = rows.strip('"')
+    figures = orjson.dumps(document, option=option | orjson.OPT_APPEND_NEWLINE).split(rows.encode())
+    for part, system_report in zip(figures, report.systems.values(), strict=False):
+        yield part
+        yield b"["
+        for n, row in enumerate(_row_documents(system_report.results)):
+            yield between if n else before
+            yield orjson.dumps(row, option=option).replace(b"\n", _INDENTED[0])
+        yield (after if system_report.results else b"") + b"]"
+    yield figures[-1]
+
+
+_INDENTED = (b"\n        ", b",\n        ", b"\n      ")
+
+
+def _row_documents(rows: Sequence[Result]) -> Iterator[Any]:
+    if isinstance(rows, StoredRows):
+        return (orjson.loads(rows.line(n)) for n in range(len(rows)))
+    return (row.model_dump(mode="json") for row in rows)
+
+
+def without_rows(report: Report) -> Report:
+    """The report with no ``results``: its figures."""
+    systems = {name: one.model_copy(update={"results": ()}) for name, one in report.systems.items()}
+    return report.model_copy(update={"systems": systems})
+
+
+def held(report: Report, system: str | None = None) -> Report:
+    """The report with the results of one system, or of all, in memory: for who goes through them again and again."""
+    stored = [name for name, one in report.systems.items() if isinstance(one.results, LazyRows)]
+    read = {
+        name: report.systems[name].model_copy(update={"results": tuple(report.systems[name].results)})
+        for name in stored
+        if system in (None, name)
+    }
+    return report.model_copy(update={"systems": {**report.systems, **read}}) if read else report

@@ -1,0 +1,229 @@
+"""The only reader of the environment: ``RAGASSAY_*`` variables and the keys of providers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from annotated_types import Predicate
+from pydantic import AfterValidator, Field, ValidationError, create_model
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from ragassay.core.addresses import is_address, is_bare_address
+from ragassay.core.errors import BadSettings
+from ragassay.core.options import JobOptions, PerformanceOptions
+from ragassay.core.validation import problems
+
+if TYPE_CHECKING:
+    from ragassay.core.http_guard import Allowed
+
+Address = Annotated[str, Predicate(is_address)]
+VARIABLE = re.compile(r"\$\{(\w+)\}")
+SHORTEST_SECRET = 6  # characters; what is shorter stands in other words too
+NEVER_SENT = "never sent"  # the key of a dry run, which asks nobody
+
+
+class Settings(BaseSettings):
+    """What the machine decides rather than the job. Every field is the variable ``RAGASSAY_<FIELD>``."""
+
+    model_config = SettingsConfigDict(env_prefix="RAGASSAY_", extra="ignore", frozen=True)
+
+    def __init__(self, **values: Any) -> None:
+        """Read them; raises BadSettings that names the variable."""
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            first = problems(error)[0]
+            raise BadSettings(first.what, where=f"RAGASSAY_{first.place.upper()}") from None
+
+    home: Path = Field(Path(".ragassay"), description="folder of runs and of the cache")
+    judge: str = Field(JobOptions.judge, description="judge that is used when none is named")
+    api_base: Annotated[str, Predicate(is_bare_address)] | None = Field(
+        JobOptions.api_base, description="address of an OpenAI-compatible provider"
+    )
+    api_key: str | None = Field(None, description="its key; else the provider's own variable is read", repr=False)
+    judge_prompt: Path | None = Field(None, description="file with instructions for the judge's model in place of ours")
+    embeddings: str | None = Field(None, description="a sentence-transformers model, name or folder; default: bundled")
+    bootstrap_key: str | None = Field(
+        None,
+        repr=False,
+        description="the operator's key for /v1, sent as 'Authorization: Bearer ...'; good for all projects",
+    )
+    key_pepper: str | None = Field(
+        None,
+        repr=False,
+        description="secret that the keys of projects are hashed with; with it, nobody asks without one",
+    )
+    wrong_keys_per_minute: int = Field(30, ge=0, description="wrong keys from one address in a minute; 0: any number")
+    key_requests_per_minute: int = Field(1200, ge=0, description="requests of one key in a minute; 0: any number")
+    project_requests_per_minute: int = Field(
+        6000, ge=0, description="requests of all keys of a project in a minute; 0: any number"
+    )
+    judges: str | None = Field(None, description="models that jobs may name, with commas; 'local' always is one")
+    max_body_bytes: int = Field(2_000_000, ge=1_000, description="largest request body")
+    max_upload_bytes: int = Field(2**30, ge=1_000, description="largest upload of a dataset")
+    max_upload_s: float = Field(1800.0, gt=0, description="longest time in which an upload has to arrive")
+    max_dataset_s: float = Field(600.0, gt=0, description="longest time in which the API reads a dataset")
+    max_concurrency: int = Field(32, ge=1, le=256, description="most judge calls at once that a job may ask for")
+    max_timeout_s: float = Field(
+        120.0, gt=0, le=3600, description="longest time for a judge call that a job may ask for"
+    )
+    requests_per_minute: int | None = Field(
+        PerformanceOptions.requests_per_minute,
+        ge=1,
+        le=10**6,
+        description="most requests of all workers to one model in a minute; default: any number",
+    )
+    tokens_per_minute: int | None = Field(
+        PerformanceOptions.tokens_per_minute, ge=1, le=10**9, description="most tokens that these may take"
+    )
+    tls: bool = Field(False, description="callers come over TLS, which a proxy ends: tell browsers to stay with it")
+    outgoing_allowed: Annotated[str | None, AfterValidator(lambda names: _allowed(names) and names)] = Field(
+        None, description="hosts, host:port or networks that webhooks may reach although they are private, with commas"
+    )
+    server: Address = Field(
+        "http://127.0.0.1:8400", description="where 'ragassay submit' and its like find the service"
+    )
+    server_key: str | None = Field(None, repr=False, description="what they send as key")
+
+    plugins: str | None = Field(
+        None,
+        description="Python files and modules that register metrics, judges ..., with commas",
+    )
+    systems: Path | None = Field(None, description="file of the systems that jobs may name; the form of ragassay.yaml")
+    data_folder: Path | None = Field(
+        None, description="folder of the files that a schedule's job may name; the same for API and workers"
+    )
+    state_url: Address | None = Field(
+        None, description="Redis that keeps the jobs; redis://, rediss:// or unix://", repr=False
+    )
+    broker_url: Address | None = Field(
+        None, description="Redis that carries Celery's messages; default: the same", repr=False
+    )
+    lease_s: float = Field(60.0, gt=0, description="seconds after which a silent worker's chunk is given to another")
+    sweep_s: float = Field(15.0, gt=0, description="seconds between two rounds of the sweeper")
+    keep_results_days: int = Field(
+        30, ge=1, le=36_500, description="days after its end for which a job's rows are kept, no longer than its report"
+    )
+    keep_reports_days: int = Field(
+        400, ge=1, le=36_500, description="days after its end for which a job's report is kept"
+    )
+    shutdown_s: float = Field(25.0, ge=1, description="seconds that a stopping worker may go on with its chunks")
+    preload: Literal["all", "llm", "nothing"] = Field(
+        "all", description="what a worker imports before its first job: LiteLLM and what embeds, or less"
+    )
+    log_format: Literal["text", "json"] = Field(
+        "text", description="log lines of the service: text, or one JSON object a line"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="from which level on the service logs its events"
+    )
+    metrics_key: str | None = Field(
+        None, repr=False, description="what /metrics wants as 'Authorization: Bearer ...', in place of any other key"
+    )
+    traces: bool | None = Field(
+        None,
+        description="are spans sent to an OpenTelemetry collector? default: where OTEL_EXPORTER_OTLP_ENDPOINT is set",
+    )
+    trace_headers: bool = Field(
+        True, description="do requests to providers and HTTP systems carry 'traceparent', where spans are sent?"
+    )
+
+    @property
+    def plugin_names(self) -> list[str]:
+        """The plug-ins that RAGASSAY_PLUGINS names."""
+        return [name.strip() for name in (self.plugins or "").split(",") if name.strip()]
+
+    @property
+    def of_dry_run(self) -> Settings:
+        """These with a key where there is none: a dry run asks nobody, so it needs none."""
+        return self.model_copy(update={"api_key": self.api_key or NEVER_SENT})
+
+    @property
+    def outgoing(self) -> Allowed:
+        """What webhooks may reach although it is private."""
+        return _allowed(self.outgoing_allowed)
+
+    @property
+    def expects_models(self) -> bool:
+        """Is anything set up for language models: a judge that is one, an address, a key?"""
+        return bool(self.judge != "local" or self.judges or self.api_base or self.api_key or provider_keys())
+
+    @property
+    def state(self) -> str:
+        """The address of the Redis that keeps the jobs."""
+        return self.state_url or "redis://127.0.0.1:6379/0"
+
+    @property
+    def broker(self) -> str:
+        """The address of the Redis that carries messages, as redis-py writes it."""
+        return self.broker_url or self.state
+
+    @property
+    def redis_servers(self) -> dict[Literal["state", "broker"], str]:
+        """The addresses of both, or of one where both are the same."""
+        servers: dict[Literal["state", "broker"], str] = {"state": self.state}
+        if self.broker != self.state:
+            servers["broker"] = self.broker
+        return servers
+
+
+def _allowed(names: str | None) -> Allowed:
+    from ragassay.core.http_guard import Allowed
+
+    return Allowed.read(name for name in (names or "").split(",") if name.strip())
+
+
+def traces_wanted(settings: Settings) -> bool:
+    """Are spans to be sent: by our own variable, else by those that OpenTelemetry's SDK reads?"""
+    if settings.traces is not None:
+        return settings.traces
+    return any(os.environ.get(f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT") for kind in ("", "TRACES_"))
+
+
+class _Variables(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="RAGASSAY_", env_ignore_empty=True, extra="ignore", frozen=True)
+
+
+def variables(keys: Iterable[str]) -> dict[str, str]:
+    """The text of ``RAGASSAY_<KEY>`` for each of ``keys`` whose variable is set and not empty."""
+    fields: dict[str, Any] = dict.fromkeys(keys, (str | None, None))
+    text: dict[str, str] = create_model("Variables", __base__=_Variables, **fields)().model_dump(exclude_none=True)
+    return text
+
+
+def with_variables(text: str) -> str:
+    """The text with each ``${NAME}`` replaced by that environment variable; raises KeyError for one that is not set."""
+    return VARIABLE.sub(lambda name: os.environ[name[1]], text)
+
+
+def without_values(text: str, *templates: str) -> str:
+    """The text without the values of the ``${NAME}`` in ``templates``: what others say may repeat what they were sent."""
+    return without(text, {os.environ.get(name, "") for template in templates for name in VARIABLE.findall(template)})
+
+
+def without(text: str, values: Iterable[str], *, shortest: int = SHORTEST_SECRET) -> str:
+    """The text with ``***`` for each of the values that has so many characters; the longest first, for one may hold another."""
+    for value in sorted({value for value in values if len(value) >= shortest}, key=len, reverse=True):
+        text = text.replace(value, "***")
+    return text
+
+
+def secrets() -> list[str]:
+    """Values of all environment variables that are named like a key; for taking them out of what others wrote."""
+    named = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PEPPER)$")
+    return [value for name, value in os.environ.items() if named.search(name)]
+
+
+def provider_address(provider: str) -> str | None:
+    """The address in a provider's own variable, such as OPENAI_BASE_URL, which LiteLLM reads where none is given."""
+    names = (f"{provider.upper()}_BASE_URL", f"{provider.upper()}_API_BASE")
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+
+def provider_keys() -> list[str]:
+    """Names of the variables that are set and hold a provider's key, such as OPENAI_API_KEY."""
+    return sorted(name for name, value in os.environ.items() if value and name.endswith("_API_KEY"))

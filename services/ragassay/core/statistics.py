@@ -1,0 +1,181 @@
+"""What the statistics give: frozen results that a report can hold and whose JSON schema comes for free."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from ragassay.core.models import Chance, FrozenModel
+
+
+class Interval(FrozenModel):
+    """A confidence interval, or None on both sides and the reason why.
+
+    ``level`` is nominal (0.95), ``method`` names how it was made. ``unbounded`` says that there is no upper end:
+    ``high`` is None then, because infinity has no place in JSON. A ``reason`` beside bounds is a caveat on them.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    level: Chance
+    method: str
+    unbounded: bool = False
+    reason: str | None = None
+
+    @model_validator(mode="after")
+    def _ends_fit(self) -> Interval:
+        if self.low is None and self.high is None and self.reason and not self.unbounded:
+            return self
+        if self.low is None or (self.high is None) is not self.unbounded:
+            raise ValueError("an interval has two ends, or a lower one and 'unbounded', or none and a reason")
+        if self.high is not None and self.low > self.high:
+            raise ValueError(f"the lower end {self.low} lies above the upper end {self.high}")
+        return self
+
+    @classmethod
+    def absent(cls, reason: str, level: float, method: str) -> Interval:
+        """No interval, and why."""
+        return cls(level=level, method=method, reason=reason)
+
+    @property
+    def width(self) -> float | None:
+        """``high - low``; None where either end is missing."""
+        return None if self.low is None or self.high is None else self.high - self.low
+
+    def contains(self, value: float) -> bool:
+        """Whether the data leave ``value`` possible. An absent interval rules nothing out."""
+        if self.low is None:
+            return True
+        return self.low <= value and (self.high is None or value <= self.high)
+
+    def __str__(self) -> str:
+        if self.low is None:
+            return f"no interval ({self.reason})"
+        return f"{self.low:.4g}..{'unbounded' if self.high is None else f'{self.high:.4g}'}"
+
+
+class Significance(FrozenModel):
+    """What one two-sided test says. ``p`` is never 0; if it is undefined it is None with a ``reason``.
+
+    ``significant`` follows from the rest: p <= alpha, None if p is undefined.
+    """
+
+    name: str
+    method: str
+    p: Annotated[float, Field(gt=0, le=1)] | None = None
+    alpha: Chance
+    significant: bool | None = None
+    reason: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _decide(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("p") is not None and "alpha" in given:
+            return {**given, "significant": given["p"] <= given["alpha"]}
+        return given
+
+    @model_validator(mode="after")
+    def _missing_has_a_reason(self) -> Significance:
+        if self.p is None and not self.reason:
+            raise ValueError("a missing p value needs a reason")
+        return self
+
+
+class PairedTest(FrozenModel):
+    """Two systems on the same ``n`` queries. ``difference`` is B - A; a win is a query on which B is above A.
+
+    ``interval`` is that of the difference, wherever one is shown or tested. ``bootstrap`` is a second opinion on it, made
+    for the primary metrics of a comparison. ``sd`` is the standard deviation of the differences, None below two pairs.
+    """
+
+    n: int
+    alpha: Chance
+    mean_a: float | None
+    mean_b: float | None
+    difference: float | None
+    sd: float | None
+    wins: int
+    losses: int
+    ties: int
+    t: Significance
+    randomisation: Significance
+    cohens_d: float | None
+    interval: Interval
+    bootstrap: Interval | None = None
+
+
+class UnpairedTest(FrozenModel):
+    """Two systems on different rows. ``difference`` is B - A."""
+
+    n_a: int
+    n_b: int
+    alpha: Chance
+    mean_a: float | None
+    mean_b: float | None
+    difference: float | None
+    welch: Significance
+    interval: Interval
+
+
+class NonInferiority(FrozenModel):
+    """Whether B is worse than A by less than ``margin``. ``lower`` is the one-sided bound of the gain of B over A."""
+
+    n: int
+    margin: float
+    alpha: Chance
+    gain: float | None = None
+    lower: float | None = None
+    p: Annotated[float, Field(gt=0, le=1)] | None = None
+    non_inferior: bool | None = None
+    reason: str | None = None
+
+
+class CorrectedMean(FrozenModel):
+    """A mean of a judge's scores, corrected by ``labels`` that people gave to a random part of the ``rows``.
+
+    ``judged`` is the judge's own mean, ``weight`` how far its scores count (0 to 1), ``alone`` the interval of the labels
+    by themselves. The mean is None, with the ``reason``, where there are too few labels. ``p``: of no difference, where it
+    is one.
+    """
+
+    labels: int
+    rows: int
+    mean: float | None = None
+    judged: float | None = None
+    weight: float | None = None
+    interval: Interval
+    alone: Interval | None = None
+    p: Annotated[float, Field(gt=0, le=1)] | None = None
+    reason: str | None = None
+
+
+class ChangePoint(FrozenModel):
+    """A lasting step in a series: ``index`` is the first value of the new level."""
+
+    index: int
+    before: float
+    after: float
+    p: Chance
+
+
+class IncrementalCost(FrozenModel):
+    """The marginal cost of one more accurate answer if B takes the place of A; USD if the costs are USD.
+
+    There is a ``value`` only if B answers more accurately and costs more; else the ``reason``.
+    """
+
+    n: int
+    extra_cost: float
+    extra_accurate: float
+    value: float | None = None
+    interval: Interval
+    reason: str | None = None
+
+
+class ParetoFront(FrozenModel):
+    """Which systems nobody beats on every axis. ``dominated`` names who beats each of the others; ``unplaced`` why."""
+
+    front: tuple[str, ...]
+    dominated: dict[str, str]
+    unplaced: dict[str, str]

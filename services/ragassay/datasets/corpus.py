@@ -1,0 +1,98 @@
+"""What retrievers search: passages with an id, a text and, where there is one, a title."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from ragassay.core.errors import BadData, NotFound
+from ragassay.core.files import read_jsonl
+from ragassay.core.models import FrozenModel, Id
+from ragassay.core.validation import problems
+
+_SHAPE = '{"id": "...", "text": "...", "title": "..."}'
+
+
+class Passage(FrozenModel):
+    """One unit of retrieval."""
+
+    id: Id
+    text: str
+    title: str = ""
+
+    @property
+    def full(self) -> str:
+        """Title and text as one text."""
+        return f"{self.title.rstrip('.')}. {self.text}" if self.title.strip() else self.text
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Passages in the order of their ids. ``digest``: SHA-256 of the passages, whatever file and order they came in."""
+
+    passages: tuple[Passage, ...]
+    digest: str
+
+    @classmethod
+    def of(cls, passages: Iterable[Passage]) -> Corpus:
+        """The corpus of these passages; raises BadData on an id that comes twice, and where there is no passage."""
+        ordered = tuple(sorted(passages, key=lambda passage: passage.id))
+        if not ordered:
+            raise BadData(["a corpus without passages"], hint=f"give at least one line such as {_SHAPE}")
+        for one, following in pairwise(ordered):
+            if one.id == following.id:
+                raise BadData([f"passage id {one.id!r} comes twice"])
+        digest = hashlib.sha256()
+        for passage in ordered:
+            digest.update(orjson.dumps([passage.id, passage.title, passage.text], option=orjson.OPT_APPEND_NEWLINE))
+        return cls(ordered, digest.hexdigest())
+
+    @classmethod
+    def read(cls, path: Path) -> Corpus:
+        """The corpus in a JSON Lines file: ``id`` (or ``_id``), ``text``, and ``title`` where there is one.
+
+        Other fields are left alone. Raises NotFound, and BadData that lists every bad line with file and line.
+        """
+        if not path.is_file():
+            raise NotFound(f"{path}: there is no such corpus")
+        passages: list[Passage] = []
+        problems: list[str] = []
+        first_lines: dict[str, int] = {}
+
+        def refuse(number: int, error: ValueError) -> None:
+            problems.append(f"{path}:{number}: {error}")
+
+        for number, passage in read_jsonl(path, _passage, refuse):
+            first = first_lines.setdefault(passage.id, number)
+            if first != number:
+                problems.append(f"{path}:{number}: passage id {passage.id!r} stands in line {first} already")
+            passages.append(passage)
+        if problems:
+            raise BadData(problems, hint=f"a line should be {_SHAPE}")
+        if not passages:
+            raise BadData([f"{path}: holds no passage"], hint=f"a line should be {_SHAPE}")
+        return cls.of(passages)
+
+
+def _passage(line: bytes) -> Passage:
+    """A line as a passage; raises ValueError with a short description."""
+    try:
+        row: Any = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"not JSON ({error})") from None
+    if not isinstance(row, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 - the caller lists what is wrong with a line
+    values = {"id": row.get("id", row.get("_id")), "text": row.get("text"), "title": row.get("title") or ""}
+    if missing := [key for key in ("id", "text") if values[key] is None]:
+        raise ValueError(f"{' and '.join(missing)} missing")
+    try:
+        return Passage(**values)
+    except ValidationError as error:
+        raise ValueError(str(problems(error)[0])) from None

@@ -1,0 +1,135 @@
+"""What loading gives: a dataset, or a system's responses, each with the digest of its canonical rows."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ragassay.core.files import MIB, set_aside
+from ragassay.core.models import FrozenModel, Response, Sample
+
+NUMBERED = re.compile(r"q_\d+")  # the id that a row gets from its place in a file without ids
+_NOT_THE_QUESTION = {"query_id", "response", "metadata"}
+_MOST_SORTED = 16 * MIB  # of lines that are sorted in memory
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Samples of one file, in its order; ``response`` is set where the row carried any part of one.
+
+    ``digest`` (``digest_of_dataset``) is the same for the same rows as JSON or as CSV. ``mapped`` maps our fields to the
+    columns they are read from, ``kept`` names the unknown columns: their values are in ``metadata``. ``beyond_limit``
+    holds {query_id: query} of the rows that ``limit`` left out. ``judged_only``: it lacks queries that nobody judged, so
+    a system may well have answered more.
+    """
+
+    name: str
+    path: Path
+    samples: Sequence[Sample]
+    digest: str
+    mapped: Mapping[str, str] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
+    description: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    beyond_limit: Mapping[str, str] = field(default_factory=dict)
+    judged_only: bool = False
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self.samples)
+
+
+@dataclass(frozen=True)
+class Responses:
+    """One system's recorded responses, by query_id; a file without ids is keyed ``by_query``, the query's text, alone.
+
+    ``texts`` has {query_id: the query's text} where a file has both: a dataset without ids is joined on that.
+    ``ignored`` names the columns that describe the query and not the response: the dataset has the last word on them.
+    """
+
+    path: Path
+    by_id: Mapping[str, Response]
+    digest: str
+    by_query: Mapping[str, Response] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+    mapped: Mapping[str, str] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def plain_text(query: str) -> str:
+    """The text by which two rows ask the same: white space tells nothing."""
+    return " ".join(query.split())
+
+
+def digest_of_dataset(samples: Iterable[Sample]) -> str:
+    """SHA-256 in hex over questions, truths and labels: the same for whatever ids, order and answers come with them.
+
+    One canonical JSON line per sample: keys sorted, fields left out that are not given. The lines are sorted too.
+    """
+    rows = (sample.model_dump(exclude_defaults=True, exclude=_NOT_THE_QUESTION) for sample in samples)
+    return _digest(_sorted(map(_line, rows)))
+
+
+def digest_of_samples(samples: Iterable[Sample]) -> str:
+    """As for a dataset, over all that the samples hold, in their order."""
+    return _digest(map(canonical_line, samples))
+
+
+def digest_of_responses(responses: Mapping[str, Response]) -> str:
+    """As for samples, in the order of the keys: where a response stands in its file means nothing."""
+    return _digest(_line({"key": key, "response": canonical(responses[key])}) for key in sorted(responses))
+
+
+def set_aside_samples(samples: Iterable[Sample]) -> Sequence[Sample]:
+    """The samples, in memory where they are few and otherwise in a file: see ``set_aside``."""
+    return set_aside(samples, lambda one: orjson.dumps(canonical(one)) + b"\n", Sample.model_validate_json)
+
+
+def canonical(noun: FrozenModel) -> dict[str, Any]:
+    """The plain values of a noun, without those at their default."""
+    return noun.model_dump(exclude_defaults=True)
+
+
+def canonical_line(noun: FrozenModel) -> bytes:
+    """The plain values as JSON with its keys sorted, and a line end."""
+    return _line(canonical(noun))
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    return orjson.dumps(row, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+
+
+def _digest(lines: Iterable[bytes]) -> str:
+    total = hashlib.sha256()
+    for line in lines:
+        total.update(line)
+    return total.hexdigest()
+
+
+def _sorted(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines in order; more than ``_MOST_SORTED`` bytes of them are sorted in parts, in files."""
+    with ExitStack() as files:
+        parts: list[Iterable[bytes]] = []
+        part: list[bytes] = []
+        size = 0
+        for line in lines:
+            part.append(bytes(memoryview(line)))  # orjson's own bytes keep the kilobytes that it wrote into
+            size += len(line)
+            if size > _MOST_SORTED:
+                file = files.enter_context(tempfile.TemporaryFile())
+                file.writelines(sorted(part))
+                file.seek(0)
+                parts.append(file)
+                part, size = [], 0
+        yield from heapq.merge(*parts, sorted(part))

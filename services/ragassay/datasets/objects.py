@@ -1,0 +1,123 @@
+"""Rows that are in memory already: lists of dicts, data frames (of spans too), Arrow tables, Hugging Face datasets.
+
+What an object is is told by what it can do, so that none of those packages has to be installed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragassay.core.errors import BadInput, NothingToEvaluate
+from ragassay.core.models import Sample
+from ragassay.core.validation import shown
+from ragassay.datasets.raw import RawRows
+from ragassay.datasets.spans import are_spans
+from ragassay.datasets.tables import as_json
+from ragassay.datasets.traces import rows_of_spans
+
+_MISSING = ("NAType", "NaTType")  # pandas'
+_TAKEN = "a list of dicts or Samples, a pandas, polars or Arrow table, a Hugging Face Dataset, or a path"
+
+
+def rows_in(data: object, name: str = "data") -> RawRows:
+    """The rows of an object in memory; ``name`` stands for a file in errors, where rows count from 1.
+
+    NaN, NaT and NA are absent values, arrays lists, dates ISO 8601. Raises BadInput for what
+    is no table of rows, NothingToEvaluate for one without rows.
+    """
+    raw = RawRows(Path(name), name=name, counts_lines=False)
+    for number, row in enumerate(_records(data, name), 1):
+        if isinstance(row, Sample):
+            row = row.model_dump(exclude_defaults=True)
+        if isinstance(row, Mapping):
+            values = {str(key): _plain(value) for key, value in row.items()}
+            raw.rows.append((number, values))
+            raw.columns = raw.columns or tuple(values)
+        else:
+            raw.refuse(number, f"should be a dict or a Sample, is {_described(row)}")
+    if not (raw.rows or raw.refused):
+        raise NothingToEvaluate("there are no rows", where=name)
+    raw.check_width(len(raw.columns))
+    if raw.rows and are_spans(raw.rows[0][1]):
+        spans = [values for _, values in raw.rows]
+        raw.rows, raw.columns = [], ()
+        return rows_of_spans(raw, spans)
+    return raw
+
+
+def _records(data: Any, name: str) -> Iterable[object]:
+    """Its rows, one after the other."""
+    if isinstance(data, Mapping | str | bytes):
+        hint = f"give {_TAKEN}"
+        if isinstance(data, Mapping) and data and all(_reader(part) for part in data.values()):
+            hint = f"it has several tables; name one, such as [{next(iter(data))!r}]"
+        raise BadInput(f"{_described(data)} is no table of rows", where=name, hint=hint)
+    if callable(getattr(data, "collect", None)) and hasattr(data, "lazy"):
+        data = data.collect()  # polars' LazyFrame
+    if reader := _reader(data):
+        return reader(data)
+    if isinstance(data, Iterable):
+        return data
+    raise BadInput(f"{_described(data)} is no table of rows", where=name, hint=f"give {_TAKEN}")
+
+
+def _reader(data: Any) -> Callable[[Any], Iterable[object]] | None:
+    """What reads the rows of a table; None for what is none."""
+    if isinstance(data, type):
+        return None
+    if hasattr(data, "iloc") and hasattr(data, "columns"):
+        return _of_pandas
+    for method in ("to_dicts", "to_pylist"):  # polars; Arrow
+        if callable(getattr(data, method, None)):
+            return lambda table: getattr(table, method)()
+    if hasattr(data, "__arrow_c_stream__"):
+        return _of_arrow
+    if hasattr(data, "column_names") and hasattr(data, "features"):
+        return iter  # Hugging Face
+    return None
+
+
+def _of_pandas(frame: Any) -> Iterable[object]:
+    if twice := next((name for name in frame.columns if list(frame.columns).count(name) > 1), None):
+        raise BadInput(f"two columns are called {shown(str(twice))}")
+    if any(name is not None for name in frame.index.names):
+        frame = frame.reset_index()
+    records: Iterable[object] = frame.to_dict("records")
+    return records
+
+
+def _of_arrow(table: Any) -> Iterable[object]:
+    import pyarrow
+
+    rows: Iterable[object] = pyarrow.table(table).to_pylist()
+    return rows
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON would have it; None for one that is missing. What has no such form stays, to be refused."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if isinstance(value, Mapping):
+        entries = {str(key): _plain(entry) for key, entry in value.items()}
+        return {key: entry for key, entry in entries.items() if entry is not None}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, set | frozenset):
+        return sorted(map(_plain, value), key=str)
+    if type(value).__name__ in _MISSING:
+        return None
+    if callable(getattr(value, "tolist", None)):  # arrays and numbers of numpy, series
+        return _plain(value.tolist())
+    return as_json(value)
+
+
+def _described(value: object) -> str:
+    kind = type(value)
+    if kind.__module__ == "builtins":
+        return "None" if value is None else shown(value)
+    return f"a {kind.__module__}.{kind.__name__}"

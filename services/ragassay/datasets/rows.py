@@ -1,0 +1,242 @@
+"""Makes samples and responses of a file's rows, and notes every row that can't be one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from ragassay.core.models import TEXT_KEYS, Response, Sample
+from ragassay.core.validation import shown
+from ragassay.datasets.columns import value_at
+from ragassay.datasets.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS, ColumnMapping, field_of_alias, near
+from ragassay.datasets.problems import ValueProblem, field_of_place, plain_words
+from ragassay.datasets.raw import RawRows
+from ragassay.datasets.values import may_be_joined, plain, value_of
+
+Duplicates = Literal["error", "keep_first"]
+
+
+class RowBuilder:
+    """Turns the rows of one file into samples or responses.
+
+    What is wrong with a row is noted, so that nothing raises before all rows were seen. ``kept`` gathers the columns
+    that are unknown, ``ignored`` those of a file of responses that describe the query.
+    """
+
+    def __init__(
+        self, raw: RawRows, columns: ColumnMapping, duplicates: Duplicates, max_grade: float | None = None
+    ) -> None:
+        self.raw, self.columns, self.duplicates, self.max_grade = raw, columns, duplicates, max_grade
+        self.kept: dict[str, None] = {}
+        self.ignored: dict[str, None] = {}
+        self.joined: Counter[str] = Counter()
+        self.dropped_ids = self.rows_with_drops = 0
+        self._first_rows: dict[str, int] = {}
+        self._unread_keys: dict[str, None] = {}
+        self._sample_fields = [name for name in SAMPLE_FIELDS if columns.sources.get(name)]
+        self._response_fields = [name for name in RESPONSE_FIELDS if columns.sources.get(name)]
+
+    def sample(self, index: int, number: int, values: dict[str, Any]) -> Sample | None:
+        """The row as a sample; None, with its problems noted, when it can't be one. ``index`` counts from 0."""
+        bad: dict[str, str] = {}
+        fields = self._fields(self._sample_fields, values, bad)
+        response = self._fields(self._response_fields, values, bad)
+        _pair_grades(fields, bad)
+        fields.setdefault("query_id", f"q_{index}")
+        of_row, of_response = self.columns.left_over(values)
+        self._keep((*of_row, *(f"response.{name}" for name in of_response)))
+        fields["metadata"] = self._metadata(values, self.columns.metadata, of_row, bad)
+        if response or self._has_nested(values, bad):
+            self._drop_duplicates(response)
+            response["metadata"] = self._metadata(values, "response.metadata", of_response, bad)
+            fields["response"] = response
+        sample = self._valid(Sample, fields, bad)
+        for document, grade in ((sample and sample.relevance_scores) or {}).items() if self.max_grade else ():
+            if self.max_grade and grade > self.max_grade:
+                what = (
+                    f"is {grade:g}, above max_grade, which is {self.max_grade:g}; where grades go further: --max-grade"
+                )
+                bad[f"relevance_scores.{document}"] = what
+                break
+        self._check_unique(fields["query_id"], "query_id", number, bad)
+        self._refuse(number, bad)
+        return None if bad else sample
+
+    def response(self, number: int, values: dict[str, Any], key_field: str) -> tuple[str, Response] | None:
+        """The row as (key, response), the key being the row's ``key_field``; None, with its problems noted."""
+        bad: dict[str, str] = {}
+        fields = self._fields(self._response_fields, values, bad)
+        key = self._key(key_field, values, bad)
+        of_row, of_response = self.columns.left_over(values)
+        if self.columns.nested:
+            path, left = "response.metadata", of_response
+            self.ignored |= dict.fromkeys(of_row)
+        else:
+            path, left = self.columns.metadata, of_row
+        self._keep(left)
+        self._drop_duplicates(fields)
+        self._has_nested(values, bad)
+        fields["metadata"] = self._metadata(values, path, left, bad)
+        response = self._valid(Response, fields, bad)
+        if key is not None:
+            self._check_unique(key, key_field, number, bad)
+        self._refuse(number, bad)
+        return (key, response) if response is not None and key is not None and not bad else None
+
+    def query_id(self, index: int, values: dict[str, Any]) -> str:
+        """The id of a row that is not read otherwise."""
+        value = self._value("query_id", values)
+        return f"q_{index}" if value is None else str(value)
+
+    def warnings(self) -> list[str]:
+        """What the user should know although every row could be read."""
+        warnings = []
+        if self.dropped_ids:
+            warnings.append(
+                f"repeated document ids dropped: {self.dropped_ids} in {self.rows_with_drops} rows; "
+                "the first of each stays, contexts stay all"
+            )
+        if self._unread_keys:
+            paths = self.columns.sources["contexts"]
+            warnings.append(
+                f"contexts are objects, of which only the text is read and not {', '.join(self._unread_keys)}; "
+                f"--map retrieved_doc_ids={paths[0]}.KEY takes ids from there"
+            )
+        for name, cells in (+self.joined).items():
+            warnings.append(
+                f"{self.columns.mapped.get(name, name)}: '|' is part of the text in {cells} cell{'s' if cells > 1 else ''}; "
+                'write several texts as a JSON list: ["first", "second"]'
+            )
+        if self.columns.nested and self.kept and not self._response_fields:
+            warnings.append("response is an object of which no entry is known; --map answer=response.KEY names it")
+        for name in self.kept:
+            alias, meant = field_of_alias(name), near(name)
+            if alias and alias in self.columns.sources:
+                warnings.append(f"{name} is kept as metadata, since {alias} is read from {self.columns.mapped[alias]}")
+            elif meant and meant not in self.columns.sources:
+                warnings.append(f"{name} is kept as metadata; did you mean {meant}? --map {meant}={name}")
+        return warnings
+
+    def _value(self, name: str, values: Mapping[str, Any]) -> Any:
+        """What a row has for a field, as pydantic takes it; None where it has nothing. Raises ValueProblem."""
+        given = self.columns.value(name, values)
+        self.joined[name] += self.raw.cells and may_be_joined(name, given)
+        return None if given is None else value_of(name, given, cells=self.raw.cells)
+
+    def _fields(self, names: Iterable[str], values: Mapping[str, Any], bad: dict[str, str]) -> dict[str, Any]:
+        fields = {}
+        for name in names:
+            try:
+                value = self._value(name, values)
+            except ValueProblem as error:
+                bad[name + error.at] = error.what
+                continue
+            if value is not None:
+                fields[name] = _in_ms(value) if name in self.columns.in_seconds else value
+        if isinstance(contexts := fields.get("contexts"), list):
+            objects = (context for context in contexts if isinstance(context, dict))
+            self._unread_keys |= {str(key): None for each in objects for key in each if key not in TEXT_KEYS}
+        return fields
+
+    def _keep(self, left: Iterable[str]) -> None:
+        for name in left:
+            self.kept.setdefault(name)
+
+    def _metadata(
+        self, values: Mapping[str, Any], path: str, left: Mapping[str, Any], bad: dict[str, str]
+    ) -> dict[str, Any]:
+        """The row's own metadata, less what became a field of ours, and the unknown columns."""
+        metadata: dict[str, Any] = {}
+        try:
+            own = value_of("metadata", value_at(values, path), cells=True) or {}
+            metadata = {key: value for key, value in own.items() if f"{path}.{key}" not in self.columns.taken}
+            for name, value in left.items():
+                entry = plain(value, f".{name}")
+                if metadata.setdefault(name, entry) != entry:
+                    bad[f"metadata.{name}"] = "is a column and an entry of metadata, with different values"
+        except ValueProblem as error:
+            bad["metadata" + error.at] = error.what
+        return metadata
+
+    def _has_nested(self, values: Mapping[str, Any], bad: dict[str, str]) -> bool:
+        nested = values.get("response") if self.columns.nested else None
+        if not isinstance(nested, Mapping | None):
+            bad["response"] = f"should be an object, as in other rows, is {shown(nested)}"
+        return nested is not None
+
+    def _drop_duplicates(self, response: dict[str, Any]) -> None:
+        """Keep the first of each document id, and the scores that go with those."""
+        before = response.get("doc_ids_before_reranking")
+        if self.duplicates == "keep_first" and isinstance(before, list):
+            response["doc_ids_before_reranking"] = list(dict.fromkeys(map(str, before)))
+        ids, scores = response.get("retrieved_doc_ids"), response.get("retrieved_scores")
+        if self.duplicates == "error" or not isinstance(ids, list):
+            return
+        first: dict[str, int] = {}
+        for n, each in enumerate(ids):
+            first.setdefault(str(each), n)
+        if len(first) == len(ids) or (isinstance(scores, list) and len(scores) != len(ids)):
+            return
+        response["retrieved_doc_ids"] = [ids[n] for n in first.values()]
+        if isinstance(scores, list):
+            response["retrieved_scores"] = [scores[n] for n in first.values()]
+        self.dropped_ids += len(ids) - len(first)
+        self.rows_with_drops += 1
+
+    def _valid(self, model: type[Any], fields: dict[str, Any], bad: dict[str, str]) -> Any:
+        try:
+            return model.model_validate(fields)
+        except ValidationError as error:
+            misfits = {field_of_place(place) for place in bad}
+            bad |= {place: what for place, what in plain_words(error) if field_of_place(place) not in misfits}
+        return None
+
+    def _key(self, field: str, values: Mapping[str, Any], bad: dict[str, str]) -> str | None:
+        value = self._value(field, values)
+        if isinstance(value, int) and not isinstance(value, bool) and field == "query_id":
+            return str(value)
+        if isinstance(value, str) and value:
+            return value
+        bad[field] = "is missing" if value in (None, "") else f"should be text, is {shown(value)}"
+        return None
+
+    def _check_unique(self, key: Any, field: str, number: int, bad: dict[str, str]) -> None:
+        if field in bad:
+            return
+        first = self._first_rows.setdefault(str(key), number)
+        if first != number:
+            bad[field] = f"{shown(str(key))} is used already in {self.raw.place(first)}"
+
+    def _refuse(self, number: int, bad: Mapping[str, str]) -> None:
+        for place, what in bad.items():
+            self.raw.refuse(number, f"{self.columns.label(place)}: {what}")
+
+
+def _in_ms(seconds: Any) -> Any:
+    """Anything but a number is passed on: pydantic refuses it."""
+    try:
+        return float(seconds) * 1000
+    except (TypeError, ValueError, OverflowError):
+        return seconds
+
+
+def _pair_grades(fields: dict[str, Any], bad: dict[str, str]) -> None:
+    """Grades may be a list beside ``relevant_doc_ids``; they become {id: grade}."""
+    grades = fields.get("relevance_scores")
+    if not isinstance(grades, list):
+        return
+    del fields["relevance_scores"]
+    ids = fields.get("relevant_doc_ids")
+    if "relevant_doc_ids" in bad:
+        return
+    if not isinstance(ids, list):
+        bad["relevance_scores"] = "is a list, so a list relevant_doc_ids has to say what each grade belongs to"
+    elif len(ids) != len(grades):
+        bad["relevance_scores"] = f"has {len(grades)} entries, relevant_doc_ids {len(ids)}"
+    elif len({str(each) for each in ids}) < len(ids):
+        bad["relevant_doc_ids"] = "names a document twice, so its grade is not clear"
+    else:
+        fields["relevance_scores"] = {str(each): grade for each, grade in zip(ids, grades, strict=True)}

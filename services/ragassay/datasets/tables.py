@@ -1,0 +1,128 @@
+"""Reads CSV, TSV and Parquet. Cells of CSV stay text: which of them are numbers or lists, the columns decide."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import date, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from ragassay.core.errors import BadData, MissingExtra
+from ragassay.core.files import LARGEST_UNPACKED, LONGEST_LINE, most_unpacked, too_large_unpacked
+from ragassay.core.validation import shown
+from ragassay.datasets.raw import NumberedRow, RawRows, text_lines
+
+_PARQUET_BATCH = 256  # rows
+_PARQUET_ROW = 100  # bytes that a row takes at least, whatever its columns hold
+_CSV_ERRORS = {
+    "unexpected end of data": "a quoted cell that opens in this row never ends",
+    "field larger than": f"a cell is longer than {LONGEST_LINE:,} characters; is a quote in it never closed?",
+    "expected after": "text follows a closing quote; a quote inside a quoted cell is written twice",
+    "new-line character": "a lone carriage return; lines end with a line feed, or with both",
+}
+
+
+def csv_rows(raw: RawRows, delimiter: str = ",") -> Iterator[NumberedRow]:
+    """The rows of a CSV file with a header, one by one; quoted cells may hold line breaks. An empty cell is an absent value.
+
+    A row's number is the physical line on which it starts. Rows with too many or too few cells become problems.
+    """
+    raw.cells, path = True, raw.path
+    records = _records(path, delimiter)
+    at, header = next(records, (1, []))
+    raw.check_width(len(header))
+    names = [name.strip() or f"column {n}" for n, name in enumerate(header, 1)]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise BadData([f"{path}:{at}: {shown(name)}: the header names this column twice" for name in twice])
+    raw.columns = tuple(names)
+    for number, record in records:
+        if len(record) == len(names):
+            yield number, {name: cell for name, cell in zip(names, record, strict=True) if cell}
+        else:
+            cells = "1 cell" if len(record) == 1 else f"{len(record)} cells"
+            raw.refuse(number, f"has {cells}, the header has {len(names)}")
+
+
+def tsv_rows(raw: RawRows) -> Iterator[NumberedRow]:
+    """The rows of a file with tabs between its columns, one by one."""
+    return csv_rows(raw, "\t")
+
+
+def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Records with the line each starts on; blank lines are passed over."""
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # of the process: another thread may read as well
+    reader = csv.reader((line for _, line in text_lines(path)), delimiter=delimiter, strict=True)
+    start = 1
+    try:
+        for record in reader:
+            if record:
+                yield start, record
+            start = reader.line_num + 1
+    except csv.Error as error:
+        what = next((ours for theirs, ours in _CSV_ERRORS.items() if theirs in str(error)), str(error))
+        raise BadData([f"{path}:{start}: is not valid CSV: {what}"]) from None
+
+
+def parquet_rows(raw: RawRows) -> Iterator[NumberedRow]:
+    """The rows of a Parquet file, read in batches. Nulls are absent values; entries of a struct that are null are left out.
+
+    Raises MissingExtra without pyarrow, BadData for a file that is none, TooLarge where it unpacks into more than
+    ``most_unpacked``: a value that repeats is stored once, so that few bytes may stand for many.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise MissingExtra("reading Parquet", "parquet") from None
+
+    raw.counts_lines, path = False, raw.path
+    limit, unpacked, number = most_unpacked(path.stat().st_size), 0, 0
+    try:
+        with pq.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            raw.check_width(len(names))
+            twice = [name for name, count in Counter(names).items() if count > 1]
+            if twice:
+                raise BadData([f"{path}: {shown(name)}: two columns have this name" for name in twice])
+            raw.columns = tuple(names)
+            maps = {f.name for f in file.schema_arrow if pa.types.is_map(f.type)}
+            groups = [file.metadata.row_group(n).total_byte_size for n in range(file.num_row_groups)]
+            if sum(groups) > limit or file.metadata.num_rows * _PARQUET_ROW > limit:
+                raise too_large_unpacked(path, limit)
+            rows = max(
+                1, min(_PARQUET_BATCH, LARGEST_UNPACKED // max(groups, default=1))
+            )  # all may have the largest value
+            for batch in file.iter_batches(batch_size=rows):
+                unpacked += batch.nbytes
+                if unpacked > limit:
+                    raise too_large_unpacked(path, limit)
+                for row in batch.to_pylist():
+                    number += 1
+                    yield number, {n: as_json(dict(v) if n in maps and v is not None else v) for n, v in row.items()}
+    except MemoryError:
+        raise too_large_unpacked(path, limit) from None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise BadData([f"{path}: is not a Parquet file that can be read: {reason[:160]}"]) from None
+
+
+def as_json(value: Any) -> Any:
+    """An Arrow value as JSON would have it; what it has no form for stays."""
+    if isinstance(value, Mapping):
+        return {str(key): as_json(entry) for key, entry in value.items() if entry is not None}
+    if isinstance(value, list):
+        return [as_json(entry) for entry in value]
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value
+    return value

@@ -1,0 +1,255 @@
+"""Rows of traces: for each trace the question, what was retrieved, the answer, and what it took.
+
+By the semantic conventions of OpenInference and of OpenTelemetry for generative AI. What a trace does not tell stays
+absent, and what could not be read is counted in the warnings.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ragassay.core.errors import NothingToEvaluate
+from ragassay.datasets.raw import RawRows
+from ragassay.datasets.spans import TraceSpan, are_spans, decoded, spans_in
+
+_QUESTION = ("query", "question", "user_input", "input", "query_bundle", "query_str", "text", "prompt")
+_ANSWER = ("answer", "response", "output", "result", "content", "text")
+_ASKING, _ANSWERING = ("user", "human"), ("assistant", "ai", "model")
+_TOKENS_IN = ("llm.token_count.prompt", "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
+_TOKENS_OUT = ("llm.token_count.completion", "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
+_COST = ("llm.cost.total", "gen_ai.usage.cost")
+_MODEL = ("gen_ai.response.model", "llm.model_name", "gen_ai.request.model")
+_SESSION = ("session.id", "gen_ai.conversation.id")
+_PART = re.compile(r"(?:parts|contents)\.(\d+)\.(?:content|message_content\.text)")
+_DEEPEST = 5  # objects around the text of an input or output
+
+
+def rows_of_spans(raw: RawRows, objects: Iterable[Mapping[str, Any]]) -> RawRows:
+    """``raw`` with one row for each trace that has a question, in the order in which the traces begin in the file.
+
+    Raises NothingToEvaluate where none has one.
+    """
+    traces: dict[str, list[TraceSpan]] = {}
+    unplaced = others = 0
+    for value in objects:
+        if not are_spans(value):
+            others += 1
+            continue
+        for span in spans_in(value):
+            if span is None:
+                unplaced += 1
+            else:
+                traces.setdefault(span.trace, []).append(span)
+    unread: dict[str, list[str]] = {}
+    raw.counts_lines, raw.of_traces = False, True
+    for number, (name, spans) in enumerate(traces.items(), 1):
+        row, lacks = _Trace(spans).row()
+        for what in lacks:
+            unread.setdefault(what, []).append(name)
+        if row:
+            raw.rows.append((number, row))
+    lines = [f"{what} in {len(names)} of {len(traces)} traces, such as {names[0]}" for what, names in unread.items()]
+    lines += [f"{unplaced} spans have no trace id or no span id"] if unplaced else []
+    lines += [f"{others} lines hold no spans"] if others else []
+    raw.warnings += lines
+    if not raw.rows and not raw.refused:
+        what = f"holds {len(traces)} traces, and none of them a question"
+        raise NothingToEvaluate(what, where=str(raw.path), hint="; ".join(lines) or None)
+    return raw
+
+
+class _Trace:
+    """The spans of one trace, by when they began."""
+
+    def __init__(self, spans: Sequence[TraceSpan]) -> None:
+        self._by_id = {span.id: span for span in spans}
+        self._spans = sorted(self._by_id.values(), key=lambda span: span.began_ms)
+        self._root = next((span for span in self._spans if span.parent not in self._by_id), self._spans[0])
+        self._lacks: list[str] = []
+
+    def row(self) -> tuple[dict[str, Any] | None, list[str]]:
+        """The row, if the trace has a question, and what it lacks."""
+        query = self._query()
+        if query is None:
+            return None, ["no question is found (left out)"]
+        models, root = self._outer("LLM"), self._root
+        answer = None if root.error else self._answer(models)
+        if answer is None and not root.error:
+            self._lacks.append("no answer is found")
+        row = {
+            "query_id": root.trace,
+            "query": query,
+            "answer": answer,
+            **self._retrieved(),
+            "model": next(
+                (name for span in reversed(self._spans) if span.kind == "LLM" and (name := _first(span, _MODEL))), None
+            ),
+            "input_tokens": self._sum(_TOKENS_IN, int),
+            "output_tokens": self._sum(_TOKENS_OUT, int),
+            "cost_usd": self._sum(_COST, float),
+            "latency_ms": root.ms,
+            "generation_latency_ms": _total(models),
+            "error": root.error,
+            "metadata": self._metadata(),
+        }
+        return {key: value for key, value in row.items() if value is not None}, self._lacks
+
+    def _query(self) -> str | None:
+        """Of the root, else of the retrieval, else of what the first model was asked."""
+        if self._root.kind != "LLM":
+            for span in (self._root, *self._outer("RETRIEVER", "RERANKER")):
+                found = _text(span.attributes.get("input.value"), _QUESTION, _ASKING)
+                found = found or _last(_messages(span, "gen_ai.input.messages"), _ASKING)
+                if found := found or span.attributes.get("gen_ai.retrieval.query.text"):
+                    return str(found)
+        for span in self._outer("LLM"):
+            said = _messages(span, "llm.input_messages", "gen_ai.input.messages", "gen_ai.prompt")
+            if found := _last(said, _ASKING) or _text(span.attributes.get("input.value"), _QUESTION, _ASKING):
+                self._lacks.append("the question is read from a model's prompt, which may hold more,")
+                return found
+        return None
+
+    def _answer(self, models: Sequence[TraceSpan]) -> str | None:
+        """Of the root, else of the model that was called last."""
+        for span in (self._root, *reversed(models)):
+            said = _messages(span, "llm.output_messages", "gen_ai.output.messages", "gen_ai.completion")
+            if found := _last(said, _ANSWERING) or _text(span.attributes.get("output.value"), _ANSWER, _ANSWERING):
+                return found
+        return None
+
+    def _retrieved(self) -> dict[str, Any]:
+        """Contexts, ids and scores: what the last reranker left, else what all retrievals found, in their order."""
+        searches = [span for span in self._outer("RETRIEVER") if _documents(span)]
+        rerankers = [span for span in self._outer("RERANKER") if _documents(span)]
+        if not searches and not rerankers:
+            self._lacks.append("no retrieved document is found")
+            return {}
+        found = _merged([_documents(span) for span in searches])
+        kept = _documents(rerankers[-1]) if rerankers else found
+        texts, ids, scores = ([each.get(key) for each in kept] for key in ("content", "id", "score"))
+        if not all(isinstance(text, str) for text in texts):
+            self._lacks.append("a retrieved document has no text")
+        if None in ids:
+            self._lacks.append("a retrieved document has no id")
+        one_ranking = len(searches) == 1 or bool(rerankers)
+        before = [each.get("id") for each in found]
+        return {
+            "contexts": texts if all(isinstance(text, str) for text in texts) else None,
+            "retrieved_doc_ids": ids if None not in ids else None,
+            "retrieved_scores": scores if one_ranking and None not in (*ids, *map(_number, scores)) else None,
+            "doc_ids_before_reranking": before if rerankers and before and None not in (*before, *ids) else None,
+            "retrieval_latency_ms": _total(self._outer("RETRIEVER", "RERANKER")),
+        }
+
+    def _metadata(self) -> dict[str, Any]:
+        """The user's own of the root, and by which ids the trace is found again."""
+        own = _metadata_of(self._root.attributes)
+        session = next((found for span in self._spans if (found := _first(span, _SESSION))), None)
+        ids = {"trace_id": self._root.trace, "span_id": self._root.id, "session_id": session}
+        return {**own, **{key: value for key, value in ids.items() if value is not None}}
+
+    def _outer(self, *kinds: str) -> list[TraceSpan]:
+        """The spans of these kinds that are inside no other of them."""
+        return [s for s in self._spans if s.kind in kinds and not any(a.kind in kinds for a in self._above(s))]
+
+    def _above(self, span: TraceSpan) -> Iterator[TraceSpan]:
+        seen = {span.id}
+        while (parent := self._by_id.get(span.parent or "")) and parent.id not in seen:
+            seen.add(parent.id)
+            yield parent
+            span = parent
+
+    def _sum(self, names: Sequence[str], as_number: type[int] | type[float]) -> float | None:
+        """Over the innermost spans that have the number: what is around them repeats it, or adds it up."""
+        given = {span.id: number for span in self._spans if (number := _number(_first(span, names))) is not None}
+        around = {above.id for id_ in given for above in self._above(self._by_id[id_])}
+        counted = [number for id_, number in given.items() if id_ not in around]
+        return as_number(math.fsum(counted)) if counted else None
+
+
+def _first(span: TraceSpan, names: Iterable[str]) -> Any:
+    return next((span.attributes[name] for name in names if name in span.attributes), None)
+
+
+def _number(value: Any) -> float | None:
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if usable else None
+
+
+def _total(spans: Sequence[TraceSpan]) -> float | None:
+    took = [span.ms for span in spans if span.ms is not None]
+    return math.fsum(took) if took else None
+
+
+def _numbered(span: TraceSpan, prefix: str) -> list[dict[str, Any]]:
+    """The objects of a list whose entries are attributes: ``PREFIX.0.document.id`` and so on."""
+    entries: dict[int, dict[str, Any]] = {}
+    for name, value in span.attributes.items():
+        if name.startswith(f"{prefix}."):
+            place, _, key = name.removeprefix(f"{prefix}.").partition(".")
+            if place.isdecimal():
+                entries.setdefault(int(place), {})[re.sub(r"^(document|message)\.", "", key)] = value
+    return [entries[place] for place in sorted(entries)]
+
+
+def _documents(span: TraceSpan) -> list[dict[str, Any]]:
+    """What a retriever or reranker gave, each with ``content``, ``id`` and ``score`` as far as they are there."""
+    prefixes = ("retrieval.documents", "gen_ai.retrieval.documents", "reranker.output_documents")
+    found = next((entries for prefix in prefixes if (entries := _numbered(span, prefix))), [])
+    for each in found:
+        metadata = _metadata_of(each)
+        named = (each.get("id"), *(metadata.get(key) for key in ("id", "doc_id", "document_id")))
+        each["id"] = next((str(one) for one in named if one not in (None, "")), None)
+    return found
+
+
+def _metadata_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """An object, JSON in a text, or ``metadata.NAME`` for each entry."""
+    given = decoded(attributes.get("metadata"))
+    flat = {key.removeprefix("metadata."): value for key, value in attributes.items() if key.startswith("metadata.")}
+    return {**(given if isinstance(given, Mapping) else {}), **flat}
+
+
+def _merged(lists: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The documents of one search as they are; of several, each once."""
+    if len(lists) == 1:
+        return lists[0]
+    by_key: dict[object, dict[str, Any]] = {}
+    for each in (each for one in lists for each in one):
+        by_key.setdefault(each.get("id") or each.get("content"), each)
+    return list(by_key.values())
+
+
+def _messages(span: TraceSpan, *prefixes: str) -> list[dict[str, Any]]:
+    return next((found for prefix in prefixes if (found := _numbered(span, prefix))), [])
+
+
+def _last(messages: Iterable[Mapping[str, Any]], roles: Sequence[str]) -> str | None:
+    """The text of the last message of these roles."""
+    texts = [_said(message) for message in messages if str(message.get("role") or message.get("type")) in roles]
+    return next((text for text in reversed(texts) if text), None)
+
+
+def _said(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = [(match[1], value) for key, value in message.items() if (match := _PART.fullmatch(key))]
+    return "\n".join(str(text) for n, text in parts if message.get(f"parts.{n}.type", "text") == "text")
+
+
+def _text(value: Any, keys: Sequence[str], roles: Sequence[str], depth: int = 0) -> str | None:
+    """The text of an input or output: itself, or what JSON has under one of the keys, or the last message of these roles."""
+    value = decoded(value)
+    if isinstance(value, str) or depth > _DEEPEST:
+        return value.strip() or None if isinstance(value, str) else None
+    if isinstance(value, list):
+        entries = value[0] if len(value) == 1 and isinstance(value[0], list) else value
+        return _last((entry for entry in entries if isinstance(entry, Mapping)), roles)
+    if not isinstance(value, Mapping):
+        return None
+    named = [*(key for key in ("messages", *keys) if key in value), *(list(value) if len(value) == 1 else [])]
+    return next((found for key in named if (found := _text(value[key], keys, roles, depth + 1))), None)

@@ -1,0 +1,217 @@
+"""TREC qrels and runs as tables: which judged documents a run retrieved, and at which rank. The only importer of polars."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import math
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragassay.core.errors import BadData, BadInput, MissingExtra
+from ragassay.core.files import LARGEST_UNPACKED, most_unpacked, too_large_unpacked
+from ragassay.core.limits import LARGEST_GRADE
+
+if TYPE_CHECKING:
+    import polars as pl
+
+QRELS, RUN = ("query", "iteration", "document", "grade"), ("query", "Q0", "document", "rank", "score", "tag")
+_VALUES = {"grade": f"a whole number from -{LARGEST_GRADE} to {LARGEST_GRADE}", "score": "a finite number"}
+_SHAPES = {QRELS: "qid iter docid rel", RUN: "qid Q0 docid rank score tag"}
+_GZIP = b"\x1f\x8b"
+_BLOCK = 1 << 20
+
+
+class Retrieved(NamedTuple):
+    """Documents that a run retrieved for the judged queries.
+
+    ``judgments``: grades, query by query, those of query ``n`` from ``offsets[n]`` to ``offsets[n + 1]``; ``lengths``:
+    documents for each query, 0 if the run lacks it; ``rows``, ``ranks`` (from 0) and ``grades`` of the judged documents
+    among them; ``unjudged``: number of the run's queries without judgments.
+    """
+
+    queries: list[str]
+    judgments: NDArray[np.float64]
+    offsets: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    ranks: NDArray[np.int64]
+    grades: NDArray[np.float64]
+    unjudged: int
+
+    def tables(
+        self, begin: int, end: int, depth: int | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+        """Grades in rank order (down to ``depth``), all judged grades, and list lengths, of some of the queries.
+
+        The first two have a row per query and NaN where there is no grade.
+        """
+        lengths, offsets = self.lengths[begin:end], self.offsets[begin : end + 1]
+        deepest = int(lengths.max(initial=0))
+        deepest = deepest if depth is None else min(depth, deepest)
+        first, last = np.searchsorted(self.rows, [begin, end])
+        kept = first + np.flatnonzero(self.ranks[first:last] < deepest)
+        grades = np.full((len(lengths), deepest), np.nan)
+        grades[self.rows[kept] - begin, self.ranks[kept]] = self.grades[kept]
+        judged = np.diff(offsets)[:, None]
+        everything = np.full((len(lengths), int(judged.max(initial=0))), np.nan)
+        everything[np.arange(everything.shape[1]) < judged] = self.judgments[offsets[0] : offsets[-1]]
+        return grades, everything, lengths
+
+
+def read_retrieved(qrels: str, run: str) -> Retrieved:
+    """The documents that ``run`` retrieved under the judgments of ``qrels``; both plain or compressed with gzip.
+
+    Documents are ranked by score, descending, compared as float64 (trec_eval: float32), ties by id, descending in the
+    order of its bytes, as trec_eval does; the rank field is not read. A judgment that is repeated counts once. Raises
+    MissingExtra without polars, BadInput for a file that is missing or empty, and BadData with file and line for a line
+    that does not fit, a document judged twice with different grades, and one that a query retrieves twice.
+    """
+    try:
+        import polars as pl
+    except ImportError:
+        raise MissingExtra("reading TREC files fast", "trec") from None
+    judged = _read(qrels, QRELS).unique(["query", "document", "grade"], keep="first", maintain_order=True)
+    _refuse_repeated(judged, qrels, QRELS, "is judged twice, with different grades")
+    names = judged.select(pl.col("query").unique(maintain_order=True)).with_row_index("row")
+    judged = judged.join(names, on="query").sort("row", maintain_order=True)
+    ranked = _read(run, RUN)
+    _refuse_repeated(ranked, run, RUN, "is there twice")
+    lengths = ranked.group_by("query").len("length")
+    found = names.join(lengths, on="query", how="left", maintain_order="left")["length"].fill_null(0)
+    hits = _with_ranks(ranked).join(judged, on=["query", "document"]).sort("row", "position")
+    return Retrieved(
+        names["query"].to_list(),
+        judged["grade"].to_numpy(),
+        np.searchsorted(judged["row"].to_numpy(), np.arange(len(names) + 1)),
+        found.cast(pl.Int64).to_numpy(),
+        hits["row"].cast(pl.Int64).to_numpy(),
+        hits["position"].cast(pl.Int64).to_numpy(),
+        hits["grade"].to_numpy(),
+        len(lengths) - int((found > 0).sum()),
+    )
+
+
+def _with_ranks(ranked: pl.DataFrame) -> pl.DataFrame:
+    """A run with a column of positions, from 0: those of the lines if they are in order, else those of a sort."""
+    import polars as pl
+
+    same = pl.col("query") == pl.col("query").shift()
+    in_order = bool(
+        ranked.select((~same | (pl.col("score") < pl.col("score").shift())).fill_null(value=True).all()).item()
+    )
+    together = int(ranked.select((~same).fill_null(value=True).sum()).item()) == ranked["query"].n_unique()
+    if not (in_order and together):
+        ranked = ranked.sort("query", "score", "document", descending=[False, True, True])
+    starts = pl.when(~same.fill_null(value=False)).then(pl.int_range(pl.len())).forward_fill()
+    return ranked.with_columns((pl.int_range(pl.len()) - starts).alias("position"))
+
+
+def _read(path: str, columns: tuple[str, ...]) -> pl.DataFrame:
+    """Query, document and number of each line; the file is parsed as it is, or, if that fails, with single blanks."""
+    content = _content(path, "qrels" if columns is QRELS else "run")
+    tidy = not any(blank in content for blank in (b"\t", b"\r", b"\v", b"\f"))
+    table = _parsed(content, columns) if tidy else None
+    if table is None:
+        table = _parsed(b"\n".join(b" ".join(line.split()) for line in content.split(b"\n") if line.strip()), columns)
+    if table is None:
+        raise _first_problem(path, content, columns)
+    return table
+
+
+def _parsed(content: bytes, columns: tuple[str, ...]) -> pl.DataFrame | None:
+    """The table of lines whose fields are parted by single blanks; None if a line does not fit."""
+    import polars as pl
+
+    value = "grade" if columns is QRELS else "score"
+    types = dict.fromkeys(columns, pl.String) | {value: pl.Float64}
+    try:
+        table = pl.read_csv(content, has_header=False, separator=" ", quote_char=None, schema=types)
+    except (pl.exceptions.PolarsError, UnicodeDecodeError):
+        return None
+    fits = pl.col(value).is_finite()
+    if columns is QRELS:
+        fits &= (pl.col(value) == pl.col(value).floor()) & (pl.col(value).abs() <= LARGEST_GRADE)
+    if sum(table.null_count().row(0)) or not table.select(fits.all()).item():
+        return None
+    return table.select("query", "document", pl.col(value) + 0.0)  # + 0.0: -0.0 and 0.0 are a tie
+
+
+def _content(path: str, what: str) -> bytes:
+    """The bytes of a file, unpacked, without a byte order mark. Raises BadInput, and TooLarge beyond the limits."""
+    try:
+        with Path(path).open("rb") as file:
+            content = _limited(file.read, path, LARGEST_UNPACKED) if not file.seekable() else file.read()
+        if content.startswith(_GZIP):
+            with gzip.open(io.BytesIO(content)) as packed:
+                content = _limited(packed.read, path, most_unpacked(len(content)))
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise BadInput(f"the {what} file can't be read: {reason}", where=path) from None
+    content = content.removeprefix(codecs.BOM_UTF8)
+    if not content.strip():
+        raise BadInput(f"the {what} file is empty", where=path)
+    return content
+
+
+def _limited(read: Callable[[int], bytes], path: str, limit: int) -> bytes:
+    """The blocks that ``read`` gives, joined; raises TooLarge beyond ``limit`` bytes."""
+    blocks, size = list[bytes](), 0
+    while block := read(_BLOCK):
+        blocks.append(block)
+        size += len(block)
+        if size > limit:
+            raise too_large_unpacked(path, limit)
+    return b"".join(blocks)
+
+
+def _first_problem(path: str, content: bytes, columns: tuple[str, ...]) -> BadData:
+    """The error that names the first line that does not fit."""
+    at = columns.index("grade" if columns is QRELS else "score")
+    for number, line in enumerate(content.split(b"\n"), 1):
+        fields = [field.decode(errors="replace") for field in line.split()]
+        if fields and len(fields) != len(columns):
+            what = f"{len(fields)} fields where {len(columns)} are expected ({_SHAPES[columns]})"
+        elif fields and not _fits(fields[at], columns):
+            what = f"the {columns[at]} {fields[at][:40]!r} is not {_VALUES[columns[at]]}"
+        elif not _is_utf8(line):
+            what = "the line is not UTF-8"
+        else:
+            continue
+        return BadData([f"{path}:{number}: {what}"])
+    return BadData([f"{path}: can't be read as {_SHAPES[columns]}"])
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _fits(text: str, columns: tuple[str, ...]) -> bool:
+    try:
+        value = float(text.replace("_", "?"))
+    except ValueError:
+        return False
+    return math.isfinite(value) and (columns is RUN or (value.is_integer() and abs(value) <= LARGEST_GRADE))
+
+
+def _refuse_repeated(table: pl.DataFrame, path: str, columns: tuple[str, ...], what: str) -> None:
+    """Raise BadData if a document occurs twice for a query."""
+    repeated = table.filter(table.select("query", "document").is_duplicated())
+    if not len(repeated):
+        return
+    query, document = repeated.row(0)[:2]
+    wanted = [query.encode(), document.encode()]
+    content = _content(path, "qrels" if columns is QRELS else "run")
+    first, *_, again = (n for n, line in enumerate(content.split(b"\n"), 1) if line.split()[0:3:2] == wanted)
+    names = f"document {document!r} of query {query!r}"
+    raise BadData([f"{path}:{again}: {names} {what} (first on line {first})"])

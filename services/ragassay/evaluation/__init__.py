@@ -1,0 +1,1 @@
+"""One evaluation, from rows to report, over any store that keeps runs."""

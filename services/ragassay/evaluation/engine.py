@@ -1,0 +1,314 @@
+"""One chunk: samples x metrics -> results. Respond, judge, score, account; each once per sample.
+
+Knows nothing of queues, stores or HTTP; the command line and the workers both end up here.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ragassay.core.models import Judgement, LiveResponse, Result, Sample, Score
+from ragassay.core.options import PerformanceOptions
+from ragassay.core.protocols import Embedder, Judge, Ledger, Strategy
+from ragassay.core.text import is_answerable
+from ragassay.judges.repeating import RepeatedJudgement, averaged, majority, with_judgings
+from ragassay.llm import Prices, together
+from ragassay.llm.journal import ScopedLedger
+from ragassay.metrics import Chunk, Metric, parse
+from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.metrics.base import OPERATIONAL
+from ragassay.metrics.chunk import scores as scores_of
+from ragassay.metrics.judged import is_judged
+from ragassay.systems.recorded import Recorded
+
+logger = logging.getLogger("ragassay")
+_FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", "first_call_ms", "reference_labels", *OPERATIONAL)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to compute for every sample. ``metrics`` are reported; others are computed where a rule needs them.
+
+    ``own``: the run's own.
+    """
+
+    metrics: tuple[Metric, ...]
+    rule: AccuracyRule
+    relevant_from: float | None = None
+    max_grade: float = 3.0
+    graded: bool = True
+    concurrency: int = PerformanceOptions.concurrency
+    timeout_s: float = PerformanceOptions.timeout_s
+    own: Mapping[str, Metric] = field(default_factory=dict)
+
+    @property
+    def bar(self) -> float | None:
+        """The grade from which a document is relevant; ungraded, what is relevant counts 1 and needs no bar."""
+        return self.relevant_from if self.graded else None
+
+    @property
+    def order(self) -> tuple[Metric, ...]:
+        """All metrics to compute: those asked for, each after those that it is made of or that ``accurate`` reads."""
+        ordered: dict[str, Metric] = {}
+
+        def add(metric: Metric) -> None:
+            rule = (parse(name, self.own) for name in self.rule.metrics) if metric.family == "accurate" else ()
+            for read in (*metric.parts, *rule):
+                add(read)
+            ordered.setdefault(metric.name, metric)
+
+        for metric in self.metrics:
+            add(metric)
+        return tuple(ordered.values())
+
+    @property
+    def asks_accuracy(self) -> bool:
+        """Is ``accurate`` reported, or part of what is?"""
+        return any(metric.reads("accurate") for metric in self.metrics)
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What an evaluation is plugged into. ``no_embedder`` is the reason given where ``embedder`` is None."""
+
+    judge: Judge
+    ledger: Ledger
+    prices: Prices
+    embedder: Embedder | None = None
+    no_embedder: str = "no embedding model is set up"
+
+
+async def evaluate(samples: Sequence[Sample], strategy: Strategy, plan: Plan, tools: Tools) -> list[Result]:
+    """One result for each sample, in order. What fails for a sample is a reason in its scores.
+
+    Raises BudgetReached, and errors of configuration (a wrong key, an unknown model) that would fail every sample.
+    """
+    return await assess(await respond(samples, strategy, plan, tools), strategy.name, plan, tools)
+
+
+async def respond(samples: Sequence[Sample], strategy: Strategy, plan: Plan, tools: Tools) -> list[Answered]:
+    """The samples with the system's responses, in order: all that is timed of the system."""
+    given = samples if plan.graded else [_ungraded(sample, plan.relevant_from) for sample in samples]
+    asked = [_respond(sample, strategy, tools.prices) for sample in given]
+    # Recorded responses are there at once, so tasks would only cost time.
+    return [await one for one in asked] if isinstance(strategy, Recorded) else await together(asked)
+
+
+async def assess(answered: Sequence[Answered], system: str, plan: Plan, tools: Tools) -> list[Result]:
+    """Judge and score what was answered; raises as ``evaluate`` does."""
+    judgements = await _judge([one.sample for one in answered], system, plan, tools)
+    scoring = time.perf_counter()
+    scores = await _score([one.sample for one in answered], judgements, plan, tools)
+    share_ms = (time.perf_counter() - scoring) * 1000 / max(len(answered), 1)
+    names = [metric.name for metric in plan.metrics]
+    by_row = [{name: scores[name][n] for name in names} for n in range(len(answered))]
+    references = await _references([one.sample for one in answered], judgements, plan, tools)
+    results = [
+        _account(one, system, judgement, row, share_ms, plan.bar).model_copy(update=reference)
+        for one, judgement, row, reference in zip(answered, judgements, by_row, references, strict=True)
+    ]
+    _log(results)
+    return results
+
+
+def _ungraded(sample: Sample, relevant_from: float | None) -> Sample:
+    """The sample with every grade made 1 where it says relevant, 0 where not; what is negative stays unjudged."""
+    if sample.judgments is None:
+        return sample
+    bar = relevant_from or 0.0
+    grades = {
+        doc: float(grade >= bar and grade > 0) if grade >= 0 else grade for doc, grade in sample.judgments.items()
+    }
+    return sample.model_copy(update={"relevance_scores": grades})
+
+
+def rows_to_judge(samples: Sequence[Sample], plan: Plan) -> list[int]:
+    """Places of the samples, with their responses, for which at least one judged metric has its input.
+
+    An answer to what can't be answered is accurate if it refuses, which the judge has to say.
+    """
+    judged = [metric for metric in plan.order if metric.sees == "Verdict"]
+    return [
+        n
+        for n, sample in enumerate(samples)
+        if any(metric.lacks(sample) is None for metric in judged)
+        or (plan.asks_accuracy and sample.answer is not None and is_answerable(sample) is False)
+    ]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A sample with its response. ``priced``: its cost was worked out here; ``took_ms``: what this system's work took."""
+
+    sample: Sample
+    priced: bool = False
+    took_ms: float = 0.0
+
+
+async def _respond(sample: Sample, strategy: Strategy, prices: Prices) -> Answered:
+    began = time.perf_counter()
+    response = await strategy.respond(sample)
+    took_ms = (time.perf_counter() - began) * 1000
+    if response is None:
+        return Answered(sample.model_copy(update={"response": None}), took_ms=took_ms)
+    if not isinstance(strategy, Recorded) and response.latency_ms is not None:
+        took_ms = response.latency_ms  # without the wait for its turn among the chunk's other queries
+    cost = response.cost_usd
+    if cost is None:
+        cost = prices.cost(response.model, response.input_tokens, response.output_tokens)
+    priced = cost is not None and response.cost_usd is None
+    answered = sample.model_copy(update={"response": response.model_copy(update={"cost_usd": cost})})
+    return Answered(answered, priced, took_ms)
+
+
+async def _judge(samples: Sequence[Sample], system: str, plan: Plan, tools: Tools) -> list[Judgement | None]:
+    """Ask the judge about the samples for which at least one judged metric has its input."""
+    rows = rows_to_judge(samples, plan)
+    judgements: list[Judgement | None] = [None] * len(samples)
+    if rows:
+        given = await tools.judge.judge([samples[n] for n in rows], ScopedLedger(tools.ledger, system))
+        for n, judgement in zip(rows, given, strict=True):
+            judgements[n] = judgement
+    return judgements
+
+
+async def _score(
+    samples: Sequence[Sample], judgements: Sequence[Judgement | None], plan: Plan, tools: Tools
+) -> dict[str, list[Score]]:
+    """The scores of each metric. Where the judge judged several times, those of a verdict are means over its judgings.
+
+    What is 1 or 0, such as ``accurate``, is what most of the judgings say; composites are made of the scores of their parts.
+    """
+    chunk = Chunk(
+        samples,
+        judgements,
+        embedder=tools.embedder,
+        no_embedder=tools.no_embedder,
+        max_grade=plan.max_grade if plan.graded else 1.0,
+        relevant_from=plan.bar,
+        rule=plan.rule,
+    )
+    rounds = [replace(chunk, judgements=of, scores={}) for of in _judgings(judgements)]
+    for metric in plan.order:
+        if not (rounds and is_judged(metric)):
+            found = await _scored(metric, chunk, plan)
+            for one in (chunk, *rounds):
+                one.scores[metric.name] = found
+            continue
+        for one in rounds:
+            one.scores[metric.name] = await _scored(metric, one, plan)
+        by_row = zip(*(one.scores[metric.name] for one in rounds), strict=True)
+        if metric.share:
+            chunk.scores[metric.name] = [majority(judgings) for judgings in by_row]
+        elif metric.sees == "Verdict":
+            chunk.scores[metric.name] = [averaged(judgings) for judgings in by_row]
+        else:
+            found = await _scored(metric, chunk, plan)
+            chunk.scores[metric.name] = [with_judgings(*one) for one in zip(found, by_row, strict=True)]
+    return chunk.scores
+
+
+async def _scored(metric: Metric, chunk: Chunk, plan: Plan) -> list[Score]:
+    return await scores_of(metric, chunk, at_once=plan.concurrency, timeout_s=plan.timeout_s)
+
+
+def _judgings(judgements: Sequence[Judgement | None]) -> Iterator[list[Judgement | None]]:
+    """The first judging of each sample, then the second, ...; nothing where the judge judged once."""
+    rounds = max((len(one.judgings) for one in judgements if isinstance(one, RepeatedJudgement)), default=0)
+    for n in range(rounds):
+        yield [_judging(one, n) if isinstance(one, RepeatedJudgement) and one.judgings else one for one in judgements]
+
+
+def _judging(judgement: RepeatedJudgement, n: int) -> Judgement:
+    known = judgement.judgings
+    return Judgement(verdict=known[n]) if n < len(known) else Judgement(reason=f"it has {len(known)} verdicts")
+
+
+async def _references(
+    samples: Sequence[Sample], judgements: Sequence[Judgement | None], plan: Plan, tools: Tools
+) -> list[dict[str, Any]]:
+    """What to keep of a second judge's verdicts: for each sample that has one, the scores that follow from it."""
+    kept: list[dict[str, Any]] = [{} for _ in samples]
+    chosen = [n for n, judgement in enumerate(judgements) if judgement and judgement.reference]
+    if chosen:
+        verdicts = [Judgement(verdict=judgements[n].reference) for n in chosen]  # type: ignore[union-attr]
+        scores = await _score([samples[n] for n in chosen], verdicts, plan, tools)
+        judged = [m.name for m in plan.metrics if m.sees == "Verdict" or m.family == "accurate"]
+        for place, n in enumerate(chosen):
+            values = {name: scores[name][place].value for name in judged}
+            kept[n] = {"reference_labels": {name: value for name, value in values.items() if value is not None}}
+    return kept
+
+
+def _account(
+    answered: Answered,
+    system: str,
+    judgement: Judgement | None,
+    scores: dict[str, Score],
+    share_ms: float,
+    relevant_from: float | None,
+) -> Result:
+    sample = answered.sample
+    judgement, response = judgement or Judgement(), sample.response
+    spent = {name: getattr(response, name) for name in _FROM_RESPONSE} if response else {}
+    return Result(
+        query_id=sample.query_id,
+        system=system,
+        query=sample.query,
+        ground_truth_answer=sample.ground_truth_answer,
+        category=sample.category,
+        difficulty=sample.difficulty,
+        metadata=sample.metadata,
+        answerable=is_answerable(sample),
+        number_of_results=None if sample.retrieved_doc_ids is None else len(sample.retrieved_doc_ids),
+        responded=response is not None,
+        priced_by_us=answered.priced,
+        scores=scores,
+        verdict=judgement.verdict,
+        evaluation=judgement.usage,
+        waste=judgement.waste,
+        left_out=judgement.left_out,
+        reference_failure=judgement.reference_failure,
+        members=judgement.members,
+        asking=response.asking if isinstance(response, LiveResponse) else None,
+        duration_ms=answered.took_ms + judgement.usage.latency_ms + judgement.waste.latency_ms + share_ms,
+        **spent,
+        **_relevance(sample, relevant_from),
+    )
+
+
+def given_up(samples: Sequence[Sample], system: str, metrics: Sequence[str], reason: str) -> list[Result]:
+    """Results without a score for samples that could not be evaluated at all."""
+    scores = {name: Score.absent(reason, "failed") for name in metrics}
+    return [_account(Answered(sample), system, None, scores, 0.0, None) for sample in samples]
+
+
+def _relevance(sample: Sample, relevant_from: float | None) -> dict[str, Any]:
+    """How many documents are relevant, and at which ranks they were retrieved; nothing where that is not known."""
+    judgments = sample.judgments
+    if judgments is None:
+        return {}
+    bar = relevant_from or 0.0
+    relevant = {doc for doc, grade in judgments.items() if grade > 0 and grade >= bar}
+    if sample.response and sample.retrieved_doc_ids is None:
+        return {"relevant": len(relevant)}
+    ranks = tuple(rank for rank, doc in enumerate(sample.retrieved_doc_ids or (), 1) if doc in relevant)
+    return {"relevant": len(relevant), "relevant_ranks": ranks}
+
+
+def _log(results: Sequence[Result]) -> None:
+    debug = logger.isEnabledFor(logging.DEBUG)
+    for row in results:
+        if debug:
+            number = row.number_of_results or 0
+            took = {"results": number, "duration_ms": round(row.duration_ms, 3)}
+            about = {"event": "query", "system": row.system, "query": row.query_id, **took}
+            form = "%s: query %s: %d results in %.3f ms"
+            logger.debug(form, row.system, row.query_id, number, row.duration_ms, extra=about)
+        if row.relevant_ranks == ():
+            about = {"event": "no_relevant_result", "system": row.system, "query": row.query_id}
+            logger.warning("%s: query %s has no relevant result", row.system, row.query_id, extra=about)

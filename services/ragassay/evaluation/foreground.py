@@ -1,0 +1,203 @@
+"""A run in a folder that one process works on from beginning to end: started, or resumed after an interruption."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from ragassay.core.errors import BadData, BadInput, BudgetReached, Conflict, DiskFull
+from ragassay.core.plugins import imported
+from ragassay.core.report import Report
+from ragassay.core.settings import Settings
+from ragassay.core.specification import Budget, JobSpec
+from ragassay.core.validation import problems
+from ragassay.embeddings import unavailable
+from ragassay.evaluation.plan import Inputs
+from ragassay.evaluation.runner import check_unchanged, describe, finish, prepare, work_through
+from ragassay.evaluation.session import Session
+from ragassay.evaluation.turns import Turns
+from ragassay.judges.registered import JUDGES
+from ragassay.llm.journal import BudgetLedger, MemoryLedger, RowsLedger
+from ragassay.metrics import parse
+from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.metrics.own import own_metrics
+from ragassay.storage.folder import LAST, FolderRun, FolderStore
+from ragassay.storage.ledger import CallCache, FolderLedger
+from ragassay.storage.protocol import RunRecord
+from ragassay.storage.run_ids import new_run_id
+from ragassay.systems.options import SystemConfig
+
+
+def start(
+    session: Session,
+    settings: Settings,
+    spec: JobSpec,
+    inputs: Inputs,
+    kind: Literal["evaluation", "agreement"] = "evaluation",
+) -> FolderRun:
+    """A new run, written down and not begun; raises what ``prepare`` raises, and DiskFull."""
+    record = prepare(spec, inputs, new_run_id(spec.name or inputs.dataset.name))
+    return create(session, settings, record.model_copy(update={"kind": kind}), inputs)
+
+
+def create(session: Session, settings: Settings, record: RunRecord, inputs: Inputs) -> FolderRun:
+    """Write a run down that is prepared; raises DiskFull, and what making its judge and indexes raises."""
+    return FolderStore(settings.home).create(
+        record,
+        inputs.samples,
+        inputs.responses(),
+        described=lambda record: describe(session, record, MemoryLedger()),
+    )
+
+
+def resume(settings: Settings, reference: str) -> FolderRun:
+    """An earlier run, its files checked as strictly as input is; raises NotFound, BadData and Conflict.
+
+    Raises Conflict for ``last`` if the newest run was killed before its inputs were written.
+    """
+    store = FolderStore(settings.home)
+    if reference == LAST and (interrupted := store.interrupted_start()):
+        what = f"run {interrupted} was interrupted before it began, or begins just now"
+        raise Conflict(what, hint="start it again; or name an earlier run, ragassay runs lists them")
+    run = store.open(reference)
+    run.check()
+    _check_rules(run.record, run.folder / "run.json")
+    return run
+
+
+def resume_command(run: FolderRun, command: str | None = None) -> str:
+    """The command line that resumes the run, or with ``command`` the benchmark that it belongs to."""
+    plugins = [f" --import {shlex.quote(name)}" for name in imported()]
+    return f"{command or f'ragassay evaluate --resume {run.record.id}'}{''.join(plugins)}"
+
+
+@dataclass(frozen=True)
+class Together:
+    """What runs have in common that one process works on at the same time.
+
+    ``opened`` is passed once the calls of all of them so far are read. ``go_on``: the command that resumes all.
+    """
+
+    opened: asyncio.Barrier
+    go_on: str
+    budget: BudgetLedger | None
+    turns: Turns = field(default_factory=Turns)
+
+
+def complete(session: Session, settings: Settings, run: FolderRun, **options: Any) -> Report:
+    """``acomplete`` for who has no event loop; with the same options."""
+    return asyncio.run(acomplete(session, settings, run, **options))
+
+
+async def acomplete(
+    session: Session,
+    settings: Settings,
+    run: FolderRun,
+    *,
+    budget: Budget | None = None,
+    give_up_s: float | None = None,
+    done: Callable[[int], object] = int,
+    notice: Callable[[str], object] = str,
+    together: Together | None = None,
+) -> Report:
+    """Do what is left of a run, and keep its report. ``budget`` and ``give_up_s`` take the place of the run's own.
+
+    ``together``: what it has in common with other runs, whose budget then counts. ``done`` is told how many more rows
+    are done, as calls are answered; ``notice``, in a line each, what the user should know meanwhile. Raises Conflict
+    while another process works on it, BudgetReached, DiskFull, and what ``work_through`` raises.
+    """
+    record, turns = run.record, together.turns if together else Turns()
+    if record.spec.criteria and record.spec.judge == "local" and run.pending():
+        notice(
+            f"warning: the local judge can't judge criteria ({', '.join(record.spec.criteria)}); a model can: --judge"
+        )
+    if "local" in record.spec.judges and run.pending() and (why := unavailable(settings.embeddings)):
+        notice(f"warning: the local judge goes by words alone, and no semantic_similarity is computed: {why}")
+    if (prompt := record.spec.judge_prompt) and run.pending():
+        for judge in record.spec.judges:
+            if judge == "local" or judge in JUDGES:
+                notice(f"warning: the judge {judge} reads no prompt ({prompt.name}); a model does")
+    go_on = together.go_on if together else resume_command(run)
+    with ExitStack() as opened:
+        try:
+            async with _all_opened(together):
+                opened.enter_context(run.locked())
+                cache = None
+                if record.spec.cache:
+                    cache = CallCache(settings.home / "cache" / "calls.sqlite", lambda why: notice(f"warning: {why}"))
+                    opened.callback(cache.close)
+                log, most = run.folder / "calls.jsonl", budget or record.spec.budget
+                shared = together.budget if together else None
+                ledger = FolderLedger(log, run=run.folder.name, cache=cache, budget=most, shared=shared)
+                opened.callback(ledger.close)
+                if run.pending():
+                    check_unchanged(session, record, ledger)
+                left, judged = sum(map(record.rows_in, run.pending())), record.spec.judge != "local"
+                each: int = len(record.spec.judges) * record.spec.repeat if judged else 1
+                if judged and record.spec.judge_mode == "probe":
+                    each = sys.maxsize  # calls of a row are not known before: it counts with its chunk
+                told = RowsLedger(ledger, done, left, "judge" if judged else "answer", each)
+            await work_through(
+                session, run, told, told.finished, lambda why: notice(f"waiting: {why}"), give_up_s, turns
+            )
+            async with turns.computing():
+                return finish(run, ledger.interrupted)
+        except BudgetReached as reached:
+            option = "--budget-usd" if " USD " in reached.message else "--budget-tokens"
+            if killed := ledger.interrupted.uncertain_calls:
+                tokens = ledger.held.input_tokens + ledger.held.output_tokens
+                held = f"{ledger.held.cost_usd or 0:.4f} USD" if option == "--budget-usd" else f"{tokens:,}"
+                calls = "call that was" if killed == 1 else "calls that were"
+                reached.message += f", {held} of it held for {killed} {calls} in flight when a process was killed"
+            reached.hint = f"what is finished is kept: {go_on} {option} MORE"
+            raise
+        except DiskFull as full:
+            full.hint = f"what is finished is kept; make room, then: {go_on}"
+            raise
+
+
+@asynccontextmanager
+async def _all_opened(together: Together | None) -> AsyncIterator[None]:
+    """A section at whose end runs wait for each other; where one fails in it, the wait of all others is broken."""
+    try:
+        yield
+    except BaseException:
+        if together:
+            await together.opened.abort()
+        raise
+    if together:
+        await together.opened.wait()
+
+
+def _check_rules(record: RunRecord, where: Path) -> None:
+    """Raise BadData for a built-in system, a metric or a rule that can't be read."""
+    try:
+        own = own_metrics(record.spec)
+    except BadInput as error:
+        raise BadData([f"{where}: spec.{error.where}: {error.message}"], hint=error.hint) from None
+    for name, source in record.systems.items():
+        try:
+            if source.built is not None:
+                SystemConfig.model_validate(source.built.configuration)
+        except ValidationError as error:
+            place = f"systems.{name}.built.configuration"
+            raise BadData([f"{where}: {place}.{problems(error)[0]}"], hint="the run's folder is damaged") from None
+    rules: list[tuple[str, Callable[[str], object], str | None]] = [
+        *((f"metrics[{n}]", partial(parse, own=own), name) for n, name in enumerate(record.metrics)),
+        ("spec.accurate", partial(AccuracyRule.parse, own=own), record.spec.accurate),
+    ]
+    for place, read, text in rules:
+        try:
+            if text is not None:
+                read(text)
+        except BadInput as error:
+            raise BadData([f"{where}: {place}: {error.message}"], hint=error.hint) from None

@@ -1,0 +1,263 @@
+"""The one run driver: prepare, work, finish. The command line, Python and the workers call the same three functions.
+
+``prepare`` resolves every name and chooses the metrics; its record is written down by the store that keeps the run.
+``work`` evaluates one chunk and commits it. ``finish`` recounts everything from the results.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from ragassay.core.errors import BadSettings, BudgetReached, DiskFull, NothingToEvaluate, ProviderDown
+from ragassay.core.models import Sample, Usage
+from ragassay.core.protocols import Ledger, Strategy
+from ragassay.core.report import Report
+from ragassay.core.specification import JobSpec
+from ragassay.evaluation import reports
+from ragassay.evaluation.engine import Plan, assess, respond
+from ragassay.evaluation.outage import through_outages
+from ragassay.evaluation.plan import Inputs, choose_metrics, plan
+from ragassay.evaluation.provenance import provenance, with_tools
+from ragassay.evaluation.session import Session
+from ragassay.evaluation.turns import Turns
+from ragassay.llm.journal import GivenUpLedger
+from ragassay.metrics import parse
+from ragassay.metrics.own import check_own, own_metrics
+from ragassay.storage.protocol import ChunkId, Outcome, RunRecord, RunStore
+from ragassay.systems.builtin import BuiltIn
+from ragassay.systems.live import LiveSystem
+from ragassay.systems.recorded import Recorded
+
+logger = logging.getLogger("ragassay")
+T = TypeVar("T")
+
+
+def prepare(spec: JobSpec, inputs: Inputs, run_id: str) -> RunRecord:
+    """What a new run evaluates; builds nothing, so that a light process can accept a run for others to work on.
+
+    Raises NothingToEvaluate when no system has a response or no metric its input, UnknownName and BadSettings.
+    """
+    check_own(spec)
+    joined = inputs.joined()
+    if not any(sample.response for rows in joined.values() for sample in rows):
+        raise NothingToEvaluate(
+            "no row has a response", where=inputs.dataset.name, hint="name a system: --system NAME=FILE or NAME=URL"
+        )
+    responses = (sample.response for rows in joined.values() for sample in rows)
+    if spec.judge_share is not None and any(one.reference_labels for one in responses if one):
+        raise BadSettings("labels and judge_share both correct the means", hint="leave one of them out")
+    metrics = choose_metrics(spec, joined)
+    return RunRecord(
+        id=run_id,
+        created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        spec=spec,
+        metrics=tuple(metric.name for metric in metrics),
+        dataset=inputs.dataset,
+        systems={name: system.source for name, system in inputs.systems.items()},
+        chunk_size=rows_at_once(spec),
+    )
+
+
+def rows_at_once(spec: JobSpec) -> int:
+    """How many rows a chunk has. A model judges in rounds of ``concurrency`` calls: whole ones, for in the last round of a chunk
+    the other slots are empty.
+    """
+    if spec.judge == "local":
+        return spec.batch
+    return -(-spec.batch // spec.concurrency) * spec.concurrency
+
+
+def describe(session: Session, record: RunRecord, ledger: Ledger) -> RunRecord:
+    """The record with what judges and answers here: the judge's settings, and the models of built-in systems."""
+    tools = session.tools(record.spec, ledger)
+    systems = dict(record.systems)
+    for name, system in session.systems(systems, tools).items():
+        source = systems[name]
+        if source.built is not None and isinstance(system, BuiltIn):
+            known = {"models": system.models, "index_bytes": system.retriever.index_bytes}
+            systems[name] = source.model_copy(update={"built": source.built.model_copy(update=known)})
+    return with_tools(record.model_copy(update={"systems": systems}), tools)
+
+
+def check_unchanged(session: Session, record: RunRecord, ledger: Ledger) -> None:
+    """Raise BadSettings when what judges or answers now is not what did before the interruption."""
+    now = describe(session, record, ledger)
+    for name, source in now.systems.items():
+        if source != record.systems[name]:
+            raise BadSettings(
+                f"run {record.id} can't be resumed: the models or the index of {name!r} changed since it began",
+                hint="start a new run",
+            )
+    changed = [
+        key for key in ("judge", "embeddings", "code_digest", "plugins") if getattr(now, key) != getattr(record, key)
+    ]
+    if changed:
+        raise BadSettings(
+            f"run {record.id} can't be resumed: its {' and '.join(changed)} changed since it began",
+            hint="numbers of both would be mixed; start a new run (finished calls are taken from the cache)",
+        )
+
+
+async def work(
+    session: Session,
+    run: RunStore,
+    chunk: ChunkId,
+    ledger: Ledger,
+    systems: Mapping[str, Strategy] | None = None,
+    turns: Turns | None = None,
+) -> Outcome:
+    """Evaluate one chunk of one system and commit it; ``last`` when the run needs no further chunk.
+
+    ``systems``: those that answer now; any other has its responses recorded in the run. ``turns``: what keeps other work
+    of this process from being measured with them. Raises BudgetReached, and
+    errors of configuration that every sample would meet.
+    """
+    record, turns = run.record, turns or Turns()
+    samples = run.samples(chunk)
+    tools = session.tools(record.spec, ledger)
+    planned = _planned(record)
+    if system := (systems or {}).get(chunk.system):
+        async with turns.answering(system):
+            answered = await respond(samples, system, planned, tools)
+    else:
+        recorded = {sample.query_id: sample.response for sample in samples if sample.response}
+        answered = await respond(samples, Recorded(chunk.system, recorded), planned, tools)
+    async with turns.computing():
+        results = await assess(answered, chunk.system, planned, tools)
+        return run.commit(chunk, results, given_up=isinstance(ledger, GivenUpLedger))
+
+
+async def work_through(
+    session: Session,
+    run: RunStore,
+    ledger: Ledger,
+    done: Callable[[int], object] = int,
+    waiting: Callable[[str], object] = str,
+    give_up_s: float | None = None,
+    turns: Turns | None = None,
+) -> None:
+    """Work on all chunks that have no results, many at once; ``done`` is told how many rows each had.
+
+    ``turns`` are those of all runs that this process works on at the same time. ``waiting`` is told of outages of a
+    provider; after ``give_up_s``, else that of the specification, the rows left get its error as their reason.
+    """
+    log_start(run.record, list(run.record.systems))
+    asking = turns or Turns()
+    await through_outages(
+        lambda used: _work_on_pending(session, run, used, ledger, done, asking),
+        ledger,
+        give_up_s or run.record.spec.give_up_s,
+        waiting,
+    )
+
+
+async def _work_on_pending(
+    session: Session, run: RunStore, ledger: Ledger, asks: Ledger, done: Callable[[int], object], turns: Turns
+) -> None:
+    """Work on the chunks without results.
+
+    ``asks``: the ledger of systems that are called. They are none of the judge's provider, so they are asked whether that
+    one fails or not, and what they answer says nothing of it.
+    """
+    record, pending = run.record, run.pending()
+    systems: dict[str, BuiltIn | LiveSystem] = {}
+    for name, source in record.systems.items() if pending else ():
+        calls = ledger if source.called is None else asks
+        systems |= session.systems({name: source}, session.tools(record.spec, calls))
+    if systems:  # the first rows of all systems before the next ones of any, so that they are asked at the same time
+        pending = sorted(pending, key=lambda chunk: chunk.number)
+    at_once = asyncio.Semaphore(
+        max(len(systems), 2 + record.spec.concurrency // max(record.chunk_size // 2, 1)),
+    )
+
+    disk_is_full = False
+
+    async def one(chunk: ChunkId) -> None:
+        nonlocal disk_is_full
+        async with at_once:
+            if disk_is_full:
+                return
+            try:
+                await work(session, run, chunk, ledger, systems, turns)
+            except DiskFull:
+                disk_is_full = True
+                raise
+            done(record.rows_in(chunk))
+
+    try:
+        await _ask_all(run, systems, pending, turns)
+        await all_or_cancel_the_rest([one(chunk) for chunk in pending])
+    finally:
+        for system in systems.values():
+            if isinstance(system, LiveSystem):
+                await system.close()
+
+
+async def _ask_all(run: RunStore, systems: Mapping[str, Strategy], pending: Sequence[ChunkId], turns: Turns) -> None:
+    """Ask each system that is called about all these rows: a chunk judged in between would delay the queries behind it."""
+
+    def samples(system: str) -> Iterator[Sample]:
+        return (sample for chunk in pending if chunk.system == system for sample in run.samples(chunk))
+
+    async def ask(system: LiveSystem) -> None:
+        async with turns.answering(system):
+            await system.ask_all(samples(system.name))
+
+    await all_or_cancel_the_rest([ask(system) for system in systems.values() if isinstance(system, LiveSystem)])
+
+
+async def all_or_cancel_the_rest(coroutines: Sequence[Coroutine[None, None, T]]) -> list[T]:
+    """What all return; when one fails, the others are cancelled and its error is raised."""
+    tasks = [asyncio.create_task(one) for one in coroutines]
+    try:
+        return await asyncio.gather(*tasks)
+    except (BudgetReached, DiskFull, ProviderDown):
+        await asyncio.gather(*tasks, return_exceptions=True)  # their calls in flight are paid already
+        raise
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def finish(
+    run: RunStore,
+    interrupted: Usage = Usage(),  # noqa: B008 - frozen
+    uncertain_calls: int = 0,
+) -> Report:
+    """Recount everything from the results, and keep the report. The record must say what judges.
+
+    ``interrupted``: calls that were in flight when a process died. ``uncertain_calls``: all requests of the run with an
+    unknown outcome, if its store counts them; those that no row counts are interrupted calls.
+    """
+    record, chunks = run.record, run.record.chunks()
+    report = reports.build(
+        record.id,
+        record.created_at,
+        provenance(record),
+        {name: run.evaluated([chunk for chunk in chunks if chunk.system == name]) for name in record.systems},
+        expected=record.dataset.rows,
+        interrupted=interrupted,
+    )
+    counted = sum(system.evaluation.waste.uncertain_calls for system in report.systems.values())
+    if uncertain_calls > counted:
+        report = report.model_copy(update={"interrupted": Usage(uncertain_calls=uncertain_calls - counted)})
+    run.save_report(report)
+    return report
+
+
+def _planned(record: RunRecord) -> Plan:
+    """What to compute for every sample of a run."""
+    own = own_metrics(record.spec)
+    return plan(record.spec, [parse(name, own) for name in record.metrics])
+
+
+def log_start(record: RunRecord, systems: Sequence[str]) -> None:
+    """Log that an evaluation begins."""
+    queries, names = record.dataset.rows, ", ".join(systems)
+    about = {"event": "evaluation_started", "run": record.id, "queries": queries, "systems": names}
+    logger.info("evaluation of %d queries starts: %s, systems %s", queries, record.id, names, extra=about)

@@ -1,0 +1,228 @@
+"""Why is an answer not accurate? One cause for each row, the first that holds in the order below.
+
+The order follows the road of a query: first whether it was to be answered, then retrieval, then the answer.
+
+answered_the_unanswerable  the query can't be answered, and the system answered
+wrong_refusal    the query can be answered, as far as is known, and the system refused; "why" says what it had retrieved
+retrieval_miss   there are relevant documents and none was retrieved; without judgments: no fact is in the contexts, or fewer
+                 than half of them and the system refused
+gold_suspect     sentences that the contexts support conflict with the ground truth: one of the two, or the judge, is wrong
+ranking_miss     the first relevant document stands too low, or the contexts lack facts although one was retrieved
+off_topic        the answer hardly addresses the query and covers no fact
+unfaithful       the contexts contradict a sentence, or support too little of the answer
+contexts_unused  the contexts hold the facts and the answer covers few of them
+incomplete       the answer leaves facts out
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
+
+from ragassay.core.models import FrozenModel, Result, Score, Verdict
+from ragassay.judges.local import NAMES
+from ragassay.metrics.judged import completeness, context_recall, faithfulness, relevance
+
+Cause = Literal[
+    "answered_the_unanswerable",
+    "wrong_refusal",
+    "retrieval_miss",
+    "gold_suspect",
+    "ranking_miss",
+    "off_topic",
+    "unfaithful",
+    "contexts_unused",
+    "incomplete",
+]
+FailureName = Cause | Literal["not_attributed", "response_failed", "not_scored"]
+
+
+class Attribution(FrozenModel):
+    """Why one answer is not accurate. ``cause`` is null where that could not be found out; ``why`` says it in words."""
+
+    cause: Cause | None
+    why: str
+
+
+class FailureExample(FrozenModel):
+    """One row that failed, and why."""
+
+    query_id: str
+    query: str
+    why: str
+
+
+class CauseCount(FrozenModel):
+    """How many rows failed for one cause, and the first few of them in the dataset's order."""
+
+    n: int
+    examples: tuple[FailureExample, ...]
+
+
+class Failures(FrozenModel):
+    """The rows of one system that are not accurate, by cause.
+
+    ``rows`` = ``accurate`` + ``inaccurate`` + ``unknown``. ``causes`` and ``unattributed`` (rows by the reason why no
+    cause was found) add up to ``inaccurate``; ``unknown_reasons`` to ``unknown``: the rows without an accuracy.
+    """
+
+    rows: int
+    accurate: int
+    inaccurate: int
+    unknown: int
+    causes: dict[Cause, CauseCount]
+    unattributed: dict[str, int]
+    unknown_reasons: dict[str, int]
+
+
+LOWEST_GOOD_RANK = 3  # a first relevant document below this rank is a ranking miss
+OFF_TOPIC_UP_TO = 0.25  # relevance "none" or "barely"
+FAITHFUL_FROM = 0.8  # below it too little of the answer is supported
+CONTEXTS_HOLD_FROM = 0.8  # context recall from which the contexts count as holding the facts
+ANSWERABLE_FROM = 0.5  # context recall below which a refusal is the retriever's fault
+USED_FROM = 0.5  # completeness below which contexts that hold the facts count as unused
+COMPLETE_FROM = 1.0  # completeness below which an answer is incomplete
+
+
+def attribute(row: Result) -> Attribution | None:
+    """The primary cause of a row's failure; None for a row that is accurate or whose accuracy is unknown."""
+    accurate = row.scores.get("accurate")
+    if accurate is None or accurate.value is None or accurate.value > 0:
+        return None
+    verdict = row.verdict
+    if row.answerable is False and verdict and verdict.refusal is not None:
+        return _unanswerable(verdict)
+    rank, held = _first_rank(row), _value(row, "context_recall", context_recall)
+    if verdict and verdict.refusal:
+        if rank == 0 or (rank is None and held is not None and held < ANSWERABLE_FROM):
+            return Attribution(cause="retrieval_miss", why=f"the system refused: {_retrieved(row, rank, held)}")
+        return Attribution(cause="wrong_refusal", why=f"wrong refusal: {_retrieved(row, rank, held)}")
+    return _retrieval_miss(row, rank, held) or _in_answer(row, rank, held) or _unknown(row)
+
+
+def failure(row: Result) -> FailureName | None:
+    """What went wrong with a row, one kind for each; None where nothing is known to.
+
+    ``response_failed``: there is no answer; else the cause for which it is not accurate, or ``not_attributed``;
+    ``not_scored``: nothing of that, and a score is missing because something broke.
+    """
+    if row.error is not None:
+        return "response_failed"
+    if found := attribute(row):
+        return found.cause or "not_attributed"
+    return "not_scored" if row.failed else None
+
+
+def failures(rows: Sequence[Result], *, examples: int = 3) -> Failures:
+    """The failures of one system by cause, with up to ``examples`` rows each."""
+    counts: Counter[Cause | None] = Counter()
+    first: dict[Cause | None, list[FailureExample]] = {}
+    unattributed: Counter[str] = Counter()
+    unknown: Counter[str] = Counter()
+    for row in rows:
+        if attribution := attribute(row):
+            counts[attribution.cause] += 1
+            if attribution.cause is None:
+                unattributed[attribution.why] += 1
+            if len(of_cause := first.setdefault(attribution.cause, [])) < examples:
+                of_cause.append(FailureExample(query_id=row.query_id, query=row.query, why=attribution.why))
+        if (reason := _why_unknown(row)) is not None:
+            unknown[reason] += 1
+    return Failures(
+        rows=len(rows),
+        accurate=len(rows) - counts.total() - unknown.total(),
+        inaccurate=counts.total(),
+        unknown=unknown.total(),
+        causes={
+            cause: CauseCount(n=counts[cause], examples=tuple(first[cause]))
+            for cause in get_args(Cause)
+            if cause in counts
+        },
+        unattributed=dict(sorted(unattributed.items())),
+        unknown_reasons=dict(sorted(unknown.items())),
+    )
+
+
+def _why_unknown(row: Result) -> str | None:
+    """Why a row has no accuracy; None when it has one."""
+    accurate = row.scores.get("accurate")
+    if accurate is None:
+        return "accurate was not computed"
+    return accurate.reason if accurate.value is None else None
+
+
+def _unanswerable(verdict: Verdict) -> Attribution:
+    """What went wrong with a query that can't be answered."""
+    if verdict.sentences:
+        return Attribution(cause="answered_the_unanswerable", why="answered the unanswerable")
+    return Attribution(cause=None, why="the query can't be answered, and the answer is empty instead of saying so")
+
+
+def _retrieved(row: Result, rank: int | None, held: float | None) -> str:
+    """What the system had retrieved when it refused."""
+    if rank == 0:
+        return f"none of {row.relevant} relevant documents was retrieved"
+    if held is not None:
+        return f"the contexts hold {held:.0%} of the facts"
+    return f"a relevant document is at rank {rank}" if rank else "the query can be answered, as far as is known"
+
+
+def _retrieval_miss(row: Result, rank: int | None, held: float | None) -> Attribution | None:
+    if rank == 0:
+        return Attribution(cause="retrieval_miss", why=f"none of {row.relevant} relevant documents was retrieved")
+    if rank is None and held == 0:
+        return Attribution(cause="retrieval_miss", why="no fact of the ground truth is in the contexts")
+    return None
+
+
+def _in_answer(row: Result, rank: int | None, held: float | None) -> Attribution | None:
+    """The first cause that holds once something relevant, as far as is known, was retrieved."""
+    verdict = row.verdict
+    if verdict and (
+        suspects := [s.id for s in verdict.sentences if s.support == "supported" and s.truth == "conflicts"]
+    ):
+        why = f"the contexts support {', '.join(suspects)}, which the ground truth contradicts"
+        if verdict.judge in NAMES:
+            why += ": the local judge or the ground truth is wrong"
+        return Attribution(cause="gold_suspect", why=why)
+    if rank and rank > LOWEST_GOOD_RANK:
+        return Attribution(cause="ranking_miss", why=f"the first relevant document is at rank {rank}")
+    if rank and held is not None and held < 1:
+        why = f"the contexts hold {held:.0%} of the facts, though a relevant document is at rank {rank}"
+        return Attribution(cause="ranking_miss", why=why)
+    if verdict and (denied := [s for s in verdict.sentences if s.support == "contradicted"]):
+        why = "; ".join(f"{s.id} is contradicted by {', '.join(s.evidence) or 'the contexts'}" for s in denied)
+        return Attribution(cause="unfaithful", why=why)
+    addressed, covered = _value(row, "relevance", relevance), _value(row, "completeness", completeness)
+    if addressed is not None and addressed <= OFF_TOPIC_UP_TO and not covered:
+        return Attribution(cause="off_topic", why=f"relevance is {addressed:.3g}")
+    supported = _value(row, "faithfulness", faithfulness)
+    if supported is not None and supported < FAITHFUL_FROM:
+        return Attribution(cause="unfaithful", why=f"faithfulness is {supported:.3g}")
+    if covered is None or covered >= COMPLETE_FROM:
+        return None
+    if held is not None and held >= CONTEXTS_HOLD_FROM and covered < USED_FROM:
+        why = f"the contexts hold {held:.0%} of the facts, the answer covers {covered:.0%}"
+        return Attribution(cause="contexts_unused", why=why)
+    return Attribution(cause="incomplete", why=f"the answer covers {covered:.0%} of the facts")
+
+
+def _unknown(row: Result) -> Attribution:
+    if row.verdict is None:
+        return Attribution(cause=None, why="there is no verdict on the answer")
+    return Attribution(cause=None, why="every part that was checked is fine, only the accuracy rule is not met")
+
+
+def _first_rank(row: Result) -> int | None:
+    """Rank of the first relevant document retrieved, 0 if none was; None if the query has no relevant document."""
+    if not row.relevant or row.relevant_ranks is None:
+        return None
+    return row.relevant_ranks[0] if row.relevant_ranks else 0
+
+
+def _value(row: Result, name: str, of: Callable[[Verdict], Score]) -> float | None:
+    """A judged score, worked out from the verdict where the run did not ask for it."""
+    if (score := row.scores.get(name)) is not None:
+        return score.value
+    return of(row.verdict).value if row.verdict else None

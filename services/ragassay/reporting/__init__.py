@@ -1,0 +1,84 @@
+"""Reports as files: the extension picks the exporter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from ragassay.core.errors import BadSettings, class_and_reason
+from ragassay.core.formatting import Exporters
+from ragassay.core.report import Report
+from ragassay.reporting import comparison, csv, junit, markdown, page, parquet, pdf, xlsx
+from ragassay.reporting.rows import printable_json
+
+Write = TypeVar("Write", bound=Callable[[Report], str | bytes])
+_EXTENSION = re.compile(r"[A-Za-z0-9_-]{1,20}")
+_OURS = ("csv", "json", "md")
+
+
+def exporter(extension: str) -> Callable[[Write], Write]:
+    """Register a function from a Report to text or bytes as what writes files of an extension: ``@exporter("txt")``.
+
+    What it does wrong is an error when the file is written; the run's report is kept. It
+    replaces our html, parquet, pdf, xlsx or xml. Raises BadSettings for csv, json and md, and for what is no extension.
+    """
+    if not isinstance(extension, str) or not _EXTENSION.fullmatch(extension) or extension.lower() in _OURS:
+        what = f"exporter {extension!r}: an extension is letters and digits, and none of {', '.join(_OURS)}"
+        raise BadSettings(what, hint='say it: @exporter("txt")')
+
+    def register(write: Write) -> Write:
+        EXPORTERS.add(extension, _checked(write))
+        return write
+
+    return register
+
+
+def _checked(write: object) -> Callable[[Report], bytes]:
+    """A user's exporter, with what it does wrong as one line."""
+    if not callable(write):
+        raise BadSettings(f"an exporter is a function of a report, not a {type(write).__name__}")
+
+    def export(report: Report) -> bytes:
+        name, hint = getattr(write, "__name__", "exporter"), f"the report is kept: ragassay report {report.run.id}"
+        try:
+            written = write(report)
+        except Exception as error:  # the user's code
+            what = f"the exporter {name} raised {class_and_reason(error)}"
+            raise BadSettings(what, hint=hint) from error
+        if not isinstance(written, str | bytes):
+            what = f"the exporter {name} returned a {type(written).__name__}, neither text nor bytes"
+            raise BadSettings(what, hint=hint)
+        return written.encode() if isinstance(written, str) else written
+
+    return export
+
+
+EXPORTERS: Exporters[Report] = Exporters(
+    "exporter",
+    {"csv": csv.export, "summary.csv": csv.figures, "json": printable_json, "md": markdown.export},
+    defaults={
+        "html": page.export,
+        "parquet": parquet.export,
+        "pdf": pdf.export,
+        "xlsx": xlsx.export,
+        "xml": junit.export,
+    },
+    adopt=_checked,
+)
+comparison.EXPORTERS.defaults.update(
+    html=page.compared, parquet=parquet.compared, pdf=pdf.compared, xlsx=xlsx.compared, xml=junit.compared
+)
+
+MEDIA_TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "summary.csv": "text/csv; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "json": "application/json",
+    "md": "text/markdown; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "pdf": "application/pdf",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "xml": "application/xml",
+}
+"""Of our formats."""

@@ -1,0 +1,201 @@
+"""A benchmark as JSON, as Markdown, and as the tables that the terminal and a notebook show too."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from ragassay.analysis.benchmark import Benchmark, BenchmarkedDataset, Standing
+from ragassay.analysis.models import Comparison, Delta
+from ragassay.core.formatting import Exporters, json_document, markdown_code, markdown_text, number, quantity
+from ragassay.core.models import Usage
+from ragassay.core.report import Aggregate, SystemReport
+from ragassay.reporting.comparison import metric_tables, tables
+from ragassay.reporting.summary import PER_ACCURATE, bounds, interrupted, missing, sections
+from ragassay.reporting.tables import Table
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class BenchmarkPart:
+    """A dataset's part, or the summary: lines, tables, and lines below them."""
+
+    title: str
+    lines: tuple[str, ...]
+    tables: tuple[Table, ...]
+    notes: tuple[str, ...] = ()
+
+
+def parts(benchmark: Benchmark) -> Iterator[BenchmarkPart]:
+    """Each dataset: what the systems reach, cost and take, and the comparison in the summary's metrics. Then the summary."""
+    for dataset, one in benchmark.datasets.items():
+        yield _of_dataset(benchmark, dataset, one)
+    yield summary(benchmark)
+
+
+def summary(benchmark: Benchmark) -> BenchmarkPart:
+    """Per metric every system on every dataset, and on how many each beats the baseline."""
+    shown = [_metric(benchmark, name) for name in benchmark.metrics]
+    if benchmark.standings:
+        shown.append(_standings(benchmark))
+    lines = [
+        f"{_count(benchmark.systems, 'system')} on {_count(benchmark.datasets, 'dataset')}, baseline {benchmark.baseline}"
+    ]
+    if benchmark.standings:
+        corrected = "" if benchmark.correction == "none" else f", p corrected for all {benchmark.family} tests"
+        lines.append(f"+ better, - worse than {benchmark.baseline}: * 0.05, ** 0.01, *** 0.001{corrected}")
+    return BenchmarkPart("Summary", tuple(lines), tuple(shown), tuple(_spent(benchmark)))
+
+
+def to_markdown(benchmark: Benchmark) -> bytes:
+    """The summary first, then each dataset, then where the numbers come from."""
+    *datasets, whole = parts(benchmark)
+    datasets = [_with_everything(part, benchmark.datasets[part.title]) for part in datasets]
+    lines = [f"# Benchmark {markdown_text(benchmark.name or '')}".rstrip()]
+    for part in (whole, *datasets):
+        lines += ["", f"## {markdown_text(part.title)}", "", *(f"{markdown_text(line)}  " for line in part.lines)]
+        for table in part.tables:
+            lines += table.markdown("###")
+        lines += ["", *(f"- {markdown_text(note)}" for note in part.notes)] if part.notes else []
+    lines += ["", "## Where the numbers come from", ""]
+    for dataset, one in benchmark.datasets.items():
+        source = one.report.provenance
+        digests = f"dataset `{source.dataset.digest[:12]}`, judge {markdown_code(source.judge['name'])}"
+        lines.append(f"- {markdown_text(dataset)}: run `{one.report.run.id}`, {digests}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+EXPORTERS: Exporters[Benchmark] = Exporters("benchmark exporter", {"json": json_document, "md": to_markdown})
+
+
+def _of_dataset(benchmark: Benchmark, dataset: str, one: BenchmarkedDataset) -> BenchmarkPart:
+    report, comparison = one.report, one.comparison
+    source = report.provenance
+    lines = [f"{source.dataset.rows} queries, judge {source.judge['name']}, run {report.run.id}"]
+    lines += [line for line in (interrupted(report),) if line]
+    shown = [_trade(one)]
+    if comparison is not None:
+        lines += comparison.verdict
+        shown += metric_tables(_of_summary(comparison, benchmark.metrics))
+    return BenchmarkPart(dataset, tuple(lines), tuple(shown), tuple(_cautions(one)))
+
+
+def _with_everything(part: BenchmarkPart, one: BenchmarkedDataset) -> BenchmarkPart:
+    """A dataset's part with every metric of its report and comparison, and what is missing."""
+    report = one.report
+    shown = [section.table(report.systems) for section in sections(report)]
+    shown += tables(one.comparison) if one.comparison else [part.tables[0]]
+    return replace(part, tables=tuple(shown), notes=(*part.notes, *missing(report)))
+
+
+def _cautions(one: BenchmarkedDataset) -> Iterator[str]:
+    if one.comparison is not None:
+        yield from one.comparison.warnings
+    for name, system in one.report.systems.items() if one.comparison is None else ():
+        if marked := system.evaluation.suspicious:
+            yield f"{name}: {marked} of {system.queries} rows are suspicious: their scores may be steered"
+
+
+def _of_summary(comparison: Comparison, metrics: tuple[str, ...]) -> Comparison:
+    """The comparison with these metrics only."""
+    pairs = (
+        pair.model_copy(update={"metrics": {name: d for name, d in pair.metrics.items() if name in metrics}})
+        for pair in comparison.pairs
+    )
+    return comparison.model_copy(update={"pairs": tuple(pairs)})
+
+
+def _metric(benchmark: Benchmark, name: str) -> Table:
+    """A metric of each system on each dataset, marked where it differs from the baseline's."""
+    rows = []
+    for system in benchmark.systems:
+        cells = [_mean(one, system, name) for one in benchmark.datasets.values()]
+        rows.append((system, *cells))
+    return Table(name, ("", *benchmark.datasets), tuple(rows))
+
+
+def _mean(one: BenchmarkedDataset, system: str, name: str) -> str:
+    """``0.63 [0.46, 0.78] +**``: better than the baseline. How many of the rows are scored where not all are."""
+    mean: Aggregate | None = one.report.systems[system].metrics.get(name)
+    if mean is None:
+        return "not computed"
+    if mean.mean is None:
+        return f"not scored, n=0/{mean.missing}"
+    counted = f" n={mean.n}/{mean.n + mean.missing}" if mean.missing else ""
+    return f"{number(mean.mean)} {bounds(mean.interval)}{counted}{_mark(one.comparison, system, name)}"
+
+
+def _mark(comparison: Comparison | None, system: str, name: str) -> str:
+    delta = _delta(comparison, system, name)
+    if delta is None or delta.outcome not in ("better", "worse"):
+        return ""
+    return f" {'+' if delta.outcome == 'better' else '-'}{delta.mark}"
+
+
+def _delta(comparison: Comparison | None, system: str, name: str) -> Delta | None:
+    for pair in comparison.pairs if comparison else ():
+        if comparison and comparison.sides[pair.b].system == system:
+            return pair.metrics.get(name)
+    return None
+
+
+def _standings(benchmark: Benchmark) -> Table:
+    rows = tuple((name, *(_counts(one[name]) for one in benchmark.standings.values())) for name in benchmark.metrics)
+    note = "Better, worse, and no difference shown, after correction; where the data can't tell, it counts apart."
+    title = f"Datasets won/lost/tied against {benchmark.baseline}"
+    return Table(title, ("metric", *benchmark.standings), rows, note)
+
+
+def _counts(standing: Standing) -> str:
+    apart = f", {standing.unknown} {UNKNOWN}" if standing.unknown else ""
+    return f"{standing.better}/{standing.worse}/{standing.not_shown}{apart}"
+
+
+def _trade(one: BenchmarkedDataset) -> Table:
+    """What each system reaches, what it costs and how long it takes; and which of them are Pareto-optimal."""
+    columns = ("system", "accurate", "USD a query", PER_ACCURATE, "ms p50", "ms p95", "queries/s", "Pareto-optimal")
+    rows = tuple((name, *_figures(part), _pareto(one.comparison, name)) for name, part in one.report.systems.items())
+    kept = [n for n in range(len(columns)) if n == 0 or any(row[n] != UNKNOWN for row in rows)]
+    return Table(
+        "Accuracy, cost and time",
+        tuple(columns[n] for n in kept),
+        tuple(tuple(row[n] for n in kept) for row in rows),
+        least=(PER_ACCURATE,),
+    )
+
+
+def _figures(part: SystemReport) -> tuple[str, ...]:
+    accurate, cost = part.metrics.get("accurate"), part.cost_per_accurate_answer
+    return (
+        UNKNOWN if accurate is None or accurate.mean is None else number(accurate.mean),
+        UNKNOWN if part.cost_usd.mean is None else number(part.cost_usd.mean),
+        UNKNOWN if cost.value is None else number(cost.value),
+        *(UNKNOWN if ms is None else quantity(ms) for ms in (part.latency_ms.p50, part.latency_ms.p95)),
+        UNKNOWN if part.throughput_qps is None else quantity(part.throughput_qps),
+    )
+
+
+def _pareto(comparison: Comparison | None, system: str) -> str:
+    if comparison is None or not comparison.pareto.axes:
+        return UNKNOWN
+    label = next(label for label, side in comparison.sides.items() if side.system == system)
+    front = comparison.pareto.systems
+    if label in front.front:
+        return "yes"
+    return f"no: {front.dominated[label]}" if label in front.dominated else UNKNOWN
+
+
+def _spent(benchmark: Benchmark) -> Iterator[str]:
+    """What the judge took of all runs, and where what it would have taken came from the cache."""
+    evaluations = [s.evaluation for one in benchmark.datasets.values() for s in one.report.systems.values()]
+    used = Usage.total(usage for one in evaluations for usage in (one.usage, one.waste))
+    if used.calls or used.cache_hits:
+        cost = UNKNOWN if used.cost_usd is None else f"{number(used.cost_usd)} USD"
+        tokens = used.input_tokens + used.output_tokens
+        yield f"judge: {used.calls:,} calls, {tokens:,} tokens, {cost}; {used.cache_hits:,} replies from the cache"
+    yield from dict.fromkeys(caution for one in benchmark.datasets.values() for caution in one.report.cautions)
+
+
+def _count(things: Collection[str], name: str) -> str:
+    return f"{len(things)} {name}{'s' * (len(things) != 1)}"

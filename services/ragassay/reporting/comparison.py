@@ -1,0 +1,335 @@
+"""A comparison as JSON, as Markdown, and as the tables that the terminal shows too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ragassay.analysis.models import ComparedSystem, Comparison, Delta, OperationalDelta, Pair, RowDelta
+from ragassay.analysis.summary import frontier, times
+from ragassay.core.formatting import (
+    Exporters,
+    interval,
+    json_document,
+    markdown_text,
+    number,
+    p_value,
+    percent,
+    quantity,
+    signed,
+)
+from ragassay.reporting import csv
+from ragassay.reporting.failing import causes
+from ragassay.reporting.grids import Grid, Kind
+from ragassay.reporting.summary import NOT_REPORTED, PER_ACCURATE, cost_per_accurate
+from ragassay.reporting.tables import Table
+
+UNITS = {
+    **dict.fromkeys(("latency_ms", "first_token_ms", "retrieval_latency_ms", "generation_latency_ms"), "ms"),
+    "cost_usd": "USD",
+}
+_change = partial(quantity, sign="+")
+
+
+OUTCOMES = {"no difference shown": "not shown"}
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A query on which b is worse: its id in a and in b, the scores of both by metric, both answers, why b's is worse.
+
+    ``label``: the id in a, with that in b if it is another one.
+    """
+
+    query_id: str
+    query_id_b: str
+    label: str
+    query: str
+    scores: tuple[str, ...]
+    answers: tuple[tuple[str, str], ...]
+    why: str | None
+
+
+MARKER = "<!-- ragassay comparison -->"
+
+
+def to_markdown(comparison: Comparison) -> bytes:
+    """The verdict, all tables with the slices, and where the numbers come from.
+
+    Its last line is a hidden marker, by which a later comment on a pull request can replace this one.
+    """
+    lines = ["# Comparison", "", *(f"{markdown_text(sentence)}  " for sentence in comparison.verdict)]
+    if comparison.warnings:
+        lines += ["", "## Warnings", "", *(f"- {markdown_text(warning)}" for warning in comparison.warnings)]
+    for table in [*tables(comparison), *slice_tables(comparison)]:
+        lines += table.markdown()
+    for pair in comparison.pairs:
+        if worst := regressions(pair):
+            lines += ["", f"## {markdown_text(regressions_title(pair))}", ""]
+        for row in worst:
+            lines.append(f"- **{markdown_text(row.label)}** {markdown_text(row.query)}: {'; '.join(row.scores)}")
+            lines += [f"  - {markdown_text(name)}: {markdown_text(answer)}" for name, answer in row.answers]
+            lines += [f"  - why: {markdown_text(row.why)}"] if row.why else []
+    lines += ["", "## Where the numbers come from", ""]
+    for name, side in comparison.sides.items():
+        digests = f"dataset `{side.dataset.digest[:12]}`"
+        digests += f", responses `{side.responses.digest[:12]}`" if side.responses else ""
+        lines.append(f"- {markdown_text(name)}: run `{side.run}`, judge {markdown_text(side.judge)}, {digests}")
+    lines += ["", MARKER]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def to_csv(comparison: Comparison, fields: Sequence[str] = ()) -> Iterator[bytes]:
+    """A line for each pair and metric."""
+    return csv.lines(delta_grid(comparison).of(fields))
+
+
+def sides_to_csv(comparison: Comparison) -> Iterator[bytes]:
+    """What the systems are, and how they were compared."""
+    return csv.lines(side_grid(comparison))
+
+
+EXPORTERS: Exporters[Comparison] = Exporters(
+    "comparison exporter", {"csv": to_csv, "summary.csv": sides_to_csv, "json": json_document, "md": to_markdown}
+)
+
+
+_DELTAS: dict[str, Kind] = {
+    **dict.fromkeys(("a", "b", "metric", "better"), "text"),
+    **dict.fromkeys(("mean_a", "mean_b", "delta", "low", "high", "level", "p", "p_corrected"), "number"),
+    "outcome": "text",
+    **dict.fromkeys(("n", "n_a", "n_b", "wins", "losses", "ties"), "integer"),
+    "reason": "text",
+}
+
+
+def delta_grid(comparison: Comparison) -> Grid:
+    """A line for each pair and metric: what ``Delta`` has of it, as labels correct it where they do."""
+    rows = []
+    for pair in comparison.pairs:
+        for name, one in pair.metrics.items():
+            delta, ends = one.decided
+            found = one.model_dump(include=set(_DELTAS)) | {"a": pair.a, "b": pair.b, "metric": name, "delta": delta}
+            found |= {"low": ends.low, "high": ends.high, "level": None if ends.low is None else ends.level}
+            rows.append([found.get(column) for column in _DELTAS])
+    return Grid("Differences", _DELTAS, rows)
+
+
+def side_grid(comparison: Comparison) -> Grid:
+    """What the systems are, and how they were compared, by name."""
+    rows: list[tuple[str, object]] = [("verdict", sentence) for sentence in comparison.verdict]
+    rows += [("warning", warning) for warning in comparison.warnings]
+    for name, side in comparison.sides.items():
+        of = {"run": side.run, "system": side.system, "judge": side.judge, "queries": side.queries}
+        of |= {"dataset": side.dataset.name, "dataset_digest": side.dataset.digest, "accuracy": side.accuracy}
+        of |= {"cost_usd": side.cost_usd, "latency_p50_ms": side.latency_p50_ms}
+        of |= {"cost_per_accurate_answer": side.cost_per_accurate_answer.value}
+        rows += [(f"{name}: {key}", value) for key, value in of.items()]
+    shared = ("ragassay", "baseline", "alpha", "correction", "family", "seed")
+    rows += [(key, getattr(comparison, key)) for key in shared]
+    return Grid("Systems", {"name": "text", "value": "text"}, rows)
+
+
+def outcome(delta: Delta) -> str:
+    """``worse: 0.800 -> 0.700, -0.10, -0.18..-0.02, p 0.012, n=200``."""
+    by, ends = delta.decided
+    if by is None:
+        return delta.reason or "not scored"
+    counted = f"n={delta.n}" if delta.paired else f"n={delta.n_a}+{delta.n_b}"
+    p = "" if (p := _p(delta)) == "" else f", p {p}"
+    means = f"{number(delta.mean_a)} -> {number(delta.mean_b)}"
+    return f"{delta.outcome}: {means}, {signed(by)}, {interval(ends, signed)}{p}, {counted}"
+
+
+def tables(comparison: Comparison) -> Iterator[Table]:
+    """For each pair its metrics and what answers took; then all systems, and why answers failed."""
+    level = percent(1 - comparison.alpha)
+    for pair in comparison.pairs:
+        yield from _of_pair(comparison, pair)
+        if pair.measured:
+            taken = tuple((name, *_taken(name, m)) for name, m in pair.measured.items())
+            columns = ("a query", pair.a, pair.b, "ratio", "delta", level, "p50 delta", "p95 delta", "n")
+            title, least = f"Time and cost: {pair.b} against {pair.a}", ("p50 delta", "p95 delta", "n", level, "delta")
+            yield Table(title, columns, taken, _more(pair), least)
+    if standing := _standing(comparison):
+        yield standing
+    sides = {name: side.failures for name, side in comparison.sides.items()}
+    if "accurate" in comparison.metrics or any(one.unknown < one.rows for one in sides.values()):
+        yield causes(sides).table(sides)
+
+
+def metric_tables(comparison: Comparison) -> Iterator[Table]:
+    """For each pair its primary metrics, and the exploratory ones."""
+    for pair in comparison.pairs:
+        yield from _of_pair(comparison, pair)
+
+
+def _of_pair(comparison: Comparison, pair: Pair) -> Iterator[Table]:
+    level = percent(1 - comparison.alpha)
+    matching = pair.matching
+    note = f"{matching.paired} of {max(matching.rows_a, matching.rows_b)} queries matched"
+    note += f", {matching.only_a} only in {pair.a}" if matching.only_a else ""
+    note += f", {matching.only_b} only in {pair.b}" if matching.only_b else ""
+    note += f", {matching.different_text} with another text" if matching.different_text else ""
+    note += f", {matching.different_truth} have another ground truth" if matching.different_truth else ""
+    note += "; no query is shared: Welch's test of independent groups" if matching.method == "unpaired" else ""
+    alone = comparison.correction == "none" or comparison.family < 2
+    note += "" if alone else f". p is corrected for {comparison.family} tests, intervals are not"
+    deltas = pair.metrics.items()
+    rows = tuple(row for name, one in deltas if not one.exploratory for row in _rows(name, one, pair.corrected_by))
+    p = "p" if alone else "p corrected"
+    columns = ("metric", pair.a, pair.b, "delta", level, p, "n", "won/lost/tied", "difference")
+    least = ("n", level)
+    yield Table(f"{pair.b} against {pair.a}", columns, rows, note, least)
+    rows = tuple(row for name, one in deltas if one.exploratory for row in _rows(name, one, pair.corrected_by))
+    if rows:
+        columns = ("metric", pair.a, pair.b, "delta", level, "p", "n", "won/lost/tied", "alone")
+        note = "Each metric by itself: nothing corrects for how many there are."
+        yield Table(f"Exploratory metrics: {pair.b} against {pair.a}", columns, rows, note, least)
+
+
+def regressions_title(pair: Pair) -> str:
+    """Above the queries on which b is worse."""
+    return f"Worst regressions: {pair.b} against {pair.a}"
+
+
+def regressions(pair: Pair) -> list[Regression]:
+    """The queries that ``pair.regressions`` lists, each once, in the order in which the metrics name them."""
+    by_query: dict[str, list[tuple[str, RowDelta]]] = {}
+    for name, rows in pair.regressions.items():
+        for row in rows:
+            by_query.setdefault(row.query_id, []).append((name, row))
+    made = []
+    for query_id, found in by_query.items():
+        row = found[0][1]
+        elsewhere = "" if row.query_id_b == query_id else f" ({row.query_id_b} of {pair.b})"
+        answers = ((pair.a, row.answer_a), (pair.b, row.answer_b))
+        # what the rule of "accurate" says repeats another metric's score; that metric's reason is the judge's
+        reasons = sorted((name == "accurate", n, one.reason_b) for n, (name, one) in enumerate(found) if one.reason_b)
+        made.append(
+            Regression(
+                query_id,
+                row.query_id_b,
+                query_id + elsewhere,
+                row.query,
+                tuple(f"{name} {number(a, beside=b)} -> {number(b, beside=a)}" for name, (a, b) in row.worse.items()),
+                tuple((name, answer or "no answer") for name, answer in answers) if any(a for _, a in answers) else (),
+                reasons[0][2] if reasons else None,
+            )
+        )
+    return made
+
+
+def slice_tables(comparison: Comparison) -> Iterator[Table]:
+    """Deltas of the primary metrics within each slice."""
+    for pair in comparison.pairs:
+        rows = tuple(
+            (
+                f"{field} = {value}",
+                name,
+                str(one.n),
+                "" if one.delta is None else signed(one.delta),
+                interval(one.interval, signed),
+            )
+            for field, values in pair.slices.items()
+            for value, metrics in values.items()
+            for name, one in metrics.items()
+            if name in comparison.primary
+        )
+        if rows:
+            columns = ("slice", "metric", "n", "delta", percent(1 - comparison.alpha))
+            note = "Exploratory: nothing corrects for the number of slices looked at."
+            yield Table(f"Slices: {pair.b} against {pair.a}", columns, rows, note)
+
+
+def _standing(comparison: Comparison) -> Table | None:
+    """What is known of all systems over all their rows, and which are Pareto-optimal; None where nothing is."""
+    figures: dict[str, tuple[Callable[[ComparedSystem], object], Callable[[ComparedSystem], str]]] = {
+        "accuracy": (lambda side: side.accuracy, lambda side: _score(side.accuracy)),
+        "USD a query": (lambda side: side.cost_usd, lambda side: _reported(side.cost_usd)),
+        "latency p50 in ms": (lambda side: side.latency_p50_ms, lambda side: _reported(side.latency_p50_ms)),
+        PER_ACCURATE: (
+            lambda side: side.cost_usd,
+            lambda side: cost_per_accurate(side.cost_per_accurate_answer),
+        ),
+    }
+    sides = comparison.sides
+    known = {
+        name: write for name, (of, write) in figures.items() if any(of(side) is not None for side in sides.values())
+    }
+    if not known:
+        return None
+    rows = tuple((label, *(write(side) for write in known.values())) for label, side in sides.items())
+    return Table("Accuracy, cost and latency", ("system", *known), rows, frontier(comparison.pareto))
+
+
+def _score(value: float | None, none: str = "not scored") -> str:
+    return none if value is None else number(value)
+
+
+def _reported(value: float | None) -> str:
+    return NOT_REPORTED if value is None else quantity(value)
+
+
+def _rows(name: str, delta: Delta, corrected_by: str) -> Iterator[tuple[str, ...]]:
+    """The row of a metric and, below it, what labels make of the difference, which then decide."""
+    p, outcome = _p(delta), OUTCOMES.get(delta.outcome, delta.outcome)
+    if (found := delta.by_labels) and found.mean is not None:
+        ends = interval(found.interval, signed)
+        yield name, *_cells(delta, "", "")
+        yield (
+            f"{name}, by {found.labels} {corrected_by}",
+            "",
+            "",
+            signed(found.mean),
+            ends,
+            p,
+            str(found.rows),
+            "",
+            outcome,
+        )
+    else:
+        yield name, *_cells(delta, p, outcome)
+
+
+def _p(delta: Delta) -> str:
+    p = delta.p if delta.exploratory else delta.p_corrected
+    return "" if p is None else f"{p_value(p)}{delta.mark}"
+
+
+def _cells(delta: Delta, p: str, outcome: str) -> tuple[str, ...]:
+    counts = "" if delta.wins is None else f"{delta.wins}/{delta.losses}/{delta.ties}"
+    none = "no pair" if delta.paired and delta.n == 0 else "not scored"
+    return (
+        _score(delta.mean_a, none),
+        _score(delta.mean_b, none),
+        "" if delta.delta is None else signed(delta.delta),
+        interval(delta.interval, signed) if delta.interval.low is not None else "none",
+        p,
+        str(delta.n) if delta.paired else f"{delta.n_a}+{delta.n_b}",
+        counts,
+        outcome,
+    )
+
+
+def _taken(name: str, taken: OperationalDelta) -> tuple[str, ...]:
+    unit = f" {UNITS[name]}" if name in UNITS else ""
+    return (
+        f"{_reported(taken.a.mean)}{unit}",
+        f"{_reported(taken.b.mean)}{unit}",
+        "" if taken.ratio is None else times(taken.ratio),
+        "" if taken.delta is None else _change(taken.delta),
+        "none" if taken.interval.low is None else interval(taken.interval, _change),
+        *(_change(taken.percentiles[p]) for p in ("p50", "p95")),
+        str(taken.n),
+    )
+
+
+def _more(pair: Pair) -> str:
+    more = pair.incremental_cost
+    if more.value is None:
+        return f"One more accurate answer has no price: {more.reason}."
+    bounds = interval(more.interval)
+    caveat = f"; {more.interval.reason}" if more.interval.low is not None and more.interval.reason else ""
+    return f"One more accurate answer costs {number(more.value)} USD ({bounds}, n={more.n}{caveat})."

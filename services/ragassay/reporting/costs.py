@@ -1,0 +1,136 @@
+"""A cost report as JSON, CSV and Markdown, and as the tables that the terminal and a notebook show too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
+
+from ragassay.analysis.costs import CostGroup, CostReport
+from ragassay.core.cost_sums import Money
+from ragassay.core.formatting import Exporters, interval, json_document, listed, markdown_text, number, percent
+from ragassay.core.models import Usage
+from ragassay.reporting.csv import line
+from ragassay.reporting.tables import Table
+
+NONE, MORE = "(none)", "One more accurate answer"
+
+
+def lines(report: CostReport) -> Iterator[str]:
+    """What the numbers are of: runs, days, and what is left out."""
+    first, last = (report.asked.local(time).date().isoformat() for time in (report.total.first, report.total.last))
+    days = first if first == last else f"{first} to {last}"
+    runs = "1 run" if report.reports == 1 else f"{report.reports:,} runs"
+    unfinished = f", {report.total.incomplete} of them incomplete" if report.total.incomplete else ""
+    yield f"{runs}{unfinished}, {days} ({report.asked.zone})"
+    if report.left_out:
+        yield f"left out: {listed(f'{count:,} {why}' for why, count in report.left_out.items())}"
+    yield from (f"warning: {warning}" for warning in report.warnings)
+
+
+def tables(report: CostReport) -> Iterator[Table]:
+    """Accurate answers and their cost by group, and what was spent by group."""
+    by = tuple(report.asked.by) or ("",)
+    named = [(tuple(_name(value) for value in group.key.values()) or ("all",), group) for group in report.groups]
+    note = "The interval of one run is its own, that of several comes from their sums, each question counted once (docs/cost.md)."
+    note += "".join(
+        f" None: {why} ({count:,}x)." for why, count in Counter(filter(None, map(_why, report.groups))).items()
+    )
+    columns = (*by, "USD per accurate answer", percent(0.95))
+    columns += ("accurate", "known", "unknown cost", "runs")
+    rows = tuple((*names, *_answer(group)) for names, group in named)
+    yield Table("Cost of an accurate answer", columns, rows, note, ("runs",))
+    columns = (*by, "serving", "judging", "waste")
+    rows = tuple((*names, *_spent(group)) for names, group in named)
+    total = ("all", *("" for _ in by[1:]), *_spent(report.total))
+    rows += (total,) if len(rows) > 1 else ()
+    note = "What the system spent, what the judge spent, and what was paid for replies that could not be used."
+    if lost := report.interrupted.calls or report.interrupted.uncertain_calls:
+        note += f" {lost} more calls were in flight when a process was killed, and may have been billed."
+    yield Table("Spent in USD", columns, rows, note)
+
+
+def sentences(report: CostReport) -> list[str]:
+    """What one more accurate answer costs between systems that answered the same queries, dataset by dataset."""
+    return [
+        f"{one.dataset}: {one.sentence} (n={one.n:,}"
+        + (")" if one.n == one.questions else f", {one.questions:,} questions)")
+        for one in report.increments
+    ]
+
+
+def _why(group: CostGroup) -> str | None:
+    return group.reason if group.cost_per_accurate_answer is None else None
+
+
+def _name(value: str | None) -> str:
+    return NONE if value is None else value
+
+
+def _answer(group: CostGroup) -> tuple[str, ...]:
+    return (
+        number(group.cost_per_accurate_answer),
+        "none" if group.interval.low is None else interval(group.interval),
+        f"{group.accurate:,}",
+        f"{group.known:,}/{group.rows:,}",
+        f"{group.unknown_cost:,}",
+        f"{group.reports:,}",
+    )
+
+
+def _spent(group: CostGroup) -> tuple[str, ...]:
+    return _usd(group.serving), _usd(group.judging), _usd(group.waste)
+
+
+def _usd(money: Money) -> str:
+    """``0.0214``, ``0.0214 + 3 unknown``: rows without a known cost are not free."""
+    return number(money.cost_usd) + (f" + {money.unknown:,} unknown" if money.unknown else "")
+
+
+def _cost(usage: Usage) -> str:
+    return "an unknown cost" if usage.cost_usd is None else f"{number(usage.cost_usd)} USD"
+
+
+def to_markdown(report: CostReport) -> bytes:
+    """Lines and tables."""
+    out = ["# Cost of accurate answers", "", *(f"{markdown_text(line)}  " for line in lines(report))]
+    for table in tables(report):
+        out += table.markdown()
+    if said := sentences(report):
+        out += ["", f"## {MORE}", "", *(f"- {markdown_text(sentence)}" for sentence in said)]
+    return ("\n".join(out) + "\n").encode()
+
+
+def to_csv(report: CostReport) -> bytes:
+    """A line for each group; what is unknown is an empty cell."""
+    header: list[object] = [*report.asked.by, *_flat(report.total)]
+    rows = ([*group.key.values(), *_flat(group).values()] for group in report.groups)
+    return b"".join(line(cells) for cells in chain([header], rows))
+
+
+def _flat(group: CostGroup) -> dict[str, object]:
+    flat: dict[str, object] = {
+        "reports": group.reports,
+        "incomplete": group.incomplete,
+        "first": group.first,
+        "last": group.last,
+        "rows": group.rows,
+        "known": group.known,
+        "unknown_cost": group.unknown_cost,
+        "questions": group.questions,
+        "accurate": group.accurate,
+        "cost_usd": group.cost_usd,
+        "cost_per_accurate_answer": group.cost_per_accurate_answer,
+        "low": group.interval.low,
+        "high": group.interval.high,
+        "unbounded": group.interval.unbounded,
+        "interval_of": group.interval_of,
+        "reason": group.reason or group.interval.reason,
+    }
+    for name, money in (("serving", group.serving), ("judging", group.judging), ("waste", group.waste)):
+        flat |= {f"{name}_usd": money.cost_usd, f"{name}_unknown_rows": money.unknown}
+        flat |= {f"{name}_input_tokens": money.input_tokens, f"{name}_output_tokens": money.output_tokens}
+    return flat
+
+
+EXPORTERS: Exporters[CostReport] = Exporters("cost exporter", {"csv": to_csv, "json": json_document, "md": to_markdown})

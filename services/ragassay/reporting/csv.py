@@ -1,0 +1,66 @@
+"""Rows for a spreadsheet, as text: one header, one line for each query and system; and the figures in a file beside."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+import orjson
+
+from ragassay.core.report import Report
+from ragassay.reporting.grids import Grid, provenance, summary
+from ragassay.reporting.rows import row_grid
+
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # some spreadsheets read full-width signs alike
+_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
+
+
+def export(report: Report, fields: Sequence[str] = ()) -> Iterator[bytes]:
+    """The columns of ``row_grid``, row by row; what is missing is an empty cell."""
+    return lines(row_grid(report, fields))
+
+
+def figures(report: Report) -> Iterator[bytes]:
+    """The figures of the report, and where they come from."""
+    return with_provenance(summary(report), provenance(report))
+
+
+def with_provenance(grid: Grid, names: Grid) -> Iterator[bytes]:
+    """A grid and, below it, names with their values in its second column and the next."""
+    first, second, *others = grid.columns
+    yield line(["part", first, second, "value", *others])
+    part = grid.title.lower()
+    yield from (line([part, one, name, None, *more]) for one, name, *more in grid.rows)
+    none = [None] * len(others)
+    yield from (line([names.title.lower(), None, name, value, *none]) for name, value in names.rows)
+
+
+def lines(grid: Grid) -> Iterator[bytes]:
+    """A header and a line for each row."""
+    yield line(grid.columns)
+    yield from map(line, grid.rows)
+
+
+def line(cells: Iterable[object]) -> bytes:
+    """One line of cells, with its end."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\r\n").writerow(map(cell, cells))  # so that it quotes a lone carriage return too
+    return out.getvalue().removesuffix("\r\n").encode() + b"\n"
+
+
+def cell(value: object) -> str:
+    """Text that a spreadsheet will not run: what could start a formula gets a quote, unless it is a number."""
+    text = as_text(value)
+    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
+
+
+def as_text(value: object) -> str:
+    """A cell as text: lists and objects as JSON, times in UTC, what is missing as nothing."""
+    if isinstance(value, dict | list | tuple):
+        return orjson.dumps(value).decode()
+    if isinstance(value, datetime):
+        return f"{value.isoformat(timespec='seconds')}Z"
+    return "" if value is None else str(value)

@@ -1,0 +1,79 @@
+"""What there is to say of datasets: where a version comes from, what is in it, and what changed; in sentences and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ragassay.core.formatting import MOST_LINES, listed, percent, shortlist
+from ragassay.datasets.describe import DatasetStatistics, RepeatedQuery
+from ragassay.datasets.diff import DatasetDifference
+from ragassay.datasets.versions import SHORT, DatasetVersion
+from ragassay.reporting.tables import Table
+
+
+def made(version: DatasetVersion) -> str:
+    """How and when a version came about: ``import of a.jsonl after qa@0123456789ab, 2026-11-23 08:00``."""
+    lineage = version.lineage
+    source = lineage.parent.partition("@") if lineage.parent else ("", "", "")
+    after = f" after {source[0]}@{source[2][:SHORT]}" if lineage.parent else ""
+    files = f" of {listed(lineage.sources)}" if lineage.sources else ""
+    return f"{lineage.action}{files}{after}, {version.imported_at:%Y-%m-%d %H:%M}"
+
+
+def change(found: DatasetDifference) -> str:
+    """``1 added, 0 removed, 2 changed, 47 alike``."""
+    counts = {"added": found.added, "removed": found.removed, "changed": found.changed}
+    return ", ".join([*(f"{len(rows):,} {what}" for what, rows in counts.items()), f"{found.unchanged:,} alike"])
+
+
+def changes(found: DatasetDifference) -> Table:
+    """The rows that came, went or have other values: of each the first, and how many more there are."""
+    rows = [(row.query, row.query_id, "added", "") for row in found.added[:MOST_LINES]]
+    rows += [(row.query, row.query_id, "removed", "") for row in found.removed[:MOST_LINES]]
+    rows += [(row.query, row.query_id, "changed", listed(row.fields)) for row in found.changed[:MOST_LINES]]
+    more = len(found.added) + len(found.removed) + len(found.changed) - len(rows)
+    note = f"{more:,} more: ragassay data diff {found.a} {found.b} --json" if more else ""
+    return Table("Rows that differ", ("question", "id", "row", "fields"), tuple(rows), note)
+
+
+def alike(groups: Sequence[RepeatedQuery]) -> list[str]:
+    """Questions with the ids of the rows that ask them; the first of them."""
+    return shortlist([f"{each.query} ({', '.join(each.query_ids[:8])})" for each in groups])
+
+
+def tables(described: DatasetStatistics) -> Iterator[Table]:
+    """Rows, labels, fields and lengths."""
+    counts = {
+        "with a response": described.responses,
+        "that can't be answered": described.unanswerable,
+        "with a question made by a program": described.generated,
+    }
+    yield _shares("Counts", "which", {"all": described.rows, **counts}, described.rows)
+    labels = {
+        "Categories": ("category", described.categories),
+        "Difficulties": ("difficulty", described.difficulties),
+        "Parts": ("part", described.splits),
+    }
+    for title, (label, rows) in labels.items():
+        if rows:
+            yield _shares(title, label, rows, described.rows)
+    yield _shares("Fields that have a value", "field", described.fields, described.rows, most=len(described.fields))
+    spreads = {
+        "relevant documents": described.relevant_per_query,
+        "retrieved documents": described.retrieved_per_query,
+        "contexts": described.contexts_per_query,
+        **{f"words of {name}": spread for name, spread in described.words.items()},
+    }
+    yield Table(
+        "Lengths",
+        ("per row", "mean", "least", "most"),
+        tuple((name, f"{one.mean:.1f}", f"{one.min:,g}", f"{one.max:,g}") for name, one in spreads.items() if one),
+    )
+
+
+def _shares(title: str, label: str, rows: Mapping[str, int], of: int, *, most: int = MOST_LINES) -> Table:
+    """``rows`` by label, the first ``most``, with their share ``of`` all; what has none of its own is counted below."""
+    shown = list(rows.items())[:most]
+    cells = tuple((name, f"{count:,}", percent(count / of) if of else "") for name, count in shown)
+    more = f"{len(rows) - len(shown):,} more" if len(rows) > len(shown) else ""
+    return Table(title, (label, "rows", "share"), cells, more)

@@ -1,0 +1,216 @@
+"""Which rows of a report failed, and why: headline, causes, the worst rows and slices, for the terminal and Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import get_args
+
+from ragassay.core.formatting import MOST_LISTED, cut, number, percent
+from ragassay.core.models import FactVerdict, Result, SentenceVerdict
+from ragassay.core.report import Aggregate, Report, Slice, SystemReport
+from ragassay.evaluation.recount import slice_value
+from ragassay.metrics.failures import Cause, Failures, attribute, failures
+from ragassay.reporting.summary import Section, aggregate
+
+JUDGED = ("correctness", "completeness", "faithfulness", "relevance")
+MOST_SLICES_SHOWN = 6  # of one field, on a terminal
+_LONGEST_TEXT = 170
+
+
+@dataclass(frozen=True)
+class WorstRow:
+    """A row that scored badly: answer, ground truth and why, each a label and a text on one line."""
+
+    system: str
+    query_id: str
+    query: str
+    texts: tuple[tuple[str, str], ...]
+
+
+def headline_metric(system: SystemReport) -> str:
+    """``accurate`` where it was asked for, else the first metric of quality, else the first."""
+    names = list(system.metrics)
+    quality = [name for name in names if system.metrics[name].kind == "quality"]
+    return "accurate" if "accurate" in names else (quality or names)[0]
+
+
+def headline(system: SystemReport) -> str:
+    """The one sentence on a system: ``10 of 30 answers are accurate (33 %, 95 % interval 19 % to 51 %)``."""
+    name = headline_metric(system)
+    mean = system.metrics[name]
+    if name != "accurate" or mean.mean is None:
+        return f"{name} {aggregate(mean)}"
+    ends = mean.interval
+    known = f"{round(mean.mean * mean.n)} of {mean.n} answers are accurate ({percent(round(mean.mean, 2))}"
+    if ends.low is not None and ends.high is not None:
+        known += f", {percent(ends.level)} interval {percent(round(ends.low, 2))} to {percent(round(ends.high, 2))}"
+    if (by := mean.corrected) and by.mean is not None:
+        known += f"; {percent(round(by.mean, 2))} as {by.labels} labels correct it"
+    return f"{known})" + (f", {mean.missing} of unknown accuracy" if mean.missing else "")
+
+
+def causes(sides: Mapping[str, Failures]) -> Section:
+    """How many answers are accurate, and how many are not for which cause; below it a few ids for each cause."""
+    every = sides.values()
+    rows: list[tuple[str, tuple[str, ...]]] = [
+        ("accurate", tuple(f"{one.accurate}/{one.rows}" for one in every)),
+        ("not accurate", tuple(str(one.inaccurate) for one in every)),
+    ]
+    for cause in get_args(Cause):
+        counts = [one.causes[cause].n if cause in one.causes else 0 for one in every]
+        if any(counts):
+            rows.append((f"  {words(cause)}", tuple(map(str, counts))))
+    for kind, fields in (("  not attributed: ", "unattributed"), ("accuracy unknown: ", "unknown_reasons")):
+        for reason in dict.fromkeys(reason for one in every for reason in getattr(one, fields)):
+            counts = [getattr(one, fields).get(reason, 0) for one in every]
+            rows.append((f"{kind}{reason}", tuple(map(str, counts))))
+    examples = [
+        f"{name}: {words(cause)} {', '.join(example.query_id for example in counted.examples)}"
+        for name, one in sides.items()
+        for cause, counted in one.causes.items()
+    ]
+    note = f"For example: {'; '.join(examples)}." if examples else ""
+    return Section("Why answers are not accurate", tuple(rows), note)
+
+
+def failure_causes(report: Report, examples: int = 1) -> Section | None:
+    """The causes of each system's failures; None where no answer is known to be inaccurate."""
+    sides = {name: failures(system.results, examples=examples) for name, system in report.systems.items()}
+    return causes(sides) if any(one.inaccurate for one in sides.values()) else None
+
+
+def worst_first(system: SystemReport, metric: str | None = None) -> Iterator[Result]:
+    """The rows, worst first: by ``metric``, or what a response took, rows without a value last.
+
+    Where no metric is named, those that are not accurate come first.
+    Within those, and among the others, the mean of correctness, completeness, faithfulness and relevance decides, as
+    far as a row has them; of all metrics from 0 to 1 in a report that has none of the four.
+    """
+    if metric is not None:
+        sign = 1 if metric in system.metrics and system.metrics[metric].better == "higher" else -1
+        ranks = [_ascending(row, metric, sign) for row in system.results]
+    else:
+        names = judging(system.metrics)
+        ranks = [(attribute(row) is None, _mean(row, names)) for row in system.results]
+    return (system.results[place] for place in sorted(range(len(ranks)), key=ranks.__getitem__))
+
+
+def worst_rows(report: Report, most: int | None = None) -> list[WorstRow]:
+    """The few worst rows of each system, ``most`` of them; none of those that have nothing wrong."""
+    most = most or max(1, 4 - len(report.systems))
+    shown = []
+    for name, system in report.systems.items():
+        names = judging(system.metrics)
+        counted = [name for name in names if name != "relevance"] or names  # a "mostly" alone is nothing to read first
+        bad = [row for row in islice(worst_first(system), most) if attribute(row) or _mean(row, counted) < 1]
+        shown += [WorstRow(name, row.query_id, cut(row.query, _LONGEST_TEXT), _texts(row, names)) for row in bad]
+    return shown
+
+
+def worst_lines(report: Report) -> Iterator[str]:
+    """The ``worst_rows`` as text; nothing where there are none."""
+    rows = worst_rows(report)
+    if rows:
+        yield "Worst rows"
+    for row in rows:
+        yield f"  {row.system} {row.query_id}: {row.query}"
+        yield from (f"    {label:<8}  {text}" for label, text in row.texts)
+
+
+def _texts(row: Result, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    scores = {name: value for name in names if (value := row.scores[name].value) is not None and value < 1}
+    answered = row.answer or row.error or ("(empty)" if row.responded else "(no response)")
+    said = why(row) or ", ".join(f"{name} {number(value)}" for name, value in scores.items())
+    texts = (("answer", answered), ("expected", " | ".join(row.ground_truth_answer)), ("why", said))
+    return tuple((label, cut(text, _LONGEST_TEXT)) for label, text in texts if text)
+
+
+def why(row: Result, *, judge: bool = True) -> str:
+    """Why a row scored badly: the cause of its failure, then what the ``judge`` says, then what broke."""
+    failure = attribute(row)
+    said = []
+    if failure:
+        cause = words(failure.cause) if failure.cause else ""
+        said.append(failure.why if failure.why.startswith(cause) else f"{cause}: {failure.why}")
+    said += judge_says(row) if judge else []
+    missing = {score.reason: None for score in row.scores.values() if score.missing == "failed"}
+    return "; ".join([*said, *(reason for reason in missing if reason)])
+
+
+def judge_says(row: Result) -> list[str]:
+    """The judge's reasons for what it found wrong in an answer, each after the sentence or fact that it is about."""
+    if row.verdict is None:
+        return []
+    units: list[SentenceVerdict | FactVerdict] = [
+        s for s in row.verdict.sentences if s.support not in (None, "supported") or s.truth == "conflicts"
+    ]
+    units += [f for f in row.verdict.facts if f.covered in ("partly", "no")]
+    notes = [f"{unit.id}: {unit.why}" for unit in units if unit.why]
+    more = [f"and {len(notes) - MOST_LISTED} more"] if len(notes) > MOST_LISTED else []
+    return [*notes[:MOST_LISTED], *more, *([row.verdict.why] if row.verdict.why else [])]
+
+
+def slice_fields(report: Report) -> list[str]:
+    """The fields that group rows: category, difficulty, then those of metadata that the report has slices of."""
+    own = (field for system in report.systems.values() for field in system.slices)
+    return list(dict.fromkeys(["category", "difficulty", *own]))
+
+
+def slice_section(report: Report, field: str, most: int | None = None) -> Section | None:
+    """The headline metric by a field; None where no row has it, or all have the same value.
+
+    ``most`` slices, those with most rows; the note counts the others, and says so where a field has too many values.
+    """
+    systems = report.systems.values()
+    name = headline_metric(next(iter(systems)))
+    tables = [system.slices.get(field, {}) for system in systems]
+    sizes: dict[str, int] = {}
+    for table in tables:
+        for value, one in table.items():
+            sizes[value] = max(sizes.get(value, 0), one.n)
+    if not sizes:
+        values = {slice_value(row, field) for system in systems for row in system.results} - {None}
+        note = f"{len(values)} values are too many for slices; {_one(field, report)}"
+        return Section(f"{name} by {field}", (), note) if values else None
+    largest = sorted(sizes, key=lambda value: (-sizes[value], value))
+    shown = sorted(largest[:most])
+    rows = tuple((value, tuple(_slice(table.get(value), name) for table in tables)) for value in shown)
+    left = len(largest) - len(shown)
+    note = f"{left} more with fewer rows: -o FILE.md has all; {_one(field, report)}" if left else ""
+    return Section(f"{name} by {field}", rows, note) if len(sizes) > 1 else None
+
+
+def _one(field: str, report: Report) -> str:
+    """What shows the rows of one slice."""
+    if field == "category":
+        return f"ragassay show {report.run.id} --category NAME shows one"
+    return f"-o FILE.csv has the column {field}"
+
+
+def _slice(one: Slice | None, name: str) -> str:
+    return "no row" if one is None else aggregate(one.metrics[name])
+
+
+def words(name: str) -> str:
+    """A name of several words as text."""
+    return name.replace("_", " ")
+
+
+def judging(metrics: Mapping[str, Aggregate]) -> Sequence[str]:
+    """The metrics by which rows are the worst: correctness and so on, else all from 0 to 1."""
+    judged = [name for name in JUDGED if name in metrics]
+    return judged or [name for name, mean in metrics.items() if mean.bounds is not None and mean.better == "higher"]
+
+
+def _mean(row: Result, names: Sequence[str]) -> float:
+    """The mean of the scores that a row has; 1 where it has none, since nothing is known to be wrong."""
+    values = [value for name in names if (value := row.scores[name].value) is not None]
+    return math.fsum(values) / len(values) if values else 1.0
+
+
+def _ascending(row: Result, metric: str, sign: int) -> tuple[bool, float]:
+    value = row.scores[metric].value if metric in row.scores else getattr(row, metric)
+    return value is None, 0.0 if value is None else sign * value

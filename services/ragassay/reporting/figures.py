@@ -1,0 +1,133 @@
+"""A report's figures as they are drawn: means with the bars of their intervals, and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from ragassay.core.formatting import interval, number, percent, quantity
+from ragassay.core.report import Aggregate, Report
+from ragassay.reporting.charts import Chart, Drawn, bars
+from ragassay.reporting.summary import PERCENTAGES
+
+KINDS = {"quality": "Answer quality", "retrieval": "Retrieval", "performance": "Measured", "cost": "Measured"}
+_UNIT = (0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A mean with its interval, in percent of the width from ``low_end`` to ``high_end`` of the scale."""
+
+    at: float
+    low: float
+    high: float
+    scale: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A metric of a system: texts, and a bar where the scale has two ends."""
+
+    mean: str
+    interval: str
+    n: str
+    missing: int
+    reasons: tuple[str, ...]
+    bar: Bar | None
+    corrected: str
+    judge_sd: str
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """A metric over all systems."""
+
+    name: str
+    better: str
+    cells: tuple[Cell, ...]
+
+
+def metric_tables(report: Report) -> dict[str, list[MetricRow]]:
+    """The metrics of a report, by what they are about."""
+    systems = list(report.systems.values())
+    tables: dict[str, list[MetricRow]] = {title: [] for title in KINDS.values()}
+    for name in sorted(
+        report.provenance.metrics, key=lambda name: name != "accurate"
+    ):  # what the headline is of comes first
+        means = [system.metrics[name] for system in systems]
+        ends = _ends(means)
+        cells = tuple(_cell(name, mean, ends, report.provenance.configuration.corrected_by) for mean in means)
+        tables[KINDS[means[0].kind]].append(MetricRow(name, means[0].better, cells))
+    return {title: rows for title, rows in tables.items() if rows}
+
+
+def _ends(means: Sequence[Aggregate]) -> tuple[float, float] | None:
+    """The ends of the scale that a metric's bars share: 0 to 1 where it has bounds, else 0 to the largest value shown."""
+    shown = [
+        value for mean in means for value in (mean.mean, mean.interval.low, mean.interval.high) if value is not None
+    ]
+    if not shown or min(shown) < 0:
+        return None
+    if all(mean.bounds is not None for mean in means) and max(shown) <= 1:
+        return _UNIT
+    return (0.0, max(shown)) if max(shown) > 0 else None
+
+
+def _cell(name: str, mean: Aggregate, ends: tuple[float, float] | None, corrected_by: str) -> Cell:
+    written = percent if name in PERCENTAGES else number
+    bar = None
+    low, high = mean.interval.low, mean.interval.high
+    if ends and None not in (mean.mean, low, high):
+        at, start, end = (100 * (value or 0.0) / ends[1] for value in (mean.mean, low, high))
+        bar = Bar(round(at, 2), round(start, 2), round(end, 2), f"0 to {quantity(ends[1])}")
+    corrected = mean.corrected
+    return Cell(
+        mean="not scored" if mean.mean is None else written(mean.mean),
+        interval=interval(
+            mean.interval, percent if name in PERCENTAGES else lambda value: number(value, 2), "{} to {}"
+        ),
+        n=f"{mean.n:,}",
+        missing=mean.missing,
+        reasons=tuple(f"{count:,}: {reason}" for reason, count in mean.reasons.items()),
+        bar=bar,
+        corrected=""
+        if corrected is None or corrected.mean is None
+        else f"{written(corrected.mean)} by {corrected.labels:,} {corrected_by}",
+        judge_sd="" if mean.judge_sd is None else number(mean.judge_sd),
+    )
+
+
+def charts(report: Report, rows: str = "") -> Iterator[Chart]:
+    """How long responses took, what they and their grading cost, and how good they are by category.
+
+    ``rows``: where the rows are shown; none, where a chart links to nothing.
+    """
+    times = {
+        f"{name}, {share}": Drawn(x=name, y=value, text=f"{quantity(value)} ms")
+        for name, one in report.systems.items()
+        for share in ("p50", "p95", "p99")
+        if (value := getattr(one.latency_ms, share)) is not None
+    }
+    costs = {
+        f"{name}, {what}": Drawn(x=name, y=usd, text=f"{number(usd)} USD")
+        for name, one in report.systems.items()
+        for what, usd in (("serving", one.cost_usd.total), ("judging", one.evaluation.usage.cost_usd))
+        if usd
+    }
+    yield from filter(None, [bars("Latency of a response", "ms", times), bars("Spent on these rows", "USD", costs)])
+    for metric in [name for name in ("accurate", "faithfulness") if name in report.provenance.metrics][:1]:
+        by_category = {
+            value if len(report.systems) == 1 else f"{value}, {name}": Drawn(
+                x=value,
+                y=mean.mean,
+                text=f"{number(mean.mean)}, n={mean.n:,}",
+                interval=mean.interval,
+                address=rows and f"{rows}?{urlencode({'category': value, 'system': name})}",
+            )
+            for name, one in report.systems.items()
+            for value, part in one.slices.get("category", {}).items()
+            if (mean := part.metrics.get(metric)) and mean.mean is not None
+        }
+        if drawn := bars(f"{metric} by category", "mean", by_category, note="Lines are intervals."):
+            yield drawn

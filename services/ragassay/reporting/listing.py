@@ -1,0 +1,131 @@
+"""A run in a list of runs: its dataset, how far it is, how good the answers are, and whether anything went wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from typing import Any
+
+from ragassay.core.errors import AssayError, DiskFull
+from ragassay.core.models import FrozenModel
+from ragassay.core.report import Report
+from ragassay.evaluation.reports import beyond
+from ragassay.reporting.failing import headline
+from ragassay.storage.derived import read_derived, write_derived
+from ragassay.storage.folder import FolderRun, FolderStore
+from ragassay.storage.ledger import rows_with_replies
+
+SUMMARY_FILE = "summary.json"  # beside a report: what a list says of it
+
+
+class Headline(FrozenModel):
+    """A report in a list: a sentence on each system, and why the run as a whole is incomplete, if it is."""
+
+    systems: dict[str, str]
+    problem: str | None
+
+    @classmethod
+    def of(cls, report: Report) -> Headline:
+        """The headline of a report, whose rows are not needed."""
+        return cls(systems={name: headline(one) for name, one in report.systems.items()}, problem=problem_of(report))
+
+
+def problem_of(report: Report) -> str | None:
+    """Why a report is incomplete: too many rows lack a score because something failed. None if it is complete."""
+    if (problem := beyond(report, report.provenance.configuration.max_missing)) is None:
+        return None
+    reasons: Counter[str] = Counter()
+    for system in report.systems.values():
+        worst = max(system.metrics.values(), key=lambda metric: (metric.failed, metric.failed - metric.missing))
+        if worst.failed:
+            reasons.update(worst.reasons)
+    return f"{problem} ({reasons.most_common(1)[0][0]})" if reasons else problem
+
+
+def outcome(status: str, problem: str | None, passed: bool | None) -> str:
+    """The status of a run with a report: whether it is incomplete or missed its gates comes first."""
+    if problem:
+        return "incomplete"
+    return "gates missed" if passed is False else status
+
+
+class RunSummary(FrozenModel):
+    """A run in one line; ``error`` says why a run can't be read or has failed.
+
+    ``status``: "unfinished", "incomplete", "gates missed", "finished" or, in a service, that of an unfinished job.
+    ``headline``: a sentence on each system, once there is a report. ``problem``: why an incomplete run is incomplete.
+    ``answered``: rows of an unfinished run that have a reply, done or not, so that a resume pays less for them.
+    ``plugins``: those that a resume has to import. ``dataset_digest``: as ``digest_of_dataset`` has it; may be empty.
+    """
+
+    id: str
+    status: str
+    error: str | None = None
+    created_at: str = ""
+    name: str | None = None
+    dataset: str = ""
+    dataset_digest: str = ""
+    systems: tuple[str, ...] = ()
+    judge: str = ""
+    queries: int = 0
+    rows: int = 0
+    done: int = 0
+    answered: int = 0
+    plugins: tuple[str, ...] = ()
+    headline: dict[str, str] = {}  # noqa: RUF012 - a default of a model
+    problem: str | None = None
+
+    @property
+    def progress(self) -> str:
+        """How many rows are done, and how many have replies but are not done."""
+        more = f", replies for {self.answered:,} rows are kept" if self.answered > self.done else ""
+        return f"{self.done:,} of {self.rows:,} rows done{more}"
+
+    def has(self, text: str) -> bool:
+        """Is the text in its id, name, dataset, judge, status or a system's name, in any case?"""
+        places = (self.id, self.name or "", self.dataset, self.judge, self.status, *self.systems)
+        return any(text.casefold() in place.casefold() for place in places)
+
+
+def summary(store: FolderStore, run_id: str) -> RunSummary:
+    """A run of a folder in one line."""
+    try:
+        run = store.open(str(store.root / "runs" / run_id))
+        about = _of_record(run)
+        if run.report_file.exists():
+            top = _headline(run)
+            about["status"] = outcome("finished", top.problem, run.passed)
+            about |= {"headline": top.systems, "problem": top.problem}
+        else:
+            about["answered"] = rows_with_replies(run.folder / "calls.jsonl")
+    except AssayError as error:
+        return RunSummary(id=run_id, status="unreadable", error=str(error))
+    return RunSummary(**about)
+
+
+def _headline(run: FolderRun) -> Headline:
+    if kept := read_derived(run.report_file, SUMMARY_FILE, "summary", Headline):
+        return kept
+    top = Headline.of(run.report_without_rows())
+    with suppress(OSError, DiskFull):  # a folder that may only be read
+        write_derived(run.report_file, SUMMARY_FILE, "summary", top.model_dump())
+    return top
+
+
+def _of_record(run: FolderRun) -> dict[str, Any]:
+    record = run.record
+    rows = record.dataset.rows * len(record.systems)
+    return {
+        "id": record.id,
+        "status": "unfinished",
+        "created_at": record.created_at,
+        "name": record.spec.name,
+        "dataset": record.dataset.name,
+        "dataset_digest": record.dataset.digest,
+        "systems": tuple(record.systems),
+        "judge": record.spec.judged_by,
+        "queries": record.dataset.rows,
+        "rows": rows,
+        "done": rows - sum(record.rows_in(chunk) for chunk in run.pending()),
+        "plugins": tuple(name for name in record.plugins if name.endswith(".py") or " " not in name),  # not of packages
+    }

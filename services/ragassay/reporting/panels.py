@@ -1,0 +1,67 @@
+"""Panels of one's own on the page of a run: a function of its report that gives a chart or a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ragassay.core.errors import BadSettings, class_and_reason
+from ragassay.core.plugins import Registry
+from ragassay.core.report import Report
+from ragassay.reporting.charts import Chart
+from ragassay.reporting.tables import Table
+
+Draw = TypeVar("Draw", bound=Callable[[Report], Chart | Table | None])
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What a panel shows of a report; ``failed`` says why it shows nothing."""
+
+    name: str
+    chart: Chart | None = None
+    table: Table | None = None
+    failed: str = ""
+
+
+def panel(name: str) -> Callable[[Draw], Draw]:
+    """Register a function from a Report to a ``Chart`` or ``Table``, or None where it has nothing to show of that run.
+
+    What it does wrong is said in its place, and keeps nothing else from being shown. Raises BadSettings for a name that
+    is none.
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise BadSettings("a panel has a name", hint='say it: @panel("tokens by system")')
+
+    def register(draw: Draw) -> Draw:
+        PANELS.add(name, _checked(draw))
+        return draw
+
+    return register
+
+
+def _checked(draw: object) -> Callable[[Report], object]:
+    if not callable(draw):
+        raise BadSettings(f"a panel is a function of a report, not a {type(draw).__name__}")
+    return draw
+
+
+PANELS: Registry[Callable[[Report], object]] = Registry("panel", adopt=_checked)
+
+
+def panels(report: Report) -> Iterator[Panel]:
+    """What each panel that is registered shows of a report."""
+    for name in PANELS.names():
+        try:
+            shown = PANELS.get(name)(report)
+        except Exception as error:  # the user's code
+            yield Panel(name, failed=f"the panel {name} raised {class_and_reason(error)}")
+            continue
+        if isinstance(shown, Chart):
+            yield Panel(name, chart=shown)
+        elif isinstance(shown, Table):
+            yield Panel(name, table=shown)
+        elif shown is not None:
+            what = f"the panel {name} returned a {type(shown).__name__}, neither a Chart nor a Table"
+            yield Panel(name, failed=what)

@@ -1,0 +1,305 @@
+"""A report's figures as words: one table of rows per section, shared by the terminal and Markdown."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from ragassay.core.cost_sums import CostPerAccurate
+from ragassay.core.formatting import interval, listed, number, percent
+from ragassay.core.jury import JuryMember, JuryPair
+from ragassay.core.models import Usage
+from ragassay.core.report import Aggregate, Distribution, Report, Share, SystemReport
+from ragassay.reporting.tables import Table
+from ragassay.stats import CorrectedMean, Interval
+
+NOT_REPORTED = "not reported"
+NOTHING = "nothing"
+PER_ACCURATE = "USD per accurate answer"
+PERCENTAGES = frozenset(("gate_efficiency",))
+_end = functools.partial(number, digits=2)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A titled table: for each row a label and one cell per system; and a line below it."""
+
+    title: str
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+    note: str = ""
+
+    def table(self, systems: Iterable[str]) -> Table:
+        """The same with the systems as columns."""
+        return Table(self.title, ("", *systems), tuple((label, *cells) for label, cells in self.rows), self.note)
+
+
+def sections(report: Report) -> list[Section]:
+    """Retrieval, answer quality, time, money, and what the evaluation took."""
+    systems = list(report.systems.values())
+    names = report.provenance.metrics
+    by = report.provenance.configuration.corrected_by
+    made = []
+    for title, kinds in (
+        ("Retrieval", {"retrieval"}),
+        ("Answer quality", {"quality"}),
+        ("Measured", {"performance", "cost"}),
+    ):
+        chosen = [name for name in names if systems[0].metrics[name].kind in kinds]
+        rows = tuple(row for name in chosen for row in _figures(name, systems, by))
+        made.append(Section(title, rows))
+    if any(s.refusals.refused or s.refusals.unanswerable for s in systems):
+        rows = tuple(_row(label, figure, systems) for label, figure in _REFUSALS)
+        made.append(Section("Refusals", rows))
+    figures = [(label, figure) for label, figure in _SYSTEM if label != PER_ACCURATE or "accurate" in names]
+    reported = tuple(row for row in (_row(*one, systems) for one in figures) if set(row[1]) != {NOT_REPORTED})
+    made.append(Section("Time and cost of the system", reported))
+    took = [_row(label, figure, systems) for label, figure in _EVALUATION]
+    if any(s.evaluation.not_asked for s in systems):
+        took.append(_row("judge, not asked", _not_asked, systems))
+    shown = tuple(row for row in took if any(row[1]) and set(row[1]) != {NOTHING})
+    made.append(Section("Spent on the evaluation", shown))
+    if any(s.jury for s in systems):
+        made.append(Section("Jury", tuple(_jury(systems))))
+    return [section for section in made if section.rows]
+
+
+def _not_asked(system: SystemReport) -> str:
+    used = system.evaluation
+    return f"{used.not_asked:,} rows, about {used.calls_saved:,} calls saved"
+
+
+def _figures(name: str, systems: list[SystemReport], by: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The means of a metric and, below them, the judge's own spread and what labels, or a reference judge, make of these."""
+    yield name, tuple(aggregate(s.metrics[name], percent=name in PERCENTAGES) for s in systems)
+    spread = [s.metrics[name].judge_sd for s in systems]
+    if any(one is not None for one in spread):
+        yield f"{name}, judge sd", tuple("" if one is None else number(one) for one in spread)
+    found = [s.metrics[name].corrected for s in systems]
+    if any(found):
+        yield f"{name}, corrected", tuple(_corrected(one, by) for one in found)
+
+
+def _jury(systems: list[SystemReport]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What each member of a jury judged, how often it is with the others, and what it took; then every two of them."""
+    juries = [s.jury for s in systems]
+    for name in dict.fromkeys(one.judge for jury in juries if jury for one in jury.members):
+        members = [next((one for one in jury.members if one.judge == name), None) if jury else None for jury in juries]
+        yield name, tuple(_member(one) for one in members)
+    for pair in dict.fromkeys((one.a, one.b) for jury in juries if jury for one in jury.pairs):
+        pairs = [next((one for one in jury.pairs if (one.a, one.b) == pair), None) if jury else None for jury in juries]
+        yield " and ".join(pair), tuple(_pair(one) for one in pairs)
+    yield "rows on which they differ", tuple(f"{jury.divided} of {jury.rows}" if jury else NOTHING for jury in juries)
+
+
+def _member(member: JuryMember | None) -> str:
+    if member is None:
+        return NOTHING
+    n, agreed = (sum(getattr(one, name) for one in member.labels.values()) for name in ("n", "agreed"))
+    failed = f", failed on {member.failed}" if member.failed else ""
+    wasted = f", wasted {spent(member.waste)}" if member.waste != Usage() else ""
+    return f"judged {member.judged}{failed}; {_agreed(agreed, n)} as the jury; {spent(member.usage)}{wasted}"
+
+
+def _pair(pair: JuryPair | None) -> str:
+    if pair is None:
+        return NOTHING
+    kappa = "undefined" if pair.kappa is None else number(pair.kappa)
+    return f"{_agreed(pair.labels.agreed, pair.labels.n)} alike, kappa {kappa}"
+
+
+def _agreed(agreed: int, n: int) -> str:
+    return f"{percent(agreed / n)} of {n:,} labels" if n else "no label"
+
+
+def _corrected(found: CorrectedMean | None, by: str) -> str:
+    if found is None:
+        return f"no {by}"
+    if found.mean is None:
+        return found.reason or ""
+    return f"{number(found.mean)} {bounds(found.interval)} {found.labels} {by}"
+
+
+def partial(report: Report) -> str | None:
+    """How many rows a report is of where the run has done only part of them; None for a whole one."""
+    if report.run.status == "finished":
+        return None
+    expected = report.provenance.dataset.rows
+    done = sum(system.queries for system in report.systems.values())
+    of_each = [f"{name} {one.queries:,} of {expected:,}" for name, one in report.systems.items()]
+    each = f" ({', '.join(of_each)})" if len(of_each) > 1 else ""
+    rows = expected * len(of_each)
+    return f"partial report: {done:,} of {rows:,} rows are done{each}, and every figure is of these alone"
+
+
+def interrupted(report: Report) -> str | None:
+    """How many calls no row counts, since a process died while it waited for them; None where there is none."""
+    calls = report.interrupted.uncertain_calls
+    if not calls:
+        return None
+    were = "call was" if calls == 1 else "calls were"
+    return f"interrupted: {calls} {were} in flight when a process was killed; they may have been billed"
+
+
+def notes(report: Report) -> Iterator[str]:
+    """What limits the figures: a partial run, interrupted calls, cautions, suspicious rows."""
+    yield from filter(None, (partial(report), interrupted(report)))
+    yield from report.cautions
+    yield from suspicious(report)
+
+
+def missing(report: Report) -> Iterator[str]:
+    """A line for each system, metric and reason for which scores are missing."""
+    for name, system in report.systems.items():
+        if system.missing_from_run:
+            counted = (
+                "; retrieval metrics count them as 0"
+                if any(m.kind == "retrieval" for m in system.metrics.values())
+                else ""
+            )
+            yield f"{name}: {system.missing_from_run} of {system.queries} queries got no response{counted}"
+        figures = [(label, figure) for label, figure in _SYSTEM if label not in _WHERE_CALLED]
+        if silent := [label for label, figure in figures if figure(system) == NOT_REPORTED]:
+            yield f"{name}: {NOT_REPORTED}: {', '.join(silent)}"
+        by_reason: dict[tuple[str, int], list[str]] = {}
+        for metric, mean in system.metrics.items():
+            for reason, count in mean.reasons.items():
+                by_reason.setdefault((reason, count), []).append(metric + _range(mean))
+        for (reason, count), metrics in by_reason.items():
+            yield f"{name}: {', '.join(metrics)}: {count} of {system.queries} without a score ({reason})"
+        if reference := system.evaluation.reference:
+            for reason, count in reference.reasons.items():
+                yield f"{name}: the reference judge has no verdict on {count} of {reference.asked} rows ({reason})"
+        for member in system.jury.members if system.jury else ():
+            for reason, count in member.reasons.items():
+                yield f"{name}: {member.judge} has no vote on {count} of {system.queries} rows ({reason})"
+
+
+def suspicious(report: Report) -> Iterator[str]:
+    """A line for each system some of whose rows the judge's verdict marks as suspicious, with their labels."""
+    for name, system in report.systems.items():
+        if not system.evaluation.suspicious:
+            continue
+        marked = [
+            f"{row.query_id} ({listed(row.verdict.suspicious)})"
+            for row in system.results
+            if row.verdict and row.verdict.suspicious
+        ]
+        what = "hold text that addresses the judge or forges its form, or support that no context shows"
+        yield f"{name}: {len(marked)} of {system.queries} rows {what}: {listed(marked)}"
+
+
+def _range(mean: Aggregate) -> str:
+    """What the mean would be if all that is missing were the worst, or the best."""
+    return f" (mean {mean.bounds.worst:.3f} to {mean.bounds.best:.3f})" if mean.bounds and mean.n else ""
+
+
+def aggregate(metric: Aggregate, *, percent: bool = False) -> str:
+    """``0.742 [0.65, 0.83] n=28/30``: mean, interval, and how many of the rows were scored. ``percent``: ``74.2%``."""
+    if metric.mean is None:
+        return f"not scored n=0/{metric.n + metric.missing}"
+    mean = f"{metric.mean:.1%}" if percent else number(metric.mean)
+    ends = bounds(metric.interval, "{:.0%}".format) if percent else bounds(metric.interval)
+    return f"{mean} {ends} {_count(metric.n, metric.missing)}"
+
+
+def cost_per_accurate(cost: CostPerAccurate) -> str:
+    """USD per accurate answer with its interval, or why there is none."""
+    if cost.value is None:
+        return f"undefined: {cost.reason}"
+    return f"{number(cost.value)} {bounds(cost.interval)} {_count(cost.n, cost.missing)}"
+
+
+def _share(share: Share | None) -> str:
+    if share is None or share.value is None:
+        return f"undefined: {share.reason if share else 'not computed by the version that made this report'}"
+    return f"{number(share.value)} {bounds(share.interval)} n={share.n}"
+
+
+def _count(n: int, missing: int) -> str:
+    return f"n={n}/{n + missing}" if missing else f"n={n}"
+
+
+def bounds(ends: Interval, write: Callable[[float], str] = _end) -> str:
+    """``[0.65, 0.83]``, or that there is none."""
+    return "[no interval]" if ends.low is None else interval(ends, write, "[{}, {}]")
+
+
+def _row(label: str, figure: Callable[[SystemReport], str], systems: list[SystemReport]) -> tuple[str, tuple[str, ...]]:
+    return label, tuple(figure(system) for system in systems)
+
+
+def _latency(spread: Distribution) -> str:
+    if spread.p50 is None or spread.p95 is None or spread.p99 is None:
+        return NOT_REPORTED
+    digits = 0 if spread.p50 >= 10 else 1
+    figures = " / ".join(f"{value:.{digits}f}" for value in (spread.p50, spread.p95, spread.p99))
+    return f"{figures} ms {_count(spread.n, spread.missing)}"
+
+
+def _first_call(system: SystemReport) -> str:
+    return "" if system.first_call_ms is None else f"; first call {system.first_call_ms:.0f} ms, start included"
+
+
+def _tokens(spread: Distribution) -> str:
+    if spread.mean is None or spread.total is None:
+        return NOT_REPORTED
+    return f"{spread.total:,.0f} ({spread.mean:,.0f} a query) {_count(spread.n, spread.missing)}"
+
+
+def _money(spread: Distribution) -> str:
+    if spread.mean is None or spread.total is None:
+        return NOT_REPORTED
+    return f"{number(spread.total)} ({number(spread.mean)} a query) {_count(spread.n, spread.missing)}"
+
+
+def spent(used: Usage) -> str:
+    """Calls, tokens and USD; ``nothing`` where there was no call."""
+    if not (used.calls or used.cache_hits or used.retries or used.uncertain_calls):
+        return NOTHING
+    tokens = used.input_tokens + used.output_tokens
+    cost = "unknown" if used.cost_usd is None else number(used.cost_usd)
+    parts = [f"{used.calls} calls", f"{tokens:,} tokens", f"{cost} USD"]
+    parts += [f"{used.cache_hits} from cache"] * bool(used.cache_hits)
+    parts += [f"{used.uncertain_calls} perhaps paid"] * bool(used.uncertain_calls)
+    return ", ".join(parts)
+
+
+def _throughput(report: SystemReport) -> str:
+    if report.throughput_qps is None:
+        return NOT_REPORTED
+    how = "one after another"
+    if load := report.load:
+        how = f"with {load.in_flight} in flight" + (f", {load.rate:g}/s asked for" if load.rate else "")
+    return f"{report.throughput_qps:.2f} queries/s {how}"
+
+
+def _retried(report: SystemReport) -> str:
+    if not (report.load and report.load.retried):
+        return NOT_REPORTED
+    return f"{report.load.retried} queries, {report.load.attempts} requests in all"
+
+
+_FIRST_TOKEN, _AGAIN = "first token p50 / p95 / p99", "tried again"
+_WHERE_CALLED = (_FIRST_TOKEN, _AGAIN)
+_SYSTEM: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
+    ("latency p50 / p95 / p99", lambda s: _latency(s.latency_ms) + _first_call(s)),
+    (_FIRST_TOKEN, lambda s: _latency(s.first_token_ms)),
+    ("retrieval latency", lambda s: _latency(s.retrieval_latency_ms)),
+    ("generation latency", lambda s: _latency(s.generation_latency_ms)),
+    ("throughput", _throughput),
+    (_AGAIN, _retried),
+    ("input tokens", lambda s: _tokens(s.input_tokens)),
+    ("output tokens", lambda s: _tokens(s.output_tokens)),
+    ("cost in USD", lambda s: _money(s.cost_usd)),
+    (PER_ACCURATE, lambda s: cost_per_accurate(s.cost_per_accurate_answer)),
+)
+_REFUSALS: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
+    ("refusal precision", lambda s: _share(s.refusals.precision)),
+    ("refusal recall", lambda s: _share(s.refusals.recall)),
+)
+_EVALUATION: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
+    ("judge, used", lambda s: spent(s.evaluation.usage)),
+    ("judge, wasted", lambda s: spent(s.evaluation.waste)),
+    ("refused by its provider", lambda s: listed(f"{what}: {n} rows" for what, n in s.evaluation.left_out.items())),
+)

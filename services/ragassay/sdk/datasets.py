@@ -1,0 +1,146 @@
+"""Datasets with versions from Python: what ``ragassay data`` does, as methods of one object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ragassay.core.settings import Settings
+from ragassay.sdk.warn import warn
+from ragassay.storage.datasets import FolderDatasets
+
+if TYPE_CHECKING:
+    from ragassay.core.models import Sample
+    from ragassay.datasets.diff import DatasetDifference
+    from ragassay.datasets.rows import Duplicates
+    from ragassay.datasets.versions import DatasetVersion
+    from ragassay.evaluation.datasets import DescribedDataset, GeneratedVersion, SplitVersions
+
+
+class Datasets:
+    """The datasets in a folder, by default those of the command line: ``.ragassay``, or ``RAGASSAY_HOME``.
+
+    A dataset is named ``NAME``, its latest version, or ``NAME@VERSION``; the beginning of a version is enough. It
+    stands wherever ``evaluate`` takes data. ``Client.datasets`` does the same at a service.
+    """
+
+    def __init__(self, home: str | Path | None = None) -> None:
+        self._store = FolderDatasets(Path(home) if home is not None else Settings().home)
+
+    def import_(
+        self,
+        data: Any,
+        name: str | None = None,
+        *,
+        description: str | None = None,
+        format: str = "auto",  # noqa: A002 - as the option is called
+        map: Mapping[str, str] | None = None,  # noqa: A002 - as the option is called
+        duplicates: Duplicates = "error",
+    ) -> DatasetVersion:
+        """Keep rows as a version: a file, ``ir:NAME`` of ir_datasets, or rows as ``evaluate`` takes them, with a name.
+
+        The same rows are the same version. Raises BadData with a line for every bad row, and keeps nothing then.
+        """
+        from ragassay.core.errors import BadSettings
+        from ragassay.datasets.ir import PREFIX, IrQueries
+        from ragassay.datasets.load import load
+        from ragassay.datasets.stream import SampleStream
+        from ragassay.datasets.versions import check_name
+        from ragassay.evaluation.datasets import import_rows
+
+        sources = [str(data)] if isinstance(data, str | Path) else []
+        rows: Any
+        if sources and sources[0].startswith(PREFIX):
+            rows = IrQueries(sources[0].removeprefix(PREFIX))
+            name = name or rows.name.replace("/", "-")
+        elif sources:
+            rows = SampleStream([Path(data)], format=format, mapping=map, duplicates=duplicates)
+            name = name or Path(data).resolve().stem
+        elif name is None:
+            raise BadSettings("rows in memory need a name", hint='import_(rows, "NAME")')
+        else:
+            rows = load(data, mapping=map, duplicates=duplicates)
+        version = import_rows(self._store, check_name(name), rows, sources=sources, description=description)
+        for warning in rows.warnings:
+            warn(warning)
+        return version
+
+    def list(self) -> tuple[DatasetVersion, ...]:
+        """The datasets by name, each with its latest version."""
+        return tuple(self._store.versions(name)[0] for name in self._store.names())
+
+    def versions(self, name: str) -> tuple[DatasetVersion, ...]:
+        """The versions of a name, the latest first."""
+        return tuple(self._store.versions(self.show(name).name))
+
+    def show(self, dataset: str) -> DatasetVersion:
+        """One version: digest, number of rows, description, times and lineage."""
+        from ragassay.datasets.versions import resolve
+
+        return resolve(self._store, dataset)
+
+    def rows(self, dataset: str) -> Iterator[Sample]:
+        """The rows in their order, one by one."""
+        return self._store.samples(self.show(dataset))
+
+    def describe(self, data: str | Path, *, similar: float = 0.8) -> DescribedDataset:
+        """Counts, lengths, labels and questions that are nearly the same, of a dataset or a file."""
+        from ragassay.evaluation import datasets
+
+        return datasets.describe(datasets.stored_or_file_rows(self._store, str(data)), similar=similar)
+
+    def diff(self, a: str | Path, b: str | Path) -> DatasetDifference:
+        """What changed from ``a`` to ``b``, row by row; datasets or files."""
+        from ragassay.evaluation import datasets
+
+        store = self._store
+        return datasets.diff(datasets.stored_or_file_rows(store, str(a)), datasets.stored_or_file_rows(store, str(b)))
+
+    def split(
+        self,
+        dataset: str,
+        *,
+        train: float = 0.8,
+        validation: float = 0.1,
+        test: float = 0.1,
+        seed: int = 0,
+        by: Literal["category", "difficulty", "none"] = "category",
+    ) -> SplitVersions:
+        """Keep parts as ``NAME-train``, ``NAME-validation`` and ``NAME-test``."""
+        from ragassay.evaluation import datasets
+
+        options = datasets.SplitOptions(
+            train=train,
+            validation=validation,
+            test=test,
+            seed=seed,
+            by=by,
+        )
+        return datasets.split(self._store, dataset, options)
+
+    def generate(
+        self,
+        documents: str | Path,
+        name: str | None = None,
+        *,
+        count: int = 50,
+        seed: int = 0,
+        unanswerable: float = 0.1,
+        model: str | None = None,
+        **options: Any,
+    ) -> GeneratedVersion:
+        """Keep questions with ground truth made from documents, offline or by a ``model`` that LiteLLM supports.
+
+        Options of a model: ``api_base``, ``usd`` (a cap), ``concurrency``. Raises BudgetReached.
+        """
+        from ragassay.datasets.versions import check_name
+        from ragassay.evaluation import datasets
+        from ragassay.service.wiring import questions_of_model
+        from ragassay.testset import read_passages
+
+        path = Path(documents)
+        corpus, chosen = read_passages(path), check_name(name or f"{path.resolve().stem}-generated")
+        how = datasets.GenerateOptions(count=count, seed=seed, unanswerable=unanswerable)
+        written = questions_of_model(model, Settings(), chosen, corpus, how, **options) if model is not None else None
+        return datasets.generate(self._store, chosen, corpus, how, sources=[str(path)], written=written)

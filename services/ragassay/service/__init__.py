@@ -1,0 +1,1 @@
+"""The service: jobs in Redis, the workers that take them, schedules, notifications, keys."""

@@ -1,0 +1,64 @@
+"""Senders of notices: signed JSON as Standard Webhooks has it, or a text in Slack's format."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+import time
+
+import httpx
+import orjson
+
+from ragassay.core.errors import BadInput, Unavailable, reason_from
+from ragassay.core.http_guard import Allowed, outgoing_client
+from ragassay.service.notices import Notice
+
+TIMEOUT_S = 10.0
+_PREFIX = "whsec_"
+_SLACK = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+class Refusal(Unavailable):
+    """A receiver did not take a notice. ``answered``: its HTTP status; None if it gave none."""
+
+    def __init__(self, message: str, *, answered: int | None = None) -> None:
+        super().__init__(message)
+        self.answered = answered
+
+
+def new_secret() -> str:
+    """A secret to sign with: 256 bits."""
+    return _PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+def signature(secret: str, delivery: str, timestamp: int, body: bytes) -> str:
+    """``v1,`` and the base64 of HMAC-SHA256 over ``ID.TIMESTAMP.BODY``, by https://www.standardwebhooks.com."""
+    key = base64.b64decode(secret.removeprefix(_PREFIX))
+    signed = f"{delivery}.{timestamp}.".encode() + body
+    return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+
+
+def post(notice: Notice, delivery: str, url: str, secret: str | None, *, allowed: Allowed) -> int:
+    """Send a notice to a webhook; without a ``secret`` in Slack's format. Returns the HTTP status; raises Refusal."""
+    headers = {"Content-Type": "application/json", "User-Agent": "ragassay"}
+    if secret is None:
+        body = orjson.dumps({"text": notice.text.translate(_SLACK)})
+    else:
+        data = notice.model_dump(mode="json", exclude_none=True, exclude={"kind", "at"})
+        body = orjson.dumps({"type": notice.kind, "timestamp": notice.at, "data": data})
+        now = int(time.time())
+        signed = signature(secret, delivery, now, body)
+        headers |= {"webhook-id": delivery, "webhook-timestamp": str(now), "webhook-signature": signed}
+    try:
+        with (
+            outgoing_client(allowed=allowed, timeout_s=TIMEOUT_S) as client,
+            client.stream("POST", url, content=body, headers=headers) as answer,  # its body is not read
+        ):
+            status = answer.status_code
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, BadInput) as error:
+        raise Refusal(reason_from(f"{type(error).__name__}: {error}".replace(url, "its address"))) from None
+    if not 200 <= status < 300:
+        raise Refusal(f"it answered {status}", answered=status)
+    return status

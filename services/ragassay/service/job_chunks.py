@@ -1,0 +1,143 @@
+"""One claimed chunk of a job, from its rows to its results: evaluated with its lease kept, broken off where it has to be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+
+from ragassay.core import telemetry
+from ragassay.core.errors import Unavailable
+from ragassay.core.protocols import Ledger
+from ragassay.core.report import Source
+from ragassay.evaluation import outage, runner, session
+from ragassay.evaluation.outage import given_up_text
+from ragassay.evaluation.runner import log_start
+from ragassay.llm.journal import GivenUpLedger, ProbingLedger
+from ragassay.service.job_leases import lease_kept
+from ragassay.service.job_run import JobRun, RetriedRun, run_of
+from ragassay.service.job_state import Claim, JobState
+from ragassay.service.redis import RedisStore
+from ragassay.service.redis_ledger import RedisLedger, RetryLedger
+from ragassay.service.registered import Registered
+from ragassay.storage.protocol import Outcome
+from ragassay.systems.builtin import BuiltIn
+from ragassay.systems.live import LiveSystem
+
+
+class Chunks:
+    """Evaluates chunks, one at a time, on this process's one event loop. Calls of one job are paid once, whoever makes them."""
+
+    def __init__(self, store: RedisStore, session: session.Session, registered: Registered) -> None:
+        self._store, self._session, self._registered = store, session, registered
+        self._runner: asyncio.Runner | None = None
+        self._evaluation: asyncio.Task[Outcome] | None = None
+        self._broken_off: str | None = None
+        self.stopping = False
+
+    def evaluate(self, claim: Claim, state: JobState) -> Outcome:
+        """Evaluate a claimed chunk and commit it; ``stale`` when the claim was lost, or given back to wait."""
+        about: telemetry.Attributes = {
+            "ragassay.job": claim.job,
+            "ragassay.chunk": claim.number,
+            "ragassay.system": claim.system,
+        }
+        span = telemetry.span("chunk", "consumer", about, parent=state.traceparent)
+        with telemetry.about(chunk=str(claim), system=claim.system), span:
+            return self._evaluate(claim, state)
+
+    def _evaluate(self, claim: Claim, state: JobState) -> Outcome:
+        spec = state.record.spec
+        if claim.number == 0:
+            log_start(state.record, [claim.system])
+        run, store = run_of(self._store, claim), self._store.of(state.project)
+        run.record = state.record
+        calls = _calls(store, claim, run, cache=spec.cache)
+        try:
+            if state.given_up is not None:
+                return self._work(
+                    store, claim, run, GivenUpLedger(calls, given_up_text(state.given_up, spec.give_up_s))
+                )
+            probing = ProbingLedger(calls, state.waiting or "", lambda: self._store.end_wait(claim.job))
+            try:
+                return self._work(store, claim, run, calls if state.waiting is None else probing)
+            except Unavailable as down:
+                first = state.waiting is None or probing.proved
+                why = str(down) if first else state.waiting or ""
+                wait_s = outage.wait_s(0 if first else state.probes, down.retry_after)
+                if self._store.wait_for_provider(claim, why, wait_s=wait_s, give_up_s=spec.give_up_s) == "given up":
+                    return self._work(store, claim, run, GivenUpLedger(calls, given_up_text(why, spec.give_up_s)))
+                return "stale"
+        except asyncio.CancelledError:
+            if self._broken_off:
+                self._store.give_back(claim, why="it took too long" if self._broken_off == "too long" else "")
+            return "stale"
+
+    def break_off(self, *, stopping: bool) -> None:
+        """Stop the evaluation that is under way, if any, and give its chunk back. For a signal handler or a thread.
+
+        ``stopping``: the process ends, so no further chunk is taken and nothing is held against the chunk. Otherwise
+        it took too long, which counts like a death: a chunk that dies again and again without a new reply is given up.
+        """
+        self.stopping = self.stopping or stopping
+        evaluation = self._evaluation
+        if evaluation is not None:
+            self._broken_off = "stopping" if stopping else "too long"
+            evaluation.get_loop().call_soon_threadsafe(evaluation.cancel)
+
+    def close(self) -> None:
+        """Close the event loop and the connections that live in it."""
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
+
+    def _work(self, store: RedisStore, claim: Claim, run: JobRun, ledger: Ledger) -> Outcome:
+        return self._run(claim, self._evaluated(store, run, claim, ledger))
+
+    async def _evaluated(self, store: RedisStore, run: JobRun, claim: Claim, ledger: Ledger) -> Outcome:
+        source = run.record.systems[claim.system]
+        system = self._answering(store, run, claim, source, ledger)
+        try:
+            return await runner.work(
+                self._session.for_job(claim.job), run, claim, ledger, {claim.system: system} if system else None
+            )
+        finally:
+            if isinstance(system, LiveSystem):
+                await system.close()
+
+    def _answering(
+        self, store: RedisStore, run: JobRun, claim: Claim, source: Source, ledger: Ledger
+    ) -> BuiltIn | LiveSystem | None:
+        """The chunk's system where it answers now; None where its responses are recorded.
+
+        A system that is called is none of the judge's provider: it is asked whether that one fails or not.
+        """
+        if source.called is None and source.built is None:
+            return None
+        own = self._registered.own(claim.system, source)
+        calls = ledger if source.called is None else _calls(store, claim, run, cache=False)
+        session = self._session.for_job(claim.job)
+        system = session.systems({claim.system: own}, session.tools(run.record.spec, calls))[claim.system]
+        if isinstance(system, BuiltIn):
+            self._store.keep_built(claim.job, claim.system, system.models, system.retriever.index_bytes)
+        return system
+
+    def _run(self, claim: Claim, evaluation: Coroutine[None, None, Outcome]) -> Outcome:
+        """Run an evaluation on this process's one event loop, with the lease kept; cancelled when the lease is lost."""
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        loop = self._runner.get_loop()
+        task = loop.create_task(evaluation)
+        self._broken_off, self._evaluation = None, task
+        if self.stopping:  # it was asked for before there was anything to break off
+            self.break_off(stopping=True)
+        try:
+            with lease_kept(self._store, claim, lambda: loop.call_soon_threadsafe(task.cancel)):
+                return loop.run_until_complete(task)
+        finally:
+            self._evaluation = None
+
+
+def _calls(store: RedisStore, claim: Claim, run: JobRun, *, cache: bool) -> Ledger:
+    """The calls of a chunk."""
+    calls = RedisLedger(store, claim, cache=cache)
+    return RetryLedger(calls, run.number, run.unread) if isinstance(run, RetriedRun) else calls

@@ -1,0 +1,191 @@
+"""What finished jobs are good for: comparing them, following a figure over them, and holding a new one to its gates."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import orjson
+
+from ragassay.analysis import comparison, gates, trends
+from ragassay.analysis.gates import GateList, GateReport
+from ragassay.analysis.models import Comparison
+from ragassay.analysis.trends import Trend
+from ragassay.config import Statistics
+from ragassay.core.errors import BadInput, BadSettings, Conflict, NotFound, UnknownName
+from ragassay.core.formatting import json_document, number
+from ragassay.core.jobs import Alert
+from ragassay.core.models import FrozenModel, Sample
+from ragassay.core.report import JOB_ID, Report, run_and_system
+from ragassay.core.specification import Composite
+from ragassay.metrics import Metric
+from ragassay.metrics.own import own_metrics
+from ragassay.service.job_run import JobRun
+from ragassay.service.job_state import JobState, no_job
+from ragassay.service.redis import RedisStore
+from ragassay.storage.protocol import RunRecord
+
+MOST_LOOKED_AT = 1000
+MOST_ALERTS = 100  # of a job; a slice of many values can make thousands of gates
+_LOGGED = {"gate", "metric", "value", "threshold"}
+_log = logging.getLogger("ragassay.gates")
+
+
+class Gating(FrozenModel):
+    """The gates that are checked when a job has finished. ``baseline`` is a system of the job, an earlier job, or JOB#SYSTEM.
+
+    ``criteria``, by their names, and ``composites`` are metrics of the job's own, which gates may be about.
+    """
+
+    criteria: tuple[str, ...] = ()
+    composites: dict[str, Composite] = {}  # noqa: RUF012 - a default of a model
+    gates: GateList = ()
+    baseline: str | None = None
+    statistics: Statistics = Statistics()
+
+
+class JobReports:
+    """The reports of the service's jobs."""
+
+    def __init__(self, store: RedisStore) -> None:
+        self._store = store
+
+    def finished(self, job: str) -> JobState:
+        """The record of a finished job; raises NotFound, or Conflict for one that has not finished."""
+        if not JOB_ID.fullmatch(job):
+            raise no_job(job)
+        state = self._store.state(job)
+        if state.status != "finished":
+            raise Conflict(f"job {job} is {state.status} and has no report", hint=f"follow it: GET /v1/jobs/{job}")
+        return state
+
+    def compare(self, references: Sequence[str], **options: Any) -> Comparison:
+        """Compare jobs, or systems of jobs (JOB#SYSTEM), as ``comparison.compare`` does with its ``options``.
+
+        Raises what that raises, NotFound for a job that is not there, Conflict for one that has no report.
+        """
+        parts = [run_and_system(reference) for reference in references]
+        for job, _ in parts:  # all of them before any report is read, which may take seconds
+            self.finished(job)
+        reports = {job: self._report(job) for job in {job for job, _ in parts}}
+        return comparison.compare([(reports[job], system) for job, system in parts], **options)
+
+    def trend(
+        self,
+        metric: str,
+        *,
+        system: str | None,
+        dataset: str | None,
+        judge: str | None,
+        last: int,
+        alpha: float,
+        seed: int,
+    ) -> Trend:
+        """A figure over the newest ``last`` finished jobs on one dataset with one judge, as ``trends.trend`` does for runs."""
+        chosen: list[str] = []
+        own: dict[str, Metric] = {}
+        followed = trends.Followed(dataset, judge)
+        for job, _ in self._store.jobs(before=None, limit=MOST_LOOKED_AT):
+            try:
+                state = self._store.state(job)
+            except (NotFound, Conflict):  # the list outlives a job's record; another version's can't be read
+                continue
+            record = state.record
+            if state.status != "finished" or (system is not None and system not in record.systems):
+                continue
+            if followed.takes(record.dataset, record.spec.judged_by):
+                chosen.append(job)
+                own = {**own_metrics(record.spec), **own}  # of one name, the newest
+            if len(chosen) == last:
+                break
+        reports = self._reports(reversed(chosen))
+        made = trends.trend(
+            reports, metric, system=system, dataset=dataset, judge=judge, alpha=alpha, seed=seed, own=own
+        )
+        return made.model_copy(update={"left_out": dict(followed.left_out)})
+
+    def _reports(self, jobs: Iterator[str]) -> Iterator[Report]:
+        for job in jobs:
+            try:
+                yield self._report(job)
+            except (NotFound, Conflict):  # its time was over a moment ago
+                continue
+
+    def _report(self, job: str) -> Report:
+        return JobRun(self._store, job).report_with_labels()
+
+    # --- gates ------------------------------------------------------------------------------------------------
+
+    def check_gating(self, gating: Gating, record: RunRecord, samples: Sequence[Sample]) -> None:
+        """Can the gates be checked when the job is done? Raises BadSettings, NotFound, Conflict, UnknownName."""
+        gates.check_names(gating.gates, record.metrics, record.systems, samples)
+        without = gates.about_a_drop(gating.gates)
+        if gating.baseline is not None and gating.baseline not in record.systems:
+            try:
+                job, system = run_and_system(gating.baseline)
+                systems = self.finished(job).record.systems
+            except (BadSettings, NotFound, Conflict) as error:
+                error.where = "baseline"
+                raise
+            if system is not None and system not in systems:
+                raise UnknownName("system", system, systems, where="baseline")
+        elif gating.baseline is None and without is not None:
+            hint = "name a system of the job or an earlier job: 'baseline': 'SYSTEM', 'JOB' or 'JOB#SYSTEM'"
+            raise BadSettings(without, where="gates", hint=hint)
+
+    def check_gates(self, job: str, gating: Gating, report: Report, retries: int) -> GateReport | None:
+        """Check a finished job's gates: keep the results, an alert for each one missed, and log those, all once.
+
+        ``retries``: how often its failed rows had been tried again when the report was made. Returns the results; None where
+        there are no gates, or they could not be checked.
+        """
+        if not gating.gates:
+            return None
+        results = None
+        try:
+            results = self._checked(gating, report)
+            document, alerts = json_document(results), _alerts(results)
+        except (BadInput, NotFound, Conflict) as error:  # the baseline's retention ended since the job was submitted
+            document, alerts = b"", (Alert(reason=f"the gates could not be checked: {error}"),)
+        shown = alerts[:MOST_ALERTS]
+        if more := len(alerts) - len(shown):
+            shown += (Alert(reason=f"... and {more} more: GET /v1/jobs/{job}/gates"),)
+        kept = orjson.dumps([alert.model_dump(mode="json") for alert in shown])
+        if self._store.save_gates(job, document, kept, retries=retries):
+            for alert in alerts:
+                form = "gate missed: job=%s metric=%s value=%s threshold=%s: %s"
+                about = {"event": "gate_missed", "job": job, **alert.model_dump(include=_LOGGED)}
+                _log.error(form, job, alert.metric, number(alert.value), alert.threshold, alert.reason, extra=about)
+        return results
+
+    def _checked(self, gating: Gating, report: Report) -> GateReport:
+        earlier, system = None, None
+        if gating.baseline in report.systems:
+            earlier, system = report, gating.baseline
+        elif gating.baseline is not None and gates.about_a_drop(gating.gates):
+            job, system = run_and_system(gating.baseline)
+            earlier = self._report(job)
+        of_gates = gating.statistics.of_gates
+        return gates.check(report, gating.gates, earlier, baseline_system=system, **of_gates)
+
+    def gates(self, job: str) -> bytes:
+        """The document ``gates`` of a job; raises NotFound where it has none, Conflict before it has finished."""
+        if not self.finished(job).gating.get("gates"):
+            raise NotFound(f"job {job} has no gates", hint="submit it with 'gates'")
+        if not (document := self._store.gates(job)):
+            raise NotFound(f"the gates of job {job} could not be checked", hint="its alerts say why: GET /v1/jobs/ID")
+        return document
+
+
+def _alerts(report: GateReport) -> tuple[Alert, ...]:
+    return tuple(
+        Alert(
+            gate=result.name,
+            metric=result.metric,
+            value=result.value,
+            threshold=result.threshold,
+            reason=result.reason,
+        )
+        for result in report.missed
+    )

@@ -1,0 +1,150 @@
+"""A job's state in Redis as typed records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from pydantic import Field, ValidationError
+
+from ragassay.core.errors import Conflict, NotFound
+from ragassay.core.jobs import ENDED, JobStatus, Planned
+from ragassay.core.models import FrozenModel
+from ragassay.core.validation import problems
+from ragassay.service.notices import Notice
+from ragassay.storage.protocol import ChunkId, RunRecord
+
+SUBMIT_AGAIN = "submit it again; replies that are known are not paid again"
+_TEXTS = {"status", "error", "waiting", "given_up", "project", "traceparent", "body_digest"}
+_COUNTS = {
+    *("chunks", "rows", "rows_done", "rows_failed", "uncertain_calls", "resumes"),
+    *("created_ms", "started_ms", "waiting_since_ms", "probes", "retries"),
+}
+
+
+@dataclass(frozen=True)
+class Claim(ChunkId):
+    """The right to work on one chunk of a job, until the lease runs out."""
+
+    job: str
+    token: str
+
+    @classmethod
+    def of(cls, job: str, chunk: bytes, token: str) -> Claim:
+        """The claim on a chunk as Redis names it."""
+        known = ChunkId.parse(chunk.decode())
+        return cls(known.system, known.number, job, token)
+
+
+@dataclass(frozen=True)
+class ReportClaim:
+    """The right to make a job's report, until the lease runs out."""
+
+    job: str
+    token: str
+
+    def __str__(self) -> str:
+        return "report"
+
+
+class JobState(FrozenModel):
+    """All that is known of a job beside its rows. Times are milliseconds since 1970; ``gating`` and ``alerts`` as JSON.
+
+    ``notices``: what its report gives reason to tell.
+    ``built``: of built-in systems, the models and the bytes of the index that workers made. ``traceparent``: the span in
+    which it was submitted. ``body_digest``: of the body that was submitted with an idempotency key.
+    """
+
+    record: RunRecord
+    project: str
+    gating: dict[str, Any] = Field(default_factory=dict)
+    status: JobStatus
+    chunks: int
+    rows: int
+    rows_done: int = 0
+    rows_failed: int = 0
+    uncertain_calls: int = 0
+    resumes: int = 0
+    created_ms: int | None = None
+    started_ms: int | None = None
+    changed_ms: int | None = None
+    waiting: str | None = None
+    waiting_since_ms: int | None = None
+    probes: int = 0
+    retries: int = 0  # how often its failed rows were tried again after it had ended
+    given_up: str | None = None
+    alerts: tuple[dict[str, Any], ...] = ()
+    notices: tuple[Notice, ...] = ()
+    error: str | None = None
+    planned: Planned | None = None
+    traceparent: str | None = None
+    body_digest: str | None = None
+    built: dict[str, tuple[tuple[str, ...], int | None]] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, job: str, meta: Mapping[str, bytes]) -> JobState:
+        """The state that a job's hash holds; raises Conflict where another version of ragassay wrote it."""
+        try:
+            return cls._of(meta)
+        except ValidationError as error:
+            what = problems(error)[0]
+            hint = "another version of ragassay wrote it; start that one, or submit the job again"
+            raise Conflict(f"the record of job {job} can't be read: {what}", hint=hint) from None
+
+    @classmethod
+    def _of(cls, meta: Mapping[str, bytes]) -> JobState:
+        texts = {name: meta[name].decode() for name in _TEXTS & meta.keys()}
+        counts = {name: int(meta[name]) for name in _COUNTS & meta.keys()}
+        return cls(
+            record=RunRecord.model_validate_json(meta["record"]),
+            gating=orjson.loads(meta["gating"]),
+            alerts=orjson.loads(meta.get("alerts", b"[]")),
+            planned=orjson.loads(meta.get("planned", b"null")),
+            notices=orjson.loads(meta.get("notices", b"[]")),
+            built={name[6:]: orjson.loads(value) for name, value in meta.items() if name.startswith("built:")},
+            changed_ms=int(meta["turned_ms"]) if "turned_ms" in meta else None,
+            **texts,
+            **counts,
+        )
+
+    @property
+    def described(self) -> RunRecord:
+        """The record with what workers made of its built-in systems."""
+        systems = dict(self.record.systems)
+        for name, (models, index_bytes) in self.built.items():
+            if (source := systems[name]).built is not None:
+                known = source.built.model_copy(update={"models": models, "index_bytes": index_bytes})
+                systems[name] = source.model_copy(update={"built": known})
+        return self.record.model_copy(update={"systems": systems})
+
+    @property
+    def origin(self) -> dict[str, str | None]:
+        """Whose job it is: the fields of log lines that name its project, and the schedule and time that it is a run of."""
+        planned = self.planned.model_dump() if self.planned else {}
+        return {"project": self.project, **planned}
+
+    @property
+    def ended(self) -> bool:
+        """Has the job finished, failed or been cancelled?"""
+        return self.status in ENDED
+
+
+def no_job(job: str) -> NotFound:
+    """The error for an unknown job."""
+    return NotFound(f"there is no job {job[:40]!r}", hint="list them: GET /v1/jobs")
+
+
+def not_under_way(state: JobState) -> Conflict:
+    """The error for what can't be had of a paused job, or of one that has ended, with the way on."""
+    job = state.record.id
+    if state.status == "paused":
+        hint = f"resume it with a higher budget: POST /v1/jobs/{job}/resume?budget_usd=USD (or budget_tokens=N)"
+        return Conflict(f"job {job} is paused: {state.error}", hint=hint)
+    return Conflict(f"job {job} is {state.status}", hint=SUBMIT_AGAIN)
+
+
+def gone(what: str, job: str) -> NotFound:
+    """The error for a part of a job that Redis had and has no longer."""
+    return NotFound(f"{what} of job {job} are gone from Redis", hint="their retention has passed, or keys were evicted")

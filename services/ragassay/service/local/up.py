@@ -1,0 +1,268 @@
+"""``ragassay up``: Redis, API, workers and beat in one process group that ends with this process."""
+
+from __future__ import annotations
+
+import fcntl
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ragassay.core.errors import BadSettings, Conflict, Unavailable
+from ragassay.core.settings import Settings
+from ragassay.service.connection import connect
+from ragassay.service.local.redis import prepare
+
+WORKERS_GRACE_S = 4.0  # Celery sleeps this long when a worker is busy, and everything has to be over in ten seconds
+STOP_WITHIN_S, REDIS_STOPS_WITHIN_S = 7.0, 1.5
+REDIS_WITHIN_S, API_WITHIN_S = 20.0, 60.0
+ROUND_S = 0.1
+FIRST_WAIT_S, SHORT_LIFE_S, MAX_SHORT_LIVES = 0.25, 10.0, 5
+# The leader of the group: when the pipe to its standard input closes, since this process ended, it kills the group.
+GUARD = ("/bin/sh", "-c", "trap '' INT TERM HUP; read _; kill -KILL 0")
+
+
+class _Part:
+    """A process that is started again when it exits. Five exits in a row, each soon after a start, end the service."""
+
+    def __init__(
+        self, name: str, command: Sequence[str], environment: dict[str, str], group: int, fds: Sequence[int]
+    ) -> None:
+        self.name, self._command, self._environment, self._group, self._fds = name, command, environment, group, fds
+        self._short_lives, self._due = 0, 0.0
+        self._start()
+
+    def _start(self) -> None:
+        self._started, self._running = time.monotonic(), True
+        self.process = subprocess.Popen(  # noqa: S603 - commands of our own
+            self._command,
+            stdin=subprocess.DEVNULL,
+            stdout=2,  # a log, as Redis writes it, is for stderr
+            env=self._environment,
+            pass_fds=self._fds,
+            process_group=self._group,
+        )
+
+    def check(self, warn: Callable[[str], None]) -> None:
+        """Start the process again if it has exited; raises Unavailable after too many exits in a row."""
+        now = time.monotonic()
+        if self._running and (code := self.process.poll()) is not None:
+            self._running = False
+            self._short_lives = self._short_lives + 1 if now - self._started < SHORT_LIFE_S else 1
+            reason = f"signal {-code}" if code < 0 else f"exit code {code}"
+            if self._short_lives >= MAX_SHORT_LIVES:
+                what = f"{self.name} exited {MAX_SHORT_LIVES} times in a row within {SHORT_LIFE_S:g} s ({reason})"
+                raise Unavailable(what, hint="its own lines are above")
+            wait_s = FIRST_WAIT_S * 2 ** (self._short_lives - 1)
+            self._due = now + wait_s
+            warn(f"{self.name} stopped unexpectedly ({reason}); restarting in {wait_s:g} s")
+        elif not self._running and now >= self._due:
+            self._start()
+
+
+class Up:
+    """The service on this machine. ``info`` gets lines for the user, ``warn`` what goes wrong."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        data: Path,
+        *,
+        host: str,
+        port: int,
+        workers: int,
+        info: Callable[[str], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._settings, self._data, self._host, self._port, self._workers = settings, data, host, port, workers
+        self._info, self._warn = info, warn
+        self._parts: list[_Part] = []
+        self._signals = 0
+
+    def run(self) -> None:
+        """Serve until a signal comes. Raises what prevents the start."""
+        try:
+            with (
+                self._signals_counted(),
+                _locked(self._data) as lock,
+                _listening(self._host, self._port) as listener,
+                subprocess.Popen(GUARD, stdin=subprocess.PIPE, process_group=0) as guard,  # noqa: S603 - our own command
+            ):
+                self._port = listener.getsockname()[1]
+                try:
+                    self._serve(guard.pid, listener.fileno(), lock)
+                finally:
+                    self._info("stopping ...")
+                    self._stop()
+                    with suppress(
+                        ProcessLookupError, PermissionError
+                    ):  # macOS denies permission for a group of zombies
+                        os.killpg(guard.pid, signal.SIGKILL)
+                    for part in self._parts:
+                        part.process.wait()
+        except OSError as error:
+            raise Unavailable(
+                f"cannot work in {self._data}: {error.strerror or error}", hint="choose another folder: --data DIR"
+            ) from error
+
+    def _serve(self, group: int, listener: int, lock: int) -> None:
+        redis = None if self._settings.state_url else prepare(self._data / "redis")
+        state_url = redis.url if redis else self._settings.state
+        environment = {
+            **os.environ,
+            "RAGASSAY_STATE_URL": state_url,
+            "RAGASSAY_SHUTDOWN_S": str(min(WORKERS_GRACE_S, self._settings.shutdown_s)),
+        }
+
+        def start(name: str, command: Sequence[str], *fds: int) -> _Part:
+            # All parts hold the lock of the folder: it is free when the last of them has ended.
+            self._parts.append(_Part(name, command, environment, group, (*fds, lock)))
+            return self._parts[-1]
+
+        ragassay = (sys.executable, "-P", "-m", "ragassay.cli")
+        if redis:
+            start("redis", redis.command)
+        start("api", (*ragassay, "serve", "--fd", str(listener)), listener)
+        with connect(state_url, patient=False) as state:
+            hint = "see its lines above" if redis else "check RAGASSAY_STATE_URL"
+            self._wait("Redis", lambda: _redis_error(state), REDIS_WITHIN_S, hint)
+            self._wait("the API", self._api_error, API_WITHIN_S, "see its lines above")
+            if self._signals:
+                return
+            url = f"http://{_named(self._host)}:{self._port}"
+            self._info(f"ragassay is up: {url}   (pages: {url}/ui, data: {self._data}; stop it with Ctrl-C)")
+            self._info(f"try it: ragassay submit FILE --server {url} --wait")
+            worker = start("worker", (*ragassay, "worker", "--concurrency", str(self._workers)))
+            start("beat", (*ragassay, "beat"))
+            announced = False
+            while not self._signals:
+                self._check()
+                if not announced and (announced := _has_heartbeat(state, worker.process.pid)):
+                    self._info("workers are ready")
+                time.sleep(ROUND_S)
+
+    def _check(self) -> None:
+        for part in self._parts:
+            part.check(self._warn)
+
+    def _wait(self, what: str, error: Callable[[], str | None], within_s: float, hint: str) -> None:
+        """Wait until there is no error or a signal came. Raises Unavailable when it takes too long."""
+        limit = time.monotonic() + within_s
+        while not self._signals and (why := error()) is not None:
+            if "loading" in why.lower():  # Redis reads a large file
+                limit = time.monotonic() + within_s
+            if time.monotonic() > limit:
+                raise Unavailable(f"{what} has not answered for {within_s:g} s ({why})", hint=hint)
+            self._check()
+            time.sleep(0.02)
+
+    def _api_error(self) -> str | None:
+        connection = http.client.HTTPConnection(_named(self._host).strip("[]"), self._port, timeout=0.5)
+        try:
+            connection.request("GET", "/healthz")
+            status = connection.getresponse().status
+        except (OSError, http.client.HTTPException) as error:
+            return str(error) or type(error).__name__
+        finally:
+            connection.close()
+        return None if status == 200 else f"GET /healthz: {status}"
+
+    def _stop(self) -> None:
+        """End the parts, Redis last. What has not ended in time, or after a second signal, is left to the caller."""
+        redis = [part for part in self._parts if part.name == "redis"]
+        others = [part for part in self._parts if part.name != "redis"]
+        for parts, within_s in ((others, STOP_WITHIN_S), (redis, REDIS_STOPS_WITHIN_S)):
+            limit = time.monotonic() + within_s
+            for part in parts:
+                part.process.terminate()
+            while any(part.process.poll() is None for part in parts) and time.monotonic() < limit and self._signals < 2:
+                time.sleep(0.05)
+
+    @contextmanager
+    def _signals_counted(self) -> Iterator[None]:
+        """Count signals instead of ending by them: the first stops everything in order, the second at once."""
+
+        def count(*_: object) -> None:
+            self._signals += 1
+
+        wanted = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup sets it
+            wanted.append(signal.SIGHUP)
+        before = {number: signal.signal(number, count) for number in wanted}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _redis_error(redis: Any) -> str | None:
+    from redis.exceptions import RedisError
+
+    try:
+        redis.ping()
+    except (RedisError, OSError) as error:
+        return str(error) or type(error).__name__
+    return None
+
+
+def _has_heartbeat(redis: Any, process: int) -> bool:
+    """Has this worker of this host sent a heartbeat?"""
+    from redis.exceptions import RedisError
+
+    own = f"{socket.gethostname()}:{process}:".encode()
+    with suppress(RedisError, OSError):
+        return any(name.startswith(own) for name in redis.zrange("ra:alive:worker", 0, -1))
+    return False
+
+
+@contextmanager
+def _locked(data: Path) -> Iterator[int]:
+    """Hold the lock of a data folder and yield its descriptor; raises Conflict while another ``up`` runs there."""
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    limit = time.monotonic() + STOP_WITHIN_S
+    with (data / "up.lock").open("a") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > limit:  # what one that was killed had started ends a moment later
+                    hint = "stop it, or choose another folder: --data DIR"
+                    raise Conflict(f"another 'ragassay up' works in {data}", hint=hint) from None
+            time.sleep(0.05)
+        yield file.fileno()
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """The API's socket, held here, so that connections wait while the API is restarted."""
+    try:
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise BadSettings(f"{host!r} is not an address of this machine ({error.strerror})", where="--host") from None
+    family, kind, _, _, address = addresses[0]
+    with socket.socket(family, kind) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+            listener.listen(1024)
+        except OSError as error:
+            raise Conflict(
+                f"can't listen on {host}:{port}: {(error.strerror or str(error)).lower()}",
+                hint="choose another: --port N",
+            ) from None
+        yield listener
+
+
+def _named(host: str) -> str:
+    """The host of URLs to a listener; one that listens on all addresses is reached on loopback."""
+    named = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104 - not bound here
+    return f"[{named}]" if ":" in named else named

@@ -1,0 +1,162 @@
+"""What people are told of a nightly run or a job: ids, numbers and names, never text of a question, an answer or a document."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import AfterValidator, Field
+
+from ragassay.core.formatting import cut, number, percent, printable
+from ragassay.core.models import FrozenModel
+
+NoticeKind = Literal[
+    "gate_missed",
+    "regression",
+    "coverage_low",
+    "budget_reached",
+    "run_missed",
+    "job_finished",
+    "job_failed",
+]
+KINDS: tuple[NoticeKind, ...] = get_args(NoticeKind)
+OPT_IN: tuple[NoticeKind, ...] = (
+    "job_finished",
+    "job_failed",
+)  # no alerts: told, and kept, only where a webhook asks for them
+ALERTS: tuple[NoticeKind, ...] = tuple(kind for kind in KINDS if kind not in OPT_IN)
+MOST_NOTICES = 20  # of the missed gates of one job; another counts the rest
+LONGEST_NAME, LONGEST_ID = 200, 300  # characters
+
+Cause = Literal["threshold", "coverage", "missing", "baseline", "undecided", "unchecked"]
+Name = Annotated[str, AfterValidator(lambda text: cut(printable(text), LONGEST_NAME))]
+WebhookFormat = Literal["standard", "slack"]
+
+
+class Notice(FrozenModel):
+    """One thing that happened. ``id`` is the same for the same occurrence, however often it is noticed.
+
+    ``slot``: the time for which a schedule planned the run, UTC. ``value``, ``threshold`` and ``baseline`` are numbers of
+    ``metric``; null where they are unknown. ``cause``: why the gate was missed; ``unchecked``, why it is not known.
+    ``count``: how many gates, or metrics, the notice stands for. ``rows``, ``done`` and ``failed`` are those of the job.
+    """
+
+    id: Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
+    kind: NoticeKind | Literal["test"]
+    project: str
+    at: str
+    schedule: Name | None = None
+    slot: str | None = None
+    job: str | None = None
+    system: Name | None = None
+    gate: Name | None = None
+    metric: Name | None = None
+    value: float | None = None
+    threshold: float | None = None
+    baseline: float | None = None
+    cause: Cause | None = None
+    count: int = 1
+    rows: int | None = None
+    done: int | None = None
+    failed: int | None = None
+
+    @property
+    def is_alert(self) -> bool:
+        """Is something wrong?"""
+        return self.kind in ALERTS
+
+    @property
+    def headline(self) -> str:
+        """What happened, in a line."""
+        more = f" and {self.count - 1} more" if self.count > 1 and self.gate else ""
+        now = number(self.value, beside=self.threshold)
+        match self.kind:
+            case "gate_missed" if self.gate:
+                why = "" if self.cause == "threshold" else f" ({self.cause})"
+                return f"gate missed: {self.gate}{more}: {now}{why}"
+            case "gate_missed" if self.cause == "unchecked":
+                return "the gates could not be checked"
+            case "gate_missed":
+                return f"{self.count} more gates missed"
+            case "regression":
+                return f"regression: {self.gate}{more}: {now} after {number(self.baseline, beside=self.value)}"
+            case "coverage_low":
+                limits = f"{percent(self.value or 0.0)} of the rows, wanted are {percent(self.threshold or 0.0)}"
+                also = f", and {self.count - 1} more" if self.count > 1 else ""
+                return f"rows failed: {self.metric} has {limits}{also}"
+            case "budget_reached":
+                return f"budget reached: the job is paused, {self.done} of {self.rows} rows are done"
+            case "run_missed":
+                return f"no run: schedule {self.schedule} began none for {self.slot}"
+            case "job_finished":
+                return f"job finished: {self.done} of {self.rows} rows, {self.failed} with a failure"
+            case "job_failed":
+                return f"job failed: {self.done} of {self.rows} rows were done"
+            case "test":
+                return "a test of this webhook: nothing happened"
+
+    @property
+    def path(self) -> str:
+        """Where the service shows more."""
+        if self.job and self.kind != "run_missed":
+            page = {"gate_missed": "/gates", "regression": "/gates", "coverage_low": "/report"}.get(self.kind, "")
+            return f"/v1/jobs/{self.job}{'' if self.cause == 'unchecked' else page}"
+        if self.schedule:
+            return f"/v1/schedules/{self.schedule}"
+        return "/v1/webhooks" if self.kind == "test" else f"/v1/alerts?kind={self.kind}"
+
+    @property
+    def text(self) -> str:
+        """What people read: a few short lines."""
+        lines = [self.headline]
+        lines += [
+            f"{name}: {value}" for name in ("project", "schedule", "slot", "job") if (value := getattr(self, name))
+        ]
+        command = f"ragassay job show {self.job}, " if self.job else ""
+        lines.append(f"more: {command}GET {self.path}")
+        return "\n".join(lines)
+
+
+class NoticePage(FrozenModel):
+    """Notices, newest first; ``next`` asks for the following page, null on the last one."""
+
+    alerts: tuple[Notice, ...]
+    next: str | None
+
+
+class Webhook(FrozenModel):
+    """A receiver of a project's notices. ``url`` is shown without what may be a secret in it.
+
+    ``waiting``: how many notices it still has to get; ``undelivered``: how many it did not get although all tries were made.
+    ``last_at``, ``last_status`` and ``last_error`` are of the last try.
+    """
+
+    id: str
+    url: str
+    kinds: tuple[NoticeKind, ...]
+    format: WebhookFormat
+    created_at: str
+    waiting: int = 0
+    undelivered: int = 0
+    last_at: str | None = None
+    last_status: int | None = None
+    last_error: str | None = None
+
+    @property
+    def last_try(self) -> str:
+        """The time and the outcome of the last try."""
+        if self.last_at is None:
+            return "nothing was sent yet"
+        return f"{self.last_at[:19]}: {self.last_error or f'it answered {self.last_status}'}"
+
+
+class WebhookSecret(FrozenModel):
+    """A webhook, and the secret that signs what it gets: it is shown this once. Null if the format has no signature."""
+
+    webhook: Webhook
+    secret: Annotated[str | None, Field(repr=False)] = None
+
+
+class WebhookList(FrozenModel):
+    """The webhooks of a project, the oldest first."""
+
+    webhooks: tuple[Webhook, ...]

@@ -1,0 +1,94 @@
+"""Redis as one project sees it, or as all of them together: its connection, scripts, and the keys that there are.
+
+A job's keys are ``ra:{JOB}:...``, whatever project it is of; its record names that. What each project has of its own is
+``ra:p:{PROJECT}:...``; the project ``default`` has ``ra:...``.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from ragassay.core.jobs import JobStatus
+from ragassay.core.report import DEFAULT_PROJECT
+from ragassay.service.connection import connect
+from ragassay.service.job_state import no_job
+
+_SCRIPTS = Path(__file__).parent / "scripts"
+
+
+class ProjectRedis:
+    """A connection that serves one ``project``; with None, as workers and the sweeper have it, the jobs of all."""
+
+    def __init__(self, url: str, *, patient: bool = True, project: str | None = None) -> None:
+        self.url, self.project, self._patient = url, project, patient
+        self._own: set[str] = set()
+
+    def of(self, project: str) -> Self:
+        """The same store over the same connection for one project: another's jobs are not there (NotFound)."""
+        _ = self.redis, self._scripts
+        scoped = copy.copy(self)
+        scoped.project, scoped._own = project, set()
+        return scoped
+
+    @cached_property
+    def redis(self) -> Any:
+        """The connection, made at its first use."""
+        return connect(self.url, patient=self._patient)
+
+    def status(self, job: str) -> JobStatus:
+        """The job's status alone; raises NotFound."""
+        status = self.redis.hget(self.key(job, "meta"), "status")
+        if status is None:
+            raise no_job(job)
+        known: JobStatus = status.decode()
+        return known
+
+    def key(self, job: str, name: str) -> str:
+        """The Redis key of one of a job's records. There is none for a job of another project: raises NotFound."""
+        if self.project is not None and job not in self._own:
+            status, project = self.redis.hmget(f"ra:{{{job}}}:meta", "status", "project")
+            if status is None or project.decode() != self.project:
+                raise no_job(job)
+            self._own.add(job)
+        return f"ra:{{{job}}}:{name}"
+
+    def knows(self, jobs: Iterable[str]) -> None:
+        """These jobs are the project's own: they come from its list, or are just being made."""
+        if self.project is not None:
+            self._own.update(jobs)
+
+    def of_project(self, name: str) -> str:
+        """The Redis key of something that each project has of its own."""
+        if self.project in (None, DEFAULT_PROJECT):
+            return f"ra:{name}"
+        return project_key(str(self.project), name)
+
+    def projects(self) -> list[str]:
+        """The projects that ever had a job or a key, ``default`` among them."""
+        return sorted({DEFAULT_PROJECT, *(name.decode() for name in self.redis.smembers("ra:projects"))})
+
+    def job_lists(self) -> list[str]:
+        """The Redis keys of the lists of jobs of all projects."""
+        return [self.of(project).of_project("jobs") for project in self.projects()]
+
+    @cached_property
+    def _scripts(self) -> dict[str, Any]:
+        return {path.stem: self.redis.register_script(path.read_text()) for path in _SCRIPTS.glob("*.lua")}
+
+    def run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        """Run one of the Lua scripts by its name."""
+        return self._scripts[script](keys=keys, args=arguments)
+
+    def now_ms(self) -> float:
+        """The time by the clock of Redis, in milliseconds since 1970."""
+        seconds, microseconds = self.redis.time()
+        return float(seconds * 1000 + microseconds / 1000)
+
+
+def project_key(project: str, name: str) -> str:
+    """A Redis key of something that a project has of its own."""
+    return f"ra:p:{{{project}}}:{name}"

@@ -1,0 +1,393 @@
+"""The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
+
+The keys of a job are ``ra:{job}:meta todo lease owner dead done tries slots in:<chunk>
+calls:<chunk> out:<chunk> column:<system>:<name> texts report figures costs partial partial_costs gates labels``,
+and ``new:<id>``, rows of a job that is still being made.
+Who asks a system that is called is kept for all jobs together, in ``ra:asks:<system>``. Each project has a list of its jobs,
+``jobs``. Times are milliseconds of the Redis server's own clock.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import orjson
+from redis import exceptions
+
+from ragassay.core.errors import Conflict, bad_cursor
+from ragassay.core.jobs import ENDED, Planned
+from ragassay.core.models import Response, Result, Sample
+from ragassay.core.report import DEFAULT_PROJECT
+from ragassay.core.specification import Budget
+from ragassay.service.counters import KEY as COUNTERS
+from ragassay.service.job_rows import column_name, pack, row_names, rows_ahead, unpack
+from ragassay.service.job_state import Claim, JobState, ReportClaim, gone, no_job
+from ragassay.service.presence import Presence
+from ragassay.service.retention import Retention
+from ragassay.service.stored_reports import PARTIAL, WHOLE, StoredReports
+from ragassay.storage.columns import columns, pack_texts
+from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
+
+MOST_DEATHS = 5
+LOOK_EVERY_S, NO_LIMIT = 5.0, 10**9
+
+
+class RedisStore(StoredReports, Presence):
+    """Jobs, chunks, results and reports. Every method may be called by many processes at once."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        lease_s: float = 60.0,
+        patient: bool = True,
+        project: str | None = None,
+        retention: Retention = Retention(),  # noqa: B008 - frozen
+    ) -> None:
+        super().__init__(url, patient=patient, project=project)
+        self.lease_ms, self.retention = int(lease_s * 1000), retention
+        self._looked_up = (-math.inf, 0)
+
+    # --- jobs -------------------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        record: RunRecord,
+        samples: Sequence[Sample],
+        responses: Mapping[str, Mapping[str, Response]],
+        *,
+        gating: dict[str, Any] | None = None,
+        body_digest: str | None = None,
+        planned: Planned | None = None,
+    ) -> None:
+        """Save a job of this project with its input; it is visible only when all of it is there.
+
+        ``body_digest``: what a submission with an idempotency key asked for. With it, or for a ``planned`` run, the caller
+        has chosen the id so that a repeated submission has the same: raises Conflict if the job exists.
+        """
+        job, project = record.id, self.project or DEFAULT_PROJECT
+        self.knows([job])
+        called = [name for name, source in record.systems.items() if source.called]
+        created_ms = int(datetime.fromisoformat(record.created_at).timestamp() * 1000)
+        once = planned is not None or body_digest is not None
+        if once and self.redis.exists(self.key(job, "meta")):
+            raise _exists(job)
+        with rows_ahead(self, record, samples, responses) as ahead, self.redis.pipeline(transaction=True) as pipe:
+            if once:
+                pipe.watch(self.key(job, "meta"))
+                if pipe.exists(self.key(job, "meta")):
+                    raise _exists(job)
+                pipe.multi()
+            for name, new in ahead.items():
+                pipe.copy(new, name, replace=True)  # and not renamed: this may be sent again after a lost answer
+                pipe.persist(name)
+                pipe.unlink(new)
+            pipe.delete(self.key(job, "todo"))
+            in_turn = sorted(record.chunks(), key=lambda chunk: chunk.number)  # one of each system, then the next
+            pipe.rpush(self.key(job, "todo"), *map(str, in_turn))
+            pipe.hset(
+                self.key(job, "meta"),
+                mapping={
+                    "status": "queued",
+                    "project": project,
+                    "record": record.model_dump_json(),
+                    "gating": orjson.dumps(gating or {}),
+                    "chunks": len(in_turn),
+                    "chunk_size": record.chunk_size,
+                    "rows": len(samples) * len(record.systems),
+                    "rows_done": 0,
+                    "rows_failed": 0,
+                    "created_ms": created_ms,
+                    "provider": int(_asks_a_provider(record)),
+                    "called": f",{','.join(called)}," if called else "",
+                    **_caps(record.spec.budget),
+                    **({"planned": planned.model_dump_json()} if planned else {}),
+                    **({"body_digest": body_digest} if body_digest else {}),
+                },
+            )
+            pipe.zadd(self.of_project("jobs"), {job: created_ms})
+            pipe.sadd("ra:projects", project)
+            pipe.sadd("ra:active", job)
+            self._execute_new(pipe, job)
+
+    def _execute_new(self, pipe: Any, job: str) -> None:
+        """Execute the transaction that makes a job; raises Conflict if the job exists by now."""
+        try:
+            pipe.execute()
+        except exceptions.WatchError as error:  # redis-py raises it for a lost connection as well
+            if self.redis.exists(self.key(job, "meta")):
+                raise _exists(job) from None
+            raise exceptions.ConnectionError(str(error)) from None
+
+    def state(self, job: str) -> JobState:
+        """The job as it stands; raises NotFound."""
+        meta = {name.decode(): value for name, value in self.redis.hgetall(self.key(job, "meta")).items()}
+        if "status" not in meta:
+            raise no_job(job)
+        return JobState.of(job, meta)
+
+    def jobs(self, *, before: str | None, limit: int) -> list[tuple[str, str]]:
+        """Ids and cursors, newest first, of the project's jobs after a cursor in that order, be its job there or not."""
+        first, listed = 0, self.of_project("jobs")
+        if before is not None:
+            created, dash, id_ = before.partition("-")
+            if not (dash and created.isdecimal() and len(created) < 16):
+                raise bad_cursor(before)
+            at_once = self.redis.zrangebyscore(listed, created, created)
+            first = self.redis.zcount(listed, f"({created}", "+inf") + sum(job >= id_.encode() for job in at_once)
+        found = self.redis.zrevrange(listed, first, first + limit - 1, withscores=True)
+        self.knows(job.decode() for job, _ in found)
+        return [(job.decode(), f"{created:.0f}-{job.decode()}") for job, created in found]
+
+    def active(self) -> list[str]:
+        """Jobs of all projects that are neither finished nor failed nor cancelled."""
+        return sorted(job.decode() for job in self.redis.smembers("ra:active"))
+
+    def transition_status(self, job: str, to: str, *allowed: str, error: str = "") -> str:
+        """Change the status where it is one of ``allowed``, for an ``error`` if any; returns the one before.
+
+        Raises NotFound.
+        """
+        return self._status_before("transition_status", job, [self.key(job, "meta"), COUNTERS], [to, error, *allowed])
+
+    def _status_before(self, script: str, job: str, keys: Sequence[str], arguments: Sequence[Any]) -> str:
+        before = self.run(script, keys, arguments)
+        if before is None:
+            raise no_job(job)
+        return str(before.decode())
+
+    def close(self, job: str, record: RunRecord | None = None) -> None:
+        """A job that has ended needs no sweeping; its input, calls and results are kept for the retention time.
+
+        Calls that are still open count as spent. A job that works again by now stays as it is.
+        """
+
+        def closed(pipe: Any) -> bool:
+            status, in_flight = pipe.hmget(self.key(job, "meta"), ("status", "in_flight"))
+            pipe.multi()
+            if status is not None and status.decode() not in ENDED:
+                return False
+            pipe.srem("ra:active", job)
+            pipe.delete(*(self.key(job, name) for name in ("todo", "lease", "owner", "dead", "slots")))
+            for name in row_names(record) if record else ("done",):
+                pipe.expire(self.key(job, name), self.retention.results_s)
+            pipe.expire(self.key(job, "meta"), self.retention.reports_s)
+            return int(in_flight or 0) > 0
+
+        if self.redis.transaction(closed, self.key(job, "meta"), value_from_callable=True):
+            for chunk in record.chunks() if record else ():
+                self._book_open(job, str(chunk))
+
+    def fail(self, job: str, error: str) -> None:
+        """End a job that can't go on, and say why."""
+        self.transition_status(job, "failed", "queued", "running", "paused", "finalizing", error=error)
+
+    def pause(self, job: str, why: str, resumes: int) -> None:
+        """No chunk is given out any more, until ``resume``; nothing where it came after the caller's claim."""
+        self.run("pause", [self.key(job, "meta")], [why, resumes])
+
+    def resume(self, job: str, budget: Budget, *, lifted: Collection[str] = ()) -> str:
+        """Go on with a paused job; returns the status before. Raises NotFound.
+
+        A cap of ``budget`` replaces the job's, and stays as it is if ``budget`` has none. ``lifted``: ``usd`` or
+        ``tokens``, the caps that the job has no longer.
+        """
+        given = {"usd": budget.usd, "tokens": budget.tokens}
+        caps = ["none" if name in lifted else "" if most is None else most for name, most in given.items()]
+        return self._status_before("resume", job, [self.key(job, "meta")], caps)
+
+    def retry(self, job: str, record: RunRecord, chunks: Sequence[ChunkId], *, rows: int, ended_ms: int | None) -> str:
+        """Have a job that ended at ``ended_ms`` work again on these chunks, ``rows`` failed ones of those with results.
+
+        Returns the status before; ``stale`` where it has ended again since. Raises NotFound.
+        """
+        names = ("meta", "todo", "done", "tries", "lease", "owner", "dead", "slots")
+        reports = (*WHOLE, *PARTIAL, "gates", "figures", "headline")
+        own = [self.key(job, name) for name in names]
+        kept = [self.key(job, name) for name in (*reports, *row_names(record))]
+        arguments = ["" if ended_ms is None else ended_ms, rows, *map(str, chunks)]
+        return self._status_before("retry", job, [*own, "ra:active", *kept], arguments)
+
+    # --- chunks -----------------------------------------------------------------------------------------------
+
+    def claim(self, job: str) -> Claim | None:
+        """The next chunk, or None when there is none to be had."""
+        token = uuid.uuid4().hex
+        keys, processes = [self.key(job, name) for name in ("meta", "todo", "lease", "owner")], self.processes_lately()
+        most_of_a_provider = max(1, processes - 1) if processes else NO_LIMIT
+        chunk = self.run("claim", keys, [token, self.lease_ms, most_of_a_provider])
+        return Claim.of(job, chunk, token) if chunk else None
+
+    def claim_report(self, job: str) -> ReportClaim | None:
+        """The job's report, where all its chunks are done; None while another worker makes it."""
+        claim = ReportClaim(job, uuid.uuid4().hex)
+        keys = [self.key(job, name) for name in ("meta", "lease", "owner")]
+        return claim if self.run("claim_report", keys, [claim.token, self.lease_ms]) else None
+
+    def end_turn(self, claim: Claim) -> list[str]:
+        """The chunk's system may be asked by others; the jobs that have waited for that, the longest first."""
+        keys = [f"ra:asks:{claim.system}", f"ra:asks:{claim.system}:waiting"]
+        return [job.decode() for job in self.run("end_turn", keys, [claim.token])]
+
+    def keep_built(self, job: str, system: str, models: Sequence[str], index_bytes: int | None) -> None:
+        """Keep what a worker made of a built-in system, for the report."""
+        self.redis.hset(self.key(job, "meta"), f"built:{system}", orjson.dumps([list(models), index_bytes]))
+
+    def processes_lately(self) -> int:
+        """How many processes all workers had for chunks a few seconds ago; 0 where nobody sends a heartbeat."""
+        looked_up, processes = self._looked_up
+        if time.monotonic() - looked_up > LOOK_EVERY_S:
+            processes = self.processes()
+            self._looked_up = time.monotonic(), processes
+        return processes
+
+    def renew(self, claim: Claim | ReportClaim) -> bool:
+        """Keep the lease for longer; False when it is no longer ours or the job no longer wanted.
+
+        True while Redis does not answer: then nobody else can take it either, and the next renewal will tell.
+        """
+        from redis.exceptions import RedisError
+
+        keys = [self.key(claim.job, name) for name in ("meta", "lease", "owner")]
+        try:
+            return bool(self.run("renew", keys, [str(claim), claim.token, self.lease_ms]))
+        except RedisError:
+            return True
+
+    def commit(self, claim: Claim, results: Sequence[Result], evaluated: Sequence[Result] | None = None) -> Outcome:
+        """Store the results once: ``kept``, ``last`` when the job is complete now, ``stale`` when the claim was lost.
+
+        ``evaluated``: those that are new, where the chunk had some before.
+        """
+        new = results if evaluated is None else evaluated
+        names = ("meta", "lease", "owner", "done", f"out:{claim}", "texts")
+        failed = sum(result.failed for result in new)
+        blob = pack([result.model_dump(mode="json", exclude_defaults=True) for result in results])
+        arguments = [str(claim), claim.token, blob, len(new), failed, pack_texts(results), claim.number]
+        by_key = {self.key(claim.job, column_name(claim.system, n)): c for n, c in columns(results).items()}
+        keys = [*(self.key(claim.job, name) for name in names), COUNTERS, *by_key]
+        outcome: Outcome = self.run("commit", keys, [*arguments, *(c.tobytes() for c in by_key.values())]).decode()
+        return outcome
+
+    def give_back(self, claim: Claim | ReportClaim, *, why: str = "") -> None:
+        """Return what could not be finished; with ``why`` it counts as a chunk's death, and too many end its retries."""
+        keys = [self.key(claim.job, name) for name in ("meta", "todo", "lease", "owner", "dead")]
+        self.run("give_back", keys, [str(claim), claim.token, why, MOST_DEATHS])
+
+    def wait_for_provider(self, claim: Claim, why: str, *, wait_s: float, give_up_s: float) -> str:
+        """Return a chunk because its provider fails: ``waiting``; ``given up`` when it has failed for too long.
+
+        Nothing else is given out of the job until the next probe is due. ``stale`` when the claim was lost.
+        """
+        keys = [self.key(claim.job, name) for name in ("meta", "todo", "lease", "owner")]
+        arguments = [str(claim), claim.token, why, int(wait_s * 1000), int(give_up_s * 1000)]
+        return str(self.run("wait", keys, arguments).decode())
+
+    def end_wait(self, job: str) -> None:
+        """The provider answers again."""
+        self.redis.hdel(self.key(job, "meta"), "waiting", "waiting_since_ms", "probes", "next_ms")
+
+    def why_dead(self, claim: Claim) -> str | None:
+        """The error with which a chunk failed the last time; None when its worker died without a word."""
+        why = self.redis.hget(self.key(claim.job, "dead"), f"why:{claim}")
+        return None if why is None else str(why.decode())
+
+    def count_finalize(self, job: str, what: Literal["begun", "failed"], by: int = 1) -> int:
+        """How often the report was begun, or failed, this time included."""
+        return int(self.redis.hincrby(self.key(job, "meta"), f"finalize_{what}", by))
+
+    def sweep(self, job: str) -> list[Claim]:
+        """Take back chunks whose lease ran out; returns those that died too often, claimed for the caller."""
+        token = uuid.uuid4().hex
+        keys = [*(self.key(job, name) for name in ("meta", "todo", "lease", "owner", "dead")), COUNTERS]
+        poisoned, expired = self.run("sweep", keys, [MOST_DEATHS, token, self.lease_ms])
+        for chunk in expired:
+            self._book_open(job, chunk.decode())
+        return [Claim.of(job, chunk, token) for chunk in poisoned]
+
+    def _book_open(self, job: str, chunk: str) -> None:
+        """Calls of a chunk that its worker left open count as spent: they may have been paid."""
+        keys = [self.key(job, name) for name in (f"calls:{chunk}", "meta", "owner")]
+        self.run("book_open", [*keys, COUNTERS], [chunk])
+
+    def pending(self, job: str) -> set[ChunkId]:
+        """The chunks that wait to be claimed."""
+        return {ChunkId.parse(chunk.decode()) for chunk in self.redis.lrange(self.key(job, "todo"), 0, -1)}
+
+    def samples(self, job: str, chunk: ChunkId) -> list[Sample]:
+        """The input of a chunk, with its system's responses where they are recorded."""
+        shared = ChunkId("", chunk.number)
+        own, of_all = self.redis.mget([self.key(job, f"in:{each}") for each in (chunk, shared)])
+        blob = own or of_all
+        if blob is None:
+            raise gone(f"the rows of chunk {chunk}", job)
+        return [Sample.model_validate(row) for row in unpack(blob)]
+
+    def results(self, job: str, chunk: ChunkId) -> list[Result] | None:
+        """The committed results of a chunk, in the order of evaluation; None when it has none."""
+        blob = self.redis.get(self.key(job, f"out:{chunk}"))
+        return None if blob is None else [Result.model_validate(row) for row in unpack(blob)]
+
+    def with_results(self, job: str, chunks: Sequence[ChunkId]) -> list[ChunkId]:
+        """Those of the chunks that have committed results, in the same order."""
+        pipe = self.redis.pipeline(transaction=False)
+        for chunk in chunks:
+            pipe.exists(self.key(job, f"out:{chunk}"))
+        return [chunk for chunk, there in zip(chunks, pipe.execute(), strict=True) if there]
+
+    def done(self, job: str) -> list[str]:
+        """The chunks whose results were committed and are not to be replaced."""
+        return [chunk.decode() for chunk in self.redis.smembers(self.key(job, "done"))]
+
+    def spent_usd(self, job: str) -> float:
+        """What the job's calls of models have cost so far, as far as their prices are known."""
+        return float(self.redis.hget(self.key(job, "meta"), "spent_usd") or 0)
+
+    def tries(self, claim: Claim) -> int:
+        """How often rows of the chunk were tried again, this time included; 0 for one that has no results yet."""
+        return int(self.redis.hget(self.key(claim.job, "tries"), str(claim)) or 0)
+
+    def is_done(self, job: str, chunk: ChunkId) -> bool:
+        """Were results of the chunk committed?"""
+        return bool(self.redis.sismember(self.key(job, "done"), str(chunk)))
+
+    # --- wake-ups --------------------------------------------------------------------------------------------
+
+    def due_slots(self, job: str, *, slots: int, patience_ms: int) -> list[tuple[int, str]]:
+        """Slots whose wake-up has to be sent now, each with the nonce that its message must carry; they are marked as sent."""
+        nonce = uuid.uuid4().hex
+        keys = [self.key(job, name) for name in ("meta", "todo", "slots", "lease")]
+        return [(int(slot), nonce) for slot in self.run("enqueue", keys, [slots, patience_ms, nonce])]
+
+    def is_current(self, job: str, slot: int, nonce: str) -> bool:
+        """Is this the slot's latest wake-up? An older message may work, but sends no further one."""
+        sent = self.redis.hget(self.key(job, "slots"), str(slot))
+        return sent is not None and sent.decode().partition(":")[2] == nonce
+
+    def clear_slot(self, job: str, slot: int) -> None:
+        """Forget that the slot's wake-up was sent, so that the next one may be sent at once."""
+        self.redis.hdel(self.key(job, "slots"), str(slot))
+
+
+def _asks_a_provider(record: RunRecord) -> bool:
+    """Does a chunk of the run call a model or a live system, and so may wait for it?"""
+    answering = (source.built.configuration.get("answer") for source in record.systems.values() if source.built)
+    return (
+        record.spec.judge != "local"
+        or any(source.called for source in record.systems.values())
+        or any(answer not in (None, "extractive") for answer in answering)
+    )
+
+
+def _exists(job: str) -> Conflict:
+    return Conflict(f"job {job} exists")
+
+
+def _caps(budget: Budget) -> dict[str, float]:
+    caps = {"most_usd": budget.usd, "most_tokens": budget.tokens}
+    return {name: most for name, most in caps.items() if most is not None}

@@ -1,0 +1,173 @@
+"""Datasets in Redis: the rows of each version once, in compressed blocks under their digest, however many names it has.
+
+The keys of a project are ``ra:{datasets}:names`` in ``default``,
+``versions:<name>`` (digest -> record), ``named:<digest>`` (its names), ``rows:<digest>`` (number -> block of canonical
+JSON Lines, ``first`` -> the number of the first row of each), and ``new:<id>``, rows that are still being written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import islice
+from typing import NamedTuple
+
+import orjson
+import zstandard
+from pydantic import ValidationError
+
+from ragassay.core.errors import Conflict, NotFound, NothingToEvaluate, Unavailable
+from ragassay.core.models import Sample
+from ragassay.core.validation import problems
+from ragassay.datasets.dataset import canonical_line
+from ragassay.datasets.versions import (
+    DatasetVersion,
+    Origin,
+    Wanted,
+    check_name,
+    latest_first,
+    new_version,
+    stored_samples,
+)
+from ragassay.service.redis import RedisStore
+
+BLOCK = 256 * 1024  # bytes of rows that are compressed together; a longer row has a block of its own
+LARGEST_PAGE = 4 * 1024 * 1024
+WRITTEN_WITHIN_S = 3600  # from one block to the next
+_DAMAGED = "upload the rows again"
+
+
+class Place(NamedTuple):
+    """Which Redis, and whose datasets in it."""
+
+    url: str
+    project: str | None
+
+
+class RedisDatasets:
+    """Datasets of the project of a ``RedisStore``, beside its jobs. No row is kept in memory beyond its block."""
+
+    def __init__(self, store: RedisStore) -> None:
+        self._store = store
+
+    def __eq__(self, other: object) -> bool:
+        """Are they the same datasets?"""
+        return isinstance(other, RedisDatasets) and self.place == other.place
+
+    def __hash__(self) -> int:
+        """What is read of a store is remembered by it."""
+        return hash(self.place)
+
+    @property
+    def place(self) -> Place:
+        """From where another process opens them."""
+        return Place(self._store.url, self._store.project)
+
+    def names(self) -> list[str]:
+        """The names that have a version, sorted."""
+        return self.names_after(None)
+
+    def names_after(self, name: str | None, limit: int = -1) -> list[str]:
+        """Names that come after one in their order; -1: all of them."""
+        after = "-" if name is None else f"({name}"
+        found = self._store.redis.zrangebylex(self._key("names"), after, "+", start=0, num=limit)
+        return [each.decode() for each in found]
+
+    def versions(self, name: str) -> list[DatasetVersion]:
+        """The versions of a name, the latest first; raises Conflict for a record of another version of ragassay."""
+        return latest_first(map(_version, self._store.redis.hvals(self._key(f"versions:{name}"))))
+
+    def samples(self, version: DatasetVersion, wanted: Wanted | None = None) -> Iterator[Sample]:
+        """The rows of a version in their order, or those ``wanted``; raises BadData where they are not what was stored."""
+        named = version.reference
+        return stored_samples(self._lines(version), version, wanted, of=named, row=f"{named}: row ", hint=_DAMAGED)
+
+    def page(self, version: DatasetVersion, first: int, limit: int) -> list[bytes]:
+        """Rows from a place on as canonical JSON: ``limit`` of them, or one and as many as fit into 4 MB with it."""
+        page, size = list[bytes](), 0
+        for line in islice(self._lines(version, first), limit):
+            size += len(line)
+            if page and size > LARGEST_PAGE:
+                break
+            page.append(line.rstrip())
+        return page
+
+    def add(self, name: str, samples: Iterable[Sample], origin: Callable[[], Origin]) -> DatasetVersion:
+        """Keep rows as the latest version of a name; see ``DatasetStore``. Nobody sees any of them before all are there."""
+        check_name(name)
+        new = self._key(f"new:{uuid.uuid4().hex}")
+        try:
+            digest, rows = self._write(new, samples)
+            if not rows:
+                raise NothingToEvaluate("there is no row to keep", where=name)
+            version = new_version(name, digest, rows, self.versions(name), origin(), datetime.now(UTC))
+            keys = [new, *map(self._key, (f"rows:{digest}", f"versions:{name}", "names", f"named:{digest}"))]
+            if not self._store.run("keep_dataset", keys, [digest, name, version.model_dump_json()]):
+                raise Unavailable(f"the rows of {name} came too slowly and are gone", hint="upload them again")
+        finally:
+            with suppress(Exception):  # they go by themselves later
+                self._store.redis.unlink(new)
+        return version
+
+    def delete(self, version: DatasetVersion) -> None:
+        """Forget a version, and its rows where no other name has them; raises NotFound."""
+        keys = (f"versions:{version.name}", "names", f"named:{version.digest}", f"rows:{version.digest}")
+        if not self._store.run("delete_dataset", list(map(self._key, keys)), [version.digest, version.name]):
+            raise _gone(version)
+
+    def _key(self, name: str) -> str:
+        return self._store.of_project(f"{{datasets}}:{name}")
+
+    def _write(self, key: str, samples: Iterable[Sample]) -> tuple[str, int]:
+        """Write the blocks of the rows; returns their digest and number."""
+        digest, rows, size = hashlib.sha256(), 0, 0
+        firsts, block = [0], list[bytes]()
+
+        def write() -> None:
+            pipe = self._store.redis.pipeline(transaction=True)
+            pipe.hset(key, str(len(firsts) - 1), zstandard.compress(b"".join(block)))
+            pipe.expire(key, WRITTEN_WITHIN_S)
+            pipe.execute()
+
+        for line in map(canonical_line, samples):
+            if block and size + len(line) > BLOCK:
+                write()
+                firsts.append(rows)
+                block, size = [], 0
+            digest.update(line)
+            block.append(line)
+            rows, size = rows + 1, size + len(line)
+        if block:
+            write()
+            self._store.redis.hset(key, "first", orjson.dumps(firsts))
+        return digest.hexdigest(), rows
+
+    def _lines(self, version: DatasetVersion, first: int = 0) -> Iterator[bytes]:
+        """The lines of the rows from a place on; raises NotFound where they are gone."""
+        redis, key = self._store.redis, self._key(f"rows:{version.digest}")
+        starts: list[int] = orjson.loads(redis.hget(key, "first") or b"[0]")
+        begin = bisect_right(starts, first) - 1
+        for number in range(begin, len(starts)):
+            packed = redis.hget(key, str(number))
+            if packed is None:
+                raise _gone(version)
+            lines = zstandard.decompress(packed).splitlines(keepends=True)
+            yield from lines[first - starts[number] :] if number == begin else lines
+
+
+def _gone(version: DatasetVersion) -> NotFound:
+    return NotFound(f"{version.reference} was deleted", hint="list what there is: GET /v1/datasets")
+
+
+def _version(record: bytes) -> DatasetVersion:
+    try:
+        return DatasetVersion.model_validate_json(record)
+    except ValidationError as error:
+        what = f"the record of a dataset can't be read: {problems(error)[0]}"
+        raise Conflict(
+            what, hint="another version of ragassay wrote it; start that one, or delete the dataset"
+        ) from None

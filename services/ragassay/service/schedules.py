@@ -1,0 +1,402 @@
+"""Nightly runs: at which times a schedule is due, and one job for each of them, whatever happens.
+
+A round of a beat claims the times that have come, each once, before anything is done about them, and sends a message for
+each; a worker makes the job. The job's id follows from the schedule and the time, and a job is never made twice, so a
+message that comes again, or is sent again because its worker died, makes no second run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from ragassay.analysis import gates
+from ragassay.analysis.gates import GateReport
+from ragassay.config.schedules import (
+    LAST_PASSED,
+    NAME,
+    JobSchedule,
+    KeptRun,
+    KeptSchedule,
+    NewSchedule,
+    RunPage,
+    ScheduleChange,
+    ScheduledRun,
+    SchedulePage,
+)
+from ragassay.core.errors import AssayError, BadData, Conflict, NotFound, bad_cursor, class_and_reason
+from ragassay.core.jobs import Planned
+from ragassay.core.validation import problems
+from ragassay.service.alerts import Alerts
+from ragassay.service.cron import Cron, iso, milliseconds
+from ragassay.service.job_reports import Gating
+from ragassay.service.jobs import Jobs
+from ragassay.service.notices import Notice
+from ragassay.service.queue import Queue
+from ragassay.service.redis_schedules import RedisSchedules, Slot, StoredRun, StoredSchedule, projects
+
+if TYPE_CHECKING:
+    from ragassay.core.specification import JobSpec
+    from ragassay.evaluation.plan import Inputs
+
+    Read = Callable[[Mapping[str, Any]], tuple[JobSpec, Inputs, Gating]]
+
+logger = logging.getLogger("ragassay")
+MOST_SCHEDULES = 1000  # of a project
+MOST_TRIES = 5
+NEXT_SHOWN = 5
+_CHANGED = "the schedule was changed at the same moment"
+
+
+class Schedules:
+    """The schedules of a project. ``now`` is the time in milliseconds since 1970; by default that of the Redis server.
+
+    ``again_s``: how long a message may take until the next one is sent, and how often a run under way is looked at.
+    """
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        queue: Queue,
+        alerts: Alerts,
+        *,
+        project: str = "default",
+        again_s: float = 60.0,
+        now: Callable[[], int] | None = None,
+    ) -> None:
+        self._of_all, self.jobs, self.project = jobs, jobs.of(project), project
+        self._queue, self._alerts = queue, alerts
+        self._again_ms, self._given_now = int(again_s * 1000), now
+        self._store = RedisSchedules(jobs.store, project)
+
+    def of(self, project: str) -> Schedules:
+        """The schedules of another project."""
+        again_s = self._again_ms / 1000
+        return Schedules(self._of_all, self._queue, self._alerts, project=project, again_s=again_s, now=self._given_now)
+
+    # --- for everybody ----------------------------------------------------------------------------------------
+
+    def create(self, new: NewSchedule) -> JobSchedule:
+        """Keep a schedule; its first run is due at the next time. Raises BadSettings, UnknownName, Conflict."""
+        now = self._now()
+        if len(self._store.names()) >= MOST_SCHEDULES:
+            raise Conflict(f"there are {MOST_SCHEDULES:,} schedules", hint="delete those that are no longer needed")
+        kept = KeptSchedule(**dict(new), created_at=iso(now), changed_at=iso(now))
+        if not self._store.create(kept, _next_ms(kept, now)):
+            what = f"there is a schedule {new.name!r} already"
+            raise Conflict(what, hint="change it (PATCH), or choose another name")
+        return self.get(new.name)
+
+    def get(self, name: str) -> JobSchedule:
+        """The schedule as it stands; raises NotFound."""
+        known = self._known(name)
+        times = self._store.times(name)[:1]
+        last = next(map(self._shown, self._store.runs(name, times)), None)
+        return JobSchedule(**dict(known.value), next=tuple(self._next(known)), last=last)
+
+    def changed(self, name: str, change: ScheduleChange) -> tuple[StoredSchedule, NewSchedule]:
+        """The schedule as it is stored, and as it would be; raises NotFound, BadData."""
+        known = self._known(name)
+        kept = known.value.model_dump(include=set(NewSchedule.model_fields))
+        try:
+            return known, NewSchedule.model_validate({**kept, **change.model_dump(exclude_none=True)})
+        except ValidationError as error:
+            raise BadData([str(problem) for problem in problems(error, NewSchedule)]) from None
+
+    def change(self, known: StoredSchedule, new: NewSchedule) -> JobSchedule:
+        """Replace the schedule that was read as ``known``. Times that are claimed already stay.
+
+        Raises NotFound, and Conflict if it was changed since it was read.
+        """
+        now, name = self._now(), known.value.name
+        kept = KeptSchedule(**dict(new), created_at=known.value.created_at, changed_at=iso(now))
+        when = ("cron", "zone", "paused")
+        same = all(getattr(kept, key) == getattr(known.value, key) for key in when)
+        if not self._store.change(known, kept, "same" if same else _next_ms(kept, now)):
+            self._known(name)
+            raise Conflict(_CHANGED, hint="look at it, then change it again")
+        return self.get(name)
+
+    def delete(self, name: str) -> JobSchedule:
+        """Forget a schedule with its history; its jobs stay. Raises NotFound, Conflict."""
+        known, schedule = self._known(name), self.get(name)
+        if not self._store.delete(known):
+            raise Conflict(_CHANGED, hint="delete it again")
+        return schedule
+
+    def page(self, *, cursor: str | None, limit: int) -> SchedulePage:
+        """Schedules by name, those after ``cursor``; raises BadInput for one that no page gave."""
+        if cursor is not None and not re.fullmatch(NAME, cursor):
+            raise bad_cursor(cursor)
+        names = [name for name in self._store.names() if cursor is None or name > cursor]
+        shown: list[JobSchedule] = []
+        for name in names[:limit]:
+            try:
+                shown.append(self.get(name))
+            except (NotFound, Conflict):  # deleted a moment ago; another version's can't be read
+                continue
+        return SchedulePage(schedules=tuple(shown), next=names[limit - 1] if len(names) > limit else None)
+
+    def runs(self, name: str, *, cursor: str | None, limit: int) -> RunPage:
+        """The runs of the schedule, the newest first; of the latest 400. Raises NotFound, BadInput for a bad ``cursor``."""
+        self._known(name)
+        if cursor is not None and not (cursor.isascii() and cursor.isdecimal()):
+            raise bad_cursor(cursor)
+        times = [ms for ms in self._store.times(name) if cursor is None or ms < int(cursor)]
+        shown = tuple(map(self._shown, self._store.runs(name, times[:limit])))
+        return RunPage(runs=shown, next=str(times[limit - 1]) if len(times) > limit else None)
+
+    def run(self, name: str) -> ScheduledRun:
+        """Have a run made now, beside those that are planned. Raises NotFound, Conflict."""
+        known, slot = self._known(name), self._now()
+        run = KeptRun(slot=iso(slot), trigger="manual", status="waiting")
+        if not self._store.claim(known, None, None, slot, run, slot + self._again_ms):
+            raise Conflict(_CHANGED, hint="ask again")
+        self._queue.start(self.project, name, slot)
+        return ScheduledRun(**run.model_dump(exclude={"tries"}))
+
+    # --- for workers ------------------------------------------------------------------------------------------
+
+    def start(self, name: str, slot_ms: int, read: Read) -> None:
+        """Make the job of a run that is due. ``read`` makes a job's parts of the schedule's.
+
+        Delivered at least once: a run that has its job, or another worker at it, is left alone. What is wrong with the
+        schedule's job ends the run with that reason; after an outage, or when its worker died, it is tried again.
+        """
+        slot = Slot(name, slot_ms)
+        schedule, known = self._store.get(name), self._store.run(slot)
+        if schedule is None or known is None or known.value.status != "waiting":
+            return
+        job = self._job_id(schedule.value, slot_ms)
+        note = None
+        if not self._is_there(job):
+            if known.value.tries >= MOST_TRIES:
+                last = f": {known.value.reason}" if known.value.reason else ""
+                why = f"no worker could make the job in {MOST_TRIES} tries{last}"
+                self._keep(known, "failed_to_start", reason=why)
+                return
+            begun = known.value.model_copy(update={"tries": known.value.tries + 1})
+            if not self._store.keep_run(known, begun, self._now() + self._again_ms):
+                return
+            known = StoredRun(slot, begun, begun.model_dump_json().encode())
+            try:
+                note = self._make(schedule.value, known, job, read)
+            except AssayError as error:
+                if error.retryable:
+                    raise
+                if not self._is_there(job):
+                    self._keep(known, "failed_to_start", reason=str(error))
+                    return
+            except Exception as error:
+                self._keep(known, "waiting", reason=class_and_reason(error))
+                raise
+        # a job that is there counts, whatever others wrote of the run that had waited long enough for this worker
+        while known is not None and known.value.job is None and not self._keep(known, "queued", job=job, reason=note):
+            known = self._store.run(slot)
+
+    def _make(self, schedule: KeptSchedule, run: StoredRun, job: str, read: Read) -> str | None:
+        """Make the job; returns what is to be known of it."""
+        spec, inputs, gating, note = self.prepared(schedule, read)
+        slot = None if run.value.trigger == "manual" else run.value.slot
+        self.jobs.submit(spec, inputs, gating, planned=(job, Planned(schedule=schedule.name, slot=slot)))
+        return note
+
+    def prepared(self, schedule: NewSchedule, read: Read) -> tuple[JobSpec, Inputs, Gating, str | None]:
+        """The parts of the schedule's job, its baseline found; and what is to be known of it.
+
+        ``last-passed`` is the newest job of the schedule on the same questions whose gates all passed. Before there is one,
+        what needs a baseline is left out: else no run could ever be the first to pass.
+        """
+        template: dict[str, Any] = {"name": schedule.name, **schedule.job}
+        baseline = template.get("baseline")
+        if not isinstance(baseline, str) or baseline.partition("#")[0] != LAST_PASSED:
+            return *read(template), None
+        _, hash_, system = baseline.partition("#")
+        alone = {key: value for key, value in template.items() if key != "baseline"}
+        spec, inputs, gating = read(alone)
+        if passed := self._last_passed(schedule.name, inputs.dataset.digest):
+            return *read({**template, "baseline": f"{passed}{hash_}{system}"}), None
+        kept = tuple(gate for gate in map(gates.without_drops, gating.gates) if gate is not None)
+        note = "no run on these questions has passed yet, so nothing was compared with a baseline"
+        return spec, inputs, gating.model_copy(update={"gates": kept}), note
+
+    def check(self, new: NewSchedule, read: Read) -> None:
+        """Raise what the first run's job would be refused for."""
+        spec, inputs, gating, _ = self.prepared(new, read)
+        self.jobs.check(spec, inputs, gating)
+
+    def _last_passed(self, name: str, digest: str) -> str | None:
+        """The newest job on that dataset whose gates all pass as it is now; one without gates passes when it has finished."""
+        for run in self._store.runs(name, self._store.times(name)):
+            now = self._followed(run.value)
+            if now.job is not None and now.status == "finished" and not now.gates_missed:
+                try:
+                    record = self.jobs.reports.finished(now.job).record
+                except (NotFound, Conflict):
+                    continue
+                if record.dataset.digest == digest:
+                    return now.job
+        return None
+
+    # --- for a beat -------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """A round over all projects: claim what is due, send again what was lost, tell of runs that did not begin."""
+        for project in projects(self.jobs.store):
+            (self if project == self.project else self.of(project)).tick_project()
+
+    def tick_project(self) -> None:
+        """A round over this project. A schedule that can't be read is left to the version that wrote it."""
+        now = self._now()
+        for work, slots in ((self._claim, self._store.due(now)), (self._look, self._store.open(now))):
+            for slot in slots:
+                try:
+                    work(slot, now)
+                except AssayError as error:
+                    if error.retryable:
+                        raise
+                    _warn_once(slot.schedule, str(error))
+
+    def _claim(self, due: Slot, now: int) -> None:
+        known = self._store.get(due.schedule)
+        if known is None:
+            self._store.undue(due.schedule)
+            return
+        newest, next_ms = Cron(known.value.cron, known.value.zone).newest(due.ms, now)
+        run, look_ms = self._planned(known.value, due.ms, newest, now)
+        if self._store.claim(known, due.ms, next_ms, newest, run, look_ms) and run.status == "waiting":
+            self._queue.start(self.project, due.schedule, newest)
+
+    def _planned(self, schedule: KeptSchedule, first: int, newest: int, now: int) -> tuple[KeptRun, int]:
+        """The run of the newest time that has come, and when it is looked at again. ``first``: the first that was due.
+
+        Of several times that have passed, because no scheduler ran, only the newest has a run.
+        """
+        slot, deadline_ms = iso(newest), int(schedule.deadline_s * 1000)
+        late = now > newest + deadline_ms
+        if late and schedule.catch_up == "skip":
+            return KeptRun(
+                slot=slot, status="missed", reason=f"no scheduler ran from {iso(first)} to its deadline"
+            ), now
+        if schedule.overlap == "skip" and (under_way := self._under_way(schedule.name)):
+            return KeptRun(slot=slot, status="skipped", reason=under_way), newest + deadline_ms
+        return KeptRun(slot=slot, status="waiting", trigger="catch_up" if late else "slot"), now + self._again_ms
+
+    def _under_way(self, name: str) -> str | None:
+        """Which run of a schedule is under way, if any. One that is paused waits for people, not the next run for it."""
+        for run in self._store.runs(name, self._store.open_of(name)):
+            now = self._followed(run.value)
+            if now.status in ("waiting", "queued", "running", "finalizing"):
+                return f"the run of {now.slot} was still under way"
+        return None
+
+    def _look(self, slot: Slot, now: int) -> None:
+        """Look at a run that has not ended: send its message again, tell of it when it is late."""
+        known, schedule = self._store.run(slot), self._store.get(slot.schedule)
+        if known is None or schedule is None:
+            self._store.close(slot)
+            return
+        run = self._followed(known.value)
+        deadline = slot.ms + int(schedule.value.deadline_s * 1000)
+        began = run.began_at is not None and milliseconds(run.began_at) <= deadline
+        watched = run.trigger != "manual" and not began and not run.late
+        if watched and now >= deadline:
+            self._tell(run, slot)
+            run, watched = run.model_copy(update={"late": True}), False
+        ended = run.status not in ("waiting", "queued", "running", "paused", "finalizing")
+        if run.status == "waiting":
+            self._queue.start(self.project, slot.schedule, slot.ms)
+        looks = [*([] if ended else [now + self._again_ms]), *([deadline] if watched else [])]
+        self._store.keep_run(known, run, min(looks, default=None))
+
+    def _tell(self, run: KeptRun, slot: Slot) -> None:
+        self._alerts.tell(
+            Notice(
+                id=f"run_missed:{self.project}:{slot.schedule}:{run.slot}",
+                kind="run_missed",
+                project=self.project,
+                at=iso(self._now()),
+                schedule=slot.schedule,
+                slot=run.slot,
+                job=run.job,
+            )
+        )
+
+    # --- what they share --------------------------------------------------------------------------------------
+
+    def _known(self, name: str) -> StoredSchedule:
+        known = self._store.get(name)
+        if known is None:
+            raise NotFound(f"there is no schedule {name[:100]!r}", hint="list them: GET /v1/schedules")
+        return known
+
+    def _next(self, known: StoredSchedule) -> Iterator[str]:
+        """The next times; the first may have come already, when no beat has noticed."""
+        first = self._store.due_ms(known.value.name)
+        if first is not None:
+            following = Cron(known.value.cron, known.value.zone).times(first)
+            yield from map(iso, (first, *islice(following, NEXT_SHOWN - 1)))
+
+    def _shown(self, run: StoredRun) -> ScheduledRun:
+        return ScheduledRun(**self._followed(run.value).model_dump(exclude={"tries"}))
+
+    def _followed(self, run: KeptRun) -> KeptRun:
+        """The run with the state of its job now: a job that has finished may have been retried since."""
+        if run.job is None or run.status in ("cancelled", "expired"):
+            return run
+        outcome = _outcome(self.jobs, run.job)
+        return run if run.status == "finished" and outcome["status"] == "expired" else run.model_copy(update=outcome)
+
+    def _keep(self, known: StoredRun, status: str, **update: Any) -> bool:
+        """Write what became of a run; it is looked at again in the next round. False where it is not ``known`` any more."""
+        run = KeptRun.model_validate({**dict(known.value), "status": status, **update})
+        look_ms = self._now() + (self._again_ms if status == "waiting" else 0)
+        return self._store.keep_run(known, run, look_ms)
+
+    def _job_id(self, schedule: KeptSchedule, slot_ms: int) -> str:
+        named = "\n".join((self.project, schedule.name, schedule.created_at, str(slot_ms)))
+        return hashlib.sha256(named.encode()).hexdigest()[:32]
+
+    def _is_there(self, job: str) -> bool:
+        try:
+            self.jobs.store.status(job)
+        except NotFound:
+            return False
+        return True
+
+    def _now(self) -> int:
+        return int(self.jobs.store.now_ms()) if self._given_now is None else self._given_now()
+
+
+@lru_cache(maxsize=MOST_SCHEDULES)
+def _warn_once(schedule: str, what: str) -> None:
+    """A round comes every second, and would say it each time."""
+    logger.warning("schedule %s: %s", schedule, what)
+
+
+def _outcome(jobs: Jobs, job: str) -> dict[str, Any]:
+    """What became of a run's job by now."""
+    try:
+        state = jobs.store.state(job)
+    except NotFound:
+        return {"status": "expired"}
+    began = None if state.started_ms is None else iso(state.started_ms)
+    update: dict[str, Any] = {"status": state.status, "began_at": began}
+    asked = len(state.gating.get("gates", ()))
+    if state.status == "finished" and asked:
+        document = jobs.store.gates(job)  # empty: they could not be checked
+        results = GateReport.model_validate_json(document).results if document else ()
+        passed = sum(result.passed for result in results)
+        update |= {"gates_passed": passed, "gates_missed": (len(results) or asked) - passed}
+    return update
+
+
+def _next_ms(schedule: NewSchedule, now: int) -> int | None:
+    return None if schedule.paused else next(Cron(schedule.cron, schedule.zone).times(now))

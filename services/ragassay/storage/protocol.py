@@ -1,0 +1,121 @@
+"""What a run is, wherever it is kept: its record, its chunks, and what every store of runs can do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import AfterValidator, Field
+
+from ragassay.core.models import FrozenModel, Result, Sample
+from ragassay.core.options import PerformanceOptions
+from ragassay.core.report import Report, Source
+from ragassay.core.specification import JobSpec
+
+Outcome = Literal["kept", "last", "stale"]
+_SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+def system_name(name: str) -> str:
+    """The name, which can be one of a folder; raises ValueError where it can't."""
+    if not _SYSTEM_NAME.fullmatch(name):
+        raise ValueError(f"system name {name!r} must be letters, digits, '.', '_' or '-', 64 at the most")
+    return name
+
+
+def _with_zone(time: str) -> str:
+    if datetime.fromisoformat(time).tzinfo is None:
+        raise ValueError("should be a time with its offset from UTC")
+    return time
+
+
+def _countable(source: Source) -> Source:
+    if source.rows < 0:
+        raise ValueError(f"rows should be at least 0, is the number {source.rows}")
+    return source
+
+
+CountedSource = Annotated[Source, AfterValidator(_countable)]
+
+
+@dataclass(frozen=True)
+class ChunkId:
+    """One chunk of one system of a run; chunks are numbered from 0 in the dataset's order."""
+
+    system: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.system}:{self.number}"
+
+    @classmethod
+    def parse(cls, text: str) -> ChunkId:
+        """The chunk that prints as ``text``."""
+        system, _, number = text.rpartition(":")
+        return cls(system, int(number))
+
+
+class RunRecord(FrozenModel):
+    """What a run evaluates, every name resolved; written once, before the first chunk.
+
+    ``judge``, ``embeddings`` and ``code_digest`` tell whether anything changed before a resume; they are None where the
+    process that accepts a run (the API) is not the one that works on it. ``kind``: an ``agreement`` run judges labelled
+    rows to measure a judge; ``last`` and trends leave it out.
+    """
+
+    schema_version: Literal[1] = 1
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
+    created_at: Annotated[str, AfterValidator(_with_zone)]
+    kind: Literal["evaluation", "agreement"] = "evaluation"
+    spec: JobSpec
+    metrics: Annotated[tuple[str, ...], Field(min_length=1)]
+    dataset: CountedSource
+    systems: dict[Annotated[str, AfterValidator(system_name)], CountedSource]
+    judge: dict[str, Any] | None = None
+    embeddings: str | None = None
+    code_digest: str | None = None
+    plugins: dict[str, str] = {}  # noqa: RUF012 - a default of a model
+    chunk_size: Annotated[int, Field(ge=1, le=10_000)] = PerformanceOptions.batch
+
+    def chunks(self) -> list[ChunkId]:
+        """All chunks, system by system."""
+        return [ChunkId(system, n) for system in self.systems for n in range(-(-self.dataset.rows // self.chunk_size))]
+
+    def rows_in(self, chunk: ChunkId) -> int:
+        """How many rows a chunk has."""
+        return min(self.chunk_size, self.dataset.rows - chunk.number * self.chunk_size)
+
+
+class RunStore(Protocol):
+    """One run: its record, the inputs and results of its chunks, and in the end its report."""
+
+    @property
+    def record(self) -> RunRecord:
+        """What the run evaluates."""
+
+    def pending(self) -> list[ChunkId]:
+        """The chunks without results."""
+
+    def samples(self, chunk: ChunkId) -> list[Sample]:
+        """The rows of a chunk, with the responses that are recorded."""
+
+    def commit(self, chunk: ChunkId, results: Sequence[Result], *, given_up: bool = False) -> Outcome:
+        """Keep a chunk's results, whole and once: ``last`` when no chunk is pending any more, ``stale`` when refused.
+
+        ``given_up``: rows lack scores because a provider failed for too long; a later resume may work on them again.
+        """
+
+    def results(self, chunk: ChunkId) -> list[Result] | None:
+        """The results of a chunk; None when it has none yet."""
+
+    def evaluated(self, chunks: Sequence[ChunkId]) -> Sequence[Result]:
+        """The results that these chunks of one system have, in the dataset's order."""
+
+    def save_report(self, report: Report) -> None:
+        """Keep the finished report."""
+
+    def report(self) -> Report:
+        """The report; raises NotFound or Conflict while there is none."""

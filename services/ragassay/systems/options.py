@@ -1,0 +1,155 @@
+"""How a built-in retriever is configured. Every key takes effect: one that the kind does not read is refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from annotated_types import Predicate
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from ragassay.core.addresses import is_bare_address
+from ragassay.core.models import FrozenModel
+from ragassay.core.text import words
+
+RetrieverKind = Literal["bm25", "dense", "hybrid"]
+Positive = Annotated[float, Field(gt=0, le=1000)]
+
+# In pydantic's path to a wrong key; of no use to a reader of an error, so the configuration leaves them out.
+WORD, KEYS, ENDPOINT, FUNCTION = "(word)", "(keys)", "(endpoint)", "(function)"
+CHAT, REGISTERED = "(chat)", "(registered)"
+WORD_OR_KEYS = Discriminator(lambda given: KEYS if isinstance(given, dict | BaseModel) else WORD)
+
+# One text or several. A list of JSON has to become a tuple here, since a configuration is read strictly.
+Expansions = Annotated[
+    tuple[str, ...],
+    BeforeValidator(
+        lambda given: (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list) else given
+    ),
+]
+
+_WORDS = {"k1", "b", "title_weight", "fold_accents", "hyphens", "stem", "drop_stop_words"}
+_MEANING = {"model"}
+_FUSION = {"rrf_k", "weights"}
+_TITLE = {"title_prefix"}
+_READS: dict[str, set[str]] = {"bm25": _WORDS, "dense": _MEANING, "hybrid": _WORDS | _MEANING | _FUSION}
+
+
+class Weights(FrozenModel):
+    """How much each ranking counts in the fusion."""
+
+    bm25: Positive = 1.0
+    dense: Positive = 1.0
+
+
+class RetrievalConfig(FrozenModel):
+    """A retriever: how candidates are found, then reranked, then made diverse."""
+
+    kind: Annotated[RetrieverKind, Field(description="how candidates are found")]
+    aliases: dict[str, Expansions] = Field(
+        default_factory=dict, description="for a term in the query, the expansions that are added to the query"
+    )
+    title_prefix: Annotated[
+        bool, Field(description="embedding models and rerankers read 'title. text' instead of the text")
+    ] = True
+    depth: Annotated[int, Field(ge=1, le=10_000, description="candidates that each ranking gives to the next")] = 100
+
+    k1: Annotated[float, Field(ge=0, le=10, description="BM25: how soon a repeated word stops counting")] = 1.2
+    b: Annotated[float, Field(ge=0, le=1, description="BM25: how far long passages are discounted")] = 0.75
+    title_weight: Annotated[
+        int, Field(ge=0, le=10, description="BM25: how often the title's words count; 0 leaves the title out")
+    ] = 1
+    fold_accents: Annotated[bool, Field(description="BM25: 'cafe' finds 'café'")] = True
+    hyphens: Annotated[
+        Literal["split", "join", "both"],
+        Field(description="BM25: 'log-in' is `log in` (split), `login` (join), or all three words (both)"),
+    ] = "split"
+    stem: Annotated[bool, Field(description="BM25: 'refunds' finds 'refunded'; English")] = True
+    drop_stop_words: Annotated[bool, Field(description="BM25: 'the', 'of' and the like don't count; English")] = True
+
+    model: Annotated[
+        str | None, Field(min_length=1, description="sentence-transformers model, name or folder; default: bundled")
+    ] = None
+
+    rrf_k: Annotated[float, Field(ge=0, le=10_000, description="fusion: a larger k flattens the top ranks")] = 60.0
+    weights: Annotated[Weights, Field(description="fusion: how much each ranking counts")] = Weights()
+
+    feedback: Annotated[
+        int,
+        Field(ge=0, le=100, description="search twice: this many of the first passages are added to the query"),
+    ] = 0
+    rerank: Annotated[Literal["cross_encoder"] | None, Field(description="reorder the best candidates by a model")] = (
+        None
+    )
+    rerank_model: Annotated[str | None, Field(min_length=1, description="the cross-encoder, name or folder")] = None
+    rerank_depth: Annotated[int, Field(ge=1, le=1000, description="candidates that are reranked")] = 50
+
+    mmr: Annotated[
+        float | None,
+        Field(ge=0, le=1, description="maximal marginal relevance: 1 is relevance alone, 0 is difference alone"),
+    ] = None
+
+    def _unread(self) -> set[str]:
+        """The keys that say nothing beside the others."""
+        unread = (_WORDS | _MEANING | _FUSION) - _READS[self.kind]
+        if self.mmr is not None:
+            unread -= _MEANING
+        if self.kind == "bm25" and self.mmr is None and not self.rerank:
+            unread |= _TITLE
+        return unread if self.rerank else unread | {"rerank_model", "rerank_depth"}
+
+    @model_serializer(mode="wrap")
+    def _only_what_is_read(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in whole(self).items() if key not in self._unread()}
+
+    @field_validator("aliases")
+    @classmethod
+    def _terms_have_words(cls, aliases: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        for term, expansions in aliases.items():
+            if not words(term) or not expansions or not all(map(words, expansions)):
+                raise ValueError(f"term and expansions of {term!r} need at least one word each")
+        return aliases
+
+    @model_validator(mode="after")
+    def _every_key_takes_effect(self) -> RetrievalConfig:
+        if idle := sorted(self._unread() & self.model_fields_set):
+            raise ValueError(f"{', '.join(idle)}: not read by kind {self.kind} with these options")
+        if self.rerank == "cross_encoder" and self.rerank_model is None:
+            raise ValueError("rerank: cross_encoder needs rerank_model, the name or folder of a cross-encoder")
+        return self
+
+
+class AnswerModel(FrozenModel):
+    """A language model that answers from the passages that were retrieved."""
+
+    model: Annotated[str, Field(min_length=1, description="a model that LiteLLM supports")]
+    api_base: Annotated[
+        str | None, Predicate(is_bare_address), Field(description="address of an OpenAI-compatible provider")
+    ] = None
+    max_tokens: Annotated[int, Field(ge=1, le=100_000, description="longest answer")] = 400
+    parameters: dict[str, str | float | bool | dict[str, Any]] = Field(
+        default_factory=dict, description="what the provider is sent beside temperature 0 and the seed"
+    )
+
+
+class SystemConfig(RetrievalConfig):
+    """A system under test that ragassay runs itself: a retriever and, where one is wanted, what answers."""
+
+    k: Annotated[int, Field(ge=1, le=1000, description="passages that are retrieved")] = 10
+    contexts: Annotated[int, Field(ge=0, le=100, description="passages, of those, that are read for the answer")] = 5
+    answer: Annotated[
+        Annotated[AnswerModel, Tag(KEYS)] | Annotated[Literal["extractive"] | None, Tag(WORD)],
+        Field(description="`extractive` (sentences of the passages), or a model; default: no answer"),
+        WORD_OR_KEYS,
+    ] = None
+    in_flight: Annotated[int, Field(ge=1, le=256, description="queries at once")] = 4
+    timeout_s: Annotated[float, Field(gt=0, le=3600, description="seconds that one query may take")] = 30.0

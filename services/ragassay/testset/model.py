@@ -1,0 +1,174 @@
+"""Questions that a language model writes about passages, and checks without seeing the answers that it wrote."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ragassay.core.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
+from ragassay.core.models import Usage
+from ragassay.core.prompts import Prompt, load
+from ragassay.core.protocols import Call, Ledger, Reply, digest
+from ragassay.core.text import content, numbers
+from ragassay.datasets.corpus import Corpus, Passage
+from ragassay.judges.reply import find_object, object_schema
+from ragassay.llm import ChatModel, together
+from ragassay.testset.generate import Candidate
+
+CATEGORIES = ("factual", "conceptual", "procedural", "comparative", "troubleshooting")
+DIFFICULTIES = ("easy", "medium", "hard")
+PER_PASSAGE = 2  # questions with an answer that are asked for
+_SPARE = 1.5  # times as many as wanted, since some are thrown away
+_TOKENS, _CHECK_TOKENS = 1500, 400
+_SAME = 0.5  # share of the shorter answer's stems that the other one must have
+
+
+_TEXT, _FLAG = {"type": "string"}, {"type": "boolean"}
+_QUESTION = object_schema(
+    {
+        "question": _TEXT,
+        "answerable": _FLAG,
+        "answer": _TEXT,
+        "evidence": _TEXT,
+        "category": {"type": "string", "enum": list(CATEGORIES)},
+        "difficulty": {"type": "string", "enum": list(DIFFICULTIES)},
+    }
+)
+_QUESTIONS = object_schema({"questions": {"type": "array", "items": _QUESTION}})
+_CHECK = object_schema({"clear": _FLAG, "answerable": _FLAG, "answer": _TEXT})
+
+
+class QuestionWriter:
+    """Writes questions with the model behind ``llm``; every call goes through the ledger, so none is paid twice."""
+
+    def __init__(self, llm: ChatModel, ledger: Ledger) -> None:
+        self._llm, self._ledger = llm, _SpentLedger(ledger)
+        self._prompt, self._check = load("synthesis/questions"), load("synthesis/check")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All that determines the questions beside the passages: model, parameters, versions of the prompts."""
+        prompts = {prompt.name: prompt.version for prompt in (self._prompt, self._check)}
+        return {**self._llm.settings, "prompts": prompts}
+
+    @property
+    def spent(self) -> Usage:
+        """What the calls so far have spent."""
+        return Usage.total(self._ledger.spent)
+
+    async def write(self, corpus: Corpus, count: int, *, seed: int, unanswerable: float) -> list[Candidate]:
+        """Candidates for ``count`` questions, those that failed a check with the reason, from passages that are drawn.
+
+        Raises BudgetReached, BadSettings (key, model) and ProviderDown; what is answered by then is not paid again.
+        """
+        drawn = sorted(corpus.passages, key=lambda each: hashlib.sha256(f"{seed}\0{each.id}".encode()).digest())
+        needed = math.ceil(_SPARE * count * max((1 - unanswerable) / PER_PASSAGE, unanswerable))
+        without = unanswerable > 0
+        written = await together([self._about(passage, without) for passage in drawn[:needed]])
+        return [candidate for of_passage in written for candidate in of_passage]
+
+    async def _about(self, passage: Passage, without: bool) -> list[Candidate]:
+        wanted = f"Write {PER_PASSAGE} answerable questions{' and 1 that is not answerable' if without else ''}."
+        reply = await self._ask(self._prompt, passage, wanted, "questions", _QUESTIONS, _TOKENS)
+        if isinstance(reply, str):
+            return [self._candidate(passage, {"question": f"(passage {passage.id})"}, reply)]
+        rows = reply.get("questions")
+        rows = rows if isinstance(rows, list) else []
+        return await together([self._checked(passage, row) for row in rows if isinstance(row, Mapping)])
+
+    async def _checked(self, passage: Passage, row: Mapping[str, Any]) -> Candidate:
+        if why := _misfit(row, passage):
+            return self._candidate(passage, row, why)
+        asked = f"Question: {row['question']}"
+        reply = await self._ask(self._check, passage, asked, "check", _CHECK, _CHECK_TOKENS)
+        return self._candidate(passage, row, reply if isinstance(reply, str) else _disagreement(row, reply))
+
+    async def _ask(
+        self, prompt: Prompt, passage: Passage, text: str, name: str, schema: Mapping[str, Any], limit: int
+    ) -> dict[str, Any] | str:
+        """The object in the reply, or why there is none."""
+        code = hashlib.sha256(f"{passage.id}\0{passage.full}".encode()).hexdigest()[:8]
+        user = f"<passage {code}>\n{passage.full}\n</passage {code}>\n{text}"
+        messages = [{"role": "system", "content": prompt.text}, {"role": "user", "content": user}]
+        asked = [self._llm.endpoint, dict(self._llm.settings), prompt.version, digest(schema), messages, limit]
+        keys = frozenset(schema["required"])
+        try:
+            reply = await self._llm.complete(
+                messages,
+                schema=schema,
+                schema_name=name,
+                max_tokens=limit,
+                call=Call.about(passage.id, "synthesis", asked),
+                ledger=self._ledger,
+                read=lambda reply: find_object(reply.text, user, keys),
+            )
+        except (BadSettings, ProviderDown):
+            raise
+        except (BadInput, Unavailable) as error:
+            return f"the model failed: {reason_from(error)}"
+        value = find_object(reply.text, user, keys)
+        return "the model's reply could not be read" if value is None else value
+
+    def _candidate(self, passage: Passage, row: Mapping[str, Any], unfit: str | None) -> Candidate:
+        return Candidate(
+            str(row.get("question", "")),
+            str(row.get("answer", "")) if row.get("answerable") else "",
+            (passage,),
+            str(row.get("category", "")),
+            str(row.get("difficulty", "")),
+            "model" if row.get("answerable") else "model, unanswerable",
+            details={"evidence": row["evidence"]} if row.get("answerable") and "evidence" in row else {},
+            unfit=unfit,
+        )
+
+
+class _SpentLedger:
+    """A ledger that also keeps what each call spent: on its reply, and on attempts that came to nothing."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.spent: list[Usage] = []
+
+    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
+        if reply := await self._ledger.reserve(call, estimate):
+            self.spent += [reply.usage, reply.waste]
+        return reply
+
+    async def settle(self, call: Call, reply: Reply) -> None:
+        self.spent += [reply.usage, reply.waste]
+        await self._ledger.settle(call, reply)
+
+    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
+        self.spent.append(spent)
+        await self._ledger.release(call, spent, answered=answered)
+
+
+def _misfit(row: Mapping[str, Any], passage: Passage) -> str | None:
+    """What our code finds wrong with a question; None when nothing."""
+    texts = [row.get(key) for key in ("question", "answer", "evidence")]
+    if not all(isinstance(text, str) for text in texts) or not isinstance(row.get("answerable"), bool):
+        return "the model's reply could not be read"
+    if row.get("category") not in CATEGORIES or row.get("difficulty") not in DIFFICULTIES:
+        return "its category or difficulty is none that was offered"
+    if row["answerable"] and not row["answer"].strip():
+        return "it has no answer"
+    evidence = " ".join(str(row["evidence"]).split()).casefold()
+    if row["answerable"] and (not evidence or evidence not in " ".join(passage.full.split()).casefold()):
+        return "its evidence does not stand in the passage"
+    return None
+
+
+def _disagreement(row: Mapping[str, Any], check: Mapping[str, Any]) -> str | None:
+    """Why the check speaks against a question; None when it doesn't."""
+    if check.get("clear") is not True:
+        return "it is not clear without its passage"
+    if check.get("answerable") is not row["answerable"]:
+        return "its passage does not answer it" if row["answerable"] else "its passage answers it, and should not"
+    if not row["answerable"]:
+        return None
+    ours, theirs = content(row["answer"]), content(str(check.get("answer", "")))
+    alike = len(ours & theirs) >= _SAME * max(1, min(len(ours), len(theirs)))
+    same_numbers = numbers(row["answer"]) == numbers(str(check.get("answer", ""))) or not numbers(row["answer"])
+    return None if alike and same_numbers else "asked again, the model answers it differently"

@@ -1,0 +1,591 @@
+"""From reports to a comparison, with the arithmetic beside it."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragassay import stats
+from ragassay.analysis.comparison import compare
+from ragassay.analysis.models import Comparison
+from ragassay.analysis.summary import in_short
+from ragassay.core.errors import BadInput, BadSettings, UnknownName
+from ragassay.core.formatting import json_document
+from ragassay.core.models import Result, Score
+from ragassay.core.report import Provenance, Source
+from ragassay.core.specification import JobSpec
+from ragassay.evaluation import reports
+from ragassay.metrics.base import METRICS, metric
+from ragassay.reporting.comparison import regressions, tables, to_markdown
+from ragassay.reporting.tables import table as table_lines
+
+A = [0.1, 0.4, 0.5, 0.2, 0.9, 0.3, 0.6, 0.7, 0.2, 0.5]
+B = [0.6, 0.8, 0.7, 0.7, 1.0, 0.9, 0.8, 0.9, 0.1, 0.9]
+
+
+def rows(system, scores, *, name="mrr", ids=None, also=(), **more):
+    """One row per score; None is a row without one. Further columns are lists or values for all rows."""
+    results = []
+    for n, value in enumerate(scores):
+        score = Score.absent("the response has no answer", "no_input") if value is None else Score(value=value)
+        fields = {key: column[n] if isinstance(column, list) else column for key, column in more.items()}
+        by_name = {name: score, **dict(also)}
+        query = fields.pop("query", f"question {ids[n] if ids else n}")
+        row = Result(query_id=ids[n] if ids else f"q{n}", system=system, query=query, scores=by_name, **fields)
+        results.append(row)
+    return results
+
+
+def report(*, run="run-1", metrics=("mrr",), digest="0" * 64, judge=None, expected=None, spec=None, **systems):
+    """A report on systems given as lists of rows."""
+    source = Source(name="data", digest=digest, rows=0)
+    provenance = Provenance(
+        ragassay="0", code_digest="c", python="3", packages={}, dataset=source,
+        systems={name: source.model_copy(update={"name": name}) for name in systems},
+        judge=judge or {"name": "local"}, embeddings=None, metrics=metrics, configuration=spec or JobSpec(),
+        configuration_digest="d",
+    )  # fmt: skip
+    longest = max(map(len, systems.values())) if expected is None else expected
+    return reports.build(run, "2026-01-01T00:00:00+00:00", provenance, systems, expected=longest)
+
+
+def compared(*given, **options):
+    return compare([(one, None) for one in given], **options)
+
+
+def test_p_values_and_effects_are_those_of_stats_on_the_same_vectors():
+    delta = compared(report(a=rows("a", A), b=rows("b", B))).pairs[0].metrics["mrr"]
+    oracle = stats.paired(A, B, bounds=(0.0, 1.0))
+    assert delta.paired.model_copy(update={"bootstrap": None}) == oracle
+    assert delta.paired.bootstrap.contains(0.3)
+    assert (delta.p, delta.interval) == (oracle.randomisation.p, oracle.interval)
+    # 4.4 / 10 and 7.4 / 10
+    assert (delta.mean_a, delta.mean_b, delta.delta) == pytest.approx((0.44, 0.74, 0.3))
+    assert (delta.n, delta.wins, delta.losses, delta.ties) == (10, 9, 1, 0)
+    # gains of 3.1 and a loss of 0.1. As far from 0 are three of the 2 ** 10 signs on either side: as it is, with the
+    # loss turned (3.2), and with the gain of 0.1 turned too (3.0)
+    assert delta.p_corrected == delta.p == 6 / 1024
+    assert (delta.outcome, delta.mark) == ("better", "**")
+
+
+def test_a_metric_that_is_not_registered_here_is_compared_and_nothing_is_said_of_its_range():
+    """As from a report of a process with plug-ins: its values may be far apart."""
+
+    def own_words(sample):
+        """Words."""
+
+    metric(own_words, better="lower")
+    columns = [10.0, 90.0, 40.0, 70.0, 20.0, 60.0, 55.0], [80.0, 10.0, 60.0, 30.0, 50.0, 40.0, 50.0]
+    try:
+        given = [
+            report(run=f"run-{n}", metrics=("own_words",), a=rows("a", column, name="own_words"))
+            for n, column in enumerate(columns)
+        ]
+    finally:
+        METRICS._things.pop("own_words")
+    comparison = compared(*given)
+    assert "too few to show any" not in " ".join(comparison.verdict)
+    assert "own_words (7 pairs show about " in " ".join(comparison.verdict)
+
+
+def test_the_correction_counts_all_metrics_and_all_systems():
+    more = {"also": {"map@10": Score(value=0.5)}}
+    given = report(metrics=("mrr", "map@10"), a=rows("a", A, **more), b=rows("b", B, **more), c=rows("c", A, **more))
+    comparison = compared(given)
+    deltas = [pair.metrics[name] for pair in comparison.pairs for name in comparison.metrics]
+    assert comparison.family == 4
+    assert [d.p_corrected for d in deltas] == stats.holm([d.p for d in deltas])
+    bonferroni = compared(given, correction="bonferroni")
+    # b against a on mrr, the only p below 1: four times as large
+    assert bonferroni.pairs[0].metrics["mrr"].p_corrected == pytest.approx(4 * deltas[0].p)
+    assert compared(given, correction="none").pairs[0].metrics["mrr"].p_corrected == deltas[0].p
+
+
+def test_where_less_is_better_more_is_worse():
+    slow = report(metrics=("latency_ms",), a=rows("a", A, name="latency_ms"), b=rows("b", B, name="latency_ms"))
+    delta = compared(slow).pairs[0].metrics["latency_ms"]
+    assert (delta.better, delta.outcome, delta.wins, delta.losses) == ("lower", "worse", 1, 9)
+    worst = compared(slow, metrics=["latency_ms"], examples=2).pairs[0].regressions["latency_ms"]
+    # 0.9 - 0.3 = 0.6 and 0.6 - 0.1 = 0.5 more
+    assert [(r.query_id, r.delta) for r in worst] == [("q5", pytest.approx(0.6)), ("q0", pytest.approx(0.5))]
+
+
+def test_rows_without_a_score_are_counted_with_their_reasons():
+    given = report(a=rows("a", [None, *A[1:]]), b=rows("b", [None, None, *B[2:]]))
+    delta = compared(given).pairs[0].metrics["mrr"]
+    assert (delta.n, delta.n_a, delta.n_b) == (8, 9, 8)
+    assert (delta.missing_a, delta.missing_b) == ({"the response has no answer": 1}, {"the response has no answer": 2})
+
+
+@pytest.mark.parametrize(
+    ("n", "outcome", "says"),
+    [
+        (1, "can't tell", "1 pair shows no spread"),
+        (5, "can't tell", "5 pairs: p can't be below 0.0625"),  # 2 / 2 ** 5
+        (6, "better", None),  # 2 / 2 ** 6 = 0.03
+    ],
+)
+def test_too_few_pairs_can_not_tell(n, outcome, says):
+    delta = compared(report(a=rows("a", [0.0] * n), b=rows("b", [1.0] * n))).pairs[0].metrics["mrr"]
+    assert (delta.outcome, delta.reason) == (outcome, says)
+
+
+def test_no_pair_scored_on_both_sides_can_not_tell():
+    comparison = compared(report(a=rows("a", [0.5, None]), b=rows("b", [None, 0.5])))
+    delta = comparison.pairs[0].metrics["mrr"]
+    assert (delta.outcome, delta.n, delta.p, delta.reason) == ("can't tell", 0, None, "0 pairs: nothing to compare")
+    assert comparison.verdict[0].startswith("The data can't tell b and a apart")
+    assert "mrr (0 pairs: nothing to compare)" in comparison.verdict[1]
+
+
+def test_equal_systems_show_no_difference_and_no_worse():
+    comparison = compared(report(a=rows("a", A), b=rows("b", A)), metrics=["mrr"])
+    delta = comparison.pairs[0].metrics["mrr"]
+    assert (delta.outcome, delta.p, delta.mark, delta.ties, delta.detectable) == (
+        "no difference shown",
+        1.0,
+        "",
+        10,
+        None,
+    )
+    assert comparison.verdict[0].startswith("No difference between b and a is shown")
+
+
+def test_runs_are_matched_on_id_and_text_and_the_rest_is_counted():
+    a = rows("a", A, ids=[f"q{n}" for n in range(10)])
+    b = rows(
+        "b",
+        B,
+        ids=[f"q{n}" for n in range(2, 12)],
+        query=["other" if n == 9 else f"question q{n + 2}" for n in range(10)],
+    )
+    b[0] = b[0].model_copy(update={"query": "something else"})
+    b[1] = b[1].model_copy(update={"query": " question\nq3 ", "ground_truth_answer": ("new",)})
+    comparison = compared(report(a=a), report(run="run-2", digest="1" * 64, b=b))
+    matching = comparison.pairs[0].matching
+    # q2..q9 on both sides, q2 with another text; q0, q1 here only, q10, q11 there only
+    assert (matching.method, matching.same_dataset, matching.paired) == ("paired", False, 7)
+    assert (matching.only_a, matching.only_b, matching.different_text, matching.different_truth) == (2, 2, 1, 1)
+    found = comparison.pairs[0].metrics["mrr"].paired
+    assert found.model_copy(update={"bootstrap": None}) == stats.paired(A[3:], B[1:8], bounds=(0.0, 1.0))
+    assert any("not the same dataset" in warning for warning in comparison.warnings)
+
+
+def test_without_a_common_query_the_rows_are_two_groups():
+    a, b = (
+        report(a=rows("a", A, cost_usd=0.1)),
+        report(run="run-2", b=rows("b", B, ids=list("klmnopqrst"), cost_usd=0.3)),
+    )
+    comparison = compared(a, b)
+    delta = comparison.pairs[0].metrics["mrr"]
+    oracle = stats.welch(A, B, bounds=(0.0, 1.0))
+    assert (delta.unpaired, delta.p, delta.paired, delta.wins) == (oracle, oracle.welch.p, None, None)
+    assert (delta.n, delta.n_a, delta.n_b, delta.outcome, delta.mark) == (0, 10, 10, "can't tell", "")
+    assert " is better than " not in " ".join(comparison.verdict)
+    assert "dominated" not in " ".join(comparison.verdict)
+    assert comparison.pareto.systems.unplaced == {"b": "it shares no question with a"}
+    assert "share no question" in comparison.verdict[0]
+    assert "two independent groups" in comparison.verdict[1]
+    assert comparison.pairs[0].slices == {}
+    assert comparison.pairs[0].measured["cost_usd"].delta == pytest.approx(0.2)
+    assert comparison.pairs[0].incremental_cost.reason == "no query has a known cost and accuracy in both"
+    few = compared(report(a=rows("a", [0.5])), report(run="run-2", b=rows("b", [0.7], ids=["x"])))
+    assert few.pairs[0].metrics["mrr"].reason == "each side needs two rows, there are 1 and 1"
+    assert "Welch" in next(tables(comparison)).note
+
+
+def test_what_was_not_measured_alike_is_a_warning_and_in_the_verdict():
+    first = report(a=rows("a", A))
+    for second, says in (
+        (report(run="r2", judge={"name": "llm:x"}, b=rows("b", B)), "not the same judge: local and llm:x"),
+        (
+            report(run="r2", judge={"name": "local", "version": 2}, b=rows("b", B)),
+            "local with other settings (version)",
+        ),
+        (report(run="r2", spec=JobSpec(accurate="mrr > 0"), b=rows("b", B)), "not the same accuracy rule"),
+        (report(run="r2", spec=JobSpec(max_grade=2), b=rows("b", B)), "not the same greatest grade: 3.0 and 2.0"),
+    ):
+        comparison = compared(first, second)
+        assert says in comparison.warnings[0]
+        assert says in comparison.verdict[-1]
+    assert compared(report(a=rows("a", A), b=rows("b", B))).warnings == ()
+    changed = first.provenance.model_copy(update={"embeddings": "e5", "code_digest": "x"})
+    comparison = compared(first, report(run="r2", b=rows("b", B)).model_copy(update={"provenance": changed}))
+    assert "not the same embeddings: none and e5" in comparison.warnings[0]
+    assert "not the same code" in comparison.warnings[1]
+
+
+def test_incomplete_runs_and_metrics_of_one_side_are_said():
+    second = report(run="r2", metrics=("mrr", "map@10"), expected=12, b=rows("b", B, also={"map@10": Score(value=0.5)}))
+    comparison = compared(report(a=rows("a", A)), second)
+    assert comparison.metrics == ("mrr",)
+    assert set(comparison.warnings) == {"b: run r2 is incomplete", "map@10 is not compared: a did not compute it"}
+
+
+def test_slices_are_exploratory_and_carry_their_n():
+    given = report(
+        a=rows("a", A, category=["x", "y"] * 5, metadata=[{"t": n < 5} for n in range(10)]),
+        b=rows("b", B, category=["x", "y"] * 5, metadata=[{"t": n < 5} for n in range(10)]),
+    )
+    slices = compared(given).pairs[0].slices
+    assert set(slices) == {"category", "metadata.t"}
+    part = slices["category"]["x"]["mrr"]
+    # (0.5 + 0.2 + 0.1 + 0.2 - 0.1) / 5
+    assert (part.n, part.delta) == (5, pytest.approx(0.18))
+    assert {value: metrics["mrr"].n for value, metrics in slices["metadata.t"].items()} == {"True": 5, "False": 5}
+    assert "Exploratory" in to_markdown(compared(given)).decode()
+
+
+def accurate(system, values, cost, latency):
+    return rows(system, values, name="accurate", cost_usd=cost, latency_ms=latency)
+
+
+def test_cost_latency_and_the_price_of_one_more_accurate_answer():
+    a, b = [0.0] * 6 + [1.0] * 4, [1.0] * 10
+    given = report(metrics=("accurate",), a=accurate("a", a, 0.01, 100.0), b=accurate("b", b, 0.03, 250.0))
+    pair = compared(given).pairs[0]
+    # 10 * 0.02 more for 6 more accurate answers
+    assert pair.incremental_cost.value == pytest.approx(0.2 / 6)
+    assert pair.measured["cost_usd"].ratio == pytest.approx(3.0)
+    assert pair.measured["latency_ms"].percentiles == {"p50": 150.0, "p90": 150.0, "p95": 150.0, "p99": 150.0}
+    said = "b costs 3x per query and takes 2.5x as long; one more accurate answer costs 0.033 USD"
+    assert said in " ".join(pair.verdict)
+    assert set(pair.measured) == {"cost_usd", "latency_ms"}
+
+
+def test_a_gain_that_may_be_chance_has_no_price_and_what_it_would_be_alone_is_said():
+    """Six won and none lost: p is 0.03, and 0.09 among three tests."""
+    a, b = [0.0] * 6 + [1.0] * 6, [1.0] * 12
+    given = {"a": accurate("a", a, 0.01, 1.0), "b": accurate("b", b, 0.03, 1.0)}
+    alone = compared(report(metrics=("accurate",), **given))
+    assert "one more accurate answer costs" in alone.verdict[-1]
+    for side in given.values():
+        for place, row in enumerate(side):
+            others = {name: Score(value=place % 2) for name in ("mrr", "hit@1")}
+            side[place] = row.model_copy(update={"scores": {**row.scores, **others}})
+    names = ("accurate", "mrr", "hit@1")
+    comparison = compared(report(metrics=names, **given), metrics=names)
+    assert comparison.verdict[1].startswith("No difference between b and a is shown")
+    assert comparison.pairs[0].metrics["accurate"].outcome == "can't tell"
+    assert comparison.pairs[0].metrics["accurate"].reason == (
+        "the interval leaves out 0, but p is 0.031, 0.094 corrected for 3 tests"
+    )
+    [chance] = [sentence for sentence in comparison.verdict if sentence.startswith("Taken alone")]
+    assert chance.startswith("Taken alone, accurate (+0.50, 95 % ")
+    assert chance.endswith(" would be shown; among so many tests that may be chance.")
+    assert comparison.verdict[-1] == "b costs 3x per query."
+
+
+def test_fewer_accurate_answers_have_no_price_and_cheaper_ones_save():
+    some, all_ = [0.0] * 8 + [1.0] * 2, [1.0] * 10
+    dear, cheap = accurate("a", some, 0.02, 1.0), accurate("b", all_, 0.01, 1.0)
+    comparison = compared(report(metrics=("accurate",), a=dear, b=cheap))
+    assert "it answers more accurately for less" in " ".join(comparison.verdict)
+    assert comparison.pairs[0].incremental_cost.value is None
+    assert "One more accurate answer has no price: b is cheaper and better." in to_markdown(comparison).decode()
+    back = compared(report(metrics=("accurate",), a=dear, b=cheap), baseline="b")
+    assert back.pairs[0].incremental_cost.value is None
+    assert "more accurate" not in " ".join(back.verdict)
+
+
+def test_the_pareto_front_names_who_beats_whom_and_who_can_not_be_placed():
+    good, bad = [1.0] * 8 + [0.0] * 2, [1.0] * 4 + [0.0] * 6
+    given = report(
+        metrics=("accurate",), a=accurate("a", bad, 0.02, 100.0), b=accurate("b", good, 0.01, 90.0),
+        c=accurate("c", good, None, 90.0),
+    )  # fmt: skip
+    comparison = compared(given)
+    assert comparison.pareto.axes == ("accuracy", "cost_usd", "latency_p50_ms")
+    assert (comparison.pareto.systems.front, comparison.pareto.systems.dominated) == (("b",), {"a": "b"})
+    assert comparison.pareto.systems.unplaced == {"c": "cost_usd is unknown"}
+    assert comparison.verdict[-1] == (
+        "Pareto-optimal by the point estimates of accuracy, cost usd and latency p50 ms: b; a is dominated by b; "
+        "c can't be placed (cost_usd is unknown)."
+    )
+
+
+def test_many_systems_have_a_short_verdict():
+    comparison = compared(report(a=rows("a", A), **{name: rows(name, B) for name in "bcdef"}))
+    assert len(comparison.pairs) == 5
+    assert "2 more systems have a verdict of their own" in comparison.verdict[-1]
+    assert comparison.pareto.axes == ()
+
+
+def test_the_verdict_says_how_large_a_difference_the_rows_could_have_shown():
+    near = [x + (0.02 if n % 2 else -0.01) for n, x in enumerate(A)]
+    comparison = compared(report(a=rows("a", A), b=rows("b", near)), metrics=["mrr"])
+    delta = comparison.pairs[0].metrics["mrr"]
+    assert delta.outcome == "no difference shown"
+    # differences of -0.01 and 0.02 in turn: their sd is 0.015 * sqrt(10 / 9)
+    expected = stats.minimum_detectable_effect(10, 0.015 * (10 / 9) ** 0.5)
+    assert delta.detectable == pytest.approx(expected)
+    assert delta.not_worse.non_inferior
+    assert comparison.verdict[1] == "It is no worse on mrr (not by more than 0.05)."
+    mixed = compared(report(a=rows("a", A), b=rows("b", A[::-1])), metrics=["mrr"])
+    assert "No difference is shown on mrr (10 pairs show about " in mixed.verdict[1]
+
+
+def test_one_system_of_a_report_can_be_chosen():
+    comparison = compare([(report(a=rows("a", A), b=rows("b", B)), "b"), (report(run="r2", c=rows("c", A)), None)])
+    assert (comparison.baseline, [pair.b for pair in comparison.pairs]) == ("b", ["c"])
+
+
+def test_what_can_not_be_compared_is_refused():
+    two = report(a=rows("a", A), b=rows("b", B))
+    with pytest.raises(BadInput, match="needs two systems, there is only 'a'"):
+        compared(report(a=rows("a", A)))
+    with pytest.raises(BadInput, match="there is none"):
+        compare(())
+    with pytest.raises(BadInput, match="run-1#a is chosen twice"):
+        compared(two, two)
+    with pytest.raises(UnknownName, match="unknown system 'z'"):
+        compare([(two, "z")])
+    with pytest.raises(UnknownName, match="unknown baseline 'z'"):
+        compared(two, baseline="z")
+    with pytest.raises(BadInput, match=r"a has no ndcg@10"):
+        compared(two, metrics=["nDCG@10"])
+    with pytest.raises(UnknownName, match="unknown metric"):
+        compared(two, metrics=["nonsense"])
+    with pytest.raises(BadSettings, match="no metric is asked for"):
+        compared(two, metrics=[])
+    with pytest.raises(BadSettings, match="alpha"):
+        compared(two, alpha=1.0)
+    with pytest.raises(BadSettings, match="unknown correction"):
+        compared(two, correction="luck")
+    other = report(run="r2", metrics=("map@10",), c=rows("c", A, name="map@10"))
+    with pytest.raises(BadInput, match="no metric in common"):
+        compared(two, other)
+
+
+def test_the_document_reads_back_and_does_not_depend_on_the_hour():
+    one = compared(report(a=rows("a", A), b=rows("b", B)))
+    assert Comparison.model_validate_json(json_document(one)) == one
+    assert json_document(one) == json_document(compared(report(a=rows("a", A), b=rows("b", B))))
+
+
+def test_markdown_says_what_did_not_match_and_shows_text_as_it_is():
+    a = rows("a_1", A, ids=[f"q{n}" for n in range(10)], query="a | b")
+    b = rows("b", B, ids=[f"q{n}" for n in range(1, 11)], query=["a | b"] * 8 + ["other"] * 2)
+    comparison = compared(report(a_1=a), report(run="r2", judge={"name": "llm:x"}, b=b))
+    text = to_markdown(comparison).decode()
+    assert "## Warnings\n\n- a\\_1 and b: not the same judge: local and llm:x" in text
+    # q1..q8 on both sides; q9 asks "other" there; q0 here, q10 there
+    assert "8 of 10 queries matched, 1 only in a\\_1, 1 only in b, 1 with another text" in text
+    assert "- **q4** a \\| b: mrr 0.900 -> 0.700\n" in text
+    assert "- b: run `r2`, judge llm:x, dataset `000000000000`, responses `000000000000`" in text
+
+
+def test_regressions_are_of_every_metric_that_moved_and_have_both_answers():
+    why = [("map@10", Score(value=0.25, reason="found late"))]
+    a = rows(
+        "a",
+        A,
+        also=[("map@10", Score(value=0.5))],
+        answer="Old.",
+        ids=[f"q_{n}" for n in range(10)],
+        query=[f"Q{n}" for n in range(10)],
+    )
+    b = rows("b", A, also=why, answer="New.", ids=[f"x{n}" for n in range(10)], query=[f"Q{n}" for n in range(10)])
+    (pair,) = compared(report(metrics=("mrr", "map@10"), a=a), report(metrics=("mrr", "map@10"), run="r2", b=b)).pairs
+    assert list(pair.regressions) == ["map@10"]  # mrr stayed as it was
+    first = pair.regressions["map@10"][0]
+    assert (first.query_id, first.query_id_b, first.a, first.b) == ("q_0", "x0", 0.5, 0.25)
+    assert first.worse == {"map@10": (0.5, 0.25)}
+    assert (first.answer_a, first.answer_b, first.reason_b) == ("Old.", "New.", "found late")
+    shown = regressions(pair)[0]
+    assert (shown.label, shown.scores) == ("q_0 (x0 of b)", ("map@10 0.500 -> 0.250",))
+    assert (shown.answers, shown.why) == ((("a", "Old."), ("b", "New.")), "found late")
+
+
+@pytest.mark.parametrize("scored", [0, 1])
+def test_no_interval_stands_where_there_is_no_pair_or_one(scored):
+    a, b = ([*values[:scored], *[None] * (10 - scored)] for values in (A, B))
+    comparison = compared(report(a=rows("a", a, category="x"), b=rows("b", b, category="x")))
+    assert comparison.pairs[0].metrics["mrr"].interval.low is None
+    assert comparison.pairs[0].slices["category"]["x"]["mrr"].interval.low is None
+    for line in to_markdown(comparison).decode().splitlines():
+        assert ".." not in line, line
+
+
+def test_questions_on_both_sides_that_can_not_be_matched_are_said():
+    a = rows("a", A[:4], ids=["q_0", "q_1", "q_2", "old"], query=["Why?", "Who?", "Why?", "How?"])
+    b = rows("b", B[:4], ids=["x1", "x2", "x3", "new"], query=["Why?", "Who?", "Where?", "How?"])
+    comparison = compared(report(a=a), report(run="r2", b=b))
+    matching = comparison.pairs[0].matching
+    assert (matching.paired, matching.only_a, matching.repeated, matching.other_ids) == (1, 3, 2, 1)
+    repeated, renamed = comparison.warnings
+    assert (
+        "not matched: 2 rows of a whose question stands more than once, such as 'Why?'; give the rows ids" in repeated
+    )
+    assert "not matched: 1 questions that have another id on each side, such as 'How?'; give them the same" in renamed
+
+
+def test_a_price_without_an_upper_end_is_unbounded():
+    a, b = [0.0] * 5 + [1.0] * 5, [1.0, 1.0, *[0.0] * 3, *[1.0] * 4, 0.0]
+    given = report(metrics=("accurate",), a=accurate("a", a, 0.01, 1.0), b=accurate("b", b, 0.03, 1.0))
+    comparison = compared(given)
+    # 10 * 0.02 more for 6 - 5 = 1 more
+    assert comparison.pairs[0].incremental_cost.value == pytest.approx(0.2)
+    assert "..unbounded" in to_markdown(comparison).decode()
+    text = to_markdown(comparison).decode()
+    assert "One more accurate answer costs 0.200 USD" in text
+    assert "..unbounded, n=10" in text
+
+
+SCORES = st.lists(
+    st.tuples(
+        *[st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0])] * 2, *[st.none() | st.sampled_from([0.01, 0.02])] * 2
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(SCORES, st.sampled_from(["mrr", "latency_ms", "accurate"]))
+def test_swapping_the_systems_flips_every_sign(table, name):
+    a = rows("a", [t[0] for t in table], name=name, cost_usd=[t[2] for t in table], category="x")
+    b = rows("b", [t[1] for t in table], name=name, cost_usd=[t[3] for t in table], category="x")
+    given = report(metrics=(name,), a=a, b=b)
+    there, back = compared(given).pairs[0], compared(given, baseline="b").pairs[0]
+    one, other = there.metrics[name], back.metrics[name]
+    turned = {"better": "worse", "worse": "better"}
+    assert other.outcome == turned.get(one.outcome, one.outcome)
+    assert (other.p, other.p_corrected, other.mark, other.detectable) == (
+        one.p,
+        one.p_corrected,
+        one.mark,
+        one.detectable,
+    )
+    assert (other.wins, other.losses, other.ties) == (one.losses, one.wins, one.ties)
+    assert (other.mean_a, other.mean_b) == (one.mean_b, one.mean_a)
+    pairs = [(one.delta, other.delta), (one.interval.low, other.interval.high), (one.interval.high, other.interval.low)]
+    pairs += [(there.measured[m].delta, back.measured[m].delta) for m in there.measured]
+    if there.slices:
+        pairs += [(side.slices["category"]["x"][name].delta for side in (there, back))]
+    for left, right in pairs:
+        assert left is right is None or left == pytest.approx(-right, abs=1e-12)
+    lost = [
+        (r.query_id, r.a, r.b) for r in compared(given, metrics=[name], examples=99).pairs[0].regressions.get(name, ())
+    ]
+    assert len(lost) == one.losses
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [
+        (
+            [0.0] * 20,
+            [1.0] * 20,
+            "b answers accurately more often than a: 100 % of its answers are accurate, 0 % of a's (0 got worse, 20 better).",
+        ),
+        (
+            [1.0] * 20,
+            [0.0] * 20,
+            "b answers accurately less often than a: 0 % of its answers are accurate, 100 % of a's (20 got worse, 0 better).",
+        ),
+        ([1.0, 0.0], [1.0, 0.0], "b answers accurately as often as a: 50 % (0 got worse, 0 better)."),
+        (
+            [0.0, 0.0, 1.0],
+            [0.0, 1.0, 1.0],
+            (
+                "b may answer accurately more often than a, but 3 queries can't show it: 66.7 % of its answers are "
+                "accurate, 33.3 % of a's (0 got worse, 1 better)."
+            ),
+        ),
+    ],
+)
+def test_which_answers_accurately_more_often_is_one_sentence(a, b, said):
+    given = report(metrics=("accurate",), a=accurate("a", a, 0.01, 1.0), b=accurate("b", b, 0.01, 1.0))
+    assert in_short(compared(given).pairs[0]) == said
+
+
+def test_without_accuracy_there_is_no_such_sentence():
+    assert in_short(compared(report(a=rows("a", [1.0, 0.0]), b=rows("b", [1.0, 1.0]))).pairs[0]) == ""
+
+
+def test_compare_corrects_the_primary_metrics_and_marks_the_rest_exploratory():
+    also = {"ndcg@5": Score(value=0.5), "accurate": Score(value=1.0)}
+    b = [one.model_copy(update={"scores": {**one.scores, **also}}) for one in rows("b", B)]
+    a = [one.model_copy(update={"scores": {**one.scores, **also}}) for one in rows("a", A)]
+    comparison = compared(report(metrics=("mrr", "ndcg@5", "accurate"), a=a, b=b))
+    metrics = comparison.pairs[0].metrics
+    assert (comparison.primary, comparison.family) == (("accurate",), 1)
+    assert {name for name, one in metrics.items() if one.exploratory} == {"mrr", "ndcg@5"}
+    # 6 / 1024, as if nothing else had been tested: the interval without 0 and the outcome agree
+    assert (metrics["mrr"].p, metrics["mrr"].p_corrected, metrics["mrr"].outcome) == (6 / 1024, None, "better")
+    assert not metrics["mrr"].interval.contains(0.0)
+    shown = list(tables(comparison))
+    assert [row[0] for row in shown[0].rows] == ["accurate"]
+    assert [row[0] for row in shown[1].rows] == ["mrr", "ndcg@5"]
+    assert "Exploratory" in shown[1].title
+
+
+def test_compare_gives_yes_no_metrics_an_interval_that_agrees_with_the_exact_test():
+    a, b = [0.0] * 30, [1.0] * 4 + [0.0] * 26
+    delta = compared(report(metrics=("accurate",), a=accurate("a", a, 0, 1), b=accurate("b", b, 0, 1))).pairs[0].metrics
+    assert delta["accurate"].p == 0.125  # 2 / 2 ** 4
+    assert (delta["accurate"].interval.method, delta["accurate"].interval.contains(0.0)) == ("bonett-price", True)
+
+
+def test_compare_averages_several_answers_to_one_question_first():
+    ids = [f"q{n}-{k}" for n in range(10) for k in range(3)]
+    asked = [f"question {n}" for n in range(10) for _ in range(3)]
+    thrice = [[value for value in column for _ in range(3)] for column in (A, B)]
+    once = compared(report(a=rows("a", A), b=rows("b", B))).pairs[0].metrics["mrr"]
+    three = report(a=rows("a", thrice[0], ids=ids, query=asked), b=rows("b", thrice[1], ids=ids, query=asked))
+    delta = compared(three).pairs[0].metrics["mrr"]
+    assert (delta.n, delta.paired.n) == (30, 10)
+    assert (delta.p, delta.interval, delta.wins) == (once.p, once.interval, once.wins)
+    ends = [one.systems["a"].metrics["mrr"].interval for one in (three, report(a=rows("a", A)))]
+    assert (ends[0].low, ends[0].high) == pytest.approx((ends[1].low, ends[1].high))
+
+
+def test_compare_counts_time_and_cost_of_a_question_once():
+    a, b = [0.0] * 6 + [1.0] * 4, [1.0] * 9 + [0.0]
+    costs = [[0.01 + n / 1000 for n in range(10)], [0.03 + n / 500 for n in range(10)]]
+    ids, asked = [f"q{n}" for n in range(30)], [f"question {n // 3}" for n in range(30)]
+    pairs = []
+    for times, more in ((1, {}), (3, {"ids": ids, "query": asked})):
+        a_rows, b_rows = (
+            rows(name, [v for v in values for _ in range(times)], name="accurate",
+                 cost_usd=[c for c in cost for _ in range(times)], **more)
+            for name, values, cost in (("a", a, costs[0]), ("b", b, costs[1]))
+        )  # fmt: skip
+        pairs.append(compared(report(metrics=("accurate",), a=a_rows, b=b_rows)).pairs[0])
+    once, thrice = pairs
+    for of in (lambda pair: pair.incremental_cost.interval, lambda pair: pair.measured["cost_usd"].interval):
+        assert (of(thrice).low, of(thrice).high) == pytest.approx((of(once).low, of(once).high))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(*[st.sampled_from([0.0, 0.25, 0.5, 1.0])] * 4), min_size=1, max_size=30))
+def test_compare_never_calls_an_interval_without_0_no_difference(table):
+    columns = list(zip(*table, strict=True))
+    both = {}
+    for name, first, second in (("a", *columns[:2]), ("b", *columns[2:])):
+        made = rows(name, list(first))
+        also = [Score(value=value) for value in second]
+        both[name] = [
+            one.model_copy(update={"scores": {**one.scores, "correctness": more}})
+            for one, more in zip(made, also, strict=True)
+        ]
+    deltas = compared(report(metrics=("mrr", "correctness"), **both), metrics=["mrr", "correctness"]).pairs[0].metrics
+    for delta in deltas.values():
+        assert delta.outcome != "no difference shown" or delta.interval.contains(0.0)
+
+
+def test_comparison_at_80_columns_keeps_p_and_won_lost_tied():
+    shown = next(tables(compared(report(a_long_name=rows("a_long_name", A), another_name=rows("another_name", B)))))
+    lines = "\n".join(table_lines(shown.columns, shown.rows, least=shown.least, within=80))
+    assert "0.0059" in lines
+    assert "9/1/0" in lines
+    assert "p" not in shown.least
+
+
+def test_incremental_cost_names_both_rays_of_possible_prices():
+    a, b = [0.0] * 5 + [1.0] * 5, [1.0, 1.0, *[0.0] * 3, *[1.0] * 4, 0.0]
+    costs = [0.03 + n / 1000 for n in range(10)]
+    a_rows = accurate("a", a, 0.01, 1.0)
+    given = report(metrics=("accurate",), a=a_rows, b=accurate("b", b, costs, 1.0))
+    text = to_markdown(compared(given)).decode()
+    assert "..unbounded, n=10; any price below -" in text

@@ -1,0 +1,148 @@
+"""``ragassay cost`` over runs in a folder, as they are made, resumed, copied and damaged."""
+
+import csv
+import io
+import json
+import shutil
+
+import orjson
+import pytest
+
+import ragassay
+from offline_runs import evaluated, new_run, sample
+from ragassay.analysis.costs import CostReport
+from ragassay.storage.folder import FolderRun
+
+PRICE = (1000 * 0.15 + 100 * 0.60) / 1e6  # of a sample's tokens by gpt-4o-mini
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Where the runs of these tests and of the command line are."""
+    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def made(home, n=10, **more):
+    """A finished run of two systems; the judge spends 0.001 USD a row."""
+    run = new_run(home, [sample(k, **more) for k in range(1, n + 1)], systems=("a", "b"))
+    evaluated(run)
+    return run
+
+
+def shown(cli, *arguments):
+    code, out, err = cli("cost", *arguments)
+    assert (code, err) == (0, "")
+    return out
+
+
+def test_the_command_prints_groups_and_money(home, cli):
+    made(home)
+    out = shown(cli)
+    assert "1 run, 20" in out
+    assert f"{PRICE:.3g}" in out
+    assert "judging" in out
+    assert "10/10" in out
+    assert "france: b costs as much as a and has as many accurate answers (n=10)" in out
+
+
+def test_the_figures_are_those_of_the_reports(home, cli):
+    run = made(home)
+    report, found = run.report(), CostReport.model_validate_json(shown(cli, "--json"))
+    for group in found.groups:
+        own = report.systems[group.key["system"]]
+        assert group.cost_per_accurate_answer == own.cost_per_accurate_answer.value
+        assert group.serving.cost_usd == own.cost_usd.total == pytest.approx(10 * PRICE)
+        assert group.judging.cost_usd == own.evaluation.usage.cost_usd == pytest.approx(0.01)
+    first, second = ragassay.Costs.of_runs(), ragassay.Costs.of_runs()
+    assert first == second.model_copy(update={"as_of": first.as_of})  # a second may pass between the two
+    assert first.groups == found.groups
+
+
+def test_all_forms_have_the_same_groups(home, cli, tmp_path):
+    made(home)
+    files = [tmp_path / f"costs.{form}" for form in ("csv", "json", "md")]
+    document = json.loads(shown(cli, "--by", "system,category", "--json", *(x for file in files for x in ("-o", file))))
+    rows = list(csv.DictReader(io.StringIO(files[0].read_text())))
+    assert [row["system"] for row in rows] == [group["key"]["system"] for group in document["groups"]]
+    assert [float(row["cost_usd"]) for row in rows] == [group["cost_usd"] for group in document["groups"]]
+    written = json.loads(files[1].read_text())
+    assert written["groups"] == document["groups"]
+    assert "| a | conceptual |" in files[2].read_text()
+    code, _, err = cli("cost", "-o", tmp_path / "costs.pdf")
+    assert (code, "unknown cost exporter 'pdf'" in err) == (2, True)
+
+
+def test_a_category_that_a_spreadsheet_would_run_is_quoted(home, cli, tmp_path):
+    made(home, category="=1+1|x")
+    shown(cli, "--by", "category", "-o", tmp_path / "x.csv", "-o", tmp_path / "x.md")
+    assert (tmp_path / "x.csv").read_text().splitlines()[1].startswith("'=1+1|x,")
+    assert "=1+1\\|x" in (tmp_path / "x.md").read_text()
+
+
+def test_the_record_beside_a_report_is_made_again_where_it_is_missing_stale_or_damaged(home, cli):
+    run = made(home)
+    expected = run.costs()
+    record = run.folder / "costs.json"
+    for damage in (record.unlink, lambda: record.write_text("{"), lambda: record.write_text('{"of": [1, 2]}')):
+        damage()
+        assert FolderRun(run.folder).costs() == expected
+        assert record.exists()
+    half = run.report().model_copy(update={"systems": {"a": run.report().systems["a"]}, "between": ()})
+    run.report_file.write_bytes(half.model_dump_json().encode())  # written by another version, which knows no record
+    assert list(FolderRun(run.folder).costs().systems) == ["a"]
+
+
+def test_what_can_not_be_read_is_named_and_the_others_count(home, cli):
+    good, broken, newer, begun = made(home), made(home), made(home), made(home)
+    broken.report_file.write_text('{"systems"')
+    document = orjson.loads(newer.report_file.read_bytes())
+    newer.report_file.write_bytes(orjson.dumps({**document, "schema_version": 2, "moon": "full"}))
+    begun.report_file.unlink()
+    found = CostReport.model_validate_json(shown(cli, "--json"))
+    (warning,) = found.warnings
+    assert broken.folder.name in warning
+    assert newer.folder.name in warning
+    assert begun.folder.name not in warning
+    assert found.left_out == {"without a report": 1}
+    assert [group.reports for group in found.groups] == [1, 1]
+    shutil.rmtree(good.folder)
+    code, _, err = cli("cost")
+    assert code == 5
+    assert "there is no report to count; left out: 1 without a report, 2 that can't be read" in err
+
+
+def test_each_dataset_of_a_benchmark_counts_once(home, cli, tmp_path):
+    rows = [
+        {"query_id": f"q{n}", "query": f"Question {n}?", "relevant_doc_ids": ["d1"], "retrieved_doc_ids": ["d1"]}
+        | {"answer": "Yes.", "ground_truth_answer": "Yes.", "cost_usd": 0.01, "contexts": ["Yes."]}
+        for n in range(9)
+    ]
+    datasets = {"one": rows, "two": rows[:8]}
+    ragassay.run(
+        datasets=datasets,
+        systems={"a": datasets, "b": datasets},
+        baseline="a",
+        metrics=["accurate"],
+        accurate="correctness >= 0",
+    )
+    found = CostReport.model_validate_json(shown(cli, "--json"))
+    assert found.reports == 2
+    assert [(*group.key.values(), group.rows) for group in found.groups] == [
+        ("one", "a", 9), ("one", "b", 9), ("two", "a", 8), ("two", "b", 8),
+    ]  # fmt: skip
+    assert found.total.serving.cost_usd == pytest.approx(0.34)
+
+
+def test_without_runs_the_error_says_how_to_make_one(home, cli):
+    code, out, err = cli("cost")
+    assert (code, out) == (5, "")
+    assert "make a run: ragassay evaluate DATA" in err
+
+
+def test_in_a_notebook_it_is_a_table_without_markup_of_the_data(home):
+    made(home, category="<b>")
+    found = ragassay.Costs.of_runs(by="category")
+    assert "<td>&lt;b&gt;</td>" in found._repr_html_()
+    assert "Cost of an accurate answer" in str(found)
+    assert repr(found) == "<Costs of 20 rows by category>"

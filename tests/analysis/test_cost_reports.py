@@ -1,0 +1,342 @@
+"""Cost reports over reports made by hand: sums that add up, and what is said where something is not known."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from handmade_reports import make_report, row
+from ragassay.analysis.costs import Gathered, asked, cost_report
+from ragassay.core.errors import BadData, BadSettings, NothingToEvaluate, UnknownName
+from ragassay.core.models import Usage
+from ragassay.core.report import without_rows
+from ragassay.stats import incremental_cost
+from ragassay.storage.cost_records import CostRecord, read_report_costs, record_of
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+def answers(costs, right, system="default", *, first=1, **more):
+    """A row for each cost and whether it is accurate; None is not known. ``more`` goes into each row as it is."""
+    made = [
+        row(n, system, cost=cost, accurate=value)
+        for n, (cost, value) in enumerate(zip(costs, right, strict=True), first)
+    ]
+    return [one.model_copy(update=more) for one in made]
+
+
+def night(rows, day="2026-11-01", *, run=None, time="02:00:00+00:00", **more):
+    """The report of a run on that day."""
+    return make_report(rows, run=run or f"run-{day}", created=f"{day}T{time}", **more)
+
+
+def costs(*reports, now=NOW, **options):
+    gathered = Gathered(asked(**options))
+    for one in reports:
+        gathered.add(one if isinstance(one, CostRecord) else record_of(one))
+    return cost_report(gathered, now)
+
+
+def only(report):
+    (group,) = report.groups
+    return group
+
+
+COSTS, RIGHT = [0.01, 0.01, 0.02, 0.02, 0.01, 0.01, 0.02, 0.02], [1, 1, 1, 0, 1, 0, 1, 1]
+OTHER_COSTS, OTHER_RIGHT = [0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.02, 0.02], [1, 0, 1, 0, 1, 0, 1, 0]
+
+
+# --- one report ---
+
+
+def test_a_lone_report_has_the_number_and_the_interval_that_it_says_itself():
+    rows = answers(COSTS * 4, RIGHT * 4)
+    rows = [one.model_copy(update={"category": "even" if n % 2 else "odd"}) for n, one in enumerate(rows)]
+    report = night(rows)
+    own = report.systems["default"]
+    group = only(costs(report))
+    assert group.key == {"dataset": "france", "system": "default"}
+    assert group.cost_per_accurate_answer == own.cost_per_accurate_answer.value
+    assert (group.interval, group.interval_of) == (own.cost_per_accurate_answer.interval, "report")
+    by_category = costs(report, by="category")
+    for one in by_category.groups:
+        part = own.slices["category"][one.key["category"]].cost_per_accurate_answer
+        assert (one.cost_per_accurate_answer, one.interval, one.interval_of) == (part.value, part.interval, "report")
+    assert sum(one.rows for one in by_category.groups) == 32
+
+
+def test_by_model_the_interval_is_that_of_the_sums():
+    rows = [
+        one.model_copy(update={"model": "small" if n % 3 else "large"})
+        for n, one in enumerate(answers(COSTS * 4, RIGHT * 4))
+    ]
+    large, small = costs(night(rows), by="model").groups
+    assert (large.key["model"], small.key["model"]) == ("large", "small")
+    chosen = [one for one in rows if one.model == "large"]
+    assert large.rows == large.known == len(chosen)
+    right = sum(one.scores["accurate"].value for one in chosen)
+    assert large.cost_per_accurate_answer == pytest.approx(sum(one.cost_usd for one in chosen) / right)
+    assert large.interval_of == "sums"
+    assert large.interval.low < large.cost_per_accurate_answer < large.interval.high
+
+
+# --- many ---
+
+
+def test_reports_add_up_to_total_cost_over_all_accurate_answers():
+    # 12 cents for 6 and 10 cents for 4: 22 / 10, and not the mean of 2 and 2.5
+    group = only(costs(night(answers(COSTS, RIGHT)), night(answers(OTHER_COSTS, OTHER_RIGHT), "2026-11-02")))
+    assert group.cost_per_accurate_answer == pytest.approx(0.022)
+    assert (group.reports, group.rows, group.known, group.accurate, group.questions) == (2, 16, 16, 10, 8)
+    assert group.interval_of == "sums"
+    assert (group.first[:10], group.last[:10]) == ("2026-11-01", "2026-11-02")
+
+
+def test_nights_on_the_same_questions_say_no_more_of_other_questions():
+    nights = [night(answers(COSTS * 4, RIGHT * 4), f"2026-11-{day:02}") for day in range(1, 21)]
+    few, many = only(costs(*nights[:2])), only(costs(*nights))
+    assert (many.interval.low, many.interval.high) == pytest.approx((few.interval.low, few.interval.high))
+    others = [night(answers(COSTS * 4, RIGHT * 4), f"2026-11-{day:02}", digest=f"{day:064}") for day in range(1, 21)]
+    assert only(costs(*others)).interval.width < many.interval.width / 3
+
+
+def test_a_run_counts_once_and_a_final_report_takes_the_place_of_a_partial_one():
+    whole, part = night(answers(COSTS, RIGHT)), night(answers(COSTS[:4], RIGHT[:4]), expected=8)
+    assert part.run.status == "incomplete"
+    for given in ([whole, whole], [part, whole], [whole, part]):
+        found = costs(*given)
+        assert (only(found).rows, found.reports, only(found).incomplete) == (8, 1, 0)
+        assert found.left_out == {"a second copy of a run": 1}
+    assert only(costs(part)).incomplete == 1
+
+
+def test_an_unknown_cost_is_none_and_none_is_not_zero():
+    given = [0.01, None, 0.02, None, 0.01, 0.01, 0.02, 0.02]
+    group = only(costs(night(answers(given, RIGHT)), night(answers([None] * 8, RIGHT), "2026-11-02")))
+    assert (group.rows, group.known, group.unknown_cost, group.accurate) == (16, 6, 10, 5)
+    assert group.cost_per_accurate_answer == pytest.approx(0.09 / 5)
+    assert (group.serving.cost_usd, group.serving.unknown) == (pytest.approx(0.09), 10)
+    unknown = only(costs(night(answers([None] * 8, RIGHT))))
+    assert (unknown.cost_per_accurate_answer, unknown.reason) == (None, "no row has a known cost")
+    twice = only(costs(night(answers([None] * 8, RIGHT)), night(answers([None] * 8, RIGHT), "2026-11-02")))
+    assert twice.reason == "no row has both a known cost and an accuracy"
+    wrong = only(costs(night(answers(COSTS, [0] * 8)), night(answers(COSTS, [0] * 8), "2026-11-02")))
+    assert (wrong.cost_per_accurate_answer, wrong.reason) == (None, "no answer is accurate")
+    assert wrong.interval.reason == "no answer is accurate"
+
+
+def test_serving_judging_and_waste_stand_apart():
+    bill = {"evaluation": Usage(calls=1, input_tokens=100, output_tokens=10, cost_usd=0.5)}
+    rows = answers(COSTS, RIGHT, **bill)
+    rows[0] = rows[0].model_copy(update={"waste": Usage(calls=1, input_tokens=7, cost_usd=0.25)})
+    rows[1] = rows[1].model_copy(update={"evaluation": Usage(calls=1, input_tokens=3, cost_usd=None)})
+    found = costs(night(rows))
+    assert only(found).cost_per_accurate_answer == pytest.approx(0.02)
+    for group in (only(found), found.total):
+        assert group.serving.cost_usd == pytest.approx(0.12)
+        assert (group.judging.cost_usd, group.judging.unknown, group.judging.input_tokens) == (3.5, 1, 703)
+        assert (group.waste.cost_usd, group.waste.unknown, group.waste.input_tokens) == (0.25, 0, 7)
+
+
+def test_interrupted_calls_belong_to_no_group():
+    lost = Usage(calls=3, uncertain_calls=3, cost_usd=0.75)
+    report = night(answers(COSTS, RIGHT)).model_copy(update={"interrupted": lost})
+    found = costs(report, night(answers(COSTS, RIGHT), "2026-11-02"))
+    assert found.interrupted == lost
+    assert found.total.waste.cost_usd == 0
+
+
+# --- what outlives the rows ---
+
+
+def test_the_figures_are_the_same_when_the_rows_are_gone():
+    reports = [
+        night({name: answers(COSTS * 2, right * 2, name) for name, right in (("a", RIGHT), ("b", OTHER_RIGHT))}, day)
+        for day in ("2026-11-01", "2026-11-02")
+    ]
+    gone = [without_rows(report) for report in reports]
+    assert costs(*reports, by="day,system") == costs(*gone, by="day,system")
+    kept = [CostRecord.model_validate_json(record_of(report).model_dump_json()) for report in reports]
+    assert costs(*reports) == costs(*kept)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"{", "is no report"),
+        (b"[]", "is no report"),
+        (b'{"systems": {"a": 1}}', "is no report"),
+        (b'{"systems": {}, "schema_version": 2}', "not a report of this version of ragassay"),
+    ],
+)
+def test_what_is_no_report_of_this_version_is_named(content, said):
+    with pytest.raises(BadData, match=said) as error:
+        read_report_costs(content, "runs/x/report.json")
+    assert "runs/x/report.json" in str(error.value)
+
+
+def test_more_categories_than_group_rows_are_not_kept_apart():
+    rows = [
+        one.model_copy(update={"category": f"c{n}", "model": "m"})
+        for n, one in enumerate(answers(COSTS * 3, RIGHT * 3))
+    ]
+    (cell,) = record_of(night(rows)).systems["default"].spending
+    assert (cell.category, cell.model, cell.rows) == (None, "m", 24)
+
+
+# --- which reports, in which groups ---
+
+
+def test_a_day_is_one_of_the_zone():
+    late = night(answers(COSTS, RIGHT), time="23:30:00+00:00")
+    assert only(costs(late, by="day")).key == {"day": "2026-11-01"}
+    assert only(costs(late, by="day", zone="Europe/Berlin")).key == {"day": "2026-11-02"}
+    assert only(costs(late, by="month")).key == {"month": "2026-11"}
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "days"),
+    [
+        ("2026-11-02", None, [2, 3]),
+        (None, "2026-11-02", [1, 2]),
+        ("2026-11-02", "2026-11-02", [2]),
+        ("2026-11-01T02:00", "2026-11-02T02:00Z", [1, 2]),
+        ("2026-11-01T02:01", "2026-11-02T01:59", []),
+    ],
+)
+def test_since_and_until_are_days_or_times(since, until, days):
+    nights = [night(answers(COSTS, RIGHT), f"2026-11-0{day}") for day in (1, 2, 3)]
+    if not days:
+        with pytest.raises(NothingToEvaluate, match="3 outside the time asked for"):
+            costs(*nights, since=since, until=until)
+        return
+    found = costs(*nights, since=since, until=until, by=["day"])
+    assert [int(group.key["day"][-2:]) for group in found.groups] == days
+
+
+def test_systems_and_datasets_are_chosen_by_name():
+    both = night({name: answers(COSTS, RIGHT, name) for name in "ab"}, dataset="x")
+    other = night(answers(COSTS, RIGHT, "c"), dataset="y", run="other")
+    assert [group.key["system"] for group in costs(both, other, system="b").groups] == ["b"]
+    assert [group.key["dataset"] for group in costs(both, other, dataset=["x"]).groups] == ["x", "x"]
+    assert costs(both, other, dataset="x").left_out == {"on another dataset": 1}
+    with pytest.raises(NothingToEvaluate, match="2 of other systems"):
+        costs(both, other, system="z")
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "said"),
+    [
+        ({"by": "sytem"}, UnknownName, "unknown dimension 'sytem'; did you mean system"),
+        ({"by": "day,day"}, BadSettings, "each only once"),
+        ({"since": "2026-13-01"}, BadSettings, "since: should be a day or time"),
+        ({"since": "2026-11-02", "until": "2026-11-01"}, BadSettings, "is before"),
+        ({"zone": "Mars/Olympus"}, BadSettings, "zone: should be a time zone"),
+        ({"zone": "../etc/passwd"}, BadSettings, "zone: should be a time zone"),
+    ],
+)
+def test_what_can_not_be_asked_is_named(options, kind, said):
+    with pytest.raises(kind, match=said):
+        asked(**options)
+
+
+def test_accuracy_by_different_judges_is_said_and_can_be_kept_apart():
+    reports = [night(answers(COSTS, RIGHT), run=judge, judge=judge) for judge in ("local", "gpt-9")]
+    found = costs(*reports)
+    assert found.warnings == ("france, default: accuracy is by 2 judges; group by judge to keep them apart",)
+    assert costs(*reports, by="judge").warnings == ()
+    rules = [night(answers(COSTS, RIGHT), run=f"r{n}", accurate=f"correctness >= 0.{n}") for n in (4, 5)]
+    assert "2 rules" in costs(*rules).warnings[0]
+
+
+# --- one more accurate answer ---
+
+
+def pair(cost_b, right_b, day="2026-11-01", **more):
+    rows = {"a": answers(COSTS * 4, RIGHT * 4, "a"), "b": answers(cost_b * 4, right_b * 4, "b")}
+    return night(rows, day, **more)
+
+
+def test_one_more_accurate_answer_costs_what_the_rows_say():
+    dearer = [cost * 3 for cost in COSTS]
+    (one,) = costs(pair(dearer, [1] * 8)).increments
+    expected = incremental_cost(COSTS * 4, RIGHT * 4, dearer * 4, [1] * 32)
+    assert one.usd_per_accurate_answer == pytest.approx(expected.value) == pytest.approx(0.12)  # 24 cents for 2 more
+    assert (one.interval.low, one.interval.high) == pytest.approx(
+        (expected.interval.low, expected.interval.high), rel=0.35
+    )
+    assert (one.cost_usd.value, one.accuracy.value) == (pytest.approx(0.03), pytest.approx(0.25))
+    assert (one.n, one.questions, one.quadrant, one.shown) == (32, 32, "dearer and better", True)
+    assert one.sentence.startswith("b is dearer and better than a: one more accurate answer costs 0.120 USD (")
+    (twice,) = costs(pair(dearer, [1] * 8), pair(dearer, [1] * 8, "2026-11-02")).increments
+    assert twice.usd_per_accurate_answer == pytest.approx(one.usd_per_accurate_answer)
+    assert (twice.n, twice.questions, twice.interval.high) == (64, 32, pytest.approx(one.interval.high))
+
+
+@pytest.mark.parametrize(
+    ("times", "right", "quadrant", "said"),
+    [
+        (0.5, [1] * 8, "cheaper and better", "b dominates a"),
+        (3, [1, 0, 0, 0, 1, 0, 0, 0], "dearer and worse", "b is dominated by a"),
+        (0.5, [1, 0, 0, 0, 1, 0, 0, 0], "cheaper and worse", "each accurate answer given up saves 0.015 USD"),
+        (1, RIGHT, "equal", "b costs as much as a and has as many accurate answers"),
+        (0.5, RIGHT, "cheaper and better", "b dominates a"),
+        (2, RIGHT, "dearer and worse", "b is dominated by a"),
+        (1, [1] * 8, "cheaper and better", "b dominates a"),
+    ],
+)
+def test_each_quadrant_has_its_words(times, right, quadrant, said):
+    (one,) = costs(pair([cost * times for cost in COSTS], right)).increments
+    assert one.quadrant == quadrant
+    assert said in one.sentence
+    assert (one.usd_per_accurate_answer is None) is (quadrant != "cheaper and worse")
+
+
+def test_a_difference_that_may_be_none_is_said_to_be_not_shown():
+    (one,) = costs(pair([cost * 3 for cost in COSTS], [1, 1, 1, 0, 1, 1, 1, 0])).increments
+    assert (one.quadrant, one.shown) == ("dearer and worse", False)
+    assert one.sentence.endswith("the difference in accuracy is not shown")
+
+
+def test_the_order_of_systems_may_differ_from_run_to_run():
+    dearer = [cost * 3 for cost in COSTS]
+    turned = night({"b": answers(dearer * 4, [1] * 32, "b"), "a": answers(COSTS * 4, RIGHT * 4, "a")}, "2026-11-02")
+    (one,) = costs(pair(dearer, [1] * 8), turned).increments
+    assert (one.a, one.b, one.n, one.usd_per_accurate_answer) == ("a", "b", 64, pytest.approx(0.12))
+
+
+def test_an_unfinished_run_has_no_pairs_because_its_rows_may_not_be_of_the_same_questions():
+    rows = {"a": answers(COSTS, RIGHT, "a"), "b": answers(COSTS[:4], RIGHT[:4], "b")}
+    assert costs(night(rows)).increments == ()
+
+
+def test_pairs_are_of_the_systems_that_are_asked_for():
+    rows = {name: answers(COSTS, RIGHT, name) for name in "abc"}
+    named = [(one.a, one.b) for one in costs(night(rows)).increments]
+    assert named == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert [(one.a, one.b) for one in costs(night(rows), system="c").increments] == [("a", "c"), ("b", "c")]
+    assert [(one.a, one.b) for one in costs(night(rows), system=["a", "c"]).increments] == [("a", "c")]
+
+
+# --- extremes ---
+
+
+def test_ten_thousand_reports_with_extreme_costs_stay_numbers():
+    small, large = (record_of(night(answers([usd] * 8, RIGHT), run=name)) for name, usd in (("s", 1e-60), ("l", 1e6)))
+    gathered = Gathered(asked(by="dataset"))
+    for n in range(5000):
+        for one in (small, large):
+            gathered.add(one.model_copy(update={"run": f"{one.run}{n}"}))
+    group = only(cost_report(gathered, NOW))
+    assert group.reports == 10_000
+    assert group.cost_per_accurate_answer == pytest.approx(40_000e6 / 60_000)
+
+
+def test_more_groups_than_anybody_reads_are_refused():
+    from ragassay.core.errors import BadInput
+
+    record = record_of(night(answers(COSTS, RIGHT)))
+    gathered = Gathered(asked(by="dataset"))
+    for n in range(10_001):
+        gathered.add(record.model_copy(update={"run": f"r{n}", "dataset": f"d{n}"}))
+    with pytest.raises(BadInput, match="10,001 groups"):
+        cost_report(gathered, NOW)

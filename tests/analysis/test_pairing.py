@@ -1,0 +1,94 @@
+"""What "the same query" is, and that every place that compares two runs tells the same interval of their difference."""
+
+import pytest
+
+from handmade_reports import make_report, row, rows
+from ragassay.analysis.comparison import compare
+from ragassay.analysis.gates import Gate, check
+from ragassay.analysis.pairing import match
+from ragassay.evaluation.recount import slice_value
+
+
+def asked(*queries):
+    """Rows by id and text."""
+    return [row(0, query=text, mrr=0.5).model_copy(update={"query_id": query_id}) for query_id, text in queries]
+
+
+def matched(a, b):
+    """Ids of the rows that belong together."""
+    return [(one.query_id, other.query_id) for one, other in match(asked(*a), asked(*b))]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "pairs"),
+    [
+        ([("x", "Why?"), ("y", "Who?")], [("y", "Who?"), ("x", "Why?")], [("x", "x"), ("y", "y")]),
+        ([("x", "Why  me?")], [("x", " Why\nme? ")], [("x", "x")]),
+        ([("x", "Why?")], [("x", "Why not?")], []),  # the id has another question now
+        ([("x", "Why?")], [("y", "Why?")], []),  # ids of their own say that these are two queries
+        # one row was put in front of a dataset without ids: each id names another row
+        ([("q_0", "Why?"), ("q_1", "Who?")], [("q_0", "How?"), ("q_1", "Why?"), ("q_2", "Who?")], [("q_0", "q_1"), ("q_1", "q_2")]),
+        ([("q_0", "Why?")], [("why", "why? ".title())], [("q_0", "why")]),  # ids were added later
+        # which of two rows with one text is meant can't be told
+        ([("q_0", "Why?")], [("q_3", "Why?"), ("q_4", "Why?")], []),
+        # equal ids and texts come first; then one row on either side is left
+        ([("q_0", "Why?"), ("q_1", "Why?")], [("q_1", "Why?"), ("q_2", "Why?")], [("q_0", "q_2"), ("q_1", "q_1")]),
+        ([], [("x", "Why?")], []),
+    ],
+)  # fmt: skip
+def test_rows_match_on_their_own_ids_and_else_on_text(a, b, pairs):
+    assert matched(a, b) == pairs
+    assert sorted(matched(b, a)) == sorted((other, one) for one, other in pairs)
+
+
+def test_the_counts_of_a_matching_on_text_add_up():
+    before, now = asked(("q_0", "Why?"), ("q_1", "Who?")), asked(("q_0", "How?"), ("q_1", "Why?"), ("q_2", "When?"))
+    matching = (
+        compare([(make_report({"a": before}), None), (make_report({"b": now}, run="r2"), None)]).pairs[0].matching
+    )
+    # Why? is in both; Who? only in a, How? and When? only in b. That both have a q_0 tells nothing
+    assert (matching.rows_a, matching.rows_b, matching.paired) == (2, 3, 1)
+    assert (matching.only_a, matching.only_b, matching.different_text) == (1, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("category", "x"), ("difficulty", None), ("metadata.n", "1"), ("metadata.list", None)]
+)
+def test_a_slice_takes_text_numbers_and_truth_values(name, value):
+    assert slice_value(row(1, category="x", metadata={"n": 1, "list": [1]}, mrr=1.0), name) == value
+
+
+BEFORE = [0.1, 0.4, 0.5, 0.2, 0.9, 0.3, 0.6, 0.7, 0.2, 0.5, None, 0.4]
+NOW = [0.2, 0.1, 0.7, 0.1, 0.8, 0.4, 0.3, 0.9, 0.1, 0.2, 0.5, None]
+
+
+@pytest.mark.parametrize(("metric", "sign"), [("mrr", -1), ("latency_ms", 1)])
+@pytest.mark.parametrize("terms", [{"max_drop": 1.0}, {"max_drop": 1.0, "on": "interval"}, {"significant": True}])
+def test_a_comparison_and_a_gate_give_the_same_interval_of_one_pair_of_runs(metric, sign, terms):
+    before, now = make_report(rows(BEFORE, metric), run="old"), make_report(rows(NOW, metric), run="new")
+    delta = compare([(before, None), (now, None)]).pairs[0].metrics[metric]
+    (result,) = check(now, [Gate(metric=metric, coverage=0.5, **terms)], before).results
+    shown = (delta.interval.low, delta.interval.high)
+    # a drop is what got worse: b - a where lower is better, a - b where higher is
+    assert (result.interval.low, result.interval.high) == (shown if sign == 1 else (-shown[1], -shown[0]))
+    assert (result.n, result.drop) == (delta.n, pytest.approx(sign * delta.delta))
+    assert delta.interval == delta.paired.interval
+    if "significant" in terms:
+        assert result.p == delta.p
+        assert delta.paired.randomisation.p == delta.p
+
+
+def test_time_and_cost_have_the_interval_that_a_gate_on_them_tests():
+    before, now = (make_report([row(n, cost=0.01 * n * k, mrr=1.0) for n in range(1, 10)]) for k in (1, 1.3))
+    pair = compare(
+        [(before, None), (now.model_copy(update={"run": before.run.model_copy(update={"id": "new"})}), None)]
+    )
+    (result,) = check(now, [Gate(metric="cost_usd", max_drop=1.0)], before).results
+    assert result.interval == pair.pairs[0].measured["cost_usd"].interval
+
+
+def test_rows_without_ids_are_compared_with_the_baseline_although_one_was_put_in_front():
+    before = asked(*((f"q_{n}", f"question {n}") for n in range(8)))
+    now = asked(("q_0", "a new one"), *((f"q_{n + 1}", f"question {n}") for n in range(8)))
+    (result,) = check(make_report(now), [Gate(metric="mrr", max_drop=0.1)], make_report(before)).results
+    assert (result.passed, result.n, result.rows) == (True, 8, 8)

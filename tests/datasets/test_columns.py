@@ -1,0 +1,287 @@
+"""Where a name has two meanings the other columns decide, or ``--map`` does; what nobody knows becomes metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragassay.core.errors import BadData
+from ragassay.core.models import Sample
+from ragassay.datasets.load import load
+from ragassay.datasets.mapping import near
+
+Write = Callable[[str, Any], Path]
+
+Q = {"query": "Where is Paris?"}
+
+
+def only(path: Path, **options: Any) -> Sample:
+    (sample,) = load(path, **options).samples
+    return sample
+
+
+GOLD_OR_RETRIEVED: dict[str, tuple[dict[str, Any], str]] = {
+    "DeepEval test case": ({"input": "q", "actual_output": "r"}, "gold"),
+    "DeepEval golden": ({"input": "q", "expected_output": "t"}, "gold"),
+    "DeepEval export with nulls": ({"input": "q", "actual_output": None, "retrieval_context": None}, "gold"),
+    "beside retrieval_context": ({"query": "q", "answer": "r", "retrieval_context": ["x"]}, "gold"),
+    "beside contexts": ({"query": "q", "answer": "r", "contexts": ["x"]}, "gold"),
+    "LangChain with a result": ({"question": "q", "answer": "r"}, "retrieved"),
+    "RAGAS with a response": ({"user_input": "q", "response": "r", "reference": "t"}, "retrieved"),
+    "beside document ids": ({"query": "q", "retrieved_doc_ids": ["d"]}, "retrieved"),
+    "beside gold of another name": ({"query": "q", "reference_contexts": ["x"]}, "retrieved"),
+    "beside gold and retrieved": ({"query": "q", "reference_contexts": ["x"], "contexts": ["y"]}, "kept"),
+    "output and a reference": ({"input": "q", "output": "r", "reference": "t"}, "retrieved"),
+    "a query alone": ({"query": "q"}, "undecided"),
+    "input and output": ({"input": "q", "output": "t"}, "undecided"),
+    "a run beside an expected output": ({"input": "q", "output": "r", "expected_output": "t"}, "undecided"),
+}
+
+
+@pytest.mark.parametrize(("row", "meaning"), GOLD_OR_RETRIEVED.values(), ids=GOLD_OR_RETRIEVED.keys())
+def test_context_is_gold_or_retrieved_by_what_stands_beside_it(row: dict[str, Any], meaning: str, write: Write) -> None:
+    path = write("a.json", [{**row, "context": ["C"]}])
+    if meaning == "undecided":
+        with pytest.raises(BadData) as caught:
+            load(path)
+        assert str(caught.value) == (
+            "a.json: context: may be what was retrieved or the reference (gold) contexts, and the other columns do not "
+            "decide; say --map contexts=context if it was retrieved, --map reference_contexts=context if it is gold"
+        )
+        return
+    dataset = load(path)
+    (sample,) = dataset.samples
+    found = {"gold": sample.reference_contexts, "retrieved": sample.contexts, "kept": sample.metadata.get("context")}
+    assert [name for name, value in found.items() if value is not None and list(value) == ["C"]] == [meaning]
+    told = [text for text in dataset.warnings if text.startswith("context is read as ")]
+    assert len(told) == (0 if meaning == "kept" else 1)
+
+
+@pytest.mark.parametrize("ours", ["contexts", "reference_contexts"])
+def test_map_decides_what_context_is(ours: str, write: Write) -> None:
+    sample = only(write("a.json", [{"query": "q", "context": ["c"]}]), mapping={ours: "context"})
+    assert (sample.contexts, sample.reference_contexts) == ((("c",), None) if ours == "contexts" else (None, ("c",)))
+
+
+def test_map_has_the_last_word_on_context_even_where_the_columns_decide(write: Write) -> None:
+    sample = only(
+        write("a.json", [{"input": "q", "expected_output": "t", "context": ["c"]}]), mapping={"contexts": "context"}
+    )
+    assert sample.contexts == ("c",)
+    assert sample.reference_contexts is None
+
+
+def test_both_meanings_of_context_may_be_mapped_elsewhere(write: Write) -> None:
+    row = {"query": "q", "context": ["c"], "gold": ["g"], "hits": ["h"]}
+    sample = only(write("a.json", [row]), mapping={"reference_contexts": "gold", "contexts": "hits"})
+    assert (sample.contexts, sample.reference_contexts, sample.metadata) == (("h",), ("g",), {"context": ["c"]})
+
+
+def test_output_is_kept_where_map_names_a_reference_without_a_value(write: Write) -> None:
+    sample = only(
+        write("a.json", [{"query": "q", "output": "o", "gold": None}]), mapping={"ground_truth_answer": "gold"}
+    )
+    assert (sample.ground_truth_answer, sample.answer, sample.metadata) == ((), None, {"output": "o"})
+
+
+def test_a_column_context_without_a_value_needs_no_decision(write: Write) -> None:
+    assert only(write("a.json", [{"query": "q", "context": None}])).contexts is None
+
+
+OUTPUT: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
+    "alone": ({}, {}, "truth"),
+    "beside metadata": ({"metadata": {"x": 1}, "category": "factual"}, {}, "truth"),
+    "beside a reference": ({"reference": "t"}, {}, "answer"),
+    "beside contexts": ({"contexts": ["c"]}, {}, "answer"),
+    "beside a latency": ({"latency_ms": 3}, {}, "answer"),
+    "beside a native answer": ({"answer": "r"}, {}, "metadata"),
+    "mapped to the answer": ({}, {"answer": "output"}, "answer"),
+    "mapped to the truth beside a run": ({"latency_ms": 3}, {"ground_truth_answer": "output"}, "truth"),
+    "beside a truth that map names": ({"gold": "t"}, {"ground_truth_answer": "gold"}, "answer"),
+    "beside an answer that map names": ({"said": "r"}, {"answer": "said"}, "metadata"),
+}
+
+
+@pytest.mark.parametrize(("row", "mapping", "meaning"), OUTPUT.values(), ids=OUTPUT.keys())
+def test_output_in_a_dataset_without_a_run_is_the_reference(
+    row: dict[str, Any], mapping: dict[str, str], meaning: str, write: Write
+) -> None:
+    dataset = load(write("a.json", [{"input": "q", "output": "O", **row}]), mapping=mapping)
+    (sample,) = dataset.samples
+    found = {
+        "truth": sample.ground_truth_answer == ("O",),
+        "answer": sample.answer == "O",
+        "metadata": sample.metadata.get("output") == "O",
+    }
+    assert [name for name, is_it in found.items() if is_it] == [meaning]
+    guessed = meaning == "truth" and not mapping
+    assert any("--map answer=output" in text for text in dataset.warnings) == guessed
+
+
+def test_a_native_name_wins_and_the_other_column_is_kept_as_metadata(write: Write) -> None:
+    dataset = load(write("a.json", [{"query_id": "a", "id": "b", "query": "q", "question": "Q"}]))
+    (sample,) = dataset.samples
+    assert (sample.query_id, sample.query, sample.metadata) == ("a", "q", {"id": "b", "question": "Q"})
+    assert dataset.warnings == (
+        "id is kept as metadata, since query_id is read from query_id",
+        "question is kept as metadata, since query is read from query",
+    )
+
+
+def test_rows_of_two_tools_in_one_file_are_read_together_where_they_do_not_contradict(write: Write) -> None:
+    rows = [{"query": "a", "id": 1}, {"question": "b", "query_id": "x"}, {"query": "c", "question": "c"}]
+    dataset = load(write("a.json", rows))
+    assert [(sample.query_id, sample.query) for sample in dataset.samples] == [("1", "a"), ("x", "b"), ("q_2", "c")]
+    assert (dataset.mapped["query"], dataset.mapped["query_id"]) == ("query or question", "query_id or id")
+    assert dataset.kept == ()
+
+
+def test_a_native_name_without_a_value_does_not_win(write: Write) -> None:
+    dataset = load(write("a.csv", "query,answer,response\nq,,r\n"))
+    assert dataset.samples[0].answer == "r"
+    assert dataset.mapped["answer"] == "response"
+
+
+def test_two_names_of_other_tools_that_agree_are_one_column(write: Write) -> None:
+    dataset = load(write("a.json", [{"question": "q"}, {"input": "r"}, {"question": "s", "input": "s"}]))
+    assert [sample.query for sample in dataset.samples] == ["q", "r", "s"]
+    assert dataset.mapped["query"] == "question or input"
+    assert dataset.kept == ()
+
+
+def test_two_places_of_a_native_name_must_agree(write: Write) -> None:
+    rows = [{**Q, "answer": "a", "response": {"answer": "b"}}]
+    with pytest.raises(BadData, match=r"a\.json: row 1: answer: the columns answer and response\.answer differ here"):
+        load(write("a.json", rows))
+
+
+def test_map_decides_between_two_names(write: Write) -> None:
+    row = {"question": "q", "response": "r", "outputs": "s"}
+    with pytest.raises(BadData, match="--map answer=response or --map answer=outputs decides"):
+        load(write("a.json", [row]))
+    sample = only(write("a.json", [row]), mapping={"answer": "outputs"})
+    assert sample.answer == "s"
+    assert sample.metadata == {"response": "r"}
+
+
+def test_map_reaches_into_objects_and_lists(write: Write) -> None:
+    row = {
+        "payload": {"ask": {"text": "q"}, "user": "u"},
+        "hits": [{"id": "d", "body": {"text": "c"}}, {"id": "e", "body": {"text": "f"}}],
+    }
+    mapping = {"query": "payload.ask.text", "contexts": "hits[].body.text", "retrieved_doc_ids": "hits.id"}
+    sample = only(write("a.json", [row]), mapping=mapping)
+    assert (sample.query, sample.contexts, sample.retrieved_doc_ids) == ("q", ("c", "f"), ("d", "e"))
+    assert sample.metadata == {"payload.user": "u"}
+
+
+def test_a_list_in_which_an_entry_lacks_what_map_asks_for_is_a_bad_row(write: Write) -> None:
+    path = write("a.json", [{**Q, "hits": [{"id": "d"}, {}]}, {**Q, "hits": [{"x": 1}]}])
+    with pytest.raises(BadData) as caught:
+        load(path, mapping={"retrieved_doc_ids": "hits.id"})
+    assert caught.value.problems == ("a.json: row 1: retrieved_doc_ids[1] (column hits.id): should be text, is null",)
+
+
+def test_a_mapped_column_is_nothing_else(write: Write) -> None:
+    sample = only(write("a.json", [{**Q, "reference": "x"}]), mapping={"answer": "reference"})
+    assert sample.answer == "x"
+    assert sample.ground_truth_answer == ()
+
+
+def test_map_takes_the_metadata_from_elsewhere(write: Write) -> None:
+    sample = only(write("a.json", [{**Q, "extra": {"team": "a"}}]), mapping={"metadata": "extra"})
+    assert sample.metadata == {"team": "a"}
+
+
+def test_map_takes_completion_time_as_it_is(write: Write) -> None:
+    rows = [{**Q, "completion_time": 1500}]
+    assert load(write("a.json", rows)).warnings == (
+        "completion_time is read as seconds, as DeepEval gives it; if it is in ms: --map latency_ms=completion_time",
+    )
+    mapped = load(write("a.json", rows), mapping={"latency_ms": "completion_time"})
+    assert mapped.samples[0].response is not None
+    assert mapped.samples[0].response.latency_ms == 1500.0
+    assert mapped.warnings == ()
+
+
+def test_seconds_and_milliseconds_are_never_one_column(write: Write) -> None:
+    dataset = load(write("a.json", [{**Q, "latency_ms": 1200}, {**Q, "completion_time": 1.5}]))
+    first, second = dataset.samples
+    assert first.response is not None
+    assert first.response.latency_ms == 1200.0
+    assert (second.response, second.metadata) == (None, {"completion_time": 1.5})
+    assert dataset.warnings == ("completion_time is kept as metadata, since latency_ms is read from latency_ms",)
+
+
+def test_a_nested_response_in_which_nothing_is_known_is_pointed_out(write: Write) -> None:
+    path = write("a.json", [{**Q, "response": {"text": "r"}}])
+    dataset = load(path)
+    assert dataset.kept == ("response.text",)
+    assert dataset.warnings == ("response is an object of which no entry is known; --map answer=response.KEY names it",)
+    assert only(path, mapping={"answer": "response.text"}).answer == "r"
+
+
+def test_unknown_columns_are_kept_as_metadata(write: Write) -> None:
+    rows = [
+        {"inputs": {"question": "q", "user": "u"}, "metadata": {"a": 1, "none": None}, "team": {"x": [1, None]}},
+        {"inputs": {"question": "r"}, "expectations": {"guidelines": ["g"], "expected_facts": ["f"]}, "gone": None},
+        {"inputs": "odd", "vars": {"question": "s"}},
+    ]
+    dataset = load(write("a.json", rows))
+    first, second, third = dataset.samples
+    assert first.metadata == {"a": 1, "team": {"x": [1, None]}, "inputs.user": "u"}
+    assert second.metadata == {"expectations.guidelines": ["g"]}
+    assert third.metadata == {"inputs": "odd"}
+    assert dataset.kept == ("inputs.user", "team", "expectations.guidelines", "inputs")
+
+
+def test_metadata_that_became_a_field_is_not_there_twice(write: Write) -> None:
+    sample = only(write("a.json", [{**Q, "metadata": {"category": "factual", "team": "a"}, "team": "a"}]))
+    assert sample.category == "factual"
+    assert sample.metadata == {"team": "a"}
+
+
+def test_a_name_that_comes_close_to_ours_is_named_in_a_warning(write: Write) -> None:
+    dataset = load(write("a.json", [{**Q, "relevent_doc_ids": ["d"], "Ground Truth": "t", "zebra": 1, "anwser": "r"}]))
+    assert dataset.warnings == tuple(
+        f"{theirs} is kept as metadata; did you mean {ours}? --map {ours}={theirs}"
+        for theirs, ours in (
+            ("relevent_doc_ids", "relevant_doc_ids"),
+            ("Ground Truth", "ground_truth_answer"),
+            ("anwser", "answer"),
+        )
+    )
+    assert dataset.kept == ("relevent_doc_ids", "Ground Truth", "zebra", "anwser")
+
+
+def test_a_misspelt_twin_of_a_column_that_is_there_is_no_warning(write: Write) -> None:
+    assert load(write("a.json", [{**Q, "qurey": "x"}])).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("qurey", "query"), ("Relevant Doc IDs", "relevant_doc_ids"), ("User-Input", "query"), ("zebra", None)],
+)
+def test_spelling_case_and_punctuation_are_forgiven_in_a_suggestion(name: str, meant: str | None) -> None:
+    assert near(name) == meant
+
+
+def test_what_stands_in_context_objects_beside_the_text_is_pointed_out(write: Write) -> None:
+    rows = [{**Q, "contexts": [{"content": "c", "doc_uri": "d", "score": 1}, "plain"]}]
+    dataset = load(write("a.json", rows))
+    assert dataset.samples[0].contexts == ("c", "plain")
+    (warning,) = dataset.warnings
+    assert warning == (
+        "contexts are objects, of which only the text is read and not doc_uri, score; "
+        "--map retrieved_doc_ids=contexts.KEY takes ids from there"
+    )
+
+
+def test_ids_are_compared_as_text(write: Write) -> None:
+    rows = [{"query_id": 7, "query": "q", "relevant_doc_ids": [1], "retrieved_doc_ids": ["1"], "primary_relevant": 1}]
+    sample = only(write("a.json", rows))
+    assert (sample.query_id, sample.relevant_doc_ids, sample.retrieved_doc_ids) == ("7", ("1",), ("1",))
+    assert sample.primary_relevant == "1"

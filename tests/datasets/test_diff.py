@@ -1,0 +1,55 @@
+"""What changed between two versions of a dataset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ragassay.core.models import Sample
+from ragassay.datasets.diff import ChangedRow, DatasetDifference, NamedRow, difference
+
+
+def differ(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> DatasetDifference:
+    one, other = ([Sample(**row) for row in rows] for rows in (a, b))
+    return difference(lambda: iter(one), lambda: iter(other), names=("a", "b"))
+
+
+def test_rows_are_told_apart_by_their_id_and_changes_by_their_fields() -> None:
+    kept = {"query_id": "1", "query": "Kept?"}
+    found = differ(
+        [
+            kept,
+            {"query_id": "2", "query": "Gone?"},
+            {"query_id": "3", "query": "How long?", "metadata": {"by": "x", "n": 1}},
+        ],
+        [
+            {"query_id": "4", "query": "New?"},
+            {"query_id": "3", "query": "How long is it?", "metadata": {"by": "y", "n": 1}, "response": {"answer": "a"}},
+            kept,
+        ],
+    )
+    assert found.unchanged == 1
+    assert found.added == (NamedRow(query_id="4", query="New?"),)
+    assert found.removed == (NamedRow(query_id="2", query="Gone?"),)
+    fields = ("query", "metadata.by", "response.answer")
+    assert found.changed == (ChangedRow(query_id="3", query="How long is it?", fields=fields),)
+
+
+def test_rows_whose_ids_only_number_them_belong_together_by_their_question() -> None:
+    found = differ(
+        [{"query_id": "q_0", "query": "A?"}, {"query_id": "q_1", "query": "B?"}, {"query_id": "q_2", "query": "B?"}],
+        [
+            {"query_id": "q_0", "query": "b?", "category": "x"},
+            {"query_id": "q_1", "query": "New?"},
+            {"query_id": "q_2", "query": "A?"},
+            {"query_id": "q_3", "query": "B?"},
+        ],
+    )
+    assert found.unchanged == 2
+    assert [row.query for row in found.added] == ["New?"]
+    assert found.removed == ()
+    assert [(row.query_id, row.fields) for row in found.changed] == [("q_0", ("query", "category"))]
+
+
+def test_a_version_does_not_differ_from_itself() -> None:
+    rows = [{"query_id": str(n), "query": f"{n}?"} for n in range(3)]
+    assert differ(rows, rows) == DatasetDifference(a="a", b="b", unchanged=3, added=(), removed=(), changed=())

@@ -1,0 +1,208 @@
+"""A system's recorded responses are joined to the dataset on query_id, and nothing is joined by guess."""
+
+# ruff: noqa: E501 - tables are read by their rows
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragassay.core.errors import BadData, BadSettings, NothingToEvaluate
+from ragassay.datasets.load import join, load, load_responses
+
+Write = Callable[[str, Any], Path]
+
+DATA = [
+    {"query_id": "a", "query": "A?"},
+    {"query_id": "b", "query": "B?", "answer": "old"},
+    {"query_id": "c", "query": "C?"},
+]
+
+
+def test_every_sample_gets_its_response_or_none(write: Write) -> None:
+    dataset = load(write("data.json", DATA))
+    responses = load_responses(write("s.jsonl", '{"id": "b", "output": "new"}\n{"request_id": "a", "latency_ms": 2}\n'))
+    joined = join(dataset, responses, "s")
+    assert [sample.query_id for sample in joined] == ["a", "b", "c"]
+    assert [sample.answer for sample in joined] == [None, "new", None]
+    assert joined[0].response is not None
+    assert joined[0].response.latency_ms == 2.0
+    assert joined[2].response is None
+    assert dataset.samples[1].answer == "old"
+
+
+def test_numbers_and_texts_join_as_ids(write: Write) -> None:
+    dataset = load(write("data.json", [{"query_id": 7, "query": "q"}, {"query_id": "08", "query": "r"}]))
+    for path in (
+        write("s.csv", "query_id,answer\n7,x\n08,y\n"),
+        write("s.json", [{"id": "7", "answer": "x"}, {"id": "08", "answer": "y"}]),
+        write("t.json", [{"id": 7, "answer": "x"}, {"id": "08", "answer": "y"}]),
+    ):
+        assert [sample.answer for sample in join(dataset, load_responses(path), "s")] == ["x", "y"]
+
+
+def test_columns_of_the_query_are_ignored_and_unknown_ones_kept(write: Write) -> None:
+    rows = [
+        {"query_id": "a", "question": "A?", "reference": "t", "ground_truth": "u", "category": "x", "answer": "r",
+         "metadata": {"category": "mine"}, "seed": 3},
+    ]  # fmt: skip
+    responses = load_responses(write("s.json", rows))
+    assert responses.by_id["a"].answer == "r"
+    assert responses.by_id["a"].metadata == {"category": "mine", "seed": 3}
+    assert responses.mapped == {"query_id": "query_id", "answer": "answer"}
+    assert responses.ignored == ("question", "reference or ground_truth", "category")
+    assert responses.kept == ("seed",)
+
+
+def test_rows_with_nested_responses_are_read_and_the_rest_of_the_row_is_not(write: Write) -> None:
+    rows = [{"query_id": "a", "query": "A?", "team": "x", "metadata": {"y": 1},
+             "response": {"answer": "r", "metadata": {"z": 2}, "seed": 3}}]  # fmt: skip
+    responses = load_responses(write("s.json", rows))
+    assert responses.by_id["a"].answer == "r"
+    assert responses.by_id["a"].metadata == {"z": 2, "seed": 3}
+    assert responses.mapped["answer"] == "response.answer"
+    assert responses.ignored == ("query", "team")
+
+
+def test_context_beside_a_response_is_what_was_retrieved_unless_it_is_deepeval(write: Write) -> None:
+    alone = load_responses(write("s.json", [{"id": "a", "context": ["c"]}]))
+    assert alone.by_id["a"].contexts == ("c",)
+    deepeval = load_responses(
+        write("t.json", [{"id": "a", "actual_output": "r", "context": ["gold"], "retrieval_context": ["c"]}])
+    )
+    assert deepeval.by_id["a"].contexts == ("c",)
+    assert deepeval.ignored == ("context",)
+
+
+def test_a_row_of_responses_may_say_nothing(write: Write) -> None:
+    responses = load_responses(write("s.json", [{"id": "a", "answer": "r"}, {"id": "b", "answer": None}]))
+    assert responses.by_id["b"].answer is None
+
+
+def test_an_id_that_the_dataset_does_not_have_is_an_error_that_lists_up_to_five(write: Write) -> None:
+    dataset = load(write("data.json", DATA))
+    text = "query_id,answer\na,x\n" + "".join(f"x{n},y\n" for n in range(7))
+    with pytest.raises(BadData) as caught:
+        join(dataset, load_responses(write("s.csv", text)), "mine")
+    assert str(caught.value) == (
+        "s.csv: query_id: system 'mine' answers 'x0', 'x1', 'x2', 'x3' and 3 more: not in the dataset data.json"
+    )
+
+
+def test_an_unknown_id_where_the_dataset_has_no_ids_says_so(write: Write) -> None:
+    dataset = load(write("data.json", [{"query": "q"}]))
+    assert join(dataset, load_responses(write("s.json", [{"id": "q_0", "answer": "r"}])), "s")[0].answer == "r"
+    with pytest.raises(
+        BadData, match=r"answers 'a': not in .*; the dataset has no query_id column, so its ids are q_0, q_1"
+    ):
+        join(dataset, load_responses(write("t.json", [{"id": "a", "answer": "r"}])), "s")
+
+
+def test_a_limited_dataset_knows_the_ids_it_left_out(write: Write) -> None:
+    dataset = load(write("data.json", DATA), limit=1)
+    by_id = load_responses(write("s.json", [{"id": "a", "answer": "x"}, {"id": "c", "answer": "y"}]))
+    assert [sample.answer for sample in join(dataset, by_id, "s")] == ["x"]
+    by_text = load_responses(write("t.json", [{"query": "A?", "answer": "x"}, {"query": "C?", "answer": "y"}]))
+    assert [sample.answer for sample in join(dataset, by_text, "s")] == ["x"]
+    with pytest.raises(BadData, match="answers 'd': not in the dataset"):
+        join(dataset, load_responses(write("u.json", [{"id": "d", "answer": "x"}])), "s")
+
+
+def test_responses_without_ids_join_on_the_text_of_the_query(write: Write) -> None:
+    dataset = load(write("data.json", DATA))
+    responses = load_responses(write("s.json", [{"question": "C?", "answer": "z"}, {"question": "A?", "answer": "x"}]))
+    assert responses.by_id == {}
+    assert [sample.answer for sample in join(dataset, responses, "s")] == ["x", None, "z"]
+
+
+def test_an_id_column_without_an_id_is_none(write: Write) -> None:
+    responses = load_responses(write("s.csv", "query_id,query,answer\n,A?,x\n"))
+    assert (responses.by_id, list(responses.by_query)) == ({}, ["A?"])
+
+
+def test_a_text_that_is_not_a_query_of_the_dataset_is_an_error(write: Write) -> None:
+    dataset = load(write("data.json", DATA))
+    with pytest.raises(BadData, match=r"^s\.json: query: system 's' answers 'a\?': not in the dataset data\.json$"):
+        join(dataset, load_responses(write("s.json", [{"query": "a?", "answer": "x"}])), "s")
+
+
+def test_a_text_that_several_queries_share_joins_nothing(write: Write) -> None:
+    dataset = load(write("data.json", [*DATA, {"query_id": "d", "query": "A?"}]))
+    other = load_responses(write("t.json", [{"query": "B?", "answer": "x"}]))
+    assert [sample.answer for sample in join(dataset, other, "s")] == [None, "x", None, None]
+    with pytest.raises(
+        BadData, match=r"query_id: not both files have ids, and the query 'A\?' is 2 times in the dataset"
+    ):
+        join(dataset, load_responses(write("s.json", [{"query": "A?", "answer": "x"}])), "s")
+
+
+def test_a_dataset_without_ids_is_joined_on_the_text_of_responses_that_have_some(write: Write) -> None:
+    dataset = load(write("data.json", [{"query": "A?"}, {"query": "B?"}]))
+    rows = [{"id": "x", "query": " B? ", "answer": "b"}, {"id": "y", "query": "A?", "answer": "a"}]
+    assert [s.answer for s in join(dataset, load_responses(write("s.json", rows)), "s")] == ["a", "b"]
+    with pytest.raises(BadData, match="the query 'A\\?' is 1 times in the dataset and 2 times in the responses"):
+        join(dataset, load_responses(write("t.json", [*rows, {"id": "z", "query": "A?", "answer": "c"}])), "s")
+    numbered = load_responses(write("u.json", [{"id": "q_1", "query": "B, please?", "answer": "b"}]))
+    assert [s.answer for s in join(dataset, numbered, "s")] == [None, "b"]  # the ids say it
+
+
+BROKEN: dict[str, tuple[Any, str]] = {
+    "neither id nor query": ([{"answer": "r"}], "s.json: query_id: no column holds it, nor the query's text, so no response can be joined; say which: --map query_id=COLUMN"),
+    "no response": ([{"id": "a", "reply": "r"}], "s.json: answer: no column holds any part of a response; the columns are 'id' and 'reply'; say which: --map answer=COLUMN"),
+    "a response misspelt": ([{"id": "a", "anwser": "r"}], "did you mean 'anwser'? --map answer=anwser"),
+    "an id twice": ([{"id": "a", "answer": "r"}, {"id": "a", "answer": "s"}], "s.json: row 2: query_id (column id): 'a' is used already in row 1"),
+    "an id missing": ([{"id": "a", "answer": "r"}, {"answer": "s"}], "s.json: row 2: query_id (column id): is missing"),
+    "an id that is a list": ([{"id": ["a"], "answer": "r"}], "s.json: row 1: query_id (column id): should be text, is a list of 1"),
+    "a query twice": ([{"query": "a", "answer": "r"}, {"query": "a", "answer": "s"}], "s.json: row 2: query: 'a' is used already in row 1"),
+    "two names for the answer": ([{"id": "a", "response": "r", "outputs": "s"}], "s.json: row 1: answer: the columns response and outputs differ here"),
+    "text among nested responses": ([{"id": "a", "response": {"answer": "r"}}, {"id": "b", "response": "s"}], "s.json: row 2: response: should be an object, as in other rows, is 's'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "line"), BROKEN.values(), ids=BROKEN.keys())
+def test_broken_responses_give_one_clear_line(rows: Any, line: str, write: Write) -> None:
+    with pytest.raises(BadData) as caught:
+        load_responses(write("s.json", rows))
+    assert line in str(caught.value)
+
+
+def test_options_and_empty_files_are_checked_as_for_datasets(write: Write) -> None:
+    with pytest.raises(NothingToEvaluate):
+        load_responses(write("s.json", []))
+    with pytest.raises(BadSettings, match="--duplicates"):
+        load_responses(write("s.json", [{"id": "a", "answer": "r"}]), duplicates="drop")  # type: ignore[arg-type]
+
+
+def test_repeated_documents_of_responses_are_dropped_when_the_user_says_so(write: Write) -> None:
+    path = write("s.csv", "id,retrieved_doc_ids,retrieved_scores\na,d|d|e,3|2|1\n")
+    responses = load_responses(path, duplicates="keep_first")
+    assert responses.by_id["a"].retrieved_doc_ids == ("d", "e")
+    assert responses.by_id["a"].retrieved_scores == (3.0, 1.0)
+    assert responses.warnings == (
+        "repeated document ids dropped: 1 in 1 rows; the first of each stays, contexts stay all",
+    )
+    with pytest.raises(BadData, match=r"s\.csv:2: retrieved_doc_ids: document id 'd' is listed twice"):
+        load_responses(path)
+
+
+def test_scores_that_do_not_match_are_not_thinned_out(write: Write) -> None:
+    path = write("s.json", [{"id": "a", "retrieved_doc_ids": ["d", "d"], "retrieved_scores": [1]}])
+    with pytest.raises(BadData, match="'d' is listed twice"):
+        load_responses(path, duplicates="keep_first")
+
+
+def test_the_digest_of_responses_does_not_mind_their_order_or_their_format(write: Write) -> None:
+    one = load_responses(write("s.json", [{"id": "a", "answer": "r"}, {"id": "b", "answer": "s"}]))
+    two = load_responses(write("s.csv", "query_id,answer\nb,s\na,r\n"))
+    other = load_responses(write("t.csv", "query_id,answer\nb,s\na,t\n"))
+    assert one.digest == two.digest != other.digest
+
+
+def test_map_and_format_work_for_responses(write: Write) -> None:
+    path = write("s.txt", '{"key": "a", "said": {"text": "r"}}')
+    responses = load_responses(path, format="jsonl", mapping={"query_id": "key", "answer": "said.text"})
+    assert responses.by_id["a"].answer == "r"
+    assert responses.mapped == {"query_id": "key", "answer": "said.text"}

@@ -1,0 +1,127 @@
+"""Which rows people label, what their labels say, and how they are kept, exported and imported."""
+
+import json
+
+import numpy as np
+import pytest
+
+from ragassay.core.errors import BadData
+from ragassay.core.models import Result, Score
+from ragassay.core.specification import JobSpec
+from ragassay.evaluation.human_labels import FolderLabels, HumanLabel
+from ragassay.evaluation.labelling import Labelling, exported, imported, latest
+
+METRIC, ROWS = "faithfulness", 150
+
+
+def said_of(query, value, metric=METRIC, by="Ada"):
+    return HumanLabel(
+        system="default", query_id=query, metric=metric, value=value, by=by, at="2026-11-23T00:00:00+00:00"
+    )
+
+
+def rows_of(scores, **fields):
+    return [
+        Result(query_id=f"q{n}", system="default", query="?", answer="a", scores={METRIC: Score(value=score)}, **fields)
+        for n, score in enumerate(scores)
+    ]
+
+
+def ordered(rows, digest="d"):
+    return Labelling(rows, METRIC, JobSpec(), digest)
+
+
+def labelled(labelling, truth, count):
+    """The first so many labels in the order in which the rows come."""
+    said = {}
+    while len(said) < count and (query := labelling.next(said)):
+        said[query] = said_of(query, truth[query])
+    return said
+
+
+def test_sample_is_random_and_the_same_for_two_systems():
+    rows = rows_of(np.linspace(0, 1, 30).round(2).tolist())
+    drawn = np.zeros(30)
+    for n in range(300):
+        for query in ordered(rows, str(n)).sample(6):
+            drawn[int(query[1:])] += 1
+    # 6 of 30 rows in each of 300 draws: 60 each; chi-square with 29 degrees of freedom, 0.1 % above 58
+    assert ((drawn - 60) ** 2 / 60).sum() < 58
+    other = [row.model_copy(update={"system": "other"}) for row in reversed(rows)]
+    assert ordered(rows).sample(5) == ordered(other).sample(5)
+    assert ordered(rows).sample(5) != Labelling(rows, METRIC, JobSpec(seed=1), "d").sample(5)
+    assert len(ordered(rows).sample()) == 30
+
+
+def test_next_ends_with_the_sample():
+    labelling = ordered(rows_of([0.5] * 9))
+    said = {query: said_of(query, 1.0) for query in labelling.sample(3)}
+    assert labelling.next(said, 3) is None
+    assert labelling.next(said) == labelling.sample(4)[3]
+
+
+def test_progress_has_the_corrected_mean_and_the_judges_agreement():
+    rng = np.random.default_rng(4)
+    truth = {f"q{n}": float(rng.random() < 0.8) for n in range(400)}
+    labelling = ordered(rows_of([round(0.6 * value + 0.2, 2) for value in truth.values()]))
+    none = labelling.progress({})
+    assert (none.labelled, none.asked, none.agreement, none.mean.mean) == (0, 400, None, None)
+    many = labelling.progress(labelled(labelling, truth, 60), 80)
+    assert (many.labelled, many.asked, many.mean.labels) == (60, 80, 60)
+    assert many.mean.interval.contains(np.mean(list(truth.values())))
+    assert many.agreement.balanced_accuracy == 1.0
+
+
+def test_a_skipped_row_is_no_label():
+    rows = rows_of([0.9, 0.1] * 20)
+    labelling = ordered(rows)
+    said = labelled(labelling, {row.query_id: 1.0 for row in rows}, 12)
+    said[next(iter(said))] = said_of(next(iter(said)), None)
+    found = labelling.progress(said)
+    assert (found.labelled, found.skipped) == (11, 1)
+
+
+def test_rows_without_a_score_or_an_answer_are_not_asked_about():
+    rows = rows_of([0.5, 0.5, 0.5])
+    rows[0] = rows[0].model_copy(update={"scores": {METRIC: Score.absent("no contexts")}})
+    rows[1] = rows[1].model_copy(update={"answer": None})
+    labelling = ordered(rows)
+    assert list(labelled(labelling, {"q2": 1.0}, 9)) == ["q2"]
+    assert labelling.progress({}).unscored == 2
+
+
+def test_what_is_exported_is_imported_again_and_what_does_not_fit_is_named():
+    rows = rows_of([0.9, 0.1] * 20)
+    labelling = ordered(rows)
+    said = labelled(labelling, {row.query_id: 0.5 for row in rows}, 12)
+    lines = [json.dumps(row) for row in exported(labelling, said, dict.fromkeys(said))]
+    again = imported("\n".join(lines).encode(), labelling, "default", "somebody", "now")
+    assert latest(again, "default", METRIC) == said
+    bare = imported(b'\n{"query_id": "q3", "label": 1}\n', labelling, "default", "Bo", "now")
+    assert bare == [HumanLabel(system="default", query_id="q3", metric=METRIC, value=1, by="Bo", at="now")]
+    for wrong in (
+        b"{",
+        b"[]",
+        b'{"query_id": "q99", "label": 1}',
+        b'{"query_id": "q1", "label": 2}',
+        b'{"query_id": "q1", "system": "x", "label": 1}',
+    ):
+        with pytest.raises(BadData) as raised:
+            imported(b'{"query_id": "q1", "label": 1}\n' + wrong, labelling, "default", "Bo", "now")
+        assert [one.partition(":")[0] for one in raised.value.problems] == ["line 2"]
+
+
+def test_labels_are_kept_whole_after_a_kill_and_the_last_one_of_a_row_counts(tmp_path):
+    kept = FolderLabels(tmp_path)
+    assert kept.kept() == ()
+    kept.add([said_of("q1", 1.0), said_of("q2", None)])
+    with (tmp_path / "labels.jsonl").open("ab") as file:
+        file.write(b'{"system": "default", "query')  # what a kill leaves
+    assert len(kept.kept()) == 2
+    kept.add([said_of("q1", 0.0, by="Bo")])
+    assert [one.value for one in kept.kept()] == [1.0, None, 0.0]
+    assert latest(kept.kept(), "default", METRIC)["q1"].by == "Bo"
+    assert (tmp_path / "labels.jsonl").stat().st_mode & 0o077 == 0
+    (tmp_path / "labels.jsonl").write_text('{"system": 1}\n')
+    with pytest.raises(BadData, match=r"labels.jsonl:1"):
+        kept.kept()

@@ -1,0 +1,223 @@
+"""What becomes of a run while its provider fails: it waits, asks now and then, and gives up in the end.
+
+The provider is a real HTTP server behind the real LiteLLM; the waits are shortened, not skipped.
+"""
+
+import asyncio
+import time
+
+import orjson
+import pytest
+
+import provider as play
+from offline_runs import GOOD, fake_tools, new_run, sample, write_jsonl
+from provider import Provider
+from ragassay.core.errors import ProviderDown, Unavailable
+from ragassay.core.models import Usage
+from ragassay.core.protocols import Call, Reply
+from ragassay.core.specification import JobSpec
+from ragassay.evaluation import outage, runner, session
+from ragassay.judges.llm import LLMJudge
+from ragassay.llm import LLM
+from ragassay.llm.journal import GivenUpLedger, MemoryLedger, ProbingLedger
+from ragassay.storage.folder import FolderStore
+
+ROWS = 50
+METRICS = ("mrr", "faithfulness", "relevance")
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch):
+    monkeypatch.setattr(outage, "FIRST_WAIT_S", 0.1)
+    monkeypatch.setattr(outage, "LONGEST_WAIT_S", 0.4)
+    monkeypatch.setattr("ragassay.llm.model._DOWN_FOR_S", 0.05)
+    monkeypatch.setattr("ragassay.llm.pacing.LONGEST_WAIT_S", 0.4)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def litellm_is_warm():
+    """Its import and first call take longer than the short time limit of these tests."""
+    with Provider() as provider:
+        asyncio.run(
+            LLM("gpt-4o-mini", api_base=provider.url).complete(
+                [{"role": "user", "content": "hi"}], max_tokens=5, call=call("warm"), ledger=MemoryLedger()
+            )
+        )
+
+
+def failing(behave, until):
+    """``behave`` until ``until()`` is true, then good replies."""
+    return lambda seen: play.good(seen) if until() else behave(seen)
+
+
+def run_of(root, **spec):
+    rows = [sample(n, query=f"What is number {n}?") for n in range(ROWS)]
+    return new_run(root, rows, JobSpec(metrics=METRICS, judge="m", **spec))
+
+
+def work_through(run, provider, **options):
+    judge = LLMJudge(LLM("gpt-4o-mini", api_base=provider.url, **{"timeout_s": 10, **options}))
+    made = session.Session(type("Made", (), {"tools": lambda _, spec, ledger: fake_tools(judge, ledger)})())
+    told = []
+    asyncio.run(runner.work_through(made, run, MemoryLedger(), waiting=told.append))
+    return runner.finish(run).systems["default"], told
+
+
+# Eight calls are under way when the outage begins. A 500 may mean that the form is refused: each of them is made in four
+# forms and twice more; then one at a time asks.
+MOST_REQUESTS = 8 * (4 + 2) + 8
+FAULTS = {
+    "500": play.status(500),
+    "502": play.status(502),
+    "429 for an hour": play.status(429, {"Retry-After": "3600"}),
+    "HTML": lambda seen: play.Answer(raw=b"<html>busy</html>"),
+    "nothing": play.empty,
+    "reset": play.reset,
+    "hang": play.hang,
+}
+
+
+@pytest.mark.parametrize(
+    "fault", sorted(FAULTS.keys() - {"429 for an hour"})
+)  # that one waits for the hour, or gives up
+def test_after_an_outage_every_row_is_scored_and_few_requests_were_made_meanwhile(tmp_path, fault):
+    with Provider() as provider:
+        # the outage begins with the first request, however late that comes
+        provider.then = failing(FAULTS[fault], lambda: time.monotonic() > provider.log[0].t + 2.5)
+        system, told = work_through(run_of(tmp_path, give_up_s=60), provider, timeout_s=0.5 if fault == "hang" else 10)
+        during = [seen for seen in provider.log if seen.t < provider.log[0].t + 2.5]
+    assert system.metrics["faithfulness"].n == ROWS
+    assert system.metrics["mrr"].n == ROWS
+    assert len(during) <= MOST_REQUESTS
+    assert told
+    assert "since" in told[0]
+
+
+def test_a_row_that_the_provider_refuses_does_not_pass_for_an_outage(tmp_path):
+    """It is asked about first, so it is the probe: its refusal is an answer, and the other rows are judged."""
+    begun = time.monotonic()
+
+    def behave(seen):
+        if time.monotonic() < begun + 0.5:
+            return play.Answer(status=500)
+        return play.status(400)(seen) if "What is number 0?" in seen.user else play.good(seen)
+
+    with Provider(then=behave) as provider:
+        system, _ = work_through(run_of(tmp_path, give_up_s=10), provider)
+    judged = system.metrics["faithfulness"]
+    assert (judged.n, judged.failed) == (ROWS - 1, 1)
+    [reason] = judged.reasons
+    assert "the provider refused the request (400)" in reason
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_provider_that_never_recovers_costs_the_judged_scores_and_the_others_are_there(tmp_path, fault):
+    with Provider(then=FAULTS[fault]) as provider:
+        run = run_of(tmp_path, give_up_s=1.0)
+        system, _ = work_through(run, provider, timeout_s=0.5 if fault == "hang" else 10)
+        requests = len(provider.log)
+    assert system.metrics["mrr"].n == ROWS
+    judged = system.metrics["faithfulness"]
+    assert (judged.n, judged.failed) == (0, ROWS)
+    [reason] = judged.reasons
+    assert reason.startswith("the judge failed: given up after 1 s: ")
+    assert requests <= MOST_REQUESTS
+
+
+def test_rows_that_were_given_up_are_judged_when_the_run_is_resumed(tmp_path):
+    with Provider(then=play.status(500)) as provider:
+        run = run_of(tmp_path, give_up_s=0.5)
+        work_through(run, provider)
+        again = FolderStore(tmp_path).open("last")
+        assert [chunk.number for chunk in again.pending()] == [0]
+        provider.then = play.good
+        system, _ = work_through(again, provider)
+    assert system.metrics["faithfulness"].n == ROWS
+    assert FolderStore(tmp_path).open("last").pending() == []
+
+
+def test_how_long_a_resumed_run_waits_can_be_given_anew(tmp_path, cli):
+    with Provider(then=play.status(500)) as provider:
+        data = write_jsonl(tmp_path / "data.jsonl", [{**GOOD, "query_id": f"q{n}"} for n in range(5)])
+        judge = ("--judge", "gpt-4o-mini", "--api-base", provider.url, "--metrics", "mrr,faithfulness")
+        cli("evaluate", data, *judge, "--give-up-s", "0.5")
+        _, out, _ = cli("evaluate", "--resume", "last", "--give-up-s", "0.25", "--json")
+    [reason] = orjson.loads(out)["systems"]["default"]["metrics"]["faithfulness"]["reasons"]
+    assert reason.startswith("the judge failed: given up after 0.25 s: ")
+
+
+def test_what_was_judged_before_the_outage_is_kept_when_the_rest_is_given_up(tmp_path):
+    with Provider([play.good] * 20, then=play.status(500)) as provider:
+        system, _ = work_through(run_of(tmp_path, give_up_s=0.5), provider, concurrency=1)
+    assert system.metrics["faithfulness"].n == 20
+    assert system.metrics["faithfulness"].failed == ROWS - 20
+
+
+def test_a_second_outage_has_its_own_time(tmp_path, monkeypatch):
+    # both may begin within the second that is shown
+    monkeypatch.setattr("ragassay.evaluation.outage.waiting_text", lambda why, since: f"{why}; since {since}")
+    with Provider(
+        [*[play.good] * 10, *[play.status(500)] * 12, *[play.good] * 10, *[play.status(500)] * 12]
+    ) as provider:
+        system, told = work_through(run_of(tmp_path, give_up_s=60), provider)
+    assert system.metrics["faithfulness"].n == ROWS
+    assert len({line.partition(";")[2] for line in told}) >= 2
+
+
+def test_waits_grow_to_a_minute_and_a_longer_wish_of_the_provider_counts(monkeypatch):
+    monkeypatch.undo()
+    assert [outage.wait_s(n, None) for n in range(6)] == [5, 10, 20, 40, 60, 60]
+    assert outage.wait_s(0, 3600) == 3600
+
+
+def call(name):
+    return Call(id=name, content=name, purpose="judge")
+
+
+def test_a_probe_goes_alone_and_the_others_follow_when_it_is_answered():
+    async def probe():
+        ledger, answered = ProbingLedger(MemoryLedger(), "down", lambda: told.append(1)), []
+        told = answered
+        assert await ledger.reserve(call("a"), Usage()) is None
+        second = asyncio.create_task(ledger.reserve(call("b"), Usage()))
+        await asyncio.sleep(0.01)
+        assert not second.done()
+        await ledger.settle(call("a"), Reply(text="{}"))
+        assert await second is None
+        assert await ledger.reserve(call("c"), Usage()) is None
+        assert answered == [1]
+
+    asyncio.run(probe())
+
+
+@pytest.mark.parametrize("how", ["released", "asked again"])
+def test_a_probe_that_fails_stops_all_the_others(how):
+    async def probe():
+        ledger = ProbingLedger(MemoryLedger(), "still down")
+        await ledger.reserve(call("a"), Usage())
+        second = asyncio.create_task(ledger.reserve(call("b"), Usage()))
+        await asyncio.sleep(0.01)
+        if how == "released":
+            await ledger.release(call("a"), Usage())
+        else:
+            with pytest.raises(ProviderDown):
+                await ledger.reserve(call("a"), Usage())
+        with pytest.raises(ProviderDown, match="still down"):
+            await second
+
+    asyncio.run(probe())
+
+
+def test_a_settled_call_proves_nothing_and_is_returned_in_any_case():
+    async def ask():
+        below = MemoryLedger()
+        await below.settle(call("a"), Reply(text="said"))
+        probing, given_up = ProbingLedger(below, "down"), GivenUpLedger(below, "gone")
+        assert (await probing.reserve(call("a"), Usage())).text == "said"
+        assert not probing.proved
+        assert await probing.reserve(call("b"), Usage()) is None
+        assert (await given_up.reserve(call("a"), Usage())).text == "said"
+        with pytest.raises(Unavailable, match="gone"):
+            await given_up.reserve(call("b"), Usage())
+
+    asyncio.run(ask())

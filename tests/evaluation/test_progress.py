@@ -1,0 +1,66 @@
+"""How far a run is: told row by row, and on stderr where there is no terminal."""
+
+import json
+
+from offline_runs import ScriptedJudge, new_run, sample, scripted_session
+from ragassay.core.models import Usage
+from ragassay.core.protocols import Call, Reply
+from ragassay.core.settings import Settings
+from ragassay.core.specification import JobSpec
+from ragassay.evaluation import foreground
+from ragassay.sdk import progress
+
+
+class CallingJudge(ScriptedJudge):
+    """Makes a call for each sample, and a second one for every third, before it gives any verdict."""
+
+    def __init__(self, told):
+        super().__init__()
+        self.told, self.told_before_the_chunk_ended = told, []
+
+    async def judge(self, samples, ledger):
+        for number, one in enumerate(samples):
+            for text in ("first", "again")[: 1 + (number % 3 == 0)]:
+                call = Call.about(one.query_id, "judge", text)
+                if await ledger.reserve(call, Usage()) is None:
+                    await ledger.settle(call, Reply(text=text))
+        self.told_before_the_chunk_ended.append(sum(self.told))
+        return await super().judge(samples, ledger)
+
+
+def test_rows_are_told_one_by_one_and_never_more_than_there_are(tmp_path):
+    told = []
+    judge = CallingJudge(told)
+    spec = JobSpec(judge="gpt-4o-mini", metrics=("faithfulness",), cache=False)
+    run = new_run(tmp_path, [sample(n) for n in range(1, 61)], spec, judge=judge)
+    foreground.complete(scripted_session(judge), Settings(home=tmp_path), run, done=told.append)
+    assert told == [1] * 60
+    assert judge.told_before_the_chunk_ended[0] >= 50
+
+
+def test_a_row_that_is_judged_twice_is_told_once(tmp_path):
+    told = []
+    judge = CallingJudge(told)
+    spec = JobSpec(judge="gpt-4o-mini", metrics=("faithfulness",), repeat=2, cache=False)
+    run = new_run(tmp_path, [sample(n) for n in range(1, 51)], spec, judge=judge)
+    foreground.complete(scripted_session(judge), Settings(home=tmp_path), run, done=told.append)
+    assert judge.told_before_the_chunk_ended == [(50 + 17) // 2]  # 67 calls, two of which make a row
+    assert sum(told) == 50
+
+
+def test_chunks_of_a_judge_that_makes_no_calls_are_told_when_they_are_done(tmp_path):
+    told = []
+    run = new_run(tmp_path, [sample(n) for n in range(1, 61)], JobSpec(metrics=("mrr",)))
+    foreground.complete(scripted_session(), Settings(home=tmp_path), run, done=told.append)
+    assert sorted(told) == [10, 50]
+
+
+def test_without_a_terminal_a_line_now_and_then_says_how_far_it_is_and_json_is_silent(cli, tmp_path, monkeypatch):
+    rows = [{"query": f"Which {n}?", "retrieved_doc_ids": ["a"], "relevant_doc_ids": ["a"]} for n in range(60)]
+    (tmp_path / "data.json").write_text(json.dumps(rows))
+    assert "evaluating" not in cli("evaluate", "data.json", "--metrics", "mrr")[2]
+    monkeypatch.setattr(progress, "PROGRESS_S", 0)
+    _, out, err = cli("evaluate", "data.json", "--metrics", "mrr")
+    assert err.splitlines()[-1] == "evaluating: 60 of 60 rows, about 0 s left"
+    assert "evaluating" not in out
+    assert cli("evaluate", "data.json", "--metrics", "mrr", "--json")[2] == ""

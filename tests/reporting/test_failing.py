@@ -1,0 +1,108 @@
+"""What a report ends with: headline, causes, worst rows and slices, in the terminal and as Markdown."""
+
+import pytest
+
+from offline_runs import ScriptedJudge, evaluated, new_run, sample
+from ragassay.cli.terminal import print_report
+from ragassay.core.models import FactVerdict, Judgement, SentenceVerdict, Verdict
+from ragassay.core.specification import JobSpec
+from ragassay.reporting import EXPORTERS
+from ragassay.reporting.failing import headline, worst_first
+
+
+def judged(covered, why, **more):
+    """A verdict on one sentence and one fact."""
+    verdict = Verdict(
+        judge="t",
+        sentences=(SentenceVerdict(id="A1", text="It is Lyon.", support="supported", truth="absent", **more),),
+        facts=(FactVerdict(id="G1", text="Paris.", covered=covered, why=why, evidence=("C1.1",)),),
+        relevance="full",
+        has_contexts=True,
+        has_truth=True,
+    )
+    return Judgement(verdict=verdict)
+
+
+JUDGE = ScriptedJudge(
+    q2=judged("no", "it names another city"), q3=judged("partly", "it says it in half"), q5=judged("no", "wrong")
+)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    samples = [sample(n, query=f"Question {n}?", category=f"c{n % 7}") for n in range(1, 15)]
+    return evaluated(new_run(tmp_path_factory.mktemp("run"), samples, judge=JUDGE), JUDGE)
+
+
+def shown(report, tmp_path, capsys):
+    """What the terminal and Markdown show, blanks folded."""
+    EXPORTERS.write(report, tmp_path / "r.md")
+    print_report(report, "here", [])
+    return [" ".join(text.split()) for text in (capsys.readouterr().out, (tmp_path / "r.md").read_text())]
+
+
+def test_causes_and_worst_rows_stand_there_with_the_judges_reason(report, tmp_path, capsys):
+    terminal, markdown = shown(report, tmp_path, capsys)
+    for text in (terminal, markdown):
+        assert "not accurate" in text
+        assert "contexts unused q2" in text
+        assert "Question 2?" in text
+        assert "G1: it names another city" in text
+    assert "default q2: Question 2? answer Paris is the capital." in terminal
+
+
+def test_the_headline_is_the_last_thing_but_the_places_in_the_terminal_and_the_first_in_markdown(
+    report, tmp_path, capsys
+):
+    terminal, markdown = shown(report, tmp_path, capsys)
+    said = headline(report.systems["default"])
+    assert said == "11 of 14 answers are accurate (79 %, 95 % interval 52 % to 92 %)"
+    assert terminal.index("Worst rows") < terminal.index("accurate by category") < terminal.index(said)
+    assert terminal.index(said) < terminal.index("report: here rows: ragassay show")
+    assert markdown.index(said) < markdown.index("## Retrieval")
+
+
+def test_rows_that_are_not_accurate_are_worst_then_a_low_mean_or_the_metric_asked_for(report):
+    system = report.systems["default"]
+    assert [row.query_id for row in worst_first(system)][:4] == ["q2", "q5", "q3", "q1"]
+    assert [row.query_id for row in worst_first(system, "completeness")][:3] == ["q2", "q5", "q3"]
+
+
+def test_a_row_of_which_the_judge_says_nothing_shows_its_scores(report, tmp_path, capsys):
+    silent = ScriptedJudge(q1=judged("partly", ""))
+    spec = JobSpec(metrics=("correctness", "completeness"))
+    one = evaluated(new_run(tmp_path, [sample(1)], spec, judge=silent), silent)
+    for text in shown(one, tmp_path, capsys):
+        assert "correctness 0.000, completeness 0.500" in text.replace("**", "")
+
+
+def test_a_category_with_too_many_values_is_named_and_two_categories_of_three_rows_have_slices(tmp_path, capsys):
+    samples = [sample(n, category=f"c{n}", metadata={"tier": str(n % 2)}) for n in range(1, 25)]
+    many = evaluated(new_run(tmp_path, samples, JobSpec(metrics=("mrr",))))
+    for text in shown(many, tmp_path, capsys):
+        assert "24 values are too many for slices" in text
+        assert "--category NAME" in text.replace("\\", "")
+        assert "metadata.tier" in text
+        assert "difficulty" not in text  # the same in all rows
+    few = evaluated(new_run(tmp_path, [sample(n) for n in (1, 2, 3)], JobSpec(metrics=("mrr",))))
+    assert list(few.systems["default"].slices["category"]) == ["conceptual", "factual"]
+
+
+def test_sections_without_content_are_not_printed(tmp_path, capsys):
+    samples = [sample(n, retrieval_latency_ms=1.0, generation_latency_ms=2.0) for n in (1, 3)]
+    fine = evaluated(new_run(tmp_path, samples, JobSpec(metrics=("mrr", "faithfulness"))))
+    for text in shown(fine, tmp_path, capsys):
+        for title in ("Missing", "Suspicious", "Worst", "Why answers", "accurate", "by category"):
+            assert title not in text
+        assert "default" in text
+
+
+def test_scores_of_the_local_judge_come_with_its_agreement_with_people(tmp_path, capsys):
+    judge = ScriptedJudge()
+    judge.name = "local"
+    report = evaluated(new_run(tmp_path, [sample(1)], judge=judge), judge)
+    assert [caution.count("balanced accuracy") for caution in report.cautions] == [1]
+    for text in shown(report, tmp_path, capsys):
+        assert text.lower().count("caution: judge local is a triage") == 1
+    unjudged = evaluated(new_run(tmp_path, [sample(1)], JobSpec(metrics=("mrr",)), judge=judge), judge)
+    assert unjudged.cautions == ()

@@ -1,0 +1,201 @@
+"""``ragassay.evaluate``: from rows to a report in one call."""
+
+import asyncio
+import inspect
+import time
+
+import pandas as pd
+import pytest
+
+import ragassay
+from offline_runs import without_times, write_jsonl
+from provider import Provider, malformed
+from ragassay import Sample, aevaluate, evaluate
+from ragassay.config.document import SECTIONS, options
+from ragassay.core.errors import AssayError, BadSettings, NothingToEvaluate, UnknownName
+from ragassay.storage.folder import FolderStore, read_report
+
+METRICS = ["faithfulness", "correctness", "accurate"]
+
+
+def numbers(report):
+    return without_times(report.model_dump(mode="json"))["systems"]
+
+
+def test_rows_in_memory_get_the_numbers_that_the_command_line_gives_for_their_file(cli, rows, tmp_path):
+    write_jsonl(tmp_path / "rows.jsonl", rows)
+    assert cli("evaluate", "rows.jsonl", "-o", "there.json")[0] == 0
+    there = without_times(read_report(tmp_path / "there.json").model_dump(mode="json"))["systems"]
+    assert numbers(evaluate(rows)) == numbers(evaluate(pd.DataFrame(rows))) == there
+    assert numbers(evaluate("rows.jsonl")) == there
+
+
+def test_a_run_is_kept_where_the_command_line_finds_it(rows, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
+    report = evaluate(rows, metrics="faithfulness", name="nightly")
+    assert FolderStore(tmp_path / "home").open("last").report().model_dump() == report.model_dump()
+    assert ragassay.Report.open("last") == report
+
+
+def test_systems_are_compared_in_the_order_in_which_they_are_given(rows, tmp_path):
+    queries = [{"question": row["question"], "ground_truth": row["ground_truth"]} for row in rows]
+    right = [{"question": row["question"], "answer": row["ground_truth"]} for row in rows]
+    old = write_jsonl(tmp_path / "old.jsonl", [{"question": row["question"], "answer": row["answer"]} for row in rows])
+    report = evaluate(queries, metrics="correctness", systems={"new": pd.DataFrame(right), "old": old})
+    assert {name: metrics["correctness"].mean for name, metrics in report.metrics.items()} == {
+        "new": 1.0,
+        "old": pytest.approx(1 / 3, abs=0.2),
+    }
+    assert list(report.systems) == ["new", "old"]
+
+
+def test_metrics_may_be_names_functions_and_objects(rows):
+    @ragassay.metric(better="higher")
+    def short_enough(sample: Sample) -> float:
+        return float(len(sample.answer.split()) <= 4)
+
+    class Mentions:
+        """Share of the words that are in the answer."""
+
+        better, kind, bounds = "higher", "quality", (0, 1)
+
+        def __init__(self, *words):
+            self.words, self.name = words, f"mentions_{words[0]}"
+
+        def compute(self, sample):
+            return sum(word in sample.answer for word in self.words) / len(self.words)
+
+    report = evaluate(rows, metrics=["faithfulness", short_enough, Mentions("log", "tmp")])
+    assert list(report.metrics) == ["faithfulness", "short_enough", "mentions_log"]
+    assert (report["short_enough"], report["mentions_log"]) == ([0.0, 0.0, 1.0], [0.0, 1.0, 0.0])
+    assert report.metrics["mentions_log"].bounds is not None
+
+
+def test_it_works_inside_a_running_event_loop_and_can_be_awaited_while_others_go_on(rows):
+    class Slow:
+        name, better = "slow", "lower"
+
+        def compute(self, sample):
+            time.sleep(0.05)
+            return 1.0
+
+    async def notebook():
+        inside = evaluate(rows, metrics="faithfulness")
+        ticks, waiting = 0, asyncio.create_task(aevaluate(rows, metrics=["faithfulness", Slow()]))
+        while not waiting.done():
+            ticks += 1
+            await asyncio.sleep(0.01)
+        return inside, await waiting, ticks
+
+    inside, awaited, ticks = asyncio.run(notebook())
+    assert inside["faithfulness"] == awaited["faithfulness"] == evaluate(rows, metrics="faithfulness")["faithfulness"]
+    assert ticks > 5
+
+
+def test_errors_reach_who_awaits():
+    with pytest.raises(NothingToEvaluate, match="data: there are no rows"):
+        asyncio.run(aevaluate([]))
+
+
+def test_who_cancels_pays_no_further_call(rows, monkeypatch):
+    with Provider(latency_s=0.3) as provider:
+        monkeypatch.setenv("RAGASSAY_API_KEY", "sk-test")
+
+        async def cancelled():
+            many = [{**row, "question": f"{row['question']} {n}"} for n in range(20) for row in rows]
+            how = {"judge": "openai/m", "api_base": provider.url, "concurrency": 2, "metrics": "faithfulness"}
+            task = asyncio.create_task(aevaluate(many, **how))
+            while not provider.log:
+                await asyncio.sleep(0.05)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await asyncio.sleep(1)
+            calls = len(provider.log)
+            await asyncio.sleep(0.5)
+            return calls
+
+        assert asyncio.run(cancelled()) == len(provider.log) < 20
+
+
+def test_progress_is_told_how_many_rows_are_done_of_all(rows):
+    seen = []
+    evaluate(rows, metrics="faithfulness", progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (3, 3)
+
+
+def test_rows_that_the_judge_failed_on_are_warned_about_and_the_report_is_still_given(rows, monkeypatch):
+    monkeypatch.setenv("RAGASSAY_API_KEY", "sk-test")
+    with (
+        Provider(then=malformed) as provider,
+        pytest.warns(RuntimeWarning, match=r"something failed: faithfulness 100%"),
+    ):
+        report = evaluate(rows, judge="openai/m", api_base=provider.url, metrics=["faithfulness"], attempts=1)
+    assert report["faithfulness"] == [None] * 3
+
+
+def test_every_key_of_the_configuration_is_a_keyword(rows, tmp_path, monkeypatch):
+    shown = inspect.signature(evaluate).parameters
+    only_gates = {"gates", "alpha", "test", "correction"}
+    assert set(options()) - set(SECTIONS) - only_gates - {"datasets"} <= set(shown)  # datasets are of ragassay.run
+    assert (shown["judge"].default, shown["seed"].default, shown["metrics"].default) == ("local", 0, None)
+    (tmp_path / "ragassay.yaml").write_text(
+        "metrics: [faithfulness]\nseed: 1\nperformance: {attempts: 2}\nmax_missing: 0.5\n"
+    )
+    monkeypatch.setenv("RAGASSAY_MAX_MISSING", "0.25")
+    report = evaluate(rows, config="ragassay.yaml", seed=7, concurrency=3, budget={"usd": 2}, output="r.md", limit=2)
+    used = report.provenance.configuration
+    assert (used.metrics, used.seed, used.attempts, used.concurrency) == (("faithfulness",), 7, 2, 3)
+    assert (used.max_missing, used.budget.usd, report.provenance.dataset.rows) == (0.25, 2, 2)
+    assert (tmp_path / "r.md").read_text().startswith("# Evaluation of data")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"sead": 1}, BadSettings, "unknown option sead; did you mean seed?"),
+        ({"seed": -1}, BadSettings, "evaluate: seed: should be at least 0, is the number -1"),
+        ({"accurate": object()}, BadSettings, "accurate: a value of type object can't be the value of an option"),
+        ({"gates": []}, BadSettings, "gates is about gates; they are checked by: ragassay gate"),
+        ({"metrics": ["faithfullness"]}, UnknownName, "unknown metric 'faithfullness'; did you mean faithfulness?"),
+        ({"metrics": [len]}, BadSettings, "metric 'len'"),
+        ({"systems": ["new.jsonl"]}, BadSettings, r"systems: should be {name: responses}, is a list of 1"),
+        (
+            {"systems": {"new": {"kind": "bm26"}}},
+            BadSettings,
+            r"evaluate: systems.new: unknown kind 'bm26'; did you mean bm25",
+        ),
+        ({"output": "report.odt"}, UnknownName, "unknown exporter 'odt'; known: csv, html, json, md, parquet, pdf, "),
+    ],
+)
+def test_what_does_not_fit_is_one_error_and_nothing_is_evaluated(rows, options, error, says, tmp_path):
+    with pytest.raises(error, match=says):
+        evaluate(rows, **options)
+    assert not (tmp_path / ".ragassay").exists()
+
+
+def test_what_may_be_wrong_with_rows_that_can_be_read_is_a_warning(rows):
+    with pytest.warns(UserWarning, match="data: ground_truht is kept as metadata; did you mean ground_truth_answer"):
+        evaluate([{"ground_truht" if key == "ground_truth" else key: row[key] for key in row} for row in rows])
+
+
+def test_without_data_it_says_what_is_missing():
+    with pytest.raises(AssayError, match="data is missing; give rows or a path"):
+        evaluate()
+
+
+def test_a_function_is_a_system_under_test(rows):
+    asked = []
+
+    def ask(query):
+        asked.append(query)
+        return {"answer": "Paris is the capital.", "contexts": ["Paris is the capital of France."]}
+
+    async def slower(query):
+        await asyncio.sleep(0.01)
+        return "I do not know."
+
+    report = ragassay.evaluate(rows, systems={"v1": ask, "v2": slower}, metrics=["completeness"])
+    assert sorted(asked) == sorted(row["question"] for row in rows)
+    assert {row["system"] for row in report.rows} == {"v1", "v2"}
+    assert all(row["latency_ms"] >= 10 for row in report.rows if row["system"] == "v2")

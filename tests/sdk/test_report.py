@@ -1,0 +1,110 @@
+"""What a report tells in Python."""
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from ragassay import Report, evaluate
+from ragassay.core.errors import BadSettings, NotFound, UnknownName
+from ragassay.sdk.stored import open_report, open_results
+
+METRICS = ["faithfulness", "correctness", "accurate"]
+
+
+@pytest.fixture
+def report(rows):
+    return evaluate(rows, metrics=METRICS)
+
+
+def test_a_row_has_scores_reasons_tokens_cost_time_and_the_users_own_fields(report):
+    first, second, _ = report.rows
+    assert (first["accurate"], first["latency_ms"], first["cost_usd"], first["input_tokens"]) == (1.0, 10.0, 0.001, 5)
+    assert (second["query"], second["metadata.team"]) == ("Where is the <b>log</b>?", "red")
+    assert second["correctness_reason"] == "G1: the answer lacks: var"
+    assert report["faithfulness"] == [row["faithfulness"] for row in report.rows]
+
+
+def test_the_worst_rows_come_with_why(report):
+    worst, next_worst = report.worst(2)
+    assert {worst["query_id"], next_worst["query_id"]} == {"q_1", "q_2"}
+    assert worst["why"]
+    assert next_worst["why"]
+    assert report.worst(1, metric="correctness")[0]["correctness"] == min(report["correctness"])
+    with pytest.raises(UnknownName, match="did you mean faithfulness"):
+        report.worst(metric="faithfulnes")
+
+
+def test_with_several_systems_each_is_named(rows):
+    report = evaluate(rows, metrics=METRICS, systems=dict.fromkeys(("old", "new"), rows))
+    assert [row["system"] for row in report.rows] == ["old"] * 3 + ["new"] * 3
+    assert report.metrics["old"]["accurate"] == report.metrics["new"]["accurate"]
+    assert report.worst(1, system="new")[0]["system"] == "new"
+    with pytest.raises(BadSettings, match="several systems; name one: old, new"):
+        report.worst()
+    with pytest.raises(UnknownName, match="unknown system 'news'; did you mean new"):
+        report.worst(system="news")
+
+
+def test_it_becomes_a_data_frame_and_the_rows_of_its_csv_are_the_same(report):
+    frame = report.to_pandas()
+    assert list(frame["query_id"]) == ["q_0", "q_1", "q_2"]
+    assert frame["accurate"].mean() == pytest.approx(report.metrics["accurate"].mean)
+    report.save("rows.csv")
+    with Path("rows.csv").open() as file:
+        saved = list(csv.DictReader(file))
+    assert [list(row) for row in saved] == [list(row) for row in report.rows]
+    assert isinstance(frame, pd.DataFrame)
+
+
+def test_what_is_saved_as_json_is_opened_again(report, tmp_path):
+    report.save(tmp_path / "report.json")
+    assert Report.open(tmp_path / "report.json") == report
+    with pytest.raises(UnknownName, match="unknown exporter 'odt'; known: csv, html, json, md, parquet, pdf, "):
+        report.save("report.odt")
+
+
+def test_a_notebook_shows_the_table_and_no_text_from_data_is_markup(rows):
+    hostile = {"question": "?", "error": "<script>alert(1)</script>\x1b[2J", "answer": None}
+    report = evaluate([*rows, hostile], metrics=METRICS)
+    html = report._repr_html_()
+    assert "<td>faithfulness</td><td>" in html
+    assert f"[{report.metrics['accurate'].interval.low:.2f}, " in html
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+    assert "\x1b" not in html + str(report)
+
+
+def test_it_prints_as_a_table_and_its_repr_is_one_line(report, monkeypatch):
+    table = str(report)
+    assert table.splitlines()[0] == "data: 3 queries, judge local (lexical), 95 % intervals"
+    assert "faithfulness  " in table
+    worst = table.partition("Worst rows\n")[2].splitlines()
+    assert worst[0].startswith("  default ")
+    assert [line.split()[0] for line in worst[1:4]] == ["answer", "expected", "why"]
+    assert repr(report).startswith(f"<Report {report.run.id}: 3 queries; default: 1 of 3 answers are accurate (33 %")
+    assert "\n" not in repr(report)
+
+
+def test_nothing_of_it_needs_pandas(rows):
+    code = (
+        "import sys; sys.modules['pandas'] = sys.modules['polars'] = sys.modules['sentence_transformers'] = None\n"
+        "import ragassay.service.wiring; ragassay.service.wiring.embedder = lambda *_: (None, 'not needed')\n"
+        f"import ragassay; r = ragassay.evaluate({rows!r}, metrics='faithfulness'); print(len(r.rows))\n"
+        "try: r.to_pandas()\nexcept ragassay.AssayError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "3\nto_pandas needs pandas; pip install pandas\n", done.stderr
+
+
+@pytest.mark.parametrize("reference", ["nightly", "0" * 32, "nope.json"])
+def test_what_is_not_there_is_the_same_error_for_a_report_and_for_results(reference):
+    nobody = "http://127.0.0.1:1"
+    with pytest.raises(NotFound) as of_report:
+        open_report(reference, nobody)
+    with pytest.raises(NotFound) as of_results:
+        list(open_results(reference, nobody))
+    assert str(of_results.value) == str(of_report.value)

@@ -1,0 +1,246 @@
+"""Datasets with versions, in a folder and in Redis: the same rows are one version, and what is stored comes back."""
+
+import hashlib
+
+import pytest
+import zstandard
+
+from ragassay.core.errors import BadData, BadInput, BadSettings, Conflict, NotFound, NothingToEvaluate, UnknownName
+from ragassay.core.models import Response, Sample
+from ragassay.datasets.versions import Lineage, Origin, file_or_version, resolve
+from ragassay.service import redis_datasets
+from ragassay.service.redis import RedisStore
+from ragassay.service.redis_datasets import RedisDatasets
+from ragassay.storage.datasets import FolderDatasets
+from redis_server import redis_server
+
+ROWS = [
+    Sample(query_id="a", query="One?", relevance_scores={"d": 2.0}, metadata={"category": "not a column", "n": 0.1}),
+    Sample(query_id="b", query="Zwei – 二?", doc_timestamps={"d": 5.0}, response=Response(answer="2", contexts=())),
+    Sample(query_id="c", query="Three?", ground_truth_answer=("3", "three"), response=Response()),
+]
+
+
+@pytest.fixture(scope="module")
+def redis():
+    with redis_server() as url:
+        yield url
+
+
+@pytest.fixture
+def in_redis(redis):
+    store = RedisStore(redis)
+    store.redis.flushall()
+    yield RedisDatasets(store)
+    store.redis.close()
+
+
+@pytest.fixture
+def in_folder(tmp_path):
+    return FolderDatasets(tmp_path)
+
+
+@pytest.fixture(params=["folder", "redis"])
+def store(request):
+    """Every test of this fixture is about both stores."""
+    return request.getfixturevalue(f"in_{request.param}")
+
+
+def origin(**options):
+    return lambda: Origin(lineage=Lineage(action="import", **options))
+
+
+def test_what_is_stored_comes_back(store):
+    version = store.add("mine", iter(ROWS), origin(sources=("a.jsonl",)))
+    assert list(store.samples(version)) == ROWS
+    assert version.rows == 3
+    assert store.versions("mine") == [version]
+    assert store.versions("yours") == []
+
+
+def test_both_stores_have_one_digest_for_the_same_rows_that_of_the_folder_s_file(in_folder, in_redis):
+    version = in_folder.add("mine", ROWS, origin())
+    assert version.digest == in_redis.add("mine", ROWS, origin()).digest == PINNED
+    assert hashlib.sha256(in_folder.rows_file(version).read_bytes()).hexdigest() == version.digest
+    assert in_folder.rows_file(version).stat().st_mode & 0o077 == 0
+
+
+PINNED = "8cdb565db5cf2920d227eba39b584f6a78e60bbcfb44a92876d8524f158056b8"
+
+
+def test_the_same_rows_are_the_same_version(store):
+    first = store.add("mine", ROWS, origin(sources=("a.jsonl",)))
+    again = store.add("mine", ROWS, origin(sources=("b.csv",)))
+    other = store.add("yours", ROWS, origin())
+    assert (again.digest, again.created_at, again.lineage) == (first.digest, first.created_at, first.lineage)
+    assert other.digest == first.digest
+    assert store.names() == ["mine", "yours"]
+    assert len(store.versions("mine")) == 1
+
+
+def test_rows_of_several_names_are_kept_once(in_folder, in_redis, tmp_path):
+    for name in ("mine", "yours"):
+        for store in (in_folder, in_redis):
+            store.add(name, ROWS, origin())
+    assert len(list(tmp_path.glob("datasets/rows/*"))) == 1
+    assert len(in_redis._store.redis.keys("*rows:*")) == 1
+
+
+def test_a_name_alone_means_what_was_imported_last_and_a_version_knows_its_parent(store):
+    first = store.add("mine", ROWS, lambda: Origin(lineage=Lineage(action="import"), description="ours"))
+    second = store.add("mine", ROWS[:2], origin())
+    assert second.lineage.parent == f"mine@{first.digest}"
+    assert second.description == "ours"
+    assert resolve(store, "mine") == second
+    assert resolve(store, f"mine@{first.digest[:8].upper()}") == first
+    store.add("mine", ROWS, origin())
+    assert resolve(store, "mine").digest == first.digest
+    assert resolve(store, "mine").lineage.parent is None
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        ("mone", UnknownName, "unknown dataset 'mone'; did you mean mine?"),
+        ("mine@0", NotFound, "'mine' has no version '0'; known: "),
+        ("a/b", BadInput, "is not of the form NAME or NAME@VERSION"),
+    ],
+)
+def test_a_reference_that_is_none_gets_a_suggestion(store, text, kind, message):
+    version = store.add("mine", ROWS, origin())
+    assert not version.digest.startswith("0")
+    with pytest.raises(kind) as error:
+        resolve(store, text)
+    assert message in str(error.value)
+
+
+def test_a_beginning_that_two_versions_share_is_refused(store):
+    versions = [store.add("mine", [Sample(query_id="a", query=str(n))], origin()) for n in range(17)]
+    shared = next(v.digest[0] for v in versions if sum(o.digest[0] == v.digest[0] for o in versions) > 1)
+    with pytest.raises(NotFound, match="is not unique"):
+        resolve(store, f"mine@{shared}")
+
+
+def test_a_file_comes_before_a_dataset_of_its_name(in_folder, tmp_path, monkeypatch):
+    store = in_folder
+    monkeypatch.chdir(tmp_path)
+    store.add("mine", ROWS, origin())
+    (tmp_path / "mine").mkdir()
+    assert file_or_version(store, "mine") is not None  # a folder that holds no data is passed over
+    (tmp_path / "mine").rmdir()
+    (tmp_path / "mine").write_text("x")
+    assert file_or_version(store, "mine") is None
+    assert file_or_version(store, "missing.jsonl") is None  # the reader says so
+    with pytest.raises(NotFound, match="neither such a file nor such a dataset; did you mean mine"):
+        file_or_version(store, "mines")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../x", "a.b", "-x", "x" * 101])
+def test_a_name_that_is_none_is_refused(store, name):
+    with pytest.raises(BadSettings, match="a dataset's name is letters, digits"):
+        store.add(name, ROWS, origin())
+
+
+def test_rows_that_break_off_leave_nothing(store, redis, tmp_path):
+    def rows():
+        yield ROWS[0]
+        raise BadData(["row 2 is bad"])
+
+    with pytest.raises(BadData):
+        store.add("mine", rows(), origin())
+    with pytest.raises(NothingToEvaluate):
+        store.add("mine", [], origin())
+    assert store.names() == []
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert RedisStore(redis).redis.keys("*") == [] or isinstance(store, FolderDatasets)
+
+
+def test_damage_is_noticed(in_folder):
+    store = in_folder
+    version = store.add("mine", ROWS, origin())
+    file = store.rows_file(version)
+    content = file.read_bytes()
+    file.write_bytes(content.replace(b"One?", b"Two?"))
+    with pytest.raises(BadData, match="not those that were stored"):
+        list(store.samples(version))
+    file.write_bytes(content.replace(b'"query":"One?"', b'"query":1'))
+    with pytest.raises(BadData, match=r"\.jsonl:1: query: should be text"):
+        list(store.samples(version))
+    record = next(file.parents[1].glob("versions/mine/*.json"))
+    record.write_text(record.read_text().replace(version.digest, "../../../elsewhere"))
+    with pytest.raises(BadData, match="digest: "):
+        store.versions("mine")
+    file.unlink()
+    with pytest.raises(NotFound, match="there is no such file"):
+        list(store.samples(version))
+
+
+MANY = [Sample(query_id=f"q{n}", query=f"Question {n}? " + "x" * (n % 7)) for n in range(100)]
+
+
+@pytest.mark.parametrize("block", [1, 200, 10**6])
+def test_rows_in_redis_are_read_page_by_page_wherever_blocks_end(in_redis, monkeypatch, block):
+    monkeypatch.setattr(redis_datasets, "BLOCK", block)
+    version = in_redis.add("many", MANY, origin())
+    assert list(in_redis.samples(version)) == MANY
+    for first, limit in ((0, 100), (0, 1), (99, 5), (37, 30), (100, 5)):
+        page = in_redis.page(version, first, limit)
+        assert [Sample.model_validate_json(line) for line in page] == MANY[first : first + limit]
+    monkeypatch.setattr(redis_datasets, "LARGEST_PAGE", 200)
+    assert len(in_redis.page(version, 0, 100)) == 4  # 41 + 42 + 43 + 44 bytes; the fifth has 45
+    monkeypatch.setattr(redis_datasets, "LARGEST_PAGE", 1)
+    assert len(in_redis.page(version, 0, 100)) == 1
+
+
+def test_rows_go_with_the_last_version_that_has_them(in_redis):
+    first, second = in_redis.add("mine", ROWS, origin()), in_redis.add("mine", MANY, origin())
+    other = in_redis.add("yours", ROWS, origin())
+    in_redis.delete(first)
+    assert (in_redis.versions("mine"), list(in_redis.samples(other))) == ([second], ROWS)
+    in_redis.delete(other)
+    assert in_redis.names() == ["mine"]
+    with pytest.raises(NotFound, match="was deleted"):
+        in_redis.delete(other)
+    in_redis.delete(second)
+    assert in_redis._store.redis.keys("*") == []
+
+
+def test_rows_that_are_deleted_while_they_are_read_are_an_error_of_one_line(in_redis, monkeypatch):
+    monkeypatch.setattr(redis_datasets, "BLOCK", 200)
+    version = in_redis.add("mine", MANY, origin())
+    reading = in_redis.samples(version)
+    next(reading)
+    in_redis.delete(version)
+    with pytest.raises(NotFound, match="was deleted"):
+        list(reading)
+
+
+def test_rows_that_are_half_written_go_by_themselves(in_redis):
+    def rows():
+        yield from MANY
+        (key,) = in_redis._store.redis.keys("*")
+        seen.append((key.decode().rpartition(":")[0], in_redis._store.redis.ttl(key) > 0, in_redis.names()))
+
+    seen = []
+    redis_block, redis_datasets.BLOCK = redis_datasets.BLOCK, 200
+    try:
+        version = in_redis.add("mine", rows(), origin())
+    finally:
+        redis_datasets.BLOCK = redis_block
+    assert seen == [("ra:{datasets}:new", True, [])]
+    assert in_redis._store.redis.ttl(f"ra:{{datasets}}:rows:{version.digest}") == -1
+
+
+def test_damage_in_redis_is_noticed(in_redis):
+    version = in_redis.add("mine", ROWS, origin())
+    redis, key = in_redis._store.redis, f"ra:{{datasets}}:rows:{version.digest}"
+    content = zstandard.decompress(redis.hget(key, "0"))
+    redis.hset(key, "0", zstandard.compress(content.replace(b"One?", b"Two?")))
+    with pytest.raises(BadData, match="not those that were stored"):
+        list(in_redis.samples(version))
+    redis.hset(key, "0", zstandard.compress(content.replace(b'"query":"One?"', b'"query":1')))
+    with pytest.raises(BadData, match="row 1: query: should be text"):
+        list(in_redis.samples(version))
+    redis.hset("ra:{datasets}:versions:mine", version.digest, b"{}")
+    with pytest.raises(Conflict, match="another version of ragassay wrote it"):
+        in_redis.versions("mine")

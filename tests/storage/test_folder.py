@@ -1,0 +1,117 @@
+"""Runs as folders: whole or absent, resumable, and one worker at a time."""
+
+import os
+import stat
+
+import pytest
+
+from offline_runs import ScriptedJudge, evaluated, new_run, sample, scripted_session
+from ragassay.core.errors import BadData, BadSettings, Conflict, NotFound, NothingToEvaluate
+from ragassay.evaluation import runner
+from ragassay.llm.journal import MemoryLedger
+from ragassay.storage.folder import FolderStore
+from ragassay.storage.protocol import ChunkId
+from ragassay.storage.run_ids import new_run_id
+
+
+def prepare(root, count=120):
+    return new_run(root, [sample(n) for n in range(1, count + 1)])
+
+
+class Killed(BaseException):
+    """Ends a run where it stands; pytest itself would take a KeyboardInterrupt for its own end."""
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
+    run = prepare(tmp_path)
+
+    class Stops(ScriptedJudge):
+        async def judge(self, samples, ledger):
+            if samples[0].query_id == "q51":
+                raise Killed
+            return await super().judge(samples, ledger)
+
+    with pytest.raises(Killed):
+        evaluated(run, Stops())
+    assert ChunkId("default", 1) in run.pending()
+
+    again = FolderStore(tmp_path).open(run.record.id)
+    judge = ScriptedJudge()
+    left = sum(run.record.rows_in(chunk) for chunk in again.pending())
+    report = evaluated(again, judge)
+    assert len(judge.asked) == left
+    assert [r.query_id for r in report.systems["default"].results] == [f"q{n}" for n in range(1, 121)]
+
+
+def test_a_run_whose_judge_changed_can_not_be_resumed(tmp_path):
+    run = prepare(tmp_path)
+    other = ScriptedJudge()
+    other.settings = {"version": 2}
+    runner.check_unchanged(scripted_session(), run.record, MemoryLedger())
+    with pytest.raises(BadSettings, match="its judge changed since it began"):
+        runner.check_unchanged(scripted_session(other), run.record, MemoryLedger())
+
+
+def test_two_processes_can_not_work_on_one_run(tmp_path):
+    run = prepare(tmp_path)
+    with run.locked(), pytest.raises(Conflict, match="is being worked on"), FolderStore(tmp_path).open("last").locked():
+        pass
+
+
+def test_a_run_is_found_by_id_beginning_path_and_last(tmp_path):
+    store, run = FolderStore(tmp_path), prepare(tmp_path, 2)
+    for reference in (run.record.id, run.record.id[:17], str(run.folder), "last"):
+        assert store.open(reference).record.id == run.record.id
+
+
+def test_a_run_that_is_not_there_is_an_error_that_lists_the_known_ones(tmp_path):
+    run = prepare(tmp_path, 2)
+    with pytest.raises(NotFound, match=run.record.id):
+        FolderStore(tmp_path).open("elsewhere")
+    with pytest.raises(NotFound, match="known: none"):
+        FolderStore(tmp_path / "empty").open("last")
+
+
+def test_a_report_that_is_not_written_yet_says_how_to_get_it(tmp_path):
+    with pytest.raises(NotFound, match="ragassay evaluate --resume"):
+        prepare(tmp_path, 2).report()
+
+
+def test_a_damaged_report_is_an_error_that_names_the_file(tmp_path):
+    run = prepare(tmp_path, 2)
+    run.report_file.write_text("{}")
+    with pytest.raises(BadData, match=r"report\.json: not a report of this version of ragassay"):
+        run.report()
+
+
+def test_a_damaged_run_is_an_error_that_names_the_file(tmp_path):
+    run = prepare(tmp_path, 2)
+    (run.folder / "samples.jsonl").write_text('{"query_id": "q1"\n')
+    with pytest.raises(BadData, match=r"samples\.jsonl:1: not JSON"):
+        FolderStore(tmp_path).open("last").samples(ChunkId("default", 0))
+    (run.folder / "run.json").write_text("{}")
+    with pytest.raises(BadData, match="not a run of this version"):
+        FolderStore(tmp_path).open("last")
+
+
+def test_nothing_is_written_down_when_no_row_has_a_response(tmp_path):
+    with pytest.raises(NothingToEvaluate, match="--system NAME=FILE"):
+        new_run(tmp_path, [sample(1, response=None)])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_run_ids_carry_the_dataset_and_are_safe_as_folder_names():
+    assert new_run_id("../My Data!").split("-", 2)[2].rpartition("-")[0] == "my-data"
+
+
+def test_the_files_of_a_run_are_readable_by_their_owner_alone(tmp_path):
+    before = os.umask(0)
+    try:
+        run = prepare(tmp_path, 2)
+        with run.locked():
+            run.save_report(evaluated(run))
+    finally:
+        os.umask(before)
+    files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in run.folder.rglob("*") if path.is_file()}
+    assert {"run.json", "samples.jsonl", "default.jsonl", "00000.jsonl", "report.json"} <= files.keys()
+    assert {name for name, mode in files.items() if mode != 0o600 and name != "lock"} == set()

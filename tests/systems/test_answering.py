@@ -1,0 +1,86 @@
+"""Who answers: sentences of the passages, or a model on the system's own bill."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from provider import Provider, says
+from ragassay.core.errors import BadInput
+from ragassay.core.models import Sample
+from ragassay.llm import LLM
+from ragassay.llm.journal import MemoryLedger
+from ragassay.systems.answering import NOTHING, Extractive, Generative, extract
+
+RATES = "The API has limits. Plus may send 60 requests per minute. Team may send 300 requests per minute."
+TOKENS = "Tokens expire after 90 days. A token is shown once."
+
+
+def test_the_sentence_that_shares_most_with_the_query_is_the_answer():
+    assert extract("When do tokens expire?", [RATES, TOKENS]) == "Tokens expire after 90 days."
+
+
+def test_a_second_sentence_follows_where_it_adds_what_is_still_lacking():
+    answer = extract("How many requests may Plus send and when do tokens expire?", [RATES, TOKENS])
+    assert answer == "Plus may send 60 requests per minute. Tokens expire after 90 days."
+
+
+def test_sentences_stand_in_the_order_of_the_contexts():
+    answer = extract("When do tokens expire, and how many requests may Plus send?", [TOKENS, RATES])
+    assert answer == "Tokens expire after 90 days. Plus may send 60 requests per minute."
+
+
+def test_of_equal_sentences_the_one_ranked_higher_is_taken():
+    assert extract("blue plums", ["Plums are sweet.", "Plums are sour."]) == "Plums are sweet."
+
+
+@pytest.mark.parametrize("contexts", [[], [""], ["Apples are red."]])
+def test_where_no_passage_shares_a_word_with_the_query_the_answer_says_so(contexts):
+    assert extract("When do tokens expire?", contexts) == NOTHING
+
+
+def test_an_extracted_answer_costs_nothing_and_takes_time():
+    said = asyncio.run(Extractive().answer(Sample(query_id="q", query="When do tokens expire?"), [TOKENS]))
+    assert (said.text, said.cost_usd, said.input_tokens, said.output_tokens) == (
+        "Tokens expire after 90 days.",
+        0,
+        0,
+        0,
+    )
+    assert said.latency_ms > 0
+
+
+def generative(provider, ledger):
+    return Generative(LLM("openai/m", api_base=provider.url), ledger, max_tokens=77)
+
+
+def test_a_model_reads_the_passages_in_order_and_is_asked_once():
+    ledger = MemoryLedger()
+
+    async def twice(answerer):
+        sample = Sample(query_id="q", query="When do tokens expire?")
+        return [await answerer.answer(sample, [RATES, TOKENS]) for _ in range(2)]
+
+    with Provider(then=says(" After 90 days. ")) as provider:
+        first, second = asyncio.run(twice(generative(provider, ledger)))
+    assert len(provider.log) == 1
+    assert first == second
+    assert first.text == "After 90 days."
+    assert (first.model, first.output_tokens) == ("openai/m", 4)  # 16 characters
+    assert first.latency_ms > 0
+    seen = provider.log[0]
+    assert seen.user == f"Passages:\n\n[1] {RATES}\n\n[2] {TOKENS}\n\nQuestion: When do tokens expire?"
+    assert seen.body.get("max_tokens", seen.body.get("max_completion_tokens")) == 77
+    assert [call.purpose for call in ledger.calls] == ["answer"]
+
+
+def test_a_model_without_passages_is_told_that_there_are_none():
+    with Provider(then=says("The passages do not answer this.")) as provider:
+        asyncio.run(generative(provider, MemoryLedger()).answer(Sample(query_id="q", query="Why?"), []))
+    assert "Passages:\n\n(none)" in provider.log[0].user
+
+
+def test_a_reply_that_was_withheld_is_no_answer():
+    with Provider(then=says("", "content_filter")) as provider, pytest.raises(BadInput, match="content_filter"):
+        asyncio.run(generative(provider, MemoryLedger()).answer(Sample(query_id="q", query="Why?"), []))

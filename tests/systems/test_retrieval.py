@@ -1,0 +1,324 @@
+"""Retrievers: what each stage computes, in which order it answers, and what an index may not be used for."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from fakes import FakeEmbedder
+from ragassay.core.errors import BadData, BadInput, BadSettings, NotFound
+from ragassay.core.package_data import folder
+from ragassay.datasets.corpus import Corpus, Passage
+from ragassay.embeddings import CrossEncoder, bundled_model
+from ragassay.systems import scorers
+from ragassay.systems.options import RetrievalConfig
+from ragassay.systems.retrieval import build, expand
+from ragassay.systems.scorers import Tokenizer
+
+TEXTS = {
+    "a": "apple banana",
+    "b": "apple apple cherry",
+    "c": "cherry date elderberry fig",
+    "d": "the grape",
+}
+
+
+def corpus(texts=TEXTS, titles=None):
+    return Corpus.of(Passage(id=i, text=text, title=(titles or {}).get(i, "")) for i, text in texts.items())
+
+
+def retriever(texts=TEXTS, titles=None, cache=None, embedder=None, **options):
+    config = RetrievalConfig(**{"kind": "bm25", **options})
+    return build(config, corpus(texts, titles), cache=cache, embedder=embedder or FakeEmbedder(4096))
+
+
+def ids(hits):
+    return [hit.id for hit in hits]
+
+
+def test_bm25_is_the_formula():
+    # N = 4; lengths 2, 3, 4, 1 ('the' is dropped), mean 2.5. "apple" is in 2 passages: idf = ln(1 + 2.5 / 2.5).
+    hits = retriever().search("apple", 10).hits
+    idf = math.log(2)
+    of_a = idf * 1 / (1 + 1.2 * (0.25 + 0.75 * 2 / 2.5))
+    of_b = idf * 2 / (2 + 1.2 * (0.25 + 0.75 * 3 / 2.5))
+    assert [(h.id, h.score) for h in hits] == [("b", pytest.approx(of_b)), ("a", pytest.approx(of_a))]
+    assert hits[0].stages == {"bm25": hits[0].score}
+
+
+def test_a_passage_that_shares_no_word_is_not_retrieved():
+    assert retriever().search("zebra", 10).hits == ()
+    assert ids(retriever().search("grape", 10).hits) == ["d"]
+
+
+def test_passages_without_a_word_are_found_by_nobody():
+    assert retriever({"a": "...", "b": "!"}).search("apple", 3).hits == ()
+
+
+def test_k1_and_b_take_effect():
+    flat = retriever(k1=0).search("apple", 2).hits
+    assert [h.score for h in flat] == [pytest.approx(math.log(2))] * 2  # k1 = 0: presence is all that counts
+    assert ids(flat) == ["a", "b"]
+    long = retriever({"x": "apple", "y": "apple b c d"}, b=0).search("apple", 2).hits
+    assert long[0].score == long[1].score
+
+
+def test_equal_scores_are_ordered_by_id_whatever_the_order_of_the_file():
+    texts = {"10": "same words", "9": "same words", "a": "same words"}
+    for kind in ("bm25", "dense", "hybrid"):
+        assert ids(retriever(dict(reversed(texts.items())), kind=kind).search("words", 3).hits) == ["10", "9", "a"]
+
+
+def test_the_title_counts_as_often_as_its_weight_says():
+    titles = {"c": "Apple"}
+    assert "c" not in ids(retriever(titles=titles, title_weight=0).search("apple", 9).hits)
+    assert ids(retriever(titles=titles, title_weight=1).search("apple", 9).hits) == ["b", "a", "c"]
+    assert ids(retriever(titles=titles, title_weight=10).search("apple", 9).hits)[0] == "c"
+
+
+def test_embeddings_read_the_title_unless_they_are_told_not_to():
+    texts, titles = {"x": "one two", "y": "one three"}, {"y": "Zebra"}
+    with_title = retriever(texts, titles, kind="dense").search("zebra", 2).hits
+    assert with_title[0].id == "y"
+    without = retriever(texts, titles, kind="dense", title_prefix=False).search("zebra", 2).hits
+    assert [h.score for h in without] == [0.0, 0.0]
+
+
+def test_dense_scores_are_cosines_of_six_digits():
+    hits = retriever({"x": "red green", "y": "red blue green"}, kind="dense").search("red", 2).hits
+    assert [(h.id, h.score) for h in hits] == [("x", round(1 / math.sqrt(2), 6)), ("y", round(1 / math.sqrt(3), 6))]
+
+
+def test_a_blank_passage_is_no_candidate_of_embeddings():
+    assert ids(retriever({"x": " ", "y": "red"}, kind="dense").search("blue", 5).hits) == ["y"]
+    with pytest.raises(BadInput, match="nothing to embed"):
+        retriever({"x": " "}, kind="dense")
+
+
+def test_fusion_adds_reciprocal_ranks_by_weight():
+    hits = (
+        retriever(kind="hybrid", rrf_k=10, weights={"bm25": 2, "dense": 1}, title_prefix=False).search("apple", 2).hits
+    )
+    # BM25 ranks b before a; the bags of words have cosines 2/sqrt(5) for b and 1/sqrt(2) for a.
+    assert ids(hits) == ["b", "a"]
+    assert hits[0].score == pytest.approx(2 / 11 + 1 / 11)
+    assert hits[1].score == pytest.approx(2 / 12 + 1 / 12)
+    assert hits[0].stages["rrf"] == hits[0].score
+    assert set(hits[0].stages) == {"bm25", "dense", "rrf"}
+    assert hits[0].stages["dense"] == round(2 / math.sqrt(5), 6)
+
+
+def test_fusion_takes_only_the_depth_of_each_ranking():
+    assert len(retriever(kind="hybrid", depth=1).search("cherry", 1).hits) == 1
+    assert ids(retriever(kind="hybrid", depth=1).search("cherry date", 1).hits) == ["c"]
+
+
+def test_mmr_puts_something_new_before_a_repetition():
+    texts = {"a": "red apple", "b": "red apple", "c": "red barn"}
+    assert ids(retriever(texts).search("red apple", 3).hits) == ["a", "b", "c"]
+    hits = retriever(texts, mmr=0.2).search("red apple", 3).hits
+    assert ids(hits) == ["a", "c", "b"]
+    # a: 0.2 x 1; then c: 0.2 x 0 - 0.8 x 1/2, before b: 0.2 x 1 - 0.8 x 1
+    assert [h.score for h in hits] == pytest.approx([0.2, -0.4, -0.6])
+
+
+def test_mmr_with_lambda_1_keeps_the_order():
+    plain, diverse = (retriever(kind="hybrid", **o).search("cherry apple", 4).hits for o in ({}, {"mmr": 1.0}))
+    assert ids(plain) == ids(diverse)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """A cross-encoder of one layer with random weights, on the bundled model's vocabulary."""
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+    folder = tmp_path_factory.mktemp("cross")
+    torch.manual_seed(7)
+    tokenizer = AutoTokenizer.from_pretrained(bundled_model())
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    for labels in (1, 2):
+        model = BertForSequenceClassification(BertConfig(vocab_size=len(tokenizer), num_labels=labels, **sizes))
+        model.save_pretrained(folder / str(labels))
+        tokenizer.save_pretrained(folder / str(labels))
+    return folder
+
+
+def test_a_cross_encoder_reads_query_and_passage_together(tiny):
+    found = retriever(rerank="cross_encoder", rerank_model=str(tiny / "1")).search("apple cherry", 3)
+    scores = CrossEncoder(str(tiny / "1")).score("apple cherry", [TEXTS[h.id] for h in found.hits])
+    assert [h.score for h in found.hits] == pytest.approx(scores.tolist(), abs=1e-5)
+    assert [h.score for h in found.hits] == sorted((h.score for h in found.hits), reverse=True)
+    assert sorted(found.before) == ["a", "b", "c"]
+    again = CrossEncoder(str(tiny / "1")).score("apple cherry", [*TEXTS.values()] * 2)
+    assert again[:4].tolist() == again[4:].tolist()
+
+
+def test_a_model_that_is_no_cross_encoder_is_refused(tiny, tmp_path):
+    with pytest.raises(BadSettings, match="2 numbers for a pair"):
+        CrossEncoder(str(tiny / "2")).score("q", ["t"])
+    with pytest.raises(BadSettings, match="can't be loaded"):
+        CrossEncoder(str(tmp_path)).score("q", ["t"])
+    assert CrossEncoder("some/name").name == "some/name"
+    assert "sha256" in CrossEncoder(str(tiny / "1")).name
+
+
+def test_aliases_add_their_expansions_once():
+    aliases = {"SSO": ("single sign-on",), "k8s": ("kubernetes", "container cluster")}
+    assert expand("How does sso work?", aliases) == "How does sso work? single sign-on"
+    assert expand("k8s or Kubernetes", aliases) == "k8s or Kubernetes container cluster"
+    assert expand("ssofoo", aliases) == "ssofoo"
+    assert ids(retriever({"x": "single sign-on"}, aliases={"sso": "single sign-on"}).search("SSO", 1).hits) == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "terms"),
+    [
+        ({}, "The Cafés' log-in pages", ["cafe", "log", "page"]),
+        ({"fold_accents": False, "stem": False}, "Cafés", ["cafés"]),
+        ({"hyphens": "join", "stem": False}, "a log-in page", ["login", "page"]),
+        ({"hyphens": "both", "stem": False}, "state-of-the-art", ["state", "art", "stateoftheart"]),
+        ({"drop_stop_words": False, "stem": False}, "The end", ["the", "end"]),
+        ({}, "to be or not", ["to", "be", "or", "not"]),
+        ({}, "が", ["が"]),
+    ],
+)
+def test_the_normaliser_does_what_its_options_say(options, text, terms):
+    assert Tokenizer(**options).terms(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"kind": "bm25", "rrf_k": 10}, "rrf_k: not read by kind bm25"),
+        ({"kind": "dense", "k1": 1.0}, "k1: not read by kind dense"),
+        ({"kind": "bm25", "model": "x"}, "model: not read"),
+        ({"kind": "bm25", "rerank_depth": 9}, "rerank_depth: not read"),
+        ({"kind": "bm25", "rerank": "cross_encoder"}, "needs rerank_model"),
+        ({"kind": "bm25", "aliases": {"...": "x"}}, "at least one word"),
+        ({"kind": "bm25", "aliases": {"x": []}}, "at least one word"),
+        ({"kind": "bm25", "boost": 1}, "Extra inputs"),
+        ({"kind": "splade"}, "bm25"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(options, said):
+    with pytest.raises(ValidationError, match=said):
+        RetrievalConfig.model_validate(options)
+
+
+def test_options_are_read_where_they_take_effect():
+    RetrievalConfig(kind="bm25", mmr=0.5, model="x", rerank="cross_encoder", rerank_model="y", rerank_depth=3)
+
+
+@pytest.mark.parametrize(("query", "k", "said"), [("apple", 0, "at least 1"), (" ", 3, "blank")])
+def test_a_search_for_nothing_is_refused(query, k, said):
+    with pytest.raises(BadInput, match=said):
+        retriever().search(query, k)
+
+
+def test_a_corpus_is_read_from_json_lines(tmp_path):
+    file = tmp_path / "corpus.jsonl"
+    file.write_text('\ufeff{"_id": 7, "text": "seven", "title": null, "metadata": {}}\n\n{"id": "10", "text": "ten"}\n')
+    read = Corpus.read(file)
+    assert [(p.id, p.text, p.title) for p in read.passages] == [("10", "ten", ""), ("7", "seven", "")]
+    assert read.digest == corpus({"7": "seven", "10": "ten"}).digest
+    assert read.digest != corpus({"7": "seven", "10": "ten!"}).digest
+
+
+def test_every_bad_line_of_a_corpus_is_named(tmp_path):
+    file = tmp_path / "corpus.jsonl"
+    lines = ['{"id": "a", "text": "x"}', "{", "[]", '{"id": "b"}', '{"text": "x"}', '{"id": "a", "text": "y"}']
+    file.write_text("\n".join([*lines, '{"id": "c", "text": 5}', '{"id": "", "text": "x"}']))
+    with pytest.raises(BadData) as raised:
+        Corpus.read(file)
+    problems = [problem.removeprefix(f"{file}:") for problem in raised.value.problems]
+    assert [p[:2] for p in problems] == [f"{n}:" for n in (2, 3, 4, 5, 6, 7, 8)]
+    assert [p[3:] for p in problems[1:5]] == [
+        "not a JSON object",
+        "text missing",
+        "id missing",
+        "passage id 'a' stands in line 1 already",
+    ]
+
+
+def test_an_empty_corpus_a_missing_one_and_a_double_id_are_errors(tmp_path):
+    (tmp_path / "empty.jsonl").write_text("\n")
+    with pytest.raises(BadData, match="no passage"):
+        Corpus.read(tmp_path / "empty.jsonl")
+    with pytest.raises(NotFound, match="no such corpus"):
+        Corpus.read(tmp_path / "none.jsonl")
+    with pytest.raises(BadData, match="without passages"):
+        Corpus.of([])
+    with pytest.raises(BadData, match="'a' comes twice"):
+        Corpus.of([Passage(id="a", text="x"), Passage(id="a", text="y")])
+
+
+def dense_with(cache, texts=TEXTS, **options):
+    return retriever(texts, cache=cache, kind="dense", **options).search("apple cherry", 4).hits
+
+
+def test_vectors_are_made_once_and_give_the_same_scores_from_the_cache(tmp_path, monkeypatch):
+    first = dense_with(tmp_path)
+    monkeypatch.setattr(scorers, "_keep", None)  # keeping vectors again fails
+    assert dense_with(tmp_path) == first
+
+
+@pytest.mark.parametrize("change", [{"texts": {**TEXTS, "a": "cherry pie"}}, {"title_prefix": False}])
+def test_another_corpus_or_option_never_gets_stale_vectors(tmp_path, change):
+    dense_with(tmp_path)
+    assert dense_with(tmp_path, **change) == dense_with(None, **change)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda content: content[:-40], lambda content: b"", lambda content: b"PK" + content]
+)
+def test_damaged_vectors_are_made_again(tmp_path, damage):
+    whole = dense_with(tmp_path)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(damage(file.read_bytes()))
+    assert dense_with(tmp_path) == whole
+
+
+PROGRAM = """
+    import json, sys
+    from pathlib import Path
+    from ragassay.datasets.corpus import Corpus
+    from ragassay.systems.options import RetrievalConfig
+    from ragassay.systems.retrieval import build
+    config = RetrievalConfig(kind="hybrid", feedback=2, mmr=0.8, aliases={"pay": ["invoice", "bill"]})
+    for cache in sys.argv[2:]:
+        found = build(config, Corpus.read(Path(sys.argv[1])), cache=Path(cache))
+        print(json.dumps([found.search(query, 10).hits for query in ("How do I pay?", "rate limits of the API")]))
+    print(sorted({m.split(".")[0] for m in sys.modules} & {"jax", "numba"}), file=sys.stderr)
+"""
+
+
+def test_the_bundled_model_gives_the_same_bytes_in_every_process_with_and_without_a_cache(tmp_path):
+    lines = (folder("datasets") / "quickstart/corpus.jsonl").read_text().splitlines()
+    (tmp_path / "corpus.jsonl").write_text("\n".join(lines[:20]))
+    said = []
+    for seed, caches in (("1", ["x"]), ("2", ["x", "y"])):
+        run = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(PROGRAM), "corpus.jsonl", *caches],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert run.stderr.strip() == "[]"
+        said += run.stdout.splitlines()
+    assert len(said) == 3
+    assert len(set(said)) == 1
+    pay, limits = json.loads(said[0])
+    assert limits[0][0] == "api-02"
+    assert len(pay) == 10
+    assert np.all(np.diff([hit[1] for hit in pay]) <= 0)

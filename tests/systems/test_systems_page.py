@@ -1,0 +1,93 @@
+"""The page about live systems: its examples run, and its tables name every key."""
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import provider as play
+from endpoint import Endpoint
+from ragassay.systems.http import HttpConfig
+from ragassay.systems.live import FunctionConfig
+from ragassay.systems.openai import OpenAIConfig
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "systems.md").read_text("utf-8")
+EXAMPLES = dict(re.findall(r"```yaml\n# ([\w.]+)\n(.*?)```", PAGE, re.DOTALL))
+FUNCTION, GENERATOR = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+[QUESTIONS] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+SERVE, ASK = re.findall(r"```sh\n(.*?)\n```", PAGE)
+
+
+@pytest.fixture
+def evaluated(cli, tmp_path, monkeypatch):
+    """The report of the example, asked at another address than the page's."""
+    monkeypatch.setenv("RAG_TOKEN", "t")
+    monkeypatch.setenv("CHAT_KEY", "t")
+    (tmp_path / "queries.jsonl").write_text(json.dumps({"query": "Where?", "ground_truth_answer": "Paris"}) + "\n")
+
+    def evaluate(example, address="", query="Where?"):
+        (tmp_path / "queries.jsonl").write_text(json.dumps({"query": query, "ground_truth_answer": "Paris"}) + "\n")
+        (tmp_path / "systems.yaml").write_text(re.sub(r"http://[\w.:]+/\w+", address, EXAMPLES[example]))
+        code, out, err = cli("evaluate", "--config", "systems.yaml", "--json", "--metrics", "token_f1")
+        assert code == 0, err
+        return json.loads(out)["systems"]["v2"]
+
+    return evaluate
+
+
+def test_an_endpoint_is_asked_as_the_page_shows(evaluated):
+    with Endpoint() as system:
+        report = evaluated("http", system.url)
+    assert report["metrics"]["token_f1"]["mean"] > 0
+    assert [body for body, *_ in system.asked] == [{"question": "Where?", "top_k": 5}]
+
+
+def test_a_stream_is_read_as_the_page_shows(evaluated):
+    with Endpoint() as system:
+        report = evaluated("stream", system.url, "lines")
+    assert (report["metrics"]["token_f1"]["mean"], report["first_token_ms"]["n"]) == (1.0, 1)
+    assert report["results"][0]["output_tokens"] == 3
+
+
+def test_a_chat_api_is_asked_as_the_page_shows(evaluated):
+    with play.Provider(then=play.says("Paris.")) as provider:
+        report = evaluated("chat", provider.url)
+    assert (report["metrics"]["token_f1"]["mean"], report["first_token_ms"]["n"]) == (1.0, 1)
+    assert provider.log[0].body["max_tokens"] == 300
+
+
+@pytest.mark.parametrize("code", [FUNCTION, GENERATOR], ids=["function", "generator"])
+def test_a_function_is_called_as_the_page_shows(evaluated, tmp_path, code):
+    (tmp_path / "own.py").write_text(code)
+    assert evaluated("python")["metrics"]["token_f1"]["mean"] == 1.0
+
+
+def test_the_server_of_the_examples_is_asked_as_the_page_shows(cli, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    (tmp_path / "live.yaml").write_text(EXAMPLES["live.yaml"].replace("8000", str(port)))
+    (tmp_path / "questions.jsonl").write_text(QUESTIONS)
+    command = SERVE.replace("8000", str(port)).replace("examples/", f"{ROOT / 'examples'}/").split()[1:]
+    with subprocess.Popen([sys.executable, *command], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout.readline() == f"http://127.0.0.1:{port}/\n"
+            code, out, err = cli(*ASK.split()[1:], "--json")
+            until = time.monotonic() + 10
+            while len(log := (tmp_path / "asked.jsonl").read_text().splitlines()) < 2 and time.monotonic() < until:
+                time.sleep(0.02)
+        finally:
+            server.terminate()
+    assert code == 0, err
+    assert json.loads(out)["systems"]["rag"]["metrics"]["mrr"]["mean"] == 1.0
+    assert all(one["left"] - one["came"] >= 0.02 for one in map(json.loads, log))
+
+
+@pytest.mark.parametrize("model", [HttpConfig, FunctionConfig, OpenAIConfig])
+def test_systems_page_has_a_row_for_every_key(model):
+    assert model.model_fields.keys() - {"kind"} <= set(re.findall(r"^\| `([a-z_]+)` \|", PAGE, re.MULTILINE))

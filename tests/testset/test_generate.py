@@ -1,0 +1,127 @@
+"""Questions from documents without a model: grounded, marked, the same everywhere, and what is thrown away is listed."""
+
+import json
+
+import pytest
+
+from ragassay.core.errors import BadInput, NotFound, NothingToEvaluate
+from ragassay.core.package_data import folder
+from ragassay.core.text import content
+from ragassay.datasets.corpus import Corpus, Passage
+from ragassay.testset import candidates, draw, read_passages
+
+TEXTS = {
+    "auth-1": "An access token is a signed note that proves who is calling. It lives for 20 minutes.",
+    "auth-2": "A refresh token is a secret that renews an access token. A refresh token lives for 14 days.",
+    "ops-1": "The API accepts 120 requests per minute. If a client sends more, the API answers with 429.",
+    "ops-2": "Use API keys for unattended jobs such as imports. When a key leaks, revoke it at once.",
+}
+CORPUS = Corpus.of(Passage(id=name, text=text, title="Guide") for name, text in TEXTS.items())
+
+
+def drawn(count=20, seed=7, corpus=CORPUS, **options):
+    return draw(candidates(corpus), corpus, count, seed=seed, marked={"by": "templates 2"}, **options)
+
+
+def test_each_template_asks_what_its_sentence_answers():
+    samples, _ = drawn(unanswerable=0.2)
+    asked = {sample.query: (sample.ground_truth_answer, sample.relevant_doc_ids) for sample in samples}
+    token = "An access token is a signed note that proves who is calling."
+    assert asked["What is an access token?"] == ((token,), ("auth-1",))
+    assert asked["A refresh token lives for how many days?"] == (("A refresh token lives for 14 days.",), ("auth-2",))
+    assert asked["The API accepts how many requests per minute?"][1] == ("ops-1",)
+    assert asked["What happens if a client sends more?"][0] == ("If a client sends more, the API answers with 429.",)
+    assert asked["What happens when a key leaks?"][0] == ("When a key leaks, revoke it at once.",)
+
+
+def test_every_row_is_marked_and_leads_back_to_its_passages():
+    samples, report = drawn(unanswerable=0.2)
+    assert report.rows == len(samples)
+    by_id = {passage.id: passage for passage in CORPUS.passages}
+    for sample in samples:
+        made = sample.metadata["generated"]
+        assert (made["by"], set(made["passages"]) <= by_id.keys()) == ("templates 2", True)
+        assert sample.category
+        assert sample.difficulty in ("easy", "medium", "hard")
+        if sample.answerable:
+            assert sample.relevant_doc_ids == tuple(made["passages"])
+            whole = " ".join(by_id[name].text for name in made["passages"])
+            assert content(sample.ground_truth_answer[0]) <= content(whole)
+
+
+def test_what_is_thrown_away_is_listed_with_its_reason():
+    passages = [
+        Passage(
+            id="a", text="It may differ by 60 seconds. A role is a set of permissions. The log is kept for 3 months."
+        ),
+        Passage(
+            id="b", text="A role is a part that somebody plays. A file is the thing.  The log is kept for 3 months."
+        ),
+    ]
+    corpus = Corpus.of(passages)
+    _, report = drawn(corpus=corpus)
+    reasons = {each.reason: each.examples for each in report.dropped}
+    assert reasons["it is not clear without its passage"] == ("It may differ by how many seconds?",)
+    assert reasons["passages answer it differently"] == ("What is a role?", "What is a role?")
+    assert reasons["a similar question is there"] == ("The log is kept for how many months?",)
+    assert report.candidates == sum(each.count for each in report.dropped) + report.not_drawn + report.rows
+
+
+def test_a_seed_gives_the_same_questions_on_any_machine_and_another_seed_others():
+    corpus = read_passages(folder("datasets") / "handbook" / "corpus.jsonl")
+    samples, report = drawn(12, corpus=corpus)
+    assert [sample.query_id for sample in samples[:2]] == ["G01", "G02"]
+    assert report.rows == 12
+    assert [s.query for s in drawn(12, corpus=corpus)[0]] == [s.query for s in samples]
+    assert [s.query for s in drawn(12, seed=8, corpus=corpus)[0]] != [s.query for s in samples]
+
+
+def test_documents_that_hold_nothing_to_ask_about_are_an_error():
+    with pytest.raises(NothingToEvaluate, match="no question could be made of 1 passages"):
+        drawn(corpus=Corpus.of([Passage(id="a", text="Hello there.")]))
+
+
+def test_markdown_is_cut_at_headings_and_between_paragraphs(tmp_path):
+    (tmp_path / "sub").mkdir()
+    long = "\n\n".join(" ".join(["word"] * 150) for _ in range(2))
+    (tmp_path / "guide.md").write_text(
+        f"# Guide\n\nFirst\nline.\n\n## Keys {{#keys}}\n\n- one\n- two\n\n## Long\n\n{long}\n"
+    )
+    (tmp_path / "sub" / "plain.txt").write_text("# no heading here\n")
+    (tmp_path / "other.csv").write_text("x")
+    passages = {passage.id: passage for passage in read_passages(tmp_path).passages}
+    assert sorted(passages) == ["guide-1", "guide-3", "guide-4", "keys", "sub-plain-1"]
+    assert (passages["guide-1"].title, passages["guide-1"].text) == ("Guide", "First line.")
+    assert (passages["keys"].title, passages["keys"].text) == ("Guide: Keys", "- one - two")
+    assert passages["sub-plain-1"].text == "# no heading here"
+
+
+def test_read_passages_takes_no_heading_from_code(tmp_path):
+    (tmp_path / "guide.md").write_text("# Guide\n\n```sh\n# a comment\nmake\n```\n\n## End\n\nDone.\n")
+    assert [passage.title for passage in read_passages(tmp_path).passages] == ["Guide", "Guide: End"]
+
+
+def test_documents_that_are_none_are_refused(tmp_path):
+    with pytest.raises(NotFound):
+        read_passages(tmp_path / "missing")
+    with pytest.raises(BadInput, match="holds no document"):
+        read_passages(tmp_path)
+
+
+def test_the_command_keeps_questions_as_a_dataset_that_can_be_retrieved_for(cli, tmp_path):
+    handbook = folder("datasets") / "handbook" / "corpus.jsonl"
+    code, out, err = cli(
+        "data", "generate", handbook, "-n", 8, "--seed", 7, "--name", "made", "--passages", "corpus.jsonl", "--json"
+    )
+    assert code == 0, err
+    made = json.loads(out)
+    assert made["version"]["lineage"]["options"]["by"] == "templates 2"
+    assert made["rows"] == 8
+    assert cli("data", "generate", handbook, "-n", 8, "--seed", 7, "--name", "made")[1].startswith(
+        f"made@{made['version']['digest'][:12]}: 8 questions"
+    )
+    assert "generated by a program: 8 of 8 rows" in cli("data", "describe", "made")[1]
+    configuration = "data: made\ncorpus: corpus.jsonl\nsystems: {bm25: {kind: bm25}}\nmetrics: [hit@10]\n"
+    (tmp_path / "ragassay.yaml").write_text(configuration)
+    report = json.loads(cli("evaluate", "--json")[1])
+    assert report["systems"]["bm25"]["metrics"]["hit@10"]["n"] >= 7

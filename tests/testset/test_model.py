@@ -1,0 +1,216 @@
+"""Questions that a model writes, over real HTTP: what is kept, what is thrown away, and what is paid."""
+
+import json
+import re
+
+import pytest
+
+import provider as play
+from ragassay.core.prompts import load
+
+TEXTS = {
+    f"p{n}": f"{name} is kept for {n + 10} days in the vault of {name}."
+    for n, name in enumerate(("Alpha", "Bravo", "Charlie"))
+}
+
+
+def name_and_days(seen):
+    return re.search(r"(\w+) is kept for (\d+) days", seen.user).groups()
+
+
+def question(name, days, **changes):
+    row = {
+        "question": f"How many days does {name} stay in its vault?",
+        "answerable": True,
+        "answer": f"{name} stays for {days} days.",
+        "evidence": f"{name} is kept for\n{days} days",
+        "category": "factual",
+        "difficulty": "easy",
+    }
+    return row | changes
+
+
+NONE = {"answerable": False, "answer": "", "evidence": "", "difficulty": "hard"}
+
+
+def writes(make):
+    """A provider that writes the questions that ``make`` gives for a passage, and checks them by the passage's words."""
+
+    def behave(seen):
+        name, days = name_and_days(seen)
+        if load("synthesis/questions").text in seen.system:
+            return play.Answer(json.dumps({"questions": make(name, days)}))
+        asked = seen.user.split("Question: ")[1]
+        known = "owns" not in asked
+        reply = {"clear": "here" not in asked, "answerable": known, "answer": f"{name}: {days} days" if known else ""}
+        return play.Answer(json.dumps(reply))
+
+    return behave
+
+
+@pytest.fixture
+def generate(cli, tmp_path):
+    (tmp_path / "docs.jsonl").write_text("".join(json.dumps({"id": k, "text": v}) + "\n" for k, v in TEXTS.items()))
+
+    def run(provider, *options, count=4):
+        arguments = (
+            "data",
+            "generate",
+            "docs.jsonl",
+            "-n",
+            count,
+            "--model",
+            "gpt-4o-mini",
+            "--api-base",
+            provider.url,
+        )
+        return cli(*arguments, "--name", "made", *options)
+
+    return run
+
+
+def both(name, days):
+    return [question(name, days), question(name, days, question=f"Who owns the vault of {name} today?", **NONE)]
+
+
+def test_checked_questions_become_marked_rows_and_a_repetition_asks_nobody(generate, cli):
+    with play.Provider(then=writes(both)) as provider:
+        code, out, err = generate(provider, "--unanswerable", 0.25, "--json")
+        assert code == 0, err
+        made = json.loads(out)
+        assert made["made_by"] == {"model": 3, "model, unanswerable": 1}
+        assert made["usage"]["calls"] == len(provider.log) == 9  # 3 passages, each with 2 questions to check
+        assert made["usage"]["cost_usd"] > 0
+        assert all("days." not in seen.user.split("</passage")[1] for seen in provider.log)  # no check sees the answer
+        options = made["version"]["lineage"]["options"]
+        assert options["prompts"] == {name: load(name).version for name in ("synthesis/questions", "synthesis/check")}
+        again = json.loads(generate(provider, "--unanswerable", 0.25, "--json")[1])
+        assert len(provider.log) == 9
+        assert again["version"]["digest"] == made["version"]["digest"]
+    rows = [json.loads(line) for line in _rows_of(cli)]
+    by_id = {row["relevant_doc_ids"][0]: row for row in rows if row["answerable"]}
+    assert by_id.keys() == TEXTS.keys()
+    generated = by_id["p0"]["metadata"]["generated"]
+    assert (generated["by"], generated["passages"]) == ("model gpt-4o-mini", ["p0"])
+    assert by_id["p0"]["ground_truth_answer"] == ["Alpha stays for 10 days."]
+
+
+def _rows_of(cli):
+    from pathlib import Path
+
+    return Path(json.loads(cli("data", "show", "made", "--json")[1])["file"]).read_text().splitlines()
+
+
+WRONG = {
+    "its evidence does not stand in the passage": {"evidence": "is kept for 99 years"},
+    "its category or difficulty is none that was offered": {"category": "riddle"},
+    "it has no answer": {"answer": " "},
+    "its passage does not answer it": {"question": "Who owns the vault of Bravo today?"},
+    "asked again, the model answers it differently": {"answer": "It stays for 77 days."},
+    "it is not clear without its passage": {"question": "How many days does it stay here?"},
+    "its passage answers it, and should not": {"question": "How many days is it kept?", **NONE},
+    "the model's reply could not be read": {"question": None},
+}
+
+
+@pytest.mark.parametrize(("reason", "changes"), WRONG.items(), ids=WRONG.keys())
+def test_a_question_that_fails_a_check_is_thrown_away_with_the_reason(reason, changes, generate):
+    def make(name, days):
+        return [question(name, days, **changes) if name == "Bravo" else question(name, days)]
+
+    with play.Provider(then=writes(make)) as provider:
+        made = json.loads(generate(provider, "--json")[1])
+    assert [(each["reason"], each["count"]) for each in made["dropped"]] == [(reason, 1)]
+    assert made["rows"] == 2
+
+
+def test_a_passage_that_the_provider_refuses_is_one_reason_and_the_others_are_used(generate):
+    sound = writes(both)
+
+    def behave(seen):
+        return play.status(400, message="filtered")(seen) if "Alpha" in seen.user else sound(seen)
+
+    with play.Provider(then=behave) as provider:
+        code, out, err = generate(provider)
+    assert code == 0, err
+    assert "1: the model failed: " in out
+    assert "warning: 2 instead of 4 questions" in out
+
+
+def test_a_budget_is_kept_and_what_is_answered_is_not_paid_again(generate):
+    with play.Provider(then=writes(both)) as provider:
+        code, _, err = generate(provider, "--budget-usd", "0.0011", "-j", 1)
+        assert code == 4, err
+        assert "higher --budget-usd" in err
+        paid = len(provider.log)
+        assert 0 < paid < 9
+        assert generate(provider, "-j", 1)[0] == 0
+        assert len(provider.log) == 9
+
+
+def test_another_address_is_asked_itself_although_its_model_has_the_same_name(generate):
+    with play.Provider(then=writes(both)) as provider, play.Provider(then=writes(both)) as other:
+        assert generate(provider)[0] == generate(other)[0] == 0
+        assert (len(provider.log), len(other.log)) == (9, 9)
+
+
+def test_replies_with_thoughts_and_words_around_them_are_read(generate):
+    sound = writes(both)
+
+    def thinks(seen):
+        thought = '<think>Perhaps {"questions": []} or {"clear": false}?</think>Here it is:\n```json\n'
+        return play.Answer(f"{thought}{sound(seen).content}\n```")
+
+    with play.Provider(then=thinks) as provider:
+        made = json.loads(generate(provider, "--unanswerable", 0.25, "--json")[1])
+    assert (made["rows"], made["dropped"]) == (4, [])
+
+
+def test_what_was_spent_holds_replies_that_were_refused(generate):
+    """The provider bills a reply without an object, and takes the form that is tried next."""
+    sound = writes(both)
+
+    def in_words(seen):
+        return play.Answer("Gladly!") if play.form(seen) == "json_schema" else sound(seen)
+
+    with play.Provider(then=in_words) as provider:
+        made = json.loads(generate(provider, "--unanswerable", 0.25, "--json", "-j", 1)[1])
+        assert made["rows"] == 4
+        assert made["usage"]["calls"] == len(provider.log) > 9
+
+
+def test_the_cache_is_closed_where_the_ledger_can_not_be_opened(generate, monkeypatch):
+    from ragassay.core.errors import DiskFull
+    from ragassay.storage.ledger import CallCache
+
+    def full(*_, **__):
+        raise DiskFull("no room")
+
+    closed = []
+    close = CallCache.close
+    monkeypatch.setattr(CallCache, "close", lambda cache: (closed.append(cache), close(cache)))
+    monkeypatch.setattr("ragassay.storage.ledger.FolderLedger", full)
+    with play.Provider(then=writes(both)) as provider:
+        assert generate(provider)[0] == 74
+    assert len(closed) == 1
+
+
+def test_options_about_a_model_need_one(cli, tmp_path):
+    (tmp_path / "docs.jsonl").write_text('{"id": "a", "text": "An owl is a bird that hunts at night."}\n')
+    code, _, err = cli("data", "generate", "docs.jsonl", "--budget-usd", 1)
+    assert (code, err) == (2, "error: --budget-usd is about a model; templates call nobody\n")
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "code", "parts"),
+    [
+        (play.status(500, message="broken"), 3, ["the provider failed (500): broken", "0 calls"]),
+        (play.says("garbage"), 5, ["the model's reply could not be read", "calls", " USD"]),
+        (play.status(400, message="nope"), 5, ["refused the request (400): nope", "0 calls"]),
+    ],
+)
+def test_generate_says_why_a_model_gave_no_question_and_what_it_took(generate, behaviour, code, parts):
+    with play.Provider(then=behaviour) as provider:
+        found, _, err = generate(provider)
+    assert found == code
+    assert [part for part in parts if part not in err] == []
