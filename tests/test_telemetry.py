@@ -31,7 +31,7 @@ def collector(monkeypatch):
 )
 def test_without_a_collector_no_process_imports_what_sends_spans_and_only_the_api_knows_prometheus(modules, light):
     code = (
-        f"import sys, {modules}; from ragassay import tracing; from ragassay.core.settings import Settings\n"
+        f"import sys, {modules}; from ragassay.core import tracing; from ragassay.core.settings import Settings\n"
         f"tracing.set_up(Settings(), 'worker'); print([m for m in {light.split()!r} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)

@@ -145,7 +145,7 @@ def test_finalize_does_not_count_outages_as_crashes(jobs, queue, store, monkeypa
     job = submit(jobs, 10)
     deliver(jobs, queue)
     with monkeypatch.context() as away:
-        away.setattr("ragassay.service.jobs.evaluation.finish", Mock(side_effect=RedisAway("no Redis")))
+        away.setattr("ragassay.service.jobs.runner.finish", Mock(side_effect=RedisAway("no Redis")))
         for _ in range(MOST_FINALIZES + 1):
             with pytest.raises(RedisAway):
                 jobs.finalize(job)
@@ -267,7 +267,7 @@ def test_a_report_that_kills_its_worker_again_and_again_ends_the_job(jobs, queue
     def die(*_, **__):
         raise SystemExit  # no handler of errors sees it, as none sees a SIGKILL
 
-    monkeypatch.setattr("ragassay.service.jobs.evaluation.finish", die)
+    monkeypatch.setattr("ragassay.service.jobs.runner.finish", die)
     for _ in range(MOST_FINALIZES):
         with pytest.raises(SystemExit):
             jobs.finalize(job)
@@ -287,7 +287,7 @@ def test_a_report_that_takes_longer_than_its_lease_is_made_once(jobs, queue, sto
         assert go.wait(60)
         return finish(*of, **more)
 
-    monkeypatch.setattr("ragassay.service.jobs.evaluation.finish", slowly)
+    monkeypatch.setattr("ragassay.service.jobs.runner.finish", slowly)
     end = in_a_thread(lambda: jobs.finalize(job))
     lease = store.key(job, "lease")
     over = until(lambda: store.redis.zscore(lease, "report"))
