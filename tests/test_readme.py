@@ -113,16 +113,16 @@ def test_the_site_of_the_documentation_builds_and_has_every_command_and_page(tmp
     assert "per accurate answer" in (tmp_path / "search" / "search_index.json").read_text()
 
 
-def test_the_map_has_every_room_in_the_order_of_the_imports():
+def test_the_map_has_every_package_in_the_order_of_the_imports():
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
     rows = re.findall(r"^\| (\d+) \| `([\w/]+?)(?:/|\.py)` \|", MAP, re.MULTILINE)
-    named = [{room for layer, room in rows if int(layer) == n} for n in range(1, len(layers) + 1)]
+    named = [{package for layer, package in rows if int(layer) == n} for n in range(1, len(layers) + 1)]
     assert named == [set(layer.split(" | ")) for layer in layers]
     assert [int(layer) for layer, _ in rows] == sorted(int(layer) for layer, _ in rows)
     package = ROOT / "services" / "ragassay"
-    rooms = {p.stem for p in package.iterdir() if p.suffix in ("", ".py") and not p.name.startswith("__")}
-    assert sorted(room for _, room in rows) == sorted(rooms)
+    packages = {p.stem for p in package.iterdir() if p.suffix in ("", ".py") and not p.name.startswith("__")}
+    assert sorted(name for _, name in rows) == sorted(packages)
 
 
 def test_the_files_on_the_map_exist():

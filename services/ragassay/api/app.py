@@ -49,7 +49,7 @@ from ragassay.service.jobs import Jobs
 from ragassay.service.schedules import Schedules
 
 AT_ONCE = 2  # submissions at a time, and comparisons: each may take seconds of CPU and 150 MB, and others want answers
-_ROOMS = (jobs, comparisons, costs, datasets, schedules, alerts, metrics, systems, keys, health)
+_ROUTES = (jobs, comparisons, costs, datasets, schedules, alerts, metrics, systems, keys, health)
 _NO_SPANS_OF_ITS_OWN: Any = dict.fromkeys(("tracing", "metrics", "logs", "auto_configure"), False)  # FastAPI 0.165
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
 
@@ -121,7 +121,7 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
     app.state.submissions, app.state.analyses = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)
     app.state.dataset_work, app.state.arriving = CapacityLimiter(AT_ONCE), Counter()
     app.state.schedules = planned
-    app.state.routers = [*(room.router for room in _ROOMS), prometheus.router(settings)]
+    app.state.routers = [*(route.router for route in _ROUTES), prometheus.router(settings)]
     for router in app.state.routers:
         app.include_router(router)
     ui.install(app, service)

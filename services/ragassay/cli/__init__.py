@@ -1,4 +1,4 @@
-"""The command line: each command a few lines over the rooms below."""
+"""The command line: each command calls the packages below in a few lines."""
 
 from typing import NoReturn
 

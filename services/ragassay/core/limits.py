@@ -1,4 +1,4 @@
-"""Bounds that rooms share; beyond most of them arithmetic would not stay a number."""
+"""Bounds that packages share; beyond most of them arithmetic would not stay a number."""
 
 SMALLEST = 1e-60  # of what is divided by
 LARGEST_GRADE = 1000  # 2^grade must stay a number

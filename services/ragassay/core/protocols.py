@@ -1,4 +1,4 @@
-"""What rooms are handed and don't make: judges, embedders, systems under test, and the ledger that calls go through."""
+"""Protocols of what a package is given: judges, embedders, systems under test, and the ledger that calls go through."""
 
 from __future__ import annotations
 

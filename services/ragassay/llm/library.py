@@ -56,7 +56,7 @@ def load() -> None:
     """
     litellm()
     for module in _LOADED_LATE:
-        with suppress(ImportError):  # LiteLLM's own rooms; another version may have moved them
+        with suppress(ImportError):  # LiteLLM's own modules; another version may have moved them
             import_module(module)
 
 

@@ -1,1 +1,1 @@
-"""The Python front door: evaluate, compare, a report to look into, and a client of a service."""
+"""For Python: evaluate, compare, a report to look into, and a client of a service."""

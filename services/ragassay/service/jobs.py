@@ -1,4 +1,4 @@
-"""The use cases of the service: submit, work, finalize, cancel, resume, tick. The doors are a few lines over these."""
+"""The use cases of the service: submit, work, finalize, cancel, resume, tick. Command line, API and workers call these."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ragassay.core.errors import NotFound
 from ragassay.dashboard.pages import compare, datasets, labels, over_time, queries, runs
 from ragassay.dashboard.site import HERE, pages
 
-_ROOMS = (runs, queries, labels, compare, over_time, datasets)
+_PAGES = (runs, queries, labels, compare, over_time, datasets)
 
 
 def install(app: FastAPI, enter: Callable[..., Awaitable[None]]) -> None:
@@ -20,8 +20,8 @@ def install(app: FastAPI, enter: Callable[..., Awaitable[None]]) -> None:
 
     ``enter``: a dependency of each page that makes ``request.state.library`` what is shown to whoever asks.
     """
-    for room in _ROOMS:
-        app.include_router(room.router, dependencies=[Depends(enter)])
+    for page in _PAGES:
+        app.include_router(page.router, dependencies=[Depends(enter)])
     app.mount("/ui/static", StaticFiles(directory=HERE / "static", packages=[("ragassay.reporting", "static")]))
     app.include_router(_others)
 
