@@ -220,7 +220,9 @@ def lived():
                 looked = at
                 remember(quiet, history)
             store = quiet._store
-            next_at = [store._store.redis.zrange(store._key(name), 0, 0, withscores=True) for name in ("due", "open")]
+            next_at = [
+                store._store.redis.zrange(store._key(name), 0, 0, withscores=True) for name in ("due", "unstarted")
+            ]
             coming = [int(ms) for ((_, ms),) in filter(None, next_at)] + [ms for ms, *_ in world.messages[:1]]
             coming += [milliseconds(begin.isoformat()) for begin, _ in edits[:1]]
             step = max(min(coming) - world.now, 0) + world.random.randrange(1, 15_000)

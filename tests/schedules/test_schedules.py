@@ -7,7 +7,7 @@ import pytest
 
 from job_workers import RecordingQueue
 from offline_runs import FakeFactory, sample, source_of
-from ragassay.config.schedules import KeptRun, NewSchedule, ScheduleChange
+from ragassay.config.schedules import NewSchedule, ScheduleChange
 from ragassay.core.errors import BadInput, Conflict, Unavailable
 from ragassay.core.jobs import Planned
 from ragassay.core.specification import JobSpec
@@ -17,7 +17,8 @@ from ragassay.service.cron import milliseconds
 from ragassay.service.job_reports import Gating
 from ragassay.service.jobs import Jobs
 from ragassay.service.redis import RedisStore
-from ragassay.service.schedules import MOST_TRIES, Schedules
+from ragassay.service.redis_schedules import RunEntry
+from ragassay.service.schedules import MAX_TRIES, Schedules
 from redis_server import RedisServer
 
 NOON = milliseconds("2026-05-05T12:00:00+00:00")
@@ -145,7 +146,7 @@ def test_a_message_that_is_lost_is_sent_again_and_makes_one_job(world):
 def test_a_worker_that_fails_again_and_again_ends_the_run_with_its_error(world):
     world.create()
     world.tick(60)
-    for minutes in range(61, 61 + MOST_TRIES):
+    for minutes in range(61, 61 + MAX_TRIES):
         with pytest.raises(ZeroDivisionError):
             world.start(broken)
         assert world.runs()[0].status == "waiting"
@@ -161,7 +162,7 @@ def test_a_job_that_a_slow_worker_makes_in_the_end_is_the_runs_though_the_others
     world.tick(60)
 
     def slow(template):
-        for minutes in range(61, 61 + MOST_TRIES):
+        for minutes in range(61, 61 + MAX_TRIES):
             world.tick(minutes)
             with suppress(ZeroDivisionError):
                 world.process().start("nightly", NOON + 60 * MINUTE, broken)
@@ -220,9 +221,8 @@ def test_a_change_at_the_same_moment_is_lost_by_nobody(world):
     stale = world.schedules._store.get("nightly")
     world.schedules.change(*world.schedules.changed("nightly", ScheduleChange(deadline_s=60)))
     assert not world.schedules._store.change(stale, stale.value, "same")
-    run = KeptRun(slot="2026-05-05T13:00:00+00:00", status="waiting")
     due = NOON + 60 * MINUTE
-    assert not world.schedules._store.claim(stale, due, None, due, run, due)
+    assert not world.schedules._store.claim(stale, due, None, due, RunEntry(), due)
     world.tick(60)
     assert len(world.queue.started) == 1
 

@@ -127,6 +127,7 @@ class ScheduleChange(FrozenModel):
     paused: bool | None = None
 
 
+Trigger = Literal["slot", "catch_up", "manual"]
 RunStatus = Literal["waiting", "skipped", "missed", "failed_to_start", "expired"] | JobStatus
 
 
@@ -140,7 +141,7 @@ class ScheduledRun(FrozenModel):
     """
 
     slot: str
-    trigger: Literal["slot", "catch_up", "manual"] = "slot"
+    trigger: Trigger = "slot"
     status: RunStatus
     job: str | None = None
     began_at: str | None = None
@@ -169,12 +170,6 @@ class KeptSchedule(NewSchedule):
 
     created_at: str
     changed_at: str
-
-
-class KeptRun(ScheduledRun):
-    """A run as it is kept; ``tries``: how often a worker has begun to make its job."""
-
-    tries: int = 0
 
 
 class JobSchedule(KeptSchedule):

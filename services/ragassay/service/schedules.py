@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,6 @@ from ragassay.config.schedules import (
     LAST_PASSED,
     NAME,
     JobSchedule,
-    KeptRun,
     KeptSchedule,
     NewSchedule,
     RunPage,
@@ -40,7 +39,7 @@ from ragassay.service.job_reports import Gating
 from ragassay.service.jobs import Jobs
 from ragassay.service.notices import Notice
 from ragassay.service.queue import Queue
-from ragassay.service.redis_schedules import RedisSchedules, Slot, StoredRun, StoredSchedule, projects
+from ragassay.service.redis_schedules import RedisSchedules, RunEntry, Slot, StoredSchedule, projects
 
 if TYPE_CHECKING:
     from ragassay.core.specification import JobSpec
@@ -49,8 +48,8 @@ if TYPE_CHECKING:
     Read = Callable[[Mapping[str, Any]], tuple[JobSpec, Inputs, Gating]]
 
 logger = logging.getLogger("ragassay")
-MOST_SCHEDULES = 1000  # of a project
-MOST_TRIES = 5
+MAX_SCHEDULES = 1000  # of a project
+MAX_TRIES = 5
 NEXT_SHOWN = 5
 _CHANGED = "the schedule was changed at the same moment"
 
@@ -86,8 +85,8 @@ class Schedules:
     def create(self, new: NewSchedule) -> JobSchedule:
         """Keep a schedule; its first run is due at the next time. Raises BadSettings, UnknownName, Conflict."""
         now = self._now()
-        if len(self._store.names()) >= MOST_SCHEDULES:
-            raise Conflict(f"there are {MOST_SCHEDULES:,} schedules", hint="delete those that are no longer needed")
+        if len(self._store.names()) >= MAX_SCHEDULES:
+            raise Conflict(f"there are {MAX_SCHEDULES:,} schedules", hint="delete those that are no longer needed")
         kept = KeptSchedule(**dict(new), created_at=iso(now), changed_at=iso(now))
         if not self._store.create(kept, _next_ms(kept, now)):
             what = f"there is a schedule {new.name!r} already"
@@ -97,8 +96,7 @@ class Schedules:
     def get(self, name: str) -> JobSchedule:
         """The schedule as it stands; raises NotFound."""
         known = self._known(name)
-        times = self._store.times(name)[:1]
-        last = next(map(self._shown, self._store.runs(name, times)), None)
+        last = next(self._runs(known.value, self._store.times(name)[:1]), None)
         return JobSchedule(**dict(known.value), next=tuple(self._next(known)), last=last)
 
     def changed(self, name: str, change: ScheduleChange) -> tuple[StoredSchedule, NewSchedule]:
@@ -146,67 +144,59 @@ class Schedules:
 
     def runs(self, name: str, *, cursor: str | None, limit: int) -> RunPage:
         """The runs of the schedule, the newest first; of the latest 400. Raises NotFound, BadInput for a bad ``cursor``."""
-        self._known(name)
+        known = self._known(name)
         if cursor is not None and not (cursor.isascii() and cursor.isdecimal()):
             raise bad_cursor(cursor)
         times = [ms for ms in self._store.times(name) if cursor is None or ms < int(cursor)]
-        shown = tuple(map(self._shown, self._store.runs(name, times[:limit])))
-        return RunPage(runs=shown, next=str(times[limit - 1]) if len(times) > limit else None)
+        runs = tuple(self._runs(known.value, times[:limit]))
+        return RunPage(runs=runs, next=str(times[limit - 1]) if len(times) > limit else None)
 
     def run(self, name: str) -> ScheduledRun:
         """Have a run made now, beside those that are planned. Raises NotFound, Conflict."""
         known, slot = self._known(name), self._now()
-        run = KeptRun(slot=iso(slot), trigger="manual", status="waiting")
-        if not self._store.claim(known, None, None, slot, run, slot + self._again_ms):
+        entry = RunEntry(trigger="manual")
+        if not self._store.claim(known, None, None, slot, entry, slot + self._again_ms):
             raise Conflict(_CHANGED, hint="ask again")
         self._queue.start(self.project, name, slot)
-        return ScheduledRun(**run.model_dump(exclude={"tries"}))
+        return ScheduledRun(slot=iso(slot), trigger="manual", status="waiting")
 
     # --- for workers ------------------------------------------------------------------------------------------
 
     def start(self, name: str, slot_ms: int, read: Read) -> None:
         """Make the job of a run that is due. ``read`` makes a job's parts of the schedule's.
 
-        Delivered at least once: a run that has its job, or another worker at it, is left alone. What is wrong with the
-        schedule's job ends the run with that reason; after an outage, or when its worker died, it is tried again.
+        Delivered at least once: a run that has its job is left alone, and of two workers one makes the job. What is wrong
+        with the schedule's job ends the run with that reason; after an outage, or when its worker died, it is tried again.
         """
         slot = Slot(name, slot_ms)
-        schedule, known = self._store.get(name), self._store.run(slot)
-        if schedule is None or known is None or known.value.status != "waiting":
+        schedule, entry = self._store.get(name), self._store.entries(name, [slot_ms]).get(slot_ms)
+        if schedule is None or entry is None or entry.status != "waiting":
             return
         job = self._job_id(schedule.value, slot_ms)
-        note = None
-        if not self._is_there(job):
-            if known.value.tries >= MOST_TRIES:
-                last = f": {known.value.reason}" if known.value.reason else ""
-                why = f"no worker could make the job in {MOST_TRIES} tries{last}"
-                self._keep(known, "failed_to_start", reason=why)
-                return
-            begun = known.value.model_copy(update={"tries": known.value.tries + 1})
-            if not self._store.keep_run(known, begun, self._now() + self._again_ms):
-                return
-            known = StoredRun(slot, begun, begun.model_dump_json().encode())
-            try:
-                note = self._make(schedule.value, known, job, read)
-            except AssayError as error:
-                if error.retryable:
-                    raise
-                if not self._is_there(job):
-                    self._keep(known, "failed_to_start", reason=str(error))
-                    return
-            except Exception as error:
-                self._keep(known, "waiting", reason=class_and_reason(error))
+        if self._is_there(job):
+            return
+        if entry.tries >= MAX_TRIES:
+            last = f": {entry.reason}" if entry.reason else ""
+            self._end(slot, entry, f"no worker could make the job in {MAX_TRIES} tries{last}")
+            return
+        entry = entry.model_copy(update={"tries": entry.tries + 1})
+        self._store.keep(slot, entry)
+        try:
+            spec, inputs, gating, note = self.prepared(schedule.value, read)
+            self._store.keep(slot, entry.model_copy(update={"reason": note}))
+            planned = Planned(schedule=name, slot=None if entry.trigger == "manual" else iso(slot_ms))
+            self.jobs.submit(spec, inputs, gating, planned=(job, planned))
+        except AssayError as error:
+            if error.retryable:
                 raise
-        # a job that is there counts, whatever others wrote of the run that had waited long enough for this worker
-        while known is not None and known.value.job is None and not self._keep(known, "queued", job=job, reason=note):
-            known = self._store.run(slot)
+            if not self._is_there(job):
+                self._end(slot, entry, str(error))
+        except Exception as error:
+            self._store.keep(slot, entry.model_copy(update={"reason": class_and_reason(error)}))
+            raise
 
-    def _make(self, schedule: KeptSchedule, run: StoredRun, job: str, read: Read) -> str | None:
-        """Make the job; returns what is to be known of it."""
-        spec, inputs, gating, note = self.prepared(schedule, read)
-        slot = None if run.value.trigger == "manual" else run.value.slot
-        self.jobs.submit(spec, inputs, gating, planned=(job, Planned(schedule=schedule.name, slot=slot)))
-        return note
+    def _end(self, slot: Slot, entry: RunEntry, why: str) -> None:
+        self._store.keep(slot, entry.model_copy(update={"status": "failed_to_start", "reason": why}))
 
     def prepared(self, schedule: NewSchedule, read: Read) -> tuple[JobSpec, Inputs, Gating, str | None]:
         """The parts of the schedule's job, its baseline found; and what is to be known of it.
@@ -234,15 +224,15 @@ class Schedules:
 
     def _last_passed(self, name: str, digest: str) -> str | None:
         """The newest job on that dataset whose gates all pass as it is now; one without gates passes when it has finished."""
-        for run in self._store.runs(name, self._store.times(name)):
-            now = self._followed(run.value)
-            if now.job is not None and now.status == "finished" and not now.gates_missed:
+        known = self._store.get(name)
+        for run in () if known is None else self._runs(known.value, self._store.times(name)):
+            if run.job is not None and run.status == "finished" and not run.gates_missed:
                 try:
-                    record = self.jobs.reports.finished(now.job).record
+                    record = self.jobs.reports.finished(run.job).record
                 except (NotFound, Conflict):
                     continue
                 if record.dataset.digest == digest:
-                    return now.job
+                    return run.job
         return None
 
     # --- for a beat -------------------------------------------------------------------------------------------
@@ -255,8 +245,8 @@ class Schedules:
     def tick_project(self) -> None:
         """A round over this project. A schedule that can't be read is left to the version that wrote it."""
         now = self._now()
-        for work, slots in ((self._claim, self._store.due(now)), (self._look, self._store.open(now))):
-            for slot in slots:
+        for work, slots in ((self._claim, self._store.due), (self._look, self._store.to_look_at)):
+            for slot in slots(now):
                 try:
                     work(slot, now)
                 except AssayError as error:
@@ -267,56 +257,53 @@ class Schedules:
     def _claim(self, due: Slot, now: int) -> None:
         known = self._store.get(due.schedule)
         if known is None:
-            self._store.undue(due.schedule)
+            self._store.not_due(due.schedule)
             return
         newest, next_ms = Cron(known.value.cron, known.value.zone).newest(due.ms, now)
-        run, look_ms = self._planned(known.value, due.ms, newest, now)
-        if self._store.claim(known, due.ms, next_ms, newest, run, look_ms) and run.status == "waiting":
+        entry = self._entry(known.value, due.ms, newest, now)
+        look_ms = now + self._again_ms if entry.status == "waiting" else self._deadline(known.value, newest)
+        if self._store.claim(known, due.ms, next_ms, newest, entry, look_ms) and entry.status == "waiting":
             self._queue.start(self.project, due.schedule, newest)
 
-    def _planned(self, schedule: KeptSchedule, first: int, newest: int, now: int) -> tuple[KeptRun, int]:
-        """The run of the newest time that has come, and when it is looked at again. ``first``: the first that was due.
+    def _entry(self, schedule: KeptSchedule, first: int, newest: int, now: int) -> RunEntry:
+        """The run of the newest time that has come. ``first``: the first that was due.
 
         Of several times that have passed, because no scheduler ran, only the newest has a run.
         """
-        slot, deadline_ms = iso(newest), int(schedule.deadline_s * 1000)
-        late = now > newest + deadline_ms
+        late = now > self._deadline(schedule, newest)
         if late and schedule.catch_up == "skip":
-            return KeptRun(
-                slot=slot, status="missed", reason=f"no scheduler ran from {iso(first)} to its deadline"
-            ), now
-        if schedule.overlap == "skip" and (under_way := self._under_way(schedule.name)):
-            return KeptRun(slot=slot, status="skipped", reason=under_way), newest + deadline_ms
-        return KeptRun(slot=slot, status="waiting", trigger="catch_up" if late else "slot"), now + self._again_ms
+            return RunEntry(status="missed", reason=f"no scheduler ran from {iso(first)} to its deadline")
+        if schedule.overlap == "skip" and (run := self._under_way(schedule)):
+            return RunEntry(status="skipped", reason=f"the run of {run} was still under way")
+        return RunEntry(trigger="catch_up" if late else "slot")
 
-    def _under_way(self, name: str) -> str | None:
-        """Which run of a schedule is under way, if any. One that is paused waits for people, not the next run for it."""
-        for run in self._store.runs(name, self._store.open_of(name)):
-            now = self._followed(run.value)
-            if now.status in ("waiting", "queued", "running", "finalizing"):
-                return f"the run of {now.slot} was still under way"
+    def _under_way(self, schedule: KeptSchedule) -> str | None:
+        """The time of a run that is under way, if any. One that is paused waits for people, not the next run for it."""
+        active = set(self.jobs.store.active())
+        times = {ms for ms in self._store.times(schedule.name) if self._job_id(schedule, ms) in active}
+        for run in self._runs(schedule, sorted({*times, *self._store.unstarted(schedule.name)})):
+            if run.status in ("waiting", "queued", "running", "finalizing"):
+                return run.slot
         return None
 
     def _look(self, slot: Slot, now: int) -> None:
-        """Look at a run that has not ended: send its message again, tell of it when it is late."""
-        known, schedule = self._store.run(slot), self._store.get(slot.schedule)
-        if known is None or schedule is None:
-            self._store.close(slot)
+        """Look at a run that has not begun: send its message again, send an alert when it is late."""
+        schedule = self._store.get(slot.schedule)
+        run = None if schedule is None else next(self._runs(schedule.value, [slot.ms]), None)
+        if schedule is None or run is None:
+            self._store.look_again(slot, None)
             return
-        run = self._followed(known.value)
-        deadline = slot.ms + int(schedule.value.deadline_s * 1000)
-        began = run.began_at is not None and milliseconds(run.began_at) <= deadline
-        watched = run.trigger != "manual" and not began and not run.late
-        if watched and now >= deadline:
+        if run.late:
             self._tell(run, slot)
-            run, watched = run.model_copy(update={"late": True}), False
-        ended = run.status not in ("waiting", "queued", "running", "paused", "finalizing")
+        looks = []
         if run.status == "waiting":
             self._queue.start(self.project, slot.schedule, slot.ms)
-        looks = [*([] if ended else [now + self._again_ms]), *([deadline] if watched else [])]
-        self._store.keep_run(known, run, min(looks, default=None))
+            looks.append(now + self._again_ms)
+        if run.began_at is None and run.trigger != "manual" and not run.late:
+            looks.append(self._deadline(schedule.value, slot.ms))
+        self._store.look_again(slot, min(looks, default=None))
 
-    def _tell(self, run: KeptRun, slot: Slot) -> None:
+    def _tell(self, run: ScheduledRun, slot: Slot) -> None:
         self._alerts.tell(
             Notice(
                 id=f"run_missed:{self.project}:{slot.schedule}:{run.slot}",
@@ -344,21 +331,22 @@ class Schedules:
             following = Cron(known.value.cron, known.value.zone).times(first)
             yield from map(iso, (first, *islice(following, NEXT_SHOWN - 1)))
 
-    def _shown(self, run: StoredRun) -> ScheduledRun:
-        return ScheduledRun(**self._followed(run.value).model_dump(exclude={"tries"}))
+    def _runs(self, schedule: KeptSchedule, times: Sequence[int]) -> Iterator[ScheduledRun]:
+        """The runs of these times, each with the state of its job now: a job that finished may have been retried since."""
+        for ms, entry in self._store.entries(schedule.name, times).items():
+            job = self._job_id(schedule, ms)
+            run: dict[str, Any] = {"slot": iso(ms), **entry.model_dump(include={"trigger", "status", "reason"})}
+            if entry.status in ("waiting", "failed_to_start"):
+                run |= _outcome(self.jobs, job)
+            if run["status"] == "waiting" and not self._store.is_unstarted(Slot(schedule.name, ms)):
+                run |= {"status": "expired", "job": job, "reason": None}  # it had a job, whose retention is over
+            began, deadline = run.get("began_at"), self._deadline(schedule, ms)
+            late = self._now() >= deadline if began is None else milliseconds(began) > deadline
+            watched = entry.trigger != "manual" and run["status"] != "expired"
+            yield ScheduledRun(**run, late=watched and late)
 
-    def _followed(self, run: KeptRun) -> KeptRun:
-        """The run with the state of its job now: a job that has finished may have been retried since."""
-        if run.job is None or run.status in ("cancelled", "expired"):
-            return run
-        outcome = _outcome(self.jobs, run.job)
-        return run if run.status == "finished" and outcome["status"] == "expired" else run.model_copy(update=outcome)
-
-    def _keep(self, known: StoredRun, status: str, **update: Any) -> bool:
-        """Write what became of a run; it is looked at again in the next round. False where it is not ``known`` any more."""
-        run = KeptRun.model_validate({**dict(known.value), "status": status, **update})
-        look_ms = self._now() + (self._again_ms if status == "waiting" else 0)
-        return self._store.keep_run(known, run, look_ms)
+    def _deadline(self, schedule: KeptSchedule, ms: int) -> int:
+        return ms + int(schedule.deadline_s * 1000)
 
     def _job_id(self, schedule: KeptSchedule, slot_ms: int) -> str:
         named = "\n".join((self.project, schedule.name, schedule.created_at, str(slot_ms)))
@@ -375,26 +363,26 @@ class Schedules:
         return int(self.jobs.store.now_ms()) if self._given_now is None else self._given_now()
 
 
-@lru_cache(maxsize=MOST_SCHEDULES)
+@lru_cache(maxsize=MAX_SCHEDULES)
 def _warn_once(schedule: str, what: str) -> None:
     """A round comes every second, and would say it each time."""
     logger.warning("schedule %s: %s", schedule, what)
 
 
 def _outcome(jobs: Jobs, job: str) -> dict[str, Any]:
-    """What became of a run's job by now."""
+    """The state of a run's job now; empty if there is no such job."""
     try:
         state = jobs.store.state(job)
     except NotFound:
-        return {"status": "expired"}
+        return {}
     began = None if state.started_ms is None else iso(state.started_ms)
-    update: dict[str, Any] = {"status": state.status, "began_at": began}
-    asked = len(state.gating.get("gates", ()))
-    if state.status == "finished" and asked:
+    update: dict[str, Any] = {"job": job, "status": state.status, "began_at": began}
+    gates = len(state.gating.get("gates", ()))
+    if state.status == "finished" and gates:
         document = jobs.store.gates(job)  # empty: they could not be checked
         results = GateReport.model_validate_json(document).results if document else ()
         passed = sum(result.passed for result in results)
-        update |= {"gates_passed": passed, "gates_missed": (len(results) or asked) - passed}
+        update |= {"gates_passed": passed, "gates_missed": (len(results) or gates) - passed}
     return update
 
 

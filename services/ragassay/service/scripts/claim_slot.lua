@@ -1,5 +1,5 @@
 -- Claim a time of a schedule, at most once, and set when it is due next.
--- KEYS schedules due runs open   ARGV name record due_ms next_ms slot_ms run look_ms
+-- KEYS schedules due runs unstarted   ARGV name record due_ms next_ms slot_ms entry look_ms
 -- -> 1, or 0 if the time was claimed before, the schedule was changed, or another scheduler was first
 -- due_ms '': a run by hand, so the schedule stays due when it was; next_ms '': never again
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
