@@ -20,8 +20,8 @@ from ragassay.core.settings import Settings
 from ragassay.evaluation.engine import Tools
 from ragassay.judges.local import LocalJudge
 from ragassay.llm import Prices
-from ragassay.service.alerts import Alerts
 from ragassay.service.jobs import Jobs
+from ragassay.service.notifier import Notifier
 from ragassay.service.redis import MOST_DEATHS, RedisStore
 from ragassay.service.schedules import Schedules
 from ragassay.service.wiring import Wiring
@@ -48,20 +48,17 @@ class RecordingQueue:
     def waiting(self, queue):
         return 0
 
-    def deliver(self, project, webhook):
-        self.sent.append(("deliver", (project, webhook)))
-        return True
-
     def answer(self, jobs, *, most=10_000):
         while self.sent and most:
             use_case, arguments = self.sent.pop(0)
             if use_case != "start":
-                getattr(jobs.alerts if use_case == "deliver" else jobs, use_case)(*arguments)
+                getattr(jobs, use_case)(*arguments)
             else:
                 project, *run = arguments
                 planned = self.planned.of(project)
                 planned.start(*run, partial(scheduled_jobs.read, settings=self.settings, jobs=planned.jobs))
             most -= 1
+        jobs.notifier.deliver_due()
 
 
 class Lexical(Wiring):
@@ -161,9 +158,9 @@ def serving(redis_url, settings=None, *, jobs=None, registered=None):
     settings = settings or Settings()
     queue = RecordingQueue()
     store = RedisStore(redis_url, patient=False)
-    alerts = Alerts(store, queue, allowed=Allowed.read(["127.0.0.1"]))
-    jobs = jobs or Jobs(store, queue, Lexical(settings), registered, alerts)
-    planned = Schedules(jobs, queue, jobs.alerts, again_s=2)
+    notifier = Notifier(store, allowed=Allowed.read(["127.0.0.1"]))
+    jobs = jobs or Jobs(store, queue, Lexical(settings), registered, notifier)
+    planned = Schedules(jobs, queue, jobs.notifier, again_s=2)
     queue.planned, queue.settings = planned, settings
     witness = Witness(create_app(jobs, settings, planned))
     headers = {"Authorization": f"Bearer {settings.bootstrap_key}"} if settings.bootstrap_key else {}

@@ -16,7 +16,7 @@ class RecordingQueue:
     """A queue that remembers."""
 
     def __init__(self):
-        self.sent, self.finalized, self.delivered = [], [], []
+        self.sent, self.finalized = [], []
 
     def enqueue(self, job, slot, nonce):
         self.sent.append((job, slot, nonce))
@@ -28,10 +28,6 @@ class RecordingQueue:
 
     def waiting(self, queue):
         return 0
-
-    def deliver(self, project, webhook):
-        self.delivered.append((project, webhook))
-        return True
 
 
 class SlowJudge(ScriptedJudge):

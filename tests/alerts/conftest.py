@@ -1,11 +1,10 @@
-"""A real Redis, its outbox, a real receiver, and a queue whose messages a test delivers."""
+"""A real Redis, its outbox, and a real receiver."""
 
 import pytest
 
-from job_workers import RecordingQueue
 from ragassay.core.http_guard import Allowed
-from ragassay.service.alerts import Alerts
-from ragassay.service.notices import Notice
+from ragassay.service.notifications import Notification
+from ragassay.service.notifier import Notifier
 from ragassay.service.redis import RedisStore
 from receiver import Receiver
 from redis_server import RedisServer
@@ -26,13 +25,8 @@ def store(redis):
 
 
 @pytest.fixture
-def queue():
-    return RecordingQueue()
-
-
-@pytest.fixture
-def alerts(store, queue):
-    return Alerts(store, queue, allowed=Allowed.read(["127.0.0.1"]))
+def alerts(store):
+    return Notifier(store, allowed=Allowed.read(["127.0.0.1"]))
 
 
 @pytest.fixture
@@ -44,22 +38,17 @@ def receiver():
 @pytest.fixture
 def webhook(alerts, receiver):
     """A webhook for all alerts, with its secret."""
-    return alerts.webhooks("default").add(receiver.url)
+    return alerts.add_webhook("default", receiver.url)
 
 
 @pytest.fixture
-def work(alerts, queue):
-    """Does what workers do, until nothing is due."""
-
-    def deliver():
-        while queue.delivered:
-            alerts.deliver(*queue.delivered.pop(0))
-
-    return deliver
+def work(alerts):
+    """A round of a beat."""
+    return alerts.deliver_due
 
 
 @pytest.fixture
-def make_due(store, queue):
+def make_due(store):
     """What the time does: it goes by until the next try is due."""
 
     def due(webhook, project="default"):
@@ -90,6 +79,6 @@ def notice():
             "threshold": 0.8,
             "cause": "threshold",
         }
-        return Notice(**{**fields, **more})
+        return Notification(**{**fields, **more})
 
     return make

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from standardwebhooks import WebhookVerificationError
 
-from ragassay.service.alerts import WAITS_S
-from ragassay.service.notices import ALERTS, KINDS, OPT_IN, Notice
+from ragassay.service.notifications import ALERTS, KINDS, OPT_IN, Notification
+from ragassay.service.notifier import RETRY_DELAYS_S
 
 PAGE = (Path(__file__).parents[2] / "docs" / "alerts.md").read_text()
 BY_LIBRARY, BY_HAND = (code for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "def verified" in code)
@@ -25,7 +25,7 @@ def test_its_code_takes_what_is_ours_and_nothing_else(code, alerts, receiver, we
     scope = {}
     exec(code, scope)
     verified = scope["verified"]
-    alerts.tell(notice())
+    alerts.notify(notice())
     work()
     (got,) = receiver.got
     assert verified(webhook.secret, got.headers, got.body) == got.document
@@ -37,16 +37,16 @@ def test_its_code_takes_what_is_ours_and_nothing_else(code, alerts, receiver, we
 
 def test_its_example_is_a_notice_that_looks_so(alerts, receiver, webhook, work):
     (example,) = (json.loads(code) for code in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL) if '"type"' in code)
-    alerts.tell(Notice(kind=example["type"], at=example["timestamp"], **example["data"]))
-    slack = alerts.webhooks("default").add(receiver.url, form="slack")
+    alerts.notify(Notification(kind=example["type"], at=example["timestamp"], **example["data"]))
+    slack = alerts.add_webhook("default", receiver.url, form="slack")
     work()
     assert receiver.got[0].document == example
-    alerts.webhooks("default").remove(slack.webhook.id)
+    alerts.remove_webhook("default", slack.webhook.id)
 
 
 def test_its_tables_are_those_of_the_code():
-    kinds = [name.strip("`") for name, _ in rows_of("## What is told")]
+    kinds = [name.strip("`") for name, _ in rows_of("## Kinds of notifications")]
     assert kinds == list(KINDS) == [*ALERTS, *OPT_IN]
     seconds = {"s": 1, "min": 60, "h": 3600}
     waits = [text.split() for _, text in rows_of("## When a receiver fails")[1:]]
-    assert [int(number) * seconds[unit] for number, unit in waits] == list(WAITS_S)
+    assert [int(number) * seconds[unit] for number, unit in waits] == list(RETRY_DELAYS_S)

@@ -119,7 +119,7 @@ def test_a_gate_on_slices_is_told_once_without_the_values_of_the_rows(told):
 
 
 def test_a_job_tells_of_so_many_gates_and_counts_the_others(told, monkeypatch):
-    monkeypatch.setattr("ragassay.service.job_notices.MOST_NOTICES", 2)
+    monkeypatch.setattr("ragassay.service.job_notifications.MAX_NOTIFICATIONS", 2)
     _, documents = told(rows(4), gates=[{"metric": "mrr", "min": 1 + n} for n in range(1, 6)])
     missed = of_kind(documents, "gate_missed")
     assert [each["count"] for each in missed] == [1, 1, 3]
@@ -173,9 +173,11 @@ def test_what_a_job_tells_is_told_once_however_often_its_last_steps_are_repeated
     assert len(receiver.got) == before == 2
 
 
-def test_a_worker_that_dies_after_the_report_leaves_its_notices_to_the_sweeper(served, told, receiver, monkeypatch):
+def test_a_worker_that_dies_after_the_report_leaves_its_notifications_to_the_sweeper(
+    served, told, receiver, monkeypatch
+):
     job = served.submit(rows(10), metrics=["mrr"], gates=[{"mrr": ">= 0.8"}])["id"]
-    monkeypatch.setattr(served.jobs.alerts, "tell", lambda notice: (_ for _ in ()).throw(MemoryError))
+    monkeypatch.setattr(served.jobs.notifier, "notify", lambda notice: (_ for _ in ()).throw(MemoryError))
     with pytest.raises(MemoryError):
         served.work()
     monkeypatch.undo()

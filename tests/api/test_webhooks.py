@@ -3,7 +3,7 @@
 import pytest
 
 from api_server import problem, rows
-from ragassay.service.notices import ALERTS
+from ragassay.service.notifications import ALERTS
 from receiver import Receiver
 
 UNKNOWN = "wh_" + "0" * 32

@@ -18,10 +18,10 @@ from offline_runs import FakeFactory, sample, source_of
 from ragassay.config.schedules import NewSchedule, ScheduleChange
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation import plan
-from ragassay.service.alerts import Alerts
 from ragassay.service.cron import milliseconds
 from ragassay.service.job_reports import Gating
 from ragassay.service.jobs import Jobs
+from ragassay.service.notifier import Notifier
 from ragassay.service.redis import RedisStore
 from ragassay.service.schedules import Schedules
 from redis_server import RedisServer
@@ -95,13 +95,13 @@ class MortalStore(RedisStore):
         return answer
 
 
-class Told(Alerts):
+class Told(Notifier):
     """Remembers."""
 
     def __init__(self):
         self.notices = Counter()
 
-    def tell(self, notice):
+    def notify(self, notice):
         self.notices[notice.id] += 1
         return self.notices[notice.id] == 1
 

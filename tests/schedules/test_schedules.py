@@ -12,10 +12,10 @@ from ragassay.core.errors import BadInput, Conflict, Unavailable
 from ragassay.core.jobs import Planned
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation import plan
-from ragassay.service.alerts import Alerts
 from ragassay.service.cron import milliseconds
 from ragassay.service.job_reports import Gating
 from ragassay.service.jobs import Jobs
+from ragassay.service.notifier import Notifier
 from ragassay.service.redis import RedisStore
 from ragassay.service.redis_schedules import RunEntry
 from ragassay.service.schedules import MAX_TRIES, Schedules
@@ -35,11 +35,11 @@ class Starts(RecordingQueue):
         return True
 
 
-class Told(Alerts):
+class Told(Notifier):
     def __init__(self):
         self.notices = []
 
-    def tell(self, notice):
+    def notify(self, notice):
         self.notices.append(notice)
         return True
 

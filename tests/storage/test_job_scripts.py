@@ -259,7 +259,7 @@ def ended(job):
         job.commit(chunk, token, failed=int(chunk == FIRST))
     for name in ("report", "figures", "headline", "costs", "gates", "partial"):
         job.redis.set(job.key(name), name)
-    job.redis.hset(job.key("meta"), mapping={"alerts": "[]", "notices": "[]", "given_up": "it was down"})
+    job.redis.hset(job.key("meta"), mapping={"alerts": "[]", "notifications": "[]", "given_up": "it was down"})
     job.turn("finished", "finalizing")
     job.redis.delete(job.key("todo"))
     job.redis.expire(job.key("meta"), 1000)
@@ -274,7 +274,7 @@ def test_a_chunk_that_is_tried_again_is_done_no_more_and_keeps_its_results_and_t
     assert (ended.redis.get(ended.key("report")), ended.redis.get(ended.key("partial"))) == (None, b"report")
     assert ended.redis.get(ended.key("partial_costs")) == b"costs"
     assert not ended.redis.exists(*map(ended.key, ("gates", "figures", "headline")))
-    assert not {"alerts", "notices", "given_up", "turned_ms"} & ended.meta.keys()
+    assert not {"alerts", "notifications", "given_up", "turned_ms"} & ended.meta.keys()
     assert ended.redis.ttl(ended.key("meta")) == -1
     assert ended.redis.smembers(ended.key("active")) == {ended.id.encode()}
     assert ended.redis.hgetall(ended.key("tries")) == {FIRST.encode(): b"1"}

@@ -14,7 +14,7 @@ from ragassay.evaluation import plan
 
 
 def told(jobs):
-    page = jobs.alerts.page("default", kind="budget_reached", cursor=None, limit=10)
+    page = jobs.notifier.page("default", kind="budget_reached", cursor=None, limit=10)
     return [(notice.job, notice.done, notice.rows, notice.headline) for notice in page.alerts]
 
 
@@ -37,7 +37,7 @@ def test_a_budget_that_is_reached_is_told_once_for_each_time(make_jobs, queue, c
 def test_a_worker_that_dies_when_a_budget_is_reached_leaves_the_notice_to_the_sweeper(make_jobs, queue, monkeypatch):
     jobs = make_jobs(PayingJudge())
     job = submit_with_budget(jobs, tokens=4000)
-    monkeypatch.setattr(jobs, "_tell", lambda state: None)
+    monkeypatch.setattr(jobs, "_notify", lambda state: None)
     deliver_all(jobs, queue)
     assert (jobs.get(job).status, told(jobs)) == ("paused", [])
     monkeypatch.undo()
@@ -54,7 +54,7 @@ def test_rows_that_a_judge_could_not_score_beyond_the_limit_are_told_without_its
     job = submit(jobs, 10, max_missing=allowed)
     finish(jobs, queue, job)
     assert jobs.get(job).progress.failed == 2
-    told = jobs.alerts.page("default", kind=None, cursor=None, limit=10).alerts
+    told = jobs.notifier.page("default", kind=None, cursor=None, limit=10).alerts
     assert [notice.kind for notice in told] == kinds
     for notice in told:
         assert (notice.metric, notice.value, notice.threshold, notice.count) == ("faithfulness", 0.8, 0.9, 1)
@@ -82,7 +82,7 @@ def test_notices_and_log_lines_of_a_scheduled_job_name_its_project_schedule_and_
     finally:
         log.setLevel("NOTSET")
         log.removeHandler(handler)
-    (notice,) = jobs.alerts.page("a", kind="coverage_low", cursor=None, limit=10).alerts
+    (notice,) = jobs.notifier.page("a", kind="coverage_low", cursor=None, limit=10).alerts
     assert (notice.job, notice.schedule, notice.slot) == (job.id, "nightly", slot)
     for event in ("evaluation_started", "job_finished", ""):
         assert {"project": "a", "schedule": "nightly", "slot": slot}.items() <= said[event].items()

@@ -19,7 +19,7 @@ from offline_runs import FakeFactory
 from polling import until
 from ragassay.core.errors import Unavailable
 from ragassay.service.jobs import SLOTS, Jobs
-from ragassay.service.queue import CHUNKS, NOTICES, REPORTS, Queue, broker_url
+from ragassay.service.queue import CHUNKS, REPORTS, SCHEDULES, Queue, broker_url
 from ragassay.service.redis import RedisStore
 from ragassay_workers import beat, log, periodic, process, tasks
 from ragassay_workers.app import app, configuration
@@ -82,8 +82,8 @@ def test_a_message_has_ids_only():
     with redis_server() as url:
         Queue(url).enqueue("job-1", 2, "nonce")
         Queue(url).finalize("job-1")
-        Queue(url).deliver("default", "wh_1")
-        messages = [RedisStore(url).redis.lrange(queue, 0, -1) for queue in (CHUNKS, REPORTS, NOTICES)]
+        Queue(url).start("default", "nightly", 1)
+        messages = [RedisStore(url).redis.lrange(queue, 0, -1) for queue in (CHUNKS, REPORTS, SCHEDULES)]
     assert [len(waiting) for waiting in messages] == [1, 1, 1]
     assert all(b'"content-type": "application/json"' in message for waiting in messages for message in waiting)
 
@@ -97,7 +97,7 @@ class FakeJobs:
         if self.error:
             raise self.error
 
-    finalize = tick = deliver = work
+    finalize = tick = work
 
     @property
     def alerts(self):
@@ -124,9 +124,7 @@ def fake(monkeypatch):
 def test_an_outage_is_a_line_in_the_log(fake, caplog, error):
     fake(error)
     tasks.work("job", 1, "nonce")
-    tasks.deliver("default", "wh_1")
     assert f"job job: {error}" in caplog.text
-    assert f"webhook wh_1: {error}" in caplog.text
 
 
 def test_a_bug_is_not_hidden(fake):
@@ -285,7 +283,7 @@ def test_a_worker_that_takes_no_chunks_has_no_process_for_them(monkeypatch):
     try:
         with redis_server() as url:
             monkeypatch.setenv("RAGASSAY_STATE_URL", url)
-            process._ready(consumer_of(NOTICES))
+            process._ready(consumer_of(REPORTS))
             until(lambda: RedisStore(url).alive("worker") == 1)
             assert RedisStore(url).processes() == 0
             process._heartbeat.stop(wait_s=30)
@@ -307,7 +305,7 @@ def test_beat_runs_its_rounds_until_a_signal(monkeypatch):
         monkeypatch.setattr(beat.logs, "set_up", lambda _: None)
         monkeypatch.setattr("ragassay.service.jobs.Jobs.tick", lambda self: swept.append(True))
         monkeypatch.setattr("ragassay.service.schedules.Schedules.tick", lambda self: looked.append(True))
-        monkeypatch.setattr("ragassay.service.alerts.Alerts.wake", lambda self: woken.append(True))
+        monkeypatch.setattr("ragassay.service.notifier.Notifier.deliver_due", lambda self: woken.append(True))
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         threading.Thread(target=work_then_stop, daemon=True).start()
         try:
@@ -322,7 +320,7 @@ def test_beat_runs_its_rounds_until_a_signal(monkeypatch):
 def test_the_application_offers_its_tasks():
     app.loader.import_default_modules()
     offered = {name for name in app.tasks if name.startswith("ragassay.")}
-    assert offered == {"ragassay.work", "ragassay.finalize", "ragassay.start", "ragassay.deliver"}
+    assert offered == {"ragassay.work", "ragassay.finalize", "ragassay.start"}
 
 
 def test_an_outage_during_a_start_is_one_line_in_the_log(monkeypatch, caplog):

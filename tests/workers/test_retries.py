@@ -12,7 +12,7 @@ from ragassay.core.protocols import Call, Reply
 from ragassay.core.report import Report
 from ragassay.core.specification import Budget, JobSpec
 from ragassay.evaluation import plan
-from ragassay.service import job_notices
+from ragassay.service import job_notifications
 from ragassay.service.job_retries import retry
 from ragassay.service.job_run import JobRun
 from ragassay.service.redis import MOST_DEATHS
@@ -247,7 +247,7 @@ def test_a_finalize_of_the_time_before_changes_nothing_of_the_one_after(jobs, ju
     retry(jobs, job)
     late.save_report(before)
     assert not store.save_gates(job, b"{}", b"[]")
-    store.keep_notices(job, b"[]")
+    store.keep_notifications(job, b"[]")
     store.keep_headline(job, b"{}")
     assert store.headline(job) is None
     store.close(job)  # what the finalizer's last step would be
@@ -261,7 +261,7 @@ def test_its_end_is_told_again(jobs, judge, work, store):
     job, _ = finished(jobs, work, 10)
     retry(jobs, job)
     work(job)
-    assert [notice.id for notice in job_notices.of_state(store.state(job))][-1] == f"{job}:job_finished:1"
+    assert [each.id for each in job_notifications.of_state(store.state(job))][-1] == f"{job}:job_finished:1"
 
 
 def test_rows_whose_time_is_over_are_not_there_to_be_tried(jobs, judge, work, store):

@@ -1,4 +1,4 @@
-"""Beat: the sweeper, and the rounds over schedules and over notices, each in a thread that never waits for workers."""
+"""Beat: the sweeper, and the rounds over schedules and notifications, each in a thread that never waits for workers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragassay.service.jobs import Jobs
 from ragassay.service.liveness import log_redis
 from ragassay_workers.periodic import Periodic, heartbeat, process_name
 
-SWEEP_MAY_TAKE_S, SCHEDULES_EVERY_S = 60, 1.0
+SWEEP_MAY_TAKE_S, ROUND_S = 60, 1.0
 
 
 def sweep(jobs: Jobs, every_s: float) -> None:
@@ -33,8 +33,8 @@ def main() -> None:
     threads = [
         heartbeat(jobs.store, "beat"),
         Periodic("the sweeper's round", settings.sweep_s, partial(sweep, jobs, settings.sweep_s)),
-        Periodic("the round over schedules", SCHEDULES_EVERY_S, schedules.tick),
-        Periodic("the outbox's round", settings.sweep_s, jobs.alerts.wake),
+        Periodic("the round over schedules", ROUND_S, schedules.tick),
+        Periodic("the round over notifications", ROUND_S, jobs.notifier.deliver_due),
     ]
     ends = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -46,13 +46,6 @@ def start(project: str, schedule: str, slot_ms: int) -> None:
         schedules.start(schedule, slot_ms, read)
 
 
-@app.task(name="ragassay.deliver", max_retries=5, default_retry_delay=5)
-def deliver(project: str, webhook: str) -> None:
-    """Give a webhook what it has to get. Delivered at least once, so it takes a lease before it sends."""
-    with _one_line(f"webhook {webhook}"):
-        process.jobs().alerts.deliver(project, webhook)
-
-
 @contextmanager
 def _one_line(about: str) -> Iterator[None]:
     """An outage is one line in the log, and the sweeper sends the next wake-up. Anything else that is raised is a bug: Celery

@@ -1,4 +1,4 @@
-"""``/v1/alerts`` and ``/v1/webhooks``: the notices of a project, and their receivers."""
+"""``/v1/alerts`` and ``/v1/webhooks``: the notifications of a project, and their receivers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,22 @@ from ragassay.api.problems import takes
 from ragassay.api.security import by_method, requires
 from ragassay.core.models import FrozenModel
 from ragassay.service.access import Requester
-from ragassay.service.notices import NoticeKind, NoticePage, Webhook, WebhookFormat, WebhookList, WebhookSecret
-from ragassay.service.webhooks import LONGEST_URL, Webhooks
+from ragassay.service.notifications import (
+    NotificationKind,
+    NotificationPage,
+    Webhook,
+    WebhookFormat,
+    WebhookList,
+    WebhookSecret,
+)
+from ragassay.service.notifier import MAX_URL
 
 router = APIRouter(prefix="/v1", tags=["alerts"])
 _URL = "https://alerts.example/ragassay"
-Url = Annotated[str, Field(min_length=1, max_length=LONGEST_URL, description="where notices are sent, by POST")]
-Kinds = Annotated[tuple[NoticeKind, ...], Field(min_length=1, max_length=20, description="the kinds that are sent")]
+Url = Annotated[str, Field(min_length=1, max_length=MAX_URL, description="where notifications are sent, by POST")]
+Kinds = Annotated[
+    tuple[NotificationKind, ...], Field(min_length=1, max_length=20, description="the kinds that are sent")
+]
 WebhookId = Annotated[
     str,
     Path(description="What POST /v1/webhooks gave.", max_length=100, examples=["wh_b1946ac92492d2347c6235b4d2611184"]),
@@ -28,7 +37,7 @@ WebhookId = Annotated[
 
 
 class NewWebhook(FrozenModel):
-    """A receiver, and the kinds of notices that it gets."""
+    """A receiver, and the kinds of notifications that it gets."""
 
     model_config = ConfigDict(
         strict=True, json_schema_extra={"example": {"url": _URL, "kinds": ["gate_missed", "regression"]}}
@@ -42,26 +51,22 @@ class NewWebhook(FrozenModel):
 
 
 class _AlertsQuery(Page):
-    kind: Annotated[NoticeKind | None, Field(description="only notices of this kind")] = None
+    kind: Annotated[NotificationKind | None, Field(description="only those of this kind")] = None
 
 
 @router.get("/alerts", operation_id="listAlerts", summary="List the alerts")
 def list_alerts(
     jobs: Service, query: Annotated[_AlertsQuery, Query()], asking: Annotated[Requester, Depends(requires("read"))]
-) -> NoticePage:
-    """Notices of the project's jobs and schedules, newest first, for 90 days.
+) -> NotificationPage:
+    """Notifications of the project's jobs and schedules, newest first, for 90 days.
 
     With ``kind``, a page may hold fewer than ``limit``, even none, and have a ``next``. ``job_finished`` and ``job_failed``
     are kept only where a webhook asks for them.
     """
-    return jobs.alerts.page(asking.project, kind=query.kind, cursor=query.cursor, limit=query.limit)
+    return jobs.notifier.page(asking.project, kind=query.kind, cursor=query.cursor, limit=query.limit)
 
 
-async def _webhooks(jobs: Service, asking: Annotated[Requester, Depends(by_method)]) -> Webhooks:
-    return jobs.alerts.webhooks(asking.project)
-
-
-OwnWebhooks = Annotated[Webhooks, Depends(_webhooks)]
+Caller = Annotated[Requester, Depends(by_method)]
 
 
 @router.post(
@@ -71,12 +76,12 @@ OwnWebhooks = Annotated[Webhooks, Depends(_webhooks)]
     summary="Add a webhook",
     openapi_extra=takes("NewWebhook"),
 )
-async def add(webhooks: OwnWebhooks, body: Body) -> WebhookSecret:
-    """Send notices to a URL. The answer holds the secret that signs them, which is not shown again."""
+async def add(jobs: Service, caller: Caller, body: Body) -> WebhookSecret:
+    """Send notifications to a URL. The answer holds the secret that signs them, which is not shown again."""
 
     def work() -> WebhookSecret:
         asked = read_as(NewWebhook, check_json(body))
-        return webhooks.add(asked.url, asked.kinds, asked.format)
+        return jobs.notifier.add_webhook(caller.project, asked.url, asked.kinds, asked.format)
 
     return await to_thread.run_sync(work)
 
@@ -86,18 +91,18 @@ async def add(webhooks: OwnWebhooks, body: Body) -> WebhookSecret:
     operation_id="listWebhooks",
     summary="List the webhooks",
 )
-def list_webhooks(webhooks: OwnWebhooks) -> WebhookList:
+def list_webhooks(jobs: Service, caller: Caller) -> WebhookList:
     """The project's webhooks, the oldest first, with the outcome of the last try of each."""
-    return WebhookList(webhooks=tuple(webhooks.all()))
+    return WebhookList(webhooks=tuple(jobs.notifier.webhooks(caller.project)))
 
 
 @router.delete("/webhooks/{webhook}", operation_id="deleteWebhook", summary="Delete a webhook")
-def delete(webhooks: OwnWebhooks, webhook: WebhookId) -> Webhook:
+def delete(jobs: Service, caller: Caller, webhook: WebhookId) -> Webhook:
     """Delete a webhook and all that waits for it; the answer is what it was."""
-    return webhooks.remove(webhook)
+    return jobs.notifier.remove_webhook(caller.project, webhook)
 
 
 @router.post("/webhooks/{webhook}/test", status_code=202, operation_id="testWebhook", summary="Test a webhook")
-def test(webhooks: OwnWebhooks, webhook: WebhookId) -> Webhook:
-    """Queue a notice of the kind ``test``; its outcome is ``last_status`` or ``last_error`` in the list of webhooks."""
-    return webhooks.test(webhook)
+def test(jobs: Service, caller: Caller, webhook: WebhookId) -> Webhook:
+    """Queue a notification of the kind ``test``; its outcome is ``last_status`` or ``last_error`` in the list of webhooks."""
+    return jobs.notifier.test_webhook(caller.project, webhook)

@@ -30,7 +30,7 @@ from ragassay.service import job_retries
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import no_job
 from ragassay.service.jobs import MOST_ROWS_A_PAGE, Jobs
-from ragassay.service.notices import LONGEST_ID
+from ragassay.service.notifications import MAX_ID
 from ragassay.service.redis_datasets import RedisDatasets
 from ragassay.service.stored_reports import unpacked
 from ragassay.storage.selection import Selection
@@ -95,7 +95,7 @@ async def each_once(request: Request) -> None:
 class Page(QueryParameters):
     """Which part of a list."""
 
-    cursor: Annotated[str | None, Field(max_length=LONGEST_ID, description="'next' of the page before")] = None
+    cursor: Annotated[str | None, Field(max_length=MAX_ID, description="'next' of the page before")] = None
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS_A_PAGE, description="most entries of a page")] = 50
 
 

@@ -29,7 +29,7 @@ Processes = Annotated[
 ]
 Queues = Annotated[
     list[str] | None,
-    typer.Option("--queue", metavar="NAME", help="Take only chunks, reports, schedules or notices. Repeatable. [all]"),
+    typer.Option("--queue", metavar="NAME", help="Take only chunks, reports or schedules. Repeatable. [all]"),
 ]
 Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder of Redis's data. [.ragassay/service]")]
 Fd = Annotated[int | None, typer.Option("--fd", hidden=True, help="A socket that listens already.")]
@@ -89,9 +89,9 @@ def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
 def worker(concurrency: Processes = None, queues: Queues = None) -> None:
     """Run workers alone. Stopped, they go on with their chunks for up to RAGASSAY_SHUTDOWN_S seconds."""
     from ragassay.core.errors import UnknownName
-    from ragassay.service.queue import CHUNKS, NOTICES, REPORTS, SCHEDULES
+    from ragassay.service.queue import CHUNKS, REPORTS, SCHEDULES
 
-    known = {"chunks": CHUNKS, "reports": REPORTS, "schedules": SCHEDULES, "notices": NOTICES}
+    known = {"chunks": CHUNKS, "reports": REPORTS, "schedules": SCHEDULES}
     if unknown := next((name for name in queues or () if name not in known), None):
         raise UnknownName("queue", unknown, known, where="--queue")
     taken = ",".join(known[name] for name in dict.fromkeys(queues or known))

@@ -41,8 +41,8 @@ COUNTERS = (
     MetricFamily("unpriced_calls", ("model",), "Replies whose price is unknown, and not in the cost."),
     MetricFamily("cache_hits", (), "Calls that an earlier job had paid for."),
     MetricFamily("system_requests", ("outcome",), "Queries to systems that are called: answered, or failed."),
-    MetricFamily("notices", ("kind",), "Notices that were told, each once."),
-    MetricFamily("deliveries", ("outcome",), "Notices for a webhook: delivered, or failed after the last try."),
+    MetricFamily("notifications", ("kind",), "Notifications, each counted once."),
+    MetricFamily("deliveries", ("outcome",), "Notifications for a webhook: delivered, or failed after the last try."),
 )
 PROVIDER_SECONDS = MetricFamily("provider_seconds", ("model",), "How long a model took to reply, in seconds.")
 

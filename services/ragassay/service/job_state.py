@@ -13,7 +13,7 @@ from ragassay.core.errors import Conflict, NotFound
 from ragassay.core.jobs import ENDED, JobStatus, Planned
 from ragassay.core.models import FrozenModel
 from ragassay.core.validation import problems
-from ragassay.service.notices import Notice
+from ragassay.service.notifications import Notification
 from ragassay.storage.protocol import ChunkId, RunRecord
 
 SUBMIT_AGAIN = "submit it again; replies that are known are not paid again"
@@ -52,7 +52,7 @@ class ReportClaim:
 class JobState(FrozenModel):
     """All that is known of a job beside its rows. Times are milliseconds since 1970; ``gating`` and ``alerts`` as JSON.
 
-    ``notices``: what its report gives reason to tell.
+    ``notifications``: those of its report.
     ``built``: of built-in systems, the models and the bytes of the index that workers made. ``traceparent``: the span in
     which it was submitted. ``body_digest``: of the body that was submitted with an idempotency key.
     """
@@ -76,7 +76,7 @@ class JobState(FrozenModel):
     retries: int = 0  # how often its failed rows were tried again after it had ended
     given_up: str | None = None
     alerts: tuple[dict[str, Any], ...] = ()
-    notices: tuple[Notice, ...] = ()
+    notifications: tuple[Notification, ...] = ()
     error: str | None = None
     planned: Planned | None = None
     traceparent: str | None = None
@@ -102,7 +102,7 @@ class JobState(FrozenModel):
             gating=orjson.loads(meta["gating"]),
             alerts=orjson.loads(meta.get("alerts", b"[]")),
             planned=orjson.loads(meta.get("planned", b"null")),
-            notices=orjson.loads(meta.get("notices", b"[]")),
+            notifications=orjson.loads(meta.get("notifications", b"[]")),
             built={name[6:]: orjson.loads(value) for name, value in meta.items() if name.startswith("built:")},
             changed_ms=int(meta["turned_ms"]) if "turned_ms" in meta else None,
             **texts,

@@ -30,8 +30,7 @@ from ragassay.evaluation import plan, runner, session
 from ragassay.evaluation.engine import given_up
 from ragassay.evaluation.provenance import with_tools
 from ragassay.llm.journal import MemoryLedger
-from ragassay.service import job_listing, job_notices, job_results
-from ragassay.service.alerts import Alerts
+from ragassay.service import job_listing, job_notifications, job_results
 from ragassay.service.job_chunks import Chunks
 from ragassay.service.job_costs import JobCosts
 from ragassay.service.job_leases import report_claimed
@@ -39,6 +38,7 @@ from ragassay.service.job_reports import Gating, JobReports
 from ragassay.service.job_run import JobRun, run_of
 from ragassay.service.job_state import Claim, JobState
 from ragassay.service.liveness import check_room
+from ragassay.service.notifier import Notifier
 from ragassay.service.queue import CHUNKS, REPORTS, Queue
 from ragassay.service.redis import RedisStore
 from ragassay.service.registered import Registered
@@ -59,10 +59,10 @@ class Jobs:
         queue: Queue,
         factory: session.Factory,
         registered: Registered | None = None,
-        alerts: Alerts | None = None,
+        notifier: Notifier | None = None,
     ) -> None:
         self.store, self._queue, self.registered = store, queue, registered or Registered()
-        self.alerts = alerts or Alerts(store, queue)
+        self.notifier = notifier or Notifier(store)
         self.reports, self.costs = JobReports(store), JobCosts(store)
         self._session = session.Session(factory)
         self._chunks = Chunks(store, self._session, self.registered)
@@ -218,7 +218,7 @@ class Jobs:
             logger.warning("job %s is paused: %s", job, reached.message, extra={"event": "job_paused"})
             self.store.clear_slot(job, slot)
             self._queue.finalize(job)
-            self._tell(self.store.state(job))
+            self._notify(self.store.state(job))
             return
         except (BadInput, NothingToEvaluate, NotFound) as error:
             self._fail(job, str(error))
@@ -282,9 +282,9 @@ class Jobs:
             report = runner.finish(run, uncertain_calls=state.uncertain_calls)
             if not partial:
                 results = self.reports.check_gates(job, Gating.model_validate(state.gating), report, state.retries)
-                notices = job_notices.of_report(state, report, results)
-                told = orjson.dumps([notice.model_dump(mode="json") for notice in notices])
-                self.store.keep_notices(job, told, retries=state.retries)
+                notifications = job_notifications.of_report(state, report, results)
+                kept = orjson.dumps([each.model_dump(mode="json") for each in notifications])
+                self.store.keep_notifications(job, kept, retries=state.retries)
         except (RedisError, Unavailable):
             if not partial:
                 with suppress(RedisError):  # an outage is no crash of a worker
@@ -325,7 +325,7 @@ class Jobs:
             if state.ended:  # whoever ended it died before the last step
                 self._close(job)
                 continue
-            self._tell(state)
+            self._notify(state)
             try:
                 self._give_up_poisoned(job, state)
             except NotFound as error:  # rows or results that were evicted: no round brings them back
@@ -379,13 +379,13 @@ class Jobs:
 
     def _close(self, job: str) -> None:
         state = self.store.state(job)
-        self._tell(state)
+        self._notify(state)
         self.store.close(job, state.record)
 
-    def _tell(self, state: JobState) -> None:
-        """Tell what there is to tell of a job as it stands; what was told before is not told again."""
-        for notice in job_notices.of_state(state):
-            self.alerts.tell(notice)
+    def _notify(self, state: JobState) -> None:
+        """Send the notifications of a job as it stands; those that were sent before are not sent again."""
+        for notification in job_notifications.of_state(state):
+            self.notifier.notify(notification)
 
 
 def _job_id(project: str | None, idempotency_key: str) -> str:

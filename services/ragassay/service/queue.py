@@ -12,8 +12,7 @@ from ragassay.service.connection import connect
 
 # Workers take from the queues in turn, so that a report, or a run that is due, does not wait behind the chunks of jobs.
 CHUNKS, REPORTS, SCHEDULES = "ragassay.chunks", "ragassay.reports", "ragassay.schedules"
-NOTICES = "ragassay.notices"
-QUEUES = (CHUNKS, REPORTS, SCHEDULES, NOTICES)
+QUEUES = (CHUNKS, REPORTS, SCHEDULES)
 logger = logging.getLogger(__name__)
 
 
@@ -34,10 +33,6 @@ class Queue:
     def start(self, project: str, schedule: str, slot_ms: int) -> bool:
         """Send the message for a run that is due. Where the broker does not take it, the sweeper sends it again."""
         return self._send(SCHEDULES, "ragassay.start", project, schedule, slot_ms, about=f"schedule {schedule}")
-
-    def deliver(self, project: str, webhook: str) -> bool:
-        """Send the message for a webhook. Where the broker does not take it, the sweeper sends it again."""
-        return self._send(NOTICES, "ragassay.deliver", project, webhook, about=f"webhook {webhook}")
 
     def waiting(self, queue: str) -> int:
         """How many messages of a queue no worker has taken; 0 while the broker does not answer."""

@@ -33,11 +33,11 @@ from ragassay.config.schedules import (
 from ragassay.core.errors import AssayError, BadData, Conflict, NotFound, bad_cursor, class_and_reason
 from ragassay.core.jobs import Planned
 from ragassay.core.validation import problems
-from ragassay.service.alerts import Alerts
 from ragassay.service.cron import Cron, iso, milliseconds
 from ragassay.service.job_reports import Gating
 from ragassay.service.jobs import Jobs
-from ragassay.service.notices import Notice
+from ragassay.service.notifications import Notification
+from ragassay.service.notifier import Notifier
 from ragassay.service.queue import Queue
 from ragassay.service.redis_schedules import RedisSchedules, RunEntry, Slot, StoredSchedule, projects
 
@@ -64,21 +64,23 @@ class Schedules:
         self,
         jobs: Jobs,
         queue: Queue,
-        alerts: Alerts,
+        notifier: Notifier,
         *,
         project: str = "default",
         again_s: float = 60.0,
         now: Callable[[], int] | None = None,
     ) -> None:
         self._of_all, self.jobs, self.project = jobs, jobs.of(project), project
-        self._queue, self._alerts = queue, alerts
+        self._queue, self._notifier = queue, notifier
         self._again_ms, self._given_now = int(again_s * 1000), now
         self._store = RedisSchedules(jobs.store, project)
 
     def of(self, project: str) -> Schedules:
         """The schedules of another project."""
         again_s = self._again_ms / 1000
-        return Schedules(self._of_all, self._queue, self._alerts, project=project, again_s=again_s, now=self._given_now)
+        return Schedules(
+            self._of_all, self._queue, self._notifier, project=project, again_s=again_s, now=self._given_now
+        )
 
     # --- for everybody ----------------------------------------------------------------------------------------
 
@@ -294,7 +296,7 @@ class Schedules:
             self._store.look_again(slot, None)
             return
         if run.late:
-            self._tell(run, slot)
+            self._alert(run, slot)
         looks = []
         if run.status == "waiting":
             self._queue.start(self.project, slot.schedule, slot.ms)
@@ -303,9 +305,9 @@ class Schedules:
             looks.append(self._deadline(schedule.value, slot.ms))
         self._store.look_again(slot, min(looks, default=None))
 
-    def _tell(self, run: ScheduledRun, slot: Slot) -> None:
-        self._alerts.tell(
-            Notice(
+    def _alert(self, run: ScheduledRun, slot: Slot) -> None:
+        self._notifier.notify(
+            Notification(
                 id=f"run_missed:{self.project}:{slot.schedule}:{run.slot}",
                 kind="run_missed",
                 project=self.project,

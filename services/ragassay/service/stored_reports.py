@@ -91,9 +91,9 @@ class StoredReports(ProjectRedis):
         answers = self._at_retry(job, retries, save)
         return bool(answers and answers[0])
 
-    def keep_notices(self, job: str, notices: bytes, *, retries: int = 0) -> None:
-        """Keep what a job's report gives reason to tell, until it is told; the first stay."""
-        self._at_retry(job, retries, lambda pipe: pipe.hsetnx(self.key(job, "meta"), "notices", notices))
+    def keep_notifications(self, job: str, notifications: bytes, *, retries: int = 0) -> None:
+        """Keep the notifications of a job's report until they are sent; the first stay."""
+        self._at_retry(job, retries, lambda pipe: pipe.hsetnx(self.key(job, "meta"), "notifications", notifications))
 
     def headline(self, job: str) -> bytes | None:
         """The sentences on a finished job's systems, as JSON; None where nobody has asked for them."""

@@ -328,8 +328,8 @@ def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
 
     A process takes one core for its arithmetic: there are as many workers as cores.
     """
-    from ragassay.service.alerts import Alerts
     from ragassay.service.jobs import Jobs
+    from ragassay.service.notifier import Notifier
     from ragassay.service.queue import Queue
     from ragassay.service.redis import RedisStore
     from ragassay.service.redis_spacing import RedisSpacing
@@ -344,8 +344,8 @@ def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
     retention = Retention.of_days(settings.keep_results_days, settings.keep_reports_days)
     store = RedisStore(settings.state, lease_s=settings.lease_s, patient=patient, retention=retention)
     queue = Queue(settings.broker)
-    alerts = Alerts(store, queue, allowed=settings.outgoing)
-    return Jobs(store, queue, Wiring(settings, threads=1, spacing=RedisSpacing(store)), registered, alerts)
+    notifier = Notifier(store, allowed=settings.outgoing)
+    return Jobs(store, queue, Wiring(settings, threads=1, spacing=RedisSpacing(store)), registered, notifier)
 
 
 def schedules_for(settings: Settings, jobs: Jobs) -> Schedules:
@@ -353,7 +353,7 @@ def schedules_for(settings: Settings, jobs: Jobs) -> Schedules:
     from ragassay.service.queue import Queue
     from ragassay.service.schedules import Schedules
 
-    return Schedules(jobs, Queue(settings.broker), jobs.alerts, again_s=settings.lease_s)
+    return Schedules(jobs, Queue(settings.broker), jobs.notifier, again_s=settings.lease_s)
 
 
 def warm_up(settings: Settings) -> None:

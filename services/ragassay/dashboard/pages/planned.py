@@ -1,4 +1,4 @@
-"""Pages that only a service has: its schedules with their runs, and its notices with the webhooks that get them."""
+"""Pages that only a service has: its schedules with their runs, and its notifications with the webhooks that get them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from fastapi import Depends, Query, Request, Response
 
 from ragassay.core.errors import UnknownName
 from ragassay.dashboard.site import A_PAGE, SearchText, pages, shown
-from ragassay.service.notices import KINDS, LONGEST_ID
+from ragassay.service.notifications import KINDS, MAX_ID
 from ragassay.service.schedules import Schedules
 
-Cursor = Annotated[str | None, Query(max_length=LONGEST_ID, alias="after")]
+Cursor = Annotated[str | None, Query(max_length=MAX_ID, alias="after")]
 router = pages()
 
 
@@ -55,11 +55,11 @@ def _schedule(request: Request, schedules: Own, name: str, after: Cursor = None)
 
 @router.get("/ui/alerts")
 def _alerts(request: Request, schedules: Own, kind: SearchText = "", after: Cursor = None) -> Response:
-    alerts, project = schedules.jobs.alerts, request.state.project
+    notifier, project = schedules.jobs.notifier, request.state.project
     chosen = next((one for one in KINDS if one == kind), None)
     if kind and chosen is None:
-        raise UnknownName("kind of notice", kind, KINDS)
-    page = alerts.page(project, kind=chosen, cursor=after, limit=A_PAGE)
+        raise UnknownName("kind of alert", kind, KINDS)
+    page = notifier.page(project, kind=chosen, cursor=after, limit=A_PAGE)
     return shown(
         request,
         "alerts.html",
@@ -68,5 +68,5 @@ def _alerts(request: Request, schedules: Own, kind: SearchText = "", after: Curs
         kind=kind,
         after=after,
         next=page.next,
-        webhooks=alerts.webhooks(project).all(),
+        webhooks=notifier.webhooks(project),
     )

@@ -21,7 +21,7 @@ end
 redis.call('HINCRBY', KEYS[1], 'rows_done', 0 - ARGV[2])
 redis.call('HINCRBY', KEYS[1], 'rows_failed', 0 - ARGV[2])
 redis.call('HINCRBY', KEYS[1], 'retries', 1)
-redis.call('HDEL', KEYS[1], 'error', 'turned_ms', 'alerts', 'notices', 'finalize_begun', 'finalize_failed', 'given_up',
+redis.call('HDEL', KEYS[1], 'error', 'turned_ms', 'alerts', 'notifications', 'finalize_begun', 'finalize_failed', 'given_up',
   'waiting', 'waiting_since_ms', 'probes', 'next_ms')
 redis.call('HSET', KEYS[1], 'status', #ARGV > 2 and 'running' or 'finalizing')
 return status

@@ -1,4 +1,4 @@
-"""What there is to tell of a job: gates that it missed, rows that failed, a budget that was reached, its end."""
+"""The notifications of a job: gates that it missed, rows that failed, a budget that was reached, its end."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from ragassay.analysis.gates.rules import DROPS
 from ragassay.core.report import Report
 from ragassay.evaluation.reports import unscored
 from ragassay.service.job_state import JobState
-from ragassay.service.notices import MOST_NOTICES, Notice, NoticeKind
+from ragassay.service.notifications import MAX_NOTIFICATIONS, Notification, NotificationKind
 
 
-def of_report(state: JobState, report: Report, results: GateReport | None) -> tuple[Notice, ...]:
-    """What a finished report gives reason to tell: gates missed, metrics of which more than ``max_missing`` failed.
+def of_report(state: JobState, report: Report, results: GateReport | None) -> tuple[Notification, ...]:
+    """The notifications of a finished report: gates missed, metrics of which more than ``max_missing`` failed.
 
     ``results``: None where the job has no gates, or they could not be checked.
     """
     missed = [*_missed(state, results)] if results else []
     if results is None and state.gating.get("gates"):
-        missed = [_notice(state, "gate_missed", "unchecked", cause="unchecked")]
+        missed = [_notification(state, "gate_missed", "unchecked", cause="unchecked")]
     return (*missed, *_coverage(state, report))
 
 
-def of_state(state: JobState) -> tuple[Notice, ...]:
-    """What there is to tell of a job as it stands, each under the same id however often it is asked for."""
+def of_state(state: JobState) -> tuple[Notification, ...]:
+    """The notifications of a job as it stands, each under the same id however often they are computed."""
     counts = {"rows": state.rows, "done": state.rows_done, "failed": state.rows_failed}
     if state.status == "paused":
-        return (_notice(state, "budget_reached", str(state.resumes), **counts),)
+        return (_notification(state, "budget_reached", str(state.resumes), **counts),)
     if state.status == "failed":
-        return (_notice(state, "job_failed", *_time(state.retries), **counts),)
+        return (_notification(state, "job_failed", *_time(state.retries), **counts),)
     if state.status == "finished":
-        return (*state.notices, _notice(state, "job_finished", *_time(state.retries), **counts))
+        return (*state.notifications, _notification(state, "job_finished", *_time(state.retries), **counts))
     return ()
 
 
 def _time(number: int) -> tuple[str, ...]:
-    """What tells an end of a job from those before; nothing for its first."""
+    """The number of an end of a job after its first."""
     return (str(number),) if number else ()
 
 
-def _missed(state: JobState, results: GateReport) -> Iterator[Notice]:
-    """A notice for each gate and system. One on slices is told once, by their field: its values are text of the data."""
-    gates: dict[tuple[NoticeKind, str], list[GateResult]] = {}
+def _missed(state: JobState, results: GateReport) -> Iterator[Notification]:
+    """A notification for each gate and system. One on slices has one, by their field: its values are text of the data."""
+    gates: dict[tuple[NotificationKind, str], list[GateResult]] = {}
     for result in results.missed:
         fell = result.condition in DROPS and result.cause == "threshold"
         gates.setdefault(("regression" if fell else "gate_missed", _name(result)), []).append(result)
-    for (kind, name), [first, *more] in list(gates.items())[:MOST_NOTICES]:
-        yield _notice(
+    for (kind, name), [first, *more] in list(gates.items())[:MAX_NOTIFICATIONS]:
+        yield _notification(
             state,
             kind,
             hashlib.sha256(name.encode()).hexdigest()[:16],
@@ -64,8 +64,8 @@ def _missed(state: JobState, results: GateReport) -> Iterator[Notice]:
             cause=first.cause,
             count=1 + len(more),
         )
-    if rest := sum(map(len, list(gates.values())[MOST_NOTICES:])):
-        yield _notice(state, "gate_missed", "more", count=rest)
+    if rest := sum(map(len, list(gates.values())[MAX_NOTIFICATIONS:])):
+        yield _notification(state, "gate_missed", "more", count=rest)
 
 
 def _name(result: GateResult) -> str:
@@ -75,19 +75,19 @@ def _name(result: GateResult) -> str:
     return result.name.replace(f"{result.system}, {result.slice}: ", f"{result.system}, each {field}: ", 1)
 
 
-def _coverage(state: JobState, report: Report) -> Sequence[Notice]:
-    """One notice, of the metric with the most failures, where any has more than the job allows."""
+def _coverage(state: JobState, report: Report) -> Sequence[Notification]:
+    """One notification, of the metric with the most failures, where any has more than the job allows."""
     limit = report.provenance.configuration.max_missing
     beyond = {name: share for name, share in unscored(report).items() if share > limit}
     if not beyond:
         return ()
     worst = max(sorted(beyond), key=beyond.__getitem__)
     of = {"metric": worst, "value": 1 - beyond[worst], "threshold": 1 - limit, "count": len(beyond)}
-    return (_notice(state, "coverage_low", **of),)
+    return (_notification(state, "coverage_low", **of),)
 
 
-def _notice(state: JobState, kind: NoticeKind, *what: str, **fields: Any) -> Notice:
-    return Notice(
+def _notification(state: JobState, kind: NotificationKind, *what: str, **fields: Any) -> Notification:
+    return Notification(
         id=":".join((state.record.id, kind, *what)),
         kind=kind,
         project=state.project,

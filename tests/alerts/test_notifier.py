@@ -1,4 +1,4 @@
-"""Notices in the outbox: each told once, tried again when a receiver fails, and never lost."""
+"""Notifications in the outbox: each sent once, tried again when a receiver fails, and never lost."""
 
 import logging
 import threading
@@ -7,14 +7,14 @@ import pytest
 
 from polling import until
 from ragassay.core.errors import Conflict, NotFound
-from ragassay.service import counters, outbox
-from ragassay.service.alerts import MOST_TRIES, WAITS_S
-from ragassay.service.notices import ALERTS
+from ragassay.service import counters, notifier
+from ragassay.service.notifications import ALERTS
+from ragassay.service.notifier import MAX_TRIES, RETRY_DELAYS_S
 from receiver import Receiver
 
 
 def state(alerts, webhook, project="default"):
-    return alerts.webhooks(project).get(webhook.webhook.id)
+    return alerts.webhook(project, webhook.webhook.id)
 
 
 def due_in_s(store, webhook):
@@ -29,7 +29,7 @@ def due_in_s(store, webhook):
 def test_a_receiver_gets_a_signed_notice_that_the_standard_library_for_it_verifies(
     alerts, receiver, webhook, work, notice
 ):
-    assert alerts.tell(notice())
+    assert alerts.notify(notice())
     work()
     (got,) = receiver.got
     assert got.verified(webhook.secret) == {
@@ -56,7 +56,7 @@ def test_a_receiver_gets_a_signed_notice_that_the_standard_library_for_it_verifi
 def test_a_notice_is_told_once_however_many_notice_it_at_the_same_time(alerts, receiver, webhook, work, notice, caplog):
     caplog.set_level(logging.INFO, "ragassay.alerts")
     told = []
-    threads = [threading.Thread(target=lambda: told.append(alerts.tell(notice()))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: told.append(alerts.notify(notice()))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -69,11 +69,11 @@ def test_a_notice_is_told_once_however_many_notice_it_at_the_same_time(alerts, r
 
 def test_every_webhook_gets_the_kinds_that_it_asks_for_and_no_other_project_s(alerts, work, notice):
     with Receiver() as all_alerts, Receiver() as ends, Receiver() as others:
-        alerts.webhooks("default").add(all_alerts.url)
-        alerts.webhooks("default").add(ends.url, ["job_finished"])
-        alerts.webhooks("elsewhere").add(others.url)
-        alerts.tell(notice())
-        alerts.tell(notice(id="job-1:job_finished", kind="job_finished", rows=3, done=3, failed=0))
+        alerts.add_webhook("default", all_alerts.url)
+        alerts.add_webhook("default", ends.url, ["job_finished"])
+        alerts.add_webhook("elsewhere", others.url)
+        alerts.notify(notice())
+        alerts.notify(notice(id="job-1:job_finished", kind="job_finished", rows=3, done=3, failed=0))
         work()
         kinds = [[got.document["type"] for got in each.got] for each in (all_alerts, ends, others)]
     assert kinds == [["gate_missed"], ["job_finished"], []]
@@ -81,10 +81,10 @@ def test_every_webhook_gets_the_kinds_that_it_asks_for_and_no_other_project_s(al
 
 def test_the_end_of_a_job_is_kept_only_where_somebody_asks_for_it(alerts, webhook, receiver, notice):
     finished = notice(id="job-1:job_finished", kind="job_finished")
-    assert not alerts.tell(finished)
+    assert not alerts.notify(finished)
     assert alerts.page("default", kind=None, cursor=None, limit=10).alerts == ()
-    alerts.webhooks("default").add(receiver.url, ["job_finished"])
-    assert alerts.tell(finished)
+    alerts.add_webhook("default", receiver.url, ["job_finished"])
+    assert alerts.notify(finished)
     assert alerts.page("default", kind="job_finished", cursor=None, limit=10).alerts == (finished,)
 
 
@@ -92,20 +92,18 @@ def test_the_end_of_a_job_is_kept_only_where_somebody_asks_for_it(alerts, webhoo
 
 
 def test_a_failed_try_is_repeated_for_an_hour_under_the_same_id(
-    alerts, receiver, webhook, work, make_due, queue, notice, store
+    alerts, receiver, webhook, work, make_due, notice, store
 ):
-    assert 3600 <= sum(WAITS_S) < 2 * 3600
+    assert 3600 <= sum(RETRY_DELAYS_S) < 2 * 3600
     receiver.answers += [500, 302, 410, (204, {})]
-    alerts.tell(notice())
+    alerts.notify(notice())
     for number in range(3):
         work()
-        assert due_in_s(store, webhook) == [pytest.approx(WAITS_S[number], abs=2)]
+        assert due_in_s(store, webhook) == [pytest.approx(RETRY_DELAYS_S[number], abs=2)]
         assert state(alerts, webhook).waiting == 1
-        alerts.wake()
-        assert queue.delivered == []  # it is not due
+        work()
+        assert len(receiver.got) == number + 1  # it is not due
         make_due(webhook.webhook.id)
-        alerts.wake()
-        assert queue.delivered == [("default", webhook.webhook.id)]
     work()
     assert len(receiver.got) == 4
     assert len({got.id for got in receiver.got}) == 1
@@ -118,39 +116,37 @@ def test_a_failed_try_is_repeated_for_an_hour_under_the_same_id(
 def test_a_notice_that_did_not_arrive_is_seen_on_the_webhook_which_goes_on(
     alerts, receiver, webhook, work, make_due, notice, caplog
 ):
-    receiver.answers += [500] * MOST_TRIES
-    alerts.tell(notice(1))
-    for _ in range(MOST_TRIES):
+    receiver.answers += [500] * MAX_TRIES
+    alerts.notify(notice(1))
+    for _ in range(MAX_TRIES):
         work()
         make_due(webhook.webhook.id)
-        alerts.wake()
     shown = state(alerts, webhook)
     assert (shown.waiting, shown.undelivered, shown.last_error) == (0, 1, "it answered 500")
-    assert f"try {MOST_TRIES} of {MOST_TRIES}: it answered 500" in caplog.text
-    alerts.tell(notice(2))
+    assert f"try {MAX_TRIES} of {MAX_TRIES}: it answered 500" in caplog.text
+    alerts.notify(notice(2))
     work()
     assert receiver.got[-1].document["data"]["job"] == "job-2"
     assert (state(alerts, webhook).undelivered, state(alerts, webhook).last_status) == (1, 204)
 
 
 def test_notices_and_their_outcomes_are_counted_once(alerts, receiver, webhook, work, make_due, notice, store):
-    receiver.answers += [204, *[500] * MOST_TRIES]
+    receiver.answers += [204, *[500] * MAX_TRIES]
     for number in (1, 1, 2):
-        alerts.tell(notice(number))
-    for _ in range(MOST_TRIES):
+        alerts.notify(notice(number))
+    for _ in range(MAX_TRIES):
         work()
         make_due(webhook.webhook.id)
-        alerts.wake()
-    counted = {"notices": {("gate_missed",): 2}, "deliveries": {("delivered",): 1, ("failed",): 1}}
+    counted = {"notifications": {("gate_missed",): 2}, "deliveries": {("delivered",): 1, ("failed",): 1}}
     assert counters.read(store.redis) == counted
 
 
 def test_what_listens_nowhere_is_a_failed_try_with_its_reason(alerts, webhook, receiver, work, notice):
     secret_path = "/services/T000/B000/planted-secret"
-    added = alerts.webhooks("default").add(f"http://127.0.0.1:1{secret_path}?token=planted-secret", form="slack")
-    alerts.tell(notice())
+    added = alerts.add_webhook("default", f"http://127.0.0.1:1{secret_path}?token=planted-secret", form="slack")
+    alerts.notify(notice())
     work()
-    shown = alerts.webhooks("default").get(added.webhook.id)
+    shown = alerts.webhook("default", added.webhook.id)
     assert "refused" in shown.last_error.lower()
     assert "planted-secret" not in shown.model_dump_json()
     assert shown.url == "http://127.0.0.1:1/..."
@@ -159,15 +155,15 @@ def test_what_listens_nowhere_is_a_failed_try_with_its_reason(alerts, webhook, r
 # --- workers ---
 
 
-def test_two_workers_do_not_deliver_at_once(alerts, receiver, webhook, queue, notice):
+def test_two_beats_do_not_deliver_at_once(alerts, receiver, webhook, work, notice):
     go = threading.Event()
     receiver.answers.append(lambda: go.wait(20))
     for number in range(3):
-        alerts.tell(notice(number))
-    first = threading.Thread(target=alerts.deliver, args=queue.delivered[0])
+        alerts.notify(notice(number))
+    first = threading.Thread(target=work)
     first.start()
     until(lambda: receiver.got)
-    alerts.deliver(*queue.delivered[1])  # a second worker finds it leased, and does not wait
+    work()  # the second beat finds the webhook leased, and does not wait
     assert len(receiver.got) == 1
     go.set()
     first.join(30)
@@ -175,54 +171,56 @@ def test_two_workers_do_not_deliver_at_once(alerts, receiver, webhook, queue, no
     assert receiver.most_at_once == 1
 
 
-def test_a_worker_that_dies_in_a_delivery_leaves_it_to_another_when_its_lease_has_ended(
+def test_a_receiver_that_does_not_answer_holds_no_other_one_up(alerts, receiver, webhook, work, notice):
+    go = threading.Event()
+    receiver.answers.append(lambda: go.wait(20))
+    with Receiver() as other:
+        alerts.add_webhook("elsewhere", other.url)
+        alerts.notify(notice())
+        alerts.notify(notice(project="elsewhere"))
+        round_ = threading.Thread(target=work)
+        round_.start()
+        until(lambda: other.got)
+        go.set()
+        round_.join(30)
+
+
+def test_a_beat_that_dies_in_a_delivery_leaves_it_to_another_when_its_lease_has_ended(
     alerts, receiver, webhook, work, notice, store
 ):
-    alerts.tell(notice())
-    key = f"ra:p:{{default}}:lease:{webhook.webhook.id}"
-    with alerts.outbox.lease("default", webhook.webhook.id) as leased:
-        assert leased
-        assert alerts.outbox.take("default", webhook.webhook.id)[1] == 1
-        work()
-        assert receiver.got == []
-        assert 0 < store.redis.pttl(key) <= outbox.LEASE_S * 1000
-        store.redis.delete(key)  # what the time does
-        alerts.wake()
-        work()
+    alerts.notify(notice())
+    lease = f"ra:p:{{default}}:lease:{webhook.webhook.id}"
+    store.redis.set(lease, "of a dead process", px=60_000)
+    assert alerts._count_try("default", webhook.webhook.id, notice().id) == 1
+    work()
+    assert receiver.got == []
+    store.redis.delete(lease)  # what the time does
+    work()
     assert len(receiver.got) == 1
 
 
-def test_a_delivery_that_kills_its_worker_each_time_ends(alerts, webhook, receiver, work, notice):
-    alerts.tell(notice())
-    for number in range(MOST_TRIES):
-        assert alerts.outbox.take("default", webhook.webhook.id)[1] == number + 1
+def test_a_delivery_that_kills_its_process_each_time_ends(alerts, webhook, receiver, work, notice):
+    alerts.notify(notice())
+    for number in range(MAX_TRIES):
+        assert alerts._count_try("default", webhook.webhook.id, notice().id) == number + 1
     work()
     assert receiver.got == []
-    assert state(alerts, webhook).last_error == "a worker died in the last try"
+    assert state(alerts, webhook).last_error == "the process died in the last try"
 
 
-def test_a_message_that_was_lost_is_sent_again_by_the_sweeper(alerts, webhook, queue, notice):
-    alerts.tell(notice())
-    queue.delivered.clear()
-    alerts.wake()
-    assert queue.delivered == [("default", webhook.webhook.id)]
-
-
-def test_a_long_queue_gives_way_to_others_and_goes_on(alerts, webhook, receiver, queue, work, notice, monkeypatch):
-    monkeypatch.setattr("ragassay.service.alerts.TURN_S", 0)
+def test_a_long_queue_ends_its_turn_and_goes_on(alerts, webhook, receiver, work, notice, monkeypatch):
+    monkeypatch.setattr(notifier, "TURN_S", 0)
     for number in range(3):
-        alerts.tell(notice(number))
-    queue.delivered[:] = queue.delivered[:1]
-    alerts.deliver(*queue.delivered.pop(0))
-    assert (len(receiver.got), queue.delivered) == (1, [("default", webhook.webhook.id)])
-    work()
-    assert len(receiver.got) == 3
+        alerts.notify(notice(number))
+    for number in range(3):
+        work()
+        assert len(receiver.got) == number + 1
 
 
 def test_slack_gets_a_text_whose_names_act_on_nobody(alerts, receiver, work, notice):
-    added = alerts.webhooks("default").add(receiver.url, form="slack")
+    added = alerts.add_webhook("default", receiver.url, form="slack")
     assert added.secret is None
-    alerts.tell(notice(gate="<!channel> & v2: mrr >= 0.800"))
+    alerts.notify(notice(gate="<!channel> & v2: mrr >= 0.800"))
     work()
     (got,) = receiver.got
     assert got.document == {
@@ -237,8 +235,8 @@ def test_slack_gets_a_text_whose_names_act_on_nobody(alerts, receiver, work, not
 
 def test_a_test_goes_to_one_webhook_whatever_it_asks_for_and_is_no_alert(alerts, receiver, work, webhook):
     with Receiver() as other:
-        alerts.webhooks("default").add(other.url)
-        assert alerts.webhooks("default").test(webhook.webhook.id).waiting == 1
+        alerts.add_webhook("default", other.url)
+        assert alerts.test_webhook("default", webhook.webhook.id).waiting == 1
         work()
         assert other.got == []
     (got,) = receiver.got
@@ -249,53 +247,51 @@ def test_a_test_goes_to_one_webhook_whatever_it_asks_for_and_is_no_alert(alerts,
 def test_a_webhook_that_is_deleted_gets_nothing_and_leaves_nothing_that_stays(
     alerts, webhook, receiver, work, notice, store
 ):
-    alerts.tell(notice())
-    alerts.webhooks("default").remove(webhook.webhook.id)
+    alerts.notify(notice())
+    alerts.remove_webhook("default", webhook.webhook.id)
     work()
-    alerts.wake()
     assert receiver.got == []
     with pytest.raises(NotFound):
-        alerts.webhooks("default").get(webhook.webhook.id)
+        alerts.webhook("default", webhook.webhook.id)
     left = {key for key in store.redis.keys("*") if store.redis.ttl(key) == -1}
     assert left == {b"ra:outboxes", b"ra:counters"}
 
 
-def test_a_webhook_that_is_deleted_in_a_delivery_leaves_nothing(alerts, webhook, receiver, queue, notice, store):
-    receiver.answers.append(lambda: alerts.webhooks("default").remove(webhook.webhook.id))
-    alerts.tell(notice())
-    alerts.deliver(*queue.delivered.pop(0))
-    assert store.redis.exists(f"ra:p:{{default}}:webhook:{webhook.webhook.id}") == 0
+def test_a_webhook_that_is_deleted_in_a_delivery_leaves_nothing(alerts, webhook, receiver, work, notice, store):
+    receiver.answers.append(lambda: alerts.remove_webhook("default", webhook.webhook.id))
+    alerts.notify(notice())
+    work()
+    assert alerts.webhooks("default") == []
 
 
 def test_notices_end_by_themselves(alerts, webhook, receiver, work, notice, store):
-    alerts.tell(notice())
+    alerts.notify(notice())
     work()
     ttls = {key.decode().split(":")[3]: store.redis.ttl(key) for key in store.redis.keys("ra:p:*")}
     days = {name: round(seconds / 86_400) for name, seconds in ttls.items() if seconds > 0}
-    assert days == {"notice": 90, "notices": 90, "outcome": 90}
-    store.redis.zadd("ra:p:{default}:notices", {"job-1:gate_missed:mrr": 1})
-    alerts.tell(notice(2))
-    assert store.redis.zrange("ra:p:{default}:notices", 0, -1) == [b"job-2:gate_missed:mrr"]
+    assert days == {"notification": 90, "notifications": 90, "outcome": 90}
+    store.redis.zadd("ra:p:{default}:notifications", {"job-1:gate_missed:mrr": 1})
+    alerts.notify(notice(2))
+    assert store.redis.zrange("ra:p:{default}:notifications", 0, -1) == [b"job-2:gate_missed:mrr"]
 
 
 # --- webhooks ---
 
 
 def test_a_project_has_so_many_webhooks_and_no_more(alerts, monkeypatch):
-    monkeypatch.setattr(outbox, "MOST_WEBHOOKS", 2)
-    hooks = alerts.webhooks("default")
-    added = [hooks.add(f"https://h/{n}").webhook.id for n in range(2)]
-    assert [each.id for each in hooks.all()] == added
-    assert hooks.get(added[0]).kinds == ALERTS
+    monkeypatch.setattr(notifier, "MAX_WEBHOOKS", 2)
+    added = [alerts.add_webhook("default", f"https://h/{n}").webhook.id for n in range(2)]
+    assert [each.id for each in alerts.webhooks("default")] == added
+    assert alerts.webhook("default", added[0]).kinds == ALERTS
     with pytest.raises(Conflict, match="at most 2"):
-        hooks.add("https://h/3")
+        alerts.add_webhook("default", "https://h/3")
 
 
 def test_names_hold_no_key_of_our_environment_and_act_on_no_terminal(
     alerts, webhook, receiver, work, notice, monkeypatch
 ):
     monkeypatch.setenv("SOME_API_KEY", "planted-key-123")
-    alerts.tell(notice(system="v2 planted-key-123", gate="\x1b[31m" + "x" * 1000, metric="mrr\nmore"))
+    alerts.notify(notice(system="v2 planted-key-123", gate="\x1b[31m" + "x" * 1000, metric="mrr\nmore"))
     work()
     data = receiver.got[0].document["data"]
     assert b"planted-key-123" not in receiver.got[0].body

@@ -1,4 +1,4 @@
-"""Senders of notices: signed JSON as Standard Webhooks has it, or a text in Slack's format."""
+"""Senders of notifications: signed JSON as Standard Webhooks has it, or a text in Slack's format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import orjson
 
 from ragassay.core.errors import BadInput, Unavailable, reason_from
 from ragassay.core.http_guard import Allowed, outgoing_client
-from ragassay.service.notices import Notice
+from ragassay.service.notifications import Notification
 
 TIMEOUT_S = 10.0
 _PREFIX = "whsec_"
@@ -21,7 +21,7 @@ _SLACK = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 class Refusal(Unavailable):
-    """A receiver did not take a notice. ``answered``: its HTTP status; None if it gave none."""
+    """A receiver did not take a notification. ``answered``: its HTTP status; None if it gave none."""
 
     def __init__(self, message: str, *, answered: int | None = None) -> None:
         super().__init__(message)
@@ -40,14 +40,14 @@ def signature(secret: str, delivery: str, timestamp: int, body: bytes) -> str:
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
 
 
-def post(notice: Notice, delivery: str, url: str, secret: str | None, *, allowed: Allowed) -> int:
-    """Send a notice to a webhook; without a ``secret`` in Slack's format. Returns the HTTP status; raises Refusal."""
+def post(notification: Notification, delivery: str, url: str, secret: str | None, *, allowed: Allowed) -> int:
+    """Send a notification to a webhook; without a ``secret`` in Slack's format. Returns the HTTP status; raises Refusal."""
     headers = {"Content-Type": "application/json", "User-Agent": "ragassay"}
     if secret is None:
-        body = orjson.dumps({"text": notice.text.translate(_SLACK)})
+        body = orjson.dumps({"text": notification.text.translate(_SLACK)})
     else:
-        data = notice.model_dump(mode="json", exclude_none=True, exclude={"kind", "at"})
-        body = orjson.dumps({"type": notice.kind, "timestamp": notice.at, "data": data})
+        data = notification.model_dump(mode="json", exclude_none=True, exclude={"kind", "at"})
+        body = orjson.dumps({"type": notification.kind, "timestamp": notification.at, "data": data})
         now = int(time.time())
         signed = signature(secret, delivery, now, body)
         headers |= {"webhook-id": delivery, "webhook-timestamp": str(now), "webhook-signature": signed}

@@ -1,4 +1,4 @@
-"""What people are told of a nightly run or a job: ids, numbers and names, never text of a question, an answer or a document."""
+"""Notifications of nightly runs and jobs: ids, numbers and names, never text of a question, an answer or a document."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from ragassay.core.formatting import cut, number, percent, printable
 from ragassay.core.models import FrozenModel
 
-NoticeKind = Literal[
+NotificationKind = Literal[
     "gate_missed",
     "regression",
     "coverage_low",
@@ -18,30 +18,28 @@ NoticeKind = Literal[
     "job_finished",
     "job_failed",
 ]
-KINDS: tuple[NoticeKind, ...] = get_args(NoticeKind)
-OPT_IN: tuple[NoticeKind, ...] = (
-    "job_finished",
-    "job_failed",
-)  # no alerts: told, and kept, only where a webhook asks for them
-ALERTS: tuple[NoticeKind, ...] = tuple(kind for kind in KINDS if kind not in OPT_IN)
-MOST_NOTICES = 20  # of the missed gates of one job; another counts the rest
-LONGEST_NAME, LONGEST_ID = 200, 300  # characters
+KINDS: tuple[NotificationKind, ...] = get_args(NotificationKind)
+# no alerts: sent, and kept, only if a webhook asks for them
+OPT_IN: tuple[NotificationKind, ...] = ("job_finished", "job_failed")
+ALERTS: tuple[NotificationKind, ...] = tuple(kind for kind in KINDS if kind not in OPT_IN)
+MAX_NOTIFICATIONS = 20  # of the missed gates of one job; another counts the rest
+MAX_NAME, MAX_ID = 200, 300  # characters
 
 Cause = Literal["threshold", "coverage", "missing", "baseline", "undecided", "unchecked"]
-Name = Annotated[str, AfterValidator(lambda text: cut(printable(text), LONGEST_NAME))]
+Name = Annotated[str, AfterValidator(lambda text: cut(printable(text), MAX_NAME))]
 WebhookFormat = Literal["standard", "slack"]
 
 
-class Notice(FrozenModel):
+class Notification(FrozenModel):
     """One thing that happened. ``id`` is the same for the same occurrence, however often it is noticed.
 
     ``slot``: the time for which a schedule planned the run, UTC. ``value``, ``threshold`` and ``baseline`` are numbers of
     ``metric``; null where they are unknown. ``cause``: why the gate was missed; ``unchecked``, why it is not known.
-    ``count``: how many gates, or metrics, the notice stands for. ``rows``, ``done`` and ``failed`` are those of the job.
+    ``count``: how many gates, or metrics, the notification stands for. ``rows``, ``done`` and ``failed`` are those of the job.
     """
 
-    id: Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
-    kind: NoticeKind | Literal["test"]
+    id: Annotated[str, Field(min_length=1, max_length=MAX_ID)]
+    kind: NotificationKind | Literal["test"]
     project: str
     at: str
     schedule: Name | None = None
@@ -116,23 +114,23 @@ class Notice(FrozenModel):
         return "\n".join(lines)
 
 
-class NoticePage(FrozenModel):
-    """Notices, newest first; ``next`` asks for the following page, null on the last one."""
+class NotificationPage(FrozenModel):
+    """Notifications, newest first; ``next`` asks for the following page, null on the last one."""
 
-    alerts: tuple[Notice, ...]
+    alerts: tuple[Notification, ...]
     next: str | None
 
 
 class Webhook(FrozenModel):
-    """A receiver of a project's notices. ``url`` is shown without what may be a secret in it.
+    """A receiver of a project's notifications. ``url`` is shown without what may be a secret in it.
 
-    ``waiting``: how many notices it still has to get; ``undelivered``: how many it did not get although all tries were made.
+    ``waiting``: how many notifications it still has to get; ``undelivered``: how many it did not get although all tries were made.
     ``last_at``, ``last_status`` and ``last_error`` are of the last try.
     """
 
     id: str
     url: str
-    kinds: tuple[NoticeKind, ...]
+    kinds: tuple[NotificationKind, ...]
     format: WebhookFormat
     created_at: str
     waiting: int = 0

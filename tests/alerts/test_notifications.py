@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragassay.service.notices import KINDS
+from ragassay.service.notifications import KINDS
 
 ALL = {
     "gate_missed": ({}, "gate missed: v2: mrr >= 0.800: 0.750", "/v1/jobs/job-1/gates"),
@@ -38,11 +38,11 @@ ALL = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_is_delivered_and_says_what_happened_in_a_line(alerts, receiver, work, notice, kind):
     fields, headline, path = ALL[kind]
-    added = alerts.webhooks("default").add(receiver.url, [kind])
+    added = alerts.add_webhook("default", receiver.url, [kind])
     made = notice(kind=kind, **fields)
     assert (made.headline, made.path) == (headline, path)
-    assert alerts.tell(made)
-    assert not alerts.tell(made)
+    assert alerts.notify(made)
+    assert not alerts.notify(made)
     work()
     (got,) = receiver.got
     document = got.verified(added.secret)
