@@ -5,8 +5,8 @@ import random
 import pytest
 
 from api_server import problem, rows, serving
+from ragassay.service.health import health
 from ragassay.service.jobs import Jobs
-from ragassay.service.liveness import troubles
 from ragassay.service.queue import Queue
 from ragassay.service.redis import RedisStore
 from redis_server import RedisServer, free_port
@@ -156,4 +156,4 @@ def test_a_nearly_full_redis_takes_no_job_and_a_full_one_nothing_and_both_say_so
         assert served.http.post(cancelled).status_code == 200, "there is room for those that are there"
         served.jobs.store.redis.config_set("maxmemory", 1)
         assert "Redis refuses writes now" in problem(served.http.post(cancelled), 503)["detail"]
-        assert any("70 %" in warning for warning in troubles(served.jobs.store))
+        assert any("70 %" in warning for warning in health(served.jobs.store).problems)

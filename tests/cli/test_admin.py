@@ -9,8 +9,8 @@ import pytest
 
 from job_workers import submit
 from offline_runs import FakeFactory
+from ragassay.service.health import log_redis
 from ragassay.service.jobs import Jobs
-from ragassay.service.liveness import log_redis
 from ragassay.service.queue import CHUNKS, QUEUES, REPORTS, Queue, depths
 from ragassay.service.redis import RedisStore
 from redis_server import RedisServer, redis_server

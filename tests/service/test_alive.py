@@ -64,7 +64,7 @@ def test_a_schedule_is_due_and_no_beat_takes_it(cli, store):
     store.redis.zadd("ra:p:{default}:due", {"nightly": (time.time() - 65) * 1000})
     code, _, err = cli("admin", "alive", "beat")
     assert code == 3
-    assert "schedule nightly is due, and no beat has noticed for 60 s" in err
+    assert "a schedule is due, and no beat has noticed for 60 s" in err
 
 
 def test_a_beat_whose_sweeper_completes_no_round(cli, store):

@@ -19,9 +19,8 @@ import redis
 from job_workers import RecordingQueue, expire_leases, submit
 from offline_runs import FakeFactory
 from polling import until
-from ragassay.service import operations
+from ragassay.service.health import health, redis_server
 from ragassay.service.jobs import Jobs
-from ragassay.service.liveness import redis_server, troubles
 from ragassay.service.redis import RedisStore
 from redis_server import RedisServer, binary, free_port
 from service.running import ROOT, rows
@@ -104,9 +103,9 @@ class Site:
         return bash(section, self.stack.folder, self.ports, **{**self.variables, **more})
 
     def health(self):
-        """What ``ragassay admin health`` says of troubles; see tests/cli/test_admin.py."""
-        servers = {role: self.variables[f"RAGASSAY_{role.upper()}_URL"] for role in ("state", "broker")}
-        return "".join(f"error: {trouble}\n" for trouble in operations.health(self.store, servers).troubles)
+        """What ``ragassay admin health`` says of problems; see tests/cli/test_admin.py."""
+        problems = health(self.store, self.variables["RAGASSAY_BROKER_URL"]).problems
+        return "".join(f"error: {problem}\n" for problem in problems)
 
     def waiting_messages(self, job):
         messages = [json.loads(message) for message in self.broker.lrange("ragassay.chunks", 0, -1)]
@@ -325,7 +324,7 @@ def test_a_redis_is_moved():
         ports = {"6379": old.port, "6381": new.port}
         bash("Move Redis", old.folder, ports, only=0)
         moved_to = RedisStore(new.url)
-        assert "Redis is a replica and takes no writes" in troubles(moved_to)[0]
+        assert "Redis is a replica and takes no writes" in redis_server(moved_to.redis, "state").problems[0]
         old.kill()
         bash("Move Redis", old.folder, ports, only=1)
         jobs = Jobs(moved_to, queue := RecordingQueue(), FakeFactory())
@@ -363,13 +362,13 @@ def test_a_full_disk_is_said_and_ends_when_there_is_room(tmp_path):
             return None
 
         assert "MISCONF" in until(fill, 20, "a full disk")
-        (trouble,) = troubles(store)
-        assert f"error: {trouble}\n" == blocks(section, "text")[0]
-        assert redis_server(store.redis, "state").troubles == (trouble,)
+        (problem,) = redis_server(store.redis, "state").problems
+        assert f"error: {problem}\n" == blocks(section, "text")[0]
+        assert problem in health(store).problems
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         process = start("unlimited")
-        assert troubles(store) == []
+        assert redis_server(store.redis, "state").problems == ()
         assert jobs.get(job).status == "queued"
         bash(section, tmp_path, {"6379": port})
     finally:

@@ -9,8 +9,8 @@ from functools import partial
 from ragassay.core import logs, tracing
 from ragassay.core.settings import Settings
 from ragassay.service import wiring
+from ragassay.service.health import log_redis
 from ragassay.service.jobs import Jobs
-from ragassay.service.liveness import log_redis
 from ragassay_workers.periodic import Periodic, heartbeat, process_name
 
 SWEEP_MAY_TAKE_S, ROUND_S = 60, 1.0

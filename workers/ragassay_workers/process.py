@@ -18,8 +18,8 @@ from celery import signals
 from ragassay.core import tracing
 from ragassay.core.settings import Settings
 from ragassay.service import wiring
+from ragassay.service.health import log_redis
 from ragassay.service.jobs import Jobs
-from ragassay.service.liveness import log_redis
 from ragassay.service.queue import CHUNKS
 from ragassay.service.redis import RedisStore
 from ragassay.service.schedules import Schedules

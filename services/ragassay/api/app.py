@@ -44,7 +44,6 @@ from ragassay.core.models import Sample
 from ragassay.core.report import Report
 from ragassay.core.settings import Settings
 from ragassay.judges.instructions import read_prompt
-from ragassay.service.connection import connect
 from ragassay.service.jobs import Jobs
 from ragassay.service.schedules import Schedules
 
@@ -117,7 +116,6 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
         telemetry=_NO_SPANS_OF_ITS_OWN,
     )
     app.state.jobs, app.state.settings, app.state.guard = service, settings, Guard(service, settings)
-    app.state.broker = None if settings.broker == settings.state else connect(settings.broker, patient=False)
     app.state.submissions, app.state.analyses = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)
     app.state.dataset_work, app.state.arriving = CapacityLimiter(AT_ONCE), Counter()
     app.state.schedules = planned

@@ -7,13 +7,10 @@ from typing import Literal
 
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict
-from redis.exceptions import RedisError
 
 from ragassay.core.errors import Unavailable
 from ragassay.core.models import FrozenModel
-from ragassay.service.jobs import Jobs
-from ragassay.service.liveness import troubles
-from ragassay.service.redis_schedules import OVERDUE_S, overdue
+from ragassay.service.health import health as service_health
 
 router = APIRouter(tags=["health"])
 
@@ -28,9 +25,7 @@ class Health(FrozenModel):
 
 
 class Readiness(FrozenModel):
-    """Redis answers and workers are running. ``warnings``: what could lose jobs, or leave them as they are, and schedules
-    that are due and that no beat begins.
-    """
+    """Redis answers and workers are running. ``warnings``: the problems of ``ragassay admin health`` that name no job."""
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"status": "ready", "workers": 2, "beats": 2, "warnings": []}}
@@ -50,20 +45,8 @@ async def health() -> Health:
 
 @router.get("/readyz", operation_id="readiness", summary="Are jobs processed?")
 def readiness(request: Request) -> Readiness:
-    """Redis answers, the broker's too, and at least one worker is running. Looks at no job."""
-    jobs: Jobs = request.app.state.jobs
-    try:
-        if (broker := request.app.state.broker) is not None:
-            broker.ping()
-    except RedisError as error:
-        raise Unavailable(f"the broker does not answer ({error})", hint="check RAGASSAY_BROKER_URL") from None
-    warnings = troubles(jobs.store)
-    workers, beats = jobs.store.alive("worker"), jobs.store.alive("beat")
-    if not beats:
-        warnings.append("no beat is running: what a dead worker held is not given to another, and no schedule runs")
-    if late := overdue(jobs.store, for_s=OVERDUE_S):
-        warnings.append(f"schedules that are due and that no beat has noticed for {OVERDUE_S} s: {len(late)}")
-    if not workers:
-        listed = f"; also: {'; '.join(warnings)}" if warnings else ""
-        raise Unavailable(f"no worker is running{listed}", hint="start one: ragassay worker")
-    return Readiness(workers=workers, beats=beats, warnings=tuple(warnings))
+    """Redis answers, the broker's too, and at least one worker is running. Looks at no job that has ended."""
+    now = service_health(request.app.state.jobs.store, request.app.state.settings.redis_servers.get("broker"))
+    if not now.ready:
+        raise Unavailable("; ".join(now.problems), hint="see docs/operations.md")
+    return Readiness(workers=now.workers, beats=now.beats, warnings=now.problems)

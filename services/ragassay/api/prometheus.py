@@ -28,36 +28,38 @@ from ragassay.api.security import requires, unauthorized
 from ragassay.core.settings import Settings
 from ragassay.service.access import Requester
 from ragassay.service.counters import COUNTERS, PROVIDER_SECONDS, MetricFamily, buckets, read
+from ragassay.service.health import health
 from ragassay.service.jobs import Jobs
-from ragassay.service.liveness import redis_server
 from ragassay.service.redis import RedisStore
-from ragassay.service.redis_schedules import overdue
-from ragassay.service.workload import Workload, workload
 
 KEPT_S = 2.0  # several scrapers at once ask Redis once
 _REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _PREFIX = "ragassay_"
-_WORKLOAD = (
-    MetricFamily("jobs", ("status",), "Jobs that have not ended; paused: the budget is reached."),
-    MetricFamily("chunks_waiting", (), "Chunks of queued and running jobs that no worker has."),
-    MetricFamily("chunks_leased", (), "Chunks, and reports in the making, that workers have."),
-    MetricFamily("chunk_age_seconds", (), "Since the oldest job with waiting chunks was submitted."),
-    MetricFamily("unclaimed_seconds", (), "Longest time that a job with waiting chunks has got no worker."),
-    MetricFamily("jobs_waiting", (), "Jobs that wait for a provider which is down."),
-    MetricFamily("outage_seconds", (), "Longest time that a job has waited for its provider."),
-    MetricFamily("workers", (), "Workers that sent a heartbeat in the last 30 s."),
-    MetricFamily("worker_processes", (), "Processes that they have for chunks."),
-    MetricFamily("beats", (), "Sweepers that sent a heartbeat in the last 30 s."),
-)
-_SCHEDULES = MetricFamily(
-    "schedule_overdue_seconds", (), "Longest time that a schedule has been due with no beat to notice."
-)
-_REDIS = (
-    MetricFamily("redis_up", (), "1 where the Redis of the jobs answers."),
-    MetricFamily("redis_memory_bytes", (), "Memory that it uses."),
-    MetricFamily("redis_memory_limit_bytes", (), "Memory that it may use; 0: no limit."),
-    MetricFamily("redis_troubles", (), "Findings about its configuration that /readyz names: what could lose jobs."),
-)
+_HEALTH = {  # by the field of ServiceHealth
+    "chunks_waiting": MetricFamily("chunks_waiting", (), "Chunks of queued and running jobs that no worker has."),
+    "chunks_leased": MetricFamily("chunks_leased", (), "Chunks, and reports in the making, that workers have."),
+    "chunk_age_s": MetricFamily("chunk_age_seconds", (), "Since the oldest job with waiting chunks was submitted."),
+    "unclaimed_s": MetricFamily(
+        "unclaimed_seconds", (), "Longest time that a job with waiting chunks has got no worker."
+    ),
+    "jobs_waiting": MetricFamily("jobs_waiting", (), "Jobs that wait for a provider which is down."),
+    "outage_s": MetricFamily("outage_seconds", (), "Longest time that a job has waited for its provider."),
+    "workers": MetricFamily("workers", (), "Workers that sent a heartbeat in the last 30 s."),
+    "processes": MetricFamily("worker_processes", (), "Processes that they have for chunks."),
+    "beats": MetricFamily("beats", (), "Sweepers that sent a heartbeat in the last 30 s."),
+    "schedule_overdue_s": MetricFamily(
+        "schedule_overdue_seconds", (), "Longest time that a schedule has been due with no beat to notice."
+    ),
+}
+_JOBS = MetricFamily("jobs", ("status",), "Jobs that have not ended; paused: the budget is reached.")
+_REDIS_UP = MetricFamily("redis_up", (), "1 where the Redis of the jobs answers.")
+_REDIS = {  # by the field of RedisServer
+    "used_bytes": MetricFamily("redis_memory_bytes", (), "Memory that it uses."),
+    "limit_bytes": MetricFamily("redis_memory_limit_bytes", (), "Memory that it may use; 0: no limit."),
+    "problems": MetricFamily(
+        "redis_problems", (), "Findings about its configuration that /readyz names: what could lose jobs."
+    ),
+}
 
 
 class Requests:
@@ -108,9 +110,9 @@ class StoreCollector(Collector):
 
     def _asked(self) -> list[Metric]:
         try:
-            return [metric for source in _SOURCES for metric in source(self._jobs.store)]
+            return [*of_counters(self._jobs.store), *of_health(self._jobs.store)]
         except RedisError:
-            return [_gauge(_REDIS[0], 0)]
+            return [_gauge(_REDIS_UP, 0)]
 
 
 def of_counters(store: RedisStore) -> list[Metric]:
@@ -133,30 +135,20 @@ def of_counters(store: RedisStore) -> list[Metric]:
     return [*made, seconds]
 
 
-def of_workload(store: RedisStore) -> list[Metric]:
-    """What waits and who works on it."""
-    now: Workload = workload(store)
-    jobs, *others = _WORKLOAD
-    by_status = GaugeMetricFamily(_PREFIX + jobs.name, jobs.about, labels=jobs.labels)
+def of_health(store: RedisStore) -> list[Metric]:
+    """What waits, who works on it, whether nightly runs begin, and the Redis of the jobs."""
+    now = health(store)
+    by_status = GaugeMetricFamily(_PREFIX + _JOBS.name, _JOBS.about, labels=_JOBS.labels)
     for status, number in now.jobs.items():
         by_status.add_metric([status], number)
-    values = list(now.model_dump(exclude={"jobs"}).values())
-    return [by_status, *(_gauge(family, value) for family, value in zip(others, values, strict=True))]
-
-
-def of_schedules(store: RedisStore) -> list[Metric]:
-    """Whether nightly runs begin."""
-    return [_gauge(_SCHEDULES, max((seconds for _, seconds in overdue(store)), default=0.0))]
-
-
-def of_redis(store: RedisStore) -> list[Metric]:
-    """How the Redis of the jobs fares."""
-    server = redis_server(store.redis, "state")
-    values = 1, server.used_bytes, server.limit_bytes or 0, len(server.troubles)
-    return [_gauge(family, value) for family, value in zip(_REDIS, values, strict=True)]
-
-
-_SOURCES = (of_counters, of_workload, of_schedules, of_redis)
+    (server,) = now.redis
+    redis = {**server.model_dump(), "limit_bytes": server.limit_bytes or 0, "problems": len(server.problems)}
+    return [
+        by_status,
+        *(_gauge(family, getattr(now, field)) for field, family in _HEALTH.items()),
+        _gauge(_REDIS_UP, 1),
+        *(_gauge(family, redis[field]) for field, family in _REDIS.items()),
+    ]
 
 
 def _gauge(family: MetricFamily, value: float) -> Metric:

@@ -16,8 +16,8 @@ from ragassay.core.errors import Unavailable
 
 if TYPE_CHECKING:
     from ragassay.core.settings import Settings
+    from ragassay.service.health import ServiceHealth
     from ragassay.service.jobs import Jobs
-    from ragassay.service.operations import ServiceHealth
 
 admin = typer.Typer(
     help="Look after a running service; needs RAGASSAY_STATE_URL, and RAGASSAY_BROKER_URL where it is set."
@@ -51,19 +51,19 @@ def _jobs() -> Iterator[Jobs]:
 @admin.command()
 def health(as_json: AsJson = False) -> None:
     """Say how Redis, workers, beats, queues and jobs are; exit code 3 where something needs attention."""
-    from ragassay.service import operations
+    from ragassay.service.health import health as service_health
 
     with _jobs() as jobs:
-        known = operations.health(jobs.store, _settings().redis_servers)
+        known = service_health(jobs.store, _settings().redis_servers.get("broker"))
     if as_json:
         print_json(known)
     else:
         for label, value in _lines(known):
             typer.echo(f"{label + ':':16}{value}")
-    if known.troubles:
-        *others, last = known.troubles
-        for trouble in others:
-            typer.echo(f"error: {trouble}", err=True)
+    if problems := (*known.problems, *known.job_problems):
+        *others, last = problems
+        for problem in others:
+            typer.echo(f"error: {problem}", err=True)
         raise Unavailable(last, hint="see docs/operations.md")
 
 
@@ -74,7 +74,7 @@ def _lines(known: ServiceHealth) -> Iterator[tuple[str, str]]:
     yield "beats", str(known.beats)
     queues = [f"{queue} {count}" for queue, count in known.waiting.items()]
     yield "messages", f"{', '.join(queues)}, taken {known.taken}"
-    jobs = [f"{count} {status}" for status, count in sorted(known.jobs.items())]
+    jobs = [f"{count} {status}" for status, count in sorted(known.jobs.items()) if count]
     yield "jobs", f"{', '.join(jobs) or 'none under way'}, {len(known.stalled)} stalled, {known.listed} listed"
 
 

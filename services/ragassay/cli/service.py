@@ -72,7 +72,7 @@ def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
     from ragassay.core import logs, tracing
     from ragassay.core.settings import Settings
     from ragassay.service import wiring
-    from ragassay.service.liveness import log_redis
+    from ragassay.service.health import log_redis
 
     settings = Settings()
     listeners = None if fd is None else [socket.socket(fileno=fd)]
@@ -116,10 +116,10 @@ def alive(kind: PartKind) -> None:
     Workers take the chunks that wait; beat completes rounds of the sweeper, and begins the schedules that are due.
     """
     from ragassay.core.settings import Settings
+    from ragassay.service.health import STALLED_AFTER_S, health
     from ragassay.service.redis import RedisStore
     from ragassay.service.redis_errors import outages
-    from ragassay.service.redis_schedules import OVERDUE_S, overdue
-    from ragassay.service.workload import STALLED_AFTER_S, active_jobs, stalled
+    from ragassay.service.redis_schedules import OVERDUE_S
 
     if kind not in ("worker", "beat"):
         raise BadSettings(f"{kind!r} is neither worker nor beat")
@@ -127,21 +127,20 @@ def alive(kind: PartKind) -> None:
     with outages():
         running = store.alive(kind, socket.gethostname())
         sweeping = kind == "worker" or store.alive("sweeper", socket.gethostname())
-        waiting = stalled(active_jobs(store)) if kind == "worker" else []
-        late = overdue(store, for_s=OVERDUE_S) if kind == "beat" else []
+        known = health(store)
     if not running:
         raise Unavailable(f"no {kind} on this host has sent a heartbeat for half a minute")
     if not sweeping:
         what = f"no beat on this host has completed a round of its sweeper for {SWEEP_IS_LATE_S} s and more"
         raise Unavailable(what, hint="restart it, and see its log")
-    if waiting:
+    if kind == "worker" and known.stalled:
         raise Unavailable(
-            f"chunks wait, and no worker has claimed one for {STALLED_AFTER_S:g} s (job {waiting[0]})",
+            f"chunks wait, and no worker has claimed one for {STALLED_AFTER_S:g} s (job {known.stalled[0]})",
             hint="restart the workers, and see their logs",
         )
-    if late:
+    if kind == "beat" and known.schedule_overdue_s > OVERDUE_S:
         raise Unavailable(
-            f"schedule {late[0][0]} is due, and no beat has noticed for {OVERDUE_S} s",
+            f"a schedule is due, and no beat has noticed for {OVERDUE_S} s",
             hint="restart beat, and see its log",
         )
     typer.echo(f"{running} {kind} on this host")

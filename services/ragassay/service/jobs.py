@@ -31,13 +31,13 @@ from ragassay.evaluation.engine import given_up
 from ragassay.evaluation.provenance import with_tools
 from ragassay.llm.journal import MemoryLedger
 from ragassay.service import job_listing, job_notifications, job_results
+from ragassay.service.health import check_memory
 from ragassay.service.job_chunks import Chunks
 from ragassay.service.job_costs import JobCosts
 from ragassay.service.job_leases import report_claimed
 from ragassay.service.job_reports import Gating, JobReports
 from ragassay.service.job_run import JobRun, run_of
 from ragassay.service.job_state import Claim, JobState
-from ragassay.service.liveness import check_room
 from ragassay.service.notifier import Notifier
 from ragassay.service.queue import CHUNKS, REPORTS, Queue
 from ragassay.service.redis import RedisStore
@@ -133,7 +133,7 @@ class Jobs:
         body_digest: str | None,
         planned: Planned | None,
     ) -> None:
-        check_room(self.store)
+        check_memory(self.store)
         record = runner.prepare(spec, inputs, job)
         if most := self.registered.most_rows(name for name, source in record.systems.items() if source.called):
             record = record.model_copy(update={"chunk_size": min(record.chunk_size, most)})

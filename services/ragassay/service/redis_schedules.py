@@ -165,11 +165,10 @@ def projects(store: RedisStore) -> list[str]:
     return sorted(project.decode() for project in store.redis.smembers(_PROJECTS))
 
 
-def overdue(store: RedisStore, *, for_s: float = 0.0) -> list[tuple[str, float]]:
-    """Schedules that have been due for so long without a claim, each with the seconds, by the clock of Redis."""
+def overdue(store: RedisStore) -> list[tuple[str, float]]:
+    """Schedules that are due without a claim, each with the seconds since it is, by the clock of Redis."""
     now_ms = int(store.now_ms())
-    late_ms = now_ms - int(for_s * 1000)
-    due = (slot for project in projects(store) for slot in RedisSchedules(store, project).due(late_ms))
+    due = (slot for project in projects(store) for slot in RedisSchedules(store, project).due(now_ms))
     return [(slot.schedule, (now_ms - slot.ms) / 1000) for slot in due]
 
 

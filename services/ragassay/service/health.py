@@ -1,0 +1,265 @@
+"""The health of the service, as its Redis shows it: one document for /readyz, /metrics and ``ragassay admin health``."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from typing import Any, Literal, NamedTuple
+
+from ragassay.core.errors import Unavailable
+from ragassay.core.models import FrozenModel
+from ragassay.service.connection import connect
+from ragassay.service.queue import depths
+from ragassay.service.redis import RedisStore
+from ragassay.service.redis_schedules import OVERDUE_S, overdue
+
+OLDEST_REDIS = (6, 2)
+NEARLY_FULL, NEARLY_FULL_RETRY_S = 0.7, 60.0
+ACTIVE = ("queued", "running", "paused", "finalizing")
+STALLED_AFTER_S = 60.0
+RedisRole = Literal["state", "broker"]
+logger = logging.getLogger("ragassay")
+
+
+class RedisServer(FrozenModel):
+    """A Redis and what of it would lose jobs. ``limit_bytes`` is None without a limit, ``fsync`` if it is not known."""
+
+    role: RedisRole
+    version: str
+    uptime_s: int
+    used_bytes: int
+    limit_bytes: int | None
+    eviction: str
+    append_only: bool
+    fsync: str | None
+    problems: tuple[str, ...]
+
+    @property
+    def summary(self) -> str:
+        """In one line."""
+        limit = f"of {megabytes(self.limit_bytes)}" if self.limit_bytes else "without a limit"
+        kept = f"append-only file{f', fsync {self.fsync}' if self.fsync else ''}" if self.append_only else "memory only"
+        return f"{self.version}: {megabytes(self.used_bytes)} {limit}, {self.eviction}, {kept}"
+
+
+class ServiceHealth(FrozenModel):
+    """The service by the clock of its Redis. Nothing needs attention if there are no ``problems`` and ``job_problems``.
+
+    The latter name jobs, which is not for everybody.
+
+    ``waiting``: messages by queue; ``taken`` by workers and not done. ``jobs``: those that have not ended, by status;
+    ``listed``: all; ``stalled``: those with waiting chunks of which none was claimed for a minute, while no chunk of any
+    job is worked on. ``chunk_age_s``: since the oldest job with waiting chunks was submitted; ``unclaimed_s``: the longest
+    time for which such a job has got no worker. ``jobs_waiting``: for a provider; ``outage_s``: the longest of them.
+    ``schedule_overdue_s``: the longest time for which a schedule has been due.
+    """
+
+    redis: tuple[RedisServer, ...]
+    workers: int
+    processes: int
+    beats: int
+    waiting: dict[str, int]
+    taken: int
+    jobs: dict[str, int]
+    listed: int
+    stalled: tuple[str, ...]
+    chunks_waiting: int
+    chunks_leased: int
+    chunk_age_s: float
+    unclaimed_s: float
+    jobs_waiting: int
+    outage_s: float
+    schedule_overdue_s: float
+    ready: bool
+    problems: tuple[str, ...]
+    job_problems: tuple[str, ...]
+
+
+class _ActiveJob(NamedTuple):
+    """A job that has not ended: its status, empty if its record is gone, and its chunks that wait.
+
+    ``leased``: what workers have of it, chunks or its report. ``idle_s``: since it came or a chunk was claimed last.
+    ``outage_s``: since it waits for its provider, None if it does not; ``held``: no chunk is given out until the next probe.
+    """
+
+    id: str
+    status: str
+    waiting: int
+    leased: int
+    age_s: float
+    idle_s: float
+    outage_s: float | None
+    held: bool
+
+    @property
+    def has_work(self) -> bool:
+        """Has it chunks that may be claimed?"""
+        return self.status in ("queued", "running") and self.waiting > 0
+
+
+def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
+    """Ask Redis how the service is; ``broker``: the address of the broker's Redis if that is another one.
+
+    Raises redis's errors if the Redis of the jobs does not answer.
+    """
+    redis, problems = [redis_server(store.redis, "state")], []
+    waiting, taken = dict[str, int](), 0
+    try:
+        with connect(broker, patient=False) if broker else nullcontext(store.redis) as connection:
+            if broker:
+                redis.append(redis_server(connection, "broker"))
+            waiting, taken = depths(connection)
+    except _redis_error() as error:
+        problems.append(f"the broker does not answer ({error}): jobs wait")
+    ready = not problems
+    problems += [problem for server in redis for problem in server.problems]
+    workers, beats, active = store.alive("worker"), store.alive("beat"), _active_jobs(store)
+    if not workers:
+        problems.append("no worker is running: jobs wait; start one: ragassay worker")
+    if not beats:
+        problems.append("no beat is running: what is lost is not put right; start one: ragassay beat")
+    due = overdue(store)
+    if late := sum(seconds > OVERDUE_S for _, seconds in due):
+        problems.append(f"schedules that are due and that no beat has noticed for {OVERDUE_S} s: {late}")
+    with_work = [job for job in active if job.has_work]
+    idle = [job for job in with_work if job.outage_s is None]
+    outages = [job.outage_s for job in active if job.outage_s is not None and job.status in ("queued", "running")]
+    leased = sum(job.leased for job in active)
+    stalled = [job.id for job in with_work if not leased and not job.held and job.idle_s > STALLED_AFTER_S]
+    of_jobs = [f"job {job.id} is active and has no record: were keys evicted?" for job in active if not job.status]
+    if stalled:
+        of_jobs.insert(0, f"chunks wait, and no worker has claimed one for {STALLED_AFTER_S:g} s (job {stalled[0]})")
+    return ServiceHealth(
+        redis=tuple(redis),
+        workers=workers,
+        processes=store.processes(),
+        beats=beats,
+        waiting=waiting,
+        taken=taken,
+        jobs={status: sum(job.status == status for job in active) for status in ACTIVE},
+        listed=sum(store.redis.zcard(listed) for listed in store.job_lists()),
+        stalled=tuple(stalled),
+        chunks_waiting=sum(job.waiting for job in with_work),
+        chunks_leased=leased,
+        chunk_age_s=max((0.0, *(job.age_s for job in idle))),
+        unclaimed_s=max((0.0, *(job.idle_s for job in idle))),
+        jobs_waiting=len(outages),
+        outage_s=max((0.0, *outages)),
+        schedule_overdue_s=max((seconds for _, seconds in due), default=0.0),
+        ready=ready and workers > 0,
+        problems=tuple(problems),
+        job_problems=tuple(of_jobs),
+    )
+
+
+def _active_jobs(store: RedisStore) -> list[_ActiveJob]:
+    """The jobs that have not ended, in three round trips."""
+    now_ms, ids, pipe = store.now_ms(), store.active(), store.redis.pipeline(transaction=False)
+    for job in ids:
+        pipe.hmget(store.key(job, "meta"), "status", "created_ms", "claimed_ms", "waiting_since_ms", "next_ms")
+        pipe.llen(store.key(job, "todo"))
+        pipe.zcount(store.key(job, "lease"), now_ms, "+inf")
+    answers, jobs = iter(pipe.execute()), []
+    for job, (status, created, claimed, since, next_), waiting, leased in zip(
+        ids, answers, answers, answers, strict=True
+    ):
+        age_s = (now_ms - int(created or 0)) / 1000
+        idle_s = min(age_s, (now_ms - int(claimed or 0)) / 1000)
+        outage_s = (now_ms - int(since)) / 1000 if since else None
+        name = (status or b"").decode()
+        jobs.append(_ActiveJob(job, name, waiting, leased, age_s, idle_s, outage_s, next_ is not None))
+    return jobs
+
+
+# --- Redis ----------------------------------------------------------------------------------------------------
+
+
+def redis_server(redis: Any, role: RedisRole) -> RedisServer:
+    """What a Redis says of itself; one command, or two if it lets us ask for its settings."""
+    from redis.exceptions import ResponseError
+
+    info = redis.info()
+    try:
+        fsync = redis.config_get("appendfsync").get("appendfsync")
+    except ResponseError:  # as hosted ones do, which have no CONFIG
+        fsync = None
+    return RedisServer(
+        role=role,
+        version=str(info["redis_version"]),
+        uptime_s=info["uptime_in_seconds"],
+        used_bytes=info["used_memory"],
+        limit_bytes=info.get("maxmemory") or None,
+        eviction=info.get("maxmemory_policy", "noeviction"),
+        append_only=bool(info.get("aof_enabled")),
+        fsync=fsync if info.get("aof_enabled") else None,
+        problems=tuple(_problems(info, role)),
+    )
+
+
+def _problems(info: Mapping[str, Any], role: RedisRole) -> Iterator[str]:
+    version = str(info["redis_version"])
+    if tuple(map(int, version.split(".")[:2])) < OLDEST_REDIS:
+        yield f"Redis {version} is older than {'.'.join(map(str, OLDEST_REDIS))}, the oldest that is tested"
+    if info.get("role") == "slave":
+        yield "Redis is a replica and takes no writes: name the one that it copies"
+    if (policy := info.get("maxmemory_policy", "noeviction")) != "noeviction":
+        lost = "jobs can vanish" if role == "state" else "wake-ups can vanish, and jobs start late"
+        yield f"Redis evicts keys (maxmemory-policy {policy}): {lost}"
+    if evicted := info.get("evicted_keys", 0):
+        yield f"Redis has evicted {evicted} keys since it started"
+    if role == "state" and not info.get("aof_enabled"):
+        yield "Redis keeps no append-only file: a restart loses jobs"
+    if info.get("aof_last_write_status", "ok") != "ok":
+        yield "Redis can't write its append-only file: is its disk full?"
+    if info.get("rdb_last_bgsave_status", "ok") != "ok":
+        yield "Redis can't write its snapshot: is its disk full?"
+    if full := _nearly_full(info):
+        yield full
+
+
+def _nearly_full(info: Mapping[str, Any]) -> str | None:
+    used, limit = info["used_memory"], info.get("maxmemory", 0)
+    if not limit or used <= NEARLY_FULL * limit:
+        return None
+    return f"Redis uses more than 70 % of its memory ({megabytes(used)} of {megabytes(limit)})"
+
+
+def check_memory(store: RedisStore) -> None:
+    """Raise Unavailable if the Redis of the jobs is nearly full: what is left is for results of those under way."""
+    if full := _nearly_full(store.redis.info("memory")):
+        hint = "give it more (maxmemory), or let rows go: ragassay admin retention"
+        raise Unavailable(f"no new jobs are taken: {full}", hint=hint, retry_after=NEARLY_FULL_RETRY_S)
+
+
+def megabytes(count: int) -> str:
+    """Bytes as whole megabytes."""
+    return f"{count / 1e6:,.0f} MB"
+
+
+def log_redis(servers: Mapping[RedisRole, str]) -> None:
+    """Log what the Redis servers at these addresses are and what of them would lose jobs.
+
+    In a thread: a Redis may hang, and the process is to start nevertheless.
+    """
+    threading.Thread(target=_log_redis, args=(servers,), daemon=True, name="look at Redis").start()
+
+
+def _log_redis(servers: Mapping[RedisRole, str]) -> None:
+    for role, url in servers.items():
+        try:
+            with connect(url, patient=False) as redis:
+                server = redis_server(redis, role)
+        except _redis_error() as error:
+            logger.warning("Redis (%s) does not answer now: %s", role, error)
+            continue
+        logger.info("Redis (%s) %s", role, server.summary)
+        for problem in server.problems:
+            logger.warning("%s (%s)", problem, role)
+
+
+def _redis_error() -> type[Exception]:
+    from redis.exceptions import RedisError
+
+    return RedisError
