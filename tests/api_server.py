@@ -18,13 +18,13 @@ from ragassay.api.server import server
 from ragassay.core.http_guard import Allowed
 from ragassay.core.settings import Settings
 from ragassay.evaluation.engine import Tools
+from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.local import LocalJudge
 from ragassay.llm import Prices
 from ragassay.service.jobs import Jobs
 from ragassay.service.notifier import Notifier
 from ragassay.service.redis import MOST_DEATHS, RedisStore
 from ragassay.service.schedules import Schedules
-from ragassay.service.wiring import Wiring
 
 
 class RecordingQueue:
@@ -61,7 +61,7 @@ class RecordingQueue:
         jobs.notifier.deliver_due()
 
 
-class Lexical(Wiring):
+class Lexical(Runtime):
     """Makes the local judge without an embedding model."""
 
     def __init__(self, settings=None):

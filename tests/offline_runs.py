@@ -7,10 +7,12 @@ import orjson
 from fakes import FakeEmbedder
 from ragassay.core.models import FactVerdict, Judgement, Response, Sample, SentenceVerdict, Usage
 from ragassay.core.report import Source
+from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.datasets.dataset import digest_of_responses
-from ragassay.evaluation import plan, runner, session
+from ragassay.evaluation import plan, runner
 from ragassay.evaluation.engine import Tools
+from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.verdict import RawVerdict, check_verdict, number_units
 from ragassay.llm import Prices
 from ragassay.llm.journal import MemoryLedger
@@ -88,10 +90,11 @@ def fake_tools(judge=None, ledger=None):
     return Tools(judge or ScriptedJudge(), ledger or MemoryLedger(), Prices(), FakeEmbedder())
 
 
-class FakeFactory:
+class FakeRuntime(Runtime):
     """Makes ``fake_tools`` for every specification, or raises."""
 
     def __init__(self, judge=None, error=None):
+        super().__init__(Settings.model_construct())
         self.judge, self.error = judge, error
 
     def tools(self, spec, ledger):
@@ -100,9 +103,9 @@ class FakeFactory:
         return fake_tools(self.judge, ledger)
 
 
-def scripted_session(judge=None):
-    """A session whose judge is scripted."""
-    return session.Session(FakeFactory(judge))
+def scripted_runtime(judge=None):
+    """A runtime whose judge is scripted."""
+    return FakeRuntime(judge)
 
 
 def new_run(root, samples, spec=None, *, systems=("default",), dataset=None, judge=None):
@@ -114,14 +117,14 @@ def new_run(root, samples, spec=None, *, systems=("default",), dataset=None, jud
         for name in systems
     }
     inputs = plan.Inputs(dataset or source_of(samples), samples, given)
-    used, spec = scripted_session(judge), spec or JobSpec()
+    used, spec = scripted_runtime(judge), spec or JobSpec()
     record = runner.describe(used, runner.prepare(spec, inputs, new_run_id(inputs.dataset.name)), MemoryLedger())
     return FolderStore(root).create(record, samples, inputs.responses())
 
 
 def evaluated(run, judge=None):
     """The report of a run, after its pending chunks are worked on."""
-    asyncio.run(runner.work_through(scripted_session(judge), run, MemoryLedger()))
+    asyncio.run(runner.work_through(scripted_runtime(judge), run, MemoryLedger()))
     return runner.finish(run)
 
 

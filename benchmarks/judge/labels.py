@@ -23,21 +23,21 @@ from ragassay.core.specification import JobSpec
 from ragassay.evaluation import foreground
 from ragassay.evaluation.agreement import LabelledRows
 from ragassay.judges.agreement import ScoredItems
-from ragassay.sdk.stored import session_of
+from ragassay.sdk.stored import runtime_of
 from ragassay.stats.ppi import corrected_mean
 
 
 def sets(folder: Path, swapped: list[str], home: Path) -> Iterator[tuple[str, ScoredItems]]:
     """Name, labels and scores of each set that the local judge can be measured on."""
     settings = Settings(home=home)
-    session = session_of(settings)
+    runtime = runtime_of(settings)
     for path in sorted(folder.rglob("*.jsonl")):
         first = json.loads(path.open().readline())
         if "label" not in first and "label_binary" not in first:
             continue
         rows = LabelledRows(path)
-        run = foreground.start(session, settings, JobSpec(metrics=(rows.metric.name,)), rows.inputs)
-        foreground.complete(session, settings, run)
+        run = foreground.start(runtime, settings, JobSpec(metrics=(rows.metric.name,)), rows.inputs)
+        foreground.complete(runtime, settings, run)
         items = ScoredItems(rows.scored(run))
         if path.stem in swapped:
             items.labels = 1 - items.labels

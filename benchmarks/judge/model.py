@@ -24,7 +24,7 @@ from ragassay.evaluation import foreground
 from ragassay.evaluation.agreement import LabelledRows
 from ragassay.judges.agreement import MEASURES, LabelledScore, Measures, ScoredItems
 from ragassay.judges.instructions import read_prompt
-from ragassay.sdk.stored import session_of
+from ragassay.sdk.stored import runtime_of
 from ragassay.stats.columns import Floats
 
 
@@ -54,9 +54,9 @@ def judged(rows: list[dict[str, Any]], spec: JobSpec, home: Path, name: str) -> 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     settings, labelled = Settings(home=home), LabelledRows(path, "faithfulness")
-    session, began = session_of(settings), time.monotonic()
-    run = foreground.start(session, settings, spec, labelled.inputs)
-    foreground.complete(session, settings, run)
+    runtime, began = runtime_of(settings), time.monotonic()
+    run = foreground.start(runtime, settings, spec, labelled.inputs)
+    foreground.complete(runtime, settings, run)
     return list(labelled.scored(run)), time.monotonic() - began
 
 

@@ -34,7 +34,7 @@ def served(server):
 def cli(cli, monkeypatch, served):
     """The command line, against ``served``, with the judge that its jobs have."""
     monkeypatch.setenv("RAGASSAY_SERVER", served.url)
-    monkeypatch.setattr("ragassay.service.wiring.embedder", lambda *_: (None, "the tests need no model"))
+    monkeypatch.setattr("ragassay.evaluation.runtime.embedder", lambda *_: (None, "the tests need no model"))
     return cli
 
 

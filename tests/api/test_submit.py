@@ -14,9 +14,9 @@ from ragassay.core.jobs import Job
 from ragassay.core.report import Report
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
+from ragassay.evaluation.runtime import Runtime
 from ragassay.service.job_run import JobRun
 from ragassay.service.jobs import Jobs
-from ragassay.service.wiring import Wiring
 
 METRICS = ["mrr", "recall@5", "faithfulness"]
 
@@ -148,7 +148,7 @@ def test_members_of_a_jury_are_those_that_the_operator_lists_and_judge_the_job(r
             document = problem(served.http.post("/v1/jobs", json={"samples": rows(2), "jury": ["openai/b"]}), 422)
             assert "the local judge takes no part in a jury" in document["detail"]
             job = served.submit(**body, jury=["openai/b"])
-            workers = Jobs(served.jobs.store, served.queue, Wiring(settings, threads=1), None, served.jobs.notifier)
+            workers = Jobs(served.jobs.store, served.queue, Runtime(settings, threads=1), None, served.jobs.notifier)
             served.queue.answer(workers)
             workers.close()
             report = served.http.get(f"/v1/jobs/{job['id']}/report").json()

@@ -25,7 +25,7 @@ DIFFERENT = 22 + 13  # answers; faq's systems give 2 of 24 alike, manual's 11, a
 
 @pytest.fixture(autouse=True)
 def _light(monkeypatch):
-    monkeypatch.setattr("ragassay.service.wiring.embedder", lambda *_: (None, "the tests need no model"))
+    monkeypatch.setattr("ragassay.evaluation.runtime.embedder", lambda *_: (None, "the tests need no model"))
 
 
 def questions(dataset, rows=ROWS):

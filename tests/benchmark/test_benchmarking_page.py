@@ -22,7 +22,7 @@ def test_the_first_example_is_the_file_that_it_names():
 
 @pytest.mark.parametrize("form", ["file", "command"])
 def test_recorded_responses_of_each_dataset_are_found_by_its_name(form, cli, tmp_path, monkeypatch):
-    monkeypatch.setattr("ragassay.service.wiring.embedder", lambda *_: (None, "the test needs no model"))
+    monkeypatch.setattr("ragassay.evaluation.runtime.embedder", lambda *_: (None, "the test needs no model"))
     (tmp_path / "responses").mkdir()
     for dataset in ("faq", "manual"):
         write_jsonl(

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from job_workers import submit
-from offline_runs import FakeFactory
+from offline_runs import FakeRuntime
 from ragassay.service.health import log_redis
 from ragassay.service.jobs import Jobs
 from ragassay.service.queue import CHUNKS, QUEUES, REPORTS, Queue, depths
@@ -32,7 +32,7 @@ def store(url):
 
 @pytest.fixture
 def jobs(store, url):
-    jobs = Jobs(store, Queue(url), FakeFactory())
+    jobs = Jobs(store, Queue(url), FakeRuntime())
     yield jobs
     jobs.close()
 

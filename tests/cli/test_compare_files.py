@@ -19,7 +19,7 @@ def row(n, *, right):
 @pytest.fixture
 def versions(cli, tmp_path, monkeypatch):
     """v1.jsonl is right on 2 of 8 questions, v2.jsonl on all, in another order and with a note of its own."""
-    monkeypatch.setattr("ragassay.service.wiring.embedder", lambda *_: (None, "the tests need no model"))
+    monkeypatch.setattr("ragassay.evaluation.runtime.embedder", lambda *_: (None, "the tests need no model"))
     write_jsonl(tmp_path / "v1.jsonl", [row(n, right=n < 2) for n in range(8)])
     write_jsonl(tmp_path / "v2.jsonl", [{**row(n, right=True), "note": n} for n in (5, 2, 7, 0, 1, 6, 3, 4)])
     return cli

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the outage 
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch):
-    monkeypatch.setattr("ragassay.service.wiring.embedder", lambda *_: (None, "the tests need no model"))
+    monkeypatch.setattr("ragassay.evaluation.runtime.embedder", lambda *_: (None, "the tests need no model"))
     monkeypatch.setattr(outage, "FIRST_WAIT_S", 0.02)
     monkeypatch.setattr(outage, "LONGEST_WAIT_S", 0.02)
 

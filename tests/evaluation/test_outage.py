@@ -10,13 +10,13 @@ import orjson
 import pytest
 
 import provider as play
-from offline_runs import GOOD, fake_tools, new_run, sample, write_jsonl
+from offline_runs import GOOD, FakeRuntime, new_run, sample, write_jsonl
 from provider import Provider
 from ragassay.core.errors import ProviderDown, Unavailable
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation import outage, runner, session
+from ragassay.evaluation import outage, runner
 from ragassay.judges.llm import LLMJudge
 from ragassay.llm import LLM
 from ragassay.llm.journal import GivenUpLedger, MemoryLedger, ProbingLedger
@@ -57,9 +57,8 @@ def run_of(root, **spec):
 
 def work_through(run, provider, **options):
     judge = LLMJudge(LLM("gpt-4o-mini", api_base=provider.url, **{"timeout_s": 10, **options}))
-    made = session.Session(type("Made", (), {"tools": lambda _, spec, ledger: fake_tools(judge, ledger)})())
     told = []
-    asyncio.run(runner.work_through(made, run, MemoryLedger(), waiting=told.append))
+    asyncio.run(runner.work_through(FakeRuntime(judge), run, MemoryLedger(), waiting=told.append))
     return runner.finish(run).systems["default"], told
 
 

@@ -12,10 +12,10 @@ from ragassay.core.errors import BadSettings
 from ragassay.core.protocols import Reply
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
+from ragassay.evaluation.runtime import judge as judge_of
 from ragassay.judges.probe import ProbeJudge, step, yes_chance
 from ragassay.llm.journal import MemoryLedger
 from ragassay.metrics import Chunk, parse
-from ragassay.service.wiring import judge as judge_of
 
 
 def probed(behave, given=None, **options):

@@ -12,7 +12,7 @@ from llm_calls import ask
 from provider import Provider
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
-from ragassay.service import wiring
+from ragassay.evaluation import runtime
 from ragassay.systems.options import SystemConfig
 
 KEY = "the-key-of-one-address"
@@ -40,18 +40,18 @@ OURS, OTHER = "http://ours.example/v1", "http://other.example/v1"
 )
 def test_the_key_goes_to_its_own_address_or_to_a_hosted_provider(model, configured, address, sent):
     settings = Settings(api_base=configured, api_key=KEY)
-    assert wiring.api_key(model, address, settings) == (KEY if sent else None)
+    assert runtime.api_key(model, address, settings) == (KEY if sent else None)
 
 
 def test_a_providers_own_variable_wins_where_no_address_is_named(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "the provider's own")
-    assert wiring.api_key("gpt-4o-mini", None, Settings(api_key=KEY)) is None
+    assert runtime.api_key("gpt-4o-mini", None, Settings(api_key=KEY)) is None
 
 
 def test_a_server_that_litellm_finds_by_itself_gets_no_key(monkeypatch):
     with Provider(then=play.says("hello")) as provider:
         monkeypatch.setenv("LLAMAFILE_API_BASE", provider.url)
-        judge = wiring.judge(JobSpec(judge="llamafile/m", metrics=("relevance",)), Settings(api_key=KEY), None)
+        judge = runtime.judge(JobSpec(judge="llamafile/m", metrics=("relevance",)), Settings(api_key=KEY), None)
         asyncio.run(ask(judge._llm))
     assert KEY not in provider.log[0].auth
 
@@ -60,8 +60,8 @@ def test_a_system_with_an_address_of_its_own_does_not_get_the_key_of_another(mon
     with Provider(then=play.says("hello")) as provider:
         settings = Settings(api_base=OURS, api_key=KEY)
         config = SystemConfig(kind="bm25", answer={"model": "m", "api_base": provider.url})
-        tools = wiring.Wiring(settings).tools(JobSpec(judge="local", metrics=("mrr",)), None)
-        answerer = wiring._answerer("asked", config, settings, tools)
+        tools = runtime.Runtime(settings).tools(JobSpec(judge="local", metrics=("mrr",)), None)
+        answerer = runtime.answerer("asked", config, settings, tools)
         asyncio.run(ask(answerer._llm))
     assert provider.log[0].auth == "Bearer no-key-needed"
 

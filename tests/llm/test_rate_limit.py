@@ -15,6 +15,7 @@ from llm_calls import HELLO, ask, llm
 from provider import Provider
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
+from ragassay.evaluation import runtime
 from ragassay.llm import LocalSpacing, RateLimit, model
 from ragassay.llm.journal import MemoryLedger
 from ragassay.service import wiring
@@ -160,7 +161,7 @@ def test_the_judge_keeps_the_limit_of_the_run_else_that_of_the_service(spec, set
     spacing = Counting()
     with Provider() as provider:
         given = JobSpec(judge="m", api_base=provider.url, **spec)
-        judge = wiring.judge(given, Settings(**settings), None, wiring.Shared(spacing))
+        judge = runtime.judge(given, Settings(**settings), None, runtime.Shared(spacing))
         asyncio.run(judge.judge([sample("q1"), sample("q2")], MemoryLedger()))
     assert spacing.waits == 2
 

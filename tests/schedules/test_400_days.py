@@ -14,7 +14,7 @@ import pytest
 from redis.client import Pipeline
 
 from job_workers import RecordingQueue
-from offline_runs import FakeFactory, sample, source_of
+from offline_runs import FakeRuntime, sample, source_of
 from ragassay.config.schedules import NewSchedule, ScheduleChange
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation import plan
@@ -119,7 +119,7 @@ class World:
     def process(self):
         store = MortalStore(self.redis.url)
         store.dies = self.dies
-        jobs = Jobs(store, RecordingQueue(), FakeFactory())
+        jobs = Jobs(store, RecordingQueue(), FakeRuntime())
         return Schedules(jobs, self, self.told, now=lambda: self.now)
 
     def dies(self):

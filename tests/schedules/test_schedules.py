@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from job_workers import RecordingQueue
-from offline_runs import FakeFactory, sample, source_of
+from offline_runs import FakeRuntime, sample, source_of
 from ragassay.config.schedules import NewSchedule, ScheduleChange
 from ragassay.core.errors import BadInput, Conflict, Unavailable
 from ragassay.core.jobs import Planned
@@ -50,7 +50,7 @@ class World:
         self.schedules = self.process()
 
     def process(self):
-        jobs = Jobs(self.store, self.queue, FakeFactory())
+        jobs = Jobs(self.store, self.queue, FakeRuntime())
         return Schedules(jobs, self.queue, self.told, now=lambda: self.now)
 
     def create(self, name="nightly", cron="0 * * * *", **more):

@@ -6,7 +6,7 @@ import pytest
 @pytest.fixture(autouse=True)
 def _light(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ragassay.service.wiring.embedder", lambda *_: (None, "the tests need no model"))
+    monkeypatch.setattr("ragassay.evaluation.runtime.embedder", lambda *_: (None, "the tests need no model"))
 
 
 @pytest.fixture

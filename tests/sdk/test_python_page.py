@@ -18,7 +18,7 @@ EXAMPLES = [block for block in BLOCKS if block.startswith(">>>")]
 (WITH_MODEL,) = (block for block in BLOCKS if "usd=" in block)
 # The lexical half of the local judge gives the same here, without ten seconds for a model.
 RUN = (
-    "import doctest, sys, ragassay.service.wiring as wiring; wiring.embedder = lambda *_: (None, 'not needed')\n"
+    "import doctest, sys, ragassay.evaluation.runtime as runtime; runtime.embedder = lambda *_: (None, 'not needed')\n"
     "test = doctest.DocTestParser().get_doctest(sys.stdin.read(), {}, 'python.md', 'docs/python.md', 0)\n"
     "sys.exit(doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test).failed)"
 )

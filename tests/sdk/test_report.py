@@ -92,7 +92,7 @@ def test_it_prints_as_a_table_and_its_repr_is_one_line(report, monkeypatch):
 def test_nothing_of_it_needs_pandas(rows):
     code = (
         "import sys; sys.modules['pandas'] = sys.modules['polars'] = sys.modules['sentence_transformers'] = None\n"
-        "import ragassay.service.wiring; ragassay.service.wiring.embedder = lambda *_: (None, 'not needed')\n"
+        "import ragassay.evaluation.runtime; ragassay.evaluation.runtime.embedder = lambda *_: (None, 'not needed')\n"
         f"import ragassay; r = ragassay.evaluate({rows!r}, metrics='faithfulness'); print(len(r.rows))\n"
         "try: r.to_pandas()\nexcept ragassay.AssayError as error: print(error)"
     )

@@ -17,7 +17,7 @@ import pytest
 import redis
 
 from job_workers import RecordingQueue, expire_leases, submit
-from offline_runs import FakeFactory
+from offline_runs import FakeRuntime
 from polling import until
 from ragassay.service.health import health, redis_server
 from ragassay.service.jobs import Jobs
@@ -320,14 +320,14 @@ def back_up_and_restore(site):
 def test_a_redis_is_moved():
     with RedisServer(tcp=True) as old, RedisServer(tcp=True) as new:
         store = RedisStore(old.url)
-        job = submit(Jobs(store, RecordingQueue(), FakeFactory()))
+        job = submit(Jobs(store, RecordingQueue(), FakeRuntime()))
         ports = {"6379": old.port, "6381": new.port}
         bash("Move Redis", old.folder, ports, only=0)
         moved_to = RedisStore(new.url)
         assert "Redis is a replica and takes no writes" in redis_server(moved_to.redis, "state").problems[0]
         old.kill()
         bash("Move Redis", old.folder, ports, only=1)
-        jobs = Jobs(moved_to, queue := RecordingQueue(), FakeFactory())
+        jobs = Jobs(moved_to, queue := RecordingQueue(), FakeRuntime())
         jobs.wake(job)
         while queue.sent:
             jobs.work(*queue.sent.pop(0))
@@ -350,7 +350,7 @@ def test_a_full_disk_is_said_and_ends_when_there_is_room(tmp_path):
 
     process = start(200)  # blocks of 1,024 bytes
     store = RedisStore(f"redis://127.0.0.1:{port}/0", patient=False)
-    jobs = Jobs(store, RecordingQueue(), FakeFactory())
+    jobs = Jobs(store, RecordingQueue(), FakeRuntime())
     try:
         job = submit(jobs, 10)
 

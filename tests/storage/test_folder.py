@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from offline_runs import ScriptedJudge, evaluated, new_run, sample, scripted_session
+from offline_runs import ScriptedJudge, evaluated, new_run, sample, scripted_runtime
 from ragassay.core.errors import BadData, BadSettings, Conflict, NotFound, NothingToEvaluate
 from ragassay.evaluation import runner
 from ragassay.llm.journal import MemoryLedger
@@ -47,9 +47,9 @@ def test_a_run_whose_judge_changed_can_not_be_resumed(tmp_path):
     run = prepare(tmp_path)
     other = ScriptedJudge()
     other.settings = {"version": 2}
-    runner.check_unchanged(scripted_session(), run.record, MemoryLedger())
+    runner.check_unchanged(scripted_runtime(), run.record, MemoryLedger())
     with pytest.raises(BadSettings, match="its judge changed since it began"):
-        runner.check_unchanged(scripted_session(other), run.record, MemoryLedger())
+        runner.check_unchanged(scripted_runtime(other), run.record, MemoryLedger())
 
 
 def test_two_processes_can_not_work_on_one_run(tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 from job_workers import RecordingQueue
-from offline_runs import FakeFactory, ScriptedJudge
+from offline_runs import FakeRuntime, ScriptedJudge
 from ragassay.service.jobs import Jobs
 from ragassay.service.redis import RedisStore
 from redis_server import RedisServer
@@ -44,7 +44,7 @@ def make_jobs(store, queue):
     made = []
 
     def jobs(judge=None, error=None):
-        made.append(Jobs(store, queue, FakeFactory(judge, error)))
+        made.append(Jobs(store, queue, FakeRuntime(judge, error)))
         return made[-1]
 
     yield jobs

@@ -15,7 +15,7 @@ from celery.app.defaults import NAMESPACES, flatten
 from redis.exceptions import ConnectionError as RedisAway
 
 from job_workers import submit
-from offline_runs import FakeFactory
+from offline_runs import FakeRuntime
 from polling import until
 from ragassay.core.errors import Unavailable
 from ragassay.service.jobs import SLOTS, Jobs
@@ -34,7 +34,7 @@ def test_every_setting_is_one_that_celery_knows():
 def test_without_workers_wake_ups_do_not_pile_up_and_lost_ones_are_sent_again():
     with redis_server() as url:
         store, queue = RedisStore(url, lease_s=0.001), Queue(url)
-        jobs = Jobs(store, queue, FakeFactory())
+        jobs = Jobs(store, queue, FakeRuntime())
         for _ in range(2):
             submit(jobs, 300)
 

@@ -10,8 +10,8 @@ from provider import Provider
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation import plan
+from ragassay.evaluation.runtime import Runtime
 from ragassay.service.jobs import Jobs
-from ragassay.service.wiring import Wiring
 
 HUGE = play.usage(15_000_000, 15_000_000)
 
@@ -19,7 +19,7 @@ HUGE = play.usage(15_000_000, 15_000_000)
 @pytest.fixture
 def jobs(store, queue):
     """Jobs whose judges are models."""
-    jobs = Jobs(store, queue, Wiring(Settings()))
+    jobs = Jobs(store, queue, Runtime(Settings()))
     yield jobs
     jobs.close()
 

@@ -6,7 +6,7 @@ import pytest
 
 from api_server import serving
 from job_workers import deliver_all, expire_leases, finish, in_a_thread, submit
-from offline_runs import FakeFactory
+from offline_runs import FakeRuntime
 from ragassay.service.jobs import Jobs
 from ragassay.service.redis import RedisStore
 from ragassay.service.retention import DAY_S, Retention, Trimming, apply
@@ -122,7 +122,7 @@ def test_two_sweepers_at_once_do_what_one_does(server, store, queue, jobs):
         expire_leases(store, job)
     queue.sent.clear()
     stores = [RedisStore(server.url, lease_s=2) for _ in range(2)]
-    both, together = [Jobs(each, queue, FakeFactory()) for each in stores], threading.Barrier(2)
+    both, together = [Jobs(each, queue, FakeRuntime()) for each in stores], threading.Barrier(2)
 
     def sweep(beat):
         together.wait()

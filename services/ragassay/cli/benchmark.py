@@ -19,7 +19,7 @@ from ragassay.cli.evaluate import (
     watched,
 )
 from ragassay.core.errors import NotFound
-from ragassay.sdk.stored import session_of
+from ragassay.sdk.stored import runtime_of
 
 if TYPE_CHECKING:
     from ragassay.analysis.benchmark import Benchmark
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ragassay.core.settings import Settings
     from ragassay.core.specification import JobSpec
     from ragassay.evaluation.plan import Inputs
-    from ragassay.evaluation.session import Session
+    from ragassay.evaluation.runtime import Runtime
     from ragassay.sdk.benchmark_runs import Begun, Benchmarked
     from ragassay.storage.benchmarks import FolderBenchmark
 
@@ -54,20 +54,20 @@ def run(
         outputs, limits = list(options["output"] or []), limits_of(options)
         EXPORTERS.check(outputs)
         import_plugins(options["plugins"])
-        session = session_of(settings)
-        begun = _resumed(session, settings, resume)
+        runtime = runtime_of(settings)
+        begun = _resumed(runtime, settings, resume)
     else:
         configuration = _configuration(config, options)
         outputs, limits = list(configuration.output), {}
         EXPORTERS.check(outputs)
         settings = settings.of_dry_run if dry_run else settings
-        session, spec, inputs = session_of(settings), configuration.to_job_spec(), _read(configuration)
+        runtime, spec, inputs = runtime_of(settings), configuration.to_job_spec(), _read(configuration)
         if dry_run or spec.budget != type(spec.budget)():
-            _estimate(session, spec, inputs, err=not dry_run)
+            _estimate(runtime, spec, inputs, err=not dry_run)
         if dry_run:
             return
-        begun = _started(session, settings, configuration, inputs)
-    finished = _complete(session, settings, begun, quiet=as_json, **limits)
+        begun = _started(runtime, settings, configuration, inputs)
+    finished = _complete(runtime, settings, begun, quiet=as_json, **limits)
     show_benchmark(begun.benchmark, outputs, as_json=as_json)
     for report in finished.reports.values():
         refuse_unscored(report, report.provenance.configuration.max_missing)
@@ -92,25 +92,25 @@ def _read(configuration: Configuration) -> dict[str, Inputs]:
     return inputs
 
 
-def _estimate(session: Session, spec: JobSpec, inputs: Mapping[str, Inputs], *, err: bool) -> None:
+def _estimate(runtime: Runtime, spec: JobSpec, inputs: Mapping[str, Inputs], *, err: bool) -> None:
     """What each dataset would take, and what all of them would."""
     from ragassay.cli.estimate import estimate
     from ragassay.core.models import Usage
 
     with warnings_shown():
-        whole = Usage.total([estimate(session, spec, read, err=err) for read in inputs.values()])
+        whole = Usage.total([estimate(runtime, spec, read, err=err) for read in inputs.values()])
     cost = "of unknown cost" if whole.cost_usd is None else f"at most about {whole.cost_usd:.4f} USD"
     typer.echo(f"all {len(inputs)} datasets: {whole.calls} judge calls, {cost}", err=err)
 
 
-def _started(session: Session, settings: Settings, configuration: Configuration, inputs: Mapping[str, Inputs]) -> Begun:
+def _started(runtime: Runtime, settings: Settings, configuration: Configuration, inputs: Mapping[str, Inputs]) -> Begun:
     from ragassay.sdk import benchmark_runs as benchmark
     from ragassay.sdk.benchmark import of_start
 
-    return benchmark.start(session, settings, configuration.to_job_spec(), inputs, **of_start(configuration))
+    return benchmark.start(runtime, settings, configuration.to_job_spec(), inputs, **of_start(configuration))
 
 
-def _resumed(session: Session, settings: Settings, reference: str) -> Begun:
+def _resumed(runtime: Runtime, settings: Settings, reference: str) -> Begun:
     from ragassay import config as configurations
     from ragassay.sdk import benchmark_runs as benchmark
     from ragassay.sdk.benchmark import inputs_by_dataset
@@ -119,17 +119,17 @@ def _resumed(session: Session, settings: Settings, reference: str) -> Begun:
         configuration = configurations.resolve([configurations.Layer(dict(document), "the benchmark's configuration")])
         return configuration.to_job_spec(), inputs_by_dataset(configuration)
 
-    return benchmark.resume(session, settings, reference, read)
+    return benchmark.resume(runtime, settings, reference, read)
 
 
-def _complete(session: Session, settings: Settings, begun: Begun, *, quiet: bool, **limits: Any) -> Benchmarked:
+def _complete(runtime: Runtime, settings: Settings, begun: Begun, *, quiet: bool, **limits: Any) -> Benchmarked:
     """Do what is left of all runs, as ``watched`` does it."""
     import asyncio
 
     from ragassay.sdk import benchmark_runs as benchmark
 
     def work(done: Callable[[int], object]) -> Benchmarked:
-        return asyncio.run(benchmark.acomplete(session, settings, begun, done=done, notice=print_notice, **limits))
+        return asyncio.run(benchmark.acomplete(runtime, settings, begun, done=done, notice=print_notice, **limits))
 
     return watched(begun.runs.values(), benchmark.resume_command(begun), work, quiet=quiet)
 

@@ -90,7 +90,7 @@ def compare(
     from ragassay.evaluation import foreground
     from ragassay.metrics.names import split_names
     from ragassay.reporting.comparison import EXPORTERS
-    from ragassay.sdk.stored import session_of
+    from ragassay.sdk.stored import runtime_of
     from ragassay.stats.corrections import correction_named
 
     EXPORTERS.check(output or ())
@@ -99,11 +99,11 @@ def compare(
         raise BadSettings(f"--limit must not be negative, not {limit}")
     correction = correction_named(correction, where="--correction")
     settings, sides = Settings(), _sides(runs, server, config, {**options, "metrics": metrics})
-    session = session_of(settings)
+    runtime = runtime_of(settings)
 
     def evaluate(side: Unevaluated, spec: JobSpec) -> Report:
         typer.echo(f"evaluating {side.name}: {len(side.inputs.samples)} queries, judge {spec.judged_by}", err=True)
-        return complete(session, settings, foreground.start(session, settings, spec, side.inputs), quiet=as_json)
+        return complete(runtime, settings, foreground.start(runtime, settings, spec, side.inputs), quiet=as_json)
 
     result, made = comparing.compare(
         sides,

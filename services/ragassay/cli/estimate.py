@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from ragassay.core.models import Usage
     from ragassay.core.specification import JobSpec
     from ragassay.evaluation.plan import Inputs
-    from ragassay.evaluation.session import Session
+    from ragassay.evaluation.runtime import Runtime
     from ragassay.llm import Prices
     from ragassay.llm.journal import DryLedger
 
 
-def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = False) -> Usage:
+def estimate(runtime: Runtime, spec: JobSpec, inputs: Inputs, *, err: bool = False) -> Usage:
     """Print what an evaluation would take, and call nobody; returns that of its judge calls.
 
     Raises BadSettings for a cap on USD that can't be kept.
@@ -27,11 +27,11 @@ def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
     from ragassay.judges.registered import JUDGES
     from ragassay.llm.journal import DryLedger, of_unknown_price
 
-    tools, answers = session.tools(spec, DryLedger()), DryLedger()
+    tools, answers = runtime.tools(spec, DryLedger()), DryLedger()
     sources = {name: system.source for name, system in inputs.systems.items()}
     members = {one.judge: one for one in spec.for_members()}
     by_judge = {
-        judge: _calls(session, one, inputs, DryLedger() if n else answers)
+        judge: _calls(runtime, one, inputs, DryLedger() if n else answers)
         for n, (judge, one) in enumerate(members.items())
     }
     calls = [call for of in by_judge.values() for call in of]
@@ -63,7 +63,7 @@ def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
     typer.echo(f"{len(calls)} judge calls, at most about {spent:,} input and {made:,} output tokens", err=err)
     if spec.criteria:
         without = [one.model_copy(update={"criteria": {}}) for one in members.values()]
-        plain = _tokens([call for one in without for call in _calls(session, one, inputs, DryLedger(), spec)])
+        plain = _tokens([call for one in without for call in _calls(runtime, one, inputs, DryLedger(), spec)])
         named = ", ".join(spec.criteria)
         more = f"of these, {spent - plain[0]:,} input and {made - plain[1]:,} output tokens are for criteria: {named}"
         typer.echo(more, err=err)
@@ -72,7 +72,7 @@ def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
 
 
 def _calls(
-    session: Session, spec: JobSpec, inputs: Inputs, answers: DryLedger, planned: JobSpec | None = None
+    runtime: Runtime, spec: JobSpec, inputs: Inputs, answers: DryLedger, planned: JobSpec | None = None
 ) -> list[Usage]:
     """What the judge calls of a specification would take, those of answers in ``answers``; ``planned``: whose metrics."""
     from dataclasses import replace
@@ -80,9 +80,9 @@ def _calls(
     from ragassay.evaluation import plan
     from ragassay.llm.journal import DryLedger
 
-    tools = session.tools(spec, DryLedger())
+    tools = runtime.tools(spec, DryLedger())
     sources = {name: system.source for name, system in inputs.systems.items()}
-    live = session.systems(sources, replace(tools, ledger=answers))  # afresh: they belong to one event loop
+    live = runtime.systems(sources, replace(tools, ledger=answers))  # afresh: they belong to one event loop
     return asyncio.run(plan.estimate(planned or spec, inputs, tools, live))
 
 

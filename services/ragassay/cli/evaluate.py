@@ -15,14 +15,14 @@ import typer
 from ragassay.cli.configured import DECLARED, command_line, configured, import_plugins, takes_options, used
 from ragassay.core.errors import BadSettings, DiskFull, Unscored
 from ragassay.sdk.progress import progress
-from ragassay.sdk.stored import session_of
+from ragassay.sdk.stored import runtime_of
 
 if TYPE_CHECKING:
     from ragassay.config import Configuration
     from ragassay.core.report import Report
     from ragassay.core.settings import Settings
     from ragassay.evaluation.plan import Inputs
-    from ragassay.evaluation.session import Session
+    from ragassay.evaluation.runtime import Runtime
     from ragassay.storage.folder import FolderRun
 
 T = TypeVar("T")
@@ -68,20 +68,20 @@ def evaluate(
             ended = run.report_without_rows().run.finished_at[:16].replace("T", " ")
             what = f"run {run.record.id} on {run.record.dataset.name} was finished at {ended} UTC"
             typer.echo(f"{what}; nothing is left to do", err=True)
-        session = session_of(settings)
+        runtime = runtime_of(settings)
     else:
         configuration = configured(config, options, data=data)
         outputs = list(configuration.output)
         EXPORTERS.check(outputs)
         settings = settings.of_dry_run if dry_run else settings
-        session, spec, inputs, limits = session_of(settings), configuration.to_job_spec(), read(configuration), {}
+        runtime, spec, inputs, limits = runtime_of(settings), configuration.to_job_spec(), read(configuration), {}
         if dry_run or spec.budget != type(spec.budget)():
             with warnings_shown():
-                estimate(session, spec, inputs, err=not dry_run)
+                estimate(runtime, spec, inputs, err=not dry_run)
         if dry_run:
             return
-        run = foreground.start(session, settings, spec, inputs)
-    report = complete(session, settings, run, quiet=as_json, **limits)
+        run = foreground.start(runtime, settings, spec, inputs)
+    report = complete(runtime, settings, run, quiet=as_json, **limits)
     try:
         show(report, str(run.report_file), outputs, as_json=as_json)
     except DiskFull as full:
@@ -106,11 +106,11 @@ def demo() -> None:
 
     quickstart = folder("datasets") / "quickstart"
     settings = Settings()
-    session = session_of(settings)
+    runtime = runtime_of(settings)
     systems = {path.stem: path for path in sorted((quickstart / "responses").glob("*.jsonl"))}
     inputs = plan.load(quickstart / "queries.jsonl", systems, name="quickstart")
-    run = foreground.start(session, settings, JobSpec(), inputs)
-    report = complete(session, settings, run, quiet=False)
+    run = foreground.start(runtime, settings, JobSpec(), inputs)
+    report = complete(runtime, settings, run, quiet=False)
     show(report, str(run.report_file), [], as_json=False)
     command = "ragassay" if shutil.which("ragassay") else sys.argv[0]  # make demo's environment is not on the PATH
     typer.echo(
@@ -142,12 +142,12 @@ def limits_of(options: Mapping[str, Any]) -> dict[str, Any]:
     return {names[section]: limits[section] for section in given.values}
 
 
-def complete(session: Session, settings: Settings, run: FolderRun, *, quiet: bool, **limits: Any) -> Report:
+def complete(runtime: Runtime, settings: Settings, run: FolderRun, *, quiet: bool, **limits: Any) -> Report:
     """Do what is left of a run, as ``watched`` does it."""
     from ragassay.evaluation import foreground
 
     def work(done: Callable[[int], object]) -> Report:
-        return foreground.complete(session, settings, run, done=done, notice=print_notice, **limits)
+        return foreground.complete(runtime, settings, run, done=done, notice=print_notice, **limits)
 
     return watched([run], foreground.resume_command(run), work, quiet=quiet)
 

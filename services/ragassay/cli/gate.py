@@ -159,12 +159,12 @@ def _evaluate(settings: Settings, configuration: Configuration, inputs: Inputs, 
     from ragassay.cli import evaluate
     from ragassay.evaluation import foreground
     from ragassay.reporting import EXPORTERS
-    from ragassay.sdk.stored import session_of
+    from ragassay.sdk.stored import runtime_of
 
     EXPORTERS.check(configuration.output)
-    session = session_of(settings)
-    run = foreground.start(session, settings, configuration.to_job_spec(), inputs)
-    report = evaluate.complete(session, settings, run, quiet=quiet)
+    runtime = runtime_of(settings)
+    run = foreground.start(runtime, settings, configuration.to_job_spec(), inputs)
+    report = evaluate.complete(runtime, settings, run, quiet=quiet)
     for path in configuration.output:
         EXPORTERS.write(report, path)
     return report

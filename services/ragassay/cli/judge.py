@@ -92,13 +92,13 @@ def _evaluated(
     from ragassay.cli.evaluate import complete
     from ragassay.core.settings import Settings
     from ragassay.evaluation import foreground
-    from ragassay.sdk.stored import session_of
+    from ragassay.sdk.stored import runtime_of
 
     settings = Settings()
-    session = session_of(settings)
+    runtime = runtime_of(settings)
     spec = configuration.to_job_spec().model_copy(update={"metrics": metrics})
-    run = foreground.start(session, settings, spec, inputs, kind="agreement")
-    return run, complete(session, settings, run, quiet=quiet)
+    run = foreground.start(runtime, settings, spec, inputs, kind="agreement")
+    return run, complete(runtime, settings, run, quiet=quiet)
 
 
 def _print(found: JudgeAgreement) -> None:

@@ -54,8 +54,8 @@ def prefer(
     from ragassay.core.files import write_whole
     from ragassay.core.formatting import json_document
     from ragassay.core.settings import Settings
+    from ragassay.evaluation.runtime import preference_judge
     from ragassay.sdk.progress import progress
-    from ragassay.service.wiring import preference_judge
 
     given = {**options, "judge": judge, "limit": limit, "max_missing": max_missing}
     configuration = configured(None, given, data=Path(runs[0]))

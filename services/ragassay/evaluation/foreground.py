@@ -23,7 +23,7 @@ from ragassay.core.validation import problems
 from ragassay.embeddings import unavailable
 from ragassay.evaluation.plan import Inputs
 from ragassay.evaluation.runner import check_unchanged, describe, finish, prepare, work_through
-from ragassay.evaluation.session import Session
+from ragassay.evaluation.runtime import Runtime
 from ragassay.evaluation.turns import Turns
 from ragassay.judges.registered import JUDGES
 from ragassay.llm.journal import BudgetLedger, MemoryLedger, RowsLedger
@@ -38,7 +38,7 @@ from ragassay.systems.options import SystemConfig
 
 
 def start(
-    session: Session,
+    runtime: Runtime,
     settings: Settings,
     spec: JobSpec,
     inputs: Inputs,
@@ -46,16 +46,16 @@ def start(
 ) -> FolderRun:
     """A new run, written down and not begun; raises what ``prepare`` raises, and DiskFull."""
     record = prepare(spec, inputs, new_run_id(spec.name or inputs.dataset.name))
-    return create(session, settings, record.model_copy(update={"kind": kind}), inputs)
+    return create(runtime, settings, record.model_copy(update={"kind": kind}), inputs)
 
 
-def create(session: Session, settings: Settings, record: RunRecord, inputs: Inputs) -> FolderRun:
+def create(runtime: Runtime, settings: Settings, record: RunRecord, inputs: Inputs) -> FolderRun:
     """Write a run down that is prepared; raises DiskFull, and what making its judge and indexes raises."""
     return FolderStore(settings.home).create(
         record,
         inputs.samples,
         inputs.responses(),
-        described=lambda record: describe(session, record, MemoryLedger()),
+        described=lambda record: describe(runtime, record, MemoryLedger()),
     )
 
 
@@ -93,13 +93,13 @@ class Together:
     turns: Turns = field(default_factory=Turns)
 
 
-def complete(session: Session, settings: Settings, run: FolderRun, **options: Any) -> Report:
+def complete(runtime: Runtime, settings: Settings, run: FolderRun, **options: Any) -> Report:
     """``acomplete`` for who has no event loop; with the same options."""
-    return asyncio.run(acomplete(session, settings, run, **options))
+    return asyncio.run(acomplete(runtime, settings, run, **options))
 
 
 async def acomplete(
-    session: Session,
+    runtime: Runtime,
     settings: Settings,
     run: FolderRun,
     *,
@@ -140,14 +140,14 @@ async def acomplete(
                 ledger = FolderLedger(log, run=run.folder.name, cache=cache, budget=most, shared=shared)
                 opened.callback(ledger.close)
                 if run.pending():
-                    check_unchanged(session, record, ledger)
+                    check_unchanged(runtime, record, ledger)
                 left, judged = sum(map(record.rows_in, run.pending())), record.spec.judge != "local"
                 each: int = len(record.spec.judges) * record.spec.repeat if judged else 1
                 if judged and record.spec.judge_mode == "probe":
                     each = sys.maxsize  # calls of a row are not known before: it counts with its chunk
                 told = RowsLedger(ledger, done, left, "judge" if judged else "answer", each)
             await work_through(
-                session, run, told, told.finished, lambda why: notice(f"waiting: {why}"), give_up_s, turns
+                runtime, run, told, told.finished, lambda why: notice(f"waiting: {why}"), give_up_s, turns
             )
             async with turns.computing():
                 return finish(run, ledger.interrupted)

@@ -22,7 +22,7 @@ from ragassay.evaluation.engine import Plan, assess, respond
 from ragassay.evaluation.outage import through_outages
 from ragassay.evaluation.plan import Inputs, choose_metrics, plan
 from ragassay.evaluation.provenance import provenance, with_tools
-from ragassay.evaluation.session import Session
+from ragassay.evaluation.runtime import Runtime
 from ragassay.evaluation.turns import Turns
 from ragassay.llm.journal import GivenUpLedger
 from ragassay.metrics import parse
@@ -71,11 +71,11 @@ def rows_at_once(spec: JobSpec) -> int:
     return -(-spec.batch // spec.concurrency) * spec.concurrency
 
 
-def describe(session: Session, record: RunRecord, ledger: Ledger) -> RunRecord:
+def describe(runtime: Runtime, record: RunRecord, ledger: Ledger) -> RunRecord:
     """The record with what judges and answers here: the judge's settings, and the models of built-in systems."""
-    tools = session.tools(record.spec, ledger)
+    tools = runtime.tools(record.spec, ledger)
     systems = dict(record.systems)
-    for name, system in session.systems(systems, tools).items():
+    for name, system in runtime.systems(systems, tools).items():
         source = systems[name]
         if source.built is not None and isinstance(system, BuiltIn):
             known = {"models": system.models, "index_bytes": system.retriever.index_bytes}
@@ -83,9 +83,9 @@ def describe(session: Session, record: RunRecord, ledger: Ledger) -> RunRecord:
     return with_tools(record.model_copy(update={"systems": systems}), tools)
 
 
-def check_unchanged(session: Session, record: RunRecord, ledger: Ledger) -> None:
+def check_unchanged(runtime: Runtime, record: RunRecord, ledger: Ledger) -> None:
     """Raise BadSettings when what judges or answers now is not what did before the interruption."""
-    now = describe(session, record, ledger)
+    now = describe(runtime, record, ledger)
     for name, source in now.systems.items():
         if source != record.systems[name]:
             raise BadSettings(
@@ -103,7 +103,7 @@ def check_unchanged(session: Session, record: RunRecord, ledger: Ledger) -> None
 
 
 async def work(
-    session: Session,
+    runtime: Runtime,
     run: RunStore,
     chunk: ChunkId,
     ledger: Ledger,
@@ -118,7 +118,7 @@ async def work(
     """
     record, turns = run.record, turns or Turns()
     samples = run.samples(chunk)
-    tools = session.tools(record.spec, ledger)
+    tools = runtime.tools(record.spec, ledger)
     planned = _planned(record)
     if system := (systems or {}).get(chunk.system):
         async with turns.answering(system):
@@ -132,7 +132,7 @@ async def work(
 
 
 async def work_through(
-    session: Session,
+    runtime: Runtime,
     run: RunStore,
     ledger: Ledger,
     done: Callable[[int], object] = int,
@@ -148,7 +148,7 @@ async def work_through(
     log_start(run.record, list(run.record.systems))
     asking = turns or Turns()
     await through_outages(
-        lambda used: _work_on_pending(session, run, used, ledger, done, asking),
+        lambda used: _work_on_pending(runtime, run, used, ledger, done, asking),
         ledger,
         give_up_s or run.record.spec.give_up_s,
         waiting,
@@ -156,7 +156,7 @@ async def work_through(
 
 
 async def _work_on_pending(
-    session: Session, run: RunStore, ledger: Ledger, asks: Ledger, done: Callable[[int], object], turns: Turns
+    runtime: Runtime, run: RunStore, ledger: Ledger, asks: Ledger, done: Callable[[int], object], turns: Turns
 ) -> None:
     """Work on the chunks without results.
 
@@ -167,7 +167,7 @@ async def _work_on_pending(
     systems: dict[str, BuiltIn | LiveSystem] = {}
     for name, source in record.systems.items() if pending else ():
         calls = ledger if source.called is None else asks
-        systems |= session.systems({name: source}, session.tools(record.spec, calls))
+        systems |= runtime.systems({name: source}, runtime.tools(record.spec, calls))
     if systems:  # the first rows of all systems before the next ones of any, so that they are asked at the same time
         pending = sorted(pending, key=lambda chunk: chunk.number)
     at_once = asyncio.Semaphore(
@@ -182,7 +182,7 @@ async def _work_on_pending(
             if disk_is_full:
                 return
             try:
-                await work(session, run, chunk, ledger, systems, turns)
+                await work(runtime, run, chunk, ledger, systems, turns)
             except DiskFull:
                 disk_is_full = True
                 raise

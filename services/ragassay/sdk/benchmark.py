@@ -20,7 +20,7 @@ from ragassay.evaluation.plan import Inputs
 from ragassay.reporting.benchmark import EXPORTERS, parts
 from ragassay.sdk import benchmark_runs as benchmark
 from ragassay.sdk.comparing import ComparisonReport
-from ragassay.sdk.evaluation import Given, awaited, configured, finished, inputs, notice, session_with
+from ragassay.sdk.evaluation import Given, awaited, configured, finished, inputs, notice, runtime_with
 from ragassay.sdk.progress import progress as shown_progress
 from ragassay.sdk.report import EvaluationReport
 from ragassay.sdk.show import as_html, as_text
@@ -105,9 +105,9 @@ async def _run(data: Any, options: Mapping[str, Any], progress: bool | Callable[
     configuration, in_memory = configured(data, given, many=True)
     EXPORTERS.check(configuration.output)
     read, settings = inputs_by_dataset(configuration, in_memory), Settings()
-    session = session_with(settings, next(iter(read.values())))
+    runtime = runtime_with(settings, next(iter(read.values())))
     begun = benchmark.start(
-        session,
+        runtime,
         settings,
         configuration.to_job_spec(),
         read,
@@ -126,7 +126,7 @@ async def _run(data: Any, options: Mapping[str, Any], progress: bool | Callable[
             progress(done, total)
 
     with shown_progress(total, 0, quiet=progress is not True) as bar:
-        benchmarked = await benchmark.acomplete(session, settings, begun, done=count, notice=notice)
+        benchmarked = await benchmark.acomplete(runtime, settings, begun, done=count, notice=notice)
     for dataset, report in benchmarked.reports.items():
         if beyond := reports.beyond(report, report.provenance.configuration.max_missing):
             notice(f"{dataset}: {beyond}; print the report for the reasons")

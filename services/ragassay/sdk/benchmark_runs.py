@@ -23,7 +23,7 @@ from ragassay.evaluation import foreground
 from ragassay.evaluation.foreground import create
 from ragassay.evaluation.plan import Inputs
 from ragassay.evaluation.runner import all_or_cancel_the_rest, prepare
-from ragassay.evaluation.session import Session
+from ragassay.evaluation.runtime import Runtime
 from ragassay.llm.journal import BudgetLedger, MemoryLedger
 from ragassay.stats import Correction
 from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmark, FolderBenchmarks
@@ -49,7 +49,7 @@ class Benchmarked(NamedTuple):
 
 
 def start(
-    session: Session,
+    runtime: Runtime,
     settings: Settings,
     spec: JobSpec,
     inputs: Mapping[str, Inputs],
@@ -84,7 +84,7 @@ def start(
     kept = FolderBenchmarks(settings.home).create(record)
     try:
         with kept.locked():
-            made = {name: create(session, settings, prepared[name], read) for name, read in inputs.items()}
+            made = {name: create(runtime, settings, prepared[name], read) for name, read in inputs.items()}
             return Begun(kept, made)
     except AssayError:
         kept.discard()
@@ -92,7 +92,7 @@ def start(
 
 
 def resume(
-    session: Session,
+    runtime: Runtime,
     settings: Settings,
     reference: str,
     read: Callable[[Mapping[str, Any]], tuple[JobSpec, Mapping[str, Inputs]]],
@@ -113,7 +113,7 @@ def resume(
             spec, inputs = read(rebased_paths(record.configuration, folder))
             for dataset in missing:
                 prepared = prepare(spec, inputs[dataset], record.runs[dataset])
-                create(session, settings, prepared, inputs[dataset])
+                create(runtime, settings, prepared, inputs[dataset])
     return Begun(kept, {dataset: foreground.resume(settings, run) for dataset, run in record.runs.items()})
 
 
@@ -124,7 +124,7 @@ def resume_command(begun: Begun) -> str:
 
 
 async def acomplete(
-    session: Session,
+    runtime: Runtime,
     settings: Settings,
     begun: Begun,
     *,
@@ -153,7 +153,7 @@ async def acomplete(
             notice=notice,
             together=together,
         )
-        made = await all_or_cancel_the_rest([complete(session, settings, run) for run in begun.runs.values()])
+        made = await all_or_cancel_the_rest([complete(runtime, settings, run) for run in begun.runs.values()])
         reports = dict(zip(begun.runs, made, strict=True))
         comparisons = compared(reports, record.baseline, alpha=record.alpha, correction=record.correction)
         document = benchmark(

@@ -20,7 +20,7 @@ from ragassay.metrics.base import name_of
 from ragassay.metrics.names import split_names
 from ragassay.reporting.comparison import EXPORTERS, Regression, regressions, regressions_title, tables
 from ragassay.reporting.tables import Table
-from ragassay.sdk.evaluation import completed, configured, finished, inputs, session_with
+from ragassay.sdk.evaluation import completed, configured, finished, inputs, runtime_with
 from ragassay.sdk.show import as_html, as_text
 from ragassay.sdk.stored import chosen, is_stored_dataset
 
@@ -103,12 +103,12 @@ def compare(
         hint = "to compare systems on the same data: compare(data, systems={...})"
         raise BadSettings("each of the two brings its own responses", where="systems", hint=hint)
     settings, new = Settings(), [side for side in sides if isinstance(side, Unevaluated)]
-    session, total, before = session_with(settings, *(side.inputs for side in new)), sum(side.rows for side in new), 0
+    runtime, total, before = runtime_with(settings, *(side.inputs for side in new)), sum(side.rows for side in new), 0
 
     def evaluate(side: Unevaluated, spec: JobSpec) -> Report:
         nonlocal before
         shown = None if progress is None else lambda done, _: progress(before + done, total)
-        report = finished(partial(completed, session, settings, spec, side.inputs, shown))
+        report = finished(partial(completed, runtime, settings, spec, side.inputs, shown))
         before += side.rows
         return report
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,10 +14,11 @@ from ragassay.storage.datasets import FolderDatasets
 
 if TYPE_CHECKING:
     from ragassay.core.models import Sample
+    from ragassay.datasets.corpus import Corpus
     from ragassay.datasets.diff import DatasetDifference
     from ragassay.datasets.rows import Duplicates
     from ragassay.datasets.versions import DatasetVersion
-    from ragassay.evaluation.datasets import DescribedDataset, GeneratedVersion, SplitVersions
+    from ragassay.evaluation.datasets import DescribedDataset, GeneratedVersion, GenerateOptions, SplitVersions, Written
 
 
 class Datasets:
@@ -136,11 +139,53 @@ class Datasets:
         """
         from ragassay.datasets.versions import check_name
         from ragassay.evaluation import datasets
-        from ragassay.service.wiring import questions_of_model
         from ragassay.testset import read_passages
 
         path = Path(documents)
         corpus, chosen = read_passages(path), check_name(name or f"{path.resolve().stem}-generated")
         how = datasets.GenerateOptions(count=count, seed=seed, unanswerable=unanswerable)
-        written = questions_of_model(model, Settings(), chosen, corpus, how, **options) if model is not None else None
+        written = _questions_of_model(model, Settings(), chosen, corpus, how, **options) if model is not None else None
         return datasets.generate(self._store, chosen, corpus, how, sources=[str(path)], written=written)
+
+
+def _questions_of_model(
+    model: str,
+    settings: Settings,
+    name: str,
+    corpus: Corpus,
+    options: GenerateOptions,
+    *,
+    api_base: str | None = None,
+    usd: float | None = None,
+    concurrency: int = 8,
+) -> Written:
+    """Questions that a model writes for the dataset ``name``. What is answered once is not paid again.
+
+    Raises BudgetReached; what is answered then is kept.
+    """
+    from ragassay.core.errors import BudgetReached, ProviderDown
+    from ragassay.core.protocols import digest
+    from ragassay.core.specification import Budget
+    from ragassay.evaluation.datasets import Written, calls_text
+    from ragassay.evaluation.runtime import llm_of
+    from ragassay.storage.ledger import CallCache, FolderLedger
+    from ragassay.testset.model import QuestionWriter
+
+    of_call = {**dict(options), "corpus": corpus.digest}
+    calls = settings.home / "datasets" / "calls" / f"{name}-{digest([model, of_call])[:12]}.jsonl"
+    with ExitStack() as opened:
+        cache = CallCache(settings.home / "cache" / "calls.sqlite")
+        opened.callback(cache.close)
+        ledger = FolderLedger(calls, run=calls.stem, cache=cache, budget=Budget(usd=usd))
+        opened.callback(ledger.close)
+        writer = QuestionWriter(llm_of(model, api_base, settings, concurrency=concurrency, seed=options.seed), ledger)
+        writing = writer.write(corpus, options.count, seed=options.seed, unanswerable=options.unanswerable)
+        try:
+            found = asyncio.run(writing)
+        except BudgetReached as reached:
+            reached.hint = "what is answered is kept: give the same command a higher --budget-usd"
+            raise
+        except ProviderDown as down:
+            down.hint = f"what is answered is kept ({calls_text(writer.spent)}): give the same command later"
+            raise
+    return Written(f"model {model}", found, writer.spent, writer.settings)

@@ -25,13 +25,13 @@ from ragassay.datasets.dataset import Dataset
 from ragassay.evaluation import foreground, plan, reports
 from ragassay.evaluation.labels import with_labels
 from ragassay.evaluation.plan import Inputs
-from ragassay.evaluation.session import Session
+from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.registered import judge_name
 from ragassay.metrics.base import name_of
 from ragassay.metrics.names import split_names
 from ragassay.reporting import EXPORTERS
 from ragassay.sdk.report import EvaluationReport
-from ragassay.sdk.stored import session_of
+from ragassay.sdk.stored import runtime_of
 from ragassay.sdk.warn import caller, on_behalf_of, warn
 from ragassay.storage.datasets import FolderDatasets, open_data
 
@@ -144,27 +144,27 @@ async def _evaluated(
     configuration, given = configured(data, options)
     EXPORTERS.check(configuration.output)
     settings, read = Settings(), inputs(configuration, given)
-    report = await completed(session_with(settings, read), settings, configuration.to_job_spec(), read, progress)
+    report = await completed(runtime_with(settings, read), settings, configuration.to_job_spec(), read, progress)
     for path in configuration.output:
         report.save(path)
     return report
 
 
-def session_with(settings: Settings, *read: Inputs) -> Session:
-    """A session that knows the functions among the systems of ``read``."""
+def runtime_with(settings: Settings, *read: Inputs) -> Runtime:
+    """A runtime that knows the functions among the systems of ``read``."""
     systems = [system for one in read for system in one.systems.items()]
-    return session_of(settings, {name: system.function for name, system in systems if system.function is not None})
+    return runtime_of(settings, {name: system.function for name, system in systems if system.function is not None})
 
 
 async def completed(
-    session: Session,
+    runtime: Runtime,
     settings: Settings,
     spec: JobSpec,
     read: Inputs,
     progress: Callable[[int, int], object] | None = None,
 ) -> EvaluationReport:
     """A new run from its beginning to its report."""
-    run = foreground.start(session, settings, spec, read)
+    run = foreground.start(runtime, settings, spec, read)
     for line in read.warnings:
         warn(line)
     total = sum(run.record.rows_in(chunk) for chunk in run.record.chunks())
@@ -176,7 +176,7 @@ async def completed(
         if progress is not None:
             progress(done, total)
 
-    report = EvaluationReport.of(await foreground.acomplete(session, settings, run, done=count, notice=notice))
+    report = EvaluationReport.of(await foreground.acomplete(runtime, settings, run, done=count, notice=notice))
     if beyond := reports.beyond(report, spec.max_missing):
         notice(f"{beyond}; print the report for the reasons")
     return report

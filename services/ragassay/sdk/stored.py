@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ragassay.core.models import Result
     from ragassay.core.report import Report
     from ragassay.core.settings import Settings
-    from ragassay.evaluation.session import Session
+    from ragassay.evaluation.runtime import Runtime
     from ragassay.sdk.client import Client
     from ragassay.storage.benchmarks import FolderBenchmark
     from ragassay.storage.folder import FolderRun
@@ -179,12 +179,11 @@ def _job_is_there(service: Client, not_local: str) -> Iterator[None]:
         raise NotFound(f"{not_local}, and the service at {service.server} has no such job") from None
 
 
-def session_of(settings: Settings, functions: Mapping[str, Function] | None = None) -> Session:
-    """The session of one command or call: what it evaluates with, made once. ``functions``: systems of the caller's."""
-    from ragassay.evaluation.session import Session
-    from ragassay.service.wiring import Wiring
+def runtime_of(settings: Settings, functions: Mapping[str, Function] | None = None) -> Runtime:
+    """The runtime of one command or call: what it evaluates with, made once. ``functions``: systems of the caller's."""
+    from ragassay.evaluation.runtime import Runtime
 
     # Without a handler, Python prints each logged warning, such as one for each query without a relevant result.
     logging.getLogger("ragassay").addHandler(_NO_OUTPUT)
 
-    return Session(Wiring(settings, functions))
+    return Runtime(settings, functions)

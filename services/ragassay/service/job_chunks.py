@@ -9,9 +9,10 @@ from ragassay.core import telemetry
 from ragassay.core.errors import Unavailable
 from ragassay.core.protocols import Ledger
 from ragassay.core.report import Source
-from ragassay.evaluation import outage, runner, session
+from ragassay.evaluation import outage, runner
 from ragassay.evaluation.outage import given_up_text
 from ragassay.evaluation.runner import log_start
+from ragassay.evaluation.runtime import Runtime
 from ragassay.llm.journal import GivenUpLedger, ProbingLedger
 from ragassay.service.job_leases import lease_kept
 from ragassay.service.job_run import JobRun, RetriedRun, run_of
@@ -27,8 +28,8 @@ from ragassay.systems.live import LiveSystem
 class Chunks:
     """Evaluates chunks, one at a time, on this process's one event loop. Calls of one job are paid once, whoever makes them."""
 
-    def __init__(self, store: RedisStore, session: session.Session, registered: Registered) -> None:
-        self._store, self._session, self._registered = store, session, registered
+    def __init__(self, store: RedisStore, runtime: Runtime, registered: Registered) -> None:
+        self._store, self._runtime, self._registered = store, runtime, registered
         self._runner: asyncio.Runner | None = None
         self._evaluation: asyncio.Task[Outcome] | None = None
         self._broken_off: str | None = None
@@ -98,7 +99,7 @@ class Chunks:
         system = self._answering(store, run, claim, source, ledger)
         try:
             return await runner.work(
-                self._session.for_job(claim.job), run, claim, ledger, {claim.system: system} if system else None
+                self._runtime.for_job(claim.job), run, claim, ledger, {claim.system: system} if system else None
             )
         finally:
             if isinstance(system, LiveSystem):
@@ -115,8 +116,8 @@ class Chunks:
             return None
         own = self._registered.own(claim.system, source)
         calls = ledger if source.called is None else _calls(store, claim, run, cache=False)
-        session = self._session.for_job(claim.job)
-        system = session.systems({claim.system: own}, session.tools(run.record.spec, calls))[claim.system]
+        runtime = self._runtime.for_job(claim.job)
+        system = runtime.systems({claim.system: own}, runtime.tools(run.record.spec, calls))[claim.system]
         if isinstance(system, BuiltIn):
             self._store.keep_built(claim.job, claim.system, system.models, system.retriever.index_bytes)
         return system

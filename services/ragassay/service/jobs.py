@@ -26,9 +26,10 @@ from ragassay.core.jobs import Job, JobPage, JobStatus, Planned, ResultPage
 from ragassay.core.report import DEFAULT_PROJECT
 from ragassay.core.specification import Budget, JobSpec
 from ragassay.datasets.dataset import digest_of_samples
-from ragassay.evaluation import plan, runner, session
+from ragassay.evaluation import plan, runner
 from ragassay.evaluation.engine import given_up
 from ragassay.evaluation.provenance import with_tools
+from ragassay.evaluation.runtime import Runtime
 from ragassay.llm.journal import MemoryLedger
 from ragassay.service import job_listing, job_notifications, job_results
 from ragassay.service.health import check_memory
@@ -51,21 +52,21 @@ SLOTS = 4  # messages of one job that may wait or work at once, at the most
 
 
 class Jobs:
-    """Jobs in Redis. Only workers make anything of ``factory``, so that the API stays light."""
+    """Jobs in Redis. Only workers make anything of ``runtime``, so that the API stays light."""
 
     def __init__(
         self,
         store: RedisStore,
         queue: Queue,
-        factory: session.Factory,
+        runtime: Runtime,
         registered: Registered | None = None,
         notifier: Notifier | None = None,
     ) -> None:
         self.store, self._queue, self.registered = store, queue, registered or Registered()
         self.notifier = notifier or Notifier(store)
         self.reports, self.costs = JobReports(store), JobCosts(store)
-        self._session = session.Session(factory)
-        self._chunks = Chunks(store, self._session, self.registered)
+        self._runtime = runtime
+        self._chunks = Chunks(store, self._runtime, self.registered)
         self._trimming = Trimming(store)
 
     def of(self, project: str) -> Jobs:
@@ -277,7 +278,7 @@ class Jobs:
         try:
             run = JobRun(self.store, job, partial=partial, retries=state.retries)
             run.record = with_tools(
-                state.described, self._session.for_job(job).tools(state.record.spec, MemoryLedger())
+                state.described, self._runtime.for_job(job).tools(state.record.spec, MemoryLedger())
             )
             report = runner.finish(run, uncertain_calls=state.uncertain_calls)
             if not partial:

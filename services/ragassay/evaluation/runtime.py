@@ -1,0 +1,278 @@
+"""What an evaluation runs with, built from the settings: judges, prices, embedding model, systems under test."""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from ragassay import llm as language_models
+from ragassay.core.errors import BadSettings
+from ragassay.core.protocols import Embedder, Judge, Ledger, Spacing
+from ragassay.core.report import Built, Called, Source
+from ragassay.core.settings import Settings
+from ragassay.core.specification import JobSpec
+from ragassay.datasets.corpus import Corpus
+from ragassay.embeddings import LocalEmbedder, unavailable
+from ragassay.evaluation.engine import Tools
+from ragassay.judges.jury import JuryJudge, check_jury, check_keys
+from ragassay.judges.local import LocalJudge
+from ragassay.judges.registered import JUDGES, OwnJudge
+from ragassay.judges.repeating import RepeatingJudge, repeated
+from ragassay.judges.sharing import SharingJudge, check_share
+from ragassay.llm import LLM, Capabilities, LocalSpacing, Prices, RateLimit
+from ragassay.llm.journal import ScopedLedger
+from ragassay.systems.answering import Extractive, Generative
+from ragassay.systems.builtin import Answerer, BuiltIn
+from ragassay.systems.http import HttpAsks, HttpConfig
+from ragassay.systems.live import (
+    Asks,
+    Function,
+    FunctionAsks,
+    FunctionConfig,
+    LiveOptions,
+    LiveSystem,
+    function_of,
+)
+from ragassay.systems.options import SystemConfig
+from ragassay.systems.registered import RegisteredConfig, asks_of
+from ragassay.systems.retrieval import Pipeline, build
+from ragassay.systems.timing import Schedule
+
+if TYPE_CHECKING:
+    from ragassay.judges.preference import PreferenceJudge
+
+V = TypeVar("V")
+_MOST_KEPT = 16  # of each kind: judges of different jobs, indexes
+
+
+def embedder(settings: Settings, threads: int | None = None) -> tuple[Embedder | None, str]:
+    """The embedding model, or None and why there is none."""
+    missing = unavailable(settings.embeddings)
+    return (None, missing) if missing else (LocalEmbedder(settings.embeddings, threads=threads), "")
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the jobs of a process share about providers: rate limits, and what each provider takes of a request."""
+
+    spacing: Spacing = field(default_factory=LocalSpacing)
+    known: dict[tuple[str, str | None], Capabilities] = field(default_factory=dict)
+
+    def capabilities(self, model: str, address: str | None) -> Capabilities:
+        """Those of a model at an address."""
+        return self.known.setdefault((model, address), Capabilities(model))
+
+
+def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None, shared: Shared | None = None) -> Judge:
+    """The judge that the specification names: ``local``, a plug-in's, a model that LiteLLM can reach, or a jury of these.
+
+    With ``judge_share`` it judges a share, beside the local one; with ``repeat`` it judges each sample so often. Raises
+    BadSettings where that makes no sense. ``shared`` is what its requests share with those of other jobs.
+    """
+    check_share(spec)
+    shared = shared or Shared()
+    if spec.judge_share is None:
+        return _judge(spec, settings, embeddings, shared)
+    return SharingJudge(LocalJudge(embeddings), _judge(spec, settings, embeddings, shared), spec.judge_share, spec.seed)
+
+
+def _judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None, shared: Shared) -> Judge:
+    check_jury(spec)
+    if not spec.jury:
+        return _member(spec, settings, embeddings, shared)
+    check_keys(spec, settings)
+    at_once = max(1, spec.concurrency // len(spec.judges))
+    alone = [one.model_copy(update={"concurrency": at_once}) for one in spec.for_members()]
+    return JuryJudge([_member(one, settings, embeddings, shared) for one in alone])
+
+
+def _member(spec: JobSpec, settings: Settings, embeddings: Embedder | None, shared: Shared) -> Judge:
+    if spec.judge_mode != "verdict" and (spec.judge == "local" or spec.judge in JUDGES):
+        raise BadSettings(f"{spec.judge} can't be asked so: {spec.judge_mode} is for models", where="judge_mode")
+    if spec.judge == "local":
+        return LocalJudge(embeddings)
+    if spec.judge in JUDGES:
+        own = OwnJudge(
+            JUDGES.get(spec.judge), criteria=spec.criteria, at_once=spec.concurrency, timeout_s=spec.timeout_s
+        )
+        return own if spec.repeat == 1 else RepeatingJudge([own] * spec.repeat)
+    from ragassay.judges.llm import LLMJudge
+    from ragassay.judges.probe import ProbeJudge
+
+    llm = _judging(spec, settings, shared)
+    if spec.judge_mode == "probe":
+        if spec.judge_prompt is not None:
+            raise BadSettings("probes have their own questions: leave judge_prompt out", where="judge_mode")
+        given: dict[str, Any] = {"criteria": spec.criteria, "timeout_s": spec.sample_timeout_s}
+        return repeated(lambda one: ProbeJudge(one, **given), llm, spec.repeat)
+    users: dict[str, Any] = {"criteria": spec.criteria, "prompt": spec.judge_prompt}
+    users |= {"max_tokens": spec.parameters.max_tokens, "timeout_s": spec.sample_timeout_s}
+    return repeated(lambda one: LLMJudge(one, **users), llm, spec.repeat)
+
+
+def preference_judge(spec: JobSpec, settings: Settings) -> PreferenceJudge:
+    """What says which of two answers is better; raises BadSettings unless the judge is a model that LiteLLM can reach."""
+    if spec.judge == "local" or spec.judge in JUDGES:
+        what = "the local judge" if spec.judge == "local" else f"the judge {spec.judge}"
+        raise BadSettings(f"{what} can't compare two answers: a model can", where="--judge", hint="--judge MODEL")
+    from ragassay.judges.preference import PreferenceJudge
+
+    return PreferenceJudge(_judging(spec, settings, Shared()))
+
+
+def _judging(spec: JobSpec, settings: Settings, shared: Shared) -> LLM:
+    """The judge's model, as the specification would have it asked."""
+    model = spec.judge.removeprefix("llm:")
+    return llm_of(
+        model,
+        spec.api_base,
+        settings,
+        timeout_s=spec.timeout_s,
+        attempts=spec.attempts,
+        concurrency=spec.concurrency,
+        limit=RateLimit(
+            spec.requests_per_minute or settings.requests_per_minute,
+            spec.tokens_per_minute or settings.tokens_per_minute,
+            shared.spacing,
+        ),
+        capabilities=shared.capabilities(model, spec.api_base or settings.api_base),
+        seed=spec.seed,
+        parameters=spec.parameters.model_dump(exclude={"max_tokens"}, exclude_defaults=True),
+        context_window=spec.context_window,
+        prices=Prices(spec.prices),
+    )
+
+
+def llm_of(model: str, api_base: str | None, settings: Settings, **options: Any) -> LLM:
+    """A model at that address, else at the one of the settings, with the key that may be sent there."""
+    address = api_base or settings.api_base
+    return LLM(model, api_base=address, api_key=api_key(model, address, settings), **options)
+
+
+def api_key(model: str, api_base: str | None, settings: Settings) -> str | None:
+    """``RAGASSAY_API_KEY`` where it may be sent; else None, and LiteLLM reads the provider's own variable.
+
+    It belongs to ``RAGASSAY_API_BASE``, and where that is not set, to the address that the job names. Without any
+    address it stands in for the missing key of a hosted provider; a server that LiteLLM looks for on this machine
+    never gets it.
+    """
+    if not settings.api_key:
+        return None
+    if not api_base:
+        return settings.api_key if language_models.missing_keys(model) else None
+    return settings.api_key if api_base.rstrip("/") == (settings.api_base or api_base).rstrip("/") else None
+
+
+class Runtime:
+    """Judges, prices, embedding model and systems under test, built from the settings once in a process and kept.
+
+    ``functions``: systems under test that are functions of the caller's, by the system's name. ``threads``: how many
+    cores the embedding model may use; default: all. ``spacing``: the rate limits of models; default: this object's own.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        functions: Mapping[str, Function] | None = None,
+        *,
+        threads: int | None = None,
+        spacing: Spacing | None = None,
+    ) -> None:
+        self._settings, self._functions, self._job = settings, functions or {}, ""
+        self._shared = Shared(spacing) if spacing else Shared()
+        self._embedder = cache(lambda: embedder(settings, threads))
+        self._tools: OrderedDict[str, Tools] = OrderedDict()
+        self._retrievers: OrderedDict[str, Pipeline] = OrderedDict()
+        self._live: dict[str, tuple[Mapping[str, Any], LiveOptions, Asks, Schedule]] = {}
+        self._corpora: dict[str, Corpus] = {}
+
+    def for_job(self, job: str) -> Self:
+        """The same runtime for one job: a judge learns what a provider refuses or bills from that job's calls alone."""
+        runtime = copy.copy(self)
+        runtime._job = job
+        return runtime
+
+    def tools(self, spec: JobSpec, ledger: Ledger) -> Tools:
+        """Judge, prices and embedding model for a specification, with its own ledger."""
+
+        def make() -> Tools:
+            model, why_not = self._embedder()
+            return Tools(judge(spec, self._settings, model, self._shared), ledger, Prices(spec.prices), model, why_not)
+
+        key = self._job + spec.model_dump_json(exclude={"name"})
+        return replace(_kept(self._tools, key, make), ledger=ledger)
+
+    def systems(self, sources: Mapping[str, Source], tools: Tools) -> dict[str, BuiltIn | LiveSystem]:
+        """The systems among these that answer now: built-in ones, and those that are called.
+
+        Raises NotFound and BadData on a corpus that can't be read, BadSettings on one that changed since ``sources``.
+        """
+        live: dict[str, BuiltIn | LiveSystem] = {}
+        for name, source in sources.items():
+            if source.built is not None:
+                retriever = _kept(self._retrievers, source.digest, partial(self._retriever, source.built, tools))
+                config = SystemConfig.model_validate(source.built.configuration)
+                live[name] = BuiltIn(name, config, retriever, answerer(name, config, self._settings, tools))
+            elif source.called is not None:
+                live[name] = self._called(name, source.called, tools)
+        return live
+
+    def _retriever(self, built: Built, tools: Tools) -> Pipeline:
+        """The retriever of a built-in system, its index built or taken from the cache."""
+        corpus = self._corpora.get(built.corpus)
+        if corpus is None or corpus.digest != built.corpus_digest:  # it may have changed since another run
+            corpus = self._corpora[built.corpus] = Corpus.read(Path(built.corpus))
+        if corpus.digest != built.corpus_digest:
+            raise BadSettings("the corpus changed since the run began", where=built.corpus, hint="start a new run")
+        config = SystemConfig.model_validate(built.configuration)
+        return build(config, corpus, cache=self._settings.home / "cache" / "indexes", embedder=tools.embedder)
+
+    def _called(self, name: str, called: Called, tools: Tools) -> LiveSystem:
+        """The system that is called; runs at the same time share its client and its limit of queries in flight."""
+        if name not in self._live or self._live[name][0] != called.configuration:
+            config, asks = self._client(name, called.configuration)
+            self._live[name] = called.configuration, config, asks, Schedule(config)
+        _, config, asks, schedule = self._live[name]
+        return LiveSystem(name, config, asks, ScopedLedger(tools.ledger, name), run=called.run, schedule=schedule)
+
+    def _client(self, name: str, given: Mapping[str, Any]) -> tuple[LiveOptions, Asks]:
+        """The options of a called system, and its client."""
+        where = f"systems.{name}"
+        if given.get("kind") == "http":
+            http = HttpConfig.model_validate(given)
+            return http, HttpAsks(http, where)
+        if given.get("kind") != "python":
+            registered = RegisteredConfig.model_validate(given)
+            return registered, asks_of(registered, where)
+        python = FunctionConfig.model_validate(given)
+        return python, FunctionAsks(self._functions.get(name) or function_of(python, where))
+
+
+def _kept(kept: OrderedDict[str, V], key: str, make: Callable[[], V]) -> V:
+    thing = kept[key] = kept.pop(key) if key in kept else make()
+    if len(kept) > _MOST_KEPT:
+        kept.popitem(last=False)
+    return thing
+
+
+def answerer(name: str, config: SystemConfig, settings: Settings, tools: Tools) -> Answerer | None:
+    """What makes answers of the passages that a built-in system retrieved; None where it only retrieves."""
+    if config.answer is None:
+        return None
+    if config.answer == "extractive":
+        return Extractive()
+    llm = llm_of(
+        config.answer.model,
+        config.answer.api_base,
+        settings,
+        timeout_s=config.timeout_s,
+        concurrency=config.in_flight,
+        parameters=config.answer.parameters,
+        prices=tools.prices,
+    )
+    return Generative(llm, ScopedLedger(tools.ledger, name), config.answer.max_tokens)
