@@ -2,7 +2,6 @@
 
 import logging
 import re
-import time
 
 import pytest
 
@@ -116,7 +115,7 @@ def test_last_use_is_written_once_a_minute(served):
         first = served.access.listed()[0].last_used_at
         http.get("/v1/jobs")
         assert served.access.listed()[0].last_used_at == first
-        served.jobs.store.redis.hincrby(f"ra:key:{key.id}", "used_ms", -60_000)  # a minute later
+        served.jobs.store.redis.delete(f"ra:limit:key:{key.id}")  # what a minute does
         http.get("/v1/jobs")
         assert served.access.listed()[0].last_used_at >= first
 
@@ -203,13 +202,15 @@ def test_while_redis_is_away_nobody_comes_in_but_the_bootstrap_key(monkeypatch):
 
 
 def test_a_key_that_asks_too_often_is_told_when_to_come_again():
-    with keyed_server(key_requests_per_minute=12, project_requests_per_minute=0) as served:
+    with keyed_server(key_requests_per_minute=2, project_requests_per_minute=0) as served:
         key, other = made_key(served, "a").key, made_key(served, "a").key
         with caller(served, key) as http, caller(served, other) as second:
-            answers = [http.get("/v1/metrics") for _ in range(3)]  # 12 a minute, two of them at once
+            answers = [http.get("/v1/metrics") for _ in range(3)]
             assert [answer.status_code for answer in answers] == [200, 200, 429]
-            assert problem(answers[2], 429)["detail"] == "more than 12 requests a minute of this key"
-            assert 1 <= int(answers[2].headers["retry-after"]) <= 5  # one every five seconds
+            assert problem(answers[2], 429)["detail"] == "more than 2 requests a minute of this key"
+            assert 50 <= int(answers[2].headers["retry-after"]) <= 60
+            served.jobs.store.redis.delete(f"ra:limit:key:{key.split('_')[1]}")  # what a minute does
+            assert http.get("/v1/metrics").status_code == 200
             assert second.get("/v1/metrics").status_code == 200
             with caller(served, BOOTSTRAP) as operator:
                 assert [operator.get("/v1/metrics").status_code for _ in range(4)] == [200] * 4
@@ -217,28 +218,12 @@ def test_a_key_that_asks_too_often_is_told_when_to_come_again():
 
 
 def test_all_keys_of_a_project_share_its_limit_and_another_project_has_its_own():
-    with keyed_server(key_requests_per_minute=0, project_requests_per_minute=6) as served:
+    with keyed_server(key_requests_per_minute=0, project_requests_per_minute=1) as served:
         statuses = []
         for project in ("a", "a", "b"):
             with caller(served, made_key(served, project).key) as http:
                 statuses.append(http.get("/v1/metrics").status_code)
         assert statuses == [200, 429, 200]
-
-
-def test_over_time_the_rate_is_what_was_set(served, monkeypatch):
-    keys, key = RedisKeys(served.jobs.store), made_key(served, "a")
-    began, let_through = time.monotonic(), 0
-    while time.monotonic() - began < 1.0:
-        let_through += keys.admit(key, a_minute=1200, a_minute_of_project=0) is None
-    took = time.monotonic() - began
-    assert 200 + 20 * took - 2 <= let_through <= 200 + 20 * took + 2  # a sixth at once, then 20 a second
-
-
-def test_a_request_that_the_project_has_no_room_for_takes_none_of_the_keys(served):
-    keys, key = RedisKeys(served.jobs.store), made_key(served, "a")
-    assert keys.admit(key, a_minute=0, a_minute_of_project=6) is None
-    assert keys.admit(key, a_minute=6, a_minute_of_project=6)[1] == "project"
-    assert not served.jobs.store.redis.exists(f"ra:limit:key:{key.id}")
 
 
 def test_wrong_keys_from_one_address_are_answered_with_429_and_right_ones_go_on():

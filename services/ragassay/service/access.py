@@ -139,13 +139,13 @@ class Access:
         return (None, why_not) if why_not else (found.key, "")
 
     def admit(self, key: ApiKey) -> None:
-        """Count a request of the key; raises RateLimited where there were too many of it or its project."""
-        of_key, of_project = self._settings.key_requests_per_minute, self._settings.project_requests_per_minute
-        if refused := self._keys.admit(key, a_minute=of_key, a_minute_of_project=of_project):
-            wait_s, whose = refused
-            most = of_key if whose == "key" else of_project
-            what = f"more than {most} requests a minute of this {'key' if whose == 'key' else 'project'}"
-            raise RateLimited(what, hint="wait for as long as Retry-After says", retry_after=wait_s)
+        """Count a request of the key; raises RateLimited if there were too many of it or its project in this minute."""
+        limits = {"key": self._settings.key_requests_per_minute, "project": self._settings.project_requests_per_minute}
+        for whose, limit in limits.items():
+            requests, left_s = self._keys.count(key, of_project=whose == "project")
+            if limit and requests > limit:
+                what = f"more than {limit} requests a minute of this {whose}"
+                raise RateLimited(what, hint="wait for as long as Retry-After says", retry_after=left_s)
 
     def digest(self, text: str) -> str:
         """What Redis keeps of a key's text; raises BadSettings without a pepper."""

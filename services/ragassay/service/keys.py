@@ -17,7 +17,7 @@ from ragassay.core.models import FrozenModel
 from ragassay.service.projects import ProjectRedis
 
 Permission = Literal["submit", "read", "operate"]
-USED_EVERY_MS = 60_000
+MINUTE_S = 60
 ENDED_KEPT_S = 90 * 86_400  # of a revoked or expired key, its line in the list
 _MADE = "ra:keys:made"
 
@@ -103,12 +103,20 @@ class RedisKeys:
         pipe.execute()
         return self.get(key)
 
-    def admit(self, key: ApiKey, *, a_minute: int, a_minute_of_project: int) -> tuple[float, str] | None:
-        """Count a request and note the key's use; or how many seconds to wait, and whose limit that is. 0: no limit."""
-        limits = [f"ra:limit:key:{key.id}", self._store.of(key.project).of_project("limit:requests")]
-        arguments = [a_minute, a_minute_of_project, USED_EVERY_MS]
-        refused = self._store.run("admit", [_name(key.id), *limits], arguments)
-        return (refused[0] / 1000, ("key", "project")[refused[1] - 1]) if refused else None
+    def count(self, key: ApiKey, *, of_project: bool) -> tuple[int, float]:
+        """Count a request of the key, or of its project: how many came in this minute, and the seconds until it is over.
+
+        A minute begins with a first request. That of a key notes its last use.
+        """
+        name = self._store.of(key.project).of_project("limit:requests") if of_project else f"ra:limit:key:{key.id}"
+        pipe = self._store.redis.pipeline(transaction=True)
+        pipe.set(name, 0, ex=MINUTE_S, nx=True)
+        pipe.incr(name)
+        pipe.pttl(name)
+        first, requests, left_ms = pipe.execute()
+        if first and not of_project:
+            self._store.redis.hset(_name(key.id), "used_ms", int(self._store.now_ms()))
+        return requests, left_ms / 1000
 
 
 def _name(key: str) -> str:
