@@ -22,7 +22,7 @@ from ragassay.llm.failures import message, redact
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.text import normalised
 from ragassay.storage.selection import Bound
-from ragassay.systems.scorers import Tokenizer
+from ragassay.systems.scorers import terms
 from ragassay.testset.offline import candidates
 
 SHORT, MEDIUM, LONG = 10_000, 20_000, 40_000
@@ -69,7 +69,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "message": lambda text: message(ValueError(text), None),
     "printable": printable,
     "markdown_text": markdown_text,
-    "tokenizer": Tokenizer(hyphens="both").terms,
+    "terms": terms,
     "bound": Bound.parse,
     "accuracy rule": AccuracyRule.parse,
     "questions": lambda text: list(candidates(Corpus.of([Passage(id="a", title="b", text=f"If {text}")]))),

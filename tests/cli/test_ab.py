@@ -229,7 +229,7 @@ def searching(folder, name, corpus=None, **options):
 def test_a_corpus_is_searched(cli, two):
     write_jsonl(two / "c.jsonl", CORPUS)
     (two / "truth.tsv").write_text("q1\td2\t2\nq2\td4\t1\n")
-    searching(two, "a.yaml", title_weight=0), searching(two, "b.yaml")
+    searching(two, "a.yaml", b=0.0), searching(two, "b.yaml")
     found = asked(cli, "--corpus", "c.jsonl", "--emit-traces")
     assert found["corpus_digest"] == hashlib.sha256((two / "c.jsonl").read_bytes()).hexdigest()
     assert found["run_digests"] == {"A": None, "B": None}

@@ -20,7 +20,7 @@ corpus: corpus.jsonl
 metrics: [mrr, recall@10, token_f1, retrieval_latency_ms]
 systems:
   bm25: {kind: bm25, answer: extractive}
-  titles: {kind: bm25, title_weight: 3, k: 5, contexts: 2}
+  titles: {kind: bm25, b: 0.0, k: 5, contexts: 2}
   recorded: responses/baseline.jsonl
 """
 
@@ -82,7 +82,7 @@ def test_two_runs_give_the_same_scores_to_the_byte(cli, quickstart):
 BROKEN = {
     "no corpus": ("corpus: corpus.jsonl\n", "", "system 'bm25' searches a corpus and none is named"),
     "a corpus that is not there": ("corpus.jsonl", "nowhere.jsonl", "nowhere.jsonl: there is no such corpus"),
-    "an unknown key": ("kind: bm25, title", "kind: bm25, titel_weight: 1, title", "did you mean title_weight?"),
+    "an unknown key": ("kind: bm25, b", "kind: bm25, dept: 1, b", "did you mean depth?"),
     "a bad name": ("titles:", "the titles:", "must be letters, digits"),
 }
 

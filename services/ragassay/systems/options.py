@@ -7,81 +7,42 @@ from typing import Annotated, Any, Literal
 from annotated_types import Predicate
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     Discriminator,
     Field,
     SerializerFunctionWrapHandler,
     Tag,
-    field_validator,
     model_serializer,
     model_validator,
 )
 
 from ragassay.core.addresses import is_bare_address
 from ragassay.core.models import FrozenModel
-from ragassay.core.text import words
 
 RetrieverKind = Literal["bm25", "dense", "hybrid"]
-Positive = Annotated[float, Field(gt=0, le=1000)]
 
 # In pydantic's path to a wrong key; of no use to a reader of an error, so the configuration leaves them out.
 WORD, KEYS, ENDPOINT, FUNCTION = "(word)", "(keys)", "(endpoint)", "(function)"
 CHAT, REGISTERED = "(chat)", "(registered)"
 WORD_OR_KEYS = Discriminator(lambda given: KEYS if isinstance(given, dict | BaseModel) else WORD)
 
-# One text or several. A list of JSON has to become a tuple here, since a configuration is read strictly.
-Expansions = Annotated[
-    tuple[str, ...],
-    BeforeValidator(
-        lambda given: (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list) else given
-    ),
-]
-
-_WORDS = {"k1", "b", "title_weight", "fold_accents", "hyphens", "stem", "drop_stop_words"}
-_MEANING = {"model"}
-_FUSION = {"rrf_k", "weights"}
-_TITLE = {"title_prefix"}
-_READS: dict[str, set[str]] = {"bm25": _WORDS, "dense": _MEANING, "hybrid": _WORDS | _MEANING | _FUSION}
-
-
-class Weights(FrozenModel):
-    """How much each ranking counts in the fusion."""
-
-    bm25: Positive = 1.0
-    dense: Positive = 1.0
-
 
 class RetrievalConfig(FrozenModel):
     """A retriever: how candidates are found, then reranked, then made diverse."""
 
     kind: Annotated[RetrieverKind, Field(description="how candidates are found")]
-    aliases: dict[str, Expansions] = Field(
-        default_factory=dict, description="for a term in the query, the expansions that are added to the query"
-    )
-    title_prefix: Annotated[
-        bool, Field(description="embedding models and rerankers read 'title. text' instead of the text")
-    ] = True
     depth: Annotated[int, Field(ge=1, le=10_000, description="candidates that each ranking gives to the next")] = 100
 
     k1: Annotated[float, Field(ge=0, le=10, description="BM25: how soon a repeated word stops counting")] = 1.2
     b: Annotated[float, Field(ge=0, le=1, description="BM25: how far long passages are discounted")] = 0.75
-    title_weight: Annotated[
-        int, Field(ge=0, le=10, description="BM25: how often the title's words count; 0 leaves the title out")
-    ] = 1
-    fold_accents: Annotated[bool, Field(description="BM25: 'cafe' finds 'café'")] = True
-    hyphens: Annotated[
-        Literal["split", "join", "both"],
-        Field(description="BM25: 'log-in' is `log in` (split), `login` (join), or all three words (both)"),
-    ] = "split"
-    stem: Annotated[bool, Field(description="BM25: 'refunds' finds 'refunded'; English")] = True
-    drop_stop_words: Annotated[bool, Field(description="BM25: 'the', 'of' and the like don't count; English")] = True
+    stem: Annotated[
+        bool, Field(description="BM25, English: 'refunds' finds 'refunded'; 'the', 'of' and the like don't count")
+    ] = True
 
     model: Annotated[
         str | None, Field(min_length=1, description="sentence-transformers model, name or folder; default: bundled")
     ] = None
 
     rrf_k: Annotated[float, Field(ge=0, le=10_000, description="fusion: a larger k flattens the top ranks")] = 60.0
-    weights: Annotated[Weights, Field(description="fusion: how much each ranking counts")] = Weights()
 
     feedback: Annotated[
         int,
@@ -98,31 +59,25 @@ class RetrievalConfig(FrozenModel):
         Field(ge=0, le=1, description="maximal marginal relevance: 1 is relevance alone, 0 is difference alone"),
     ] = None
 
-    def _unread(self) -> set[str]:
-        """The keys that say nothing beside the others."""
-        unread = (_WORDS | _MEANING | _FUSION) - _READS[self.kind]
-        if self.mmr is not None:
-            unread -= _MEANING
-        if self.kind == "bm25" and self.mmr is None and not self.rerank:
-            unread |= _TITLE
-        return unread if self.rerank else unread | {"rerank_model", "rerank_depth"}
+    def _unused(self) -> set[str]:
+        """The keys that change nothing with this kind and these stages."""
+        unused = set[str]()
+        if self.kind == "dense":
+            unused |= {"k1", "b", "stem"}
+        if self.kind != "hybrid":
+            unused |= {"rrf_k"}
+        if self.kind == "bm25" and self.mmr is None:
+            unused |= {"model"}
+        return unused if self.rerank else unused | {"rerank_model", "rerank_depth"}
 
     @model_serializer(mode="wrap")
-    def _only_what_is_read(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in whole(self).items() if key not in self._unread()}
-
-    @field_validator("aliases")
-    @classmethod
-    def _terms_have_words(cls, aliases: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        for term, expansions in aliases.items():
-            if not words(term) or not expansions or not all(map(words, expansions)):
-                raise ValueError(f"term and expansions of {term!r} need at least one word each")
-        return aliases
+    def _without_unused(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in whole(self).items() if key not in self._unused()}
 
     @model_validator(mode="after")
     def _every_key_takes_effect(self) -> RetrievalConfig:
-        if idle := sorted(self._unread() & self.model_fields_set):
-            raise ValueError(f"{', '.join(idle)}: not read by kind {self.kind} with these options")
+        if unused := sorted(self._unused() & self.model_fields_set):
+            raise ValueError(f"{', '.join(unused)}: not read by kind {self.kind} with these options")
         if self.rerank == "cross_encoder" and self.rerank_model is None:
             raise ValueError("rerank: cross_encoder needs rerank_model, the name or folder of a cross-encoder")
         return self

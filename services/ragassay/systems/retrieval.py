@@ -15,7 +15,7 @@ from ragassay.core.protocols import Embedder
 from ragassay.datasets.corpus import Corpus
 from ragassay.embeddings import DIGITS, CrossEncoder, LocalEmbedder
 from ragassay.systems.options import RetrievalConfig
-from ragassay.systems.scorers import BM25, Dense, Scorer, Tokenizer, text_of
+from ragassay.systems.scorers import BM25, Dense, Scorer
 
 
 class Hit(NamedTuple):
@@ -66,7 +66,6 @@ class Pipeline:
             raise BadInput(f"k should be at least 1, not {k}")
         if not query.strip():
             raise BadInput("the query is blank")
-        query = expand(query, self.config.aliases)
         ranked, stages = self._candidates(query, max(self.config.depth, k))
         if first := ranked[: self.config.feedback]:
             ranked, stages = self._candidates(query, max(self.config.depth, k), first)
@@ -98,10 +97,9 @@ class Pipeline:
             scores = scorer.scores(query, feedback)
             # The corpus is in the order of ids, so a stable sort leaves equal scores in that order.
             ranked = [int(n) for n in np.argsort(-scores, kind="stable")[:depth] if np.isfinite(scores[n])]
-            weight = getattr(self.config.weights, name)
             for rank, n in enumerate(ranked, 1):
                 stages.setdefault(n, {})[name] = float(scores[n])
-                fused[n] = fused.get(n, 0.0) + weight / (self.config.rrf_k + rank)
+                fused[n] = fused.get(n, 0.0) + 1 / (self.config.rrf_k + rank)
         if len(self._scorers) == 1:
             return ranked, stages
         for n, score in fused.items():
@@ -111,7 +109,7 @@ class Pipeline:
     def _reranked(
         self, reranker: CrossEncoder, query: str, ranked: list[int], stages: dict[int, dict[str, float]]
     ) -> list[int]:
-        texts = [text_of(self.corpus.passages[n], self.config) for n in ranked]
+        texts = [self.corpus.passages[n].full for n in ranked]
         for n, score in zip(ranked, reranker.score(query, texts), strict=True):
             stages[n]["rerank"] = round(float(score), DIGITS)
         return sorted(ranked, key=lambda n: (-stages[n]["rerank"], n))
@@ -139,23 +137,6 @@ class Pipeline:
         return chosen
 
 
-def expand(query: str, aliases: Mapping[str, Sequence[str]]) -> str:
-    """The query, followed by the expansions of every term that stands in it as whole words, in any case.
-
-    An expansion that the query holds already is not added. Expansions are not expanded in turn.
-    """
-    tokenizer = Tokenizer()
-    inside = f" {' '.join(tokenizer.plain(query))} "
-    added = [
-        text
-        for term, expansions in aliases.items()
-        if f" {' '.join(tokenizer.plain(term))} " in inside
-        for text in expansions
-        if f" {' '.join(tokenizer.plain(text))} " not in inside
-    ]
-    return " ".join([query, *dict.fromkeys(added)])
-
-
 def build(
     config: RetrievalConfig, corpus: Corpus, *, cache: Path | None = None, embedder: Embedder | None = None
 ) -> Pipeline:
@@ -167,7 +148,7 @@ def build(
     dense = None
     if config.kind != "bm25" or config.mmr is not None:
         model = _embedder(config.model) if config.model or embedder is None else embedder
-        dense = Dense(config, corpus, model, cache)
+        dense = Dense(corpus, model, cache)
     scorers: dict[str, Scorer] = {}
     if config.kind != "dense":
         scorers["bm25"] = BM25(config, corpus)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import io
 import logging
 import math
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,37 +29,17 @@ Arrays: TypeAlias = dict[str, NDArray[Any]]
 Scores: TypeAlias = NDArray[np.float64]
 FEEDBACK_SHARE = 0.6  # of the passages that are added to a query
 FEEDBACK_TERMS = 20  # words of them that BM25 takes
-_COMPOUND = re.compile(r"\b\w+(?:[-\u2010\u2011]\w+)+")
-_HYPHEN = re.compile("[-\u2010\u2011]")
 
 
-@dataclass(frozen=True)
-class Tokenizer:
-    """Text to the terms that lexical retrieval looks up: lower-case words, folded and shortened as the options say."""
-
-    fold_accents: bool = True
-    hyphens: Literal["split", "join", "both"] = "split"
-    stem: bool = True
-    drop_stop_words: bool = True
-
-    def plain(self, text: str) -> list[str]:
-        """Its words in order, neither stemmed nor left out."""
-        if self.fold_accents and not text.isascii():
-            parts = unicodedata.normalize("NFKD", text)
-            text = "".join(c for c in parts if not "\u0300" <= c <= "\u036f")
-        if self.hyphens == "split":
-            return words(text)
-        joined = _COMPOUND.sub(lambda compound: _HYPHEN.sub("", compound.group()), text)
-        if self.hyphens == "join":
-            return words(joined)
-        return words(text) + [word for one in _COMPOUND.findall(text) for word in words(_HYPHEN.sub("", one))]
-
-    def terms(self, text: str) -> list[str]:
-        """What is looked up: stop words are kept where there is nothing else."""
-        terms = self.plain(text)
-        if self.drop_stop_words:
-            terms = [word for word in terms if word not in STOP_WORDS] or terms
-        return [stem(word) for word in terms] if self.stem else terms
+def terms(text: str, stemmed: bool = True) -> list[str]:
+    """The words that BM25 looks up, without accents; ``stemmed``: English stems, and stop words only if nothing is left."""
+    if not text.isascii():
+        parts = unicodedata.normalize("NFKD", text)
+        text = "".join(c for c in parts if not "\u0300" <= c <= "\u036f")
+    found = words(text)
+    if not stemmed:
+        return found
+    return [stem(word) for word in [word for word in found if word not in STOP_WORDS] or found]
 
 
 class Scorer(Protocol):
@@ -78,7 +56,6 @@ class BM25:
 
     def __init__(self, config: RetrievalConfig, corpus: Corpus) -> None:
         self._config = config
-        self._tokenizer = Tokenizer(config.fold_accents, config.hyphens, config.stem, config.drop_stop_words)
         self._texts = [self._terms(passage) for passage in corpus.passages]
         self._vocabulary = {term: n for n, term in enumerate(sorted({term for text in self._texts for term in text}))}
         self.arrays = self._index()
@@ -94,14 +71,13 @@ class BM25:
         return {name: index.scores[name] for name in ("data", "indices", "indptr")}
 
     def _terms(self, passage: Passage) -> list[str]:
-        terms = self._tokenizer.terms
-        return terms(passage.title) * self._config.title_weight + terms(passage.text)
+        return terms(passage.title, self._config.stem) + terms(passage.text, self._config.stem)
 
     def scores(self, query: str, feedback: Sequence[int] = ()) -> Scores:
         """The sum of the query's terms in each passage; a passage without any of them is no candidate."""
         scores = np.zeros(len(self._texts))
         data, indices, indptr = (self.arrays[name] for name in ("data", "indices", "indptr"))
-        query_terms = Counter(term for term in self._tokenizer.terms(query) if term in self._vocabulary)
+        query_terms = Counter(term for term in terms(query, self._config.stem) if term in self._vocabulary)
         for term, weight in (self._mixed(query_terms, feedback) if feedback else query_terms).items():
             n = self._vocabulary[term]
             part = slice(indptr[n], indptr[n + 1])
@@ -134,18 +110,18 @@ class BM25:
 class Dense:
     """Cosine of query and passage under an embedding model. Every passage with a text is a candidate."""
 
-    def __init__(self, config: RetrievalConfig, corpus: Corpus, embedder: Embedder, folder: Path | None) -> None:
+    def __init__(self, corpus: Corpus, embedder: Embedder, folder: Path | None) -> None:
         self._embedder, self.model = embedder, embedder.name
-        self.arrays = {"vectors": self._vectors(config, corpus, folder)}
+        self.arrays = {"vectors": self._vectors(corpus, folder)}
         self._filled = self.arrays["vectors"].any(axis=1)
         self._last: tuple[str, NDArray[np.float32]] | None = None  # a query with feedback comes twice
 
-    def _vectors(self, config: RetrievalConfig, corpus: Corpus, folder: Path | None) -> NDArray[np.float32]:
-        texts = [text_of(passage, config) for passage in corpus.passages]
+    def _vectors(self, corpus: Corpus, folder: Path | None) -> NDArray[np.float32]:
+        texts = [passage.full for passage in corpus.passages]
         filled = [n for n, text in enumerate(texts) if text.strip()]
         if not filled:
             raise BadInput("every passage of the corpus is blank, so there is nothing to embed")
-        path = None if folder is None else folder / f"dense-{_digest(config, corpus, self.model)}.npy"
+        path = None if folder is None else folder / f"dense-{_digest(corpus, self.model)}.npy"
         if path is not None and (kept := _read(path, len(texts))) is not None:
             return kept
         embedded = self._embedder.embed([texts[n] for n in filled])
@@ -174,14 +150,9 @@ class Dense:
         return np.asarray(vectors[list(others)] @ vectors[index], dtype=np.float64).round(DIGITS)
 
 
-def text_of(passage: Passage, config: RetrievalConfig) -> str:
-    """What embedding models and rerankers read of a passage."""
-    return passage.full if config.title_prefix else passage.text
-
-
-def _digest(config: RetrievalConfig, corpus: Corpus, model: str) -> str:
+def _digest(corpus: Corpus, model: str) -> str:
     """SHA-256 of what vectors are made from: corpus, model, and the versions of the libraries that run it."""
-    facts: dict[str, str | bool] = {"corpus": corpus.digest, "title_prefix": config.title_prefix, "model": model}
+    facts = {"corpus": corpus.digest, "model": model}
     for library in ("onnxruntime", "sentence-transformers", "torch"):
         with suppress(metadata.PackageNotFoundError):
             facts[library] = metadata.version(library)
