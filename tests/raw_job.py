@@ -11,7 +11,7 @@ import ragassay.service
 LUA = Path(ragassay.service.__file__).parent / "scripts"
 LIFE = (
     *("claim", "renew", "reserve", "settle", "commit", "give_back", "wait", "sweep", "book_open", "enqueue"),
-    *("claim_report", "pause", "resume", "transition_status", "retry"),
+    *("pause", "resume", "transition_status", "retry"),
 )
 HEADS = {
     name: re.search(r"^-- KEYS (.*?)(?:   ARGV|   ->|$)", (LUA / f"{name}.lua").read_text(), re.M) for name in LIFE
@@ -51,9 +51,6 @@ class RawJob:
 
     def claim(self, token, most=10**9, lease_ms=LEASE_MS):
         return self.run("claim", token, lease_ms, most)
-
-    def claim_report(self, token, lease_ms=LEASE_MS):
-        return self.run("claim_report", token, lease_ms)
 
     def renew(self, chunk, token, lease_ms=LEASE_MS):
         return self.run("renew", chunk, token, lease_ms)

@@ -33,9 +33,9 @@ class Life(RuleBasedStateMachine):
         self.used += 1
         return f"t{self.used}"
 
-    def held_by(self, who, *, report=False):
+    def held_by(self, who):
         """A chunk and the token with which a worker comes for it: of a chunk that it has, or one that it lost."""
-        held = [one for one in sorted(self.owner.items()) if report or one[0] != "report"]
+        held = sorted(self.owner.items())
         return [*held, ("default:0", "t1")][who % (len(held) + 1)]
 
     def take_back(self, chunk):
@@ -50,22 +50,11 @@ class Life(RuleBasedStateMachine):
         if works:
             self.owner[self.todo.pop(0)] = token
 
-    @precondition(lambda self: len(self.done) == 3)
-    @rule()
-    def claim_report(self):
-        token = self.new_token()
-        free = self.status == "finalizing" and ("report" not in self.owner or "report" in self.late)
-        assert self.job.claim_report(token) == free
-        if free:
-            self.owner["report"] = token
-            self.late.discard("report")
-
     @precondition(lambda self: self.owner)
     @rule(who=WHO)
     def renew(self, who):
-        chunk, token = self.held_by(who, report=True)
-        wanted = ("finalizing",) if chunk == "report" else ("running", "paused")
-        held = self.owner.get(chunk) == token and self.status in wanted
+        chunk, token = self.held_by(who)
+        held = self.owner.get(chunk) == token and self.status in ("running", "paused")
         assert self.job.renew(chunk, token) == held
         if held:
             self.late.discard(chunk)
@@ -143,17 +132,13 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self.owner)
     @rule(who=WHO, why=st.sampled_from(["", "it broke"]))
     def give_back(self, who, why):
-        chunk, token = self.held_by(who, report=True)
-        why = "" if chunk == "report" else why
+        chunk, token = self.held_by(who)
         held = self.owner.get(chunk) == token
         assert self.job.give_back(chunk, token, why, MOST_DEATHS) == held
         if held and why:
             self.dead[chunk] = self.dead.get(chunk, 0) + 1
         if held and why and self.dead[chunk] >= MOST_DEATHS:
             self.late.add(chunk)
-        elif held and chunk == "report":
-            del self.owner[chunk]
-            self.late.discard(chunk)
         elif held:
             self.take_back(chunk)
             self.late.discard(chunk)
@@ -252,7 +237,7 @@ class Life(RuleBasedStateMachine):
         assert sum(n for name, n in job.counters.items() if name.startswith("jobs_ended")) == self.ends
         if self.most is not None:
             assert spent + reserved <= self.most
-        in_all = sorted([*self.todo, *(self.owner.keys() - {"report"}), *self.done])
+        in_all = sorted([*self.todo, *self.owner, *self.done])
         assert in_all == job.chunks, "each chunk waits, is worked on or is done"
 
 

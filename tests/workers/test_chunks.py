@@ -289,16 +289,16 @@ def test_a_report_that_takes_longer_than_its_lease_is_made_once(jobs, queue, sto
 
     monkeypatch.setattr("ragassay.service.jobs.runner.finish", slowly)
     end = in_a_thread(lambda: jobs.finalize(job))
-    lease = store.key(job, "lease")
-    over = until(lambda: store.redis.zscore(lease, "report"))
-    until(lambda: made and store.now_ms() > over)
+    until(lambda: made)
+    over = store.now_ms() + store.lease_ms
+    until(lambda: store.now_ms() > over)
     jobs.tick()
     jobs.finalize(job)  # a wake-up that was sent before
     go.set()
     end()
     assert (queue.finalized, made, jobs.get(job).status) == ([job], [job], "finished")
     assert meta(store, job)["finalize_begun"] == b"1"
-    assert not store.redis.exists(lease, store.key(job, "owner"))
+    assert not store.redis.exists(store.key(job, "report_lock"))
 
 
 def test_a_report_whose_worker_was_killed_is_made_by_another_when_its_lease_is_over(jobs, queue, store):

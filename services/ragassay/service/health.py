@@ -161,15 +161,16 @@ def _active_jobs(store: RedisStore) -> list[_ActiveJob]:
         pipe.hmget(store.key(job, "meta"), "status", "created_ms", "claimed_ms", "waiting_since_ms", "next_ms")
         pipe.llen(store.key(job, "todo"))
         pipe.zcount(store.key(job, "lease"), now_ms, "+inf")
+        pipe.exists(store.key(job, "report_lock"))
     answers, jobs = iter(pipe.execute()), []
-    for job, (status, created, claimed, since, next_), waiting, leased in zip(
-        ids, answers, answers, answers, strict=True
+    for job, (status, created, claimed, since, next_), waiting, chunks, report in zip(
+        ids, answers, answers, answers, answers, strict=True
     ):
         age_s = (now_ms - int(created or 0)) / 1000
         idle_s = min(age_s, (now_ms - int(claimed or 0)) / 1000)
         outage_s = (now_ms - int(since)) / 1000 if since else None
         name = (status or b"").decode()
-        jobs.append(_ActiveJob(job, name, waiting, leased, age_s, idle_s, outage_s, next_ is not None))
+        jobs.append(_ActiveJob(job, name, waiting, chunks + report, age_s, idle_s, outage_s, next_ is not None))
     return jobs
 
 

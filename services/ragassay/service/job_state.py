@@ -38,17 +38,6 @@ class Claim(ChunkId):
         return cls(known.system, known.number, job, token)
 
 
-@dataclass(frozen=True)
-class ReportClaim:
-    """The right to make a job's report, until the lease runs out."""
-
-    job: str
-    token: str
-
-    def __str__(self) -> str:
-        return "report"
-
-
 class JobState(FrozenModel):
     """All that is known of a job beside its rows. Times are milliseconds since 1970; ``gating`` and ``alerts`` as JSON.
 

@@ -1,6 +1,6 @@
 """The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
 
-The keys of a job are ``ra:{job}:meta todo lease owner dead done tries slots in:<chunk>
+The keys of a job are ``ra:{job}:meta todo lease owner dead done tries slots report_lock in:<chunk>
 calls:<chunk> out:<chunk> column:<system>:<name> texts report figures costs partial partial_costs gates labels``,
 and ``new:<id>``, rows of a job that is still being made.
 Who asks a system that is called is kept for all jobs together, in ``ra:asks:<system>``. Each project has a list of its jobs,
@@ -26,7 +26,7 @@ from ragassay.core.report import DEFAULT_PROJECT
 from ragassay.core.specification import Budget
 from ragassay.service.counters import KEY as COUNTERS
 from ragassay.service.job_rows import column_name, pack, row_names, rows_ahead, unpack
-from ragassay.service.job_state import Claim, JobState, ReportClaim, gone, no_job
+from ragassay.service.job_state import Claim, JobState, gone, no_job
 from ragassay.service.presence import Presence
 from ragassay.service.retention import Retention
 from ragassay.service.stored_reports import PARTIAL, WHOLE, StoredReports
@@ -223,11 +223,10 @@ class RedisStore(StoredReports, Presence):
         chunk = self.run("claim", keys, [token, self.lease_ms, most_of_a_provider])
         return Claim.of(job, chunk, token) if chunk else None
 
-    def claim_report(self, job: str) -> ReportClaim | None:
-        """The job's report, where all its chunks are done; None while another worker makes it."""
-        claim = ReportClaim(job, uuid.uuid4().hex)
-        keys = [self.key(job, name) for name in ("meta", "lease", "owner")]
-        return claim if self.run("claim_report", keys, [claim.token, self.lease_ms]) else None
+    def report_lock(self, job: str) -> Any:
+        """The lock of the worker that makes a job's report, for the length of a lease."""
+        key = self.key(job, "report_lock")
+        return self.redis.lock(key, timeout=self.lease_ms / 1000, blocking=False, thread_local=False)
 
     def end_turn(self, claim: Claim) -> list[str]:
         """The chunk's system may be asked by others; the jobs that have waited for that, the longest first."""
@@ -246,7 +245,7 @@ class RedisStore(StoredReports, Presence):
             self._looked_up = time.monotonic(), processes
         return processes
 
-    def renew(self, claim: Claim | ReportClaim) -> bool:
+    def renew(self, claim: Claim) -> bool:
         """Keep the lease for longer; False when it is no longer ours or the job no longer wanted.
 
         True while Redis does not answer: then nobody else can take it either, and the next renewal will tell.
@@ -274,7 +273,7 @@ class RedisStore(StoredReports, Presence):
         outcome: Outcome = self.run("commit", keys, [*arguments, *(c.tobytes() for c in by_key.values())]).decode()
         return outcome
 
-    def give_back(self, claim: Claim | ReportClaim, *, why: str = "") -> None:
+    def give_back(self, claim: Claim, *, why: str = "") -> None:
         """Return what could not be finished; with ``why`` it counts as a chunk's death, and too many end its retries."""
         keys = [self.key(claim.job, name) for name in ("meta", "todo", "lease", "owner", "dead")]
         self.run("give_back", keys, [str(claim), claim.token, why, MOST_DEATHS])
@@ -361,7 +360,7 @@ class RedisStore(StoredReports, Presence):
     def due_slots(self, job: str, *, slots: int, patience_ms: int) -> list[tuple[int, str]]:
         """Slots whose wake-up has to be sent now, each with the nonce that its message must carry; they are marked as sent."""
         nonce = uuid.uuid4().hex
-        keys = [self.key(job, name) for name in ("meta", "todo", "slots", "lease")]
+        keys = [self.key(job, name) for name in ("meta", "todo", "slots", "report_lock")]
         return [(int(slot), nonce) for slot in self.run("enqueue", keys, [slots, patience_ms, nonce])]
 
     def is_current(self, job: str, slot: int, nonce: str) -> bool:
