@@ -99,7 +99,7 @@ def test_a_retention_that_changed_holds_for_jobs_that_ended_before(store, queue,
         job: pytest.approx(left, abs=5) for job, left in before.items()
     }
     assert apply(store, ["ra:jobs"], shorter, dry_run=False) == counted
-    assert (counted.jobs, counted.without_report, counted.without_rows, counted.sooner) == (3, 1, 1, 1)
+    assert (counted.jobs, counted.without_report, counted.without_rows) == (3, 1, 1)
     assert lives(store, old) == {}
     assert set(lives(store, middle)) == {"meta", "report", "figures", "costs"}
     assert set(lives(store, young)) == set(before[young])
@@ -108,10 +108,8 @@ def test_a_retention_that_changed_holds_for_jobs_that_ended_before(store, queue,
     jobs.tick()
     assert {job for job, _ in store.jobs(before=None, limit=10)} == {young, middle, running}
     assert jobs.store.report(middle)
-    longer = apply(store, ["ra:jobs"], Retention(), dry_run=False)
-    assert (longer.jobs, longer.sooner, longer.later) == (2, 0, 2)
-    again = apply(store, ["ra:jobs"], Retention(), dry_run=False)
-    assert (again.sooner, again.later) == (0, 0)
+    assert apply(store, ["ra:jobs"], Retention(), dry_run=False).jobs == 2
+    assert max(lives(store, young).values()) > 40 * DAY_S
 
 
 def test_two_sweepers_at_once_do_what_one_does(server, store, queue, jobs):

@@ -93,4 +93,3 @@ def retention(apply: Apply = False, dry_run: DryRun = False) -> None:
     would = "would be" if dry_run else "were"
     typer.echo(f"of {applied.jobs} jobs that have ended:")
     typer.echo(f"  {applied.without_report} {would} deleted, {applied.without_rows} {would} left without their rows")
-    typer.echo(f"  {applied.sooner} will go sooner, {applied.later} later")

@@ -34,13 +34,11 @@ class Retention:
 
 @dataclass
 class Applied:
-    """What a retention means for the jobs that are there: how many lose their rows or all at once, or live otherwise."""
+    """How many jobs a retention was applied to, and of these, how many lose all or their rows at once."""
 
     jobs: int = 0
     without_report: int = 0
     without_rows: int = 0
-    sooner: int = 0
-    later: int = 0
 
 
 class Trimming:
@@ -70,14 +68,11 @@ def apply(store: RedisStore, lists: Iterable[str], retention: Retention, *, dry_
         now_s = store.now_ms() / 1000
         ended_s = (state.changed_ms or 0) / 1000 or now_s
         rows_s, report_s = (int(ended_s + kept - now_s) for kept in (retention.results_s, retention.reports_s))
-        pipe = store.redis.pipeline(transaction=False)
         rows = [store.key(job, name) for name in row_names(state.record)]
         reports = [store.key(job, name) for name in REPORT_NAMES]
-        for key in (*rows, store.key(job, "meta")):
-            pipe.ttl(key)
-        *left_rows, left_report = pipe.execute()
-        left = max((each for each in left_rows if each != -2), default=None)  # -2: no such key; -1: no end
-        _count(applied, rows_s, report_s, left, left_report)
+        applied.jobs += 1
+        applied.without_report += report_s <= 0
+        applied.without_rows += rows_s <= 0 < report_s and store.redis.exists(*rows) > 0
         if dry_run:
             continue
         pipe = store.redis.pipeline(transaction=True)
@@ -86,18 +81,6 @@ def apply(store: RedisStore, lists: Iterable[str], retention: Retention, *, dry_
                 pipe.expire(key, seconds_left)  # of a time that is over, it deletes
         pipe.execute()
     return applied
-
-
-def _count(applied: Applied, rows_s: int, report_s: int, rows_left: int | None, report_left: int) -> None:
-    applied.jobs += 1
-    if report_s <= 0:
-        applied.without_report += 1
-    elif rows_left is not None and rows_s <= 0:
-        applied.without_rows += 1
-    else:
-        now, then = (report_s, report_left) if rows_left is None else (rows_s, rows_left)
-        applied.sooner += then == -1 or now < then - 60 or report_s < report_left - 60
-        applied.later += then != -1 and (now > then + 60 or report_s > report_left + 60)
 
 
 def _ended(store: RedisStore, listed: str) -> Iterator[tuple[str, JobState]]:
