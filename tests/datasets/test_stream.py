@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 
 from ragassay.core.errors import BadData, NothingToEvaluate
 from ragassay.datasets.load import load
-from ragassay.datasets.outlines import outline
 from ragassay.datasets.stream import SampleStream
 
 NATIVE = [
@@ -99,8 +97,14 @@ def test_memory_does_not_grow_with_the_file(name: str, save, tmp_path: Path) -> 
     assert peak < 5_000_000
 
 
-def test_rows_that_are_alike_in_outline_are_one() -> None:
-    one = {"query": "a", "question": "a", "answer": "b", "qrels": {"d": 1}, "outputs": None, "inputs": '{"x": 1}'}
-    other = {"query": "c", "question": "c", "answer": "d", "qrels": {"d": 2}, "outputs": None, "inputs": "{}"}
-    assert json.dumps(outline(one)) == json.dumps(outline(other))
-    assert outline({**other, "question": "e"}) != outline(other)
+def test_a_column_that_begins_late_is_read_and_a_late_contradiction_is_a_bad_row(save, tmp_path: Path) -> None:
+    rows = [{"question": f"q{n}"} for n in range(1_500)]
+    rows[1_200]["reference"] = "late"
+    path = save(rows, tmp_path / "late.jsonl")
+    assert next(s for s in SampleStream([path]) if s.query == "q1200").ground_truth_answer == ("late",)
+    twice = save(
+        [{**row, "user_input": row["question"]} for row in rows[:-1]] + [{"question": "x", "user_input": "y"}],
+        tmp_path / "twice.jsonl",
+    )
+    with pytest.raises(BadData, match=r"twice\.jsonl:1500: query.*: the columns user_input and question differ here"):
+        list(SampleStream([twice]))

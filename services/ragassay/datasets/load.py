@@ -11,10 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
-from ragassay.core.errors import BadData, BadSettings, TooLarge
+from ragassay.core.errors import BadData, BadSettings, NothingToEvaluate, TooLarge
+from ragassay.core.files import MIB
 from ragassay.core.formatting import listed
 from ragassay.core.models import Response, Sample
 from ragassay.core.validation import shown
+from ragassay.datasets.columns import value_at
 from ragassay.datasets.dataset import (
     Dataset,
     Responses,
@@ -24,15 +26,23 @@ from ragassay.datasets.dataset import (
     set_aside_samples,
 )
 from ragassay.datasets.formats import comes_row_by_row, read, stream
-from ragassay.datasets.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS, ColumnMapper, ColumnMapping, Wanted
+from ragassay.datasets.mapping import (
+    DOTTED_NAMES,
+    RESPONSE_FIELDS,
+    SAMPLE_FIELDS,
+    ColumnMapper,
+    ColumnMapping,
+    Wanted,
+)
 from ragassay.datasets.objects import rows_in
-from ragassay.datasets.outlines import columns_of
 from ragassay.datasets.problems import ValueProblem
 from ragassay.datasets.raw import NumberedRow, RawRows
 from ragassay.datasets.rows import Duplicates, RowBuilder
 from ragassay.datasets.values import open_cells, plain
 
 logger = logging.getLogger("ragassay")
+_MOST_COMPARED = 1000  # rows of a streamed file whose columns are compared with each other
+_MOST_TEXT = MIB  # characters of those rows
 _RENAMING = re.compile(r"--map (\S+)=(\S+)")  # a request has no options
 
 
@@ -48,8 +58,8 @@ def load(
     """The dataset in a file, or in rows as ``objects.rows_in`` takes or gives them; Samples are taken as they are.
 
     A file of JSON Lines, CSV, TSV or Parquet is read row by row, twice, and its samples are held in memory only where
-    they are few (``set_aside``). All rows decide what the columns are; ``limit`` keeps, and checks, the first so many. A
-    row with a grade above ``max_grade`` is a bad row.
+    they are few (``set_aside``); see ``columns_of``. ``limit`` keeps, and checks, the first so many rows. A row with a
+    grade above ``max_grade`` is a bad row.
 
     ``mapping`` is {our field: their column}; dots reach into objects. ``duplicates`` says what becomes of a document
     id that a response lists twice: a bad row, or dropped with its score and counted in ``warnings``.
@@ -270,6 +280,44 @@ def _open_dataset(
         return raw, columns, rows
     raw, columns = _open(data, name, mapping, "dataset")
     return raw, columns, raw.drain()
+
+
+def columns_of(
+    path: Path,
+    name: str,
+    mapping: Mapping[str, str],
+    *,
+    most_refused: int | None = None,
+) -> ColumnMapping:
+    """What the columns of a streamed file are, by its first rows and every later row with a column that those lack.
+
+    A later row in which two columns of one field contradict each other is a bad row. Raises what ``ColumnMapper``
+    raises, and NothingToEvaluate without rows.
+    """
+    raw, rows = stream(path, name)
+    raw.most_refused = most_refused
+    inner: dict[str, list[str]] = {}
+    for path_inside in (*DOTTED_NAMES, *mapping.values()):
+        inner.setdefault(path_inside.replace("[]", "").split(".")[0], []).append(path_inside)
+    deciding, seen, text = list[NumberedRow](), set[str](), 0
+    for number, values in rows:
+        names = {name if value is not None else f"{name} (no value)" for name, value in values.items()}
+        for column in inner.keys() & values.keys():
+            if isinstance(values[column], Mapping | list):
+                names |= {inside for inside in inner[column] if value_at(values, inside) is not None}
+        if (len(deciding) < _MOST_COMPARED and text < _MOST_TEXT) or not names <= seen:
+            deciding.append((number, values))
+            text += sum(len(value) for value in values.values() if isinstance(value, str))
+            seen |= names
+            raw.check_width(len(seen) // 2)  # a column may be there with and without a value
+    if not deciding:
+        raw.check()
+        raise NothingToEvaluate("the file holds no rows", where=str(path))
+    try:
+        first = RawRows(path, deciding, raw.columns, raw.cells, raw.counts_lines)
+        return ColumnMapper(first, mapping, "dataset").map()
+    except BadData as error:
+        raise BadData([*error.problems, *raw.problems], hint=error.hint) from None
 
 
 def _open(data: Any, name: str, mapping: Mapping[str, str], wanted: Wanted) -> tuple[RawRows, ColumnMapping]:

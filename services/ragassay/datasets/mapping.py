@@ -1,6 +1,6 @@
 """Decides which column of a file is which of our fields: native names first, then other tools', and ``--map`` over all.
 
-The decision is made once per file, from all of its rows, and can be printed; no row is read differently from another.
+The decision is made once per file and can be printed; no row is read differently from another.
 Where names can't decide, nothing is guessed: the error prints the ``--map`` that decides.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -56,6 +56,13 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "latency_ms": ("completion_time",),
 }  # fmt: skip
 """Accepted as they are. ``context`` and ``output`` are missing: they mean one thing here and another there."""
+
+DOTTED_NAMES = (
+    *(name for names in ALIASES.values() for name in names if "." in name),
+    *(f"response.{name}" for ours in RESPONSE_FIELDS for name in (ours, *ALIASES.get(ours, ()))),
+    *("response.output", "response.context"),
+)
+"""Entries of objects that may be fields."""
 
 SECONDS = "completion_time"
 _RERANKED = ("reranked_doc_ids", "doc_ids_after_reranking")
@@ -106,6 +113,11 @@ class ColumnMapping:
             if value is not None:
                 return value
         return None
+
+    def difference(self, ours: str, values: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Two sources of a field that have different values in a row."""
+        paths = self.sources.get(ours, ())
+        return differing(paths, values) if len(paths) > 1 else None
 
     def left_over(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """What no field takes of a row, and of its nested ``response``: {column or dotted name: value}."""
@@ -230,10 +242,8 @@ class ColumnMapper:
     def _difference(self, paths: list[str]) -> tuple[int, str, str] | None:
         """The number of the first row that has two values, and the two paths at which they are."""
         for number, values in self.raw.rows if len(paths) > 1 else ():
-            given = [(path, value) for path in paths if (value := value_at(values, path)) is not None]
-            for path, value in given[1:]:
-                if value != given[0][1]:
-                    return number, given[0][0], path
+            if pair := differing(paths, values):
+                return number, *pair
         return None
 
     def _refuse_difference(self, ours: str, paths: list[str]) -> None:
@@ -316,6 +326,12 @@ class ColumnMapper:
         raise BadData(
             [f"{self.raw.path}: {needed}: no column holds {what}; the columns are {self._columns()}"], hint=hint
         )
+
+
+def differing(paths: Sequence[str], values: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The first of the paths with a value in a row, and one with another value; None if all agree."""
+    given = [(path, value) for path in paths if (value := value_at(values, path)) is not None]
+    return next(((given[0][0], path) for path, value in given[1:] if value != given[0][1]), None)
 
 
 def near(name: str) -> str | None:

@@ -122,6 +122,9 @@ class RowBuilder:
 
     def _value(self, name: str, values: Mapping[str, Any]) -> Any:
         """What a row has for a field, as pydantic takes it; None where it has nothing. Raises ValueProblem."""
+        if pair := self.columns.difference(name, values):
+            what = f"the columns {pair[0]} and {pair[1]} differ here; --map {name}={pair[0]} or --map {name}={pair[1]} decides"
+            raise ValueProblem(what)
         given = self.columns.value(name, values)
         self.joined[name] += self.raw.cells and may_be_joined(name, given)
         return None if given is None else value_of(name, given, cells=self.raw.cells)

@@ -11,9 +11,8 @@ from ragassay.core.errors import BadData
 from ragassay.core.models import Sample
 from ragassay.core.validation import shown
 from ragassay.datasets.formats import stream
-from ragassay.datasets.load import check_options, metadata_of
+from ragassay.datasets.load import check_options, columns_of, metadata_of
 from ragassay.datasets.mapping import ColumnMapping
-from ragassay.datasets.outlines import columns_of
 from ragassay.datasets.problems import plain_words
 from ragassay.datasets.rows import Duplicates, RowBuilder
 
