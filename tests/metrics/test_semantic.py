@@ -13,7 +13,6 @@ from ragassay.core.models import Response, Sample
 from ragassay.embeddings import LocalEmbedder, bundled_model
 from ragassay.metrics.base import parse
 from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.names import AmbiguousMetric
 from ragassay.metrics.semantic import PieceScorer, bertscore_missing
 
 PAIRS = [
@@ -103,11 +102,6 @@ def test_a_model_that_is_away_is_a_failure_of_the_rows_that_needed_it():
     scores = similarity([sample("a", "b"), sample("", "b")], Away())
     assert (scores[0].value, scores[0].missing, scores[0].reason) == (None, "failed", "the embedding server is away")
     assert scores[1].value == 0.0
-
-
-def test_answer_accuracy_is_said_to_be_a_similarity():
-    with pytest.warns(AmbiguousMetric, match=r"computes semantic_similarity.*as correctness does"):
-        assert parse("answer_accuracy") == parse("semantic_similarity")
 
 
 def test_the_bundled_model_ranks_paraphrase_above_the_unrelated():

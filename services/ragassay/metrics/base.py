@@ -16,7 +16,6 @@ from __future__ import annotations
 import inspect
 import math
 import re
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_
 
 from ragassay.core.errors import BadSettings, UnknownName, reason_from
 from ragassay.core.plugins import Registry
-from ragassay.metrics.names import AMBIGUOUS, NEAREST, SPELLINGS, AmbiguousMetric
+from ragassay.metrics.names import NEAREST, SPELLINGS
 
 if TYPE_CHECKING:
     from ragassay.core.models import Sample, Score
@@ -309,8 +308,6 @@ def parse(text: str, own: Mapping[str, Metric] = MappingProxyType({})) -> Metric
     if text.strip().lower() in own and text.strip().lower() not in METRICS:
         return own[text.strip().lower()]
     family, _, parameter = text.strip().partition("@")
-    if meaning := AMBIGUOUS.get(_words(family)):
-        warnings.warn(meaning, AmbiguousMetric, stacklevel=1)  # one place, so one line for each process
     key = SPELLINGS.get(family.lower(), family.lower()).lower()
     if key not in METRICS:
         key = key.replace("-", "_")

@@ -25,7 +25,6 @@ SPELLINGS = {
     "rouge_2": "rouge2",
     "rouge_l": "rougeL",
     "rouge_score": "rougeL",
-    "answer_accuracy": "semantic_similarity",
     "answer_similarity": "semantic_similarity",
     "answer_relevancy": "relevance",
     "answer_relevance": "relevance",
@@ -41,18 +40,8 @@ SPELLINGS = {
 }
 """{lower-case name: ours}, where both ask the same, if not always by the same formula."""
 
-AMBIGUOUS = {
-    "answer_accuracy": "answer_accuracy computes semantic_similarity, the cosine of embeddings of answer and ground truth; "
-    "RAGAS's AnswerAccuracy asks a judge instead, as correctness does",
-}
-"""{lower-case name: what it means here}, for names that other tools give to another metric."""
-
-
-class AmbiguousMetric(UserWarning):
-    """A metric was named by a word that other tools use for another one."""
-
-
 NEAREST = {
+    "answer_accuracy": ("correctness", "which has a judge compare sentences and facts, not rate the whole answer"),
     "contextual_relevancy": ("context_precision", "which asks what was needed, not what is about the query"),
     "context_relevance": ("context_precision", "which asks what was needed, not what is about the query"),
     "context_relevancy": ("context_precision", "which asks what was needed, not what is about the query"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ragassay.metrics.base import UNIT, metric
-from ragassay.metrics.ranked import Array, Ranked, discounts
+from ragassay.metrics.ranked import Array, Ranked
 
 
 @metric(better="higher", needs="judgments", bounds=UNIT)
@@ -127,32 +127,6 @@ def judged(batch: Ranked, k: int) -> Array:
     return _ratio(batch.judged[:, :k].sum(axis=1, dtype=np.float64), np.minimum(k, batch.lengths))
 
 
-@metric(better="higher", needs="judgments", bounds=UNIT)
-def ndcg_low(batch: Ranked, k: int) -> Array:
-    """The least that ndcg@k could be if the unjudged documents among the first k were judged."""
-    k = min(k, batch.gains.shape[1] + batch.ideal.shape[1])  # beyond it there is nothing to gain
-    unjudged, top, weights = (batch.listed & ~batch.judged)[:, :k], _top(batch), discounts(k)
-    ideal = np.zeros((len(top), k))
-    ideal[:, : min(k, batch.ideal.shape[1])] = batch.ideal[:, :k]
-    from_below = unjudged[:, ::-1] * weights[: unjudged.shape[1]][::-1]
-    place = np.cumsum(unjudged[:, ::-1], axis=1)
-    lowest = ndcg(batch, k)
-    for many in range(1, int(unjudged.sum(axis=1).max(initial=0)) + 1):  # the lowest ones are relevant: the worst case
-        reached = batch.dcg(k) + top * (from_below * (place <= many)).sum(axis=1)
-        best = top * weights[:many].sum() + ideal[:, : k - many] @ weights[many:]
-        lowest = np.where(place.max(axis=1) >= many, np.minimum(lowest, reached / best), lowest)
-    return lowest
-
-
-@metric(better="higher", needs="judgments", bounds=UNIT)
-def ndcg_high(batch: Ranked, k: int) -> Array:
-    """What ndcg@k could not exceed if the unjudged documents among the first k were judged."""
-    unjudged = (batch.listed & ~batch.judged)[:, :k]
-    reached = batch.dcg(k) + _top(batch) * (unjudged @ discounts(unjudged.shape[1]))
-    best = batch.ideal_dcg(k)
-    return np.where(best > 0, np.minimum(_ratio(reached, best), 1.0), unjudged.any(axis=1).astype(np.float64))
-
-
 @metric(better="higher", needs="judgments", bounds=(-1.0, 1.0))
 def kendall_tau(batch: Ranked) -> Array:
     """Kendall's tau-b of the returned order and the order by grade; undefined where all grades are the same."""
@@ -181,12 +155,6 @@ def spearman_rho(batch: Ranked) -> Array:
     off = np.where(batch.listed, ideal - middle, 0.0)
     together = (off * (np.arange(1, levels.shape[1] + 1) - middle)).sum(axis=1)
     return _defined(together, np.sqrt((off**2).sum(axis=1) * lengths * (lengths**2 - 1) / 12))
-
-
-def _top(batch: Ranked) -> Array:
-    """The highest grade that a document of each query can have."""
-    top: Array = np.maximum(batch.max_grade, batch.ideal.max(axis=1, initial=0.0))
-    return top
 
 
 def _pairs(many: Array) -> Array:
