@@ -1,5 +1,6 @@
 """Reports made by hand for tests of gates and trends: a score for each query, nothing else."""
 
+from ragassay.analysis.trends import StoredRun
 from ragassay.core.models import Result, Score
 from ragassay.core.report import Provenance, Report, Source
 from ragassay.core.specification import JobSpec
@@ -58,4 +59,11 @@ def mrr_report(values, **more):
     return make_report(rows(values), **more)
 
 
-__all__ = ["Report", "make_report", "mrr_report", "row", "rows"]
+def stored(reports):
+    """The reports as runs that a trend chooses from, newest first; they come oldest first."""
+    for report in reversed(reports):
+        source = report.provenance
+        yield StoredRun(source.dataset, report.systems, source.configuration, lambda report=report: report)
+
+
+__all__ = ["Report", "make_report", "mrr_report", "row", "rows", "stored"]

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 from pydantic import ValidationError
 
-from handmade_reports import make_report
+from handmade_reports import make_report, stored
 from offline_runs import fake_tools, sample
 from ragassay.analysis import gates
 from ragassay.analysis.comparison import compare
@@ -232,7 +232,7 @@ def test_what_is_within_bounds_is_evaluated_reported_compared_and_gated(case):
     ]
     check_finite(gates.check(extreme, rules, ordinary, alpha=0.0001).model_dump())
     for figure in ("latency_ms.p95", "cost_usd.total", "cost_usd", "cost_per_accurate_answer"):
-        check_finite(trend([ordinary, extreme] * 6, figure).model_dump())
+        check_finite(trend(stored([ordinary, extreme] * 6), figure).model_dump())
 
 
 def test_a_price_at_its_limit_gives_a_finite_cost():

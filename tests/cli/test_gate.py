@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from handmade_reports import make_report, mrr_report, rows
+from handmade_reports import make_report, mrr_report, rows, stored
 from offline_runs import write_jsonl
 from provider import Answer, Provider, malformed, verdicts
-from ragassay.analysis import over_time, trends
+from ragassay.analysis import trends
 
 
 def write(path, hits, **more):
@@ -224,9 +224,7 @@ def history(monkeypatch):
     """Runs that were made by hand take the place of those in the home folder."""
 
     def pretend(*reports):
-        monkeypatch.setattr(
-            over_time, "trend_of_runs", lambda _, metric, **options: trends.trend(reports, metric, **options)
-        )
+        monkeypatch.setattr(trends, "stored_runs", lambda _: stored(reports))
 
     return pretend
 

@@ -7,6 +7,7 @@ import json
 import jsonschema
 import pytest
 
+from handmade_reports import stored
 from offline_runs import evaluated, new_run, sample, source_of
 from ragassay.analysis.gates import Gate, check
 from ragassay.analysis.trends import trend
@@ -130,5 +131,5 @@ def test_gates_and_trends_know_the_number_of_suspicious_rows(report, marked):
     assert (missed.passed, missed.reason) == (False, "suspicious is 1.000, not <= 0.000 (n=3)")
     [risen] = check(marked, [Gate(metric="suspicious", max_drop=0, coverage=0.1)], report).results
     assert (risen.passed, risen.drop) == (False, 1.0)
-    points = trend([report, marked], "Suspicious").systems["=sum"].points
+    points = trend(stored([report, marked]), "Suspicious").systems["=sum"].points
     assert [point.value for point in points] == [0.0, 1.0]

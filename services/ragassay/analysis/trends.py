@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import Literal
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from ragassay.analysis.comparison import cautions
 from ragassay.analysis.figures import Figure
-from ragassay.core.errors import NothingToEvaluate
+from ragassay.core.errors import AssayError, NothingToEvaluate
 from ragassay.core.models import FrozenModel
 from ragassay.core.report import Provenance, Report, Source
+from ragassay.core.specification import JobSpec
 from ragassay.metrics import Metric
+from ragassay.metrics.own import own_metrics
 from ragassay.stats import ChangePoint, Interval, change_points
+from ragassay.storage.folder import FolderRun, FolderStore
 
 
 class Point(FrozenModel):
@@ -64,33 +67,25 @@ class Trend(FrozenModel):
     systems: dict[str, Series]
 
 
-class Followed:
-    """Which runs a trend is over: those on one dataset with one judge, by default those of the first that it is shown.
+@dataclass(frozen=True)
+class StoredRun:
+    """A run that a trend may be over: what it evaluated, and how to read its report, of which no row is needed."""
 
-    A dataset of another name with the same questions, truths and labels is the same, unless the name is given.
-    """
+    dataset: Source
+    systems: Collection[str]
+    spec: JobSpec
+    report: Callable[[], Report]
 
-    def __init__(self, dataset: str | None, judge: str | None) -> None:
-        self.dataset, self.judge = dataset, judge
-        self.left_out: Counter[str] = Counter()
-        self._digest: str | None = None
 
-    def takes(self, dataset: Source, judge: str) -> bool:
-        """Is a run on that dataset with that judge one of them? To be shown the newest first; the others are counted."""
-        if self.judge is not None and judge != self.judge:
-            self.left_out[f"with the judge {judge}"] += 1
-            return False
-        if self.dataset is not None and dataset.name != self.dataset and dataset.digest != self._digest:
-            self.left_out[f"on the dataset {dataset.name}"] += 1
-            return False
-        if self.dataset is None:
-            self.dataset, self._digest = dataset.name, dataset.digest
-        self.judge = judge
-        return True
+class LeftOut(NamedTuple):
+    """A run that can't count, and why: ``run`` names it if it can't be read."""
+
+    why: str
+    run: str | None = None
 
 
 def trend(
-    reports: Iterable[Report],
+    runs: Iterable[StoredRun | LeftOut],
     metric: str,
     *,
     system: str | None = None,
@@ -99,27 +94,72 @@ def trend(
     last: int | None = None,
     alpha: float = 0.05,
     seed: int = 0,
-    own: Mapping[str, Metric] = MappingProxyType({}),
 ) -> Trend:
-    """``metric`` over ``reports``, oldest first, of each system or of one.
+    """``metric`` over ``runs``, which come newest first, of each system or of one.
 
-    Only runs on one dataset with one judge are compared: those of that name, by default those of the newest run that has
-    such a system. ``last`` keeps so many of them. ``own`` are the runs' own metrics. Raises
-    NothingToEvaluate when none is left, UnknownName for a metric.
+    Only runs on one dataset with one judge are compared: the named ones, by default those of the newest run that has such
+    a system. A dataset of another name with the same content is the same, unless the name is given. ``last`` keeps so many.
+    Runs are chosen by their records, so that only the reports of those that count are read. Raises NothingToEvaluate if
+    none is left, UnknownName for a metric.
     """
+    left_out = Counter[str]()
+    digest: str | None = None
+    own: dict[str, Metric] = {}
+    reports: list[Report] = []
+    for run in runs:
+        if len(reports) == last:
+            break
+        if isinstance(run, LeftOut):
+            left_out[run.why] += 1
+            continue
+        if system is not None and system not in run.systems:
+            continue
+        if judge is not None and run.spec.judged_by != judge:
+            left_out[f"with the judge {run.spec.judged_by}"] += 1
+            continue
+        if dataset is not None and run.dataset.name != dataset and run.dataset.digest != digest:
+            left_out[f"on the dataset {run.dataset.name}"] += 1
+            continue
+        if dataset is None:
+            dataset, digest = run.dataset.name, run.dataset.digest
+        judge = run.spec.judged_by
+        try:
+            reports.append(run.report())
+        except AssayError:
+            left_out["that can't be read"] += 1
+            continue
+        own = {**own_metrics(run.spec), **own}  # of one name, the newest
     figure = Figure.parse(metric, own)
-    runs: list[tuple[Provenance, dict[str, Point]]] = []
+    if not reports or dataset is None or judge is None:
+        named = {"of system": system, "on dataset": dataset, "with judge": judge}
+        which = "".join(f" {what} {name!r}" for what, name in named.items() if name is not None)
+        raise NothingToEvaluate(f"there is no finished run{which}", hint="make one: ragassay evaluate DATA")
+    reports.reverse()
+    names = dict.fromkeys(name for report in reports for name in report.systems if system in (None, name))
+    return Trend(
+        metric=figure.name,
+        better=figure.better,
+        dataset=dataset,
+        judge=judge,
+        left_out=dict(left_out),
+        alpha=alpha,
+        systems={name: _series(reports, name, figure, alpha, seed) for name in names},
+    )
+
+
+def _series(reports: Sequence[Report], system: str, figure: Figure, alpha: float, seed: int) -> Series:
+    points: list[Point] = []
+    before: Provenance | None = None
     for report in reports:
-        source = report.provenance
-        points: dict[str, Point] = {}
-        for name, one in report.systems.items():
-            if system is not None and name != system:
-                continue
-            value = figure.measure(one.results, source.configuration)
-            points[name] = Point(
+        if system not in report.systems:
+            continue
+        source, value = report.provenance, figure.of(report.systems[system])
+        points.append(
+            Point(
                 run=report.run.id,
                 created_at=report.run.created_at,
                 status=report.run.status,
+                changed=() if before is None else cautions(before, source),
                 dataset=source.dataset.name,
                 dataset_digest=source.dataset.digest,
                 value=value.value,
@@ -128,35 +168,24 @@ def trend(
                 interval=value.interval,
                 reason=value.reason,
             )
-        if points:
-            runs.append((source, points))
-    followed = Followed(dataset, judge)
-    kept = [one for one in reversed(runs) if followed.takes(one[0].dataset, one[0].configuration.judged_by)][:last][
-        ::-1
-    ]
-    if not kept or followed.dataset is None or followed.judge is None:
-        asked = {"of system": system, "on dataset": dataset, "with judge": judge}
-        which = "".join(f" {what} {name!r}" for what, name in asked.items() if name is not None)
-        raise NothingToEvaluate(f"there is no finished run{which}", hint="make one: ragassay evaluate DATA")
-    names = dict.fromkeys(name for _, points in kept for name in points)
-    return Trend(
-        metric=figure.name,
-        better=figure.better,
-        dataset=followed.dataset,
-        judge=followed.judge,
-        left_out=dict(followed.left_out),
-        alpha=alpha,
-        systems={name: _series(kept, name, alpha, seed) for name in names},
-    )
-
-
-def _series(runs: list[tuple[Provenance, dict[str, Point]]], system: str, alpha: float, seed: int) -> Series:
-    points: list[Point] = []
-    before: Provenance | None = None
-    for source, by_system in runs:
-        if (point := by_system.get(system)) is not None:
-            changed = () if before is None else cautions(before, source)
-            points.append(point.model_copy(update={"changed": changed}))
-            before = source
+        )
+        before = source
     values = [point.value for point in points if point.value is not None]
     return Series(points=tuple(points), changes=change_points(values, alpha=alpha, seed=seed))
+
+
+def stored_runs(store: FolderStore) -> Iterator[StoredRun | LeftOut]:
+    """The runs in a folder, newest first."""
+    for name in reversed(store.ids()):
+        run = FolderRun(store.root / "runs" / name)
+        try:
+            record = run.record
+        except (AssayError, OSError):
+            yield LeftOut("that can't be read", name)
+            continue
+        if record.kind != "evaluation":  # it measures a judge
+            continue
+        if run.report_file.is_file():
+            yield StoredRun(record.dataset, record.systems, record.spec, run.report_without_rows)
+        else:
+            yield LeftOut("not finished")

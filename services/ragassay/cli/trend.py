@@ -40,7 +40,7 @@ def trend(
     as_json: AsJson = False,
 ) -> None:
     """Show a metric over the runs so far, and where its level changed."""
-    from ragassay.analysis.over_time import trend_of_runs
+    from ragassay.analysis import trends
     from ragassay.cli.configured import configured
     from ragassay.core.settings import Settings
     from ragassay.storage.folder import FolderStore
@@ -48,8 +48,8 @@ def trend(
     if last is not None and last < 1:
         raise BadSettings(f"should be at least 1, is {last}", where="--last")
     configuration = configured(config, {"plugins": plugin})
-    result = trend_of_runs(
-        FolderStore(Settings().home),
+    result = trends.trend(
+        trends.stored_runs(FolderStore(Settings().home)),
         metric,
         system=system,
         dataset=dataset,

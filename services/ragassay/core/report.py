@@ -128,7 +128,7 @@ class ReferenceJudge(FrozenModel):
 
 
 class Evaluation(FrozenModel):
-    """What the evaluation itself spent; ``waste`` was paid for replies that could not be used.
+    """What the evaluation itself spent; ``waste`` was paid for replies that could not be used. ``verdicts``: rows with one.
 
     ``left_out``: by what the judge's provider does not take of what it is asked, the rows that were judged without it.
     ``not_asked``: where a model judges a share, the judged rows that it was not asked about, and ``calls_saved`` the calls
@@ -137,6 +137,7 @@ class Evaluation(FrozenModel):
 
     usage: Usage
     waste: Usage
+    verdicts: int = 0
     evidence_dropped: int
     support_withdrawn: int
     suspicious: int

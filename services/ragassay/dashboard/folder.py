@@ -10,8 +10,8 @@ from ragassay.analysis import comparison
 from ragassay.analysis.costs import CostQuery, CostReport
 from ragassay.analysis.gates.check import GateReport
 from ragassay.analysis.models import Comparison
-from ragassay.analysis.over_time import cost_report_of_runs, trend_of_runs
-from ragassay.analysis.trends import Trend
+from ragassay.analysis.over_time import cost_report_of_runs
+from ragassay.analysis.trends import Trend, stored_runs, trend
 from ragassay.core.errors import NotFound
 from ragassay.core.models import Result, Sample
 from ragassay.core.protocols import Purpose, Reply
@@ -101,7 +101,7 @@ class FolderLibrary:
 
     def trend(self, metric: str, *, system: str | None, dataset: str | None, judge: str | None, last: int) -> Trend:
         """A metric over the newest runs on one dataset with one judge; raises NothingToEvaluate, UnknownName."""
-        return trend_of_runs(self._store, metric, system=system, dataset=dataset, judge=judge, last=last)
+        return trend(stored_runs(self._store), metric, system=system, dataset=dataset, judge=judge, last=last)
 
     def passed(self, run: str) -> bool | None:
         """Has the run passed its gates? None where they were not checked."""

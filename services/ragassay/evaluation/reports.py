@@ -161,6 +161,7 @@ def _system(counted: Recount, rows: Sequence[Result], metrics: Sequence[Metric],
         evaluation=Evaluation(
             usage=spent,
             waste=counted.waste.total,
+            verdicts=counted.verdicts,
             evidence_dropped=counted.evidence_dropped,
             support_withdrawn=counted.support_withdrawn,
             suspicious=counted.suspicious,

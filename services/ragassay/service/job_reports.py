@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
@@ -11,7 +12,7 @@ import orjson
 from ragassay.analysis import comparison, gates, trends
 from ragassay.analysis.gates import GateList, GateReport
 from ragassay.analysis.models import Comparison
-from ragassay.analysis.trends import Trend
+from ragassay.analysis.trends import StoredRun, Trend
 from ragassay.config import Statistics
 from ragassay.core.errors import BadInput, BadSettings, Conflict, NotFound, UnknownName
 from ragassay.core.formatting import json_document, number
@@ -19,8 +20,6 @@ from ragassay.core.jobs import Alert
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.report import JOB_ID, Report, run_and_system
 from ragassay.core.specification import Composite
-from ragassay.metrics import Metric
-from ragassay.metrics.own import own_metrics
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState, no_job
 from ragassay.service.redis import RedisStore
@@ -71,46 +70,24 @@ class JobReports:
         reports = {job: self._report(job) for job in {job for job, _ in parts}}
         return comparison.compare([(reports[job], system) for job, system in parts], **options)
 
-    def trend(
-        self,
-        metric: str,
-        *,
-        system: str | None,
-        dataset: str | None,
-        judge: str | None,
-        last: int,
-        alpha: float,
-        seed: int,
-    ) -> Trend:
-        """A figure over the newest ``last`` finished jobs on one dataset with one judge, as ``trends.trend`` does for runs."""
-        chosen: list[str] = []
-        own: dict[str, Metric] = {}
-        followed = trends.Followed(dataset, judge)
+    def trend(self, metric: str, **options: Any) -> Trend:
+        """A figure over the newest finished jobs, as ``trends.trend`` does for runs with its ``options``."""
+        return trends.trend(self._stored(), metric, **options)
+
+    def _stored(self) -> Iterator[StoredRun]:
+        """The finished jobs, newest first."""
         for job, _ in self._store.jobs(before=None, limit=MOST_LOOKED_AT):
             try:
                 state = self._store.state(job)
             except (NotFound, Conflict):  # the list outlives a job's record; another version's can't be read
                 continue
-            record = state.record
-            if state.status != "finished" or (system is not None and system not in record.systems):
-                continue
-            if followed.takes(record.dataset, record.spec.judged_by):
-                chosen.append(job)
-                own = {**own_metrics(record.spec), **own}  # of one name, the newest
-            if len(chosen) == last:
-                break
-        reports = self._reports(reversed(chosen))
-        made = trends.trend(
-            reports, metric, system=system, dataset=dataset, judge=judge, alpha=alpha, seed=seed, own=own
-        )
-        return made.model_copy(update={"left_out": dict(followed.left_out)})
+            if state.status == "finished":
+                record = state.record
+                yield StoredRun(record.dataset, record.systems, record.spec, partial(self._figures, job))
 
-    def _reports(self, jobs: Iterator[str]) -> Iterator[Report]:
-        for job in jobs:
-            try:
-                yield self._report(job)
-            except (NotFound, Conflict):  # its time was over a moment ago
-                continue
+    def _figures(self, job: str) -> Report:
+        document = self._store.figures(job)
+        return Report.model_validate_json(document) if document else self._report(job)
 
     def _report(self, job: str) -> Report:
         return JobRun(self._store, job).report_with_labels()

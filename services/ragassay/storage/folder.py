@@ -175,10 +175,13 @@ class FolderRun:
             return self.report()
         if figures := self._figures():
             return figures
-        document = orjson.loads(self.report_file.read_bytes())
-        for system in document["systems"].values():
-            system["results"] = ()
-        return Report.model_validate(document)
+        try:
+            document = orjson.loads(self.report_file.read_bytes())
+            for system in document["systems"].values():
+                system["results"] = ()
+            return Report.model_validate(document)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            return self.report()  # which says what is wrong with it
 
     def costs(self) -> CostRecord:
         """What the report says of costs; raises NotFound while there is none, BadData for one that can't be read."""

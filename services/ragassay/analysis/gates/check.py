@@ -105,9 +105,9 @@ class _Case:
     def figure(self) -> FigureValue:
         """By labels, where there are enough of them; else by the judge's own scores."""
         found = self.judged.corrected
-        if found is None or found.value is None:
+        if found is None or found.mean is None:
             return self.judged
-        return replace(self.judged, value=found.value, interval=found.interval)
+        return replace(self.judged, value=found.mean, interval=found.interval)
 
 
 def about_a_drop(gates: Sequence[Gate]) -> str | None:
@@ -270,7 +270,7 @@ def _judge_value(case: _Case, condition: ConditionName, terms: _Terms) -> tuple[
 def _by_labels(judged: FigureValue) -> tuple[int | None, float | None]:
     """How many labels correct the figure, and what it is without them; nothing where they don't."""
     found = judged.corrected
-    return (None, None) if found is None or found.value is None else (found.labels, judged.value)
+    return (None, None) if found is None or found.mean is None else (found.labels, judged.value)
 
 
 def _about(rows: str, labels: int | None, uncorrected: str | None, terms: _Terms) -> str:

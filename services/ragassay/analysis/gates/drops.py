@@ -151,8 +151,8 @@ def measure_drop(gate: Gate, scope: Scope, spec: JobSpec, *, alpha: float, test:
     sides = ([pair[side] for pair in pairs] for side in (0, 1))
     failed = next(filter(None, (reference_of(side).too_many_failed(spec.max_missing) for side in sides)), None)
     if by_labels := difference_by_labels(figure.column, pairs, differences, level=1 - alpha, failed=failed):
-        if by_labels.mean is not None and before.corrected and before.corrected.value is not None:
-            was, ends = before.corrected.value, by_labels.interval
+        if by_labels.mean is not None and before.corrected and before.corrected.mean is not None:
+            was, ends = before.corrected.mean, by_labels.interval
             return Drop(
                 len(pairs),
                 rows,
