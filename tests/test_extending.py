@@ -1,4 +1,4 @@
-"""Metric, judge, strategy and exporter of one's own: each by decorator and by entry point, and what they may do wrong."""
+"""Metric, judge, system and exporter of one's own: each by decorator and by entry point, and what they may do wrong."""
 
 import asyncio
 import json
@@ -16,17 +16,17 @@ import pytest
 
 import ragassay
 from offline_runs import GOOD, sample, write_jsonl
-from ragassay import config, judge, strategy
+from ragassay import config, judge, system
 from ragassay.core.errors import BadSettings, BudgetReached
 from ragassay.core.models import Judgement, Verdict
 from ragassay.judges.registered import JUDGES, OwnJudge
 from ragassay.llm.journal import DryLedger, MemoryLedger
 from ragassay.metrics import METRICS
 from ragassay.reporting import EXPORTERS, exporter
-from ragassay.systems.registered import STRATEGIES
+from ragassay.systems.registered import SYSTEMS
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-REGISTRIES = (METRICS, JUDGES, STRATEGIES, EXPORTERS)
+REGISTRIES = (METRICS, JUDGES, SYSTEMS, EXPORTERS)
 
 
 @pytest.fixture(autouse=True)
@@ -146,9 +146,9 @@ def test_a_file_brings_all_on_the_command_line(cli, rows):
 
 OWN_SYSTEM = """
 from pathlib import Path
-from ragassay import strategy
+from ragassay import system
 
-@strategy
+@system
 class acme:
     def __init__(self, file="made"):
         Path(file).touch()
@@ -169,7 +169,7 @@ def test_a_file_of_responses_may_have_the_name_of_a_plugins_system(cli, rows, tm
 
 
 def test_a_system_that_needs_options_is_not_named_in_the_place_of_a_file(cli, rows, tmp_path):
-    (tmp_path / "own.py").write_text("from ragassay import strategy\n@strategy\ndef acme(query, *, index): ...\n")
+    (tmp_path / "own.py").write_text("from ragassay import system\n@system\ndef acme(query, *, index): ...\n")
     code, _, err = cli("evaluate", "rows.jsonl", "--import", "own.py", "--system", "ours=acme")
     assert (code, err.count("\n")) == (2, 1)
     assert "acme does not take these options: missing a required argument: 'index'" in err
@@ -344,11 +344,11 @@ def test_what_is_no_judge_is_refused_where_it_is_declared(thing, name, says):
     assert says in str(refused.value)
 
 
-# --- what a strategy or an exporter may do wrong ------------------------------------------------------------------------
+# --- what a system or an exporter may do wrong ------------------------------------------------------------------------
 
 
 def test_a_system_that_fails_costs_the_row_and_options_that_it_does_not_take_the_run(rows):
-    @strategy
+    @system
     def fragile(query, *, limit=1):
         if query == "1?":
             raise ValueError("no such page")
@@ -361,9 +361,9 @@ def test_a_system_that_fails_costs_the_row_and_options_that_it_does_not_take_the
 
 
 @pytest.mark.parametrize("name", ["bm25", "python", "two words"])
-def test_a_name_that_a_strategy_cant_have_is_refused(name):
+def test_a_name_that_a_system_cant_have_is_refused(name):
     with pytest.raises(BadSettings):
-        strategy(name=name)(lambda query: "")
+        system(name=name)(lambda query: "")
 
 
 def test_what_an_exporter_does_wrong_is_one_line_and_the_report_is_kept(cli, rows, tmp_path):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ragassay.sdk.datasets import Datasets as Datasets
     from ragassay.sdk.evaluation import aevaluate, evaluate
     from ragassay.sdk.report import EvaluationReport
-    from ragassay.systems.registered import strategy
+    from ragassay.systems.registered import system
 
     Benchmark, Comparison, Report = BenchmarkReport, ComparisonReport, EvaluationReport
 
@@ -75,7 +75,7 @@ _WHERE = {
     "parse": "metrics",
     "retrieval": "analysis.trec",
     "run": "sdk.benchmark",
-    "strategy": "systems.registered",
+    "system": "systems.registered",
 }
 """Each public name and the module that it is imported from at first use, so that ``import ragassay`` is light."""
 
@@ -92,7 +92,7 @@ __all__ = [
     "parse",
     "retrieval",
     "run",
-    "strategy",
+    "system",
 ]
 
 

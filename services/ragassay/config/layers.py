@@ -22,7 +22,7 @@ from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.names import split_names
 from ragassay.metrics.own import check_own, own_metrics
-from ragassay.systems.registered import OURS, STRATEGIES
+from ragassay.systems.registered import OURS, SYSTEMS
 
 NO_OPTIONS = {
     "budget": "write budget: {usd: 5} or {tokens: 1000000}",
@@ -174,7 +174,7 @@ def first_problem(
     message = first.what if at.startswith("--") else first.message
     hint = _moved_or_no_option(first) if model is Configuration and first.unknown_key else None
     if first.kind == UNKNOWN_KIND and isinstance(first.value, dict):
-        hint = suggestion(first.value["kind"], (*OURS, *STRATEGIES.names()))
+        hint = suggestion(first.value["kind"], (*OURS, *SYSTEMS.names()))
     return BadSettings(f"{message}{and_more(len(found) - 1)}", where=at, hint=hint or first.hint)
 
 

@@ -126,10 +126,10 @@ class FileOptions(Declarations):
     plugins: Annotated[
         tuple[str, ...],
         Option(
-            "Python files and modules that register metrics, judges, strategies and exporters; they are run",
+            "Python files and modules that register metrics, judges, systems and exporters; they are run",
             flags=("--import",),
             metavar="FILE.py|MODULE",
-            usage="run a file, or import a module, that registers metrics, judges, strategies or exporters; repeatable",
+            usage="run a file, or import a module, that registers metrics, judges, systems or exporters; repeatable",
             set_by="files",
             example="plugins: [metrics/own.py, our_package.metrics]",
         ),

@@ -1,4 +1,4 @@
-"""A name to a thing: the one way in which metrics, judges, strategies and exporters are found and extended."""
+"""A name to a thing: the one way in which metrics, judges, systems and exporters are found and extended."""
 
 from __future__ import annotations
 

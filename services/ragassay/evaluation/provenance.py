@@ -16,7 +16,7 @@ from ragassay.evaluation.engine import Tools
 from ragassay.metrics import METRICS, parse
 from ragassay.metrics.own import own_metrics
 from ragassay.storage.protocol import RunRecord
-from ragassay.systems.registered import STRATEGIES
+from ragassay.systems.registered import SYSTEMS
 
 _RECORDED_PACKAGES = (
     *("bm25s", "litellm", "numpy", "onnxruntime", "pydantic", "rouge-score", "tokenizers"),
@@ -40,7 +40,7 @@ def _packages_used(record: RunRecord) -> dict[str, str]:
     """The installed packages that bring metrics and systems of the run, and the digests of their code."""
     families = (parse(name, own_metrics(record.spec)).family for name in record.metrics)
     kinds = (str(source.called.configuration.get("kind")) for source in record.systems.values() if source.called)
-    found = [*(METRICS.package(family) for family in families), *(STRATEGIES.package(kind) for kind in kinds)]
+    found = [*(METRICS.package(family) for family in families), *(SYSTEMS.package(kind) for kind in kinds)]
     return dict(sorted(package for package in found if package))
 
 

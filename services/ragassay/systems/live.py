@@ -1,6 +1,6 @@
 """Systems under test that answer while they are evaluated: each query asked once, what it took measured here.
 
-How a system is reached is an ``Asks``: over HTTP (``strategies/http.py``) or as a Python function (below).
+How a system is reached is an ``Asks``: over HTTP (``systems/http.py``) or as a Python function (below).
 """
 
 from __future__ import annotations

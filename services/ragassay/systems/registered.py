@@ -22,17 +22,15 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
 OURS = ("bm25", "dense", "hybrid", "http", "python", "openai")
 
 
-STRATEGIES: Registry[Any] = Registry(
-    "strategy", adopt=lambda thing: _checked(thing, "strategy"), group="ragassay.systems"
-)
+SYSTEMS: Registry[Any] = Registry("system", adopt=lambda thing: _checked(thing, "system"), group="ragassay.systems")
 
 
 @overload
-def strategy(thing: T, /) -> T: ...
+def system(thing: T, /) -> T: ...
 @overload
-def strategy(*, name: str | None = None) -> Callable[[T], T]: ...
-def strategy(thing: Any = None, /, *, name: str | None = None) -> Any:
-    """Register a system of one's own: ``@strategy`` or ``@strategy(name="ours")``; then ``kind: ours`` evaluates it.
+def system(*, name: str | None = None) -> Callable[[T], T]: ...
+def system(thing: Any = None, /, *, name: str | None = None) -> Any:
+    """Register a system of one's own: ``@system`` or ``@system(name="ours")``; then ``kind: ours`` evaluates it.
 
     A function takes the query and returns the answer, or an object with ``answer``, ``contexts``, ``retrieved_doc_ids``
     and what else a response has; sync or async. A class is made with the system's ``options`` and has
@@ -42,9 +40,9 @@ def strategy(thing: Any = None, /, *, name: str | None = None) -> Any:
     def register(thing: T) -> T:
         called = name or getattr(thing, "__name__", None)
         if not isinstance(called, str) or not _NAME.fullmatch(called) or called.lower() in OURS:
-            what = f"strategy {called!r}: a name is letters, digits, _ and -, and none of {', '.join(OURS)}"
+            what = f"system {called!r}: a name is letters, digits, _ and -, and none of {', '.join(OURS)}"
             raise BadSettings(what, hint="say it: name='ours'")
-        STRATEGIES.add(called, _checked(thing, f"strategy {called!r}"))
+        SYSTEMS.add(called, _checked(thing, f"system {called!r}"))
         return thing
 
     return register if thing is None else register(thing)
@@ -65,8 +63,8 @@ class RegisteredConfig(LiveOptions):
 
     @model_validator(mode="after")
     def _takes_the_options(self) -> RegisteredConfig:
-        if self.kind in STRATEGIES:
-            thing = STRATEGIES.get(self.kind)
+        if self.kind in SYSTEMS:
+            thing = SYSTEMS.get(self.kind)
             try:
                 inspect.signature(thing).bind(*(() if isinstance(thing, type) else ("",)), **self.options)
             except TypeError as error:
@@ -76,12 +74,12 @@ class RegisteredConfig(LiveOptions):
 
 def is_registered(kind: object) -> bool:
     """Is it the kind of a system that a plug-in registers?"""
-    return isinstance(kind, str) and kind not in OURS and kind in STRATEGIES
+    return isinstance(kind, str) and kind not in OURS and kind in SYSTEMS
 
 
 def is_name(system: object) -> bool:
     """Is it the name of a system that a plug-in registers, in the place of a file?"""
-    return isinstance(system, Path) and system.name in STRATEGIES and not system.exists()
+    return isinstance(system, Path) and system.name in SYSTEMS and not system.exists()
 
 
 def by_name(system: Any) -> Any:
@@ -100,7 +98,7 @@ def by_name(system: Any) -> Any:
 
 def asks_of(config: RegisteredConfig, where: str) -> Asks:
     """What asks the system; raises UnknownName for one that no plug-in registers, BadSettings where it can't be made."""
-    thing = STRATEGIES.get(config.kind)
+    thing = SYSTEMS.get(config.kind)
     if not isinstance(thing, type):
         return FunctionAsks(partial(thing, **config.options))
     try:
