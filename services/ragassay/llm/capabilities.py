@@ -1,10 +1,8 @@
 """What a provider takes of a request: the form of the reply, and the parameters. Learnt from its refusals.
 
-The forms are a ladder. A call begins at the strictest form that LiteLLM's table has for the model, or that others have
-found, and goes one step down where the provider refuses the form: by name, or with a 400, 415, 422, 500, 501 or a reply
-without an object that may mean so. A form refused by name is not asked for again; any other is given up once a less
-strict one is answered. What was answered once is not doubted again. 429, 502, 503, 504, timeouts and lost connections
-say nothing about a form.
+The forms are a ladder. A call begins at the strictest form that LiteLLM's table has for the model, or that was answered
+before. It goes one step down if the provider's refusal names the form, or if a paid reply holds no object. Any other
+failure says nothing about the form. Once a form is answered, all calls use it.
 """
 
 from __future__ import annotations
@@ -25,22 +23,17 @@ Messages = Sequence[Mapping[str, str]]
 FORMS = ("json_schema", "json_object with schema", "json_object", "prompt")
 BOUNDS = ("minItems", "maxItems")  # keywords of a schema that not all take; the reply is checked all the same
 PROBABILITIES = ("logprobs", "top_logprobs")
-NO_OBJECT = Failure(BadInput("the reply holds no JSON object"), doubtful=True)
+NO_OBJECT = Failure(BadInput("the reply holds no JSON object"))
 _USELESS_REPLIES = 4  # calls that were paid in every form and gave no object; later ones are not made again for that
 _OBJECT = re.compile(r'\{\s*["}]')
 
 
 @dataclass
 class Variant:
-    """How one call is made: in which of FORMS, the strictest being ``first``, and without which parameters.
-
-    ``in_vain``: it has been down the ladder without an answer.
-    """
+    """How one call is made: in which of FORMS, and without which parameters."""
 
     form: int | None  # None: the reply needs no form
     without: set[str]
-    first: int = 0
-    in_vain: bool = False
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -55,7 +48,7 @@ class Capabilities:
     def __init__(self, model: str) -> None:
         self._model = model
         self._answered: int | None = None  # the strictest form that was
-        self._refused: set[int] = set()  # forms, by name
+        self._strictest = 0  # the strictest form that was not refused
         self._without: frozenset[str] = frozenset()
         self._useless = 0
         self._logged: set[str] = set()
@@ -64,9 +57,8 @@ class Capabilities:
         """How a call is made first. ``first_form``: the strictest that may be asked for; None: the reply needs no form."""
         if first_form is None:
             return Variant(None, set(self._without))
-        first = FORMS.index(first_form)
-        form = next(iter(self._left(first)), len(FORMS) - 1) if self._answered is None else self._answered
-        return Variant(form, set(self._without), first)
+        form = max(FORMS.index(first_form), self._strictest) if self._answered is None else self._answered
+        return Variant(form, set(self._without))
 
     def downgrade(self, variant: Variant, failure: Failure) -> bool:
         """Change ``variant`` to what is asked next at once; False where the failure is not about what was asked for."""
@@ -94,32 +86,18 @@ class Capabilities:
         return True
 
     def _one_form_down(self, variant: Variant, failure: Failure) -> bool:
-        before = variant.form
-        if before is None or not (failure.format_refused or failure.doubtful):
+        if variant.form is None or not (failure.format_refused or failure is NO_OBJECT):
             return False
         if self._answered is not None:
-            variant.form = self._answered
-            return variant.form != before
-        if failure.format_refused:
-            self._refused.add(before)
-        elif variant.in_vain or (failure is NO_OBJECT and self._useless >= _USELESS_REPLIES):
+            lower = self._answered
+        elif failure is NO_OBJECT and self._useless >= _USELESS_REPLIES:
             return False
-        left = self._left(variant.first)
-        lower = [form for form in left if form > before]
-        if not lower and failure is NO_OBJECT:
-            return False  # the reply is what it is
-        if not left:  # a passing failure may have named a form: later calls begin at the top
-            self._refused.clear()
-            left = self._left(variant.first)
-            variant.in_vain = True
-        # From the last form a call goes back once to what was not refused by name: that may have been a passing failure.
-        again = bool(lower) or (failure.format_refused and not variant.in_vain)
-        variant.form, variant.in_vain = (lower or left)[0], variant.in_vain or not lower
-        return again
-
-    def _left(self, first: int) -> list[int]:
-        """The forms that were not refused by name."""
-        return [form for form in range(first, len(FORMS)) if form not in self._refused]
+        else:
+            lower = min(variant.form + 1, len(FORMS) - 1)
+            if failure.format_refused:
+                self._strictest = lower = max(self._strictest, lower)
+        is_changed, variant.form = variant.form != lower, lower
+        return is_changed
 
 
 def form_of(variant: Variant, messages: Messages, schema: Mapping[str, Any] | None, name: str) -> dict[str, Any]:

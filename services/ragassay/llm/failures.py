@@ -36,7 +36,6 @@ _FORMAT_WORDS = re.compile(
 )
 _TOO_LONG = re.compile(r"context (?:length|window|size)|too many (?:input )?tokens|prompt is too long", re.IGNORECASE)
 _MODERATED = re.compile(r"moderation|flagged|content.?(?:policy|filter)|safety", re.IGNORECASE)
-_DOUBTFUL = frozenset({400, 415, 422, 500, 501})
 _REFUSES = re.compile(
     r"unsupported|not? (?:longer )?support|n't support|unknown|unrecogni[sz]ed|unexpected|invalid|deprecated|forbidden"
     r"|not (?:permitted|allowed|accepted|available|valid|compatible)|only the default|extra (?:inputs|fields)|must be|should be",
@@ -49,9 +48,9 @@ class Failure:
     """One attempt's end. ``error`` is what is raised when no further attempt is made.
 
     ``retryable``: worth another attempt. ``uncertain``: it may have been paid. ``limited``: a rate limit was reached.
-    ``format_refused``: the provider says that it does not take the form of the reply that was asked for; ``doubtful``: it
-    may mean so. ``parameter``: it says that it does not take this one. ``denied``: access was denied, to this request or to
-    all of them. ``again``: the call is made again at once, changed to what the provider may take.
+    ``format_refused``: the provider says that it does not take the form of the reply that was asked for. ``parameter``: it
+    says that it does not take this one. ``denied``: access was denied, to this request or to all of them. ``again``: the
+    call is made again at once, changed to what the provider may take.
     """
 
     error: AssayError
@@ -59,7 +58,6 @@ class Failure:
     uncertain: bool = False
     limited: bool = False
     format_refused: bool = False
-    doubtful: bool = False
     parameter: str | None = None
     denied: bool = False
     wait: float | None = None
@@ -93,7 +91,7 @@ def diagnose(
             return Failure(limited, retryable=True, limited=True, wait=wait)
         failed = Unavailable(f"the provider failed ({status}): {text}", where=model, retry_after=wait)
         named = _FORMAT_WORDS.search(text) is not None
-        return Failure(failed, True, format_refused=named, doubtful=status in _DOUBTFUL, wait=wait)
+        return Failure(failed, True, format_refused=named, wait=wait)
     if status == 403:  # some providers refuse a single prompt so, which their moderation flagged
         denied = BadInput(f"the provider denied access (403): {text}", where=model, hint="check what the key may do")
         return Failure(denied, denied=_MODERATED.search(text) is None)
@@ -106,7 +104,6 @@ def diagnose(
     return Failure(
         error,
         format_refused=_FORMAT_WORDS.search(text) is not None,
-        doubtful=status in _DOUBTFUL,
         parameter=_refused_parameter(exception, sent),
     )
 
