@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,12 +12,11 @@ import typer
 from ragassay.cli.configured import configured, import_plugins, takes_options
 from ragassay.cli.evaluate import (
     DryRun,
+    Terminal,
     check_resume,
     limits_of,
-    print_notice,
     refuse_unscored,
     warnings_shown,
-    watched,
 )
 from ragassay.core.errors import NotFound
 from ragassay.sdk.stored import runtime_of
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ragassay.core.specification import JobSpec
     from ragassay.evaluation.plan import Inputs
     from ragassay.evaluation.runtime import Runtime
-    from ragassay.sdk.benchmark_runs import Begun, Benchmarked
+    from ragassay.sdk.benchmark_runs import Begun
     from ragassay.storage.benchmarks import FolderBenchmark
 
 Config = Annotated[
@@ -47,8 +47,10 @@ def run(
     """Evaluate systems on datasets, and compare each with the baseline."""
     from ragassay.core.settings import Settings
     from ragassay.reporting.benchmark import EXPORTERS
+    from ragassay.sdk.benchmark import completed, read_all, started
+    from ragassay.sdk.evaluation import finished
 
-    settings = Settings()
+    settings, reporter = Settings(), Terminal(quiet=as_json)
     if resume is not None:
         check_resume(options, {"CONFIG": config, "--dry-run": dry_run or None})
         outputs, limits = list(options["output"] or []), limits_of(options)
@@ -61,15 +63,15 @@ def run(
         outputs, limits = list(configuration.output), {}
         EXPORTERS.check(outputs)
         settings = settings.of_dry_run if dry_run else settings
-        runtime, spec, inputs = runtime_of(settings), configuration.to_job_spec(), _read(configuration)
+        runtime, spec, inputs = runtime_of(settings), configuration.to_job_spec(), read_all(configuration, reporter)
         if dry_run or spec.budget != type(spec.budget)():
             _estimate(runtime, spec, inputs, err=not dry_run)
         if dry_run:
             return
-        begun = _started(runtime, settings, configuration, inputs)
-    finished = _complete(runtime, settings, begun, quiet=as_json, **limits)
+        begun = started(runtime, settings, configuration, inputs)
+    benchmarked = finished(partial(completed, runtime, settings, begun, reporter, **limits))
     show_benchmark(begun.benchmark, outputs, as_json=as_json)
-    for report in finished.reports.values():
+    for report in benchmarked.reports.values():
         refuse_unscored(report, report.provenance.configuration.max_missing)
 
 
@@ -80,16 +82,6 @@ def _configuration(config: Path | None, options: Mapping[str, Any]) -> Configura
         what = f"there is no {configurations.FILE_NAME} in this folder"
         raise NotFound(what, hint="name one: ragassay run FILE; or the data: --dataset NAME=FILE --system NAME=FILE")
     return configured(config, options)
-
-
-def _read(configuration: Configuration) -> dict[str, Inputs]:
-    """Everything is read before anything is written."""
-    from ragassay.sdk.benchmark import inputs_by_dataset
-
-    inputs = inputs_by_dataset(configuration)
-    for line in dict.fromkeys(line for read in inputs.values() for line in read.warnings):
-        typer.echo(f"warning: {line}", err=True)
-    return inputs
 
 
 def _estimate(runtime: Runtime, spec: JobSpec, inputs: Mapping[str, Inputs], *, err: bool) -> None:
@@ -103,13 +95,6 @@ def _estimate(runtime: Runtime, spec: JobSpec, inputs: Mapping[str, Inputs], *, 
     typer.echo(f"all {len(inputs)} datasets: {whole.calls} judge calls, {cost}", err=err)
 
 
-def _started(runtime: Runtime, settings: Settings, configuration: Configuration, inputs: Mapping[str, Inputs]) -> Begun:
-    from ragassay.sdk import benchmark_runs as benchmark
-    from ragassay.sdk.benchmark import of_start
-
-    return benchmark.start(runtime, settings, configuration.to_job_spec(), inputs, **of_start(configuration))
-
-
 def _resumed(runtime: Runtime, settings: Settings, reference: str) -> Begun:
     from ragassay import config as configurations
     from ragassay.sdk import benchmark_runs as benchmark
@@ -120,18 +105,6 @@ def _resumed(runtime: Runtime, settings: Settings, reference: str) -> Begun:
         return configuration.to_job_spec(), inputs_by_dataset(configuration)
 
     return benchmark.resume(runtime, settings, reference, read)
-
-
-def _complete(runtime: Runtime, settings: Settings, begun: Begun, *, quiet: bool, **limits: Any) -> Benchmarked:
-    """Do what is left of all runs, as ``watched`` does it."""
-    import asyncio
-
-    from ragassay.sdk import benchmark_runs as benchmark
-
-    def work(done: Callable[[int], object]) -> Benchmarked:
-        return asyncio.run(benchmark.acomplete(runtime, settings, begun, done=done, notice=print_notice, **limits))
-
-    return watched(begun.runs.values(), benchmark.resume_command(begun), work, quiet=quiet)
 
 
 def show_benchmark(kept: FolderBenchmark, outputs: list[Path], *, as_json: bool) -> None:

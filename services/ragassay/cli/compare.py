@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from ragassay.analysis.comparing import Unevaluated
     from ragassay.analysis.models import Comparison, Delta
     from ragassay.analysis.sides import Side
-    from ragassay.core.report import Report
-    from ragassay.core.specification import JobSpec
+    from ragassay.config import Configuration
     from ragassay.reporting.comparison import Regression
+    from ragassay.sdk.evaluation import Given
+    from ragassay.sdk.progress import Reporter
 
 _MOST_SHOWN, _LONGEST_ANSWER = 8, 240
 _CORRECTIONS = ("holm", "bh", "bonferroni", "none")
@@ -84,34 +85,27 @@ def compare(
     **options: Any,
 ) -> None:
     """Compare the systems of a run, or of several runs, jobs and data files, with the first one."""
-    from ragassay.analysis import comparing
-    from ragassay.cli.evaluate import complete, refuse_unscored, warnings_shown
-    from ragassay.core.settings import Settings
-    from ragassay.evaluation import foreground
+    from ragassay.cli.evaluate import Terminal, refuse_unscored, warnings_shown
     from ragassay.metrics.names import split_names
     from ragassay.reporting.comparison import EXPORTERS
-    from ragassay.sdk.stored import runtime_of
+    from ragassay.sdk.comparing import compared
     from ragassay.stats.corrections import correction_named
 
     EXPORTERS.check(output or ())
     import_plugins(options.pop("plugins", None))
     if limit < 0:
         raise BadSettings(f"--limit must not be negative, not {limit}")
-    correction = correction_named(correction, where="--correction")
-    settings, sides = Settings(), _sides(runs, server, config, {**options, "metrics": metrics})
-    runtime = runtime_of(settings)
-
-    def evaluate(side: Unevaluated, spec: JobSpec) -> Report:
-        typer.echo(f"evaluating {side.name}: {len(side.inputs.samples)} queries, judge {spec.judged_by}", err=True)
-        return complete(runtime, settings, foreground.start(runtime, settings, spec, side.inputs), quiet=as_json)
-
-    result, made = comparing.compare(
-        sides,
-        evaluate,
+    reporter, asked = Terminal(quiet=as_json), None if metrics is None else split_names(metrics)
+    result, made = compared(
+        _sides(runs, server, config, {**options, "metrics": metrics}, reporter),
+        reporter,
+        evaluating=lambda side, spec: typer.echo(
+            f"evaluating {side.name}: {len(side.inputs.samples)} queries, judge {spec.judged_by}", err=True
+        ),
         baseline=baseline,
-        metrics=None if metrics is None else split_names(metrics),
+        metrics=asked,
         alpha=alpha,
-        correction=correction,
+        correction=correction_named(correction, where="--correction"),
         examples=limit,
     )
     with warnings_shown("ragassay.exporters"):
@@ -126,38 +120,25 @@ def compare(
 
 
 def _sides(
-    references: list[str], server: str | None, config: Path | None, options: dict[str, Any]
+    references: list[str], server: str | None, config: Path | None, options: dict[str, Any], reporter: Reporter
 ) -> list[Side | Unevaluated]:
-    """Everything is read before anything is evaluated; ``config`` and ``options`` are about data files only."""
-    from ragassay.analysis.comparing import Unevaluated, is_data
-    from ragassay.analysis.sides import file_names
-    from ragassay.cli.evaluate import read
-    from ragassay.core.report import run_and_system
-    from ragassay.sdk.stored import is_stored_dataset, side
+    """``sides_of`` what the command line names; ``config`` and ``options`` are about data files only."""
+    from ragassay.analysis.comparing import Unevaluated
+    from ragassay.sdk.comparing import sides_of
+    from ragassay.sdk.evaluation import Given
 
-    parts = [run_and_system(reference, Path()) for reference in references]
-    files = [Path(place) for place, _ in parts if Path(place).is_file()]
-    stored = [Path(place) for place, _ in parts if is_stored_dataset(place)]
-    called = dict(zip(files, file_names(files), strict=True)) | {path: str(path) for path in stored}
-    data = {file for file in files if is_data(file)} | set(stored)
-    if twice := next((path for path in data if [*files, *stored].count(path) > 1), None):
-        raise BadSettings(f"{twice} is named twice", hint="name another file, or a run")
-    if data and len(parts) == 1:
-        raise BadInput(
-            f"a comparison needs two systems, {references[0]} is one", hint="ragassay compare A.jsonl B.jsonl"
-        )
+    def configure(data: str) -> tuple[Configuration, Given]:
+        if len(references) == 1:
+            what = f"a comparison needs two systems, {references[0]} is one"
+            raise BadInput(what, hint="ragassay compare A.jsonl B.jsonl")
+        configuration = configured(config, options, data=Path(data))
+        return configuration.model_copy(update={"systems": {}}), Given()
+
+    sides = sides_of(references, configure, reporter, server)
     flags = [DECLARED[key].option.flags[-1] for key in used(options) if key != "metrics"]
-    if (given := [*flags, *(["--config"] if config else [])]) and not data:
+    given = [*flags, *(["--config"] if config else [])]
+    if given and not any(isinstance(side, Unevaluated) for side in sides):
         raise BadSettings(f"{', '.join(given)}: all that is named is evaluated already", hint="leave it out")
-    sides: list[Side | Unevaluated] = []
-    for reference, (place, system) in zip(references, parts, strict=True):
-        file = Path(place)
-        if file in data:
-            how = configured(config, options, data=file)
-            how = how.model_copy(update={"systems": {}})
-            sides.append(Unevaluated(read(how), how.to_job_spec(), system, called[file]))
-        else:
-            sides.append(side(reference, server, name=called.get(file)))
     return sides
 
 

@@ -7,25 +7,23 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ragassay.cli.configured import DECLARED, command_line, configured, import_plugins, takes_options, used
 from ragassay.core.errors import BadSettings, DiskFull, Unscored
-from ragassay.sdk.progress import progress
+from ragassay.sdk.progress import Reporter, progress
 from ragassay.sdk.stored import runtime_of
 
 if TYPE_CHECKING:
-    from ragassay.config import Configuration
     from ragassay.core.report import Report
     from ragassay.core.settings import Settings
-    from ragassay.evaluation.plan import Inputs
     from ragassay.evaluation.runtime import Runtime
     from ragassay.storage.folder import FolderRun
 
-T = TypeVar("T")
 _ON_RESUME = ("plugins", "output", "give_up_s", "usd", "tokens")  # options that a resumed run takes
 Data = Annotated[
     Path | None,
@@ -55,8 +53,9 @@ def evaluate(
     from ragassay.core.settings import Settings
     from ragassay.evaluation import foreground
     from ragassay.reporting import EXPORTERS
+    from ragassay.sdk.evaluation import read_inputs
 
-    settings = Settings()
+    settings, reporter = Settings(), Terminal(quiet=as_json)
     if resume is not None:
         check_resume(options, {"DATA": data, "--config": config, "--dry-run": dry_run or None})
         import_plugins(options["plugins"])
@@ -74,14 +73,19 @@ def evaluate(
         outputs = list(configuration.output)
         EXPORTERS.check(outputs)
         settings = settings.of_dry_run if dry_run else settings
-        runtime, spec, inputs, limits = runtime_of(settings), configuration.to_job_spec(), read(configuration), {}
+        runtime, spec, inputs, limits = (
+            runtime_of(settings),
+            configuration.to_job_spec(),
+            read_inputs(configuration, reporter),
+            {},
+        )
         if dry_run or spec.budget != type(spec.budget)():
             with warnings_shown():
                 estimate(runtime, spec, inputs, err=not dry_run)
         if dry_run:
             return
         run = foreground.start(runtime, settings, spec, inputs)
-    report = complete(runtime, settings, run, quiet=as_json, **limits)
+    report = complete(runtime, settings, run, reporter, **limits)
     try:
         show(report, str(run.report_file), outputs, as_json=as_json)
     except DiskFull as full:
@@ -110,7 +114,7 @@ def demo() -> None:
     systems = {path.stem: path for path in sorted((quickstart / "responses").glob("*.jsonl"))}
     inputs = plan.load(quickstart / "queries.jsonl", systems, name="quickstart")
     run = foreground.start(runtime, settings, JobSpec(), inputs)
-    report = complete(runtime, settings, run, quiet=False)
+    report = complete(runtime, settings, run, Terminal(quiet=False))
     show(report, str(run.report_file), [], as_json=False)
     command = "ragassay" if shutil.which("ragassay") else sys.argv[0]  # make demo's environment is not on the PATH
     typer.echo(
@@ -119,16 +123,6 @@ def demo() -> None:
         f"  {command} evaluate YOUR_FILE        the same report for your system\n"
         f"In the browser: {command} view last"
     )
-
-
-def read(configuration: Configuration) -> Inputs:
-    """Read everything before anything is written; raises BadSettings when no data is named."""
-    from ragassay.sdk.evaluation import inputs
-
-    read = inputs(configuration)
-    for line in read.warnings:
-        typer.echo(f"warning: {line}", err=True)
-    return read
 
 
 def limits_of(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,32 +136,44 @@ def limits_of(options: Mapping[str, Any]) -> dict[str, Any]:
     return {names[section]: limits[section] for section in given.values}
 
 
-def complete(runtime: Runtime, settings: Settings, run: FolderRun, *, quiet: bool, **limits: Any) -> Report:
-    """Do what is left of a run, as ``watched`` does it."""
-    from ragassay.evaluation import foreground
+def complete(runtime: Runtime, settings: Settings, run: FolderRun, reporter: Reporter, **limits: Any) -> Report:
+    """Evaluate the rest of a run."""
+    from ragassay.sdk.evaluation import completed, finished
 
-    def work(done: Callable[[int], object]) -> Report:
-        return foreground.complete(runtime, settings, run, done=done, notice=print_notice, **limits)
-
-    return watched([run], foreground.resume_command(run), work, quiet=quiet)
+    return finished(partial(completed, runtime, settings, run, reporter, **limits))
 
 
-def watched(runs: Collection[FolderRun], go_on: str, work: Callable[[Callable[[int], object]], T], *, quiet: bool) -> T:
-    """Work on runs with a bar on stderr, and say there how to go on where something is left.
+class Terminal(Reporter):
+    """Lines and a progress bar on stderr; a last line says how to resume what is left. ``quiet``: no bar."""
 
-    ``work`` is handed what it tells how many more rows are done. ``go_on``: the command.
-    """
-    total = sum(run.record.rows_in(chunk) for run in runs for chunk in run.record.chunks())
-    left = sum(run.record.rows_in(chunk) for run in runs for chunk in run.pending())
-    try:
-        with progress(total, total - left, quiet) as done, warnings_shown():
-            worked = work(done)
-    except KeyboardInterrupt:
-        typer.echo(f"interrupted; go on with: {go_on}", err=True)
-        raise
-    if rows := sum(run.record.rows_in(chunk) for run in runs for chunk in run.given_up()):
-        typer.echo(f"the provider failed for too long for {rows} rows; to work on them again: {go_on}", err=True)
-    return worked
+    def __init__(self, *, quiet: bool) -> None:
+        super().__init__()
+        self._quiet = quiet
+
+    def warn(self, line: str) -> None:
+        """Print a warning."""
+        typer.echo(f"warning: {line}", err=True)
+
+    def notice(self, line: str) -> None:
+        """Print a line above the bar."""
+        print_notice(line)
+
+    @contextmanager
+    def watch(self, runs: Collection[FolderRun], resume_command: str) -> Iterator[Callable[[int], object]]:
+        """Within the block, show a bar that the function it returns moves."""
+        from asyncio import CancelledError
+
+        total = sum(run.record.rows_in(chunk) for run in runs for chunk in run.record.chunks())
+        left = sum(run.record.rows_in(chunk) for run in runs for chunk in run.pending())
+        try:
+            with progress(total, total - left, self._quiet) as done, warnings_shown():
+                yield done
+        except (KeyboardInterrupt, CancelledError):  # Ctrl-C; an event loop cancels its task
+            typer.echo(f"interrupted; go on with: {resume_command}", err=True)
+            raise
+        if rows := sum(run.record.rows_in(chunk) for run in runs for chunk in run.given_up()):
+            what = f"the provider failed for too long for {rows} rows; to work on them again"
+            typer.echo(f"{what}: {resume_command}", err=True)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ragassay.core.report import Report, Source
     from ragassay.core.settings import Settings
     from ragassay.evaluation.plan import Inputs
+    from ragassay.sdk.progress import Reporter
 
 Config = Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="Configuration with gates. [./ragassay.yaml]")]
 RunName = Annotated[
@@ -54,9 +56,11 @@ def gate(
     from ragassay.analysis import gates
     from ragassay.analysis.gates.output import EXPORTERS, log_missed
     from ragassay.cli.configured import configured
-    from ragassay.cli.evaluate import refuse_unscored
+    from ragassay.cli.evaluate import Terminal, refuse_unscored
     from ragassay.core.settings import Settings
-    from ragassay.sdk.stored import open_report
+    from ragassay.reporting import EXPORTERS as REPORTS
+    from ragassay.sdk.evaluation import evaluated, finished
+    from ragassay.sdk.stored import open_report, runtime_of
 
     settings, outputs = Settings(), output or []
     EXPORTERS.check(outputs)
@@ -74,9 +78,13 @@ def gate(
             hint = "name an earlier run, or last-passed; of a run with several systems, one: RUN#SYSTEM"
             raise BadSettings(f"run {report.run.id} can't be its own baseline", where="baseline", hint=hint)
     else:
-        inputs = _checked_inputs(configuration)
+        REPORTS.check(configuration.output)
+        reporter, spec = Terminal(quiet=as_json), configuration.to_job_spec()
+        inputs = _checked_inputs(configuration, reporter)
         checked, earlier, system = _baseline(settings, configuration, inputs.dataset)
-        report = _evaluate(settings, configuration, inputs, quiet=as_json)
+        _, report = finished(partial(evaluated, runtime_of(settings), settings, spec, inputs, reporter))
+        for path in configuration.output:
+            REPORTS.write(report, path)
     of_gates = configuration.statistics.of_gates
     if checked:
         results = gates.check(report, checked, earlier, baseline_system=system, **of_gates)
@@ -98,13 +106,13 @@ def gate(
         raise GateFailed(f"{len(results.missed)} of {len(results.results)} gates missed")
 
 
-def _checked_inputs(configuration: Configuration) -> Inputs:
+def _checked_inputs(configuration: Configuration, reporter: Reporter) -> Inputs:
     """What is to be evaluated; raises where it lacks what a gate is about, before anything is evaluated."""
     from ragassay.analysis import gates
-    from ragassay.cli import evaluate
     from ragassay.evaluation.plan import choose_metrics
+    from ragassay.sdk.evaluation import read_inputs
 
-    inputs = evaluate.read(configuration)
+    inputs = read_inputs(configuration, reporter)
     metrics = [metric.name for metric in choose_metrics(configuration.to_job_spec(), inputs.joined())]
     gates.check_names(configuration.gates, metrics, inputs.systems, inputs.samples)
     return inputs
@@ -153,21 +161,6 @@ def _baseline(
         what = f"{configuration.baseline.removesuffix(f'#{system}')} has no system {system!r}"
         raise NotFound(what, hint=f"it has: {', '.join(report.systems)}")
     return configuration.gates, report, system
-
-
-def _evaluate(settings: Settings, configuration: Configuration, inputs: Inputs, *, quiet: bool) -> Report:
-    from ragassay.cli import evaluate
-    from ragassay.evaluation import foreground
-    from ragassay.reporting import EXPORTERS
-    from ragassay.sdk.stored import runtime_of
-
-    EXPORTERS.check(configuration.output)
-    runtime = runtime_of(settings)
-    run = foreground.start(runtime, settings, configuration.to_job_spec(), inputs)
-    report = evaluate.complete(runtime, settings, run, quiet=quiet)
-    for path in configuration.output:
-        EXPORTERS.write(report, path)
-    return report
 
 
 def _print(report: GateReport) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,11 +13,7 @@ from ragassay.cli.preference import prefer
 from ragassay.cli.terminal import print_json
 
 if TYPE_CHECKING:
-    from ragassay.config import Configuration
-    from ragassay.core.report import Report
-    from ragassay.evaluation.agreement import JudgeAgreement, LabelledRows
-    from ragassay.evaluation.plan import Inputs
-    from ragassay.storage.folder import FolderRun
+    from ragassay.evaluation.agreement import JudgeAgreement
 
 # Those of ``evaluate`` that have no meaning here.
 _NOT_TAKEN = (
@@ -63,42 +60,25 @@ def agreement(
     **options: Any,
 ) -> None:
     """Say how far a judge agrees with labels that people gave."""
-    from ragassay.cli.evaluate import refuse_unscored
+    from ragassay.cli.evaluate import Terminal, refuse_unscored
+    from ragassay.core.settings import Settings
+    from ragassay.evaluation.agreement import LabelledRows
+    from ragassay.sdk.evaluation import evaluated, finished
+    from ragassay.sdk.stored import runtime_of
 
-    rows, run, report = _judged(data, metric, options, quiet=as_json)
+    configuration = configured(None, options, data=data)
+    rows = LabelledRows(data, metric, **reading(configuration))
+    settings, reporter = Settings(), Terminal(quiet=as_json)
+    spec = configuration.to_job_spec().model_copy(update={"metrics": (rows.metric.name,)})
+    run, report = finished(
+        partial(evaluated, runtime_of(settings), settings, spec, rows.inputs, reporter, kind="agreement")
+    )
     found = rows.compared(run)
     if as_json:
         print_json(found)
     else:
         _print(found)
     refuse_unscored(report, report.provenance.configuration.max_missing)
-
-
-def _judged(
-    data: Path, metric: str | None, options: dict[str, Any], *, quiet: bool
-) -> tuple[LabelledRows, FolderRun, Report]:
-    """The labelled rows, and a finished run over them."""
-    from ragassay.evaluation.agreement import LabelledRows
-
-    configuration = configured(None, options, data=data)
-    rows = LabelledRows(data, metric, **reading(configuration))
-    return rows, *_evaluated(configuration, (rows.metric.name,), rows.inputs, quiet=quiet)
-
-
-def _evaluated(
-    configuration: Configuration, metrics: tuple[str, ...], inputs: Inputs, *, quiet: bool
-) -> tuple[FolderRun, Report]:
-    """A finished run of these metrics."""
-    from ragassay.cli.evaluate import complete
-    from ragassay.core.settings import Settings
-    from ragassay.evaluation import foreground
-    from ragassay.sdk.stored import runtime_of
-
-    settings = Settings()
-    runtime = runtime_of(settings)
-    spec = configuration.to_job_spec().model_copy(update={"metrics": metrics})
-    run = foreground.start(runtime, settings, spec, inputs, kind="agreement")
-    return run, complete(runtime, settings, run, quiet=quiet)
 
 
 def _print(found: JudgeAgreement) -> None:

@@ -15,16 +15,15 @@ from ragassay.config import Configuration
 from ragassay.core.errors import BadSettings
 from ragassay.core.settings import Settings
 from ragassay.core.validation import shown
-from ragassay.evaluation import reports
 from ragassay.evaluation.plan import Inputs
+from ragassay.evaluation.runtime import Runtime
 from ragassay.reporting.benchmark import EXPORTERS, parts
 from ragassay.sdk import benchmark_runs as benchmark
 from ragassay.sdk.comparing import ComparisonReport
-from ragassay.sdk.evaluation import Given, awaited, configured, finished, inputs, notice, runtime_with
-from ragassay.sdk.progress import progress as shown_progress
+from ragassay.sdk.evaluation import Given, awaited, configured, finished, inputs, notice_unscored, runtime_with
+from ragassay.sdk.progress import Reporter
 from ragassay.sdk.report import EvaluationReport
 from ragassay.sdk.show import as_html, as_text
-from ragassay.sdk.warn import warn
 from ragassay.storage.protocol import system_name
 from ragassay.systems.registered import by_name
 
@@ -104,36 +103,56 @@ async def _run(data: Any, options: Mapping[str, Any], progress: bool | Callable[
         given["systems"] = {name: _by_dataset(one) for name, one in given["systems"].items()}
     configuration, in_memory = configured(data, given, many=True)
     EXPORTERS.check(configuration.output)
-    read, settings = inputs_by_dataset(configuration, in_memory), Settings()
+    settings = Settings()
+    reporter = Reporter(progress if callable(progress) else None, bar=progress is True)
+    read = read_all(configuration, reporter, in_memory)
     runtime = runtime_with(settings, next(iter(read.values())))
-    begun = benchmark.start(
-        runtime,
-        settings,
-        configuration.to_job_spec(),
-        read,
-        **of_start(configuration, in_files=_is_in_files(in_memory, configuration)),
-    )
-    for line in dict.fromkeys(line for each in read.values() for line in each.warnings):
-        warn(line)
-    total = sum(made.record.rows_in(chunk) for made in begun.runs.values() for chunk in made.record.chunks())
-    done = 0
-
-    def count(rows: int) -> None:
-        nonlocal done
-        done += rows
-        bar(rows)
-        if callable(progress):
-            progress(done, total)
-
-    with shown_progress(total, 0, quiet=progress is not True) as bar:
-        benchmarked = await benchmark.acomplete(runtime, settings, begun, done=count, notice=notice)
+    begun = started(runtime, settings, configuration, read, in_files=_is_in_files(in_memory, configuration))
+    benchmarked = await completed(runtime, settings, begun, reporter)
     for dataset, report in benchmarked.reports.items():
-        if beyond := reports.beyond(report, report.provenance.configuration.max_missing):
-            notice(f"{dataset}: {beyond}; print the report for the reasons")
+        notice_unscored(report, reporter, f"{dataset}: ")
     result = BenchmarkReport(benchmarked)
     for path in configuration.output:
         result.save(path)
     return result
+
+
+def read_all(configuration: Configuration, reporter: Reporter, given: Given = Given()) -> dict[str, Inputs]:  # noqa: B008 - a tuple
+    """``inputs_by_dataset``, with a warning for each doubtful row."""
+    read = inputs_by_dataset(configuration, given)
+    for line in dict.fromkeys(line for each in read.values() for line in each.warnings):
+        reporter.warn(line)
+    return read
+
+
+def started(
+    runtime: Runtime,
+    settings: Settings,
+    configuration: Configuration,
+    read: Mapping[str, Inputs],
+    *,
+    in_files: bool = True,
+) -> benchmark.Begun:
+    """A new benchmark, kept and not begun. ``in_files``: a resume can read all data again."""
+    document = configuration.model_dump(mode="json", exclude_unset=True, exclude={"output", "plugins", "gates"})
+    return benchmark.start(
+        runtime,
+        settings,
+        configuration.to_job_spec(),
+        read,
+        baseline=configuration.baseline,
+        alpha=configuration.statistics.alpha,
+        correction=configuration.statistics.correction,
+        configuration=document if in_files else None,
+    )
+
+
+async def completed(
+    runtime: Runtime, settings: Settings, begun: benchmark.Begun, reporter: Reporter, **limits: Any
+) -> benchmark.Benchmarked:
+    """A benchmark after the rest of it is evaluated; ``limits`` as ``foreground.acomplete`` has them."""
+    with reporter.watch(begun.runs.values(), benchmark.resume_command(begun)) as done:
+        return await benchmark.acomplete(runtime, settings, begun, done=done, notice=reporter.notice, **limits)
 
 
 class ByDataset(NamedTuple):
@@ -150,17 +169,6 @@ def _is_in_files(given: Given, configuration: Configuration) -> bool:
     """Is everything that is evaluated read from where the configuration says?"""
     datasets = set(given.datasets or {}) <= set(configuration.datasets)
     return given.data is None and datasets and set(given.systems or {}) <= set(configuration.systems)
-
-
-def of_start(configuration: Configuration, *, in_files: bool = True) -> dict[str, Any]:
-    """What ``benchmark.start`` takes of a configuration. ``in_files``: a resume can read all data again."""
-    document = configuration.model_dump(mode="json", exclude_unset=True, exclude={"output", "plugins", "gates"})
-    return {
-        "baseline": configuration.baseline,
-        "alpha": configuration.statistics.alpha,
-        "correction": configuration.statistics.correction,
-        "configuration": document if in_files else None,
-    }
 
 
 def inputs_by_dataset(configuration: Configuration, given: Given = Given()) -> dict[str, Inputs]:  # noqa: B008 - a tuple

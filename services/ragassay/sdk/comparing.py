@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,16 +11,26 @@ from typing import Any
 from ragassay.analysis import comparing
 from ragassay.analysis.comparing import Unevaluated, is_data
 from ragassay.analysis.models import Comparison, Pair
-from ragassay.analysis.sides import Side
+from ragassay.analysis.sides import Side, file_names
+from ragassay.config import Configuration
 from ragassay.core.errors import BadSettings
-from ragassay.core.report import Report
+from ragassay.core.report import Report, run_and_system
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.metrics.base import name_of
 from ragassay.metrics.names import split_names
 from ragassay.reporting.comparison import EXPORTERS, Regression, regressions, regressions_title, tables
 from ragassay.reporting.tables import Table
-from ragassay.sdk.evaluation import completed, configured, finished, inputs, runtime_with
+from ragassay.sdk.evaluation import (
+    Given,
+    configured,
+    evaluated,
+    finished,
+    notice_unscored,
+    read_inputs,
+    runtime_with,
+)
+from ragassay.sdk.progress import Reporter
 from ragassay.sdk.show import as_html, as_text
 from ragassay.sdk.stored import chosen, is_stored_dataset
 
@@ -95,54 +105,94 @@ def compare(
     asked = (
         split_names(metrics) if isinstance(metrics, str) else None if metrics is None else list(map(name_of, metrics))
     )
-    two = b is not None
-    sides = _named([_side(given, asked, options, beside=two) for given in (a, b) if given is not None])
-    if options and not any(isinstance(side, Unevaluated) for side in sides):
+    given = [one for one in (a, b) if one is not None]
+
+    def configure(data: Any) -> tuple[Configuration, Given]:
+        configuration, in_memory = configured(data, options if asked is None else {**options, "metrics": asked})
+        if len(given) > 1 and options.get("systems") is None:  # those of a file are about its own data
+            configuration = configuration.model_copy(update={"systems": {}})
+        return configuration, in_memory
+
+    sides = _named(sides_of(given, configure, Reporter()))
+    new = [side for side in sides if isinstance(side, Unevaluated)]
+    if options and not new:
         raise BadSettings(f"{', '.join(options)}: all that is compared is evaluated already", hint="leave it out")
-    if options.get("systems") is not None and sum(isinstance(side, Unevaluated) for side in sides) > 1:
+    if options.get("systems") is not None and len(new) > 1:
         hint = "to compare systems on the same data: compare(data, systems={...})"
         raise BadSettings("each of the two brings its own responses", where="systems", hint=hint)
-    settings, new = Settings(), [side for side in sides if isinstance(side, Unevaluated)]
-    runtime, total, before = runtime_with(settings, *(side.inputs for side in new)), sum(side.rows for side in new), 0
-
-    def evaluate(side: Unevaluated, spec: JobSpec) -> Report:
-        nonlocal before
-        shown = None if progress is None else lambda done, _: progress(before + done, total)
-        report = finished(partial(completed, runtime, settings, spec, side.inputs, shown))
-        before += side.rows
-        return report
-
-    document, _ = comparing.compare(
-        sides,
-        evaluate,
-        baseline=baseline,
-        metrics=asked,
-        alpha=alpha,
-        correction=correction,
-        examples=examples,
+    reporter = Reporter(progress, total=sum(side.rows for side in new))
+    document, made = compared(
+        sides, reporter, baseline=baseline, metrics=asked, alpha=alpha, correction=correction, examples=examples
     )
+    for report in made:
+        notice_unscored(report, reporter)
     return ComparisonReport(**dict(document))
 
 
-def _side(given: Any, metrics: Sequence[str] | None, options: Mapping[str, Any], *, beside: bool) -> Side | Unevaluated:
-    """A report that there is, or data, read and to be evaluated; ``beside`` another side, with the responses in it."""
-    if isinstance(given, Report):
-        return Side(given, None, given.provenance.configuration.name)
-    file = Path(given) if isinstance(given, str | Path) else None
-    stored = isinstance(given, str) and is_stored_dataset(given)
-    name = given if stored else file.stem if file and file.is_file() else None
-    if file and not stored and not is_data(file):
-        report, system = chosen(str(given))
-        return Side(report, system, name or report.provenance.configuration.name)
-    asked = {} if metrics is None else {"metrics": list(metrics)}
-    configuration, in_memory = configured(given, {**options, **asked})
-    if beside and options.get("systems") is None:  # those of a file are about its own data
-        configuration = configuration.model_copy(update={"systems": {}})
-    return Unevaluated(inputs(configuration, in_memory), configuration.to_job_spec(), None, name or configuration.name)
+def sides_of(
+    references: Sequence[Any],
+    configure: Callable[[Any], tuple[Configuration, Given]],
+    reporter: Reporter,
+    server: str | None = None,
+) -> list[Side | Unevaluated]:
+    """Everything that is compared, read before anything is evaluated.
+
+    A reference is a Report, what the command line calls a run, a file of rows, a stored dataset, or rows; ``configure`` is
+    handed one of the last three and says how it is evaluated. Raises BadSettings for a file that is named twice.
+    """
+    texts = [run_and_system(str(one), Path()) if isinstance(one, str | Path) else None for one in references]
+    files = [Path(text[0]) for text in texts if text and Path(text[0]).is_file()]
+    names = dict(zip(files, file_names(files), strict=True))
+    sides: list[Side | Unevaluated] = []
+    rows: list[str] = []
+    for reference, text in zip(references, texts, strict=True):
+        if isinstance(reference, Report):
+            sides.append(Side(reference, None, reference.provenance.configuration.name))
+            continue
+        system, name = None, None
+        if text is not None:
+            (place, system), file = text, Path(text[0])
+            name = names.get(file)
+            if not is_data(file) and not is_stored_dataset(place):
+                sides.append(Side(*chosen(str(reference), server), name))
+                continue
+            if place in rows:
+                raise BadSettings(f"{place} is named twice", hint="name another file, or a run")
+            rows.append(place)
+            reference, name = place, name or place
+        configuration, in_memory = configure(reference)
+        read = read_inputs(configuration, reporter, in_memory)
+        sides.append(Unevaluated(read, configuration.to_job_spec(), system, name or configuration.name))
+    return sides
+
+
+def compared(
+    sides: Sequence[Side | Unevaluated],
+    reporter: Reporter,
+    evaluating: Callable[[Unevaluated, JobSpec], object] = lambda *_: None,
+    **terms: Any,
+) -> tuple[Comparison, list[Report]]:
+    """Evaluate the sides that need it and compare all; returns the reports that were made too.
+
+    ``evaluating`` is called before each evaluation. ``terms`` are those of ``comparing.compare``.
+    """
+    settings = Settings()
+    runtime = runtime_with(settings, *(side.inputs for side in sides if isinstance(side, Unevaluated)))
+
+    def evaluate(side: Unevaluated, spec: JobSpec) -> Report:
+        evaluating(side, spec)
+        _, report = finished(partial(evaluated, runtime, settings, spec, side.inputs, reporter))
+        return report
+
+    return comparing.compare(sides, evaluate, **terms)
 
 
 def _named(sides: Sequence[Side | Unevaluated]) -> list[Side | Unevaluated]:
-    """The sides under their names; ``a`` and ``b`` where they have none, or the same."""
+    """The sides under their names: that of a run's configuration, else ``a`` and ``b`` where one has none, or the same."""
+    sides = [
+        side._replace(name=side.name or side.report.provenance.configuration.name) if isinstance(side, Side) else side
+        for side in sides
+    ]
     called = {side.name for side in sides} - {None}
     if len(called) == len(sides):
         return list(sides)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
@@ -18,6 +18,7 @@ from ragassay.config import Configuration, Layer
 from ragassay.config.document import SECTIONS, options
 from ragassay.core.errors import BadSettings
 from ragassay.core.options import ParameterOptions
+from ragassay.core.report import Report
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.core.validation import shown, suggestion
@@ -30,10 +31,12 @@ from ragassay.judges.registered import judge_name
 from ragassay.metrics.base import name_of
 from ragassay.metrics.names import split_names
 from ragassay.reporting import EXPORTERS
+from ragassay.sdk.progress import Reporter
 from ragassay.sdk.report import EvaluationReport
 from ragassay.sdk.stored import runtime_of
-from ragassay.sdk.warn import caller, on_behalf_of, warn
+from ragassay.sdk.warn import caller, on_behalf_of
 from ragassay.storage.datasets import FolderDatasets, open_data
+from ragassay.storage.folder import FolderRun
 
 T = TypeVar("T")
 _OF_GATES = ("gates", "alpha", "test", "correction")
@@ -143,11 +146,20 @@ async def _evaluated(
     """The work itself."""
     configuration, given = configured(data, options)
     EXPORTERS.check(configuration.output)
-    settings, read = Settings(), inputs(configuration, given)
-    report = await completed(runtime_with(settings, read), settings, configuration.to_job_spec(), read, progress)
+    settings, reporter = Settings(), Reporter(progress)
+    read = read_inputs(configuration, reporter, given)
+    _, document = await evaluated(runtime_with(settings, read), settings, configuration.to_job_spec(), read, reporter)
+    notice_unscored(document, reporter)
+    report = EvaluationReport.of(document)
     for path in configuration.output:
         report.save(path)
     return report
+
+
+def notice_unscored(report: Report, reporter: Reporter, about: str = "") -> None:
+    """Warn if more rows failed than the configuration of the report allows; ``about`` begins the line."""
+    if beyond := reports.beyond(report, report.provenance.configuration.max_missing):
+        reporter.notice(f"{about}{beyond}; print the report for the reasons")
 
 
 def runtime_with(settings: Settings, *read: Inputs) -> Runtime:
@@ -156,35 +168,31 @@ def runtime_with(settings: Settings, *read: Inputs) -> Runtime:
     return runtime_of(settings, {name: system.function for name, system in systems if system.function is not None})
 
 
-async def completed(
+def read_inputs(configuration: Configuration, reporter: Reporter, given: Given = Given()) -> Inputs:  # noqa: B008 - a tuple
+    """``inputs``, with a warning for each doubtful row."""
+    read = inputs(configuration, given)
+    for line in read.warnings:
+        reporter.warn(line)
+    return read
+
+
+async def evaluated(
     runtime: Runtime,
     settings: Settings,
     spec: JobSpec,
     read: Inputs,
-    progress: Callable[[int, int], object] | None = None,
-) -> EvaluationReport:
-    """A new run from its beginning to its report."""
-    run = foreground.start(runtime, settings, spec, read)
-    for line in read.warnings:
-        warn(line)
-    total = sum(run.record.rows_in(chunk) for chunk in run.record.chunks())
-    done = 0
-
-    def count(rows: int) -> None:
-        nonlocal done
-        done += rows
-        if progress is not None:
-            progress(done, total)
-
-    report = EvaluationReport.of(await foreground.acomplete(runtime, settings, run, done=count, notice=notice))
-    if beyond := reports.beyond(report, spec.max_missing):
-        notice(f"{beyond}; print the report for the reasons")
-    return report
+    reporter: Reporter,
+    kind: Literal["evaluation", "agreement"] = "evaluation",
+) -> tuple[FolderRun, Report]:
+    """A new run and its report; raises what ``foreground.start`` and ``foreground.acomplete`` raise."""
+    run = foreground.start(runtime, settings, spec, read, kind)
+    return run, await completed(runtime, settings, run, reporter)
 
 
-def notice(line: str) -> None:
-    """Warn of what the user should know while, or after, a run goes on."""
-    warn(line, RuntimeWarning)
+async def completed(runtime: Runtime, settings: Settings, run: FolderRun, reporter: Reporter, **limits: Any) -> Report:
+    """The report of a run after the rest of it is evaluated; ``limits`` as ``foreground.acomplete`` has them."""
+    with reporter.watch([run], foreground.resume_command(run)) as done:
+        return await foreground.acomplete(runtime, settings, run, done=done, notice=reporter.notice, **limits)
 
 
 def configured(

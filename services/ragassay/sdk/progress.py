@@ -1,13 +1,54 @@
-"""How far an evaluation is, shown on stderr while it goes on."""
+"""What a caller learns of an evaluation while it runs: warnings, notices and the rows that are done."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ragassay.sdk.warn import warn
+
+if TYPE_CHECKING:
+    from ragassay.storage.folder import FolderRun
 
 PROGRESS_S = 5.0
+
+
+class Reporter:
+    """Python warnings, and calls of ``progress`` with the rows done and the rows in all, over all runs it watches.
+
+    ``total``: the rows in all; default: those of the runs being watched. ``bar``: show a progress bar on stderr.
+    """
+
+    def __init__(
+        self, progress: Callable[[int, int], object] | None = None, *, total: int | None = None, bar: bool = False
+    ) -> None:
+        self._progress, self._total, self._bar, self._done = progress, total, bar, 0
+
+    def warn(self, line: str) -> None:
+        """Warn about the rows that were read."""
+        warn(line)
+
+    def notice(self, line: str) -> None:
+        """Warn about what happens during or after a run."""
+        warn(line, RuntimeWarning)
+
+    @contextmanager
+    def watch(self, runs: Collection[FolderRun], resume_command: str) -> Iterator[Callable[[int], object]]:  # noqa: ARG002 - a terminal prints it
+        """Within the block, the function it returns counts further rows as done."""
+        of_runs = sum(run.record.rows_in(chunk) for run in runs for chunk in run.record.chunks())
+        total = self._total or of_runs
+        with progress(of_runs, 0, quiet=not self._bar) as bar:
+
+            def count(rows: int) -> None:
+                self._done += rows
+                bar(rows)
+                if self._progress is not None:
+                    self._progress(self._done, total)
+
+            yield count
 
 
 @contextmanager
