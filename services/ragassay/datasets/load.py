@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -68,12 +69,24 @@ def load(
     check_options(duplicates, limit)
     if isinstance(data, list | tuple) and data and all(isinstance(row, Sample) for row in data):
         return dataset_of(data, limit=limit, max_grade=max_grade)
-    beyond_limit: dict[str, str] = {}
     streamed = isinstance(data, str | Path) and comes_row_by_row(Path(data), format)
     with _loading(data, held=not streamed):
         raw, columns, rows = _open_dataset(data, format, mapping or {}, streamed)
-        builder = RowBuilder(raw, columns, duplicates, max_grade)
-        samples = set_aside_samples(_samples(builder, rows, limit, beyond_limit))
+        return _dataset(raw, columns, rows, duplicates, limit, max_grade)
+
+
+def _dataset(
+    raw: RawRows,
+    columns: ColumnMapping,
+    rows: Iterator[NumberedRow],
+    duplicates: Duplicates = "error",
+    limit: int | None = None,
+    max_grade: float | None = None,
+) -> Dataset:
+    """The dataset of rows that are still to be read; raises BadData with a line for every bad row."""
+    beyond_limit: dict[str, str] = {}
+    builder = RowBuilder(raw, columns, duplicates, max_grade)
+    samples = set_aside_samples(_samples(builder, rows, limit, beyond_limit))
     metadata = metadata_of(raw)
     raw.check()
     return Dataset(
@@ -130,24 +143,13 @@ def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grad
 
     Raises BadData with a line for every bad row: ``samples: row 3: query: is empty``.
     """
-    raw = RawRows(Path(name), list(enumerate(rows, 1)), counts_lines=False)
+    raw = RawRows(Path(name), list(enumerate(rows, 1)), counts_lines=False, name=name)
     try:
         columns = ColumnMapper(raw, {}, "dataset").map()
     except BadData as error:  # its hint speaks of an option that a request has not
         raise BadData(error.problems, hint="call the keys as we do: ragassay schema sample") from None
-    builder = RowBuilder(raw, columns, "error", max_grade)
-    built = [builder.sample(index, number, values) for index, (number, values) in enumerate(raw.drain())]
-    raw.check()
-    samples = tuple(sample for sample in built if sample)
-    return Dataset(
-        name=name,
-        path=raw.path,
-        samples=samples,
-        digest=digest_of_dataset(samples),
-        mapped=columns.mapped,
-        kept=tuple(builder.kept),
-        warnings=tuple(_RENAMING.sub(r"rename \2 to \1", each) for each in (*columns.warnings, *builder.warnings())),
-    )
+    dataset = _dataset(raw, columns, raw.drain(), max_grade=max_grade)
+    return replace(dataset, warnings=tuple(_RENAMING.sub(r"rename \2 to \1", each) for each in dataset.warnings))
 
 
 def load_named_responses(
