@@ -174,10 +174,7 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(case, cli, files, tmp_
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("dataset", ["faq", "manual"])
 @pytest.mark.parametrize("what", ["ledger", "lock"])
-def test_a_disk_that_is_full_before_all_runs_are_opened_ends_them_with_what_to_do(
-    what, dataset, cli, files, monkeypatch
-):
-    """The other run waits for this one at that moment."""
+def test_a_disk_that_is_full_when_a_run_is_opened_ends_all_with_what_to_do(what, dataset, cli, files, monkeypatch):
     locked = FolderRun.locked
 
     def full(where):
@@ -253,7 +250,7 @@ class Counting(Endpoint):
         return self.send(request, 200, json.dumps(CAPITAL).encode())
 
 
-def test_a_system_has_one_cap_over_all_datasets_and_systems_are_asked_beside_each_other(files, tmp_path, monkeypatch):
+def test_a_system_has_its_cap_on_all_datasets_and_called_systems_are_asked_together(files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with Counting() as one, Counting() as other:
         systems = {

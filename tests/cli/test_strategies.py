@@ -13,6 +13,7 @@ from ragassay.core.errors import BudgetReached
 from ragassay.core.package_data import folder
 from ragassay.evaluation import runner
 from ragassay.storage.folder import FolderStore
+from ragassay.systems.builtin import BuiltIn
 
 SYSTEMS = """
 data: queries.jsonl
@@ -155,30 +156,30 @@ def test_a_model_that_fails_or_hangs_for_a_query_is_an_error_of_that_query(cli, 
     assert "nothing was answered within 1.5 s" in json.dumps(system["metrics"]["token_f1"]["reasons"])
 
 
-def test_a_resumed_run_answers_only_what_has_no_results(cli, many, monkeypatch):
-    evaluated = []
-    real = runner.respond
+def test_a_resumed_run_answers_only_what_has_no_response(cli, many, monkeypatch):
+    answered, real = [], BuiltIn.respond
 
-    async def ends(samples, *arguments):
-        if len(evaluated) == 1:
+    async def ends(system, sample):
+        if len(answered) == 60:
             raise BudgetReached("enough")
-        evaluated.append(len(samples))
-        return await real(samples, *arguments)
+        answered.append(sample.query_id)
+        return await real(system, sample)
 
     with Provider(then=says("It is 20.")) as provider:
         (many / "ragassay.yaml").write_text(ANSWERED.replace("URL", provider.url))
-        monkeypatch.setattr(runner, "respond", ends)
-        code, _, err = cli("evaluate", "--config", "ragassay.yaml", "--json")
+        with monkeypatch.context() as patched:
+            patched.setattr(BuiltIn, "respond", ends)
+            code, _, err = cli("evaluate", "--config", "ragassay.yaml", "--json")
         assert (code, "error: enough" in err) == (4, True)
-        monkeypatch.setattr(runner, "respond", real)
         run = FolderStore(many / "home").open("last")
-        done = len(provider.log)
-        assert [chunk.number for chunk in run.pending()] in ([0, 1, 2], [1, 2])
+        assert len(run.pending()) == 3, "nothing is judged before all have answered"
+        kept = run.folder.joinpath("responses", "asked.jsonl").read_bytes().splitlines()
+        assert 50 <= len(kept) <= 60
         code, out, err = cli("evaluate", "--resume", "last", "--json")
         assert code == 0, err
         assert len(provider.log) == 120
-        assert done <= 50
     assert json.loads(out)["systems"]["asked"]["queries"] == 120
+    assert len(run.folder.joinpath("responses", "asked.jsonl").read_bytes().splitlines()) == 120
 
 
 def test_a_run_is_not_resumed_on_another_corpus(cli, many, monkeypatch):

@@ -155,7 +155,7 @@ async def _respond(sample: Sample, strategy: Strategy, prices: Prices) -> Answer
     took_ms = (time.perf_counter() - began) * 1000
     if response is None:
         return Answered(sample.model_copy(update={"response": None}), took_ms=took_ms)
-    if not isinstance(strategy, Recorded) and response.latency_ms is not None:
+    if response.latency_ms is not None and (not isinstance(strategy, Recorded) or strategy.measured):
         took_ms = response.latency_ms  # without the wait for its turn among the chunk's other queries
     cost = response.cost_usd
     if cost is None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +14,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from ragassay.core.errors import BadData, BadInput, BudgetReached, Conflict, DiskFull
+from ragassay.core.models import Usage
 from ragassay.core.plugins import imported
 from ragassay.core.report import Report
 from ragassay.core.settings import Settings
@@ -24,7 +24,6 @@ from ragassay.embeddings import unavailable
 from ragassay.evaluation.plan import Inputs
 from ragassay.evaluation.runner import check_unchanged, describe, finish, prepare, work_through
 from ragassay.evaluation.runtime import Runtime
-from ragassay.evaluation.turns import Turns
 from ragassay.judges.registered import JUDGES
 from ragassay.llm.journal import BudgetLedger, MemoryLedger, RowsLedger
 from ragassay.metrics import parse
@@ -80,17 +79,12 @@ def resume_command(run: FolderRun, command: str | None = None) -> str:
     return f"{command or f'ragassay evaluate --resume {run.record.id}'}{''.join(plugins)}"
 
 
-@dataclass(frozen=True)
-class Together:
-    """What runs have in common that one process works on at the same time.
-
-    ``opened`` is passed once the calls of all of them so far are read. ``go_on``: the command that resumes all.
-    """
-
-    opened: asyncio.Barrier
-    go_on: str
-    budget: BudgetLedger | None
-    turns: Turns = field(default_factory=Turns)
+def _spent_by(run: FolderRun) -> Usage:
+    """What a run has spent of a budget so far; raises Conflict while another process works on it."""
+    with run.locked():
+        ledger = FolderLedger(run.folder / "calls.jsonl", run=run.folder.name)
+        ledger.close()
+        return ledger.spent
 
 
 def complete(runtime: Runtime, settings: Settings, run: FolderRun, **options: Any) -> Report:
@@ -107,15 +101,17 @@ async def acomplete(
     give_up_s: float | None = None,
     done: Callable[[int], object] = int,
     notice: Callable[[str], object] = str,
-    together: Together | None = None,
+    others: Sequence[FolderRun] = (),
+    go_on: str | None = None,
 ) -> Report:
     """Do what is left of a run, and keep its report. ``budget`` and ``give_up_s`` take the place of the run's own.
 
-    ``together``: what it has in common with other runs, whose budget then counts. ``done`` is told how many more rows
+    ``others``: runs that spend from the same budget. ``go_on``: the command that resumes it, where that is not the
+    run's own. ``done`` is told how many more rows
     are done, as calls are answered; ``notice``, in a line each, what the user should know meanwhile. Raises Conflict
     while another process works on it, BudgetReached, DiskFull, and what ``work_through`` raises.
     """
-    record, turns = run.record, together.turns if together else Turns()
+    record, go_on = run.record, go_on or resume_command(run)
     if record.spec.criteria and record.spec.judge == "local" and run.pending():
         notice(
             f"warning: the local judge can't judge criteria ({', '.join(record.spec.criteria)}); a model can: --judge"
@@ -126,31 +122,27 @@ async def acomplete(
         for judge in record.spec.judges:
             if judge == "local" or judge in JUDGES:
                 notice(f"warning: the judge {judge} reads no prompt ({prompt.name}); a model does")
-    go_on = together.go_on if together else resume_command(run)
     with ExitStack() as opened:
         try:
-            async with _all_opened(together):
-                opened.enter_context(run.locked())
-                cache = None
-                if record.spec.cache:
-                    cache = CallCache(settings.home / "cache" / "calls.sqlite", lambda why: notice(f"warning: {why}"))
-                    opened.callback(cache.close)
-                log, most = run.folder / "calls.jsonl", budget or record.spec.budget
-                shared = together.budget if together else None
-                ledger = FolderLedger(log, run=run.folder.name, cache=cache, budget=most, shared=shared)
-                opened.callback(ledger.close)
-                if run.pending():
-                    check_unchanged(runtime, record, ledger)
-                left, judged = sum(map(record.rows_in, run.pending())), record.spec.judge != "local"
-                each: int = len(record.spec.judges) * record.spec.repeat if judged else 1
-                if judged and record.spec.judge_mode == "probe":
-                    each = sys.maxsize  # calls of a row are not known before: it counts with its chunk
-                told = RowsLedger(ledger, done, left, "judge" if judged else "answer", each)
-            await work_through(
-                runtime, run, told, told.finished, lambda why: notice(f"waiting: {why}"), give_up_s, turns
-            )
-            async with turns.computing():
-                return finish(run, ledger.interrupted)
+            opened.enter_context(run.locked())
+            cache = None
+            if record.spec.cache:
+                cache = CallCache(settings.home / "cache" / "calls.sqlite", lambda why: notice(f"warning: {why}"))
+                opened.callback(cache.close)
+            log, most = run.folder / "calls.jsonl", budget or record.spec.budget
+            elsewhere = Usage.total([_spent_by(other) for other in others]) if most != Budget() else Usage()
+            shared = None if most == Budget() else BudgetLedger(MemoryLedger(), most, elsewhere)
+            ledger = FolderLedger(log, run=run.folder.name, cache=cache, shared=shared)
+            opened.callback(ledger.close)
+            if run.pending():
+                check_unchanged(runtime, record, ledger)
+            left, judged = sum(map(record.rows_in, run.pending())), record.spec.judge != "local"
+            each: int = len(record.spec.judges) * record.spec.repeat if judged else 1
+            if judged and record.spec.judge_mode == "probe":
+                each = sys.maxsize  # calls of a row are not known before: it counts with its chunk
+            told = RowsLedger(ledger, done, left, "judge" if judged else "answer", each)
+            await work_through(runtime, run, told, told.finished, lambda why: notice(f"waiting: {why}"), give_up_s)
+            return finish(run, ledger.interrupted)
         except BudgetReached as reached:
             option = "--budget-usd" if " USD " in reached.message else "--budget-tokens"
             if killed := ledger.interrupted.uncertain_calls:
@@ -163,19 +155,6 @@ async def acomplete(
         except DiskFull as full:
             full.hint = f"what is finished is kept; make room, then: {go_on}"
             raise
-
-
-@asynccontextmanager
-async def _all_opened(together: Together | None) -> AsyncIterator[None]:
-    """A section at whose end runs wait for each other; where one fails in it, the wait of all others is broken."""
-    try:
-        yield
-    except BaseException:
-        if together:
-            await together.opened.abort()
-        raise
-    if together:
-        await together.opened.wait()
 
 
 def _check_rules(record: RunRecord, where: Path) -> None:

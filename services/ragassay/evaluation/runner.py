@@ -23,10 +23,11 @@ from ragassay.evaluation.outage import through_outages
 from ragassay.evaluation.plan import Inputs, choose_metrics, plan
 from ragassay.evaluation.provenance import provenance, with_tools
 from ragassay.evaluation.runtime import Runtime
-from ragassay.evaluation.turns import Turns
+from ragassay.llm import together
 from ragassay.llm.journal import GivenUpLedger
 from ragassay.metrics import parse
 from ragassay.metrics.own import check_own, own_metrics
+from ragassay.storage.folder import FolderRun
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord, RunStore
 from ragassay.systems.builtin import BuiltIn
 from ragassay.systems.live import LiveSystem
@@ -108,47 +109,42 @@ async def work(
     chunk: ChunkId,
     ledger: Ledger,
     systems: Mapping[str, Strategy] | None = None,
-    turns: Turns | None = None,
 ) -> Outcome:
     """Evaluate one chunk of one system and commit it; ``last`` when the run needs no further chunk.
 
-    ``systems``: those that answer now; any other has its responses recorded in the run. ``turns``: what keeps other work
-    of this process from being measured with them. Raises BudgetReached, and
-    errors of configuration that every sample would meet.
+    ``systems``: those that answer now; any other has its responses in the run. Raises BudgetReached, and errors of
+    configuration that every sample would meet.
     """
-    record, turns = run.record, turns or Turns()
+    record = run.record
     samples = run.samples(chunk)
     tools = runtime.tools(record.spec, ledger)
     planned = _planned(record)
-    if system := (systems or {}).get(chunk.system):
-        async with turns.answering(system):
-            answered = await respond(samples, system, planned, tools)
-    else:
-        recorded = {sample.query_id: sample.response for sample in samples if sample.response}
-        answered = await respond(samples, Recorded(chunk.system, recorded), planned, tools)
-    async with turns.computing():
-        results = await assess(answered, chunk.system, planned, tools)
-        return run.commit(chunk, results, given_up=isinstance(ledger, GivenUpLedger))
+    system = (systems or {}).get(chunk.system)
+    if system is None:
+        responses = {sample.query_id: sample.response for sample in samples if sample.response}
+        system = Recorded(chunk.system, responses, measured=record.systems[chunk.system].built is not None)
+    answered = await respond(samples, system, planned, tools)
+    results = await assess(answered, chunk.system, planned, tools)
+    return run.commit(chunk, results, given_up=isinstance(ledger, GivenUpLedger))
 
 
 async def work_through(
     runtime: Runtime,
-    run: RunStore,
+    run: FolderRun,
     ledger: Ledger,
     done: Callable[[int], object] = int,
     waiting: Callable[[str], object] = str,
     give_up_s: float | None = None,
-    turns: Turns | None = None,
 ) -> None:
     """Work on all chunks that have no results, many at once; ``done`` is told how many rows each had.
 
-    ``turns`` are those of all runs that this process works on at the same time. ``waiting`` is told of outages of a
-    provider; after ``give_up_s``, else that of the specification, the rows left get its error as their reason.
+    Systems answer all their queries first, then the answers are judged: a system is measured while nothing else runs.
+    ``waiting`` is told of outages of a provider; after ``give_up_s``, else that of the specification, the rows left get its
+    error as their reason.
     """
     log_start(run.record, list(run.record.systems))
-    asking = turns or Turns()
     await through_outages(
-        lambda used: _work_on_pending(runtime, run, used, ledger, done, asking),
+        lambda used: _work_on_pending(runtime, run, used, ledger, done),
         ledger,
         give_up_s or run.record.spec.give_up_s,
         waiting,
@@ -156,7 +152,7 @@ async def work_through(
 
 
 async def _work_on_pending(
-    runtime: Runtime, run: RunStore, ledger: Ledger, asks: Ledger, done: Callable[[int], object], turns: Turns
+    runtime: Runtime, run: FolderRun, ledger: Ledger, asks: Ledger, done: Callable[[int], object]
 ) -> None:
     """Work on the chunks without results.
 
@@ -164,16 +160,16 @@ async def _work_on_pending(
     one fails or not, and what they answer says nothing of it.
     """
     record, pending = run.record, run.pending()
-    systems: dict[str, BuiltIn | LiveSystem] = {}
+    built_in: list[BuiltIn] = []
+    called: dict[str, LiveSystem] = {}
     for name, source in record.systems.items() if pending else ():
         calls = ledger if source.called is None else asks
-        systems |= runtime.systems({name: source}, runtime.tools(record.spec, calls))
-    if systems:  # the first rows of all systems before the next ones of any, so that they are asked at the same time
-        pending = sorted(pending, key=lambda chunk: chunk.number)
-    at_once = asyncio.Semaphore(
-        max(len(systems), 2 + record.spec.concurrency // max(record.chunk_size // 2, 1)),
-    )
-
+        for system in runtime.systems({name: source}, runtime.tools(record.spec, calls)).values():
+            if isinstance(system, LiveSystem):
+                called[name] = system
+            else:
+                built_in.append(system)
+    at_once = asyncio.Semaphore(2 + record.spec.concurrency // max(record.chunk_size // 2, 1))
     disk_is_full = False
 
     async def one(chunk: ChunkId) -> None:
@@ -182,32 +178,35 @@ async def _work_on_pending(
             if disk_is_full:
                 return
             try:
-                await work(runtime, run, chunk, ledger, systems, turns)
+                await work(runtime, run, chunk, ledger, called)
             except DiskFull:
                 disk_is_full = True
                 raise
             done(record.rows_in(chunk))
 
-    try:
-        await _ask_all(run, systems, pending, turns)
-        await all_or_cancel_the_rest([one(chunk) for chunk in pending])
-    finally:
-        for system in systems.values():
-            if isinstance(system, LiveSystem):
-                await system.close()
-
-
-async def _ask_all(run: RunStore, systems: Mapping[str, Strategy], pending: Sequence[ChunkId], turns: Turns) -> None:
-    """Ask each system that is called about all these rows: a chunk judged in between would delay the queries behind it."""
-
     def samples(system: str) -> Iterator[Sample]:
         return (sample for chunk in pending if chunk.system == system for sample in run.samples(chunk))
 
-    async def ask(system: LiveSystem) -> None:
-        async with turns.answering(system):
-            await system.ask_all(samples(system.name))
+    try:
+        await all_or_cancel_the_rest([live.ask_all(samples(name)) for name, live in called.items()])
+        for one_system in built_in:
+            await _answer_all(run, one_system, pending)
+        await all_or_cancel_the_rest([one(chunk) for chunk in pending])
+    finally:
+        for live in called.values():
+            await live.close()
 
-    await all_or_cancel_the_rest([ask(system) for system in systems.values() if isinstance(system, LiveSystem)])
+
+async def _answer_all(run: FolderRun, system: BuiltIn, chunks: Sequence[ChunkId]) -> None:
+    """Keep a built-in system's responses to these rows in the run, but where one without an error is there."""
+    with run.answering(system.name) as keep:
+
+        async def answer(sample: Sample) -> None:
+            keep(sample.query_id, await system.respond(sample))
+
+        for chunk in chunks:
+            rows = run.samples(chunk) if chunk.system == system.name else []
+            await together([answer(row) for row in rows if row.response is None or row.response.error is not None])
 
 
 async def all_or_cancel_the_rest(coroutines: Sequence[Coroutine[None, None, T]]) -> list[T]:

@@ -1,12 +1,10 @@
-"""Many systems on many datasets: a run for each dataset, all of them at the same time, compared with a baseline."""
+"""Many systems on many datasets: a run for each dataset, one after the other, compared with a baseline."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,16 +13,14 @@ from ragassay.analysis.models import Comparison
 from ragassay.config import rebased_paths
 from ragassay.core.errors import AssayError, BadSettings, UnknownName
 from ragassay.core.formatting import json_document
-from ragassay.core.models import Usage
 from ragassay.core.report import Report
 from ragassay.core.settings import Settings
 from ragassay.core.specification import Budget, JobSpec
 from ragassay.evaluation import foreground
 from ragassay.evaluation.foreground import create
 from ragassay.evaluation.plan import Inputs
-from ragassay.evaluation.runner import all_or_cancel_the_rest, prepare
+from ragassay.evaluation.runner import prepare
 from ragassay.evaluation.runtime import Runtime
-from ragassay.llm.journal import BudgetLedger, MemoryLedger
 from ragassay.stats import Correction
 from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmark, FolderBenchmarks
 from ragassay.storage.folder import FolderRun, FolderStore
@@ -139,22 +135,13 @@ async def acomplete(
     """
     record = begun.benchmark.record
     with begun.benchmark.locked():
-        most = budget or next(iter(begun.runs.values())).record.spec.budget
-        together = foreground.Together(
-            asyncio.Barrier(len(begun.runs)),
-            resume_command(begun),
-            None if most == Budget() else BudgetLedger(MemoryLedger(), most, Usage()),
-        )
-        complete = partial(
-            foreground.acomplete,
-            budget=budget,
-            give_up_s=give_up_s,
-            done=done,
-            notice=notice,
-            together=together,
-        )
-        made = await all_or_cancel_the_rest([complete(runtime, settings, run) for run in begun.runs.values()])
-        reports = dict(zip(begun.runs, made, strict=True))
+        limits: dict[str, Any] = {"budget": budget, "give_up_s": give_up_s, "go_on": resume_command(begun)}
+        reports: dict[str, Report] = {}
+        for dataset, run in begun.runs.items():
+            others = [other for other in begun.runs.values() if other is not run]
+            reports[dataset] = await foreground.acomplete(
+                runtime, settings, run, done=done, notice=notice, others=others, **limits
+            )
         comparisons = compared(reports, record.baseline, alpha=record.alpha, correction=record.correction)
         document = benchmark(
             reports,

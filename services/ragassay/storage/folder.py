@@ -2,7 +2,7 @@
 
 run.json                 what is evaluated: data, systems, configuration
 samples.jsonl            the dataset's rows
-responses/<system>.jsonl the recorded responses
+responses/<system>.jsonl the recorded responses; those of a built-in system are written before any is judged
 results/<system>/<n>.jsonl  results of chunk n, present only when the whole chunk is done; <n>.given-up.jsonl when the
                          provider failed for too long: a resume works on that chunk again
 gates.json               what ``ragassay gate`` last said of it
@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import orjson
 from pydantic import ValidationError
@@ -29,6 +30,7 @@ from pydantic import ValidationError
 from ragassay.core.errors import BadData, DiskFull, NotFound
 from ragassay.core.files import (
     MOST_IN_MEMORY,
+    LineLog,
     locked,
     numbered_lines,
     private_folder,
@@ -97,6 +99,17 @@ class FolderRun:
         first, responses = chunk.number * self.record.chunk_size, self._responses(chunk.system)
         rows = (self._rows[first + n] for n in range(self.record.rows_in(chunk)))
         return [row.model_copy(update={"response": responses.get(row.query_id)}) for row in rows]
+
+    @contextmanager
+    def answering(self, system: str) -> Iterator[Callable[[str, Response], None]]:
+        """What keeps the response of a system to a query, by its id; the last one counts. Raises DiskFull."""
+        log = LineLog(self.folder / "responses" / f"{system}.jsonl")
+        log.cut_torn_line()
+        try:
+            yield lambda query, response: log.append(_response_row(query, response))
+        finally:
+            log.close()
+            self._responses_read.pop(system, None)
 
     def commit(self, chunk: ChunkId, results: Sequence[Result], *, given_up: bool = False) -> Outcome:
         """Write a chunk's results in one step; when ``given_up``, under a name that a resume passes over."""
@@ -302,10 +315,7 @@ class FolderStore:
             rows = (one.model_dump(mode="json", exclude_defaults=True, exclude={"response"}) for one in samples)
             write_whole(folder / "samples.jsonl", to_lines(rows), private=True)
             for system, by_query in responses.items():
-                lines = (
-                    {"query_id": query, "response": response.model_dump(mode="json", exclude_defaults=True)}
-                    for query, response in by_query.items()
-                )
+                lines = (_response_row(query, response) for query, response in by_query.items())
                 write_whole(folder / "responses" / f"{system}.jsonl", to_lines(lines), private=True)
             document = orjson.dumps(described(record).model_dump(mode="json"), option=orjson.OPT_INDENT_2)
             write_whole(folder / "run.json", document, private=True)
@@ -388,6 +398,10 @@ class FolderStore:
                 written[folder.name] = known or (folder / "run.json").stat().st_mtime_ns
         self._written = written
         return sorted(written, key=lambda run: (written[run], run))
+
+
+def _response_row(query_id: str, response: Response) -> dict[str, Any]:
+    return {"query_id": query_id, "response": response.model_dump(mode="json", exclude_defaults=True)}
 
 
 def _checked(run: FolderRun) -> FolderRun:

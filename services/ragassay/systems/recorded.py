@@ -10,10 +10,14 @@ from ragassay.core.models import Response, Sample
 
 @dataclass(frozen=True)
 class Recorded:
-    """Gives the recorded response to a query: {query_id: response}. No response is None, never an empty one."""
+    """Gives the recorded response to a query: {query_id: response}. No response is None, never an empty one.
+
+    ``measured``: their latencies were measured by this run.
+    """
 
     name: str
     responses: Mapping[str, Response] = field(repr=False)
+    measured: bool = False
 
     async def respond(self, sample: Sample) -> Response | None:
         """The response recorded under the sample's query_id."""
