@@ -7,7 +7,8 @@ import pytest
 
 from gate_checks import check_gate, check_gates
 from handmade_reports import make_report, row
-from ragassay.analysis.gates import output
+from ragassay.reporting.gates import EXPORTERS, markdown
+from ragassay.reporting.junit import gated
 
 
 def labelled(
@@ -49,9 +50,9 @@ def test_a_gate_goes_by_the_corrected_mean_and_says_so():
 
 def test_every_form_of_the_outcome_says_that_labels_corrected_it():
     report = check_gates(labelled(), {"metric": "faithfulness", "min": 0.7}, {"metric": "faithfulness", "min": 0.1})
-    for written in (output.junit(report), output.markdown(report)):
+    for written in (b"".join(gated(report)), markdown(report)):
         assert written.decode().count("corrected by 100 labels") >= 2
-    document = json.loads(output.EXPORTERS.get("json")(report))
+    document = json.loads(EXPORTERS.get("json")(report))
     assert [result["corrected_by"] for result in document["results"]] == [100, 100]
     shared = check_gate(labelled(judge="gpt", judge_share=0.25), {"metric": "faithfulness", "min": 0.7})
     assert "corrected by 100 rows by gpt" in shared.reason

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from gate_checks import check_gate, check_gates
 from handmade_reports import make_report, mrr_report, row
-from ragassay.analysis.gates import GateReport, output
+from ragassay.analysis.gates import GateReport
 from ragassay.core.models import Score
+from ragassay.reporting.gates import markdown
 
 
 def test_a_drop_is_measured_on_the_queries_of_both_runs():
@@ -161,8 +162,7 @@ def test_what_was_not_measured_alike_is_in_the_document_and_in_the_markdown():
     checked = check_gates(mrr_report([0.5] * 4), gates, baseline=before)
     assert checked.cautions == ("not the same greatest grade: 2.0 and 3.0",)
     assert (
-        "The baseline was not measured alike: not the same greatest grade: 2.0 and 3.0."
-        in output.markdown(checked).decode()
+        "The baseline was not measured alike: not the same greatest grade: 2.0 and 3.0." in markdown(checked).decode()
     )
     assert check_gates(mrr_report([0.5] * 4), gates, baseline=mrr_report([0.5] * 4)).cautions == ()
     older = checked.model_dump(mode="json")

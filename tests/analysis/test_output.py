@@ -9,8 +9,10 @@ import pytest
 
 from gate_checks import check_gate, check_gates
 from handmade_reports import make_report, mrr_report, rows
-from ragassay.analysis.gates import GateReport, output
+from ragassay.analysis.gates import GateReport
 from ragassay.core.errors import BadSettings, UnknownName
+from ragassay.reporting.gates import EXPORTERS, markdown
+from ragassay.reporting.junit import gated
 
 
 def test_numbers_that_would_look_equal_are_shown_longer():
@@ -28,7 +30,7 @@ def mixed():
 
 
 def test_junit_has_a_case_for_each_gate_and_survives_any_text(mixed):
-    suite = ElementTree.fromstring(output.junit(mixed)).find("testsuite")
+    suite = ElementTree.fromstring(b"".join(gated(mixed))).find("testsuite")
     cases = suite.findall("testcase")
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "2", "0")
     assert [case.get("name") for case in cases] == [r.name.replace("\x07", "\\u0007") for r in mixed.results]
@@ -39,7 +41,7 @@ def test_junit_has_a_case_for_each_gate_and_survives_any_text(mixed):
 
 
 def test_markdown_has_a_marker_first_and_one_line_for_each_gate(mixed):
-    first, *lines = output.markdown(mixed).decode().splitlines()
+    first, *lines = markdown(mixed).decode().splitlines()
     assert first == "<!-- ragassay gates -->"
     assert lines[0] == "## ragassay: 2 of 3 gates missed"
     table = [line for line in lines if line.startswith("| ")]
@@ -53,12 +55,12 @@ def test_markdown_has_a_marker_first_and_one_line_for_each_gate(mixed):
         {"metric": "mrr", "max_drop": 0.1},
         baseline=mrr_report([1.0] * 3, run="old"),
     )
-    assert "all 2 gates passed" in output.markdown(passed).decode()
-    assert "baseline `old`" in output.markdown(passed).decode()
+    assert "all 2 gates passed" in markdown(passed).decode()
+    assert "baseline `old`" in markdown(passed).decode()
 
 
 def test_json_is_the_document_and_fits_its_schema(mixed, tmp_path):
-    output.EXPORTERS.write(mixed, tmp_path / "g.json")
+    EXPORTERS.write(mixed, tmp_path / "g.json")
     document = json.loads((tmp_path / "g.json").read_bytes())
     jsonschema.validate(document, GateReport.model_json_schema())
     assert GateReport.model_validate(document) == mixed
@@ -66,7 +68,7 @@ def test_json_is_the_document_and_fits_its_schema(mixed, tmp_path):
 
 def test_a_file_that_cannot_be_written_is_refused_before(tmp_path):
     with pytest.raises(UnknownName, match="docx"):
-        output.EXPORTERS.for_file(tmp_path / "g.docx")
+        EXPORTERS.for_file(tmp_path / "g.docx")
     (tmp_path / "d.xml").mkdir()
     with pytest.raises(BadSettings, match="is a folder"):
-        output.EXPORTERS.for_file(tmp_path / "d.xml")
+        EXPORTERS.for_file(tmp_path / "d.xml")

@@ -14,7 +14,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ragassay.analysis.gates import GateReport, output
+from ragassay.analysis.gates import GateReport
 from ragassay.api import submission
 from ragassay.api.bodies import json_body
 from ragassay.api.events import events
@@ -26,6 +26,8 @@ from ragassay.core.jobs import Job, JobPage, JobStatus, ResultPage
 from ragassay.core.report import JOB_ID
 from ragassay.core.specification import Budget
 from ragassay.reporting import EXPORTERS, MEDIA_TYPES
+from ragassay.reporting.gates import markdown
+from ragassay.reporting.junit import gated
 from ragassay.service import job_retries
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import no_job
@@ -227,8 +229,8 @@ def gates(jobs: Service, job: JobId, query: Annotated[_GatesQuery, Query()]) -> 
     """The result of each gate of a finished job that was submitted with ``gates``."""
     document = jobs.reports.gates(job)
     if query.format != "json":
-        write = {"junit": output.junit, "markdown": output.markdown}[query.format]
-        document = write(GateReport.model_validate_json(document))
+        results = GateReport.model_validate_json(document)
+        document = markdown(results) if query.format == "markdown" else b"".join(gated(results))
     return Response(document, media_type=_FORMS[query.format])
 
 

@@ -54,11 +54,11 @@ def gate(
     """Evaluate, or take a run, and check the gates of the configuration; exit code 1 when one is missed."""
     from ragassay import config as configurations
     from ragassay.analysis import gates
-    from ragassay.analysis.gates.output import EXPORTERS, log_missed
     from ragassay.cli.configured import configured
     from ragassay.cli.evaluate import Terminal, refuse_unscored
     from ragassay.core.settings import Settings
     from ragassay.reporting import EXPORTERS as REPORTS
+    from ragassay.reporting.gates import EXPORTERS, log_missed
     from ragassay.sdk.evaluation import evaluated, finished
     from ragassay.sdk.stored import open_report, runtime_of
 
@@ -166,7 +166,6 @@ def _baseline(
 def _print(report: GateReport) -> None:
     from textwrap import fill
 
-    from ragassay.analysis.gates.output import worst_of
     from ragassay.reporting.tables import width
 
     indent = " " * 8
@@ -175,7 +174,7 @@ def _print(report: GateReport) -> None:
     for result in report.results:
         typer.echo(f"{'passed' if result.passed else 'MISSED'}  {result.name}\n{indent}{result.reason}")
         if result.worst:
-            typer.echo(fill(f"worst: {worst_of(result)}", width(), initial_indent=indent, subsequent_indent=indent))
+            typer.echo(fill(f"worst: {result.worst_rows}", width(), initial_indent=indent, subsequent_indent=indent))
     missed = len(report.missed)
     total = len(report.results)
     typer.echo(f"\n{missed} of {total} gates missed" if missed else f"\nall {total} gates passed")

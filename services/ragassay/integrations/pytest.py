@@ -101,14 +101,13 @@ def _from_text(text: str) -> dict[str, str]:
 
 def _failure(results: GateReport, report: EvaluationReport) -> str:
     """The expectations that were missed with the rows that missed them, then the worst rows of the report."""
-    from ragassay.analysis.gates.output import worst_of
     from ragassay.core.formatting import printable
     from ragassay.reporting.failing import worst_lines
 
     lines = [f"{len(results.missed)} of {len(results.results)} expectations missed"]
     for result in results.missed:
         lines += [f"  {result.name}", f"    {result.reason}"]
-        lines += [f"    worst: {worst_of(result)}"] if result.worst else []
+        lines += [f"    worst: {result.worst_rows}"] if result.worst else []
     lines += ["", *worst_lines(report), "", f"All of it: ragassay report {report.run.id}"]
     return printable("\n".join(lines))
 

@@ -1,4 +1,4 @@
-"""Reports and comparisons as JUnit XML, for a build server: a test case for each row, or for each difference."""
+"""Reports, comparisons and gates as JUnit XML: a test case for each row, for each difference, or for each gate."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from xml.sax.saxutils import escape, quoteattr
 
+from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison, Delta, Pair
 from ragassay.core.formatting import cut, number, xml_text
 from ragassay.core.models import Result
@@ -36,6 +37,11 @@ def export(report: Report, fields: Sequence[str] = ()) -> Iterator[bytes]:
 def compared(comparison: Comparison) -> Iterator[bytes]:
     """A suite for each pair of systems, and a case for each metric: a failure where the other system is worse."""
     return _document("ragassay comparison", (_pair(comparison, pair) for pair in comparison.pairs))
+
+
+def gated(report: GateReport) -> Iterator[bytes]:
+    """A suite with a case for each gate, whose class is the system: a failure, with its worst rows, if it was missed."""
+    return _document("ragassay gates", [_gates(report)])
 
 
 def _document(name: str, suites: Iterable[Iterator[str]]) -> Iterator[bytes]:
@@ -114,6 +120,22 @@ def _pair(comparison: Comparison, pair: Pair) -> Iterator[str]:
             yield f'{case}>\n      <failure message={_quoted(text)} type="worse"/>\n    </testcase>\n'
         else:
             yield f"{case}>\n      <system-out>{_escaped(text)}</system-out>\n    </testcase>\n"
+    yield "  </testsuite>\n"
+
+
+def _gates(report: GateReport) -> Iterator[str]:
+    yield _opened("ragassay gates", Counter("passed" if result.passed else "failure" for result in report.results))
+    baseline = {"baseline": report.baseline} if report.baseline else {}
+    yield _properties({"run": report.run, **baseline, "dataset": report.dataset}, "    ")
+    for result in report.results:
+        yield f"    <testcase classname={_quoted(result.system)} name={_quoted(result.name)}>\n"
+        if result.passed:
+            yield f"      <system-out>{_escaped(result.reason)}</system-out>\n"
+        else:
+            rows = [f"{row}: {row.reason}" if row.reason else str(row) for row in result.worst]
+            text = _escaped("\n".join([result.reason, *(["worst rows:", *rows] if rows else [])]))
+            yield f"      <failure message={_quoted(result.reason)} type={_quoted(result.cause)}>{text}</failure>\n"
+        yield "    </testcase>\n"
     yield "  </testsuite>\n"
 
 

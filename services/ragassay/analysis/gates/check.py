@@ -57,6 +57,11 @@ class GateResult(FrozenModel):
     reason: str
     worst: tuple[GateRow, ...] = ()
 
+    @property
+    def worst_rows(self) -> str:
+        """``qs-08 0.000; qs-25 0.000``."""
+        return "; ".join(map(str, self.worst))
+
 
 class GateReport(FrozenModel):
     """All gates of a run. ``passed`` only where each of them did; ``p`` are corrected by ``correction``.
