@@ -5,7 +5,7 @@ import asyncio
 import orjson
 
 from fakes import FakeEmbedder
-from ragassay.core.models import FactVerdict, Judgement, Response, Sample, SentenceVerdict, Usage
+from ragassay.core.models import FactVerdict, Judgement, Response, Sample, SentenceVerdict, Usage, Verdict
 from ragassay.core.report import Source
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
@@ -13,7 +13,7 @@ from ragassay.datasets.dataset import digest_of_responses
 from ragassay.evaluation import plan, runner
 from ragassay.evaluation.engine import Tools
 from ragassay.evaluation.runtime import Runtime
-from ragassay.judges.verdict import RawVerdict, check_verdict, number_units
+from ragassay.judges.verdict import check_verdict, number_units
 from ragassay.llm import Prices
 from ragassay.llm.journal import MemoryLedger
 from ragassay.storage.folder import FolderStore
@@ -72,12 +72,13 @@ class ScriptedJudge:
             return self.judgements[sample.query_id]
         units = number_units(sample)
         evidence = tuple(units.contexts)[:1]
-        raw = RawVerdict(
-            sentences={
-                i: SentenceVerdict(id=i, text="", support="supported", evidence=evidence, truth="agrees")
+        raw = Verdict(
+            judge="",
+            sentences=tuple(
+                SentenceVerdict(id=i, text="", support="supported", evidence=evidence, truth="agrees")
                 for i in units.answer
-            },
-            facts={i: FactVerdict(id=i, text="", covered="yes", evidence=evidence) for i in units.facts},
+            ),
+            facts=tuple(FactVerdict(id=i, text="", covered="yes", evidence=evidence) for i in units.facts),
             relevance="full",
             refusal=False,
         )

@@ -12,7 +12,7 @@ from ragassay.core.models import Sample, Usage
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Judge
 from ragassay.judges.llm import LLMJudge
-from ragassay.judges.reply import reply_schema
+from ragassay.judges.reply import CriteriaForm, schema_of
 from ragassay.llm import LLM, model
 from ragassay.llm.capabilities import without_bounds
 from ragassay.llm.journal import MemoryLedger
@@ -58,7 +58,7 @@ def test_the_schema_holds_literals_only_and_every_object_is_closed():
             for child in node.values():
                 yield from objects(child)
 
-    schema = reply_schema(criteria=True)
+    schema = schema_of(CriteriaForm)
     found = list(objects(schema))
     assert len(found) == 4
     for node in found:

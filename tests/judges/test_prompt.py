@@ -12,7 +12,7 @@ from ragassay.core.package_data import folder
 from ragassay.judges.llm import LLMJudge
 from ragassay.judges.probe import ProbeJudge
 from ragassay.judges.prompt import disarm, render_prompt, suspicious
-from ragassay.judges.reply import find_object, parse_reply
+from ragassay.judges.reply import find_object, parse_reply, unanswered
 from ragassay.judges.verdict import check_verdict, number_units
 from ragassay.llm import LLM
 from ragassay.llm.journal import MemoryLedger
@@ -201,12 +201,12 @@ def test_an_object_that_stands_in_the_sample_is_not_the_judges():
 )
 def test_no_reply_whatever_breaks_the_reader(value):
     asked = number_units(sample())
-    reading = parse_reply({"answer": value, "facts": value, "relevance": value, "refusal": value, "why": value}, asked)
-    assert set(reading.missing) <= set(asked.ids)
+    raw = parse_reply({"answer": value, "facts": value, "relevance": value, "refusal": value, "why": value}, asked)
+    assert set(unanswered(raw, asked)) <= set(asked.ids)
 
 
 def test_labels_and_words_are_read_with_their_usual_slips():
-    reading = parse_reply(
+    raw = parse_reply(
         {
             "answer": [
                 {
@@ -221,7 +221,7 @@ def test_labels_and_words_are_read_with_their_usual_slips():
         },
         number_units(sample()),
     )
-    first, second = reading.raw.sentences.values()
+    first, second = raw.sentences
     assert (first.support, first.truth, first.evidence, first.why) == ("not_found", "absent", ("C1.1",), "so so")
     assert (second.support, second.evidence, second.why) == ("supported", (), "")
 
@@ -238,7 +238,7 @@ def marks(
     judged = sample(answer, (context,), query, **more)
     asked = number_units(judged)
     entries = [{"id": i, "support": support, "evidence": list(evidence)} for i in asked.answer]
-    verdict = check_verdict(parse_reply({"answer": entries, "refusal": refusal}, asked).raw, asked, "x")
+    verdict = check_verdict(parse_reply({"answer": entries, "refusal": refusal}, asked), asked, "x")
     return suspicious(verdict, judged, asked)
 
 
@@ -344,12 +344,12 @@ def test_the_joiners_that_some_scripts_need_are_not_suspicious():
 def test_one_text_says_what_is_wrong_with_which_unit(why, whole, of_units):
     asked = number_units(sample(answer="One. Two.", ground_truth_answer=("Three.",)))
     entries = {"answer": [{"id": "A1"}, {"id": "A2"}], "facts": [{"id": "G1"}], "why": why}
-    raw = parse_reply(entries, asked).raw
-    reasons = {label: unit.why for label, unit in (*raw.sentences.items(), *raw.facts.items()) if unit.why}
+    raw = parse_reply(entries, asked)
+    reasons = {unit.id: unit.why for unit in (*raw.sentences, *raw.facts) if unit.why}
     assert (raw.why, reasons) == (whole, of_units)
 
 
 def test_a_reason_in_an_entry_goes_before_the_one_text():
     asked = number_units(sample(answer="One.", ground_truth_answer=()))
     entries = [{"id": "A1", "why": "late"}]
-    assert parse_reply({"answer": entries, "why": "A1: early"}, asked).raw.sentences["A1"].why == "late"
+    assert parse_reply({"answer": entries, "why": "A1: early"}, asked).sentences[0].why == "late"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragassay.core.models import FactVerdict, Response, Sample, SentenceVerdict
-from ragassay.judges.verdict import RawVerdict, check_verdict, context_number, number_units
+from ragassay.core.models import FactVerdict, Response, Sample, SentenceVerdict, Verdict
+from ragassay.judges.verdict import check_verdict, context_number, number_units
 
 
 def sample(answer="It rains. We stay.", contexts=("It rains. It pours.", "We stay."), truths=("It rains.",), facts=()):
@@ -55,9 +55,10 @@ def test_the_number_of_a_context_is_read_from_a_label(label, number):
 
 
 def test_evidence_that_points_nowhere_is_dropped_and_counted():
-    raw = RawVerdict(
-        sentences={"A1": claim("A1", evidence=("C1.1", "C9.1", "A2"))},
-        facts={"G1": FactVerdict(id="G1", text="", covered="yes", evidence=("C1.9",))},
+    raw = Verdict(
+        judge="",
+        sentences=(claim("A1", evidence=("C1.1", "C9.1", "A2")),),
+        facts=(FactVerdict(id="G1", text="", covered="yes", evidence=("C1.9",)),),
     )
     verdict = check_verdict(raw, number_units(sample()), "test")
     assert verdict.sentences[0].evidence == ("C1.1",)
@@ -66,7 +67,7 @@ def test_evidence_that_points_nowhere_is_dropped_and_counted():
 
 
 def test_support_without_evidence_is_withdrawn_and_counted():
-    raw = RawVerdict(sentences={"A1": claim("A1", evidence=("C9.1",)), "A2": claim("A2", "partly", (), why="half")})
+    raw = Verdict(judge="", sentences=(claim("A1", evidence=("C9.1",)), claim("A2", "partly", (), why="half")))
     verdict = check_verdict(raw, number_units(sample()), "test")
     assert [(s.support, s.why) for s in verdict.sentences] == [
         ("not_found", "the judge named no sentence that supports it"),
@@ -77,20 +78,20 @@ def test_support_without_evidence_is_withdrawn_and_counted():
 
 def test_a_contradiction_needs_no_evidence():
     verdict = check_verdict(
-        RawVerdict(sentences={"A1": claim("A1", "contradicted", ())}), number_units(sample()), "test"
+        Verdict(judge="", sentences=(claim("A1", "contradicted", ()),)), number_units(sample()), "test"
     )
     assert (verdict.sentences[0].support, verdict.support_withdrawn) == ("contradicted", 0)
 
 
 def test_what_was_not_asked_is_none_whatever_the_judge_claims():
-    raw = RawVerdict(sentences={"A1": claim("A1", truth="agrees")})
+    raw = Verdict(judge="", sentences=(claim("A1", truth="agrees"),))
     verdict = check_verdict(raw, number_units(sample(contexts=None, truths=())), "test")
     assert (verdict.sentences[0].support, verdict.sentences[0].evidence, verdict.sentences[0].truth) == (None, (), None)
     assert (verdict.has_contexts, verdict.has_truth, verdict.support_withdrawn) == (False, False, 0)
 
 
 def test_the_rest_of_a_claim_is_passed_on():
-    raw = RawVerdict(relevance="mostly", refusal=False, why="it leaves out how")
+    raw = Verdict(judge="", relevance="mostly", refusal=False, why="it leaves out how")
     verdict = check_verdict(raw, number_units(sample()), "test")
     assert (verdict.judge, verdict.relevance, verdict.refusal, verdict.why) == (
         "test",
@@ -110,7 +111,9 @@ LABELS = st.sampled_from(["A1", "A2", "A3", "G1", "G2", "C1.1", "C2.1", "C7.7", 
 )
 def test_a_verdict_has_every_unit_once_and_only_evidence_that_exists(claimed):
     asked = number_units(sample())
-    raw = RawVerdict(sentences={i: claim(i, support, tuple(evidence)) for i, (support, evidence) in claimed.items()})
+    raw = Verdict(
+        judge="", sentences=tuple(claim(i, support, tuple(evidence)) for i, (support, evidence) in claimed.items())
+    )
     verdict = check_verdict(raw, asked, "test")
     assert [s.id for s in verdict.sentences] == list(asked.answer)
     assert [f.id for f in verdict.facts] == list(asked.facts)

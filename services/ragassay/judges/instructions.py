@@ -10,7 +10,7 @@ from typing import Any
 from ragassay.core.errors import BadSettings, NotFound
 from ragassay.core.prompts import Prompt, load, prompt_of
 from ragassay.core.specification import JudgePrompt
-from ragassay.judges.reply import reply_schema
+from ragassay.judges.reply import VerdictForm, schema_of
 
 OURS = "judge/verdict"
 LONGEST = 100_000  # characters
@@ -51,7 +51,7 @@ def instructions(prompt: JudgePrompt | None) -> Prompt:
 def _check(text: str) -> None:
     if len(text) > LONGEST:
         raise BadSettings(f"has {len(text):,} characters; at most {LONGEST:,} can be read")
-    words = dict.fromkeys(word for word in _words(reply_schema(criteria=False)) if word != "id")
+    words = dict.fromkeys(word for word in _words(schema_of(VerdictForm)) if word != "id")
     lacking = [word for word in ("JSON", *words) if not re.search(rf"(?<!\w){word}(?!\w)", text)]
     lacking += [label for label in (*_LABELS, "<sample") if label not in text]
     if lacking:

@@ -21,8 +21,17 @@ from ragassay.core.protocols import Call, Ledger, Purpose, Reply, digest
 from ragassay.core.specification import JudgePrompt
 from ragassay.judges.instructions import instructions
 from ragassay.judges.prompt import render_prompt, suspicious
-from ragassay.judges.reply import ParsedReply, find_object, merge, parse_reply, reply_schema, with_counts
-from ragassay.judges.verdict import RawVerdict, Units, check_verdict, number_units
+from ragassay.judges.reply import (
+    CriteriaForm,
+    VerdictForm,
+    find_object,
+    merge,
+    parse_reply,
+    schema_of,
+    unanswered,
+    with_counts,
+)
+from ragassay.judges.verdict import Units, check_verdict, number_units
 from ragassay.llm import ChatModel, together
 
 _TOKENS_AT_LEAST, _TOKENS_PER_UNIT = 600, 90
@@ -61,7 +70,7 @@ class LLMJudge:
         self._long: set[tuple[str, int]] = set()
         names = ("repair", "again", *(["criteria"] if criteria else []))
         self._prompts = {"verdict": instructions(prompt), **{name: load(f"judge/{name}") for name in names}}
-        self._criteria, self._schema = dict(criteria), reply_schema(criteria=bool(criteria))
+        self._criteria, self._schema = dict(criteria), schema_of(CriteriaForm if criteria else VerdictForm)
         self._instructions = self._prompts["verdict"].text
         if criteria:  # configuration, not data: it belongs to the instructions, which are the same for every sample
             listed = (f"[K{n}] {' '.join(text.split())}" for n, text in enumerate(criteria.values(), 1))
@@ -118,23 +127,24 @@ class LLMJudge:
         return booked.told(verdict)
 
     async def _verdict(self, sample: Sample, units: Units, ledger: SampleLedger) -> Verdict:
-        raw = (await self._ask(sample, units, ledger)).raw
+        raw = await self._ask(sample, units, ledger)
         verdict = check_verdict(raw, units, self.name)
         return verdict.model_copy(update={"suspicious": suspicious(verdict, sample, units)})
 
-    async def _ask(self, sample: Sample, units: Units, ledger: SampleLedger) -> ParsedReply:
+    async def _ask(self, sample: Sample, units: Units, ledger: SampleLedger) -> Verdict:
         """The model's verdict on the units: the first reply, and one more call for what that one left out."""
         prompt = render_prompt(sample, units, self._prompts["verdict"].version)
         limit = self._max_tokens or _TOKENS_AT_LEAST + _TOKENS_PER_UNIT * len(units.ids)
         self._warn_if_long(sample, prompt, limit)
         first = await self._first(sample, units, prompt, limit, ledger)
-        is_complete = not units.answer or None not in (first.raw.relevance, first.raw.refusal)
-        if not first.missing and is_complete:
+        missing = unanswered(first, units)
+        is_complete = not units.answer or None not in (first.relevance, first.refusal)
+        if not missing and is_complete:
             return first
-        wanted = self._prompts["repair"].render(labels=", ".join(first.missing) or "none")
+        wanted = self._prompts["repair"].render(labels=", ".join(missing) or "none")
         try:
             text = f"{prompt}\n{wanted}"
-            reply = await self._call(sample, text, first.missing, limit, "repair", ledger)
+            reply = await self._call(sample, text, missing, limit, "repair", ledger)
         except (BadSettings, ProviderDown):
             raise
         except (BadInput, Unavailable):
@@ -144,7 +154,7 @@ class LLMJudge:
                 raise
             return first
         value = ledger.book(reply, find_object(reply.text, prompt))
-        return first if value is None else merge(first, parse_reply(value, units))
+        return first if value is None else merge(first, parse_reply(value, units), units)
 
     def _warn_if_long(self, sample: Sample, prompt: str, limit: int) -> None:
         """Say so once where row and reply may be more than the model reads; it is asked all the same, an estimate may err."""
@@ -160,7 +170,7 @@ class LLMJudge:
         elif len(self._long) == _MOST_WARNINGS + 1:
             logger.warning("more rows are as long; where one is refused, its scores say so")
 
-    async def _first(self, sample: Sample, units: Units, prompt: str, limit: int, ledger: SampleLedger) -> ParsedReply:
+    async def _first(self, sample: Sample, units: Units, prompt: str, limit: int, ledger: SampleLedger) -> Verdict:
         """What the first reply holds; after one more try where it was cut off or could not be read."""
         value = await read_reply(
             lambda text, limit: self._call(sample, text, units.ids, limit, "judge", ledger),
@@ -279,8 +289,8 @@ async def read_reply(
     return value
 
 
-def _empty_answer(units: Units) -> RawVerdict:
+def _empty_answer(units: Units) -> Verdict:
     """Nothing has to be asked about an answer without a sentence where there is no context to search either."""
     why = "the answer is empty"
-    facts = {label: FactVerdict(id=label, text=text, covered="no", why=why) for label, text in units.facts.items()}
-    return RawVerdict(facts=facts, relevance="none", refusal=False, why=why)
+    facts = tuple(FactVerdict(id=label, text=text, covered="no", why=why) for label, text in units.facts.items())
+    return Verdict(judge="", facts=facts, relevance="none", refusal=False, why=why)

@@ -27,6 +27,7 @@ from ragassay.core.models import (
     Step,
     Support,
     Truth,
+    Verdict,
 )
 from ragassay.core.protocols import Embedder, Ledger
 from ragassay.core.text import (
@@ -51,7 +52,7 @@ from ragassay.judges.support import (
     support_logit,
     weights,
 )
-from ragassay.judges.verdict import RawVerdict, Units, check_verdict, context_number, number_units
+from ragassay.judges.verdict import Units, check_verdict, context_number, number_units
 
 NAMES = ("local", "local (lexical)")  # with an embedding model, and without
 VERSION = 5  # raise it with every change that can change a verdict
@@ -264,7 +265,7 @@ class SampleMatches:
         """Has the answer too few words to tell by itself whether it addresses the query?"""
         return len(content(" ".join(self.units.answer.values()))) <= SHORT_ANSWER
 
-    def judge(self, vectors: VectorsByText | None) -> RawVerdict:
+    def judge(self, vectors: VectorsByText | None) -> Verdict:
         """The verdict on every unit."""
         facts = {i: self._fact(i, text, vectors) for i, text in self.units.facts.items()}
         self._allow_alternative(facts)
@@ -278,9 +279,10 @@ class SampleMatches:
         self._align(judged, facts)
         refusal = refuses(list(self.units.answer.values()))
         step, why = self._relevance(judged, refusal, vectors)
-        return RawVerdict(
-            sentences=judged,
-            facts=facts,
+        return Verdict(
+            judge="",
+            sentences=tuple(judged.values()),
+            facts=tuple(facts.values()),
             relevance=step,
             refusal=refusal,
             why=why,

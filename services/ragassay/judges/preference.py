@@ -11,21 +11,32 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+from pydantic import BaseModel
+
 from ragassay.core.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
 from ragassay.core.models import FrozenModel, Response, Sample, Usage, Verdict
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Call, Ledger, Reply, digest
 from ragassay.judges.llm import NoVerdict, SampleLedger, read_reply
 from ragassay.judges.prompt import disarm, enclosed, suspicious
-from ragassay.judges.reply import enum_schema, find_object, object_schema, one_of, short_reason
+from ragassay.judges.reply import find_object, one_of, schema_of, short_reason
 from ragassay.judges.verdict import number_units
 from ragassay.llm import ChatModel, together
 
 Choice = Literal["first", "second", "same"]
 Basis = Literal["both orders", "one order", "flipped", "same", "identical", "empty"]
 CHOICES: tuple[Choice, ...] = get_args(Choice)
-_SCHEMA = object_schema({"why": {"type": "string"}, "better": enum_schema(CHOICES)})
 _MOST_TOKENS = 400
+
+
+class PreferenceForm(BaseModel):
+    """The form of a reply."""
+
+    why: str
+    better: Choice
+
+
+_SCHEMA = schema_of(PreferenceForm)
 
 
 @dataclass(frozen=True, slots=True)

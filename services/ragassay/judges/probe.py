@@ -20,7 +20,7 @@ from ragassay.judges.llm import LLMJudge, NoVerdict, SampleLedger
 from ragassay.judges.matching import Pool, match, terms_of
 from ragassay.judges.prompt import disarm, enclosed, suspicious
 from ragassay.judges.reply import STEPS
-from ragassay.judges.verdict import RawVerdict, Units, check_verdict
+from ragassay.judges.verdict import Units, check_verdict
 from ragassay.llm import ChatModel, together
 
 _QUESTIONS = ("support", "truth", "covered", "held", "relevance", "criterion")
@@ -134,7 +134,7 @@ def _questions(units: Units, criteria: Mapping[str, str]) -> Iterator[_Question]
             yield _Question("criterion", label, " ".join(criteria[name].split()), answer)
 
 
-def _raw(units: Units, chances: Mapping[tuple[str, str], float]) -> RawVerdict:
+def _raw(units: Units, chances: Mapping[tuple[str, str], float]) -> Verdict:
     """The verdict that the chances make, as if one reply had held it."""
     pool = Pool.of(list(units.contexts.values()))
     labels = list(units.contexts)
@@ -142,32 +142,43 @@ def _raw(units: Units, chances: Mapping[tuple[str, str], float]) -> RawVerdict:
     def evidence(text: str) -> tuple[str, ...]:
         return tuple(labels[place] for place in match(terms_of(text), pool).chosen[:_MOST_EVIDENCE])
 
-    raw = RawVerdict(refusal=refuses(list(units.answer.values())) if units.answer else False)
+    sentences, facts = [], []
     for label, text in units.answer.items():
         support, truth = chances.get(("support", label), 0.0), chances.get(("truth", label), 0.0)
         supported = support >= YES
-        raw.sentences[label] = SentenceVerdict(
-            id=label,
-            text=text,
-            support="supported" if supported else "not_found",
-            evidence=evidence(text) if supported else (),
-            truth="agrees" if truth >= YES else "absent",
-            support_score=support,
-            truth_score=truth,
+        sentences.append(
+            SentenceVerdict(
+                id=label,
+                text=text,
+                support="supported" if supported else "not_found",
+                evidence=evidence(text) if supported else (),
+                truth="agrees" if truth >= YES else "absent",
+                support_score=support,
+                truth_score=truth,
+            )
         )
     for label, text in units.facts.items():
         covered, held = chances.get(("covered", label), 0.0), chances.get(("held", label), 0.0)
-        raw.facts[label] = FactVerdict(
-            id=label,
-            text=text,
-            covered="yes" if covered >= YES else "no",
-            evidence=evidence(text) if held >= YES else (),
-            covered_score=covered,
+        facts.append(
+            FactVerdict(
+                id=label,
+                text=text,
+                covered="yes" if covered >= YES else "no",
+                evidence=evidence(text) if held >= YES else (),
+                covered_score=covered,
+            )
         )
-    raw.relevance = step(chances.get(("relevance", ""), 0.0))
-    for label, name in units.criteria.items():
-        raw.criteria[label] = CriterionVerdict(id=label, name=name, step=step(chances["criterion", label]))
-    return raw
+    return Verdict(
+        judge="",
+        sentences=tuple(sentences),
+        facts=tuple(facts),
+        relevance=step(chances.get(("relevance", ""), 0.0)),
+        refusal=refuses(list(units.answer.values())) if units.answer else False,
+        criteria=tuple(
+            CriterionVerdict(id=label, name=name, step=step(chances["criterion", label]))
+            for label, name in units.criteria.items()
+        ),
+    )
 
 
 def step(chance: float) -> Step:

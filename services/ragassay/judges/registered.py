@@ -15,18 +15,18 @@ from typing import Any, TypeVar, overload
 import orjson
 
 from ragassay.core.errors import BadSettings, BudgetReached, ProviderDown, class_and_reason
-from ragassay.core.models import Judgement, Sample, Verdict
+from ragassay.core.models import Judgement, Sample
 from ragassay.core.plugins import Registry, digest_of_code
 from ragassay.core.protocols import Ledger
 from ragassay.core.validation import shown, suggestion
-from ragassay.judges.reply import parse_reply, reply_schema
-from ragassay.judges.verdict import RawVerdict, Units, check_verdict, number_units
+from ragassay.judges.reply import CriteriaForm, parse_reply
+from ragassay.judges.verdict import Units, check_verdict, number_units
 from ragassay.llm import Pace, together
 from ragassay.llm.journal import DryLedger
 
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
-_KEYS = tuple(reply_schema(criteria=True)["properties"])
+_KEYS = tuple(CriteriaForm.model_fields)
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,9 @@ class OwnJudge:
                 given if given.reason else given.model_copy(update={"reason": f"the judge {self.name} gave no verdict"})
             )
         units = number_units(sample, self._criteria)
-        return given.model_copy(update={"verdict": check_verdict(_raw(given.verdict), units, self.name)})
+        return given.model_copy(
+            update={"verdict": check_verdict(given.verdict.model_copy(update={"probability": {}}), units, self.name)}
+        )
 
     def _read(self, reply: object, units: Units) -> Judgement:
         """The judgement in what a function returned."""
@@ -192,21 +194,10 @@ class OwnJudge:
             hint = suggestion(str(unknown), _KEYS)
             return Judgement(reason=f"the judge {self.name} returned an unknown key {shown(unknown)}; {hint}")
         form = orjson.loads(orjson.dumps(dict(reply)))
-        return Judgement(verdict=check_verdict(parse_reply(form, units).raw, units, self.name))
+        return Judgement(verdict=check_verdict(parse_reply(form, units), units, self.name))
 
     def _failed(self, error: BaseException) -> Judgement:
         return Judgement(reason=f"the judge {self.name} raised {class_and_reason(error)}")
-
-
-def _raw(verdict: Verdict) -> RawVerdict:
-    return RawVerdict(
-        sentences={one.id: one for one in verdict.sentences},
-        facts={one.id: one for one in verdict.facts},
-        criteria={one.id: one for one in verdict.criteria},
-        relevance=verdict.relevance,
-        refusal=verdict.refusal,
-        why=verdict.why,
-    )
 
 
 def _described(value: object) -> str:

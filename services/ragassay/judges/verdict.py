@@ -9,9 +9,9 @@ that points nowhere from support.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from ragassay.core.models import CriterionVerdict, FactVerdict, Sample, SentenceVerdict, Step, Verdict
+from ragassay.core.models import CriterionVerdict, FactVerdict, Sample, SentenceVerdict, Verdict
 from ragassay.core.text import is_answerable, sentences, words
 
 # What labels are worth; the most sceptical stands first, and wins where a jury is split evenly.
@@ -72,28 +72,19 @@ def context_number(label: str) -> int:
     return int(label[1:].split(".")[0])
 
 
-@dataclass(slots=True)
-class RawVerdict:
-    """What a judge answered, before it is checked against the units."""
+def check_verdict(raw: Verdict, units: Units, judge: str) -> Verdict:
+    """The verdict on all units from what a judge answered: each unit once, in order, None where it is not answered.
 
-    sentences: dict[str, SentenceVerdict] = field(default_factory=dict)
-    facts: dict[str, FactVerdict] = field(default_factory=dict)
-    criteria: dict[str, CriterionVerdict] = field(default_factory=dict)
-    relevance: Step | None = None
-    refusal: bool | None = None
-    why: str = ""
-    probability: dict[str, float] = field(default_factory=dict)
-
-
-def check_verdict(raw: RawVerdict, units: Units, judge: str) -> Verdict:
-    """The verdict on all units: evidence that points nowhere is dropped, support without evidence is withdrawn.
+    Evidence that points nowhere is dropped, support without evidence is withdrawn.
 
     An answer that only repeats the question states nothing, whatever the judge makes of it.
     """
     dropped = withdrawn = 0
+    sentences_by_id = {one.id: one for one in raw.sentences}
+    facts_by_id, criteria_by_id = {one.id: one for one in raw.facts}, {one.id: one for one in raw.criteria}
     kept_sentences, kept_facts = [], []
     for label, text in units.answer.items():
-        sentence = raw.sentences.get(label) or SentenceVerdict(id=label, text=text)
+        sentence = sentences_by_id.get(label) or SentenceVerdict(id=label, text=text)
         evidence = _valid(sentence.evidence, units)
         dropped += len(set(sentence.evidence)) - len(evidence)
         change: dict[str, object] = {"text": text, "evidence": evidence}
@@ -113,7 +104,7 @@ def check_verdict(raw: RawVerdict, units: Units, judge: str) -> Verdict:
             )
         kept_sentences.append(sentence.model_copy(update=change))
     for label, text in units.facts.items():
-        fact = raw.facts.get(label) or FactVerdict(id=label, text=text)
+        fact = facts_by_id.get(label) or FactVerdict(id=label, text=text)
         if units.echo:
             fact = FactVerdict(id=label, text=text, covered="no", evidence=fact.evidence, why=ECHO)
         evidence = _valid(fact.evidence, units)
@@ -126,7 +117,7 @@ def check_verdict(raw: RawVerdict, units: Units, judge: str) -> Verdict:
         relevance="none" if units.echo else raw.relevance,
         refusal=False if units.echo else raw.refusal,
         criteria=tuple(
-            raw.criteria.get(label) or CriterionVerdict(id=label, name=name) for label, name in units.criteria.items()
+            criteria_by_id.get(label) or CriterionVerdict(id=label, name=name) for label, name in units.criteria.items()
         ),
         why=ECHO if units.echo else raw.why,
         answerable=units.answerable,

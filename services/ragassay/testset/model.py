@@ -5,46 +5,61 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel
 
 from ragassay.core.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
 from ragassay.core.models import Usage
 from ragassay.core.prompts import Prompt, load
-from ragassay.core.protocols import Call, Ledger, Reply, digest
+from ragassay.core.protocols import Call, Ledger, digest
 from ragassay.core.text import content, numbers
 from ragassay.datasets.corpus import Corpus, Passage
-from ragassay.judges.reply import find_object, object_schema
+from ragassay.judges.llm import SampleLedger
+from ragassay.judges.reply import find_object, schema_of
 from ragassay.llm import ChatModel, together
 from ragassay.testset.generate import Candidate
 
-CATEGORIES = ("factual", "conceptual", "procedural", "comparative", "troubleshooting")
-DIFFICULTIES = ("easy", "medium", "hard")
 PER_PASSAGE = 2  # questions with an answer that are asked for
 _SPARE = 1.5  # times as many as wanted, since some are thrown away
 _TOKENS, _CHECK_TOKENS = 1500, 400
 _SAME = 0.5  # share of the shorter answer's stems that the other one must have
 
 
-_TEXT, _FLAG = {"type": "string"}, {"type": "boolean"}
-_QUESTION = object_schema(
-    {
-        "question": _TEXT,
-        "answerable": _FLAG,
-        "answer": _TEXT,
-        "evidence": _TEXT,
-        "category": {"type": "string", "enum": list(CATEGORIES)},
-        "difficulty": {"type": "string", "enum": list(DIFFICULTIES)},
-    }
-)
-_QUESTIONS = object_schema({"questions": {"type": "array", "items": _QUESTION}})
-_CHECK = object_schema({"clear": _FLAG, "answerable": _FLAG, "answer": _TEXT})
+class QuestionForm(BaseModel):
+    """One question; category and difficulty are checked by our code."""
+
+    question: str
+    answerable: bool
+    answer: str
+    evidence: str
+    category: Literal["factual", "conceptual", "procedural", "comparative", "troubleshooting"]
+    difficulty: Literal["easy", "medium", "hard"]
+
+
+class QuestionsForm(BaseModel):
+    """The form in which a model writes questions about a passage."""
+
+    questions: list[QuestionForm]
+
+
+class CheckForm(BaseModel):
+    """The form in which it answers one of them without seeing the answer that it wrote."""
+
+    clear: bool
+    answerable: bool
+    answer: str
+
+
+CATEGORIES, DIFFICULTIES = (get_args(QuestionForm.model_fields[name].annotation) for name in ("category", "difficulty"))
+_QUESTIONS, _CHECK = schema_of(QuestionsForm), schema_of(CheckForm)
 
 
 class QuestionWriter:
     """Writes questions with the model behind ``llm``; every call goes through the ledger, so none is paid twice."""
 
     def __init__(self, llm: ChatModel, ledger: Ledger) -> None:
-        self._llm, self._ledger = llm, _SpentLedger(ledger)
+        self._llm, self._ledger = llm, SampleLedger(ledger)
         self._prompt, self._check = load("synthesis/questions"), load("synthesis/check")
 
     @property
@@ -56,7 +71,7 @@ class QuestionWriter:
     @property
     def spent(self) -> Usage:
         """What the calls so far have spent."""
-        return Usage.total(self._ledger.spent)
+        return self._ledger.usage + self._ledger.waste
 
     async def write(self, corpus: Corpus, count: int, *, seed: int, unanswerable: float) -> list[Candidate]:
         """Candidates for ``count`` questions, those that failed a check with the reason, from passages that are drawn.
@@ -108,7 +123,7 @@ class QuestionWriter:
             raise
         except (BadInput, Unavailable) as error:
             return f"the model failed: {reason_from(error)}"
-        value = find_object(reply.text, user, keys)
+        value = self._ledger.book(reply, find_object(reply.text, user, keys))
         return "the model's reply could not be read" if value is None else value
 
     def _candidate(self, passage: Passage, row: Mapping[str, Any], unfit: str | None) -> Candidate:
@@ -122,27 +137,6 @@ class QuestionWriter:
             details={"evidence": row["evidence"]} if row.get("answerable") and "evidence" in row else {},
             unfit=unfit,
         )
-
-
-class _SpentLedger:
-    """A ledger that also keeps what each call spent: on its reply, and on attempts that came to nothing."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self.spent: list[Usage] = []
-
-    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
-        if reply := await self._ledger.reserve(call, estimate):
-            self.spent += [reply.usage, reply.waste]
-        return reply
-
-    async def settle(self, call: Call, reply: Reply) -> None:
-        self.spent += [reply.usage, reply.waste]
-        await self._ledger.settle(call, reply)
-
-    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
-        self.spent.append(spent)
-        await self._ledger.release(call, spent, answered=answered)
 
 
 def _misfit(row: Mapping[str, Any], passage: Passage) -> str | None:
