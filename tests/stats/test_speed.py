@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from ragassay.stats import (
+    RatioSums,
+    Stratum,
     bootstrap_interval,
     incremental_cost,
     mean_interval,
     paired,
-    ratio_interval,
+    sums_interval,
     welch,
     wilson_interval,
 )
@@ -31,7 +33,7 @@ COSTS, MORE_COSTS = rng.lognormal(0, 0.5, N), rng.lognormal(0.3, 0.5, N)
         lambda: mean_interval(SCORES, bounds=(0, 1), method="quasi-binomial"),
         lambda: wilson_interval(int(RIGHT.sum()), N),
         lambda: bootstrap_interval(SCORES[:10_000]),
-        lambda: ratio_interval(COSTS[:4096], RIGHT[:4096]),
+        lambda: sums_interval([Stratum(RatioSums.of(zip(COSTS.tolist(), RIGHT.tolist(), strict=True)), N)]),
         lambda: incremental_cost(COSTS, RIGHT, MORE_COSTS, MORE_RIGHT).interval,
         lambda: paired(SCORES, OTHERS).interval,
         lambda: welch(SCORES, OTHERS).interval,

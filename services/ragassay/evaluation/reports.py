@@ -42,7 +42,6 @@ from ragassay.stats import (
     Stratum,
     difference_sums_interval,
     mean_interval,
-    ratio_interval,
     sums_interval,
     wilson_interval,
 )
@@ -50,7 +49,6 @@ from ragassay.stats.columns import averaged
 from ragassay.systems.load import LoadCount, cautions
 
 logger = logging.getLogger("ragassay")
-MOST_DRAWN = 4096  # questions that a bootstrap draws from
 
 
 def build(
@@ -283,13 +281,14 @@ def cost_and_accuracy(row: Result) -> tuple[float, float] | None:
 
 
 def cost_per_accurate(counted: Recount, spec: JobSpec, places: Sequence[int] | None = None) -> CostPerAccurate:
-    """Total cost over accurate answers, where both are known, with a bootstrap interval; of all rows or those at ``places``."""
+    """Total cost over accurate answers, where both are known, with an interval by MOVER; of all rows or those at ``places``."""
     places = range(counted.rows) if places is None else places
     cost_usd, accuracy = counted.measured["cost_usd"], counted.accurate
     known = [
         (n, cost, right) for n in places if (cost := cost_usd[n]) is not None and (right := accuracy[n]) is not None
     ]
-    costs, accurate = [row[1] for row in known], [row[2] for row in known]
+    sums = RatioSums.of((cost, right) for _, cost, right in known)
+    asked = len(known) if counted.questions is None else len({int(counted.questions[n]) for n, *_ in known})
     reason = None
     if not any(counted.accuracy_asked[n] for n in places):
         reason = "accurate was not asked for"
@@ -297,31 +296,17 @@ def cost_per_accurate(counted: Recount, spec: JobSpec, places: Sequence[int] | N
         reason = "no row has a known cost"
     elif not known:
         reason = "no row has both a known cost and an accuracy"
-    elif not any(accurate):
+    elif not sums.accurate:
         reason = "no answer is accurate"
     return CostPerAccurate(
-        value=None if reason else math.fsum(costs) / math.fsum(accurate),
-        interval=_ratio_interval([n for n, *_ in known], costs, accurate, counted.questions, spec),
-        cost_usd=math.fsum(costs),
-        accurate=round(math.fsum(accurate)),
+        value=None if reason else sums.cost_usd / sums.accurate,
+        interval=sums_interval([Stratum(sums, asked)], level=spec.confidence),
+        cost_usd=sums.cost_usd,
+        accurate=round(sums.accurate),
         n=len(known),
         missing=len(places) - len(known),
         reason=reason,
     )
-
-
-def _ratio_interval(
-    places: Sequence[int], costs: Sequence[float], accurate: Sequence[float], questions: Questions, spec: JobSpec
-) -> Interval:
-    """Of cost per accurate answer: the bootstrap of the questions, up to so many; beyond, from the sums over the rows."""
-    asked = len(places) if questions is None else len(set(questions[places].tolist()))
-    if asked > MOST_DRAWN:
-        sums = RatioSums.of(zip(costs, accurate, strict=True))
-        return sums_interval([Stratum(sums, asked)], level=spec.confidence)
-    if questions is not None:
-        _, number = np.unique(questions[places], return_inverse=True)
-        costs, accurate = (np.bincount(number, weights=column).tolist() for column in (costs, accurate))
-    return ratio_interval(costs, accurate, level=spec.confidence, seed=spec.seed)
 
 
 def _slices(counted: Recount, metrics: Sequence[Metric], spec: JobSpec) -> dict[str, dict[str, Slice]]:

@@ -22,7 +22,6 @@ from ragassay.stats.intervals import (
     bootstrap_interval,
     clustered_intervals,
     mean_interval,
-    ratio_interval,
     wilson_interval,
 )
 from ragassay.stats.power import minimum_detectable_effect, needed_n, power_of
@@ -62,7 +61,6 @@ __all__ = [
     "paired",
     "pareto_front",
     "power_of",
-    "ratio_interval",
     "sums_interval",
     "welch",
     "wilson_interval",

@@ -1,8 +1,4 @@
-"""How sure a mean, a share or a ratio is: t, Wilson and bootstrap intervals.
-
-What a bootstrap draws depends on the seed and on the number of rows only, so that swapping two systems mirrors every
-draw.
-"""
+"""Confidence intervals of means, shares and grouped figures: t, Wilson and the clustered bootstrap."""
 
 from __future__ import annotations
 
@@ -26,11 +22,9 @@ from ragassay.stats.columns import (
     is_constant,
     mean_error,
     numbers,
-    pair,
     share_of,
 )
 
-BOOTSTRAP = "bootstrap percentile, expanded"
 FEWEST = 8  # with fewer rows resampling shows too little of what else might have been seen
 MOST_RESAMPLED = 10_000
 MOST_CELLS = 2_000_000  # numbers held in memory at once
@@ -131,35 +125,6 @@ def wilson_ends(share: float, n: float, z: float) -> tuple[float, float]:
     return 0.0 if share == 0.0 else max(0.0, centre - half), 1.0 if share == 1.0 else min(1.0, centre + half)
 
 
-def ratio_interval(
-    numerators: Values, denominators: Values, *, level: float = 0.95, resamples: int = 2000, seed: int = 0
-) -> Interval:
-    """Bootstrap interval of sum(numerators) / sum(denominators), such as total cost over accurate answers.
-
-    Both have shape (n,), none is negative, row i of both is resampled together. A draw whose denominators add up to 0
-    is infinite; if the upper end falls on such a draw the interval is ``unbounded``. Percentiles are moved out as far as a
-    t interval is wider than a normal one that divides by n, which corrects their undercoverage at small n.
-
-    Small n: no interval below 8 rows, nor if the denominators are all 0 or all rows are equal.
-    Raises BadInput for negative numbers or unequal lengths. Sources: Davison and Hinkley, "Bootstrap methods and their
-    application" (1997); Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69 (2015).
-    """
-    over, under = pair(numerators, denominators, ("numerators", "denominators"))
-    level, resamples, n = share_of(level, "level"), count_of(resamples, "resamples", 100), len(over)
-    if (over < 0).any() or (under < 0).any():
-        raise BadInput("a ratio of totals is taken of numbers that are not negative", hint="check costs and counts")
-    reason = None
-    if n and not under.any():
-        reason = "the denominators add up to 0"
-    elif n < FEWEST:
-        reason = f"a bootstrap needs {FEWEST} rows, there are {n}"
-    elif not over.any() or (is_constant(over) and is_constant(under)):
-        reason = "all rows are equal: the spread is unknown"
-    if reason:
-        return Interval.absent(reason, level, BOOTSTRAP)
-    return _percentiles(_ratio_draws(over, under, resamples, generator(seed)), n, level, BOOTSTRAP)
-
-
 def bootstrap_interval(values: Values, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Interval:
     """Bootstrap percentile interval of the mean of ``values``, shape (n,), by scipy: a second opinion on t.
 
@@ -201,9 +166,11 @@ def clustered_intervals(
 
     ``measure`` is handed a weight for each row: how often the row's group was drawn. A draw for which a number is
     undefined (NaN) is left out of that number's interval; below nine defined draws in ten there is none. ``groups`` has
-    the group of each row; below 8 groups there is no interval. Percentiles are moved out as in ``ratio_interval``.
+    the group of each row; below 8 groups there is no interval. Percentiles are moved out as far as a t interval is wider
+    than a normal one that divides by n, which corrects their undercoverage at small n.
 
-    Source: Davison and Hinkley, "Bootstrap methods and their application" (1997), section 3.8.
+    Sources: Davison and Hinkley, "Bootstrap methods and their application" (1997), section 3.8; Hesterberg, "What
+    teachers should know about the bootstrap", The American Statistician 69 (2015).
     """
     level, resamples = share_of(level, "level"), count_of(resamples, "resamples", 100)
     places = {group: n for n, group in enumerate(dict.fromkeys(groups))}
@@ -226,24 +193,9 @@ def clustered_intervals(
     return intervals
 
 
-def _ratio_draws(top: Floats, bottom: Floats, resamples: int, rng: np.random.Generator) -> Floats:
-    draws, units = np.empty(resamples), len(top)
-    rows = max(1, MOST_CELLS // units)
-    for start in range(0, resamples, rows):
-        pick = rng.integers(0, units, size=(min(rows, resamples - start), units))
-        over, under = top.take(pick).sum(axis=1), bottom.take(pick).sum(axis=1)
-        gained = under > 0
-        draws[start : start + len(pick)] = np.where(gained, over / np.where(gained, under, 1.0), np.inf)
-    return draws
-
-
 def _percentiles(draws: Floats, n: int, level: float, name: str) -> Interval:
     """The interval between two order statistics of the draws from ``n`` units, the (count + 1) p-th from either side."""
     tail = float(scipy.special.ndtr(-math.sqrt(n / (n - 1)) * scipy.special.stdtrit(n - 1, (1 + level) / 2)))
     draws, count = np.sort(draws), len(draws)
     rank = min(max(1, math.floor((count + 1) * tail)), count)
-    low, high = float(draws[rank - 1]), float(draws[count - rank])
-    if math.isinf(low):
-        return Interval.absent("almost no resample has a denominator above 0", level, name)
-    unbounded = math.isinf(high)
-    return Interval(low=low, high=None if unbounded else high, level=level, method=name, unbounded=unbounded)
+    return Interval(low=float(draws[rank - 1]), high=float(draws[count - rank]), level=level, method=name)

@@ -46,9 +46,8 @@ def sums_interval(strata: Sequence[Stratum], *, level: float = 0.95) -> Interval
     """Interval of the total cost over the accurate answers, from sums: the logarithm of the ratio by MOVER.
 
     The mean cost has the limits of t on the logarithmic scale, the share of accurate answers Wilson's with the quantile
-    of t, and their correlation is taken into account. There is no upper end, ``unbounded``, where as many questions drawn
-    anew would have no accurate answer with a chance above half of 1 - ``level``: where the bootstrap of the rows, which
-    a single report has, has none either. At 30 to 200 rows it covers in 94 to 97 of 100 (docs/cost.md).
+    of t, and their correlation is taken into account. There is no upper end, ``unbounded``, if another sample of as many
+    questions would have no accurate answer with a chance above half of 1 - ``level``. Coverage: docs/statistics.md.
 
     Small n: no interval below 8 questions, nor where no answer is accurate or all rows are equal.
     Sources: Zou and Donner, "Construction of confidence limits about effect measures: a general approach", Statistics
