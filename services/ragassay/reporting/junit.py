@@ -41,12 +41,13 @@ def compared(comparison: Comparison) -> Iterator[bytes]:
 
 def gated(report: GateReport) -> Iterator[bytes]:
     """A suite with a case for each gate, whose class is the system: a failure, with its worst rows, if it was missed."""
-    return _document("ragassay gates", [_gates(report)])
+    counts = Counter("passed" if result.passed else "failure" for result in report.results)
+    return _document("ragassay gates", [_gates(report, counts)], counts)
 
 
-def _document(name: str, suites: Iterable[Iterator[str]]) -> Iterator[bytes]:
+def _document(name: str, suites: Iterable[Iterator[str]], counts: Counter[str] | None = None) -> Iterator[bytes]:
     yield b"<?xml version='1.0' encoding='utf-8'?>\n"
-    yield f"<testsuites name={quoteattr(name)}>\n".encode()
+    yield f"<testsuites name={quoteattr(name)}{_counted(counts) if counts else ''}>\n".encode()
     for suite in suites:
         for part in suite:
             yield part.encode()
@@ -70,11 +71,11 @@ def _suite(report: Report, name: str, fields: tuple[Grid, Iterator[Sequence[obje
 
 
 def _opened(name: str, counts: Counter[str]) -> str:
-    numbers = {"tests": counts.total(), **{f"{kind}s": counts[kind] for kind in ("failure", "error")}}
-    attributes = {**numbers, "skipped": counts["skipped"]}
-    return (
-        f"  <testsuite name={_quoted(name)}{''.join(f' {key}={quoteattr(str(n))}' for key, n in attributes.items())}>\n"
-    )
+    return f'  <testsuite name={_quoted(name)}{_counted(counts)} skipped="{counts["skipped"]}">\n'
+
+
+def _counted(counts: Counter[str]) -> str:
+    return f' tests="{counts.total()}" failures="{counts["failure"]}" errors="{counts["error"]}"'
 
 
 def _outcome(row: Result) -> str:
@@ -123,8 +124,8 @@ def _pair(comparison: Comparison, pair: Pair) -> Iterator[str]:
     yield "  </testsuite>\n"
 
 
-def _gates(report: GateReport) -> Iterator[str]:
-    yield _opened("ragassay gates", Counter("passed" if result.passed else "failure" for result in report.results))
+def _gates(report: GateReport, counts: Counter[str]) -> Iterator[str]:
+    yield _opened("ragassay gates", counts)
     baseline = {"baseline": report.baseline} if report.baseline else {}
     yield _properties({"run": report.run, **baseline, "dataset": report.dataset}, "    ")
     for result in report.results:
