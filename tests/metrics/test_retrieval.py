@@ -52,6 +52,23 @@ def test_the_worked_values_hold_when_all_cases_share_one_batch(name):
     assert [s.value for s in scores] == pytest.approx([case["expected"][name] for case in cases], abs=1e-9)
 
 
+def test_details_tell_how_a_score_came_about():
+    # ranks: x (0), a (2), b (1); dcg@2 = 2 / log2(3); ideal = 2 / log2(2) + 1 / log2(3)
+    score = parse("ndcg@2").score(Chunk([sample(["x", "a", "b"], {"a": 2, "b": 1})]))[0]
+    assert score.details == {
+        "k": 2,
+        "relevant_in_k": 1,
+        "relevant": 2,
+        "first_relevant_rank": 2,
+        "dcg": pytest.approx(1.2618595071),
+        "idcg": pytest.approx(2.6309297535),
+    }
+
+
+def test_first_relevant_rank_is_null_when_nothing_relevant_came():
+    assert parse("mrr").score(Chunk([sample(["x"], {"a": 1})]))[0].details["first_relevant_rank"] is None
+
+
 def test_a_query_without_judgments_is_missing_and_one_with_nothing_relevant_is_zero():
     unjudged = Sample(query_id="q1", query="?", response=Response(retrieved_doc_ids=["a"]))
     nothing_relevant = Sample(query_id="q2", query="?", relevant_doc_ids=[], response=Response(retrieved_doc_ids=["a"]))

@@ -160,10 +160,11 @@ def _split(metric: Metric, returned: Any, chunk: Chunk) -> list[Score]:
     if metric.sees == "Chunk":
         return [_as_score(metric, value) for value in values]
     undefined = Score.absent(f"{metric.name} is undefined here")
-    return [undefined if value is None or value != value else _as_score(metric, value) for value in values]
+    details = chunk.ranked.details(metric.arguments.get("k"))
+    return [undefined if v is None or v != v else _as_score(metric, v, d) for v, d in zip(values, details, strict=True)]
 
 
-def _as_score(metric: Metric, value: Any) -> Score:
+def _as_score(metric: Metric, value: Any, details: dict[str, Any] | None = None) -> Score:
     """What a metric returned as a Score; a failed one where it is none."""
     given = value if isinstance(value, Score) else None
     number: Any = given.value if given else value
@@ -181,7 +182,7 @@ def _as_score(metric: Metric, value: Any) -> Score:
         what = f"{metric.name} returned {number:g}, outside its bounds {low:g} to {high:g}"
         return Score.absent(what, "failed")
     if given is None:
-        return Score(value=number)
+        return Score(value=number, details=details)
     if metric.is_ours:
         return given
     try:

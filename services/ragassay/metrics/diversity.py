@@ -52,9 +52,10 @@ def time_decayed_ndcg(chunk: Chunk, k: int) -> list[Score]:
     undated = [_undated(sample) for sample in chunk.samples]
     decayed = [{} if lack else _decayed(sample) for sample, lack in zip(chunk.samples, undated, strict=True)]
     ranked = Ranked.build([sample.retrieved_doc_ids or () for sample in chunk.samples], decayed)
+    values, details = ndcg(ranked, k).tolist(), ranked.details(k)
     return [
-        Score.absent(f"relevant document {lack!r} has no timestamp", "no_input") if lack else Score(value=value)
-        for lack, value in zip(undated, ndcg(ranked, k).tolist(), strict=True)
+        Score.absent(f"relevant document {lack!r} has no timestamp", "no_input") if lack else Score(value=v, details=d)
+        for lack, v, d in zip(undated, values, details, strict=True)
     ]
 
 

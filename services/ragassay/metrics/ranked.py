@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain, repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ class Ranked:
     relevant_from: float | None = None
     max_grade: float = 3.0
     judged_count: Array | None = None
+    _details: dict[int | None, list[dict[str, Any]]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, samples: Sequence[Sample], *, relevant_from: float | None = None, max_grade: float = 3.0) -> Ranked:
@@ -146,6 +147,24 @@ class Ranked:
     def ideal_dcg(self, k: int, *, exponential: bool = False) -> Array:
         """The same for the best possible order of all judged documents."""
         return _discounted(self.ideal[:, :k], exponential)
+
+    def details(self, k: int | None) -> list[dict[str, Any]]:
+        """For each query: k, relevant among the first k, relevant in all, rank of the first one, dcg and idcg."""
+        if k not in self._details:
+            depth = k or max(self.gains.shape[1], 1)
+            columns = (
+                self.hits(depth).astype(np.int64).tolist(),
+                self.relevant_count.astype(np.int64).tolist(),
+                self.first.tolist(),
+                self.dcg(depth).tolist(),
+                self.ideal_dcg(k or len(self.ideal.T)).tolist(),
+            )
+            self._details[k] = [
+                {"k": k, "relevant_in_k": hits, "relevant": total, "first_relevant_rank": first or None}
+                | {"dcg": dcg, "idcg": idcg}
+                for hits, total, first, dcg, idcg in zip(*columns, strict=True)
+            ]
+        return self._details[k]
 
 
 @lru_cache(maxsize=256)
