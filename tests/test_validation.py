@@ -62,8 +62,8 @@ def test_every_place_has_one_line():
 
 
 def test_a_key_of_a_built_in_system_is_looked_for_where_it_stands():
-    value = {"systems": {"weights": {"kind": "hybrid", "weights": {"bn25": 1}}}}
-    assert listed(value, Configuration) == ["unknown key systems.weights.weights.bn25; did you mean bm25?"]
+    value = {"systems": {"mixed": {"kind": "hybrid", "rrf_kk": 60}}}
+    assert listed(value, Configuration) == ["unknown key systems.mixed.rrf_kk; did you mean rrf_k?"]
 
 
 def test_a_value_is_shown_short_and_on_one_line():

@@ -216,7 +216,7 @@ class SampleLedger:
 
     def __init__(self, ledger: Ledger, timeout_s: float | None = None) -> None:
         self._ledger, self._timeout_s = ledger, timeout_s
-        self.in_time, self._stands_until = asyncio.timeout(None), 0.0
+        self.in_time, self._stands_until = asyncio.Timeout(None), 0.0
         self._used: list[Usage] = []
         self._wasted: list[Usage] = []
         self._left_out: dict[str, None] = {}
