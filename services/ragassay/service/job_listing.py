@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from ragassay.core.errors import Conflict, NotFound
 from ragassay.core.jobs import Alert, Job, JobPage, JobStatus, Progress
 from ragassay.evaluation.outage import waiting_text
 from ragassay.service.job_reports import MOST_LOOKED_AT
 from ragassay.service.job_state import JobState
+from ragassay.service.projects import clock_time
 from ragassay.service.redis import RedisStore
 
 
@@ -20,8 +19,8 @@ def shown(state: JobState) -> Job:
         name=record.spec.name,
         status=state.status,
         created_at=record.created_at,
-        started_at=_time(state.started_ms),
-        ended_at=_time(state.changed_ms) if state.ended else None,
+        started_at=None if state.started_ms is None else clock_time(state.started_ms),
+        ended_at=clock_time(state.changed_ms) if state.ended and state.changed_ms is not None else None,
         judge=record.spec.judged_by,
         metrics=record.metrics,
         progress=Progress(rows=state.rows, done=state.rows_done, failed=state.rows_failed),
@@ -59,9 +58,3 @@ def _waiting(state: JobState) -> str | None:
     if state.ended or state.waiting is None or state.waiting_since_ms is None:
         return None
     return waiting_text(state.waiting, state.waiting_since_ms / 1000)
-
-
-def _time(milliseconds: int | None) -> str | None:
-    if milliseconds is None:
-        return None
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")

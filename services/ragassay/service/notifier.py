@@ -36,7 +36,7 @@ from ragassay.service.notifications import (
     WebhookFormat,
     WebhookSecret,
 )
-from ragassay.service.projects import project_key
+from ragassay.service.projects import clock_time, project_key
 from ragassay.service.redis import RedisStore
 
 MAX_WEBHOOKS = 20  # of a project
@@ -156,7 +156,7 @@ class Notifier:
         wanted = tuple(dict.fromkeys(ALERTS if kinds is None else kinds))
         if len(self._receivers(project)) >= MAX_WEBHOOKS:
             raise Conflict(f"a project has at most {MAX_WEBHOOKS} webhooks", hint="delete one that is not needed")
-        receiver = _Receiver(url=url, secret=secret, kinds=wanted, created_at=_time(self.store.now_ms()))
+        receiver = _Receiver(url=url, secret=secret, kinds=wanted, created_at=clock_time(self.store.now_ms()))
         self.store.redis.sadd("ra:outboxes", project)  # first: an outbox that no round looks into would deliver nothing
         self.store.redis.hset(project_key(project, "webhooks"), webhook, receiver.model_dump_json())
         return WebhookSecret(webhook=self.webhook(project, webhook), secret=secret)
@@ -204,7 +204,10 @@ class Notifier:
     # --- deliveries -------------------------------------------------------------------------------------------
 
     def deliver_due(self) -> None:
-        """A round: give each webhook what it has to get by now. A receiver that fails holds no other one up."""
+        """A round: give each webhook what it has to get by now, several at once.
+
+        A slow receiver delays the next round by at most a turn and a try.
+        """
         due = list(self._due())
         if due:
             with ThreadPoolExecutor(min(THREADS, len(due)), "notifier") as threads:
@@ -281,7 +284,7 @@ class Notifier:
         queue, tries, outcome = (project_key(project, f"{name}:{webhook}") for name in ("queue", "tries", "outcome"))
         now = self.store.now_ms()
         pipe = self.store.redis.pipeline(transaction=True)
-        pipe.hset(outcome, mapping={"at": _time(now), "status": status or "", "error": error})
+        pipe.hset(outcome, mapping={"at": clock_time(now), "status": status or "", "error": error})
         if again_in_s is not None:
             pipe.zadd(queue, {id_: now + again_in_s * 1000}, xx=True)
         else:
@@ -305,10 +308,6 @@ def _check_address(url: str, allowed: Allowed) -> None:
     except BadInput as error:
         error.where = error.where or "url"
         raise
-
-
-def _time(milliseconds: float) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def _shown(webhook: str, receiver: _Receiver, outcome: dict[bytes, bytes], waiting: int) -> Webhook:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -92,3 +93,8 @@ class ProjectRedis:
 def project_key(project: str, name: str) -> str:
     """A Redis key of something that a project has of its own."""
     return f"ra:p:{{{project}}}:{name}"
+
+
+def clock_time(milliseconds: float) -> str:
+    """A time by the clock of Redis as ISO 8601 in UTC, to the millisecond."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
