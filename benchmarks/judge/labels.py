@@ -11,6 +11,7 @@ the judge's mean alone?
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import tempfile
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ def sets(folder: Path, swapped: list[str], home: Path) -> Iterator[tuple[str, Sc
             continue
         rows = LabelledRows(path)
         run = foreground.start(runtime, settings, JobSpec(metrics=(rows.metric.name,)), rows.inputs)
-        foreground.complete(runtime, settings, run)
+        asyncio.run(foreground.complete(runtime, settings, run))
         items = ScoredItems(rows.scored(run))
         if path.stem in swapped:
             items.labels = 1 - items.labels

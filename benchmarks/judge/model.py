@@ -11,6 +11,7 @@ Calls are kept under HOME: what was answered once is not asked again.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import logging
 import random
@@ -56,7 +57,7 @@ def judged(rows: list[dict[str, Any]], spec: JobSpec, home: Path, name: str) -> 
     settings, labelled = Settings(home=home), LabelledRows(path, "faithfulness")
     runtime, began = runtime_of(settings), time.monotonic()
     run = foreground.start(runtime, settings, spec, labelled.inputs)
-    foreground.complete(runtime, settings, run)
+    asyncio.run(foreground.complete(runtime, settings, run))
     return list(labelled.scored(run)), time.monotonic() - began
 
 

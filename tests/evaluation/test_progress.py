@@ -1,5 +1,6 @@
 """How far a run is: told row by row, and on stderr where there is no terminal."""
 
+import asyncio
 import json
 
 from offline_runs import ScriptedJudge, new_run, sample, scripted_runtime
@@ -33,7 +34,7 @@ def test_rows_are_told_one_by_one_and_never_more_than_there_are(tmp_path):
     judge = CallingJudge(told)
     spec = JobSpec(judge="gpt-4o-mini", metrics=("faithfulness",), cache=False)
     run = new_run(tmp_path, [sample(n) for n in range(1, 61)], spec, judge=judge)
-    foreground.complete(scripted_runtime(judge), Settings(home=tmp_path), run, done=told.append)
+    asyncio.run(foreground.complete(scripted_runtime(judge), Settings(home=tmp_path), run, done=told.append))
     assert told == [1] * 60
     assert judge.told_before_the_chunk_ended[0] >= 50
 
@@ -43,7 +44,7 @@ def test_a_row_that_is_judged_twice_is_told_once(tmp_path):
     judge = CallingJudge(told)
     spec = JobSpec(judge="gpt-4o-mini", metrics=("faithfulness",), repeat=2, cache=False)
     run = new_run(tmp_path, [sample(n) for n in range(1, 51)], spec, judge=judge)
-    foreground.complete(scripted_runtime(judge), Settings(home=tmp_path), run, done=told.append)
+    asyncio.run(foreground.complete(scripted_runtime(judge), Settings(home=tmp_path), run, done=told.append))
     assert judge.told_before_the_chunk_ended == [(50 + 17) // 2]  # 67 calls, two of which make a row
     assert sum(told) == 50
 
@@ -51,7 +52,7 @@ def test_a_row_that_is_judged_twice_is_told_once(tmp_path):
 def test_chunks_of_a_judge_that_makes_no_calls_are_told_when_they_are_done(tmp_path):
     told = []
     run = new_run(tmp_path, [sample(n) for n in range(1, 61)], JobSpec(metrics=("mrr",)))
-    foreground.complete(scripted_runtime(), Settings(home=tmp_path), run, done=told.append)
+    asyncio.run(foreground.complete(scripted_runtime(), Settings(home=tmp_path), run, done=told.append))
     assert sorted(told) == [10, 50]
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import ValidationError
 
@@ -87,12 +86,7 @@ def _spent_by(run: FolderRun) -> Usage:
         return ledger.spent
 
 
-def complete(runtime: Runtime, settings: Settings, run: FolderRun, **options: Any) -> Report:
-    """``acomplete`` for who has no event loop; with the same options."""
-    return asyncio.run(acomplete(runtime, settings, run, **options))
-
-
-async def acomplete(
+async def complete(
     runtime: Runtime,
     settings: Settings,
     run: FolderRun,
@@ -106,10 +100,9 @@ async def acomplete(
 ) -> Report:
     """Do what is left of a run, and keep its report. ``budget`` and ``give_up_s`` take the place of the run's own.
 
-    ``others``: runs that spend from the same budget. ``go_on``: the command that resumes it, where that is not the
-    run's own. ``done`` is told how many more rows
-    are done, as calls are answered; ``notice``, in a line each, what the user should know meanwhile. Raises Conflict
-    while another process works on it, BudgetReached, DiskFull, and what ``work_through`` raises.
+    ``others``: runs that spend from the same budget. ``go_on``: the command that resumes it, if that is not the run's own.
+    ``done`` is called with the number of further rows done, as calls are answered; ``notice`` with each line for the user.
+    Raises Conflict while another process works on the run, BudgetReached, DiskFull, and what ``work_through`` raises.
     """
     record, go_on = run.record, go_on or resume_command(run)
     if record.spec.criteria and record.spec.judge == "local" and run.pending():

@@ -150,9 +150,9 @@ def started(
 async def completed(
     runtime: Runtime, settings: Settings, begun: benchmark.Begun, reporter: Reporter, **limits: Any
 ) -> benchmark.Benchmarked:
-    """A benchmark after the rest of it is evaluated; ``limits`` as ``foreground.acomplete`` has them."""
+    """A benchmark after the rest of it is evaluated; ``limits`` as ``foreground.complete`` has them."""
     with reporter.watch(begun.runs.values(), benchmark.resume_command(begun)) as done:
-        return await benchmark.acomplete(runtime, settings, begun, done=done, notice=reporter.notice, **limits)
+        return await benchmark.complete(runtime, settings, begun, done=done, notice=reporter.notice, **limits)
 
 
 class ByDataset(NamedTuple):

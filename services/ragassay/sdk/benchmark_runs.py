@@ -119,7 +119,7 @@ def resume_command(begun: Begun) -> str:
     return foreground.resume_command(run, f"{RESUME} {begun.benchmark.folder.name}")
 
 
-async def acomplete(
+async def complete(
     runtime: Runtime,
     settings: Settings,
     begun: Begun,
@@ -129,9 +129,9 @@ async def acomplete(
     done: Callable[[int], object] = int,
     notice: Callable[[str], object] = str,
 ) -> Benchmarked:
-    """Do what is left of all runs, compare the systems and keep the result; options as ``foreground.acomplete`` has them.
+    """Do what is left of all runs, compare the systems and keep the result; options as ``foreground.complete`` has them.
 
-    The budget is that of all runs together. Raises what ``foreground.acomplete`` raises.
+    The budget is that of all runs together. Raises what ``foreground.complete`` raises.
     """
     record = begun.benchmark.record
     with begun.benchmark.locked():
@@ -139,7 +139,7 @@ async def acomplete(
         reports: dict[str, Report] = {}
         for dataset, run in begun.runs.items():
             others = [other for other in begun.runs.values() if other is not run]
-            reports[dataset] = await foreground.acomplete(
+            reports[dataset] = await foreground.complete(
                 runtime, settings, run, done=done, notice=notice, others=others, **limits
             )
         comparisons = compared(reports, record.baseline, alpha=record.alpha, correction=record.correction)

@@ -184,15 +184,15 @@ async def evaluated(
     reporter: Reporter,
     kind: Literal["evaluation", "agreement"] = "evaluation",
 ) -> tuple[FolderRun, Report]:
-    """A new run and its report; raises what ``foreground.start`` and ``foreground.acomplete`` raise."""
+    """A new run and its report; raises what ``foreground.start`` and ``foreground.complete`` raise."""
     run = foreground.start(runtime, settings, spec, read, kind)
     return run, await completed(runtime, settings, run, reporter)
 
 
 async def completed(runtime: Runtime, settings: Settings, run: FolderRun, reporter: Reporter, **limits: Any) -> Report:
-    """The report of a run after the rest of it is evaluated; ``limits`` as ``foreground.acomplete`` has them."""
+    """The report of a run after the rest of it is evaluated; ``limits`` as ``foreground.complete`` has them."""
     with reporter.watch([run], foreground.resume_command(run)) as done:
-        return await foreground.acomplete(runtime, settings, run, done=done, notice=reporter.notice, **limits)
+        return await foreground.complete(runtime, settings, run, done=done, notice=reporter.notice, **limits)
 
 
 def configured(
