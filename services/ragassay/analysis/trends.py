@@ -98,7 +98,8 @@ def trend(
     """``metric`` over ``runs``, which come newest first, of each system or of one.
 
     Only runs on one dataset with one judge are compared: the named ones, by default those of the newest run that has such
-    a system. A dataset of another name with the same content is the same, unless the name is given. ``last`` keeps so many.
+    a system. A dataset of another name with the same content is the same, unless the name is given. ``last``: at most
+    this number of runs.
     Runs are chosen by their records, so that only the reports of those that count are read. Raises NothingToEvaluate if
     none is left, UnknownName for a metric.
     """

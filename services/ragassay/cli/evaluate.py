@@ -73,12 +73,8 @@ def evaluate(
         outputs = list(configuration.output)
         EXPORTERS.check(outputs)
         settings = settings.of_dry_run if dry_run else settings
-        runtime, spec, inputs, limits = (
-            runtime_of(settings),
-            configuration.to_job_spec(),
-            read_inputs(configuration, reporter),
-            {},
-        )
+        runtime, spec, limits = runtime_of(settings), configuration.to_job_spec(), {}
+        inputs = read_inputs(configuration, reporter)
         if dry_run or spec.budget != type(spec.budget)():
             with warnings_shown():
                 estimate(runtime, spec, inputs, err=not dry_run)

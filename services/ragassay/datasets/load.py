@@ -59,8 +59,8 @@ def load(
     """The dataset in a file, or in rows as ``objects.rows_in`` takes or gives them; Samples are taken as they are.
 
     A file of JSON Lines, CSV, TSV or Parquet is read row by row, twice, and its samples are held in memory only where
-    they are few (``set_aside``); see ``columns_of``. ``limit`` keeps, and checks, the first so many rows. A row with a
-    grade above ``max_grade`` is a bad row.
+    they are few (``set_aside``); see ``columns_of``. ``limit``: only this number of rows, from the first,
+    is kept and checked. A row with a grade above ``max_grade`` is a bad row.
 
     ``mapping`` is {our field: their column}; dots reach into objects. ``duplicates`` says what becomes of a document
     id that a response lists twice: a bad row, or dropped with its score and counted in ``warnings``.

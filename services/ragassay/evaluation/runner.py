@@ -136,10 +136,10 @@ async def work_through(
     waiting: Callable[[str], object] = str,
     give_up_s: float | None = None,
 ) -> None:
-    """Work on all chunks that have no results, many at once; ``done`` is told how many rows each had.
+    """Work on all chunks that have no results, many at once; ``done`` is called with the rows of each.
 
     Systems answer all their queries first, then the answers are judged: a system is measured while nothing else runs.
-    ``waiting`` is told of outages of a provider; after ``give_up_s``, else that of the specification, the rows left get its
+    ``waiting`` is called with a line on each outage; after ``give_up_s``, else that of the specification, the rows left get its
     error as their reason.
     """
     log_start(run.record, list(run.record.systems))

@@ -69,7 +69,10 @@ class _Entry(BaseModel):
 
 
 class SentenceEntry(_Entry):
-    """What is said of a sentence of the answer. Evidence stands before the label, for who names that first has not looked."""
+    """What is said of a sentence of the answer.
+
+    Evidence comes before the label: a judge that names the label first has not looked.
+    """
 
     evidence: _Evidence = ()
     support: Annotated[Support | _Unanswered, _word_of(Support)] = None

@@ -32,7 +32,7 @@ def report_claimed(store: RedisStore, job: str) -> Iterator[bool]:
             lock.reacquire()
         except LockNotOwnedError:
             return False
-        except RedisError:  # nobody else can take it either
+        except RedisError:  # no other worker can take it either
             return True
         return True
 
