@@ -36,16 +36,11 @@ def provider(tmp_path):
     process.wait()
 
 
-def _take_interrupts():
-    """Where the tests run in the background, a shell has told them to ignore the signal, and children inherit that."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def ragassay(home, *arguments):
     environment = {**os.environ, "RAGASSAY_HOME": str(home)}
     command = [sys.executable, "-m", "ragassay.cli", *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, env=environment, preexec_fn=_take_interrupts, **pipes)
+    return subprocess.Popen(command, env=environment, **pipes)
 
 
 def test_a_killed_run_is_resumed_without_repeating_a_settled_call(provider, tmp_path):

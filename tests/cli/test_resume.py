@@ -163,8 +163,7 @@ def ragassay(folder, *arguments, stderr=subprocess.PIPE, **environment):
     command = [sys.executable, "-m", "ragassay.cli", *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": stderr, "text": True}
     environment = {**os.environ, "RAGASSAY_HOME": str(folder / "home"), **environment}
-    hears = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731 - a background shell's children ignore it
-    return subprocess.Popen(command, env=environment, preexec_fn=hears, **pipes)
+    return subprocess.Popen(command, env=environment, **pipes)
 
 
 def test_a_provider_that_is_down_costs_the_judged_scores_and_a_resume_gets_them(data, tmp_path):
