@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", LITELLM_LOCAL_MODEL_COST_MAP="True", NO_COLOR="1")
-if (
-    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-):  # as a shell starts what runs in its background; children inherit it
+# A shell starts a background command with SIGINT ignored, and its children inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
