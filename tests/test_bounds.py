@@ -227,7 +227,7 @@ def test_what_is_within_bounds_is_evaluated_reported_compared_and_gated(case):
         Gate(metric="latency_ms.p95", max=1e15),
         Gate(metric="latency_ms", max_drop=1e15),
         Gate(metric="cost_usd.total", relative_drop=1e6),
-        Gate(metric="cost_usd", significant=True),
+        Gate(metric="cost_usd", max_drop=0),
         Gate(metric="cost_per_accurate_answer", min=-1e15),
     ]
     check_finite(gates.check(extreme, rules, ordinary, alpha=0.0001).model_dump())

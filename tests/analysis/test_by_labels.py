@@ -42,8 +42,7 @@ def test_a_gate_goes_by_the_corrected_mean_and_says_so():
     assert (missed.corrected_by, missed.judged) == (100, mean.mean)
     assert (missed.value, missed.interval) == (mean.corrected.mean, mean.corrected.interval)
     assert missed.reason == f"faithfulness is {missed.value:.3f}, not >= 0.700 (n=400, corrected by 100 labels)"
-    assert check_gate(report, {"metric": "faithfulness", "min": 0.5, "on": "interval"}).passed
-    assert not check_gate(report, {"metric": "faithfulness", "min": mean.corrected.mean, "on": "interval"}).passed
+    assert check_gate(report, {"metric": "faithfulness", "min": mean.corrected.mean}).passed
     unlabelled = check_gate(labelled(labels=0), {"metric": "faithfulness", "min": 0.7})
     assert (unlabelled.passed, unlabelled.corrected_by, unlabelled.judged) == (True, None, None)
 
@@ -83,8 +82,6 @@ def test_a_drop_that_people_see_and_the_judge_does_not_misses_its_gates():
     for more in (
         {"max_drop": 0.1},
         {"relative_drop": 0.15},
-        {"max_drop": 0.1, "on": "interval"},
-        {"significant": True},
     ):
         missed = check_gate(now, {"metric": "faithfulness", **more}, before)
         assert (missed.passed, missed.cause, missed.corrected_by) == (False, "threshold", 100), more
@@ -93,9 +90,8 @@ def test_a_drop_that_people_see_and_the_judge_does_not_misses_its_gates():
         assert missed.baseline - missed.value == pytest.approx(missed.drop)
         assert missed.judged == pytest.approx(judged[1])
         assert missed.interval.low <= missed.drop <= missed.interval.high
-    assert missed.p < 0.001
-    back = check_gate(before, {"metric": "faithfulness", "significant": True}, now)
-    assert (back.passed, back.p, back.drop) == (True, missed.p, pytest.approx(-missed.drop))
+    back = check_gate(before, {"metric": "faithfulness", "max_drop": 0}, now)
+    assert (back.passed, back.drop) == (True, pytest.approx(-missed.drop))
 
 
 def test_a_baseline_without_labels_is_compared_by_the_judge_and_that_is_said():

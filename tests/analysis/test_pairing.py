@@ -63,19 +63,14 @@ NOW = [0.2, 0.1, 0.7, 0.1, 0.8, 0.4, 0.3, 0.9, 0.1, 0.2, 0.5, None]
 
 
 @pytest.mark.parametrize(("metric", "sign"), [("mrr", -1), ("latency_ms", 1)])
-@pytest.mark.parametrize("terms", [{"max_drop": 1.0}, {"max_drop": 1.0, "on": "interval"}, {"significant": True}])
-def test_a_comparison_and_a_gate_give_the_same_interval_of_one_pair_of_runs(metric, sign, terms):
+def test_a_comparison_and_a_gate_give_the_same_interval_of_one_pair_of_runs(metric, sign):
     before, now = make_report(rows(BEFORE, metric), run="old"), make_report(rows(NOW, metric), run="new")
     delta = compare([(before, None), (now, None)]).pairs[0].metrics[metric]
-    (result,) = check(now, [Gate(metric=metric, coverage=0.5, **terms)], before).results
+    (result,) = check(now, [Gate(metric=metric, coverage=0.5, max_drop=1.0)], before).results
     shown = (delta.interval.low, delta.interval.high)
     # a drop is what got worse: b - a where lower is better, a - b where higher is
     assert (result.interval.low, result.interval.high) == (shown if sign == 1 else (-shown[1], -shown[0]))
     assert (result.n, result.drop) == (delta.n, pytest.approx(sign * delta.delta))
-    assert delta.interval == delta.paired.interval
-    if "significant" in terms:
-        assert result.p == delta.p
-        assert delta.paired.randomisation.p == delta.p
 
 
 def test_time_and_cost_have_the_interval_that_a_gate_on_them_tests():

@@ -99,8 +99,9 @@ def test_a_job_shows_no_more_alerts_than_anybody_reads(served, monkeypatch):
 
 @pytest.mark.parametrize("named", ["{}", "{}#default"])
 def test_a_drop_is_measured_from_an_earlier_job(served, named):
-    first = done(served, made())
-    worse = [{**row, "retrieved_doc_ids": sorted(row["retrieved_doc_ids"])} for row in made()]  # d-other is first
+    rows = made(12)  # six of them get worse, the fewest that can show a drop
+    first = done(served, rows)
+    worse = [{**row, "retrieved_doc_ids": sorted(row["retrieved_doc_ids"])} for row in rows]  # d-other is first
     gates = [{"metric": "mrr", "max_drop": 0.1}, {"metric": "recall@5", "max_drop": 0.1}]
     second = done(served, worse, gates=gates, baseline=named.format(first))
     checked = GateReport.model_validate(served.http.get(f"/v1/jobs/{second}/gates").json())

@@ -98,7 +98,7 @@ def test_p_is_corrected_over_all_systems_datasets_and_metrics(cli, files):
     ]
     assert len(deltas) == found["family"] == 1 * 2 * 3
     corrected = stats.correct([delta["p"] for delta in deltas], "holm")
-    assert [delta["p_corrected"] for delta in deltas] == pytest.approx(corrected)
+    assert [delta["p_adjusted"] for delta in deltas] == pytest.approx(corrected)
 
 
 def test_the_summary_shows_each_system_on_each_dataset_and_no_mean_that_hides_one(cli, files, tmp_path):

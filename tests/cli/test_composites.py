@@ -85,4 +85,3 @@ def test_job_body_brings_composites_that_its_gates_may_name():
     assert spec.composites == {"ranking": {"mrr": 1, "recall@1": 1}}
     stored = type(gating).model_validate_json(gating.model_dump_json())
     assert stored == gating
-    assert stored.gates[0].figure.better == "higher"

@@ -51,7 +51,7 @@ relevant_from: 2
 max_grade: 4
 max_missing: 0.1
 prices: {mine: {input_per_1m: 0.1, output_per_1m: 1}}
-statistics: {confidence: 0.9, alpha: 1e-2, test: t, correction: none}
+statistics: {confidence: 0.9, alpha: 1e-2, correction: none}
 performance: {concurrency: 2, timeout_s: 5, cache: false, batch: 20}
 baseline: last
 judge_prompt: own.md
@@ -62,7 +62,6 @@ gates:
   - metric: faithfulness
     min: 0.8
     coverage: 0.9
-    on: interval
 schedule: {cron: 30 2 * * *, zone: Asia/Kolkata, dataset: faq@3f21, systems: [online], catch_up: skip}
 """
 
@@ -110,14 +109,10 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         cache=False,
         batch=20,
     )
-    assert (configuration.statistics.alpha, configuration.statistics.test, configuration.statistics.correction) == (
-        0.01,
-        "t",
-        "none",
-    )
+    assert (configuration.statistics.alpha, configuration.statistics.correction) == (0.01, "none")
     assert configuration.gates == (
         Gate(metric="mrr", min=0.7),
-        Gate(metric="faithfulness", min=0.8, coverage=0.9, on="interval"),
+        Gate(metric="faithfulness", min=0.8, coverage=0.9),
     )
     wanted = {"cron": "30 2 * * *", "zone": "Asia/Kolkata", "catch_up": "skip", "dataset": "faq@3f21"}
     assert configuration.schedule == PlannedJob(**wanted, systems=("online",))
@@ -228,7 +223,7 @@ BROKEN = {
         2,
         "statistics.confidence: should be at most 0.9999, is the number 95",
     ),
-    "test": ("statistics: {test: welch}", 1, "'randomisation' or 't'"),
+    "correction": ("statistics: {correction: tukey}", 1, "'holm'"),
     "unknown metric": ("metrics:\n  - mrr\n  - ngcd@10", 3, "did you mean ndcg"),
     "accuracy rule": ("accurate: good", 1, "can't read 'good'"),
     "criterion with the name of a metric": ("criteria:\n  mrr: It is polite.", 2, "would hide the metric"),
@@ -382,7 +377,7 @@ def test_an_empty_variable_says_nothing(load, monkeypatch):
 def test_the_schema_takes_what_the_reader_takes_and_refuses_what_it_refuses():
     schema = Configuration.model_json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
-    plain = yaml.safe_load(WHOLE.replace("1e-2", "0.01").replace("on: interval", '"on": interval'))
+    plain = yaml.safe_load(WHOLE.replace("1e-2", "0.01"))
     jsonschema.validate(plain, schema)
     for text in ("metrcis: [mrr]", "limit: 0", "passes: 3", "statistics: {alpah: 1}", "gates: [{metric: mrr, mim: 1}]"):
         with pytest.raises(jsonschema.ValidationError):

@@ -10,7 +10,7 @@ import yaml
 import ragassay
 from browsing import browsing
 from provider import Answer, Provider
-from ragassay.analysis.summary import in_short
+from ragassay.analysis.describe import in_short
 from ragassay.core.formatting import interval, signed
 from ragassay.core.settings import Settings
 from ragassay.reporting.charts import Drawn, scatter
@@ -96,7 +96,7 @@ def test_long_run_says_what_a_comparison_of_accurate_answers_says():
     verdict = re.search(r'Which is better">(.*?)</div>', page, re.DOTALL)[1]
     verdict = html.unescape(re.sub("<[^>]*>", "", verdict)).replace("\u00a0", " ")
     pair = ragassay.compare(run, metrics=["accurate"]).pairs[0]
-    assert pair.metrics["accurate"].paired.n == 401
+    assert pair.metrics["accurate"].questions == 401
     assert in_short(pair) in verdict
     assert f"95 % interval {interval(pair.metrics['accurate'].interval, signed)}." in verdict
 

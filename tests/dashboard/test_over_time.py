@@ -90,7 +90,7 @@ def test_a_trend_shows_its_points_with_intervals_and_what_changed_since(runs):
     for run in runs:
         assert f'href="/ui/runs/{run}"' in page
     assert "Since the first of these runs" in page
-    assert "default: accurate was 0.200 and is 0.900; better on 14 and worse on 0 of 20 queries" in page
+    assert "default: accurate went from 0.200 to 0.900 (n=20, 14 better, 0 worse): better by 0.700" in page
     assert "is better than" in page
     assert "no change of level found over 2 runs" in page
 

@@ -167,15 +167,6 @@ def test_report_has_the_judges_sd_on_the_terminal_in_markdown_and_by_row(cli, da
     assert {round(float(one), 3) for one in spread} == {0.0, 0.577}
 
 
-def test_gate_finer_than_the_judges_sd_says_so(cli, data, tmp_path):
-    (tmp_path / "gates.yaml").write_text("gates: [{metric: faithfulness, max_drop: 0.001}]\n")
-    with Provider(then=wavers) as provider:
-        evaluate(cli, provider, "--repeat", "2", "--name", "before")
-        evaluate(cli, provider, "--repeat", "2", "--seed", "5")
-    _, out, _ = cli("gate", "gates.yaml", "--run", "last", "--baseline", "before")
-    assert "finer than the judge's own sd of this difference" in " ".join(out.split())
-
-
 def test_the_local_judge_is_not_asked_again(cli, data):
     code, out, err = cli("evaluate", "rows.jsonl", "--metrics", "faithfulness", "--repeat", "3", "--json")
     assert code == 0, err

@@ -45,7 +45,7 @@ class TestMarked:
         rag_eval.expect("recall@2 >= 0.5")
         with pytest.raises(Exception, match="can't read the expectation: gates.0.: gate mrr: can't read ''"):
             rag_eval.expect("mrr")
-        with pytest.raises(Exception, match="gates.0..metric: unknown metric 'nothing'"):
+        with pytest.raises(Exception, match="gates: unknown metric 'nothing'"):
             rag_eval.expect("nothing >= 1")
 
 def test_a_drop(rag_eval):

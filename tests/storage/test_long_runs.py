@@ -12,8 +12,7 @@ import pytest
 
 from offline_runs import ScriptedJudge, evaluated, new_run, sample
 from ragassay.analysis.comparison import compare
-from ragassay.analysis.gates import check
-from ragassay.analysis.gates.rules import Gate
+from ragassay.analysis.gates import Gate, check
 from ragassay.core.errors import BadData
 from ragassay.core.files import LineRows
 from ragassay.core.formatting import json_document

@@ -41,7 +41,7 @@ class Benchmark(FrozenModel):
     UTC, ISO 8601. There is no mean over datasets: it would hide one that lacks a metric, and weigh unlike things alike.
     """
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     kind: Literal["benchmark"] = "benchmark"
     ragassay: str
     id: str

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from ragassay import stats
-from ragassay.analysis.models import ComparedSystem, Comparison, Delta, Pair, Pareto
+from ragassay.analysis.describe import overall, verdict
+from ragassay.analysis.difference import Contrast, Difference
+from ragassay.analysis.models import ComparedSystem, Comparison, Pair, Pareto
 from ragassay.analysis.pairing import PairedSystems
 from ragassay.analysis.sides import LabelledSystem, Side, labelled
-from ragassay.analysis.summary import overall, verdict
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
 from ragassay.core.report import Provenance, Report
 from ragassay.core.validation import shown
 from ragassay.metrics import parse
+from ragassay.metrics.base import OPERATIONAL
 from ragassay.metrics.composites import described
 from ragassay.metrics.failures import failures
 from ragassay.metrics.own import own_metrics
@@ -71,7 +73,7 @@ def compare_all(
     matched = [_matched(labelled(chosen), baseline, metrics, alpha) for chosen in groups]
     paired = [two for one in matched for two in one.paired]
     tested = [
-        {name: two.delta(name, primary=name in one.primary) for name in one.metrics}
+        {name: two.difference(name, primary=name in one.primary) for name in one.metrics}
         for one in matched
         for two in one.paired
     ]
@@ -106,7 +108,16 @@ def _matched(
     others = [one for one in systems if one is not first]
     spec = first.report.provenance.configuration
     own = own_metrics(spec)
-    paired = [PairedSystems(first.part, other.part, alpha, spec.seed, own, spec.max_missing) for other in others]
+    dataset = first.report.provenance.dataset.name
+    paired = [
+        PairedSystems(
+            first.part,
+            other.part,
+            Contrast(first.label, other.label, dataset, alpha, spec.seed, own),
+            spec.max_missing,
+        )
+        for other in others
+    ]
     names = _metrics(systems, metrics)
     primary = tuple(names) if metrics is not None else tuple(n for n in HEADLINES if n in names) or tuple(names[:5])
     return _Matched(systems, first, others, names, primary, paired)
@@ -114,7 +125,7 @@ def _matched(
 
 def _comparison(
     matched: _Matched,
-    deltas: Sequence[dict[str, Delta]],
+    deltas: Sequence[dict[str, Difference]],
     family: int,
     alpha: float,
     method: Correction,
@@ -127,7 +138,9 @@ def _comparison(
     for other, two, by_metric in zip(others, matched.paired, deltas, strict=True):
         pair = _pair(first, other, two, by_metric, primary, examples)
         differs = cautions(first.report.provenance, other.report.provenance)
-        pairs.append(pair.model_copy(update={"verdict": verdict(pair, primary, alpha, method, differs, two.own)}))
+        pairs.append(
+            pair.model_copy(update={"verdict": verdict(pair, primary, alpha, method, differs, two.contrast.own)})
+        )
     sides = {one.label: _system(one, examples) for one in matched.systems}
     return Comparison(
         ragassay=metadata.version("ragassay"),
@@ -186,16 +199,16 @@ def _metrics(systems: Sequence[LabelledSystem], asked: Sequence[str] | None) -> 
 
 
 def _corrected(
-    paired: Sequence[PairedSystems], deltas: Sequence[dict[str, Delta]], correction: Correction
-) -> tuple[list[dict[str, Delta]], int]:
+    paired: Sequence[PairedSystems], deltas: Sequence[dict[str, Difference]], correction: Correction
+) -> tuple[list[dict[str, Difference]], int]:
     """The deltas with p values corrected over the primary ones, and how many these were."""
     places = [(n, name) for n, by_metric in enumerate(deltas) for name in by_metric]
     ps = [None if deltas[n][name].exploratory else deltas[n][name].p for n, name in places]
     family = sum(p is not None for p in ps)
     tests = 1 if correction == "none" else max(1, family)
-    corrected: list[dict[str, Delta]] = [{} for _ in deltas]
+    corrected: list[dict[str, Difference]] = [{} for _ in deltas]
     for (n, name), p in zip(places, stats.correct(ps, correction), strict=True):
-        corrected[n][name] = paired[n].decided(name, deltas[n][name], p, tests)
+        corrected[n][name] = paired[n].decided(deltas[n][name], p, tests)
     return corrected, family
 
 
@@ -203,7 +216,7 @@ def _pair(
     first: LabelledSystem,
     other: LabelledSystem,
     two: PairedSystems,
-    deltas: dict[str, Delta],
+    deltas: dict[str, Difference],
     primary: Sequence[str],
     examples: int,
 ) -> Pair:
@@ -215,7 +228,7 @@ def _pair(
         matching=two.matching(same_dataset=len(digests) == 1),
         metrics=deltas,
         measured=two.operational(),
-        incremental_cost=two.incremental_cost((first.label, other.label)),
+        incremental_cost=two.incremental_cost(),
         slices=two.slices(list(deltas)),
         regressions=two.regressions(list(dict.fromkeys((*primary, *deltas))), examples),
         verdict=(),
@@ -235,6 +248,7 @@ def _system(one: LabelledSystem, examples: int) -> ComparedSystem:
         accuracy=part.metrics["accurate"].mean if "accurate" in part.metrics else None,
         cost_usd=part.cost_usd.mean,
         latency_p50_ms=part.latency_ms.p50,
+        measured={name: known for name in OPERATIONAL if (known := getattr(part, name)).n},
         cost_per_accurate_answer=part.cost_per_accurate_answer,
         failures=failures(part.results, examples=examples),
     )

@@ -93,11 +93,6 @@ class Figure:
         )
 
     @property
-    def has_interval(self) -> bool:
-        """Is there a confidence interval for it?"""
-        return self.statistic == "mean" and self.column != SUSPICIOUS
-
-    @property
     def better(self) -> Literal["higher", "lower"]:
         """Which way is up."""
         if self.column in FIGURES:

@@ -8,26 +8,16 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ragassay.analysis.difference import Difference
 from ragassay.core.cost_sums import CostPerAccurate
 from ragassay.core.models import FrozenModel
 from ragassay.core.report import Distribution, Source
 from ragassay.metrics.failures import Failures
-from ragassay.stats import (
-    CorrectedMean,
-    Correction,
-    IncrementalCost,
-    Interval,
-    NonInferiority,
-    PairedTest,
-    ParetoFront,
-    UnpairedTest,
-)
-
-DeltaOutcome = Literal["better", "worse", "no difference shown", "can't tell"]
+from ragassay.stats import Correction, IncrementalCost, ParetoFront
 
 
 class ComparedSystem(FrozenModel):
-    """One system of one run, under its name in this comparison."""
+    """One system of one run, under its name in this comparison. ``measured``: latency, tokens and cost over all its rows."""
 
     run: str
     system: str
@@ -38,6 +28,7 @@ class ComparedSystem(FrozenModel):
     accuracy: float | None
     cost_usd: float | None
     latency_p50_ms: float | None
+    measured: dict[str, Distribution]
     cost_per_accurate_answer: CostPerAccurate
     failures: Failures
 
@@ -64,70 +55,6 @@ class Matching(FrozenModel):
     other_ids: int = 0
 
 
-class Delta(FrozenModel):
-    """One metric of b against a.
-
-    ``n`` rows were scored on both sides (0 where no query is shared), ``n_a`` and ``n_b`` on each; ``missing_a`` and
-    ``missing_b`` count the others by reason. Paired figures cover the matched rows only. ``interval`` is that of the
-    delta, at level 1 - alpha, not corrected; a gate on this difference tests the same one. ``p`` is that of the
-    randomisation test, of Welch's where unpaired; ``p_corrected`` takes the primary metrics of all systems into account and
-    decides ``outcome`` and ``mark``. If it finds nothing and ``interval`` leaves out 0, the outcome is "can't tell", with the
-    ``reason``. An ``exploratory`` metric is not among these: its outcome goes by its own p. Several answers to one question
-    are averaged before means, tests and intervals. ``wins`` are questions on which b is better, whichever direction is good.
-    ``detectable`` is the least true difference that as many rows show with a chance of 80 % at that many tests;
-    ``not_worse`` asks whether b is at most a margin worse. ``by_labels``: the delta as labels on both sides correct it; where
-    it has a mean, ``p`` is its own, and nothing is said of ``detectable`` and ``not_worse``, which go by the judge's scores.
-    """
-
-    kind: str
-    better: Literal["higher", "lower"]
-    n: int
-    n_a: int
-    n_b: int
-    missing_a: dict[str, int]
-    missing_b: dict[str, int]
-    mean_a: float | None
-    mean_b: float | None
-    delta: float | None
-    interval: Interval
-    p: float | None
-    p_corrected: float | None
-    mark: Literal["", "*", "**", "***"]
-    outcome: DeltaOutcome
-    exploratory: bool = False
-    reason: str | None = None
-    wins: int | None = None
-    losses: int | None = None
-    ties: int | None = None
-    detectable: float | None = None
-    not_worse: NonInferiority | None = None
-    paired: PairedTest | None = None
-    unpaired: UnpairedTest | None = None
-    by_labels: CorrectedMean | None = None
-
-    @property
-    def decided(self) -> tuple[float | None, Interval]:
-        """The delta that the outcome is about, and its interval: by labels, where there are enough, else the judge's own."""
-        if self.by_labels and self.by_labels.mean is not None:
-            return self.by_labels.mean, self.by_labels.interval
-        return self.delta, self.interval
-
-    @property
-    def labels(self) -> int | None:
-        """How many labels decide; None where the judge's own scores do."""
-        return self.by_labels.labels if self.by_labels and self.by_labels.mean is not None else None
-
-
-class SliceDelta(FrozenModel):
-    """One metric within one slice. Exploratory: nothing corrects for the number of slices looked at."""
-
-    n: int
-    mean_a: float | None
-    mean_b: float | None
-    delta: float | None
-    interval: Interval
-
-
 class RowDelta(FrozenModel):
     """One query on which b scores worse than a, with both answers and the reasons given with either score.
 
@@ -148,31 +75,20 @@ class RowDelta(FrozenModel):
     reason_b: str | None = None
 
 
-class OperationalDelta(FrozenModel):
-    """Latency, tokens or cost. ``a`` and ``b`` are over all rows of a system, the rest over ``n`` pairs that report it.
-
-    Where the systems share no query ``n`` is 0, and the rest is over all rows. ``ratio`` is mean b / mean a.
-    """
-
-    a: Distribution
-    b: Distribution
-    n: int
-    delta: float | None
-    ratio: float | None
-    interval: Interval
-    percentiles: dict[str, float]
-
-
 class Pair(FrozenModel):
-    """The baseline ``a`` against one other system ``b``. ``corrected_by``: what figures are by that are not the judge's own."""
+    """The baseline ``a`` against one other system ``b``.
+
+    ``measured`` differences are of latency, tokens and cost; they and those of ``slices`` are exploratory and untested.
+    ``corrected_by``: what figures are by that are not the judge's own.
+    """
 
     a: str
     b: str
     matching: Matching
-    metrics: dict[str, Delta]
-    measured: dict[str, OperationalDelta]
+    metrics: dict[str, Difference]
+    measured: dict[str, Difference]
     incremental_cost: IncrementalCost
-    slices: dict[str, dict[str, dict[str, SliceDelta]]]
+    slices: dict[str, dict[str, dict[str, Difference]]]
     regressions: dict[str, tuple[RowDelta, ...]]
     verdict: tuple[str, ...]
     corrected_by: str = "labels"
@@ -188,7 +104,7 @@ class Pareto(FrozenModel):
 class Comparison(FrozenModel):
     """Systems compared with a baseline. The ``family`` p values of the ``primary`` metrics were corrected together."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     kind: Literal["comparison"] = "comparison"
     ragassay: str
     baseline: str

@@ -165,14 +165,7 @@ def parts(document: dict[str, Any], settings: Settings) -> tuple[NewJob, JobSpec
     check_rules(job)
     check_jury(spec)
     check_share(spec)
-    gating = Gating(
-        criteria=tuple(job.criteria),
-        composites=job.composites,
-        gates=job.gates,
-        baseline=job.baseline,
-        statistics=job.statistics,
-    )
-    return job, spec, gating
+    return job, spec, Gating(gates=job.gates, baseline=job.baseline, statistics=job.statistics)
 
 
 def _inputs(job: NewJob, registered: Registered, datasets: DatasetStore | None) -> Inputs:

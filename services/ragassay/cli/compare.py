@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ragassay.analysis.comparing import Unevaluated
-    from ragassay.analysis.models import Comparison, Delta
+    from ragassay.analysis.difference import Difference
+    from ragassay.analysis.models import Comparison
     from ragassay.analysis.sides import Side
     from ragassay.config import Configuration
     from ragassay.reporting.comparison import Regression
@@ -53,7 +54,7 @@ PlannedRuns = Annotated[
     list[str] | None,
     typer.Argument(metavar="[RUN[#SYSTEM]...]", help="Two systems or more whose differences tell the spread."),
 ]
-Difference = Annotated[
+TrueDifference = Annotated[
     float | None,
     typer.Option("--difference", metavar="X", help="True mean difference to be shown, in units of the metric."),
 ]
@@ -184,7 +185,7 @@ def _described(worst: list[Regression]) -> Iterator[str]:
 
 
 def power(
-    difference: Difference = None,
+    difference: TrueDifference = None,
     runs: PlannedRuns = None,
     sd: Sd = None,
     baseline: BaselineName = None,
@@ -229,12 +230,12 @@ def power(
     typer.echo("\n".join(lines[:-1]))
 
 
-def _row(delta: Delta, difference: float, alpha: float, power: float) -> str:
+def _row(delta: Difference, difference: float, alpha: float, power: float) -> str:
     """Spread and number of the pairs at hand, the chance that so many show the difference, and how many would."""
     from ragassay.stats import needed_n, power_of
 
-    sd = delta.paired.sd if delta.paired else None
+    sd = delta.sd
     if not sd:
-        return f"  {'the systems share no query' if delta.paired is None else 'its differences have no spread'}"
+        return f"  {'the systems share no query' if not delta.paired else 'its differences have no spread'}"
     chance = power_of(difference, delta.n, sd, alpha=alpha)
     return f"{sd:8.3g}{delta.n:9}{chance:>9.0%}{needed_n(difference, sd, alpha=alpha, power=power):9}"

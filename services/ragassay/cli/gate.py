@@ -57,6 +57,7 @@ def gate(
     from ragassay.cli.configured import configured
     from ragassay.cli.evaluate import Terminal, refuse_unscored
     from ragassay.core.settings import Settings
+    from ragassay.metrics.own import own_metrics
     from ragassay.reporting import EXPORTERS as REPORTS
     from ragassay.reporting.gates import EXPORTERS, log_missed
     from ragassay.sdk.evaluation import evaluated, finished
@@ -85,12 +86,12 @@ def gate(
         _, report = finished(partial(evaluated, runtime_of(settings), settings, spec, inputs, reporter))
         for path in configuration.output:
             REPORTS.write(report, path)
-    of_gates = configuration.statistics.of_gates
+    alpha, own = configuration.statistics.alpha, own_metrics(configuration)
     if checked:
-        results = gates.check(report, checked, earlier, baseline_system=system, **of_gates)
+        results = gates.check(report, checked, earlier, baseline_system=system, alpha=alpha, metrics=own)
     else:  # the first run of gates that are all on a drop: it is the baseline of the next one
         about = {"run": report.run.id, "baseline": None, "dataset": report.provenance.dataset.name}
-        results = gates.GateReport(**about, passed=True, results=(), **of_gates)
+        results = gates.GateReport(**about, passed=True, alpha=alpha, results=())
     _keep(settings, results)
     log_missed(results)
     for caution in results.cautions:
@@ -110,11 +111,12 @@ def _checked_inputs(configuration: Configuration, reporter: Reporter) -> Inputs:
     """What is to be evaluated; raises where it lacks what a gate is about, before anything is evaluated."""
     from ragassay.analysis import gates
     from ragassay.evaluation.plan import choose_metrics
+    from ragassay.metrics.own import own_metrics
     from ragassay.sdk.evaluation import read_inputs
 
     inputs = read_inputs(configuration, reporter)
     metrics = [metric.name for metric in choose_metrics(configuration.to_job_spec(), inputs.joined())]
-    gates.check_names(configuration.gates, metrics, inputs.systems, inputs.samples)
+    gates.check_names(configuration.gates, own_metrics(configuration), metrics, inputs.systems, inputs.samples)
     return inputs
 
 
@@ -152,9 +154,8 @@ def _baseline(
         try:
             report = report_of(FolderStore(settings.home).last_passed(dataset, but=but))
         except NotFound as error:
-            left = [gate for gate in map(without_drops, configuration.gates) if gate is not None]
             typer.echo(f"warning: {error.message}; gates on a drop are left out this time", err=True)
-            return left, None, None
+            return without_drops(configuration.gates), None, None
     else:
         report, system = chosen(configuration.baseline)
     if system and system not in report.systems:

@@ -6,20 +6,24 @@ import json
 import textwrap
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from types import SimpleNamespace
+from typing import Annotated
 
 from annotated_types import Ge, Lt, MaxLen
-from pydantic import AfterValidator, BaseModel, Discriminator, Tag
+from pydantic import AfterValidator, BaseModel, Discriminator, Tag, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
-from ragassay.analysis.gates import GateList, TestName
+from ragassay.analysis.figures import Figure
+from ragassay.analysis.gates import GateList
 from ragassay.config.schedules import PlannedJob
 from ragassay.core.declarations import Option
+from ragassay.core.errors import BadInput
 from ragassay.core.models import FrozenModel
 from ragassay.core.options import SYSTEMS, FileOptions, IntervalOptions, PerformanceOptions
 from ragassay.core.specification import Budget, EvaluationOptions, JobSpec, JudgeParameters
 from ragassay.core.validation import UNKNOWN_KIND
 from ragassay.judges.instructions import read_prompt
+from ragassay.metrics.own import own_metrics
 from ragassay.stats import Correction
 from ragassay.systems.http import HttpConfig
 from ragassay.systems.live import FunctionConfig
@@ -57,19 +61,15 @@ class Statistics(IntervalOptions, FrozenModel):
         float,
         Ge(0.0001),
         Lt(0.5),
-        Option("a gate's test finds a drop when its corrected p is at most this", variable=True),
+        Option(
+            "a difference is shown if p is at most this; a gate's interval of a drop is at level 1 - alpha",
+            variable=True,
+        ),
     ] = 0.05
-    test: Annotated[TestName, Option("paired test of gates with `significant: true`: `randomisation` or `t`")] = (
-        "randomisation"
-    )
     correction: Annotated[
-        Correction, Option("of those tests' p for their number: `holm`, `bonferroni`, `benjamini_hochberg` or `none`")
+        Correction,
+        Option("of a benchmark's p for their number: `holm`, `bonferroni`, `benjamini_hochberg` or `none`"),
     ] = "holm"
-
-    @property
-    def of_gates(self) -> dict[str, Any]:
-        """What ``gates.check`` takes of it."""
-        return self.model_dump(include={"alpha", "test", "correction"})
 
 
 class Performance(PerformanceOptions, FrozenModel):
@@ -95,8 +95,7 @@ gates:
     min: 0.8
     coverage: 0.95
   - metric: correctness
-    max_drop: 0.02
-    significant: true""",
+    max_drop: 0.02""",
         ),
     ] = ()
     schedule: Annotated[
@@ -112,6 +111,22 @@ schedule:
   systems: [online]""",
         ),
     ] = None
+
+    @field_validator("gates")
+    @classmethod
+    def _about_known_figures(cls, gates: GateList, info: ValidationInfo) -> GateList:
+        """The criteria and composites before them are metrics too."""
+        run = SimpleNamespace(criteria=info.data.get("criteria", {}), composites=info.data.get("composites", {}))
+        try:
+            own = own_metrics(run)
+        except BadInput:  # the check of the composites reports it, with its place
+            return gates
+        for gate in gates:
+            try:
+                Figure.parse(gate.metric, own)
+            except BadInput as error:
+                raise ValueError(str(error)) from None
+        return gates
 
     @property
     def highest_grade(self) -> float | None:

@@ -85,8 +85,8 @@ class Significance(FrozenModel):
 class PairedTest(FrozenModel):
     """Two systems on the same ``n`` queries. ``difference`` is B - A; a win is a query on which B is above A.
 
-    ``interval`` is that of the difference, wherever one is shown or tested. ``bootstrap`` is a second opinion on it, made
-    for the primary metrics of a comparison. ``sd`` is the standard deviation of the differences, None below two pairs.
+    ``interval`` is that of the difference, wherever one is shown or tested. ``sd`` is the standard deviation of the
+    differences, None below two pairs.
     """
 
     n: int
@@ -102,7 +102,6 @@ class PairedTest(FrozenModel):
     randomisation: Significance
     cohens_d: float | None
     interval: Interval
-    bootstrap: Interval | None = None
 
 
 class UnpairedTest(FrozenModel):

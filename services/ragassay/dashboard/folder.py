@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ragassay.analysis import comparison
 from ragassay.analysis.costs import CostQuery, CostReport
-from ragassay.analysis.gates.check import GateReport
+from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison
 from ragassay.analysis.over_time import cost_report_of_runs
 from ragassay.analysis.trends import Trend, stored_runs, trend

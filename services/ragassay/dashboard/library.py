@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ragassay.analysis.costs import CostQuery, CostReport
-from ragassay.analysis.gates.check import GateReport
+from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison
 from ragassay.analysis.trends import Trend
 from ragassay.core.models import Result, Sample

@@ -14,7 +14,7 @@ from hashlib import sha256
 import orjson
 
 from ragassay.analysis.costs import CostQuery, CostReport
-from ragassay.analysis.gates.check import GateReport
+from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison
 from ragassay.analysis.trends import Trend
 from ragassay.core.errors import Conflict, NotFound

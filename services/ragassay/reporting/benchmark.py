@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from ragassay.analysis.benchmark import Benchmark, BenchmarkedDataset, Standing
-from ragassay.analysis.models import Comparison, Delta
+from ragassay.analysis.difference import Difference
+from ragassay.analysis.models import Comparison
 from ragassay.core.formatting import Exporters, json_document, markdown_code, markdown_text, number, quantity
 from ragassay.core.models import Usage
 from ragassay.core.report import Aggregate, SystemReport
@@ -133,7 +134,7 @@ def _mark(comparison: Comparison | None, system: str, name: str) -> str:
     return f" {'+' if delta.outcome == 'better' else '-'}{delta.mark}"
 
 
-def _delta(comparison: Comparison | None, system: str, name: str) -> Delta | None:
+def _delta(comparison: Comparison | None, system: str, name: str) -> Difference | None:
     for pair in comparison.pairs if comparison else ():
         if comparison and comparison.sides[pair.b].system == system:
             return pair.metrics.get(name)

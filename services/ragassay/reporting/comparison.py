@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ragassay.analysis.models import ComparedSystem, Comparison, Delta, OperationalDelta, Pair, RowDelta
-from ragassay.analysis.summary import frontier, times
+from ragassay.analysis.describe import frontier, times
+from ragassay.analysis.difference import Difference
+from ragassay.analysis.models import ComparedSystem, Comparison, Pair, RowDelta
 from ragassay.core.formatting import (
     Exporters,
     interval,
@@ -19,6 +20,7 @@ from ragassay.core.formatting import (
     quantity,
     signed,
 )
+from ragassay.core.report import Distribution
 from ragassay.reporting import csv
 from ragassay.reporting.failing import causes
 from ragassay.reporting.grids import Grid, Kind
@@ -97,7 +99,7 @@ EXPORTERS: Exporters[Comparison] = Exporters(
 
 _DELTAS: dict[str, Kind] = {
     **dict.fromkeys(("a", "b", "metric", "better"), "text"),
-    **dict.fromkeys(("mean_a", "mean_b", "delta", "low", "high", "level", "p", "p_corrected"), "number"),
+    **dict.fromkeys(("mean_a", "mean_b", "delta", "low", "high", "level", "p", "p_adjusted"), "number"),
     "outcome": "text",
     **dict.fromkeys(("n", "n_a", "n_b", "wins", "losses", "ties"), "integer"),
     "reason": "text",
@@ -105,13 +107,13 @@ _DELTAS: dict[str, Kind] = {
 
 
 def delta_grid(comparison: Comparison) -> Grid:
-    """A line for each pair and metric: what ``Delta`` has of it, as labels correct it where they do."""
+    """A line for each pair and metric: what ``Difference`` has of it, as labels correct it where they do."""
     rows = []
     for pair in comparison.pairs:
-        for name, one in pair.metrics.items():
+        for one in pair.metrics.values():
             delta, ends = one.decided
-            found = one.model_dump(include=set(_DELTAS)) | {"a": pair.a, "b": pair.b, "metric": name, "delta": delta}
-            found |= {"low": ends.low, "high": ends.high, "level": None if ends.low is None else ends.level}
+            found = one.model_dump(include=set(_DELTAS)) | {"delta": delta, "low": ends.low, "high": ends.high}
+            found["level"] = None if ends.low is None else ends.level
             rows.append([found.get(column) for column in _DELTAS])
     return Grid("Differences", _DELTAS, rows)
 
@@ -131,24 +133,14 @@ def side_grid(comparison: Comparison) -> Grid:
     return Grid("Systems", {"name": "text", "value": "text"}, rows)
 
 
-def outcome(delta: Delta) -> str:
-    """``worse: 0.800 -> 0.700, -0.10, -0.18..-0.02, p 0.012, n=200``."""
-    by, ends = delta.decided
-    if by is None:
-        return delta.reason or "not scored"
-    counted = f"n={delta.n}" if delta.paired else f"n={delta.n_a}+{delta.n_b}"
-    p = "" if (p := _p(delta)) == "" else f", p {p}"
-    means = f"{number(delta.mean_a)} -> {number(delta.mean_b)}"
-    return f"{delta.outcome}: {means}, {signed(by)}, {interval(ends, signed)}{p}, {counted}"
-
-
 def tables(comparison: Comparison) -> Iterator[Table]:
     """For each pair its metrics and what answers took; then all systems, and why answers failed."""
     level = percent(1 - comparison.alpha)
     for pair in comparison.pairs:
         yield from _of_pair(comparison, pair)
         if pair.measured:
-            taken = tuple((name, *_taken(name, m)) for name, m in pair.measured.items())
+            a, b = comparison.sides[pair.a].measured, comparison.sides[pair.b].measured
+            taken = tuple((name, *_taken(one, a[name], b[name])) for name, one in pair.measured.items())
             columns = ("a query", pair.a, pair.b, "ratio", "delta", level, "p50 delta", "p95 delta", "n")
             title, least = f"Time and cost: {pair.b} against {pair.a}", ("p50 delta", "p95 delta", "n", level, "delta")
             yield Table(title, columns, taken, _more(pair), least)
@@ -272,7 +264,7 @@ def _reported(value: float | None) -> str:
     return NOT_REPORTED if value is None else quantity(value)
 
 
-def _rows(name: str, delta: Delta, corrected_by: str) -> Iterator[tuple[str, ...]]:
+def _rows(name: str, delta: Difference, corrected_by: str) -> Iterator[tuple[str, ...]]:
     """The row of a metric and, below it, what labels make of the difference, which then decide."""
     p, outcome = _p(delta), OUTCOMES.get(delta.outcome, delta.outcome)
     if (found := delta.by_labels) and found.mean is not None:
@@ -293,12 +285,12 @@ def _rows(name: str, delta: Delta, corrected_by: str) -> Iterator[tuple[str, ...
         yield name, *_cells(delta, p, outcome)
 
 
-def _p(delta: Delta) -> str:
-    p = delta.p if delta.exploratory else delta.p_corrected
+def _p(delta: Difference) -> str:
+    p = delta.p if delta.exploratory else delta.p_adjusted
     return "" if p is None else f"{p_value(p)}{delta.mark}"
 
 
-def _cells(delta: Delta, p: str, outcome: str) -> tuple[str, ...]:
+def _cells(delta: Difference, p: str, outcome: str) -> tuple[str, ...]:
     counts = "" if delta.wins is None else f"{delta.wins}/{delta.losses}/{delta.ties}"
     none = "no pair" if delta.paired and delta.n == 0 else "not scored"
     return (
@@ -313,15 +305,15 @@ def _cells(delta: Delta, p: str, outcome: str) -> tuple[str, ...]:
     )
 
 
-def _taken(name: str, taken: OperationalDelta) -> tuple[str, ...]:
-    unit = f" {UNITS[name]}" if name in UNITS else ""
+def _taken(taken: Difference, a: Distribution, b: Distribution) -> tuple[str, ...]:
+    unit = f" {UNITS[taken.metric]}" if taken.metric in UNITS else ""
     return (
-        f"{_reported(taken.a.mean)}{unit}",
-        f"{_reported(taken.b.mean)}{unit}",
+        f"{_reported(a.mean)}{unit}",
+        f"{_reported(b.mean)}{unit}",
         "" if taken.ratio is None else times(taken.ratio),
         "" if taken.delta is None else _change(taken.delta),
         "none" if taken.interval.low is None else interval(taken.interval, _change),
-        *(_change(taken.percentiles[p]) for p in ("p50", "p95")),
+        *(_change(getattr(b, p) - getattr(a, p)) for p in ("p50", "p95")),
         str(taken.n),
     )
 

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from xml.sax.saxutils import escape, quoteattr
 
+from ragassay.analysis.describe import describe
+from ragassay.analysis.difference import Difference
 from ragassay.analysis.gates import GateReport
-from ragassay.analysis.models import Comparison, Delta, Pair
+from ragassay.analysis.models import Comparison, Pair
 from ragassay.core.formatting import cut, number, xml_text
 from ragassay.core.models import Result
 from ragassay.core.report import Report, SystemReport
 from ragassay.metrics.failures import failure
-from ragassay.reporting.comparison import outcome
 from ragassay.reporting.csv import as_text
 from ragassay.reporting.failing import headline, why
 from ragassay.reporting.grids import Grid, provenance
@@ -114,7 +115,7 @@ def _pair(comparison: Comparison, pair: Pair) -> Iterator[str]:
     shared = {"verdict": " ".join(pair.verdict), "alpha": f"{comparison.alpha:g}", "correction": comparison.correction}
     yield _properties({**shared, "ragassay": comparison.ragassay, **sides}, "    ")
     for name, delta in pair.metrics.items():
-        case, text = f"    <testcase classname={_quoted(pair.b)} name={_quoted(name)}", outcome(delta)
+        case, text = f"    <testcase classname={_quoted(pair.b)} name={_quoted(name)}", describe(delta)
         if (told := _told(delta)) == "skipped":
             yield f"{case}>\n      <skipped message={_quoted(delta.reason or text)}/>\n    </testcase>\n"
         elif told == "failure":
@@ -140,7 +141,7 @@ def _gates(report: GateReport, counts: Counter[str]) -> Iterator[str]:
     yield "  </testsuite>\n"
 
 
-def _told(delta: Delta) -> str:
+def _told(delta: Difference) -> str:
     if delta.decided[0] is None:
         return "skipped"
     return "failure" if delta.outcome == "worse" else "passed"

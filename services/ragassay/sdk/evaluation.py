@@ -39,7 +39,7 @@ from ragassay.storage.datasets import FolderDatasets, open_data
 from ragassay.storage.folder import FolderRun
 
 T = TypeVar("T")
-_OF_GATES = ("gates", "alpha", "test", "correction")
+_OF_GATES = ("gates", "alpha", "correction")
 
 
 class Given(NamedTuple):

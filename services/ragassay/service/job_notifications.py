@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ragassay.analysis.gates import GateReport
-from ragassay.analysis.gates.check import GateResult
-from ragassay.analysis.gates.rules import DROPS
+from ragassay.analysis.gates import GateReport, GateResult
 from ragassay.core.report import Report
 from ragassay.evaluation.reports import unscored
 from ragassay.service.job_state import JobState
@@ -48,7 +46,7 @@ def _missed(state: JobState, results: GateReport) -> Iterator[Notification]:
     """A notification for each gate and system. One on slices has one, by their field: its values are text of the data."""
     gates: dict[tuple[NotificationKind, str], list[GateResult]] = {}
     for result in results.missed:
-        fell = result.condition in DROPS and result.cause == "threshold"
+        fell = result.drop is not None and result.cause in ("threshold", "undecided")
         gates.setdefault(("regression" if fell else "gate_missed", _name(result)), []).append(result)
     for (kind, name), [first, *more] in list(gates.items())[:MAX_NOTIFICATIONS]:
         yield _notification(

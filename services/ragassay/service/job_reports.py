@@ -19,7 +19,7 @@ from ragassay.core.formatting import json_document, number
 from ragassay.core.jobs import Alert
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.report import JOB_ID, Report, run_and_system
-from ragassay.core.specification import Composite
+from ragassay.metrics.own import own_metrics
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState, no_job
 from ragassay.service.redis import RedisStore
@@ -32,13 +32,8 @@ _log = logging.getLogger("ragassay.gates")
 
 
 class Gating(FrozenModel):
-    """The gates that are checked when a job has finished. ``baseline`` is a system of the job, an earlier job, or JOB#SYSTEM.
+    """The gates that are checked when a job has finished. ``baseline`` is a system of the job, an earlier job, or JOB#SYSTEM."""
 
-    ``criteria``, by their names, and ``composites`` are metrics of the job's own, which gates may be about.
-    """
-
-    criteria: tuple[str, ...] = ()
-    composites: dict[str, Composite] = {}  # noqa: RUF012 - a default of a model
     gates: GateList = ()
     baseline: str | None = None
     statistics: Statistics = Statistics()
@@ -96,7 +91,7 @@ class JobReports:
 
     def check_gating(self, gating: Gating, record: RunRecord, samples: Sequence[Sample]) -> None:
         """Can the gates be checked when the job is done? Raises BadSettings, NotFound, Conflict, UnknownName."""
-        gates.check_names(gating.gates, record.metrics, record.systems, samples)
+        gates.check_names(gating.gates, own_metrics(record.spec), record.metrics, record.systems, samples)
         without = gates.about_a_drop(gating.gates)
         if gating.baseline is not None and gating.baseline not in record.systems:
             try:
@@ -143,8 +138,8 @@ class JobReports:
         elif gating.baseline is not None and gates.about_a_drop(gating.gates):
             job, system = run_and_system(gating.baseline)
             earlier = self._report(job)
-        of_gates = gating.statistics.of_gates
-        return gates.check(report, gating.gates, earlier, baseline_system=system, **of_gates)
+        alpha = gating.statistics.alpha
+        return gates.check(report, gating.gates, earlier, baseline_system=system, alpha=alpha)
 
     def gates(self, job: str) -> bytes:
         """The document ``gates`` of a job; raises NotFound where it has none, Conflict before it has finished."""

@@ -215,9 +215,8 @@ class Schedules:
         spec, inputs, gating = read(alone)
         if passed := self._last_passed(schedule.name, inputs.dataset.digest):
             return *read({**template, "baseline": f"{passed}{hash_}{system}"}), None
-        kept = tuple(gate for gate in map(gates.without_drops, gating.gates) if gate is not None)
         note = "no run on these questions has passed yet, so nothing was compared with a baseline"
-        return spec, inputs, gating.model_copy(update={"gates": kept}), note
+        return spec, inputs, gating.model_copy(update={"gates": gates.without_drops(gating.gates)}), note
 
     def check(self, new: NewSchedule, read: Read) -> None:
         """Raise what the first run's job would be refused for."""

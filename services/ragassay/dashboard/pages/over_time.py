@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from fastapi import Query, Request, Response
 
 from ragassay.analysis.costs import DIMENSIONS, CostGroup, CostReport, asked
+from ragassay.analysis.describe import describe
 from ragassay.analysis.figures import PER_ACCURATE
-from ragassay.analysis.models import Comparison
 from ragassay.analysis.trends import Point, Trend
 from ragassay.core.errors import AssayError, NothingToEvaluate
 from ragassay.core.formatting import interval, number, percent
@@ -214,17 +214,6 @@ def _points(library: Library, trend: Trend) -> Table:
     )
 
 
-def _moved(made: Comparison, metric: str) -> str:
-    """What the metric was and is, and on how many queries it got better and worse."""
-    delta = made.pairs[0].metrics.get(metric)
-    if delta is None or delta.mean_a is None or delta.mean_b is None:
-        return ""
-    counts = (
-        "" if delta.wins is None else f"; better on {delta.wins:,} and worse on {delta.losses:,} of {delta.n:,} queries"
-    )
-    return f"{metric} was {number(delta.mean_a)} and is {number(delta.mean_b)}{counts}"
-
-
 def _since_last_week(library: Library, trend: Trend) -> dict[str, Any] | None:
     """The newest run against the newest that is a week older, or the oldest; None where there is one run alone."""
     runs = {point.run: point for one in trend.systems.values() for point in one.points}
@@ -245,5 +234,7 @@ def _since_last_week(library: Library, trend: Trend) -> dict[str, Any] | None:
         except AssayError as error:
             found["why"] = error.message
             continue
-        found["made"].append((name, _moved(made, trend.metric), made.verdict, list(metric_tables(made))))
+        changed = made.pairs[0].metrics.get(trend.metric)
+        moved = describe(changed) if changed else ""
+        found["made"].append((name, moved, made.verdict, list(metric_tables(made))))
     return found

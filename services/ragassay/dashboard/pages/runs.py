@@ -10,8 +10,8 @@ import numpy as np
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
-from ragassay.analysis.pairing import outcome_of, too_few
-from ragassay.analysis.summary import accuracy_sentence
+from ragassay.analysis.describe import accuracy_sentence
+from ragassay.analysis.difference import Contrast
 from ragassay.core.errors import AssayError, Conflict
 from ragassay.core.formatting import interval, signed
 from ragassay.core.report import Report
@@ -25,8 +25,6 @@ from ragassay.reporting import EXPORTERS, failing, figures, summary
 from ragassay.reporting.charts import Chart, histogram
 from ragassay.reporting.listing import problem_of
 from ragassay.reporting.panels import panels
-from ragassay.stats import paired
-from ragassay.stats.columns import averaged
 from ragassay.storage.columns import QUESTION
 from ragassay.storage.places import RowPlaces
 
@@ -113,14 +111,10 @@ def _accuracy(rows: RowPlaces, seed: int) -> Iterator[str]:
         if not known.any():
             continue
         a, b = by_system[0][known], values[known]
-        if questions is not None:
-            a, b = (np.array(averaged(one, questions[known])) for one in (a, b))
-        test = paired(a, b, alpha=ALPHA, seed=seed, bounds=(0.0, 1.0), binary=True)
-        p, few = test.randomisation.p, too_few(test.n, ALPHA)
-        outcome, _ = outcome_of("higher", test.difference, test.interval, p, p, ALPHA, 1, few)
-        means, counts = (float(a.mean()), float(b.mean())), (test.losses, test.wins)
-        sentence = accuracy_sentence(rows.systems[0], name, means, counts, test.n, outcome)
-        yield f"{sentence} Difference {signed(means[1] - means[0])}, 95 % interval {interval(test.interval, signed)}."
+        contrast = Contrast(rows.systems[0], name, "", ALPHA, seed)
+        one = contrast.paired("accurate", (), a, b, None if questions is None else questions[known], better="higher")
+        one = contrast.decided(one, one.p, 1)
+        yield f"{accuracy_sentence(one)} Difference {signed(one.delta or 0.0)}, 95 % interval {interval(one.interval, signed)}."
 
 
 def _distributions(run: str, report: Report, rows: RowPlaces) -> Iterator[Chart]:

@@ -1,4 +1,4 @@
-"""A comparison in one to four sentences, made by rules, that claim no more than the corrected tests carry."""
+"""Differences in English, made by rules that claim no more than the corrected tests carry."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
-from ragassay.analysis.models import Delta, DeltaOutcome, OperationalDelta, Pair, Pareto
-from ragassay.analysis.pairing import bounds_of
-from ragassay.core.formatting import interval, listed, percent, quantity, signed
+from ragassay.analysis.difference import Better, Difference, Outcome, bounds_of
+from ragassay.analysis.models import Pair, Pareto
+from ragassay.core.formatting import interval, listed, number, p_value, percent, quantity, signed
 from ragassay.metrics import Metric
 from ragassay.stats import Correction
 
@@ -36,33 +36,58 @@ def verdict(
     return tuple(sentence for sentence in sentences if sentence)
 
 
+def describe(difference: Difference) -> str:
+    """``mrr went from 0.800 to 0.700 (n=20, 4 better, 9 worse): worse by 0.100, p 0.012``, and the outcome unless that is shown."""
+    a, b = difference.mean_a, difference.mean_b
+    if a is None or b is None or difference.delta is None:
+        return difference.reason or f"{difference.metric} is not scored"
+    counted = f"n={difference.n_a}+{difference.n_b}"
+    if difference.paired:
+        counted = f"n={difference.n}, {difference.wins:,} better, {difference.losses:,} worse"
+    size, ends = difference.decided
+    text = f"{difference.metric} went {change(a, b, counted)}: {better_or_worse(size or 0.0, difference.better)}"
+    text += "" if ends.low is None else f", {percent(ends.level)} {interval(ends, signed)}"
+    p = difference.p if difference.exploratory else difference.p_adjusted
+    text += "" if p is None else f", p {p_value(p)}"
+    return text if difference.outcome in ("better", "worse") else f"{text}; {difference.outcome}"
+
+
+def change(before: float, now: float, about: str) -> str:
+    """``from 0.800 to 0.700 (n=200)``."""
+    return f"from {number(before, beside=now)} to {number(now, beside=before)} ({about})"
+
+
+def better_or_worse(delta: float, better: Better, *, beside: float | None = None) -> str:
+    """``worse by 0.100``: what a change of ``delta`` means."""
+    if delta == 0:
+        return "unchanged"
+    word = "better" if (delta > 0) is (better == "higher") else "worse"
+    return f"{word} by {number(abs(delta), beside=beside)}"
+
+
 def in_short(pair: Pair) -> str:
     """Which of the two answers accurately more often, in one plain sentence; empty if that was not compared."""
     if not pair.matching.paired:
         return f"{pair.b} and {pair.a} share no question, so neither is called better."
-    delta = pair.metrics.get("accurate")
-    if delta is None or delta.mean_a is None or delta.mean_b is None or delta.paired is None:
+    accurate = pair.metrics.get("accurate")
+    return accuracy_sentence(accurate) if accurate else ""
+
+
+def accuracy_sentence(accurate: Difference) -> str:
+    """Which of two systems answers accurately more often, and whether that is shown; empty if it is not scored."""
+    a, b, before, now = accurate.a, accurate.b, accurate.mean_a, accurate.mean_b
+    if before is None or now is None or accurate.wins is None:
         return ""
-    means, counts = (delta.mean_a, delta.mean_b), (delta.losses or 0, delta.wins or 0)
-    return accuracy_sentence(pair.a, pair.b, means, counts, delta.paired.n, delta.outcome)
-
-
-def accuracy_sentence(
-    a: str, b: str, means: tuple[float, float], counts: tuple[int, int], n: int, outcome: DeltaOutcome
-) -> str:
-    """Which of two systems answers accurately more often over ``n`` questions, and whether that is shown.
-
-    ``counts``: on how many questions b is worse, and better.
-    """
-    before, now = means
-    changed = f"{counts[0]:,} got worse, {counts[1]:,} better"
+    changed = f"{accurate.losses:,} got worse, {accurate.wins:,} better"
     shares = f"{percent(now)} of its answers are accurate, {percent(before)} of {a}'s ({changed})"
-    if outcome in ("better", "worse"):
-        return f"{b} answers accurately {'more' if outcome == 'better' else 'less'} often than {a}: {shares}."
+    if accurate.outcome in ("better", "worse"):
+        return f"{b} answers accurately {'more' if accurate.outcome == 'better' else 'less'} often than {a}: {shares}."
     if before == now:
         return f"{b} answers accurately as often as {a}: {percent(before)} ({changed})."
     more = "more" if now > before else "less"
-    return f"{b} may answer accurately {more} often than {a}, but {n:,} queries can't show it: {shares}."
+    return (
+        f"{b} may answer accurately {more} often than {a}, but {accurate.questions:,} queries can't show it: {shares}."
+    )
 
 
 def overall(pairs: Sequence[Pair], front: Pareto) -> tuple[str, ...]:
@@ -91,7 +116,7 @@ def times(ratio: float) -> str:
     return f"{quantity(ratio, 2)}x"
 
 
-def _finding(pair: Pair, deltas: dict[str, Delta], alpha: float, correction: Correction) -> str:
+def _finding(pair: Pair, deltas: dict[str, Difference], alpha: float, correction: Correction) -> str:
     better, worse = _of(deltas, "better"), _of(deltas, "worse")
     level = percent(1 - alpha)
     parts = []
@@ -109,7 +134,7 @@ def _finding(pair: Pair, deltas: dict[str, Delta], alpha: float, correction: Cor
     return f"{'; '.join(parts)} ({CORRECTIONS[correction]} correction, alpha {alpha:g})."
 
 
-def _limits(deltas: dict[str, Delta], alpha: float, own: Mapping[str, Metric]) -> str:
+def _limits(deltas: dict[str, Difference], alpha: float, own: Mapping[str, Metric]) -> str:
     """What the rows leave open, and how large a difference would have had to be to be shown."""
     parts = []
     chance = _by_chance(deltas, alpha)
@@ -126,7 +151,7 @@ def _limits(deltas: dict[str, Delta], alpha: float, own: Mapping[str, Metric]) -
     return f"{'; '.join(parts)}." if parts else ""
 
 
-def _alone(pair: Pair, deltas: dict[str, Delta], alpha: float) -> str:
+def _alone(pair: Pair, deltas: dict[str, Difference], alpha: float) -> str:
     """What would be a difference if nothing else had been tested."""
     if not (names := _by_chance(deltas, alpha)):
         return ""
@@ -134,7 +159,7 @@ def _alone(pair: Pair, deltas: dict[str, Delta], alpha: float) -> str:
     return f"Taken alone, {figures} would be shown; among so many tests that may be chance."
 
 
-def _by_chance(deltas: dict[str, Delta], alpha: float) -> list[str]:
+def _by_chance(deltas: dict[str, Difference], alpha: float) -> list[str]:
     """Metrics that show a difference by their own p, but not after the correction."""
     return [
         name
@@ -143,16 +168,16 @@ def _by_chance(deltas: dict[str, Delta], alpha: float) -> list[str]:
     ]
 
 
-def _resolution(deltas: dict[str, Delta], names: Sequence[str], own: Mapping[str, Metric]) -> list[str]:
+def _resolution(deltas: dict[str, Difference], names: Sequence[str], own: Mapping[str, Metric]) -> list[str]:
     said = []
     for name in names:
-        least, test = deltas[name].detectable, deltas[name].paired
-        if least is None or test is None:
+        least, pairs = deltas[name].detectable, deltas[name].questions
+        if least is None:
             said.append(name)
         elif (bounds := bounds_of(name, own)) and least > bounds[1] - bounds[0]:
-            said.append(f"{name} ({test.n} pairs are too few to show any)")
+            said.append(f"{name} ({pairs} pairs are too few to show any)")
         else:
-            said.append(f"{name} ({test.n} pairs show about {quantity(least, 2)} or more)")
+            said.append(f"{name} ({pairs} pairs show about {quantity(least, 2)} or more)")
     return said
 
 
@@ -173,13 +198,13 @@ def _price(pair: Pair, alpha: float) -> str:
     return f"{text}."
 
 
-def _ratio(taken: OperationalDelta | None) -> float | None:
+def _ratio(taken: Difference | None) -> float | None:
     """b over a; None for a ratio that is 1 but for noise."""
     ratio = taken.ratio if taken else None
     return None if ratio is None or 0.95 < ratio < 1.05 else ratio
 
 
-def _of(deltas: dict[str, Delta], outcome: DeltaOutcome) -> list[str]:
+def _of(deltas: dict[str, Difference], outcome: Outcome) -> list[str]:
     return [name for name, delta in deltas.items() if delta.outcome == outcome]
 
 

@@ -1,0 +1,284 @@
+"""``b`` against ``a`` by one figure: the only type of a difference between two systems, and its only calculation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from ragassay import stats
+from ragassay.core.errors import BadSettings, UnknownName
+from ragassay.core.formatting import p_value
+from ragassay.core.models import FrozenModel, Result
+from ragassay.evaluation.recount import Questions, corrected_by_labels
+from ragassay.metrics import Metric, parse
+from ragassay.stats import CorrectedMean, Interval, NonInferiority, Significance
+from ragassay.stats.columns import averaged, differences
+from ragassay.stats.tests import smallest_p
+
+Better = Literal["higher", "lower"]
+Outcome = Literal["better", "worse", "no difference shown", "can't tell"]
+NO_SHARED_QUESTION = "they share no question"
+
+
+class Difference(FrozenModel):
+    """``b`` against ``a`` by one metric on one dataset; ``delta`` is mean b - mean a.
+
+    ``n`` rows were scored on both sides (0 if no query is shared), ``n_a`` and ``n_b`` on each; ``missing_a`` and
+    ``missing_b`` count the others by reason. Paired figures cover the matched rows only. Several answers to one question
+    are averaged before means, tests and intervals. ``interval`` is that of the delta, at level 1 - alpha, not corrected; a
+    gate goes by the same one. ``p`` is that of the randomisation test, of Welch's if unpaired; ``p_adjusted`` takes the
+    primary metrics of all systems into account and decides ``outcome``. If it finds nothing and ``interval`` leaves out 0,
+    the outcome is "can't tell", with the ``reason``. An ``exploratory`` one is not among these: its outcome goes by its own
+    p; one without p, such as that of a slice, has none. ``wins`` are questions on which b is better, whichever direction is
+    good. ``detectable`` is the least true difference that as many rows show with a chance of 80 % at that many tests;
+    ``not_worse`` asks whether b is at most a margin worse. Second opinions, which decide nothing: the ``t_test``, paired or
+    Welch's, ``cohens_d`` and, of primary metrics, a ``bootstrap`` interval; ``sd`` is the standard deviation of the
+    differences. ``by_labels``: the delta as labels on both sides correct it; if
+    it has a mean, ``p`` is its own, and ``detectable`` and ``not_worse``, which go by the judge's scores, are null.
+    """
+
+    metric: str
+    dataset: str
+    a: str
+    b: str
+    better: Better
+    n: int
+    n_a: int
+    n_b: int
+    missing_a: dict[str, int] = {}  # noqa: RUF012 - a default of a model
+    missing_b: dict[str, int] = {}  # noqa: RUF012 - a default of a model
+    mean_a: float | None
+    mean_b: float | None
+    delta: float | None
+    interval: Interval
+    p: float | None = None
+    p_adjusted: float | None = None
+    outcome: Outcome = "can't tell"
+    exploratory: bool = False
+    reason: str | None = None
+    wins: int | None = None
+    losses: int | None = None
+    ties: int | None = None
+    detectable: float | None = None
+    not_worse: NonInferiority | None = None
+    sd: float | None = None
+    cohens_d: float | None = None
+    t_test: Significance | None = None
+    bootstrap: Interval | None = None
+    by_labels: CorrectedMean | None = None
+
+    @property
+    def paired(self) -> bool:
+        """Do the systems share questions?"""
+        return self.wins is not None
+
+    @property
+    def labels(self) -> int | None:
+        """How many labels decide; None if the judge's own scores do."""
+        return self.by_labels.labels if self.by_labels and self.by_labels.mean is not None else None
+
+    @property
+    def decided(self) -> tuple[float | None, Interval]:
+        """The delta that the outcome is about, and its interval: by labels, if there are enough, else the judge's own."""
+        if self.by_labels and self.by_labels.mean is not None:
+            return self.by_labels.mean, self.by_labels.interval
+        return self.delta, self.interval
+
+    @property
+    def questions(self) -> int:
+        """How many questions are compared."""
+        return (self.wins or 0) + (self.losses or 0) + (self.ties or 0)
+
+    @property
+    def mark(self) -> str:
+        """``*``, ``**`` or ``***`` by the adjusted p."""
+        return "" if self.exploratory or not self.paired else stats.marks(self.p_adjusted)
+
+    @property
+    def ratio(self) -> float | None:
+        """Mean b over mean a."""
+        return self.mean_b / self.mean_a if self.mean_a and self.mean_b is not None else None
+
+    @property
+    def shown(self) -> bool | None:
+        """Does the interval leave out 0? None if so few queries differ that no test could show a difference.
+
+        Equal differences have no spread: their number decides.
+        """
+        _, interval = self.decided
+        if self.labels is not None:
+            return None if interval.low is None else not interval.contains(0.0)
+        if smallest_p((self.wins or 0) + (self.losses or 0)) > 1 - interval.level:
+            return None
+        return interval.low is None or interval.method == "constant values" or not interval.contains(0.0)
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """The two systems, and what all differences between them share. ``own``: metrics that the runs define themselves."""
+
+    a: str
+    b: str
+    dataset: str
+    alpha: float = 0.05
+    seed: int = 0
+    own: Mapping[str, Metric] = field(default_factory=dict)
+
+    def paired(
+        self,
+        metric: str,
+        rows: Sequence[tuple[Result, Result]],
+        a: Sequence[float],
+        b: Sequence[float],
+        questions: Questions,
+        *,
+        better: Better,
+        failed: str | None = None,
+        tested: bool = True,
+    ) -> Difference:
+        """The difference on matched ``rows`` that have the scores ``a`` and ``b``, before any correction.
+
+        Labels of the rows correct it; without rows there are none. ``questions``: the number of each row's question.
+        ``failed``: why labels may be no random part of the rows.
+        ``tested``: with a p value; without one it is exploratory.
+        """
+        first, second = (a, b) if questions is None else (averaged(a, questions), averaged(b, questions))
+        scale = self.scale(metric)
+        changes = differences(np.asarray(first, dtype=float), np.asarray(second, dtype=float))
+        up, down = int((changes > 0).sum()), int((changes < 0).sum())
+        reason, p = None, None
+        more: dict[str, Any] = {}
+        if tested:
+            test = stats.paired(first, second, alpha=self.alpha, seed=self.seed, **scale)
+            interval, p, reason = test.interval, test.randomisation.p, too_few(len(changes), self.alpha)
+            more = {"sd": test.sd, "cohens_d": test.cohens_d, "t_test": test.t}
+        else:
+            interval = stats.difference_interval(first, second, level=1 - self.alpha, **scale)
+        by_labels = difference_by_labels(
+            metric, rows, (y - x for x, y in zip(a, b, strict=True)), level=1 - self.alpha, failed=failed
+        )
+        if by_labels and by_labels.mean is not None:
+            p, reason = by_labels.p, None
+        return Difference(
+            **self._about(metric, better),
+            n=len(a),
+            n_a=len(a),
+            n_b=len(a),
+            mean_a=_mean(first),
+            mean_b=_mean(second),
+            delta=float(changes.mean()) if len(changes) else None,
+            interval=interval,
+            p=p,
+            exploratory=not tested,
+            reason=reason,
+            wins=up if better == "higher" else down,
+            losses=down if better == "higher" else up,
+            ties=len(changes) - up - down,
+            by_labels=by_labels,
+            **more,
+        )
+
+    def unpaired(self, metric: str, a: Sequence[float], b: Sequence[float], *, better: Better) -> Difference:
+        """The difference of systems that share no question; a and b are means of questions."""
+        test = stats.welch(a, b, alpha=self.alpha, bounds=bounds_of(metric, self.own))
+        return Difference(
+            **self._about(metric, better),
+            n=0,
+            n_a=len(a),
+            n_b=len(b),
+            mean_a=test.mean_a,
+            mean_b=test.mean_b,
+            delta=test.difference,
+            interval=test.interval,
+            p=test.welch.p,
+            reason=test.welch.reason,
+            t_test=test.welch,
+        )
+
+    def decided(self, difference: Difference, p: float | None, tests: int) -> Difference:
+        """The difference with its ``p`` adjusted for so many ``tests``, and the outcome.
+
+        An exploratory one is not adjusted: its outcome goes by its own p.
+        """
+        if difference.exploratory:
+            p, tests = difference.p, 1
+        outcome, reason = outcome_of(difference, p, self.alpha, tests)
+        if not difference.paired:  # one of them may have had the easier questions
+            outcome, reason = "can't tell", reason or NO_SHARED_QUESTION
+        adjusted = None if difference.exploratory else p
+        return difference.model_copy(update={"p_adjusted": adjusted, "outcome": outcome, "reason": reason})
+
+    def scale(self, metric: str) -> dict[str, Any]:
+        """What kind of scores a metric has: their bounds, and whether they are yes or no."""
+        known = known_metric(metric, self.own)
+        return {"bounds": known and known.bounds, "binary": known is not None and known.share}
+
+    def _about(self, metric: str, better: Better) -> dict[str, Any]:
+        return {"metric": metric, "dataset": self.dataset, "a": self.a, "b": self.b, "better": better}
+
+
+def difference_by_labels(
+    name: str,
+    rows: Sequence[tuple[Result, Result]],
+    changes: Iterable[float],
+    *,
+    level: float,
+    failed: str | None = None,
+) -> CorrectedMean | None:
+    """The mean of ``changes``, b - a of each of the rows, as labels on both sides correct it; None without any label.
+
+    ``failed``: why the labels may be no random part of the rows, so that they correct nothing.
+    """
+    labels = [(a.reference_labels.get(name), b.reference_labels.get(name)) for a, b in rows]
+    if not any(label is not None for both in labels for label in both):
+        return None
+    labelled = (None if a is None or b is None else b - a for a, b in labels)
+    return corrected_by_labels(zip(labelled, changes, strict=True), level=level, differences=True, failed=failed)
+
+
+def outcome_of(
+    difference: Difference, p_adjusted: float | None, alpha: float, tests: int
+) -> tuple[Outcome, str | None]:
+    """What follows from a difference, and the reason if nothing does; ``p_adjusted`` is its p among so many ``tests``.
+
+    An interval that leaves out 0 is no "no difference shown", even if the test finds nothing.
+    """
+    size, interval = difference.decided
+    p, reason = difference.p, difference.reason
+    if reason or p is None or p_adjusted is None or size is None:
+        return "can't tell", reason
+    if p_adjusted <= alpha:
+        return ("better" if (size > 0) is (difference.better == "higher") else "worse"), None
+    if interval.low is None or interval.contains(0.0):
+        return "no difference shown", None
+    adjusted = f", {p_value(p_adjusted)} corrected for {tests} tests" if tests > 1 else ""
+    return "can't tell", f"the interval leaves out 0, but p is {p_value(p)}{adjusted}"
+
+
+def too_few(n: int, alpha: float) -> str | None:
+    """Why so few pairs can't show anything: even if all differed in one direction, p would be 2 / 2^n."""
+    if n < 2:
+        return f"{n} pairs: nothing to compare" if n == 0 else "1 pair shows no spread"
+    least = smallest_p(n)
+    return f"{n} pairs: p can't be below {least:.3g}" if least > alpha else None
+
+
+def known_metric(name: str, own: Mapping[str, Metric]) -> Metric | None:
+    """The metric of that name; None for one that is not registered here."""
+    try:
+        return parse(name, own)
+    except (UnknownName, BadSettings):
+        return None
+
+
+def bounds_of(name: str, own: Mapping[str, Metric]) -> tuple[float, float] | None:
+    """Least and greatest value of a metric; None for one without, or that is not registered here."""
+    metric = known_metric(name, own)
+    return metric.bounds if metric else None
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if len(values) else None
