@@ -53,7 +53,7 @@ def test_the_document_holds_what_a_hand_finds(cli, two):
     found = asked(cli)
     assert list(found) == [
         "schema_version", "k", "corpus_digest", "queries_digest", "qrels_digest", "run_digests", "definitions",
-        "systems", "delta", "significance", "warnings", "per_query",
+        "systems", "delta", "differences", "warnings", "per_query",
     ]  # fmt: skip
     assert (found["schema_version"], found["k"], found["corpus_digest"]) == (1, 10, None)
     for key, file in (("queries_digest", "q.tsv"), ("qrels_digest", "truth.tsv")):
@@ -99,7 +99,7 @@ def test_csv_has_two_rows_a_query(cli, two):
     assert len(rows) == 5
 
 
-def test_significance_is_that_of_the_paired_test(cli, two):
+def test_differences_are_those_of_the_paired_test(cli, two):
     ids = [f"q{n}" for n in range(12)]
     (two / "q.tsv").write_text("".join(f"{q}\ttext\n" for q in ids))
     (two / "truth.tsv").write_text("".join(f"{q}\td1\t1\n" for q in ids))
@@ -109,18 +109,15 @@ def test_significance_is_that_of_the_paired_test(cli, two):
         two / "b.jsonl", [{"query_id": q, "retrieved_doc_ids": ["d1"] if n < 10 else ["x"]} for n, q in enumerate(ids)]
     )
     (two / "a.yaml").write_text("run: a.jsonl")
-    found = asked(cli)["significance"]
-    assert (found["test"], found["seed"], found["correction"]) == ("randomisation", 0, "holm")
-    mrr = found["metrics"]["mrr"]
+    found = asked(cli)["differences"]
+    mrr = found["mrr"]
     expected = stats.paired([0.5] * 12, [1.0] * 10 + [0.0] * 2, seed=0, bounds=(0, 1))
     assert mrr["p"] == expected.randomisation.p
     assert mrr["interval"] == expected.interval.model_dump()
     assert (mrr["wins"], mrr["losses"], mrr["ties"]) == (10, 2, 0)
-    assert mrr["difference"] == pytest.approx((10 * 0.5 - 2 * 0.5) / 12)
+    assert mrr["delta"] == pytest.approx((10 * 0.5 - 2 * 0.5) / 12)
     # Holm: the least of three p counts three times
-    assert min(m["p_corrected"] for m in found["metrics"].values()) == pytest.approx(
-        3 * min(m["p"] for m in found["metrics"].values())
-    )
+    assert min(m["p_adjusted"] for m in found.values()) == pytest.approx(3 * min(m["p"] for m in found.values()))
 
 
 def test_metrics_of_zero_are_a_success_and_are_explained(cli, two):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ragassay.core.errors import BadSettings
 
 if TYPE_CHECKING:
-    from ragassay.ab import Trial
+    from ragassay.analysis.ab import ConfigFile, Trial
 
 Queries = Annotated[Path, typer.Option("--queries", metavar="TSV", help="Lines of: query id, tab, text. No header.")]
 TruthFile = Annotated[
@@ -42,32 +42,65 @@ def ab(
     emit_traces: Traces = False,
 ) -> None:
     """Compare two retrieval configurations on the same queries, offline; the same input gives the same bytes."""
-    from ragassay import ab
+    from ragassay.analysis.ab import run
     from ragassay.core.files import write_whole
     from ragassay.core.formatting import json_document
+    from ragassay.reporting.csv import trial_table
 
     traces = out.with_name(f"{out.name.removesuffix('.json')}.traces.jsonl")
     outputs = [path for path in (out, csv, traces) if path]
     _check_places(outputs, [queries, truth, Path(config_a), Path(config_b), corpus])
-    run = ab.run(queries, truth, config_a, config_b, k=k, corpus=corpus)
-    recipes = [arm.recipe for arm in run.arms.values()]
-    _check_places(outputs, [path for recipe in recipes for path in (recipe.run, recipe.corpus)])
-    written = {out: json_document(run.trial)}
+    a, b = _read(config_a), _read(config_b)
+    _check_places(outputs, [path for config in (a, b) for path in (config.recipe.run, config.recipe.corpus)])
+    compared = run(queries, truth, a, b, k=k, corpus=corpus)
+    written = {out: json_document(compared.trial)}
     if csv:
-        written[csv] = ab.to_csv(run.trial)
+        written[csv] = trial_table(compared.trial)
     if emit_traces:
-        for name, arm in run.arms.items():
-            if lacks := arm.recipe.trace_lacks():
-                typer.echo(f"no traces of {name}: {arm.path} does not set {lacks}", err=True)
-        if content := ab.to_traces(run):
+        for name, config in (("A", a), ("B", b)):
+            if lacks := config.recipe.trace_lacks():
+                typer.echo(f"no traces of {name}: {config.path} does not set {lacks}", err=True)
+        if content := compared.traces():
             written[traces] = content
     for path, content in written.items():
         write_whole(path, content, private=True)
     if traces not in written:  # an earlier run's would pass for this one's
         traces.unlink(missing_ok=True)
-    _print(run.trial)
+    _print(compared.trial)
     for path in written:
         typer.echo(f"written: {path}")
+
+
+def _read(typed: str) -> ConfigFile:
+    """The configuration in a file, and the SHA-256 of its meaning: canonical JSON, in which empty keys are left out.
+
+    Raises NotFound, and BadSettings that names the line.
+    """
+    import json
+    from hashlib import sha256
+
+    from pydantic import ValidationError
+
+    from ragassay import config
+    from ragassay.analysis.ab import ConfigFile, Recipe
+
+    path = Path(typed)
+    layer = config.parse(path)
+    meaning = json.dumps(_without_empty(layer.values), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    try:
+        recipe = Recipe.model_validate_json(meaning, strict=True)
+    except ValidationError as error:
+        raise config.first_problem(error, layer.where, Recipe) from None
+    files = {key: path.parent / file for key in ("run", "corpus") if (file := getattr(recipe, key))}
+    return ConfigFile(typed, recipe.model_copy(update=files), sha256(meaning.encode()).hexdigest())
+
+
+def _without_empty(values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_empty(value) if isinstance(value, dict) else value
+        for key, value in values.items()
+        if value is not None
+    }
 
 
 def _check_places(outputs: list[Path], inputs: Sequence[Path | None]) -> None:
@@ -81,20 +114,18 @@ def _check_places(outputs: list[Path], inputs: Sequence[Path | None]) -> None:
 
 
 def _print(trial: Trial) -> None:
-    from ragassay.core.formatting import interval, signed
+    from ragassay.core.formatting import interval, number, p_value, signed
+    from ragassay.reporting.tables import table
 
     for warning in trial.warnings:
         typer.echo(f"warning: {warning}", err=True)
-    tests = trial.significance
-    typer.echo(f"{len(trial.per_query)} queries, k = {trial.k}; p of {tests.test}, corrected by {tests.correction}\n")
-    typer.echo(f"{'':12}{'A':>8}{'B':>8}{'B - A':>9}  {'95 %':<18}{'p':>8}  won/lost/tied")
-    a, b = (trial.systems[name].metrics.macro for name in ("A", "B"))
-    for name, test in tests.metrics.items():
-        ends = "none" if test.interval.low is None else interval(test.interval, signed)
-        p = "-" if test.p_corrected is None else f"{test.p_corrected:.3g}{'*' if test.significant else ''}"
-        typer.echo(
-            f"{trial.definitions[name].partition(':')[0]:12}{getattr(a, name):8.3f}{getattr(b, name):8.3f}"
-            f"{signed(getattr(trial.delta.macro, name)):>9}  {ends:<18}{p:>8}"
-            f"  {test.wins}/{test.losses}/{test.ties}"
-        )
+    typer.echo(f"{len(trial.per_query)} queries, k = {trial.k}; p of the randomisation test, corrected by holm\n")
+    rows = []
+    for one in trial.differences.values():
+        ends = "none" if one.interval.low is None else interval(one.interval, signed)
+        p = "-" if one.p_adjusted is None else f"{p_value(one.p_adjusted)}{one.mark}"
+        counts = f"{one.wins}/{one.losses}/{one.ties}"
+        rows.append((one.metric, number(one.mean_a), number(one.mean_b), signed(one.delta or 0.0), ends, p, counts))
+    for line in table(("metric", "A", "B", "B - A", "95 %", "p", "won/lost/tied"), rows):
+        typer.echo(line)
     typer.echo("")

@@ -53,7 +53,7 @@ def schema(
     ],
 ) -> None:
     """Print the JSON schema of a document."""
-    from ragassay.ab import Recipe, Trial
+    from ragassay.analysis.ab import Recipe, Trial
     from ragassay.analysis.benchmark import Benchmark
     from ragassay.analysis.costs import CostReport
     from ragassay.analysis.gates import GateReport

@@ -10,6 +10,8 @@ from datetime import datetime
 
 import orjson
 
+from ragassay.analysis.ab import METRICS, Trial
+from ragassay.core.errors import BadInput
 from ragassay.core.report import Report
 from ragassay.reporting.grids import Grid, provenance, summary
 from ragassay.reporting.rows import row_grid
@@ -36,6 +38,18 @@ def with_provenance(grid: Grid, names: Grid) -> Iterator[bytes]:
     yield from (line([part, one, name, None, *more]) for one, name, *more in grid.rows)
     none = [None] * len(others)
     yield from (line([names.title.lower(), None, name, value, *none]) for name, value in names.rows)
+
+
+def trial_table(trial: Trial) -> bytes:
+    """Two rows for each query, A and B. Raises BadInput for an id with a space: hits are joined with spaces."""
+    rows = [line(["qid", "system", *METRICS, "hits"])]
+    for row in trial.per_query:
+        for name, scored in (("A", row.A), ("B", row.B)):
+            if spaced := next((doc for doc in scored.hits if " " in doc), None):
+                hint = "leave out --csv: it joins ids with spaces"
+                raise BadInput(f"document id {spaced!r} holds a space", hint=hint)
+            rows.append(line([row.qid, name, *(getattr(scored, metric) for metric in METRICS), " ".join(scored.hits)]))
+    return b"".join(rows)
 
 
 def lines(grid: Grid) -> Iterator[bytes]:
