@@ -6,6 +6,7 @@ import pytest
 
 from handmade_reports import make_report, row
 from ragassay.analysis.costs import Gathered, asked, cost_report
+from ragassay.analysis.describe import marginal_cost
 from ragassay.core.errors import BadData, BadSettings, NothingToEvaluate, UnknownName
 from ragassay.core.models import Usage
 from ragassay.core.report import without_rows
@@ -56,11 +57,11 @@ def test_a_lone_report_has_the_number_and_the_interval_that_it_says_itself():
     group = only(costs(report))
     assert group.key == {"dataset": "france", "system": "default"}
     assert group.cost_per_accurate_answer == own.cost_per_accurate_answer.value
-    assert (group.interval, group.interval_of) == (own.cost_per_accurate_answer.interval, "report")
+    assert group.interval == own.cost_per_accurate_answer.interval
     by_category = costs(report, by="category")
     for one in by_category.groups:
         part = own.slices["category"][one.key["category"]].cost_per_accurate_answer
-        assert (one.cost_per_accurate_answer, one.interval, one.interval_of) == (part.value, part.interval, "report")
+        assert (one.cost_per_accurate_answer, one.interval) == (part.value, part.interval)
     assert sum(one.rows for one in by_category.groups) == 32
 
 
@@ -75,7 +76,6 @@ def test_by_model_the_interval_is_that_of_the_sums():
     assert large.rows == large.known == len(chosen)
     right = sum(one.scores["accurate"].value for one in chosen)
     assert large.cost_per_accurate_answer == pytest.approx(sum(one.cost_usd for one in chosen) / right)
-    assert large.interval_of == "sums"
     assert large.interval.low < large.cost_per_accurate_answer < large.interval.high
 
 
@@ -87,7 +87,6 @@ def test_reports_add_up_to_total_cost_over_all_accurate_answers():
     group = only(costs(night(answers(COSTS, RIGHT)), night(answers(OTHER_COSTS, OTHER_RIGHT), "2026-11-02")))
     assert group.cost_per_accurate_answer == pytest.approx(0.022)
     assert (group.reports, group.rows, group.known, group.accurate, group.questions) == (2, 16, 16, 10, 8)
-    assert group.interval_of == "sums"
     assert (group.first[:10], group.last[:10]) == ("2026-11-01", "2026-11-02")
 
 
@@ -118,7 +117,7 @@ def test_an_unknown_cost_is_none_and_none_is_not_zero():
     unknown = only(costs(night(answers([None] * 8, RIGHT))))
     assert (unknown.cost_per_accurate_answer, unknown.reason) == (None, "no row has a known cost")
     twice = only(costs(night(answers([None] * 8, RIGHT)), night(answers([None] * 8, RIGHT), "2026-11-02")))
-    assert twice.reason == "no row has both a known cost and an accuracy"
+    assert twice.reason == "no row has a known cost"
     wrong = only(costs(night(answers(COSTS, [0] * 8)), night(answers(COSTS, [0] * 8), "2026-11-02")))
     assert (wrong.cost_per_accurate_answer, wrong.reason) == (None, "no answer is accurate")
     assert wrong.interval.reason == "no answer is accurate"
@@ -260,48 +259,53 @@ def test_one_more_accurate_answer_costs_what_the_rows_say():
     dearer = [cost * 3 for cost in COSTS]
     (one,) = costs(pair(dearer, [1] * 8)).increments
     expected = incremental_cost(COSTS * 4, RIGHT * 4, dearer * 4, [1] * 32)
-    assert one.usd_per_accurate_answer == pytest.approx(expected.value) == pytest.approx(0.12)  # 24 cents for 2 more
-    assert (one.interval.low, one.interval.high) == pytest.approx(
-        (expected.interval.low, expected.interval.high), rel=0.35
+    price = one.marginal_cost
+    assert (price.n, price.value) == (32, pytest.approx(0.12))  # 24 cents for 2 more
+    assert (price.interval.low, price.interval.high) == pytest.approx((expected.interval.low, expected.interval.high))
+    assert (one.cost.delta, one.accuracy.delta) == (pytest.approx(0.03), pytest.approx(0.25))
+    assert (one.cost.n, one.questions, one.cost.outcome, one.accuracy.outcome) == (32, 32, "worse", "better")
+    assert marginal_cost(one).startswith(
+        "b is more expensive and better than a: one more accurate answer costs 0.120 USD ("
     )
-    assert (one.cost_usd.value, one.accuracy.value) == (pytest.approx(0.03), pytest.approx(0.25))
-    assert (one.n, one.questions, one.quadrant, one.shown) == (32, 32, "dearer and better", True)
-    assert one.sentence.startswith("b is dearer and better than a: one more accurate answer costs 0.120 USD (")
     (twice,) = costs(pair(dearer, [1] * 8), pair(dearer, [1] * 8, "2026-11-02")).increments
-    assert twice.usd_per_accurate_answer == pytest.approx(one.usd_per_accurate_answer)
-    assert (twice.n, twice.questions, twice.interval.high) == (64, 32, pytest.approx(one.interval.high))
+    assert twice.marginal_cost.value == pytest.approx(one.marginal_cost.value)
+    assert (twice.cost.n, twice.questions) == (64, 32)
+    assert twice.marginal_cost.interval.high == pytest.approx(one.marginal_cost.interval.high)
 
 
 @pytest.mark.parametrize(
-    ("times", "right", "quadrant", "said"),
+    ("times", "right", "sentence"),
     [
-        (0.5, [1] * 8, "cheaper and better", "b dominates a"),
-        (3, [1, 0, 0, 0, 1, 0, 0, 0], "dearer and worse", "b is dominated by a"),
-        (0.5, [1, 0, 0, 0, 1, 0, 0, 0], "cheaper and worse", "each accurate answer given up saves 0.015 USD"),
-        (1, RIGHT, "equal", "b costs as much as a and has as many accurate answers"),
-        (0.5, RIGHT, "cheaper and better", "b dominates a"),
-        (2, RIGHT, "dearer and worse", "b is dominated by a"),
-        (1, [1] * 8, "cheaper and better", "b dominates a"),
+        (0.5, [1] * 8, "b dominates a: cheaper and better, or the same in one of both"),
+        (3, [1, 0, 0, 0, 1, 0, 0, 0], "a dominates b"),
+        (0.5, [1, 0, 0, 0, 1, 0, 0, 0], "a is more expensive and better than b: one more accurate answer costs 0.015 USD"),
+        (1, RIGHT, "b costs as much as a and has as many accurate answers"),
+        (0.5, RIGHT, "b dominates a"),
+        (2, RIGHT, "a dominates b"),
+        (3, [1, 1, 1, 0, 1, 1, 1, 0], "a dominates b: cheaper and better, or the same in one of both; the difference in accuracy"),
     ],
-)
-def test_each_quadrant_has_its_words(times, right, quadrant, said):
+)  # fmt: skip
+def test_the_better_system_dominates_or_has_a_price(times, right, sentence):
     (one,) = costs(pair([cost * times for cost in COSTS], right)).increments
-    assert one.quadrant == quadrant
-    assert said in one.sentence
-    assert (one.usd_per_accurate_answer is None) is (quadrant != "cheaper and worse")
-
-
-def test_a_difference_that_may_be_none_is_said_to_be_not_shown():
-    (one,) = costs(pair([cost * 3 for cost in COSTS], [1, 1, 1, 0, 1, 1, 1, 0])).increments
-    assert (one.quadrant, one.shown) == ("dearer and worse", False)
-    assert one.sentence.endswith("the difference in accuracy is not shown")
+    assert marginal_cost(one).startswith(sentence)
 
 
 def test_the_order_of_systems_may_differ_from_run_to_run():
     dearer = [cost * 3 for cost in COSTS]
     turned = night({"b": answers(dearer * 4, [1] * 32, "b"), "a": answers(COSTS * 4, RIGHT * 4, "a")}, "2026-11-02")
     (one,) = costs(pair(dearer, [1] * 8), turned).increments
-    assert (one.a, one.b, one.n, one.usd_per_accurate_answer) == ("a", "b", 64, pytest.approx(0.12))
+    assert (one.cost.a, one.cost.b, one.cost.n) == ("a", "b", 64)
+    assert one.marginal_cost.value == pytest.approx(0.12)
+
+
+def test_a_question_that_a_run_answered_several_times_counts_once():
+    rows = [
+        one.model_copy(update={"query": f"Question {n % 16}?"}) for n, one in enumerate(answers(COSTS * 4, RIGHT * 4))
+    ]
+    report = night(rows)
+    group = only(costs(report))
+    assert (group.rows, group.questions) == (32, 16)
+    assert group.interval == report.systems["default"].cost_per_accurate_answer.interval
 
 
 def test_an_unfinished_run_has_no_pairs_because_its_rows_may_not_be_of_the_same_questions():
@@ -311,10 +315,10 @@ def test_an_unfinished_run_has_no_pairs_because_its_rows_may_not_be_of_the_same_
 
 def test_pairs_are_of_the_systems_that_are_asked_for():
     rows = {name: answers(COSTS, RIGHT, name) for name in "abc"}
-    named = [(one.a, one.b) for one in costs(night(rows)).increments]
+    named = [(one.cost.a, one.cost.b) for one in costs(night(rows)).increments]
     assert named == [("a", "b"), ("a", "c"), ("b", "c")]
-    assert [(one.a, one.b) for one in costs(night(rows), system="c").increments] == [("a", "c"), ("b", "c")]
-    assert [(one.a, one.b) for one in costs(night(rows), system=["a", "c"]).increments] == [("a", "c")]
+    assert [(one.cost.a, one.cost.b) for one in costs(night(rows), system="c").increments] == [("a", "c"), ("b", "c")]
+    assert [(one.cost.a, one.cost.b) for one in costs(night(rows), system=["a", "c"]).increments] == [("a", "c")]
 
 
 # --- extremes ---

@@ -50,8 +50,7 @@ def cost(
     server: Server = None,
 ) -> None:
     """Show what accurate answers cost over the runs so far, or with --server over the jobs of a service."""
-    from ragassay.analysis.costs import asked
-    from ragassay.analysis.over_time import cost_report_of_runs
+    from ragassay.analysis.costs import asked, cost_report_of_runs
     from ragassay.cli.terminal import line_writer, print_tables
     from ragassay.core.settings import Settings
     from ragassay.reporting.costs import EXPORTERS, MORE, lines, sentences, tables

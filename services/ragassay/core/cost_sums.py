@@ -46,7 +46,8 @@ class RatioSums(FrozenModel):
 class CostPerAccurate(FrozenModel):
     """Total cost of the system over the number of accurate answers, over rows where both are known.
 
-    The sums are kept, so that figures over several runs can be made when the rows are gone.
+    The sums are kept, so that figures over several runs can be made when the rows are gone. ``questions``: how many
+    different ones the ``n`` rows are of.
     """
 
     value: float | None
@@ -54,6 +55,7 @@ class CostPerAccurate(FrozenModel):
     cost_usd: float
     accurate: int
     n: int
+    questions: int
     missing: int
     reason: str | None = None
 

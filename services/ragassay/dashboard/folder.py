@@ -7,10 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from ragassay.analysis import comparison
-from ragassay.analysis.costs import CostQuery, CostReport
+from ragassay.analysis.costs import CostQuery, CostReport, cost_report_of_runs
 from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison
-from ragassay.analysis.over_time import cost_report_of_runs
 from ragassay.analysis.trends import Trend, stored_runs, trend
 from ragassay.core.errors import NotFound
 from ragassay.core.models import Result, Sample

@@ -304,6 +304,7 @@ def cost_per_accurate(counted: Recount, spec: JobSpec, places: Sequence[int] | N
         cost_usd=sums.cost_usd,
         accurate=round(sums.accurate),
         n=len(known),
+        questions=asked,
         missing=len(places) - len(known),
         reason=reason,
     )

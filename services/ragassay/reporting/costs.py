@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from itertools import chain
 
 from ragassay.analysis.costs import CostGroup, CostReport
+from ragassay.analysis.describe import marginal_cost
 from ragassay.core.cost_sums import Money
 from ragassay.core.formatting import Exporters, interval, json_document, listed, markdown_text, number, percent
-from ragassay.core.models import Usage
 from ragassay.reporting.csv import line
 from ragassay.reporting.tables import Table
 
@@ -32,10 +32,9 @@ def tables(report: CostReport) -> Iterator[Table]:
     """Accurate answers and their cost by group, and what was spent by group."""
     by = tuple(report.asked.by) or ("",)
     named = [(tuple(_name(value) for value in group.key.values()) or ("all",), group) for group in report.groups]
-    note = "The interval of one run is its own, that of several comes from their sums, each question counted once (docs/cost.md)."
-    note += "".join(
-        f" None: {why} ({count:,}x)." for why, count in Counter(filter(None, map(_why, report.groups))).items()
-    )
+    reasons = Counter(group.reason for group in report.groups if group.reason)
+    note = "An interval counts each question once, however many runs answered it (docs/cost.md)."
+    note += "".join(f" None: {why} ({count:,}x)." for why, count in reasons.items())
     columns = (*by, "USD per accurate answer", percent(0.95))
     columns += ("accurate", "known", "unknown cost", "runs")
     rows = tuple((*names, *_answer(group)) for names, group in named)
@@ -53,14 +52,10 @@ def tables(report: CostReport) -> Iterator[Table]:
 def sentences(report: CostReport) -> list[str]:
     """What one more accurate answer costs between systems that answered the same queries, dataset by dataset."""
     return [
-        f"{one.dataset}: {one.sentence} (n={one.n:,}"
-        + (")" if one.n == one.questions else f", {one.questions:,} questions)")
+        f"{one.cost.dataset}: {marginal_cost(one)} (n={one.cost.n:,}"
+        + (")" if one.cost.n == one.questions else f", {one.questions:,} questions)")
         for one in report.increments
     ]
-
-
-def _why(group: CostGroup) -> str | None:
-    return group.reason if group.cost_per_accurate_answer is None else None
 
 
 def _name(value: str | None) -> str:
@@ -85,10 +80,6 @@ def _spent(group: CostGroup) -> tuple[str, ...]:
 def _usd(money: Money) -> str:
     """``0.0214``, ``0.0214 + 3 unknown``: rows without a known cost are not free."""
     return number(money.cost_usd) + (f" + {money.unknown:,} unknown" if money.unknown else "")
-
-
-def _cost(usage: Usage) -> str:
-    return "an unknown cost" if usage.cost_usd is None else f"{number(usage.cost_usd)} USD"
 
 
 def to_markdown(report: CostReport) -> bytes:
@@ -124,7 +115,6 @@ def _flat(group: CostGroup) -> dict[str, object]:
         "low": group.interval.low,
         "high": group.interval.high,
         "unbounded": group.interval.unbounded,
-        "interval_of": group.interval_of,
         "reason": group.reason or group.interval.reason,
     }
     for name, money in (("serving", group.serving), ("judging", group.judging), ("waste", group.waste)):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ragassay.analysis.costs import CostReport, asked
-from ragassay.analysis.over_time import cost_report_of_runs
+from ragassay.analysis.costs import CostReport, asked, cost_report_of_runs
 from ragassay.core.settings import Settings
 from ragassay.reporting.costs import EXPORTERS, lines, sentences, tables
 from ragassay.sdk.show import as_html, as_text

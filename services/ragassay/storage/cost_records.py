@@ -5,27 +5,26 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import orjson
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
-from ragassay.core.cost_sums import Between, CostPerAccurate, Spending
+from ragassay.core.cost_sums import Between, Spending
 from ragassay.core.errors import BadData
 from ragassay.core.models import FrozenModel, Usage
-from ragassay.core.report import Report, SystemReport
+from ragassay.core.report import Report
 from ragassay.core.validation import problems
 
 
 class SystemCosts(FrozenModel):
-    """One system of a report: the report's own figures, ``whole`` and by category, and the sums that add up."""
+    """One system of a report: sums that add up; ``questions``: how many the rows of known cost and accuracy are of."""
 
-    whole: CostPerAccurate
-    categories: dict[str, CostPerAccurate] = Field(default_factory=dict)
+    questions: int
     spending: tuple[Spending, ...]
 
 
 class CostRecord(FrozenModel):
     """What a report says of costs. ``accurate``: the rule by which answers counted as accurate."""
 
-    schema_version: Literal[1]
+    schema_version: Literal[2]
     run: str
     created_at: str
     status: Literal["finished", "incomplete"]
@@ -42,7 +41,7 @@ def record_of(report: Report) -> CostRecord:
     """The record of a report."""
     source = report.provenance
     return CostRecord(
-        schema_version=1,
+        schema_version=2,
         run=report.run.id,
         created_at=report.run.created_at,
         status=report.run.status,
@@ -51,17 +50,11 @@ def record_of(report: Report) -> CostRecord:
         judge=source.configuration.judged_by,
         accurate=source.configuration.accurate,
         interrupted=report.interrupted,
-        systems={name: _of_system(one) for name, one in report.systems.items()},
+        systems={
+            name: SystemCosts(questions=one.cost_per_accurate_answer.questions, spending=one.spending)
+            for name, one in report.systems.items()
+        },
         between=report.between,
-    )
-
-
-def _of_system(one: SystemReport) -> SystemCosts:
-    categories = one.slices.get("category", {})
-    return SystemCosts(
-        whole=one.cost_per_accurate_answer,
-        categories={value: part.cost_per_accurate_answer for value, part in categories.items()},
-        spending=one.spending,
     )
 
 

@@ -1,0 +1,461 @@
+"""What accurate answers cost over time: sums over stored reports. Three kinds of money stay apart and are never added up."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from functools import cached_property
+from typing import Annotated, Any, Literal, get_args
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, Field, ValidationError
+
+from ragassay.analysis.difference import Contrast, Difference
+from ragassay.core.cost_sums import Money, Spending
+from ragassay.core.errors import AssayError, BadInput, BadSettings, NotFound, NothingToEvaluate, UnknownName
+from ragassay.core.formatting import listed
+from ragassay.core.models import FrozenModel, Usage
+from ragassay.core.validation import problems
+from ragassay.stats import (
+    IncrementalCost,
+    Interval,
+    RatioSums,
+    Stratum,
+    difference_sums_interval,
+    mean_intervals,
+    sums_interval,
+)
+from ragassay.stats.costs import why_no_increment
+from ragassay.storage.cost_records import CostRecord
+from ragassay.storage.folder import FolderRun, FolderStore
+
+Dimension = Literal["system", "dataset", "category", "model", "day", "month", "judge"]
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+BY: tuple[Dimension, ...] = ("dataset", "system")
+LEVEL = 0.95
+MOST_GROUPS = 10_000
+Key = tuple[tuple[Dimension, str | None], ...]
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, LookupError):
+        raise ValueError("should be a time zone such as UTC or Europe/Berlin") from None
+    return name
+
+
+def _moment(text: str) -> str:
+    try:
+        year = datetime.fromisoformat(text).year
+    except ValueError:
+        year = 0
+    if not 1970 <= year <= 9000:
+        raise ValueError("should be a day or time such as 2026-11-01 or 2026-11-01T06:00+01:00")
+    return text
+
+
+def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(names)) < len(names):
+        raise ValueError("should name each only once")
+    return names
+
+
+Moment = Annotated[str, Field(max_length=40), AfterValidator(_moment)]
+Names = Annotated[tuple[Annotated[str, Field(max_length=200)], ...], Field(max_length=50)]
+
+
+class CostQuery(FrozenModel):
+    """Which reports, in which groups. Days are those of ``zone``; ``until`` counts its whole day."""
+
+    since: Moment | None = None
+    until: Moment | None = None
+    zone: Annotated[str, Field(max_length=60), AfterValidator(_zone)] = "UTC"
+    systems: Names = ()
+    datasets: Names = ()
+    by: Annotated[tuple[Dimension, ...], AfterValidator(_each_once)] = BY
+
+    @cached_property
+    def zone_info(self) -> ZoneInfo:
+        """The zone."""
+        return ZoneInfo(self.zone)
+
+    def local(self, created_at: str) -> datetime:
+        """When a run was made, in the zone."""
+        return datetime.fromisoformat(created_at).astimezone(self.zone_info)
+
+    @cached_property
+    def span(self) -> tuple[datetime, datetime]:
+        """From when on, and until before when, runs count."""
+        since = self._at(self.since) if self.since else datetime.min.replace(tzinfo=UTC)
+        until = datetime.max.replace(tzinfo=UTC)
+        if self.until:
+            until = self._at(self.until)
+            whole_day = datetime.combine(until.date() + timedelta(days=1), time(), self.zone_info)
+            only_day = re.fullmatch(r"[\dW-]+", self.until)
+            until = whole_day if only_day else until + timedelta(microseconds=1)
+        return since, until
+
+    def _at(self, text: str) -> datetime:
+        moment = datetime.fromisoformat(text)
+        return moment if moment.tzinfo else moment.replace(tzinfo=self.zone_info)
+
+    def takes(self, created_at: str) -> bool:
+        """Does a run of that time count?"""
+        since, until = self.span
+        return since <= datetime.fromisoformat(created_at) < until
+
+
+class CostGroup(FrozenModel):
+    """Rows that share the values of ``key``, over ``reports`` reports.
+
+    ``known`` of the ``rows`` have both a known cost and an accuracy: ``cost_usd`` and ``accurate`` are of these, and the
+    ratio of both is ``cost_per_accurate_answer``. ``unknown_cost`` rows have no known cost. ``questions``: how many
+    different ones they are of, which is what the interval counts.
+    """
+
+    key: dict[Dimension, str | None]
+    reports: int
+    incomplete: int
+    first: str
+    last: str
+    rows: int
+    known: int
+    unknown_cost: int
+    questions: int
+    cost_usd: float
+    accurate: int
+    cost_per_accurate_answer: float | None
+    interval: Interval
+    reason: str | None = None
+    serving: Money
+    judging: Money
+    waste: Money
+
+
+class Increment(FrozenModel):
+    """System b against a on the same questions of one dataset, over ``reports`` reports.
+
+    b is the one with more accurate answers, or the cheaper one if both have as many. ``cost`` and ``accuracy`` are
+    differences a query; ``marginal_cost`` is the price of one more accurate answer, if b is more expensive.
+    """
+
+    reports: int
+    questions: int
+    cost: Difference
+    accuracy: Difference
+    marginal_cost: IncrementalCost
+
+
+class CostReport(FrozenModel):
+    """What accurate answers cost, over stored reports.
+
+    ``left_out`` counts runs by why they are not in it, ``warnings`` name those that can't be read and what limits the
+    numbers. Of no row, and in no group: ``interrupted``, calls in flight when a process was killed, which may have been
+    paid.
+    """
+
+    schema_version: Literal[2] = 2
+    kind: Literal["costs"] = "costs"
+    as_of: str
+    asked: CostQuery
+    reports: int
+    left_out: dict[str, int]
+    warnings: tuple[str, ...]
+    groups: tuple[CostGroup, ...]
+    total: CostGroup
+    interrupted: Usage
+    increments: tuple[Increment, ...]
+
+
+def asked(
+    *,
+    since: Any = None,
+    until: Any = None,
+    zone: str = "UTC",
+    system: str | Sequence[str] | None = None,
+    dataset: str | Sequence[str] | None = None,
+    by: str | Sequence[str] | None = None,
+    dashes: str = "",
+) -> CostQuery:
+    """The query. ``since`` and ``until`` may be dates; ``by`` a list or ``system,day``. Raises BadSettings
+    that names the option, after ``dashes``.
+    """
+    dimensions = by.split(",") if isinstance(by, str) else list(by if by is not None else BY)
+    dimensions = [name.strip() for part in dimensions for name in part.split(",") if name.strip()]
+    for name in dimensions:
+        if name not in DIMENSIONS:
+            raise UnknownName("dimension", name[:100], DIMENSIONS, where=f"{dashes}by")
+    given = {
+        "since": None if since is None else str(since),
+        "until": None if until is None else str(until),
+        "zone": zone,
+        "systems": _names(system),
+        "datasets": _names(dataset),
+        "by": tuple(dimensions),
+    }
+    try:
+        query = CostQuery.model_validate(given)
+    except ValidationError as error:
+        first = problems(error)[0]
+        option = str(first.location[0]).removesuffix("s") if first.location else "costs"
+        raise BadSettings(first.what, where=f"{dashes}{option}") from None
+    since_, until_ = query.span
+    if since_ >= until_:
+        raise BadSettings(f"{query.until} is before {query.since}", where=f"{dashes}until")
+    return query
+
+
+def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given or ()))
+
+
+class Gathered:
+    """Records as they are read: each run once, only those asked for; the others are counted by why they are left out."""
+
+    def __init__(self, query: CostQuery) -> None:
+        self.query = query
+        self.left_out: Counter[str] = Counter()
+        self.unreadable: list[str] = []
+        self.warnings: list[str] = []
+        self._records: dict[str, CostRecord] = {}
+
+    def add(self, record: CostRecord) -> None:
+        """The next record; of two of the same run a finished one counts, else the one that came last."""
+        if not self.query.takes(record.created_at):
+            self.left_out["outside the time asked for"] += 1
+        elif self.query.datasets and record.dataset not in self.query.datasets:
+            self.left_out["on another dataset"] += 1
+        elif self.query.systems and not set(self.query.systems) & record.systems.keys():
+            self.left_out["of other systems"] += 1
+        else:
+            if before := self._records.get(record.run):
+                self.left_out["a second copy of a run"] += 1
+                record = before if before.status == "finished" else record
+            self._records[record.run] = record
+
+    @property
+    def records(self) -> list[CostRecord]:
+        """The runs that count, oldest first."""
+        return sorted(self._records.values(), key=lambda record: (self.query.local(record.created_at), record.run))
+
+
+def cost_report(gathered: Gathered, now: datetime) -> CostReport:
+    """What accurate answers cost; ``now`` is when it is made.
+
+    Raises NothingToEvaluate where there is no report, BadInput for more groups than anybody reads.
+    """
+    query, records = gathered.query, gathered.records
+    parts = [
+        _Part(record, name, costs.spending)
+        for record in records
+        for name, costs in record.systems.items()
+        if costs.spending and (not query.systems or name in query.systems)
+    ]
+    if not parts:
+        hint = (
+            "ask for other days, systems or datasets"
+            if gathered.left_out or query.since
+            else "make a run: ragassay evaluate DATA"
+        )
+        raise NothingToEvaluate(_nothing(gathered), hint=hint)
+    groups = _grouped(parts, query)
+    if len(groups) > MOST_GROUPS:
+        hint = "ask for fewer days (since, until) or fewer dimensions (by)"
+        raise BadInput(f"there are {len(groups):,} groups, {MOST_GROUPS:,} are the most", where="by", hint=hint)
+    return CostReport(
+        as_of=now.astimezone(query.zone_info).isoformat(timespec="seconds"),
+        asked=query,
+        reports=len(records),
+        left_out=dict(sorted(gathered.left_out.items())),
+        warnings=tuple(_warnings(gathered, groups.items())),
+        groups=tuple(_group(key, of_it) for key, of_it in groups.items()),
+        total=_group((), parts),
+        interrupted=Usage.total(record.interrupted for record in records),
+        increments=_increments(records, query),
+    )
+
+
+def _nothing(gathered: Gathered) -> str:
+    why = [f"{count} {what}" for what, count in sorted(gathered.left_out.items())]
+    why += [f"{len(gathered.unreadable)} that can't be read"] if gathered.unreadable else []
+    return "there is no report to count" + (f"; left out: {', '.join(why)}" if why else "")
+
+
+def _warnings(gathered: Gathered, groups: Iterable[tuple[Key, list[_Part]]]) -> Iterable[str]:
+    yield from gathered.warnings
+    if gathered.unreadable:
+        yield f"reports that this version can't read: {listed(gathered.unreadable, 10)}"
+    mixtures = [sentence for key, of_it in groups if (sentence := _mixed(dict(key), of_it))]
+    if mixtures:
+        yield f"{listed(mixtures)}; group by judge to keep them apart"
+
+
+def cost_report_of_runs(store: FolderStore, query: CostQuery, now: datetime | None = None) -> CostReport:
+    """The cost report over the runs in a folder; raises as ``cost_report`` does."""
+    gathered = Gathered(query)
+    for run in store.ids():
+        try:
+            gathered.add(FolderRun(store.root / "runs" / run).costs())
+        except NotFound:
+            gathered.left_out["without a report"] += 1
+        except (AssayError, OSError):
+            gathered.unreadable.append(run)
+    return cost_report(gathered, now or datetime.now(UTC))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows of one system of one report, as cells by category and model."""
+
+    record: CostRecord
+    system: str
+    cells: tuple[Spending, ...]
+
+    @property
+    def known(self) -> RatioSums:
+        """The sums over the rows whose cost and accuracy are known."""
+        return RatioSums.total(cell.known for cell in self.cells)
+
+    @property
+    def questions(self) -> int:
+        """How many questions these rows are of; some may have been answered several times in the run."""
+        costs = self.record.systems[self.system]
+        rows = sum(cell.known.n for cell in costs.spending)
+        return round(self.known.n * costs.questions / rows) if rows else 0
+
+
+def _grouped(parts: Iterable[_Part], query: CostQuery) -> dict[Key, list[_Part]]:
+    """The parts' cells by the dimensions asked for, ordered by their values."""
+    groups: dict[Key, list[_Part]] = {}
+    for part in parts:
+        day = query.local(part.record.created_at).date().isoformat()
+        of_part: dict[Dimension, str | None] = {
+            "system": part.system,
+            "dataset": part.record.dataset,
+            "judge": part.record.judge,
+            "day": day,
+            "month": day[:7],
+        }
+        cells: dict[Key, list[Spending]] = {}
+        for cell in part.cells:
+            values = {**of_part, "category": cell.category, "model": cell.model}
+            cells.setdefault(tuple((name, values[name]) for name in query.by), []).append(cell)
+        for key, own in cells.items():
+            groups.setdefault(key, []).append(_Part(part.record, part.system, tuple(own)))
+    return dict(sorted(groups.items(), key=lambda group: [(value is not None, value or "") for _, value in group[0]]))
+
+
+def _group(key: Key, parts: Sequence[_Part]) -> CostGroup:
+    """What the rows of the parts spent, and what an accurate answer of them costs."""
+    cells = [cell for part in parts for cell in part.cells]
+    known = RatioSums.total(cell.known for cell in cells)
+    strata = _strata((part.record, part.known, part.questions) for part in parts)
+    reports = {part.record.run: part.record for part in parts}
+    times = sorted((record.created_at for record in reports.values()), key=datetime.fromisoformat)
+    serving, rows = _total(cell.serving for cell in cells), sum(cell.rows for cell in cells)
+    reason = None
+    if serving.unknown == rows:
+        reason = "no row has a known cost"
+    elif not known.n:
+        reason = "no row has both a known cost and an accuracy"
+    elif not known.accurate:
+        reason = "no answer is accurate"
+    return CostGroup(
+        key=dict(key),
+        reports=len(reports),
+        incomplete=sum(record.status == "incomplete" for record in reports.values()),
+        first=times[0] if times else "",
+        last=times[-1] if times else "",
+        rows=rows,
+        known=known.n,
+        unknown_cost=serving.unknown,
+        questions=sum(one.questions for one in strata),
+        cost_usd=known.cost_usd,
+        accurate=round(known.accurate),
+        cost_per_accurate_answer=None if reason else known.cost_usd / known.accurate,
+        interval=sums_interval(strata, level=LEVEL),
+        reason=reason,
+        serving=serving,
+        judging=_total(cell.judging for cell in cells),
+        waste=_total(cell.waste for cell in cells),
+    )
+
+
+def _strata(sums: Iterable[tuple[CostRecord, RatioSums, int]]) -> list[Stratum]:
+    """Sums of records, with how many questions each is of, by their datasets: runs on one dataset ask the same ones."""
+    by_digest: dict[str, list[tuple[RatioSums, int]]] = {}
+    for record, one, questions in sums:
+        by_digest.setdefault(record.dataset_digest, []).append((one, questions))
+    of_datasets = (
+        Stratum(RatioSums.total(one for one, _ in many), max(questions for _, questions in many))
+        for many in by_digest.values()
+    )
+    return [one for one in of_datasets if one.questions]
+
+
+def _total(money: Iterable[Money]) -> Money:
+    every = list(money)
+    counts = {name: sum(getattr(one, name) for one in every) for name in Money.model_fields if name != "cost_usd"}
+    return Money(cost_usd=math.fsum(one.cost_usd for one in every), **counts)
+
+
+def _named(key: Mapping[Dimension, str | None]) -> str:
+    return ", ".join(str(value) for value in key.values()) or "all"
+
+
+def _mixed(key: Mapping[Dimension, str | None], parts: Sequence[_Part]) -> str | None:
+    """What is not the same in all reports of a group although it decides which answers count as accurate."""
+    judges = dict.fromkeys(part.record.judge for part in parts)
+    rules = dict.fromkeys(part.record.accurate for part in parts)
+    if len(judges) < 2 and len(rules) < 2:
+        return None
+    differ = [f"{len(names)} {what}" for names, what in ((judges, "judges"), (rules, "rules")) if len(names) > 1]
+    return f"{_named(key)}: accuracy is by {' and '.join(differ)}"
+
+
+def _increments(records: Iterable[CostRecord], query: CostQuery) -> tuple[Increment, ...]:
+    """For each dataset every two systems that reports hold for the same queries, over all these reports together."""
+    pairs: dict[tuple[str, str, str], list[tuple[CostRecord, RatioSums]]] = {}
+    for record in records:
+        for pair in record.between:
+            chosen = {pair.a, pair.b} & set(query.systems)
+            if pair.sums.n and (not query.systems or len(chosen) == min(len(query.systems), 2)):
+                a, b, sums = pair.a, pair.b, pair.sums
+                if (record.dataset, b, a) in pairs:  # the order of systems differs from run to run
+                    a, b, sums = b, a, _turned(sums)
+                pairs.setdefault((record.dataset, a, b), []).append((record, sums))
+    return tuple(_increment(*names, found) for names, found in sorted(pairs.items(), key=lambda pair: pair[0]))
+
+
+def _increment(dataset: str, a: str, b: str, found: Sequence[tuple[CostRecord, RatioSums]]) -> Increment:
+    whole = RatioSums.total(sums for _, sums in found)
+    if (whole.accurate, -whole.cost_usd) < (0, 0):
+        return _increment(dataset, b, a, [(record, _turned(sums)) for record, sums in found])
+    strata = _strata((record, sums, sums.n) for record, sums in found)
+    of_cost, of_accuracy = mean_intervals(strata, level=LEVEL)
+    reason = why_no_increment(whole, (a, b))
+    ends = Interval.absent(reason, LEVEL, "none") if reason else difference_sums_interval(strata, level=LEVEL)
+    contrast = Contrast(a, b, dataset, alpha=1 - LEVEL)
+    return Increment(
+        reports=len({record.run for record, _ in found}),
+        questions=sum(one.questions for one in strata),
+        cost=contrast.of_sums("cost_usd", whole.cost_usd, whole.n, of_cost, better="lower"),
+        accuracy=contrast.of_sums("accurate", whole.accurate, whole.n, of_accuracy, better="higher"),
+        marginal_cost=IncrementalCost(
+            n=whole.n,
+            extra_cost=whole.cost_usd,
+            extra_accurate=whole.accurate,
+            value=None if reason else whole.cost_usd / whole.accurate,
+            interval=ends,
+            reason=reason,
+        ),
+    )
+
+
+def _turned(sums: RatioSums) -> RatioSums:
+    return sums.model_copy(update={"cost_usd": -sums.cost_usd, "accurate": -sums.accurate})
