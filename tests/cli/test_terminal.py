@@ -54,8 +54,8 @@ def test_no_command_sends_control_characters_of_the_data_to_the_terminal(cli, da
     rename_system(tmp_path)
     commands = [
         ("evaluate", *data, "--json"),
-        ("data", "check", "data.json"),
-        ("data", "check", "data.json", "--json"),
+        ("data", "describe", "data.json"),
+        ("data", "describe", "data.json", "--json"),
         ("compare", "report.json"),
         ("compare", "report.json", "--json"),
         ("gate", "gates.yaml", "--run", "report.json", "-o", "g.md", "-o", "g.xml"),

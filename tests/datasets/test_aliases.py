@@ -9,78 +9,13 @@ from typing import Any
 import pytest
 
 from ragassay.core.models import Sample
+from ragassay.datasets.cells import KINDS
+from ragassay.datasets.columns import ALIASES, FIELDS
 from ragassay.datasets.load import load
-from ragassay.datasets.mapping import ALIASES, FIELDS
-from ragassay.datasets.values import KINDS
 
 Write = Callable[[str, Any], Path]
 
 Q = {"query": "Where is Paris?"}
-
-SAMPLE_ALIASES: list[tuple[dict[str, Any], str, Any]] = [
-    ({**Q, "id": "a"}, "query_id", "a"),
-    ({**Q, "request_id": 7}, "query_id", "7"),
-    ({**Q, "example id": "a"}, "query_id", "a"),
-    ({**Q, "example_id": "a"}, "query_id", "a"),
-    ({"user_input": "q"}, "query", "q"),
-    ({"question": "q"}, "query", "q"),
-    ({"input": "q"}, "query", "q"),
-    ({"inputs": {"question": "q"}}, "query", "q"),
-    ({"inputs": {"query": "q"}}, "query", "q"),
-    ({"vars": {"query": "q"}}, "query", "q"),
-    ({"vars": {"question": "q"}}, "query", "q"),
-    ({"inputs.question": "q"}, "query", "q"),
-    ({**Q, "reference": "t"}, "ground_truth_answer", ("t",)),
-    ({**Q, "ground_truth": ["t", "u"]}, "ground_truth_answer", ("t", "u")),
-    ({**Q, "expected_output": "t"}, "ground_truth_answer", ("t",)),
-    ({**Q, "expectedOutput": "t"}, "ground_truth_answer", ("t",)),
-    ({**Q, "expected_response": "t"}, "ground_truth_answer", ("t",)),
-    ({**Q, "expectations": {"expected_response": "t"}}, "ground_truth_answer", ("t",)),
-    ({**Q, "reference_answer": ["t"]}, "ground_truth_answer", ("t",)),
-    ({**Q, "expectations": {"expected_facts": ["f", "g"]}}, "key_facts", ("f", "g")),
-    ({**Q, "expected_facts": ["f"]}, "key_facts", ("f",)),
-    ({**Q, "expected_retrieved_context": [{"content": "c", "doc_uri": "d"}]}, "reference_contexts", ("c",)),
-    ({**Q, "expectations": {"expected_retrieved_context": ["c"]}}, "reference_contexts", ("c",)),
-    ({**Q, "expected_chunks": ["c"]}, "reference_contexts", ("c",)),
-    ({**Q, "reference_context_ids": ["d", 2]}, "relevant_doc_ids", ("d", "2")),
-    ({**Q, "relevant_docs": ["d"]}, "relevant_doc_ids", ("d",)),
-    ({**Q, "qrels": ["d"]}, "relevant_doc_ids", ("d",)),
-    ({**Q, "relevant_docs": {"d": 2}}, "relevance_scores", {"d": 2.0}),
-    ({**Q, "qrels": {"d": 2, "e": 0, "f": None}}, "relevance_scores", {"d": 2.0, "e": 0.0}),
-    ({**Q, "metadata": {"category": "factual"}}, "category", "factual"),
-    ({**Q, "metadata": {"difficulty": 2}}, "difficulty", "2"),
-    ({**Q, "metadata": {"description": "d"}}, "description", "d"),
-    ({**Q, "metadata": {"split": "test"}}, "split", "test"),
-    ({**Q, "query_style": "troubleshoot"}, "category", "troubleshooting"),
-]
-RESPONSE_ALIASES: list[tuple[dict[str, Any], str, Any]] = [
-    ({**Q, "response": "r"}, "answer", "r"),
-    ({**Q, "actual_output": "r"}, "answer", "r"),
-    ({**Q, "actualOutput": "r"}, "answer", "r"),
-    ({**Q, "outputs": "r"}, "answer", "r"),
-    ({**Q, "output": "r", "reference": "t"}, "answer", "r"),
-    ({**Q, "retrieved_contexts": ["c", "d"]}, "contexts", ("c", "d")),
-    ({**Q, "retrieval_context": ["c"]}, "contexts", ("c",)),
-    ({**Q, "retrievalContext": ["c"]}, "contexts", ("c",)),
-    ({**Q, "answer": "r", "context": ["c"]}, "contexts", ("c",)),
-    ({**Q, "contexts": [{"page_content": "c"}, {"text": "d"}]}, "contexts", ("c", "d")),
-    ({**Q, "retrieved_context_ids": ["d", 3]}, "retrieved_doc_ids", ("d", "3")),
-    ({**Q, "doc_uri": ["d"]}, "retrieved_doc_ids", ("d",)),
-    ({**Q, "reranked_doc_ids": ["d"]}, "retrieved_doc_ids", ("d",)),
-    ({**Q, "ranking_before_reranking": ["d"]}, "doc_ids_before_reranking", ("d",)),
-    ({**Q, "document.id": ["d"]}, "retrieved_doc_ids", ("d",)),
-    ({**Q, "document": {"id": "d"}}, "retrieved_doc_ids", ("d",)),
-    ({**Q, "input_token_count": 5}, "input_tokens", 5),
-    ({**Q, "output_token_count": 6}, "output_tokens", 6),
-    ({**Q, "token_cost": 0.5}, "cost_usd", 0.5),
-    ({**Q, "llm": {"cost": {"total": 0.25}}}, "cost_usd", 0.25),
-    ({**Q, "llm.cost.total": 0.25}, "cost_usd", 0.25),
-    ({**Q, "completion_time": 1.5}, "latency_ms", 1500.0),  # DeepEval gives seconds
-]
-
-
-def _name(case: tuple[dict[str, Any], str, Any]) -> str:
-    return " ".join(name for name in case[0] if name != "query") + " as " + case[1]
 
 
 def only(path: Path, **options: Any) -> Sample:
@@ -88,22 +23,33 @@ def only(path: Path, **options: Any) -> Sample:
     return sample
 
 
-@pytest.mark.parametrize("case", SAMPLE_ALIASES, ids=_name)
-def test_a_name_of_another_tool_is_accepted(case: tuple[dict[str, Any], str, Any], write: Write) -> None:
-    row, ours, value = case
-    sample = only(write("a.json", [row]))
-    assert getattr(sample, ours) == value
-    assert sample.metadata == {}
-    assert sample.response is None
+VALUES: dict[str, tuple[Any, Any]] = {
+    "key_facts": (["f", "g"], ("f", "g")),
+    "ground_truth_answer": ("t", ("t",)),
+    "contexts": ([{"page_content": "c"}, {"text": "d"}], ("c", "d")),
+    "reference_contexts": ([{"content": "c", "doc_uri": "d"}], ("c",)),
+    "relevance_scores": ({"d": 2, "e": 0, "f": None}, {"d": 2.0, "e": 0.0}),
+    "input_tokens": (5, 5),
+    "output_tokens": (6, 6),
+    "cost_usd": (0.5, 0.5),
+    "latency_ms": (1.5, 1500.0),  # DeepEval gives seconds
+    **dict.fromkeys(("relevant_doc_ids", "retrieved_doc_ids", "doc_ids_before_reranking"), (["d", 2], ("d", "2"))),
+}
+"""What a field is given, and what it becomes; texts otherwise."""
 
 
-@pytest.mark.parametrize("case", RESPONSE_ALIASES, ids=_name)
-def test_a_name_of_another_tool_for_a_response_is_accepted(case: tuple[dict[str, Any], str, Any], write: Write) -> None:
-    row, ours, value = case
-    sample = only(write("a.json", [row]))
-    assert sample.response is not None
-    assert getattr(sample.response, ours) == value
-    assert sample.metadata == {}
+@pytest.mark.parametrize(("ours", "alias"), [(ours, alias) for ours in ALIASES for alias in ALIASES[ours]])
+def test_load_accepts_the_names_of_other_tools(ours: str, alias: str, write: Write) -> None:
+    given, expected = VALUES.get(ours, ("x", "x"))
+    nested: Any = given
+    for key in reversed(alias.split(".")):
+        nested = {key: nested}
+    for row in ({alias: given}, nested):
+        sample = only(write("a.json", [row if ours == "query" else {**Q, **row}]))
+        value = getattr(sample, ours) if ours in Sample.model_fields else getattr(sample.response, ours)
+        assert value == expected
+        assert sample.metadata == {}
+        assert (sample.response is not None) == (ours not in Sample.model_fields)
 
 
 def test_every_field_of_a_sample_and_a_response_has_a_kind_and_the_aliases_name_fields() -> None:

@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ragassay.core.errors import AssayError
+from ragassay.datasets.columns import ALIASES, FIELDS
 from ragassay.datasets.describe import describe
-from ragassay.datasets.load import load, load_responses
-from ragassay.datasets.mapping import ALIASES, FIELDS
+from ragassay.datasets.load import load
+from ragassay.datasets.responses import load_responses
 
 COLUMNS = sorted(
     {*FIELDS, "metadata", "response", "context", "output", *(a for names in ALIASES.values() for a in names)}

@@ -125,6 +125,6 @@ def test_describe_keeps_the_description_of_a_version(tmp_path: Path) -> None:
     store = FolderDatasets(tmp_path)
     rows = [{"query": "Who IS it?"}, {"query": "who is it"}, {"query": "Who is  it here?"}]
     version = datasets.import_rows(store, "a", load(rows), description="three")
-    described = datasets.describe(datasets.stored_rows(store, version.reference), similar=0.5)
+    described = describe(datasets.stored_rows(store, version), similar=0.5)
     assert described.description == "three"
     assert [each.query for each in described.similar_queries] == ["Who IS it?"]

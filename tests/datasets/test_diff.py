@@ -10,7 +10,7 @@ from ragassay.datasets.diff import ChangedRow, DatasetDifference, NamedRow, diff
 
 def differ(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> DatasetDifference:
     one, other = ([Sample(**row) for row in rows] for rows in (a, b))
-    return difference(lambda: iter(one), lambda: iter(other), names=("a", "b"))
+    return difference(one, other, names=("a", "b"))
 
 
 def test_rows_are_told_apart_by_their_id_and_changes_by_their_fields() -> None:

@@ -53,7 +53,7 @@ def test_without_a_name_of_a_file_judgments_beside_the_queries_are_metadata(writ
 @pytest.mark.parametrize(
     ("name", "grades", "line"),
     [
-        ("none.json", GRADES, "queries.json: judgments: there is no file 'none.json' beside it"),
+        ("none.json", GRADES, "queries.json: judgments: there is no file 'none.json' in its folder"),
         ("../grades.json", GRADES, "queries.json: judgments: '../grades.json' should be the name of a file"),
         ("grades.json", "[", "grades.json:1: column 2: is not valid JSON"),
         ("grades.json", [1], "grades.json: should be {'judgments': {query_id: {'relevance_scores': ...}}}"),

@@ -11,7 +11,8 @@ import pytest
 import datasets
 from offline_runs import write_jsonl
 from ragassay.core.errors import BadData, BadInput, NothingToEvaluate
-from ragassay.datasets.load import load, load_responses
+from ragassay.datasets.load import load
+from ragassay.datasets.responses import load_responses
 
 ROWS = [
     {"question": f"Where is {n}?", "answer": "Here.", "contexts": ["It is here.", "Or there."], "latency_ms": 1.5 * n}

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from ragassay.core.errors import AssayError, BadData, BadInput, NotFound, NothingToEvaluate
-from ragassay.datasets.load import join, load, load_responses
+from ragassay.datasets.load import load
+from ragassay.datasets.responses import join, load_responses
 
 QRELS = "301 0 d1 2\n301 0 d2 0\n\n302\t0\td3\t-1\n"
 RUN = "301 Q0 d9 1 0.5 tag\n301 Q0 d1 2 1.5 tag\n301 Q0 d0 3 0.5 tag\n303 Q0 d1 1 1 tag\n"
@@ -143,6 +144,6 @@ def test_a_run_is_evaluated_on_a_beir_folder_from_the_command_line(beir, cli, tm
     assert code == 0, err
     metrics = json.loads(out)["systems"]["bm25"]["metrics"]
     assert metrics["mrr"]["mean"] == 0.25
-    code, out, _ = cli("data", "check", folder)
+    code, out, _ = cli("data", "describe", folder)
     assert code == 0
     assert "2 rows" in out

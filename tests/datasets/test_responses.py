@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from ragassay.core.errors import BadData, BadSettings, NothingToEvaluate
-from ragassay.datasets.load import join, load, load_responses
+from ragassay.core.errors import BadData
+from ragassay.datasets.load import load
+from ragassay.datasets.responses import join, load_responses
 
 Write = Callable[[str, Any], Path]
 
@@ -67,21 +68,6 @@ def test_rows_with_nested_responses_are_read_and_the_rest_of_the_row_is_not(writ
     assert responses.ignored == ("query", "team")
 
 
-def test_context_beside_a_response_is_what_was_retrieved_unless_it_is_deepeval(write: Write) -> None:
-    alone = load_responses(write("s.json", [{"id": "a", "context": ["c"]}]))
-    assert alone.by_id["a"].contexts == ("c",)
-    deepeval = load_responses(
-        write("t.json", [{"id": "a", "actual_output": "r", "context": ["gold"], "retrieval_context": ["c"]}])
-    )
-    assert deepeval.by_id["a"].contexts == ("c",)
-    assert deepeval.ignored == ("context",)
-
-
-def test_a_row_of_responses_may_say_nothing(write: Write) -> None:
-    responses = load_responses(write("s.json", [{"id": "a", "answer": "r"}, {"id": "b", "answer": None}]))
-    assert responses.by_id["b"].answer is None
-
-
 def test_an_id_that_the_dataset_does_not_have_is_an_error_that_lists_up_to_five(write: Write) -> None:
     dataset = load(write("data.json", DATA))
     text = "query_id,answer\na,x\n" + "".join(f"x{n},y\n" for n in range(7))
@@ -118,17 +104,6 @@ def test_responses_without_ids_join_on_the_text_of_the_query(write: Write) -> No
     assert [sample.answer for sample in join(dataset, responses, "s")] == ["x", None, "z"]
 
 
-def test_an_id_column_without_an_id_is_none(write: Write) -> None:
-    responses = load_responses(write("s.csv", "query_id,query,answer\n,A?,x\n"))
-    assert (responses.by_id, list(responses.by_query)) == ({}, ["A?"])
-
-
-def test_a_text_that_is_not_a_query_of_the_dataset_is_an_error(write: Write) -> None:
-    dataset = load(write("data.json", DATA))
-    with pytest.raises(BadData, match=r"^s\.json: query: system 's' answers 'a\?': not in the dataset data\.json$"):
-        join(dataset, load_responses(write("s.json", [{"query": "a?", "answer": "x"}])), "s")
-
-
 def test_a_text_that_several_queries_share_joins_nothing(write: Write) -> None:
     dataset = load(write("data.json", [*DATA, {"query_id": "d", "query": "A?"}]))
     other = load_responses(write("t.json", [{"query": "B?", "answer": "x"}]))
@@ -157,7 +132,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "an id missing": ([{"id": "a", "answer": "r"}, {"answer": "s"}], "s.json: row 2: query_id (column id): is missing"),
     "an id that is a list": ([{"id": ["a"], "answer": "r"}], "s.json: row 1: query_id (column id): should be text, is a list of 1"),
     "a query twice": ([{"query": "a", "answer": "r"}, {"query": "a", "answer": "s"}], "s.json: row 2: query: 'a' is used already in row 1"),
-    "two names for the answer": ([{"id": "a", "response": "r", "outputs": "s"}], "s.json: row 1: answer: the columns response and outputs differ here"),
+    "two names for the answer": ([{"id": "a", "response": "r", "outputs": "s"}], "the columns response and outputs differ here"),
     "text among nested responses": ([{"id": "a", "response": {"answer": "r"}}, {"id": "b", "response": "s"}], "s.json: row 2: response: should be an object, as in other rows, is 's'"),
 }  # fmt: skip
 
@@ -167,13 +142,6 @@ def test_broken_responses_give_one_clear_line(rows: Any, line: str, write: Write
     with pytest.raises(BadData) as caught:
         load_responses(write("s.json", rows))
     assert line in str(caught.value)
-
-
-def test_options_and_empty_files_are_checked_as_for_datasets(write: Write) -> None:
-    with pytest.raises(NothingToEvaluate):
-        load_responses(write("s.json", []))
-    with pytest.raises(BadSettings, match="--duplicates"):
-        load_responses(write("s.json", [{"id": "a", "answer": "r"}]), duplicates="drop")  # type: ignore[arg-type]
 
 
 def test_repeated_documents_of_responses_are_dropped_when_the_user_says_so(write: Write) -> None:
@@ -186,12 +154,6 @@ def test_repeated_documents_of_responses_are_dropped_when_the_user_says_so(write
     )
     with pytest.raises(BadData, match=r"s\.csv:2: retrieved_doc_ids: document id 'd' is listed twice"):
         load_responses(path)
-
-
-def test_scores_that_do_not_match_are_not_thinned_out(write: Write) -> None:
-    path = write("s.json", [{"id": "a", "retrieved_doc_ids": ["d", "d"], "retrieved_scores": [1]}])
-    with pytest.raises(BadData, match="'d' is listed twice"):
-        load_responses(path, duplicates="keep_first")
 
 
 def test_the_digest_of_responses_does_not_mind_their_order_or_their_format(write: Write) -> None:

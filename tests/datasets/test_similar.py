@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from ragassay.datasets import similar
-from ragassay.datasets.similar import normalised, similar_groups
+from ragassay.datasets import describe
+from ragassay.datasets.describe import normalised, similar_groups
 
 WORDS = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima mike november oscar papa".split()
 
@@ -51,5 +51,5 @@ def test_normalised_keeps_vowel_signs():
 
 
 def test_similar_groups_compares_the_first_texts_of_many(monkeypatch):
-    monkeypatch.setattr(similar, "MOST", 2)
+    monkeypatch.setattr(describe, "MAX_COMPARED", 2)
     assert similar_groups(["abcde", "abcdf", "abcdg", "abcde"], 1 / 3) == [[0, 1, 3]]

@@ -15,7 +15,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import Status, StatusCode
 
 from ragassay.core.errors import NothingToEvaluate
-from ragassay.datasets.load import join, load, load_responses
+from ragassay.datasets.load import load
+from ragassay.datasets.responses import join, load_responses
 
 ASKED = "When do backups start?"
 MS = 1_000_000

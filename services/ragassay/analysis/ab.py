@@ -22,9 +22,9 @@ from ragassay.core.files import to_lines
 from ragassay.core.formatting import listed
 from ragassay.core.models import FrozenModel
 from ragassay.datasets.corpus import Corpus
-from ragassay.datasets.load import load_responses
-from ragassay.datasets.problems import ValueProblem
-from ragassay.datasets.qrels import run_line
+from ragassay.datasets.judgments import run_line
+from ragassay.datasets.responses import load_responses
+from ragassay.datasets.source import ValueProblem
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.base import LARGEST_K
 from ragassay.metrics.ranked import Ranked

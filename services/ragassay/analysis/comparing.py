@@ -16,7 +16,7 @@ from ragassay.core.errors import BudgetReached
 from ragassay.core.models import Usage
 from ragassay.core.report import Report
 from ragassay.core.specification import Budget, JobSpec
-from ragassay.datasets.formats import FORMATS
+from ragassay.datasets.readers import FORMATS
 from ragassay.evaluation.plan import Inputs
 
 

@@ -17,8 +17,8 @@ from ragassay.core.errors import BadData, TooLarge, UnknownName
 from ragassay.core.models import FrozenModel
 from ragassay.core.settings import Settings
 from ragassay.core.validation import is_text, problems, shown
-from ragassay.datasets.json import NotJson, parse
-from ragassay.datasets.problems import ValueProblem
+from ragassay.datasets.source import ValueProblem
+from ragassay.datasets.strict_json import NotJson, parse
 
 LONGEST_S = 60.0
 DEEPEST = 64

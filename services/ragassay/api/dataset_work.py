@@ -7,7 +7,7 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Literal
 
-from ragassay.datasets.stream import CanonicalRows, SampleStream
+from ragassay.datasets.load import SampleStream
 from ragassay.datasets.versions import KeptVersion
 from ragassay.evaluation import datasets
 from ragassay.service.redis import RedisStore
@@ -28,10 +28,12 @@ def keep(
     """Keep the rows of a file under its stem; returns the version and whether it is new."""
     with chdir(path.parent):  # so that errors name the file and no folder of the server's
         file, store = Path(path.name), RedisDatasets(RedisStore(place.url, project=place.project))
-        rows = (
-            CanonicalRows(file, most_refused=MOST_PROBLEMS)
-            if columns == "ours"
-            else SampleStream([file], mapping=mapping, duplicates=duplicates, most_refused=MOST_PROBLEMS)
+        rows = SampleStream(
+            [file],
+            mapping=mapping,
+            duplicates=duplicates,
+            max_problems=MOST_PROBLEMS,
+            canonical=columns == "ours",
         )
         version = datasets.import_rows(store, path.stem, rows, description=description)
     kept = KeptVersion(**dict(version), warnings=tuple(rows.warnings))

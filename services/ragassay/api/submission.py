@@ -18,7 +18,8 @@ from ragassay.core.report import Source
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec, JudgeParameters
 from ragassay.datasets.dataset import set_aside_samples
-from ragassay.datasets.load import dataset_of, load_named_responses, load_rows
+from ragassay.datasets.load import dataset_of, load_rows
+from ragassay.datasets.responses import load_named_responses
 from ragassay.datasets.versions import DatasetStore, reference_in, resolve
 from ragassay.evaluation.plan import Inputs, SystemInput, recorded, recorded_system
 from ragassay.judges.instructions import read_prompt

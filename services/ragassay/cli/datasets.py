@@ -16,7 +16,7 @@ from ragassay.core.formatting import listed, shortlist
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ragassay.datasets.describe import DatasetStatistics, Description
+    from ragassay.datasets.describe import DatasetDescription
     from ragassay.datasets.ir import IrQueries
     from ragassay.datasets.versions import DatasetVersion
     from ragassay.storage.datasets import FolderDatasets
@@ -26,31 +26,7 @@ DataArgument = Annotated[str, typer.Argument(metavar="DATA", help="NAME[@VERSION
 Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the dataset. [that of the file]")]
 About = Annotated[str | None, typer.Option("--description", metavar="TEXT", help="What the dataset is.")]
 
-data = typer.Typer(help="Check, keep, describe and split datasets.", rich_markup_mode=None)
-
-
-@data.command("check")
-def check(
-    file: Annotated[Path, typer.Argument(metavar="DATA", help="A file, with or without responses, or a dataset.")],
-    format: Annotated[str, option("format")] = "auto",  # noqa: A002 - the option's name
-    mapping: Annotated[list[str] | None, option("map")] = None,
-    duplicates: Annotated[Literal["error", "keep_first"], option("duplicates")] = "error",
-    plugin: Plugins = None,
-    as_json: AsJson = False,
-) -> None:
-    """Say what a file holds: what was mapped to what, counts, nulls, duplicates, and which metrics it allows."""
-    from ragassay.datasets.describe import describe
-    from ragassay.evaluation.plan import computable
-    from ragassay.storage.datasets import open_data
-
-    import_plugins(plugin)
-    columns = pairs(mapping, "--map", "OURS=THEIRS")
-    dataset = open_data(_store(), file, format=format, mapping=columns, duplicates=duplicates)
-    description = describe(dataset, computable())
-    if as_json:
-        print_json(description)
-    else:
-        _print_description(description)
+data = typer.Typer(help="Keep, describe, compare and split datasets.", rich_markup_mode=None)
 
 
 @data.command("import")
@@ -70,7 +46,7 @@ def import_(
 ) -> None:
     """Keep the rows of files, or of ir:NAME of ir_datasets, as a version of a dataset; the same rows are the same version."""
     from ragassay.datasets.ir import PREFIX, IrQueries
-    from ragassay.datasets.stream import SampleStream
+    from ragassay.datasets.load import SampleStream
     from ragassay.datasets.versions import check_name
     from ragassay.evaluation.datasets import import_rows
 
@@ -167,19 +143,22 @@ def describe(
         float,
         typer.Option("--similar", metavar="X", min=0.5, max=1.0, help="From which similarity questions are listed."),
     ] = 0.8,
+    format: Annotated[str, option("format")] = "auto",  # noqa: A002 - the option's name
+    mapping: Annotated[list[str] | None, option("map")] = None,
+    duplicates: Annotated[Literal["error", "keep_first"], option("duplicates")] = "error",
+    plugin: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
-    """Describe a dataset: counts, lengths, labels, missing fields and similar questions."""
-    from ragassay.reporting.datasets import alike
+    """Describe a file or a dataset: columns, counts, lengths, labels, missing fields, similar questions, possible metrics."""
     from ragassay.sdk.datasets import Datasets
 
-    described = Datasets().describe(source, similar=similar)
+    import_plugins(plugin)
+    columns = pairs(mapping, "--map", "OURS=THEIRS")
+    described = Datasets().describe(source, similar=similar, format=format, map=columns, duplicates=duplicates)
     if as_json:
         print_json(described)
-        return
-    _print_description(described)
-    for line in alike(described.similar_queries):
-        typer.echo(f"nearly the same: {line}")
+    else:
+        _print_description(described)
 
 
 @data.command("diff")
@@ -225,16 +204,15 @@ def split(
         typer.echo(f"{new.reference}: {part.rows} rows{'' if by == 'none' else f' ({table})'}")
 
 
-def _print_description(description: DatasetStatistics) -> None:
+def _print_description(description: DatasetDescription) -> None:
     """What a dataset holds."""
     from rich.markup import escape
     from rich.table import Table
 
     from ragassay.cli.terminal import console
-    from ragassay.datasets.describe import Description
+    from ragassay.reporting.datasets import alike
 
-    of_file = description if isinstance(description, Description) else None
-    out, mapped = console(), of_file.mapped if of_file else {}
+    out, mapped = console(), description.mapped
     counts = f"{description.rows} rows, {description.responses} with a response"
     digest = f", digest {description.digest[:12]}" if description.digest else ""
     out.print(f"{escape(description.path)}: {counts}{digest}")
@@ -244,8 +222,8 @@ def _print_description(description: DatasetStatistics) -> None:
     for name, rows in description.fields.items():
         fields.add_row(name, escape(mapped.get(name, "")), str(rows), str(description.rows - rows))
     out.print(fields)
-    if of_file and of_file.kept_as_metadata:
-        out.print(f"kept as metadata: {escape(', '.join(of_file.kept_as_metadata))}")
+    if description.kept_as_metadata:
+        out.print(f"kept as metadata: {escape(', '.join(description.kept_as_metadata))}")
     tables = {
         "categories": description.categories,
         "difficulties": description.difficulties,
@@ -267,16 +245,17 @@ def _print_description(description: DatasetStatistics) -> None:
     for label, spread in spreads.items():
         if spread:
             out.print(f"{label}: {spread.mean:.1f} on average, {spread.min:g} to {spread.max:g}")
-    repeated = [f"{each.query} ({', '.join(each.query_ids)})" for each in description.repeated_queries]
-    for line in shortlist(repeated):
+    for line in alike(description.repeated_queries):
         out.print(f"asked more than once: {escape(line)}")
-    if of_file and of_file.metrics:
-        _print_computable(out, of_file)
+    for line in alike(description.similar_queries):
+        out.print(f"nearly the same: {escape(line)}")
+    if description.metrics:
+        _print_computable(out, description)
     for warning in description.warnings:
         out.print(f"warning: {escape(warning)}")
 
 
-def _print_computable(out: Console, description: Description) -> None:
+def _print_computable(out: Console, description: DatasetDescription) -> None:
     """Metrics by how many rows have their input; what the others lack is said once per reason."""
     from rich.markup import escape
 

@@ -115,7 +115,7 @@ def demo() -> None:
     command = "ragassay" if shutil.which("ragassay") else sys.argv[0]  # make demo's environment is not on the PATH
     typer.echo(
         "\nNext, your own file (JSON, JSONL, CSV, TSV or Parquet):\n"
-        f"  {command} data check YOUR_FILE      what is in it, and which metrics it allows\n"
+        f"  {command} data describe YOUR_FILE   what is in it, and which metrics it allows\n"
         f"  {command} evaluate YOUR_FILE        the same report for your system\n"
         f"In the browser: {command} view last"
     )

@@ -1,50 +1,372 @@
-"""The columns of a file's rows: which there are, which hold a value, and what stands at a dotted name."""
+"""Decides which column of a file is which of our fields: native names first, then other tools', and ``--map`` over all.
+
+The decision is made once per file and can be printed; no row is read differently from another.
+Where names can't decide, nothing is guessed: the error prints the ``--map`` that decides.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
 
-from ragassay.datasets.raw import RawRows
+from ragassay.core.errors import BadData, BadSettings, NothingToEvaluate, UnknownName
+from ragassay.core.files import MIB
+from ragassay.core.formatting import listed
+from ragassay.core.models import Response, Sample
+from ragassay.core.validation import shown
+from ragassay.datasets.source import NumberedRow, Source
 
+Wanted = Literal["dataset", "responses"]
+
+RESPONSE_FIELDS = tuple(name for name in Response.model_fields if name != "metadata")
+SAMPLE_FIELDS = tuple(name for name in Sample.model_fields if name not in ("metadata", "response"))
+FIELDS = (*SAMPLE_FIELDS, *RESPONSE_FIELDS)
+
+ALIASES: dict[str, tuple[str, ...]] = {
+    "query_id": ("id", "request_id", "example id", "example_id"),
+    "query": ("user_input", "question", "input", "inputs.question", "inputs.query", "vars.query", "vars.question"),
+    "answer": ("response", "actual_output", "actualOutput", "outputs"),
+    "ground_truth_answer": (
+        "reference", "ground_truth", "expected_output", "expectedOutput", "expected_response",
+        "expectations.expected_response", "reference_answer",
+    ),
+    "key_facts": ("expectations.expected_facts", "expected_facts"),
+    "contexts": ("retrieved_contexts", "retrieval_context", "retrievalContext"),
+    "retrieved_doc_ids": (
+        "retrieved_context_ids", "doc_uri", "document.id", "reranked_doc_ids", "doc_ids_after_reranking",
+    ),
+    "doc_ids_before_reranking": ("retrieved_doc_ids_before_reranking", "ranking_before_reranking"),
+    "reference_contexts": (
+        "expected_retrieved_context", "expectations.expected_retrieved_context", "expected_chunks",
+    ),
+    "relevant_doc_ids": ("reference_context_ids", "relevant_docs", "qrels"),
+    "relevance_scores": ("relevant_docs", "qrels"),
+    "category": ("metadata.category", "query_style"),
+    "difficulty": ("metadata.difficulty",),
+    "description": ("metadata.description",),
+    "split": ("metadata.split",),
+    "input_tokens": ("input_token_count", "prompt_tokens"),
+    "output_tokens": ("output_token_count", "completion_tokens"),
+    "cost_usd": ("token_cost", "llm.cost.total"),
+    "latency_ms": ("completion_time",),
+}  # fmt: skip
+"""Accepted as they are. ``context`` and ``output`` are missing: they mean one thing here and another there."""
+
+DOTTED_NAMES = (
+    *(name for names in ALIASES.values() for name in names if "." in name),
+    *(f"response.{name}" for ours in RESPONSE_FIELDS for name in (ours, *ALIASES.get(ours, ()))),
+    *("response.output", "response.context"),
+)
+"""Entries of objects that may be fields."""
+
+SECONDS = "completion_time"
 _ABSENT = object()
+_MAX_COMPARED = 1000  # rows whose columns are compared with each other
+_MAX_TEXT = MIB  # characters of those rows
+_RERANKED = ("reranked_doc_ids", "doc_ids_after_reranking")
+_GOLD_BESIDE = ("actual_output", "actualOutput", "retrieval_context", "retrievalContext")
+_GOLD_PERHAPS = ("expected_output", "expectedOutput")
 
 
-class ColumnStats:
-    """Which columns a file has, and which of them hold a value at all."""
+@dataclass(frozen=True)
+class ColumnMapping:
+    """Where each of our fields is read from. A field has several sources only if they never contradict each other.
 
-    def __init__(self, raw: RawRows) -> None:
-        self._rows = [values for _, values in raw.rows]
-        present, filled = dict.fromkeys(raw.columns), set()
-        for values in self._rows:
-            for name, value in values.items():
-                present[name] = None
-                if value is not None:
-                    filled.add(name)
-        self.columns, self._filled = list(present), filled
-        self._present = frozenset(present)
+    ``metadata`` is the column of a row's own metadata; ``nested``: responses are objects in the column ``response``;
+    ``in_seconds`` are fields that are given in seconds.
+    """
 
-    def has(self, path: str) -> bool:
+    sources: Mapping[str, tuple[str, ...]]
+    metadata: str
+    nested: bool
+    in_seconds: frozenset[str]
+    warnings: tuple[str, ...]
+
+    @property
+    def mapped(self) -> dict[str, str]:
+        """Ours to theirs, for printing."""
+        return {ours: " or ".join(paths) for ours, paths in self.sources.items()}
+
+    @cached_property
+    def taken(self) -> frozenset[str]:
+        """The columns and dotted names from which fields are read."""
+        return frozenset(path.replace("[]", "") for paths in self.sources.values() for path in paths)
+
+    @cached_property
+    def _opened(self) -> frozenset[str]:
+        """Names of columns, and dotted names, inside which some field's value lies."""
+        steps = [path.split(".") for path in self.taken]
+        return frozenset(".".join(s[:n]) for s in steps for n in range(1, len(s)))
+
+    def label(self, place: str) -> str:
+        """A field, or a place in one, as an error names it: with the user's column where that has another name."""
+        ours = field_of_place(place)
+        paths = self.sources.get(ours, ())
+        return place if not paths or ours in paths else f"{place} (column {' or '.join(paths)})"
+
+    def value(self, ours: str, values: Mapping[str, Any]) -> Any:
+        """The first value that a row has for a field; None where it has none."""
+        for path in self.sources.get(ours, ()):
+            value = value_at(values, path)
+            if value is not None:
+                return value
+        return None
+
+    def difference(self, ours: str, values: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Two sources of a field that have different values in a row."""
+        paths = self.sources.get(ours, ())
+        return differing(paths, values) if len(paths) > 1 else None
+
+    def left_over(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What no field takes of a row, and of its nested ``response``: {column or dotted name: value}."""
+        of_row: dict[str, Any] = {}
+        of_response: dict[str, Any] = {}
+        if values.keys() <= self.taken:
+            return of_row, of_response
+        for name, value in values.items():
+            if value is None or name in self.taken or name == self.metadata:
+                continue
+            if name == "response" and self.nested and isinstance(value, Mapping):
+                left = {key: entry for key, entry in value.items() if key != "metadata" and entry is not None}
+                of_response |= {key: entry for key, entry in left.items() if f"response.{key}" not in self.taken}
+            elif name in self._opened:
+                of_row |= self._rest(name, value)
+            else:
+                of_row[name.removeprefix("metadata.")] = value
+        return of_row, of_response
+
+    def _rest(self, name: str, value: Any) -> dict[str, Any]:
+        """What is left of an object from which fields were taken; of a list of objects nothing is."""
+        if not isinstance(value, Mapping):
+            return {} if isinstance(value, list) else {name: value}
+        left: dict[str, Any] = {}
+        for key, entry in value.items():
+            inner = f"{name}.{key}"
+            if inner in self._opened:
+                left |= self._rest(inner, entry)
+            elif inner not in self.taken and entry is not None:
+                left[inner] = entry
+        return left
+
+
+def decide_columns(source: Source, mapping: Mapping[str, str], wanted: Wanted) -> ColumnMapping:
+    """What the columns of a source are, by its first rows and every later row with a column that those lack.
+
+    ``mapping`` is {our field: their column}. A row in which two columns of one field contradict each other is a bad row.
+    Raises what ``_ColumnMapper.map`` raises, and NothingToEvaluate without rows.
+    """
+    rows = _deciding_rows(source, mapping)
+    if not rows:
+        source.check()
+        raise NothingToEvaluate("the file holds no rows", where=str(source.path))
+    try:
+        return _ColumnMapper(source, rows, mapping, wanted).map()
+    except BadData as error:
+        raise BadData([*error.problems, *source.problems], hint=error.hint) from None
+
+
+def _deciding_rows(source: Source, mapping: Mapping[str, str]) -> list[NumberedRow]:
+    inner: dict[str, list[str]] = {}
+    for path in (*DOTTED_NAMES, *mapping.values()):
+        inner.setdefault(path.replace("[]", "").split(".")[0], []).append(path)
+    deciding, seen, text = list[NumberedRow](), set[str](), 0
+    for number, values in source:
+        names = {name if value is not None else f"{name} (no value)" for name, value in values.items()}
+        for column in inner.keys() & values.keys():
+            if isinstance(values[column], Mapping | list):
+                names |= {path for path in inner[column] if value_at(values, path) is not None}
+        if (len(deciding) < _MAX_COMPARED and text < _MAX_TEXT) or not names <= seen:
+            deciding.append((number, values))
+            text += sum(len(value) for value in values.values() if isinstance(value, str))
+            seen |= names
+            source.check_width(len(seen) // 2)  # a column may be there with and without a value
+    return deciding
+
+
+class _ColumnMapper:
+    """Decides for one source, by some of its rows, which may be samples of a dataset or a system's responses."""
+
+    def __init__(self, source: Source, rows: Sequence[NumberedRow], given: Mapping[str, str], wanted: Wanted) -> None:
+        self.source, self.given, self.wanted = source, given, wanted
+        self._rows = [values for _, values in rows]
+        self._columns = list(dict.fromkeys((*source.columns, *(name for values in self._rows for name in values))))
+        self._filled = {name for values in self._rows for name, value in values.items() if value is not None}
+        source.check_width(len(self._columns))
+        self.nested = "response" not in given.values() and any(
+            isinstance(values.get("response"), Mapping) for values in self._rows
+        )
+        self.sources: dict[str, tuple[str, ...]] = {}
+        self.warnings: list[str] = []
+
+    def map(self) -> ColumnMapping:
+        """Raises UnknownName and BadSettings for a ``--map`` that does not fit, BadData for what can't be decided."""
+        self._check_given()
+        for ours in FIELDS:
+            self._map(ours)
+        self._map_reranked()
+        self._map_output()
+        self._map_context()
+        self._require_input()
+        seconds = frozenset(
+            ours for ours, paths in self.sources.items() if ours not in self.given and any(map(_is_in_seconds, paths))
+        )
+        if seconds and self._has(*seconds):
+            self.warnings.append(
+                f"{SECONDS} is read as seconds, as DeepEval gives it; if it is in ms: --map latency_ms={SECONDS}"
+            )
+        metadata = self.given.get("metadata", "metadata")
+        return ColumnMapping(self.sources, metadata, self.nested, seconds, tuple(self.warnings))
+
+    def _check_given(self) -> None:
+        for ours, theirs in self.given.items():
+            where = f"--map {ours}={theirs}"
+            if ours not in (*FIELDS, "metadata"):
+                unknown = UnknownName("field", ours, FIELDS, where=where)
+                meant = field_of_alias(ours) or near(ours)
+                unknown.hint = f"did you mean {meant}={theirs}? our name stands on the left" if meant else unknown.hint
+                raise unknown
+            if not self._is_there(theirs):
+                raise BadSettings(
+                    f"{self.source.path} has no column {shown(theirs)}",
+                    where=where,
+                    hint=f"its columns are {self._listed()}",
+                )
+
+    def _listed(self) -> str:
+        return listed(map(shown, self._columns), most=12) or "none"
+
+    def _is_there(self, path: str) -> bool:
         """Is there such a column, or an entry of that dotted name in any row?"""
-        return path in self._present or (
+        return path in self._columns or (
             self._may_hold(path) and any(_find(values, path) is not _ABSENT for values in self._rows)
         )
 
-    def fills(self, path: str) -> bool:
+    def _fills(self, path: str) -> bool:
         """Does any row have a value there?"""
         return path in self._filled or (
             self._may_hold(path) and any(value_at(values, path) is not None for values in self._rows)
         )
 
-    def holds_objects(self, path: str) -> bool:
-        """Is the first value there an object, or a cell that reads like one?"""
-        rows = self._rows if self.fills(path) else []
-        value = next((v for values in rows if (v := value_at(values, path)) is not None), None)
-        return isinstance(value, Mapping) or (isinstance(value, str) and value.lstrip().startswith("{"))
-
     def _may_hold(self, path: str) -> bool:
         head = path.replace("[]", "").split(".")[0]
         return head != path and head in self._filled
+
+    def _holds_objects(self, path: str) -> bool:
+        """Is the first value there an object, or a cell that reads like one?"""
+        value = next((v for values in self._rows if (v := value_at(values, path)) is not None), None)
+        return isinstance(value, Mapping) or (isinstance(value, str) and value.lstrip().startswith("{"))
+
+    def _map(self, ours: str, *more_aliases: str) -> None:
+        """Find the sources of a field: the given one; else native names, and other tools' names.
+
+        A native name wins: another one is a further source only if no row gives the two different values.
+        """
+        if ours in self.given:
+            self.sources[ours] = (self.given[ours],)
+            return
+        foreign = [name for name in (*ALIASES.get(ours, ()), *more_aliases) if self._may_mean(ours, name)]
+        native = [ours]
+        if self.nested and ours in RESPONSE_FIELDS:
+            native.append(f"response.{ours}")
+            foreign += [f"response.{name}" for name in foreign]
+        paths = [path for path in (*native, *foreign) if path not in self.given.values()]
+        filled = [path for path in paths if self._fills(path)]
+        if own := [path for path in filled if path in native]:
+            filled = own
+            for path in paths:
+                if self._fills(path) and path not in native and self._agrees(path, filled):
+                    filled = [*filled, path]
+        present = [path for path in paths if self._is_there(path)]
+        if present:
+            self.sources[ours] = tuple(filled or present[:1])
+
+    def _may_mean(self, ours: str, name: str) -> bool:
+        if name.startswith("metadata."):
+            return self.wanted == "dataset"  # in a file of responses, metadata is about the response
+        if name in ALIASES["relevance_scores"]:
+            return (ours == "relevance_scores") == self._holds_objects(name)
+        return not (self.nested and name == "response")
+
+    def _agrees(self, path: str, others: list[str]) -> bool:
+        """Has no row a value there that differs from those of other columns?"""
+        return not _is_in_seconds(path) and all(differing([path, *others], values) is None for values in self._rows)
+
+    def _has(self, *fields: str) -> bool:
+        """Is one of these fields read from a column that holds a value?"""
+        return any(self._fills(path) for ours in fields for path in self.sources.get(ours, ()))
+
+    def _is_open(self, name: str) -> bool:
+        """Does the file have this column, with a value, and does no ``--map`` say what it is?"""
+        return name not in self.given.values() and self._fills(name)
+
+    def _map_reranked(self) -> None:
+        """Beside ``reranked_doc_ids``, ``retrieved_doc_ids`` is what was there before, unless another column holds that."""
+        own, before = ("response." if self.nested else "") + "retrieved_doc_ids", "doc_ids_before_reranking"
+        after = next((name for name in _RERANKED if self._fills(own.replace("retrieved_doc_ids", name))), None)
+        if after and self._is_open(own) and own in self.sources["retrieved_doc_ids"] and not self._has(before):
+            self.sources["retrieved_doc_ids"] = (own.replace("retrieved_doc_ids", after),)
+            self.sources[before] = (own,)
+
+    def _map_output(self) -> None:
+        """``output`` is a recorded answer beside a reference or a run; in a dataset without either, the reference."""
+        if self.nested:
+            self._map("answer", "output")
+        if not self._is_open("output"):
+            return
+        run = self.wanted == "responses" or self._has(*RESPONSE_FIELDS)
+        if run or self._has("ground_truth_answer", "key_facts") or "answer" in self.given:
+            self._map("answer", "output")
+        elif "ground_truth_answer" not in self.given:
+            self._map("ground_truth_answer", "output")
+            self.warnings.append(
+                "output is read as ground_truth_answer, because no other column holds a response; "
+                "if it is a recorded answer: --map answer=output"
+            )
+
+    def _map_context(self) -> None:
+        """``context`` is gold in DeepEval and what was retrieved elsewhere; the other columns decide."""
+        if self.nested:
+            self._map("contexts", "context")
+        if not self._is_open("context"):
+            return
+        meaning = self._meaning_of_context()
+        other = "reference_contexts" if meaning == "contexts" else "contexts"
+        self._map(meaning, "context")
+        if self.wanted == "dataset" and "context" in self.sources.get(meaning, ()):
+            self.warnings.append(f"context is read as {meaning}; if that is wrong: --map {other}=context")
+
+    def _meaning_of_context(self) -> str:
+        if self._has("contexts") or any(map(self._is_there, _GOLD_BESIDE)):
+            return "reference_contexts"
+        if self._has("reference_contexts") or self.wanted == "responses":
+            return "contexts"
+        run, perhaps_gold = self._has(*RESPONSE_FIELDS), any(map(self._is_there, _GOLD_PERHAPS))
+        if run == perhaps_gold:
+            what = "may be what was retrieved or the reference (gold) contexts, and the other columns do not decide"
+            raise BadData(
+                [f"{self.source.path}: context: {what}"],
+                hint="say --map contexts=context if it was retrieved, --map reference_contexts=context if it is gold",
+            )
+        return "contexts" if run else "reference_contexts"
+
+    def _require_input(self) -> None:
+        """Raise BadData without a column for the query of a sample, or for any part of a response."""
+        is_dataset = self.wanted == "dataset"
+        if self._has("query") if is_dataset else self._has(*RESPONSE_FIELDS):
+            return
+        needed, what = ("query", "it") if is_dataset else ("answer", "any part of a response")
+        columns = self._columns
+        meant = next((name for name in columns if near(name) == needed), None)
+        hint = f"did you mean {shown(meant)}? --map {needed}={meant}" if meant else f"say which: --map {needed}=COLUMN"
+        if len(columns) == 1 and (mark := next((m for m in ";\t|," if m in columns[0]), None)):
+            hint = f"are the columns separated by {mark!r}? write them with commas, or with tabs and --format tsv"
+        raise BadData(
+            [f"{self.source.path}: {needed}: no column holds {what}; the columns are {self._listed()}"], hint=hint
+        )
 
 
 def value_at(row: Mapping[str, Any], path: str) -> Any:
@@ -70,3 +392,43 @@ def _walk(value: Any, steps: list[str]) -> Any:
             return _ABSENT
         value = value[step]
     return value
+
+
+def differing(paths: Sequence[str], values: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The first of the paths with a value in a row, and one with another value; None if all agree."""
+    given = [(path, value) for path in paths if (value := value_at(values, path)) is not None]
+    return next(((given[0][0], path) for path, value in given[1:] if value != given[0][1]), None)
+
+
+def near(name: str) -> str | None:
+    """The field that a column's name comes close to, its spelling, case and punctuation forgiven.
+
+    None for entries of objects: what they mean, the object's own name says.
+    """
+    if "." in name:
+        return None
+    written = _letters(name)
+    close = difflib.get_close_matches(written, _KNOWN, n=1, cutoff=0.8)
+    return _KNOWN.get(written) or (_KNOWN[close[0]] if close else None)
+
+
+def field_of_alias(alias: str) -> str | None:
+    """The field that an accepted name stands for; None for names of ours and unknown ones."""
+    return next((ours for ours, names in ALIASES.items() if alias in names), None)
+
+
+def field_of_place(place: str) -> str:
+    """The field in a place such as ``contexts[2]`` or ``relevance_scores.d1``."""
+    return re.split(r"[.\[]", place, maxsplit=1)[0]
+
+
+def _is_in_seconds(path: str) -> bool:
+    return path.split(".")[-1] == SECONDS
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+_KNOWN = {_letters(name): ours for ours, names in ALIASES.items() for name in names if "." not in name}
+_KNOWN |= {_letters(name): name for name in FIELDS}

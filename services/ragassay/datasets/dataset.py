@@ -6,8 +6,8 @@ import hashlib
 import heapq
 import re
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,29 +23,39 @@ _MOST_SORTED = 16 * MIB  # of lines that are sorted in memory
 
 
 @dataclass(frozen=True)
-class Dataset:
-    """Samples of one file, in its order; ``response`` is set where the row carried any part of one.
+class Rows:
+    """Samples of a file or of a stored version, in their order, which can be read again.
 
-    ``digest`` (``digest_of_dataset``) is the same for the same rows as JSON or as CSV. ``mapped`` maps our fields to the
-    columns they are read from, ``kept`` names the unknown columns: their values are in ``metadata``. ``beyond_limit``
-    holds {query_id: query} of the rows that ``limit`` left out. ``judged_only``: it lacks queries that nobody judged, so
-    a system may well have answered more.
+    ``mapped`` maps our fields to the columns they are read from, ``kept`` names the unknown columns: their values are in
+    the samples' ``metadata``.
     """
 
     name: str
     path: Path
-    samples: Sequence[Sample]
+    samples: Iterable[Sample]
     digest: str
     mapped: Mapping[str, str] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
     description: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    beyond_limit: Mapping[str, str] = field(default_factory=dict)
-    judged_only: bool = False
 
     def __iter__(self) -> Iterator[Sample]:
         return iter(self.samples)
+
+
+@dataclass(frozen=True)
+class Dataset(Rows):
+    """Samples of one file that are held; ``response`` is set if the row has any part of one.
+
+    ``digest`` (``digest_of_dataset``) is the same for the same rows as JSON or as CSV. ``beyond_limit`` holds
+    {query_id: query} of the rows that ``limit`` left out. ``judged_only``: queries without judgments are left out, so
+    a system may well have answered more.
+    """
+
+    samples: Sequence[Sample]
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    beyond_limit: Mapping[str, str] = field(default_factory=dict)
+    judged_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,8 +87,10 @@ def digest_of_dataset(samples: Iterable[Sample]) -> str:
 
     One canonical JSON line per sample: keys sorted, fields left out that are not given. The lines are sorted too.
     """
-    rows = (sample.model_dump(exclude_defaults=True, exclude=_NOT_THE_QUESTION) for sample in samples)
-    return _digest(_sorted(map(_line, rows)))
+    digest = DatasetDigest()
+    for _ in digest.adding(samples):
+        pass
+    return digest.hex()
 
 
 def digest_of_samples(samples: Iterable[Sample]) -> str:
@@ -117,19 +129,29 @@ def _digest(lines: Iterable[bytes]) -> str:
     return total.hexdigest()
 
 
-def _sorted(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines in order; more than ``_MOST_SORTED`` bytes of them are sorted in parts, in files."""
-    with ExitStack() as files:
-        parts: list[Iterable[bytes]] = []
-        part: list[bytes] = []
-        size = 0
-        for line in lines:
-            part.append(bytes(memoryview(line)))  # orjson's own bytes keep the kilobytes that it wrote into
-            size += len(line)
-            if size > _MOST_SORTED:
-                file = files.enter_context(tempfile.TemporaryFile())
-                file.writelines(sorted(part))
+class DatasetDigest:
+    """The digest of samples as they go by (``digest_of_dataset``); many lines are sorted in parts, in files."""
+
+    def __init__(self) -> None:
+        self._parts: list[Iterable[bytes]] = []
+        self._part: list[bytes] = []
+        self._size = 0
+
+    def adding(self, samples: Iterable[Sample]) -> Iterator[Sample]:
+        """The samples, each counted in."""
+        for sample in samples:
+            line = _line(sample.model_dump(exclude_defaults=True, exclude=_NOT_THE_QUESTION))
+            self._part.append(bytes(memoryview(line)))  # orjson's own bytes keep the kilobytes that it wrote into
+            self._size += len(line)
+            if self._size > _MOST_SORTED:
+                file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when this object goes
+                weakref.finalize(self, file.close)
+                file.writelines(sorted(self._part))
                 file.seek(0)
-                parts.append(file)
-                part, size = [], 0
-        yield from heapq.merge(*parts, sorted(part))
+                self._parts.append(file)
+                self._part, self._size = [], 0
+            yield sample
+
+    def hex(self) -> str:
+        """The digest of all samples so far."""
+        return _digest(heapq.merge(*self._parts, sorted(self._part)))

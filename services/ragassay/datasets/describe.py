@@ -1,21 +1,33 @@
-"""What is in a dataset, before any of it is scored: counts, gaps, duplicates, and what can be computed at all."""
+"""What is in a dataset, before any of it is scored: counts, gaps, repeated questions, and what can be computed."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ragassay.core.formatting import listed
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.text import is_answerable
-from ragassay.datasets.dataset import Dataset
-from ragassay.datasets.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS
+from ragassay.datasets.columns import RESPONSE_FIELDS, SAMPLE_FIELDS
+from ragassay.datasets.dataset import Rows
 
-Lacks = Callable[[Sample], str | None]
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+SIMILAR = 0.8  # Jaccard index of the character n-grams of two questions
+MAX_COMPARED = 5_000  # different questions that are compared; time grows with the square
+_GRAM = 4  # characters
+_MAX_LENGTH = 2_000  # characters of a question that are compared
+_BLOCK = 500  # questions whose similarities to all others are in memory at once
+
+MissingInput = Callable[[Sample], str | None]
 """Why a metric has no score for a sample, for want of input; None when it has all it needs."""
 
 _UNSET = {name: field.get_default(call_default_factory=True) for name, field in Sample.model_fields.items()}
@@ -45,11 +57,12 @@ class Computable(FrozenModel):
     lacking: dict[str, int]
 
 
-class DatasetStatistics(FrozenModel):
+class DatasetDescription(FrozenModel):
     """A dataset in numbers. Lengths are in words; ``fields`` counts the rows in which a field has a value.
 
     ``generated``: rows whose question was made by a program, as their metadata says; ``unanswerable``: those that have
-    no answer, by their label or because their ground truth is a refusal.
+    no answer, by their label or because their ground truth is a refusal. ``similar_queries``: questions that are nearly
+    the same. ``mapped``: the columns of a file from which fields are read; ``metrics``: those that the rows allow.
     """
 
     name: str
@@ -65,42 +78,53 @@ class DatasetStatistics(FrozenModel):
     generated: int
     unanswerable: int = 0
     repeated_queries: tuple[RepeatedQuery, ...]
+    similar_queries: tuple[RepeatedQuery, ...]
     relevant_per_query: Range | None
     retrieved_per_query: Range | None
     contexts_per_query: Range | None
     words: dict[str, Range]
     warnings: tuple[str, ...]
-
-
-class Description(DatasetStatistics):
-    """The numbers, which columns they come from, and the metrics that the rows allow."""
-
     mapped: dict[str, str]
     kept_as_metadata: tuple[str, ...]
     metrics: tuple[Computable, ...]
 
 
-def describe(dataset: Dataset, metrics: Mapping[str, Lacks] | None = None) -> Description:
-    """Describe a dataset. ``metrics`` is {metric name: why a sample lacks its input, or None}."""
-    tally = Tally(metrics or {})
-    for sample in dataset.samples:
+def describe(
+    rows: Rows, metrics: Mapping[str, MissingInput] | None = None, *, similar: float = SIMILAR
+) -> DatasetDescription:
+    """Describe rows. ``metrics`` is {metric name: why a sample lacks its input, or None}.
+
+    Questions with at least the similarity ``similar`` are listed, among the first 5,000 different ones.
+    """
+    tally, ids, queries = _Tally(metrics or {}), list[str](), list[str]()
+    for sample in rows:
         tally.add(sample)
-    return Description(
-        **tally.counts(dataset.warnings),
-        name=dataset.name,
-        path=str(dataset.path),
-        digest=dataset.digest,
-        description=dataset.description,
-        mapped=dict(dataset.mapped),
-        kept_as_metadata=dataset.kept,
+        ids.append(sample.query_id)
+        queries.append(sample.query)
+    texts = [normalised(query) for query in queries]
+    different = len(set(texts))
+    cut = [f"similar questions were looked for among the first {MAX_COMPARED:,} of {different:,} different ones"]
+    return DatasetDescription(
+        **tally.counts((*rows.warnings, *(cut if different > MAX_COMPARED else ()))),
+        name=rows.name,
+        path=str(rows.path),
+        digest=rows.digest,
+        description=rows.description,
+        similar_queries=tuple(
+            RepeatedQuery(query=queries[group[0]], query_ids=tuple(ids[place] for place in group))
+            for group in similar_groups(texts, similar)
+            if len({texts[place] for place in group}) > 1
+        ),
+        mapped=dict(rows.mapped),
+        kept_as_metadata=rows.kept,
         metrics=tally.computable(),
     )
 
 
-class Tally:
+class _Tally:
     """Counts a dataset's rows as they go by. Of a row nothing is kept but its id, and a digest of its query."""
 
-    def __init__(self, metrics: Mapping[str, Lacks]) -> None:
+    def __init__(self, metrics: Mapping[str, MissingInput]) -> None:
         self._metrics = metrics
         self._rows = self._responses = self._generated = self._unanswerable = self._judged_and_retrieved = 0
         self._found_a_judged_one = False
@@ -110,7 +134,7 @@ class Tally:
         self._lacking: dict[str, Counter[str]] = {name: Counter() for name in metrics}
         self._first_asked: dict[bytes, str] = {}
         self._repeated: dict[bytes, tuple[str, list[str]]] = {}
-        self._doubtful: dict[str, list[str]] = {what: [] for what in _DOUBTS}
+        self._doubtful: dict[str, list[str]] = {what: [] for what in _DOUBTFUL}
 
     def add(self, sample: Sample) -> None:
         """Count a row."""
@@ -133,7 +157,7 @@ class Tally:
         if judgments is not None and retrieved:
             self._judged_and_retrieved += 1
             self._found_a_judged_one |= not judgments.keys().isdisjoint(retrieved)
-        for what, is_doubtful in _DOUBTS.items():
+        for what, is_doubtful in _DOUBTFUL.items():
             if is_doubtful(sample, judgments):
                 self._doubtful[what].append(sample.query_id)
 
@@ -159,7 +183,7 @@ class Tally:
             ranges["contexts per query"].add(len(sample.contexts))
 
     def counts(self, warnings: Sequence[str] = ()) -> dict[str, Any]:
-        """The fields of ``DatasetStatistics`` that are counted; what looks wrong follows the ``warnings``."""
+        """The fields of ``DatasetDescription`` that are counted; what looks wrong follows the ``warnings``."""
         ranges = {name: running.range for name, running in self._ranges.items()}
         order = (*SAMPLE_FIELDS, *RESPONSE_FIELDS, "metadata")
         texts = ("query", "ground_truth_answer", "contexts", "answer")
@@ -224,7 +248,7 @@ def _table(rows: Counter[str]) -> dict[str, int]:
     return dict(sorted(rows.items(), key=lambda item: (-item[1], item[0])))
 
 
-_DOUBTS: dict[str, Callable[[Sample, dict[str, float] | None], bool]] = {
+_DOUBTFUL: dict[str, Callable[[Sample, dict[str, float] | None], bool]] = {
     "have judgments that name no relevant document; retrieval metrics are 0 there": lambda _, judgments: (
         judgments is not None and not any(grade > 0 for grade in judgments.values())
     ),
@@ -237,3 +261,56 @@ _DOUBTS: dict[str, Callable[[Sample, dict[str, float] | None], bool]] = {
     "have an empty answer": lambda sample, _: sample.answer is not None and not sample.answer.strip(),
 }
 """What can be read and is still not likely to be meant."""
+
+
+def normalised(text: str) -> str:
+    """The words of the beginning of a text, in lower case; vowel signs and other marks belong to their word."""
+    kept = (c if c.isalnum() or c == "_" or unicodedata.category(c)[0] == "M" else " " for c in text[:_MAX_LENGTH])
+    return " ".join("".join(kept).casefold().split())
+
+
+def similar_groups(texts: Sequence[str], least: float = SIMILAR) -> list[list[int]]:
+    """Places of normalised texts in groups of two or more, by their first place.
+
+    Two texts whose similarity is at least ``least`` are in one group, so a group may hold two that are less similar, with
+    others between them. Equal texts are always found; of more than ``MAX_COMPARED`` different ones the first are compared.
+    """
+    from scipy.sparse.csgraph import connected_components  # slow to import, and the API does not need it
+
+    places: dict[str, list[int]] = {}
+    for place, text in enumerate(texts):
+        places.setdefault(text, []).append(place)
+    labels = np.arange(len(places))
+    compared = list(places)[:MAX_COMPARED]
+    if least < 1 and compared:
+        labels[: len(compared)] = connected_components(_alike(compared, least), directed=False)[1]
+        labels[len(compared) :] += len(compared)
+    groups: dict[int, list[int]] = {}
+    for label, same in zip(labels.tolist(), places.values(), strict=True):
+        groups.setdefault(label, []).extend(same)
+    return sorted(sorted(group) for group in groups.values() if len(group) > 1)
+
+
+def _alike(texts: Sequence[str], least: float) -> csr_matrix:
+    """Which texts are similar enough, shape (texts, texts)."""
+    from scipy.sparse import coo_matrix, csr_matrix
+
+    numbers: dict[str, int] = {}
+    grams = [[numbers.setdefault(gram, len(numbers)) for gram in _grams(text)] for text in texts]
+    sizes = np.fromiter(map(len, grams), np.int64, len(grams))
+    rows = np.repeat(np.arange(len(texts)), sizes)
+    ones = np.ones(len(rows), np.int32)
+    matrix = csr_matrix((ones, (rows, np.concatenate(grams))), shape=(len(texts), len(numbers)))
+    pairs = []
+    for begin in range(0, len(texts), _BLOCK):
+        shared = (matrix[begin : begin + _BLOCK] @ matrix[begin:].T).tocoo()
+        one, other = shared.row + begin, shared.col + begin
+        near = shared.data >= least * (sizes[one] + sizes[other] - shared.data)
+        pairs.append(np.stack([one[near], other[near]]))
+    one, other = np.concatenate(pairs, axis=1)
+    return coo_matrix((np.ones(len(one), np.int8), (one, other)), shape=(len(texts), len(texts))).tocsr()
+
+
+def _grams(text: str) -> set[str]:
+    padded = text.ljust(_GRAM)
+    return {padded[n : n + _GRAM] for n in range(len(padded) - _GRAM + 1)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
@@ -12,7 +12,6 @@ from ragassay.core.models import FrozenModel, Sample
 from ragassay.datasets.dataset import NUMBERED, canonical
 from ragassay.datasets.describe import same_text
 
-Rows = Callable[[], Iterator[Sample]]
 _OPENED = ("response", "metadata", "labels")
 
 
@@ -40,14 +39,14 @@ class DatasetDifference(FrozenModel):
     changed: tuple[ChangedRow, ...]
 
 
-def difference(a: Rows, b: Rows, *, names: tuple[str, str]) -> DatasetDifference:
-    """Compare rows that are read twice, one by one; only those that differ are kept in memory.
+def difference(a: Iterable[Sample], b: Iterable[Sample], *, names: tuple[str, str]) -> DatasetDifference:
+    """Compare rows that can be read again, one by one; only those that differ are kept in memory.
 
     Rows belong together by their id; by their question where the id only numbers the row.
     """
-    digests = {key: _digest(sample) for key, sample in _keyed(a())}
+    digests = {key: _digest(sample) for key, sample in _keyed(a)}
     added, changed, unchanged = set[bytes](), set[bytes](), 0
-    for key, sample in _keyed(b()):
+    for key, sample in _keyed(b):
         before = digests.pop(key, None)
         if before is None:
             added.add(key)
@@ -55,9 +54,9 @@ def difference(a: Rows, b: Rows, *, names: tuple[str, str]) -> DatasetDifference
             changed.add(key)
         else:
             unchanged += 1
-    removed = tuple(_named(sample) for key, sample in _keyed(a()) if key in digests) if digests else ()
-    old = {key: sample for key, sample in _keyed(a()) if key in changed} if changed else {}
-    new = [(key, sample) for key, sample in _keyed(b()) if key in changed or key in added] if changed or added else []
+    removed = tuple(_named(sample) for key, sample in _keyed(a) if key in digests) if digests else ()
+    old = {key: sample for key, sample in _keyed(a) if key in changed} if changed else {}
+    new = [(key, sample) for key, sample in _keyed(b) if key in changed or key in added] if changed or added else []
     return DatasetDifference(
         a=names[0],
         b=names[1],
@@ -72,7 +71,7 @@ def difference(a: Rows, b: Rows, *, names: tuple[str, str]) -> DatasetDifference
     )
 
 
-def _keyed(samples: Iterator[Sample]) -> Iterator[tuple[bytes, Sample]]:
+def _keyed(samples: Iterable[Sample]) -> Iterator[tuple[bytes, Sample]]:
     """Each row with what it is found by in another version; a question that is asked again is counted."""
     asked: dict[bytes, int] = {}
     for sample in samples:

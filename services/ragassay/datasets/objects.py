@@ -13,7 +13,7 @@ from typing import Any
 from ragassay.core.errors import BadInput, NothingToEvaluate
 from ragassay.core.models import Sample
 from ragassay.core.validation import shown
-from ragassay.datasets.raw import RawRows
+from ragassay.datasets.source import Source
 from ragassay.datasets.spans import are_spans
 from ragassay.datasets.tables import as_json
 from ragassay.datasets.traces import rows_of_spans
@@ -22,30 +22,30 @@ _MISSING = ("NAType", "NaTType")  # pandas'
 _TAKEN = "a list of dicts or Samples, a pandas, polars or Arrow table, a Hugging Face Dataset, or a path"
 
 
-def rows_in(data: object, name: str = "data") -> RawRows:
+def rows_in(data: object, name: str = "data") -> Source:
     """The rows of an object in memory; ``name`` stands for a file in errors, where rows count from 1.
 
     NaN, NaT and NA are absent values, arrays lists, dates ISO 8601. Raises BadInput for what
     is no table of rows, NothingToEvaluate for one without rows.
     """
-    raw = RawRows(Path(name), name=name, counts_lines=False)
+    source = Source(Path(name), name=name, counts_lines=False)
     for number, row in enumerate(_records(data, name), 1):
         if isinstance(row, Sample):
             row = row.model_dump(exclude_defaults=True)
         if isinstance(row, Mapping):
             values = {str(key): _plain(value) for key, value in row.items()}
-            raw.rows.append((number, values))
-            raw.columns = raw.columns or tuple(values)
+            source.rows.append((number, values))
+            source.columns = source.columns or tuple(values)
         else:
-            raw.refuse(number, f"should be a dict or a Sample, is {_described(row)}")
-    if not (raw.rows or raw.refused):
+            source.add_problem(number, f"should be a dict or a Sample, is {_described(row)}")
+    if not (source.rows or source.problems):
         raise NothingToEvaluate("there are no rows", where=name)
-    raw.check_width(len(raw.columns))
-    if raw.rows and are_spans(raw.rows[0][1]):
-        spans = [values for _, values in raw.rows]
-        raw.rows, raw.columns = [], ()
-        return rows_of_spans(raw, spans)
-    return raw
+    source.check_width(len(source.columns))
+    if source.rows and are_spans(source.rows[0][1]):
+        spans = [values for _, values in source.rows]
+        source.rows, source.columns = [], ()
+        return rows_of_spans(source, spans)
+    return source
 
 
 def _records(data: Any, name: str) -> Iterable[object]:

@@ -9,28 +9,36 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from ragassay.core.models import TEXT_KEYS, Response, Sample
-from ragassay.core.validation import shown
-from ragassay.datasets.columns import value_at
-from ragassay.datasets.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS, ColumnMapping, field_of_alias, near
-from ragassay.datasets.problems import ValueProblem, field_of_place, plain_words
-from ragassay.datasets.raw import RawRows
-from ragassay.datasets.values import may_be_joined, plain, value_of
+from ragassay.core.validation import place_of, problems, shown
+from ragassay.datasets.cells import may_be_joined, plain, value_of
+from ragassay.datasets.columns import (
+    RESPONSE_FIELDS,
+    SAMPLE_FIELDS,
+    ColumnMapping,
+    field_of_alias,
+    field_of_place,
+    near,
+    value_at,
+)
+from ragassay.datasets.source import Source, ValueProblem
 
 Duplicates = Literal["error", "keep_first"]
 
 
 class RowBuilder:
-    """Turns the rows of one file into samples or responses.
+    """Turns the rows of one source into samples or responses.
 
     What is wrong with a row is noted, so that nothing raises before all rows were seen. ``kept`` gathers the columns
-    that are unknown, ``ignored`` those of a file of responses that describe the query.
+    that are unknown, ``beyond_limit`` {query_id: query} of the rows that are left out, ``ignored`` the columns of a file
+    of responses that describe the query.
     """
 
     def __init__(
-        self, raw: RawRows, columns: ColumnMapping, duplicates: Duplicates, max_grade: float | None = None
+        self, source: Source, columns: ColumnMapping, duplicates: Duplicates, max_grade: float | None = None
     ) -> None:
-        self.raw, self.columns, self.duplicates, self.max_grade = raw, columns, duplicates, max_grade
+        self.source, self.columns, self.duplicates, self.max_grade = source, columns, duplicates, max_grade
         self.kept: dict[str, None] = {}
+        self.beyond_limit: dict[str, str] = {}
         self.ignored: dict[str, None] = {}
         self.joined: Counter[str] = Counter()
         self.dropped_ids = self.rows_with_drops = 0
@@ -65,6 +73,15 @@ class RowBuilder:
         self._refuse(number, bad)
         return None if bad else sample
 
+    def canonical(self, number: int, values: dict[str, Any]) -> Sample | None:
+        """The row as a sample if its keys are those of a Sample; None, with its problems noted, when it can't be one."""
+        bad: dict[str, str] = {}
+        sample: Sample | None = self._valid(Sample, values, bad)
+        if sample:
+            self._check_unique(sample.query_id, "query_id", number, bad)
+        self._refuse(number, bad)
+        return None if bad else sample
+
     def response(self, number: int, values: dict[str, Any], key_field: str) -> tuple[str, Response] | None:
         """The row as (key, response), the key being the row's ``key_field``; None, with its problems noted."""
         bad: dict[str, str] = {}
@@ -86,10 +103,11 @@ class RowBuilder:
         self._refuse(number, bad)
         return (key, response) if response is not None and key is not None and not bad else None
 
-    def query_id(self, index: int, values: dict[str, Any]) -> str:
-        """The id of a row that is not read otherwise."""
-        value = self._value("query_id", values)
-        return f"q_{index}" if value is None else str(value)
+    def leave_out(self, index: int, values: dict[str, Any]) -> None:
+        """Note id and query of a row that is not read otherwise."""
+        query_id = self._value("query_id", values)
+        query = str(self.columns.value("query", values) or "")
+        self.beyond_limit[f"q_{index}" if query_id is None else str(query_id)] = query
 
     def warnings(self) -> list[str]:
         """What the user should know although every row could be read."""
@@ -126,8 +144,8 @@ class RowBuilder:
             what = f"the columns {pair[0]} and {pair[1]} differ here; --map {name}={pair[0]} or --map {name}={pair[1]} decides"
             raise ValueProblem(what)
         given = self.columns.value(name, values)
-        self.joined[name] += self.raw.cells and may_be_joined(name, given)
-        return None if given is None else value_of(name, given, cells=self.raw.cells)
+        self.joined[name] += self.source.cells and may_be_joined(name, given)
+        return None if given is None else value_of(name, given, cells=self.source.cells)
 
     def _fields(self, names: Iterable[str], values: Mapping[str, Any], bad: dict[str, str]) -> dict[str, Any]:
         fields = {}
@@ -194,7 +212,7 @@ class RowBuilder:
             return model.model_validate(fields)
         except ValidationError as error:
             misfits = {field_of_place(place) for place in bad}
-            bad |= {place: what for place, what in plain_words(error) if field_of_place(place) not in misfits}
+            bad |= {place: what for place, what in format_errors(error) if field_of_place(place) not in misfits}
         return None
 
     def _key(self, field: str, values: Mapping[str, Any], bad: dict[str, str]) -> str | None:
@@ -211,11 +229,11 @@ class RowBuilder:
             return
         first = self._first_rows.setdefault(str(key), number)
         if first != number:
-            bad[field] = f"{shown(str(key))} is used already in {self.raw.place(first)}"
+            bad[field] = f"{shown(str(key))} is used already in {self.source.place(first)}"
 
     def _refuse(self, number: int, bad: Mapping[str, str]) -> None:
         for place, what in bad.items():
-            self.raw.refuse(number, f"{self.columns.label(place)}: {what}")
+            self.source.add_problem(number, f"{self.columns.label(place)}: {what}")
 
 
 def _in_ms(seconds: Any) -> Any:
@@ -243,3 +261,21 @@ def _pair_grades(fields: dict[str, Any], bad: dict[str, str]) -> None:
         bad["relevant_doc_ids"] = "names a document twice, so its grade is not clear"
     else:
         fields["relevance_scores"] = {str(each): grade for each, grade in zip(ids, grades, strict=True)}
+
+
+def format_errors(error: ValidationError) -> list[tuple[str, str]]:
+    """(field, what is wrong) of a row, once per field; a ``response.`` in front is cut."""
+    by_place: dict[str, str] = {}
+    for problem in problems(error):
+        location, what = problem.location, problem.what
+        if location[:1] == ("response",):
+            location = location[1:]
+        if problem.kind == "tuple_type" and len(location) == 1 and location[0] != "retrieved_scores":
+            what = f"should be text or a list, is {shown(problem.value)}"
+        elif problem.kind == "string_type" and len(location) == 1 and isinstance(problem.value, Mapping):
+            what += " (--map with a dotted name takes one of them)"
+        if not location:  # a rule over several fields names the first of them itself
+            name, _, what = what.partition(" ")
+            location = (name,)
+        by_place.setdefault(place_of(location), what)
+    return list(by_place.items())

@@ -13,7 +13,8 @@ from typing import Any
 from ragassay.core.errors import BadData, MissingExtra
 from ragassay.core.files import LARGEST_UNPACKED, LONGEST_LINE, most_unpacked, too_large_unpacked
 from ragassay.core.validation import shown
-from ragassay.datasets.raw import NumberedRow, RawRows, text_lines
+from ragassay.datasets.cells import open_cells
+from ragassay.datasets.source import NumberedRow, Source, text_lines
 
 _PARQUET_BATCH = 256  # rows
 _PARQUET_ROW = 100  # bytes that a row takes at least, whatever its columns hold
@@ -25,31 +26,33 @@ _CSV_ERRORS = {
 }
 
 
-def csv_rows(raw: RawRows, delimiter: str = ",") -> Iterator[NumberedRow]:
+def csv_rows(source: Source, delimiter: str = ",") -> Iterator[NumberedRow]:
     """The rows of a CSV file with a header, one by one; quoted cells may hold line breaks. An empty cell is an absent value.
 
     A row's number is the physical line on which it starts. Rows with too many or too few cells become problems.
     """
-    raw.cells, path = True, raw.path
+    path = source.path
     records = _records(path, delimiter)
     at, header = next(records, (1, []))
-    raw.check_width(len(header))
+    source.check_width(len(header))
     names = [name.strip() or f"column {n}" for n, name in enumerate(header, 1)]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise BadData([f"{path}:{at}: {shown(name)}: the header names this column twice" for name in twice])
-    raw.columns = tuple(names)
+    source.columns = tuple(names)
     for number, record in records:
         if len(record) == len(names):
-            yield number, {name: cell for name, cell in zip(names, record, strict=True) if cell}
+            values: dict[str, Any] = {name: cell for name, cell in zip(names, record, strict=True) if cell}
+            open_cells(values)
+            yield number, values
         else:
             cells = "1 cell" if len(record) == 1 else f"{len(record)} cells"
-            raw.refuse(number, f"has {cells}, the header has {len(names)}")
+            source.add_problem(number, f"has {cells}, the header has {len(names)}")
 
 
-def tsv_rows(raw: RawRows) -> Iterator[NumberedRow]:
+def tsv_rows(source: Source) -> Iterator[NumberedRow]:
     """The rows of a file with tabs between its columns, one by one."""
-    return csv_rows(raw, "\t")
+    return csv_rows(source, "\t")
 
 
 def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -67,7 +70,7 @@ def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         raise BadData([f"{path}:{start}: is not valid CSV: {what}"]) from None
 
 
-def parquet_rows(raw: RawRows) -> Iterator[NumberedRow]:
+def parquet_rows(source: Source) -> Iterator[NumberedRow]:
     """The rows of a Parquet file, read in batches. Nulls are absent values; entries of a struct that are null are left out.
 
     Raises MissingExtra without pyarrow, BadData for a file that is none, TooLarge where it unpacks into more than
@@ -79,16 +82,16 @@ def parquet_rows(raw: RawRows) -> Iterator[NumberedRow]:
     except ImportError:
         raise MissingExtra("reading Parquet", "parquet") from None
 
-    raw.counts_lines, path = False, raw.path
+    path = source.path
     limit, unpacked, number = most_unpacked(path.stat().st_size), 0, 0
     try:
         with pq.ParquetFile(path) as file:
             names = file.schema_arrow.names
-            raw.check_width(len(names))
+            source.check_width(len(names))
             twice = [name for name, count in Counter(names).items() if count > 1]
             if twice:
                 raise BadData([f"{path}: {shown(name)}: two columns have this name" for name in twice])
-            raw.columns = tuple(names)
+            source.columns = tuple(names)
             maps = {f.name for f in file.schema_arrow if pa.types.is_map(f.type)}
             groups = [file.metadata.row_group(n).total_byte_size for n in range(file.num_row_groups)]
             if sum(groups) > limit or file.metadata.num_rows * _PARQUET_ROW > limit:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ragassay.core.errors import NothingToEvaluate
-from ragassay.datasets.raw import RawRows
+from ragassay.datasets.source import Source
 from ragassay.datasets.spans import TraceSpan, are_spans, decoded, spans_in
 
 _QUESTION = ("query", "question", "user_input", "input", "query_bundle", "query_str", "text", "prompt")
@@ -27,8 +27,8 @@ _PART = re.compile(r"(?:parts|contents)\.(\d+)\.(?:content|message_content\.text
 _DEEPEST = 5  # objects around the text of an input or output
 
 
-def rows_of_spans(raw: RawRows, objects: Iterable[Mapping[str, Any]]) -> RawRows:
-    """``raw`` with one row for each trace that has a question, in the order in which the traces begin in the file.
+def rows_of_spans(source: Source, objects: Iterable[Mapping[str, Any]]) -> Source:
+    """``source`` with one row for each trace that has a question, in the order in which the traces begin in the file.
 
     Raises NothingToEvaluate where none has one.
     """
@@ -44,21 +44,21 @@ def rows_of_spans(raw: RawRows, objects: Iterable[Mapping[str, Any]]) -> RawRows
             else:
                 traces.setdefault(span.trace, []).append(span)
     unread: dict[str, list[str]] = {}
-    raw.counts_lines, raw.of_traces = False, True
+    source.counts_lines, source.of_traces = False, True
     for number, (name, spans) in enumerate(traces.items(), 1):
         row, lacks = _Trace(spans).row()
         for what in lacks:
             unread.setdefault(what, []).append(name)
         if row:
-            raw.rows.append((number, row))
+            source.rows.append((number, row))
     lines = [f"{what} in {len(names)} of {len(traces)} traces, such as {names[0]}" for what, names in unread.items()]
     lines += [f"{unplaced} spans have no trace id or no span id"] if unplaced else []
     lines += [f"{others} lines hold no spans"] if others else []
-    raw.warnings += lines
-    if not raw.rows and not raw.refused:
+    source.warnings += lines
+    if not source.rows and not source.problems:
         what = f"holds {len(traces)} traces, and none of them a question"
-        raise NothingToEvaluate(what, where=str(raw.path), hint="; ".join(lines) or None)
-    return raw
+        raise NothingToEvaluate(what, where=str(source.path), hint="; ".join(lines) or None)
+    return source
 
 
 class _Trace:

@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 from ragassay.core.errors import BadData, BadInput, BadSettings, NotFound, UnknownName
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.validation import problems
-from ragassay.datasets.qrels import beir_folder
+from ragassay.datasets.judgments import beir_folder
 
 SHORT = 12  # hex digits of a digest, where it is shown
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from ragassay.core.errors import BadData, BadSettings
 from ragassay.core.models import Result
-from ragassay.datasets.formats import read
+from ragassay.datasets.readers import read_rows
 from ragassay.evaluation.labels import LABEL, YES_OR_NO, metric_columns, read_labels
 from ragassay.evaluation.plan import Inputs, load
 from ragassay.judges.agreement import FROM, Agreement, LabelledScore, agreement
@@ -40,9 +40,7 @@ class LabelledRows:
     """
 
     def __init__(self, path: Path, metric: str | None = None, *, format: str = "auto", **options: Any) -> None:  # noqa: A002 - the option's name
-        raw = read(path, format)
-        given = [dict(values) for _, values in raw.rows]
-        raw.check()
+        given = [dict(values) for values in read_rows(path, format)]
         columns = metric_columns(given)
         names = (LABEL, YES_OR_NO, *columns, *_GROUPS)
         rows = [{name: value for name, value in row.items() if name not in names} for row in given]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -14,48 +14,14 @@ from ragassay.core.errors import BadSettings, NothingToEvaluate
 from ragassay.core.models import FrozenModel, Sample, Usage
 from ragassay.core.validation import problems
 from ragassay.datasets.corpus import Corpus
-from ragassay.datasets.describe import DatasetStatistics, RepeatedQuery, Tally
+from ragassay.datasets.dataset import Dataset, Rows
 from ragassay.datasets.diff import DatasetDifference, difference
-from ragassay.datasets.similar import MOST, SIMILAR, normalised, similar_groups
+from ragassay.datasets.ir import IrQueries
+from ragassay.datasets.load import SampleStream, load
 from ragassay.datasets.split import PARTS, SplitPart
 from ragassay.datasets.split import split as divide
-from ragassay.datasets.stream import SampleStream
 from ragassay.datasets.versions import DatasetStore, DatasetVersion, Lineage, Origin, file_or_version, resolve
 from ragassay.testset import VERSION, Candidate, GenerationReport, candidates, draw
-
-
-class ReadRows(Protocol):
-    """Samples, and what is known of their source: complete once they were read."""
-
-    @property
-    def mapped(self) -> Mapping[str, str]:
-        """Our fields to the columns that they are read from."""
-
-    @property
-    def description(self) -> str | None:
-        """What the rows are, where the source says it."""
-
-    @property
-    def judged_only(self) -> bool:
-        """Do the rows lack queries that nobody judged?"""
-
-    def __iter__(self) -> Iterator[Sample]: ...
-
-
-class NamedRows(NamedTuple):
-    """Rows that can be read again; ``digest`` is empty for rows of a file, whose ``warnings`` are complete once read."""
-
-    name: str
-    digest: str
-    read: Callable[[], Iterator[Sample]]
-    description: str | None = None
-    warnings: Sequence[str] = ()
-
-
-class DescribedDataset(DatasetStatistics):
-    """Numbers of a dataset, and questions that are nearly the same."""
-
-    similar_queries: tuple[RepeatedQuery, ...]
 
 
 class SplitVersions(FrozenModel):
@@ -122,7 +88,12 @@ def calls_text(usage: Usage) -> str:
 
 
 def import_rows(
-    store: DatasetStore, name: str, rows: ReadRows, *, sources: Iterable[str] = (), description: str | None = None
+    store: DatasetStore,
+    name: str,
+    rows: Dataset | SampleStream | IrQueries,
+    *,
+    sources: Iterable[str] = (),
+    description: str | None = None,
 ) -> DatasetVersion:
     """Keep rows as the latest version of a name. Raises what reading them raises, and then keeps nothing."""
 
@@ -133,52 +104,32 @@ def import_rows(
     return store.add(name, rows, origin)
 
 
-def stored_rows(store: DatasetStore, reference: str) -> NamedRows:
-    """The rows of a version; raises as ``resolve`` does."""
-    return _of_version(store, resolve(store, reference))
+@dataclass(frozen=True)
+class _VersionSamples:
+    """The rows of a version, read from the store each time."""
+
+    store: DatasetStore
+    version: DatasetVersion
+
+    def __iter__(self) -> Iterator[Sample]:
+        return self.store.samples(self.version)
 
 
-def stored_or_file_rows(store: DatasetStore, text: str) -> NamedRows:
-    """The rows of a stored version, or of a file; raises as ``file_or_version`` does."""
+def stored_rows(store: DatasetStore, version: DatasetVersion) -> Rows:
+    """The rows of a version."""
+    samples, reference = _VersionSamples(store, version), version.reference
+    return Rows(reference, Path(reference), samples, version.digest, description=version.description)
+
+
+def stored_or_file_rows(store: DatasetStore, text: str, **options: Any) -> Rows:
+    """The rows of a stored version, or of a file with the ``options`` of ``load``; raises as ``file_or_version`` does."""
     version = file_or_version(store, text)
-    if version is not None:
-        return _of_version(store, version)
-    stream = SampleStream([Path(text)])
-    return NamedRows(text, "", lambda: iter(stream), warnings=stream.warnings)
+    return load(Path(text), **options) if version is None else stored_rows(store, version)
 
 
-def _of_version(store: DatasetStore, version: DatasetVersion) -> NamedRows:
-    return NamedRows(version.reference, version.digest, lambda: store.samples(version), version.description)
-
-
-def describe(rows: NamedRows, *, similar: float = SIMILAR) -> DescribedDataset:
-    """Describe rows; questions with at least this similarity are listed."""
-    tally, ids, queries = Tally({}), list[str](), list[str]()
-    for sample in rows.read():
-        tally.add(sample)
-        ids.append(sample.query_id)
-        queries.append(sample.query)
-    texts = [normalised(query) for query in queries]
-    groups = similar_groups(texts, similar)
-    different = len(set(texts))
-    cut = [f"similar questions were looked for among the first {MOST:,} of {different:,} different ones"]
-    return DescribedDataset(
-        **tally.counts((*rows.warnings, *(cut if different > MOST else ()))),
-        name=rows.name,
-        path=rows.name,
-        digest=rows.digest,
-        description=rows.description,
-        similar_queries=tuple(
-            RepeatedQuery(query=queries[group[0]], query_ids=tuple(ids[place] for place in group))
-            for group in groups
-            if len({texts[place] for place in group}) > 1
-        ),
-    )
-
-
-def diff(a: NamedRows, b: NamedRows) -> DatasetDifference:
+def diff(a: Rows, b: Rows) -> DatasetDifference:
     """What changed from ``a`` to ``b``, row by row."""
-    return difference(a.read, b.read, names=(a.name, b.name))
+    return difference(a, b, names=(a.name, b.name))
 
 
 def split(store: DatasetStore, reference: str, options: SplitOptions) -> SplitVersions:

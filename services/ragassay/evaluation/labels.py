@@ -9,7 +9,7 @@ from typing import Any
 
 from ragassay.core.errors import BadData, BadSettings, UnknownName
 from ragassay.core.validation import shown
-from ragassay.datasets.formats import read
+from ragassay.datasets.readers import read_rows
 from ragassay.evaluation.plan import Inputs, recorded_system
 from ragassay.metrics import parse
 
@@ -80,9 +80,7 @@ def with_labels(inputs: Inputs, path: Path, metrics: Sequence[str] | None = None
 
     Raises what reading a file raises, and BadData for a row about no response or with a label that is none.
     """
-    raw = read(path, "auto")
-    rows = [(f"{path}: row {number}", dict(values)) for number, (_, values) in enumerate(raw.rows, 1)]
-    raw.check()
+    rows = [(f"{path}: row {number}", dict(values)) for number, values in enumerate(read_rows(path), 1)]
     judged = metric_columns([dict.fromkeys(metrics or ())])
     labels: dict[str, dict[str, dict[str, float]]] = {name: {} for name in inputs.systems}
     problems = []

@@ -17,9 +17,9 @@ from ragassay.core.report import Called, Source
 from ragassay.core.specification import JobSpec
 from ragassay.datasets import promptfoo
 from ragassay.datasets.dataset import Dataset, digest_of_responses
-from ragassay.datasets.load import join, load_responses
 from ragassay.datasets.load import load as load_dataset
 from ragassay.datasets.objects import rows_in
+from ragassay.datasets.responses import join, load_responses
 from ragassay.evaluation.engine import Plan, Tools, rows_to_judge
 from ragassay.llm.journal import DryLedger
 from ragassay.metrics import METRICS, Metric, parse
@@ -235,7 +235,7 @@ def choose_metrics(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tu
         if first and all(metric.lacks(sample) for sample in _answered(systems) for metric in chosen.values()):
             lacking = next(iter(chosen.values())).lacks(first)
             raise NothingToEvaluate(
-                f"no row has the input of a requested metric: {lacking}", hint="see: ragassay data check FILE"
+                f"no row has the input of a requested metric: {lacking}", hint="see: ragassay data describe FILE"
             )
         return tuple(chosen.values())
     defaults = [*map(parse, DEFAULT_METRICS), *own.values()]
@@ -249,7 +249,7 @@ def choose_metrics(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tu
     scorable = reads & {metric.name for metric in usable}
     metrics = tuple(metric for metric in usable if metric.family != "accurate" or scorable)
     if not metrics and any(True for _ in _answered(systems)):
-        raise NothingToEvaluate("no default metric has the input it needs", hint="see: ragassay data check FILE")
+        raise NothingToEvaluate("no default metric has the input it needs", hint="see: ragassay data describe FILE")
     return metrics
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ragassay.core.formatting import MOST_LINES, listed, percent, shortlist
-from ragassay.datasets.describe import DatasetStatistics, RepeatedQuery
+from ragassay.datasets.describe import DatasetDescription, RepeatedQuery
 from ragassay.datasets.diff import DatasetDifference
 from ragassay.datasets.versions import SHORT, DatasetVersion
 from ragassay.reporting.tables import Table
@@ -41,7 +41,7 @@ def alike(groups: Sequence[RepeatedQuery]) -> list[str]:
     return shortlist([f"{each.query} ({', '.join(each.query_ids[:8])})" for each in groups])
 
 
-def tables(described: DatasetStatistics) -> Iterator[Table]:
+def tables(described: DatasetDescription) -> Iterator[Table]:
     """Rows, labels, fields and lengths."""
     counts = {
         "with a response": described.responses,

@@ -15,10 +15,11 @@ from ragassay.storage.datasets import FolderDatasets
 if TYPE_CHECKING:
     from ragassay.core.models import Sample
     from ragassay.datasets.corpus import Corpus
+    from ragassay.datasets.describe import DatasetDescription
     from ragassay.datasets.diff import DatasetDifference
     from ragassay.datasets.rows import Duplicates
     from ragassay.datasets.versions import DatasetVersion
-    from ragassay.evaluation.datasets import DescribedDataset, GeneratedVersion, GenerateOptions, SplitVersions, Written
+    from ragassay.evaluation.datasets import GeneratedVersion, GenerateOptions, SplitVersions, Written
 
 
 class Datasets:
@@ -47,8 +48,7 @@ class Datasets:
         """
         from ragassay.core.errors import BadSettings
         from ragassay.datasets.ir import PREFIX, IrQueries
-        from ragassay.datasets.load import load
-        from ragassay.datasets.stream import SampleStream
+        from ragassay.datasets.load import SampleStream, load
         from ragassay.datasets.versions import check_name
         from ragassay.evaluation.datasets import import_rows
 
@@ -87,11 +87,23 @@ class Datasets:
         """The rows in their order, one by one."""
         return self._store.samples(self.show(dataset))
 
-    def describe(self, data: str | Path, *, similar: float = 0.8) -> DescribedDataset:
-        """Counts, lengths, labels and questions that are nearly the same, of a dataset or a file."""
+    def describe(
+        self,
+        data: str | Path,
+        *,
+        similar: float = 0.8,
+        format: str = "auto",  # noqa: A002 - as the option is called
+        map: Mapping[str, str] | None = None,  # noqa: A002 - as the option is called
+        duplicates: Duplicates = "error",
+    ) -> DatasetDescription:
+        """Counts, lengths, labels, similar questions and the metrics that the rows allow, of a dataset or a file."""
+        from ragassay.datasets.describe import describe
         from ragassay.evaluation import datasets
+        from ragassay.evaluation.plan import computable
 
-        return datasets.describe(datasets.stored_or_file_rows(self._store, str(data)), similar=similar)
+        options: dict[str, Any] = {"format": format, "mapping": map, "duplicates": duplicates}
+        rows = datasets.stored_or_file_rows(self._store, str(data), **options)
+        return describe(rows, computable(), similar=similar)
 
     def diff(self, a: str | Path, b: str | Path) -> DatasetDifference:
         """What changed from ``a`` to ``b``, row by row; datasets or files."""

@@ -88,7 +88,7 @@ def open_report(reference: str, server: str | None = None) -> Report:
     """
     from ragassay.core.report import JOB_ID
     from ragassay.core.settings import Settings
-    from ragassay.datasets.formats import FORMATS
+    from ragassay.datasets.readers import FORMATS
     from ragassay.storage.folder import REPORT_FILE, FolderStore, read_report
 
     path, settings = Path(reference), Settings()

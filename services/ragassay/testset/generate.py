@@ -12,7 +12,7 @@ from ragassay.core.errors import NothingToEvaluate
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.text import content, words
 from ragassay.datasets.corpus import Corpus, Passage
-from ragassay.datasets.similar import normalised, similar_groups
+from ragassay.datasets.describe import normalised, similar_groups
 
 SHORTEST, LONGEST = 4, 40  # words of a question
 _POINTS_ELSEWHERE = frozenset(

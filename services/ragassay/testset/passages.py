@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ragassay.core.errors import BadInput, NotFound
 from ragassay.datasets.corpus import Corpus, Passage
-from ragassay.datasets.raw import text_lines
+from ragassay.datasets.source import text_lines
 
 _TEXTS = (".md", ".markdown", ".txt")
 _HEADING = re.compile(r"(#{1,6})\s+(.*)")

@@ -15,10 +15,10 @@ from ragassay.core.text import is_answerable
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, SearchText, Start, pages, shown
 from ragassay.datasets.dataset import digest_of_dataset
+from ragassay.datasets.describe import DatasetDescription, describe
 from ragassay.datasets.diff import DatasetDifference
 from ragassay.datasets.versions import SHORT, DatasetStore, DatasetVersion, resolve
 from ragassay.evaluation import datasets
-from ragassay.evaluation.datasets import DescribedDataset
 from ragassay.reporting import datasets as said
 from ragassay.reporting.listing import RunSummary
 
@@ -31,7 +31,7 @@ router = pages()
 class Content(NamedTuple):
     """What is in a version, and the digest that runs on its rows have of them."""
 
-    described: DescribedDataset
+    described: DatasetDescription
     digest: str
 
 
@@ -129,13 +129,13 @@ def _earlier(
 
 @lru_cache(8)
 def _content(store: DatasetStore, reference: str) -> Content:
-    described = datasets.describe(datasets.stored_rows(store, reference))
-    return Content(described, digest_of_dataset(store.samples(resolve(store, reference))))
+    rows = datasets.stored_rows(store, resolve(store, reference))
+    return Content(describe(rows), digest_of_dataset(rows))
 
 
 @lru_cache(8)
 def _difference(store: DatasetStore, a: str, b: str) -> DatasetDifference:
-    return datasets.diff(datasets.stored_rows(store, a), datasets.stored_rows(store, b))
+    return datasets.diff(*(datasets.stored_rows(store, resolve(store, each)) for each in (a, b)))
 
 
 @lru_cache(8)

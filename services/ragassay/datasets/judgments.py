@@ -9,22 +9,21 @@ from typing import Any
 
 from ragassay.core.errors import BadData, BadInput, NotFound
 from ragassay.core.validation import shown
-from ragassay.datasets.json import jsonl_rows
-from ragassay.datasets.problems import ValueProblem
-from ragassay.datasets.raw import RawRows, text_lines
+from ragassay.datasets.source import Source, ValueProblem, text_lines
+from ragassay.datasets.strict_json import jsonl_rows
 
 QRELS, RUN = 4, 6
 _FORMS = "qrels have 4 columns (query, iteration, document, grade), runs 6 (query, Q0, document, rank, score, tag)"
 _HINT = f"TREC {_FORMS}; --format names another format"
 
 
-def read_trec(path: Path) -> RawRows:
+def read_trec(path: Path) -> Source:
     """TREC qrels, as rows with judgments, or a run, as rows with what was retrieved; columns are parted by white space.
 
     Qrels hold no texts, so a query's id stands for its text. A run is ordered as by trec_eval: by score, equal scores by
     document id, descending in the order of its bytes; its ranks are not read.
     """
-    raw = RawRows(path)
+    source = Source(path)
     judgments = _GradesByQuery()
     ranked: dict[str, tuple[int, list[tuple[float, str]]]] = {}
     columns = 0
@@ -36,7 +35,7 @@ def read_trec(path: Path) -> RawRows:
         if columns not in (QRELS, RUN):
             raise BadData([f"{path}:{number}: has {_columns(cells)}"], hint=_HINT)
         if len(cells) != columns:
-            raw.refuse(number, f"has {_columns(cells)}, the lines before it have {columns}")
+            source.add_problem(number, f"has {_columns(cells)}, the lines before it have {columns}")
             continue
         try:
             if columns == QRELS:
@@ -45,17 +44,17 @@ def read_trec(path: Path) -> RawRows:
                 query, document, score = run_line(cells)
                 ranked.setdefault(query, (number, []))[1].append((score, document))
         except ValueProblem as error:
-            raw.refuse(number, error.what)
+            source.add_problem(number, error.what)
     for query, number in judgments.first_lines.items():
-        raw.rows.append((number, {"query_id": query, "query": query, "relevance_scores": judgments.grades[query]}))
+        source.rows.append((number, {"query_id": query, "query": query, "relevance_scores": judgments.grades[query]}))
     for query, (number, documents) in ranked.items():
         documents.sort(reverse=True)
         ids, scores = [document for _, document in documents], [score for score, _ in documents]
-        raw.rows.append((number, {"query_id": query, "retrieved_doc_ids": ids, "retrieved_scores": scores}))
+        source.rows.append((number, {"query_id": query, "retrieved_doc_ids": ids, "retrieved_scores": scores}))
     if judgments.grades:
-        raw.judged_only = True
-        raw.warnings.append("qrels hold no texts, so the id of a query stands for its text")
-    return raw
+        source.judged_only = True
+        source.warnings.append("qrels hold no texts, so the id of a query stands for its text")
+    return source
 
 
 def run_line(cells: Sequence[str]) -> tuple[str, str, float]:
@@ -74,39 +73,36 @@ def beir_folder(path: Path) -> Path | None:
     return folder if is_beir else None
 
 
-def read_beir(folder: Path, path: Path) -> RawRows:
+def read_beir(folder: Path, path: Path) -> Source:
     """The queries of a BEIR folder that one split judges: the one that ``path`` is, else ``test``, else the only one.
 
     Raises NotFound where there is no split, BadInput where none of several is called test.
     """
-    qrels = path if path != folder else _split(folder)
+    qrels = Source(path if path != folder else _split(folder))
     judgments = _GradesByQuery()
-    problems = []
-    for number, line in text_lines(qrels):
+    for number, line in text_lines(qrels.path):
         cells = line.rstrip("\r\n").split("\t")
         if line.isspace() or (number == 1 and _is_header(cells)):
             continue
         if len(cells) != 3:
-            problems.append(f"{qrels}:{number}: has {_columns(cells)}, not 3")
+            qrels.add_problem(number, f"has {_columns(cells)}, not 3")
             continue
         try:
             judgments.add(number, *cells)
         except ValueProblem as error:
-            problems.append(f"{qrels}:{number}: {error.what}")
-    raw = RawRows(folder / "queries.jsonl", name=folder.resolve().name, judged_only=True)
-    queries = list(jsonl_rows(raw))
+            qrels.add_problem(number, error.what)
+    source = Source(folder / "queries.jsonl", name=folder.resolve().name, judged_only=True)
+    queries = list(jsonl_rows(source))
     for number, row in queries:
         query = str(row.get("_id", ""))
         if grades := judgments.grades.pop(query, None):
-            raw.rows.append((number, _row(query, row, grades, qrels.stem)))
-    problems += [
-        f"{qrels}:{judgments.first_lines[query]}: query {shown(query)} is not in {raw.path}"
-        for query in judgments.grades
-    ]
-    raw.refused += [(0, problem) for problem in problems]
-    if left_out := len(queries) - len(raw.rows):
-        raw.warnings.append(f"{left_out} of {len(queries)} queries are not judged in {qrels} and left out")
-    return raw
+            source.rows.append((number, _row(query, row, grades, qrels.path.stem)))
+    for query in judgments.grades:
+        qrels.add_problem(judgments.first_lines[query], f"query {shown(query)} is not in {source.path}")
+    qrels.check()
+    if left_out := len(queries) - len(source.rows):
+        source.warnings.append(f"{left_out} of {len(queries)} queries are not judged in {qrels.path} and left out")
+    return source
 
 
 class _GradesByQuery:

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ragassay.core.validation import shown
-from ragassay.datasets.json import NotJson, parse
-from ragassay.datasets.problems import ValueProblem
+from ragassay.datasets.source import ValueProblem
+from ragassay.datasets.strict_json import NotJson, parse
 
 ValueKind = Literal["text", "id", "label", "number", "count", "flag", "texts", "ids", "numbers", "object", "grades"]
 
