@@ -39,7 +39,7 @@ def read_trec(path: Path) -> Source:
             continue
         try:
             if columns == QRELS:
-                judgments.add(number, cells[0], cells[2], cells[3])
+                judgments.add(number, *qrels_line(cells))
             else:
                 query, document, score = run_line(cells)
                 ranked.setdefault(query, (number, []))[1].append((score, document))
@@ -55,6 +55,14 @@ def read_trec(path: Path) -> Source:
         source.judged_only = True
         source.warnings.append("qrels hold no texts, so the id of a query stands for its text")
     return source
+
+
+def qrels_line(cells: Sequence[str]) -> tuple[str, str, float]:
+    """Query, document and grade of the columns of a line of TREC qrels. Raises ValueProblem."""
+    if len(cells) != QRELS:
+        raise ValueProblem(f"has {_columns(cells)}, TREC qrels have 4: qid iter docid rel")
+    query, _, document, grade = cells
+    return query, document, _number(grade, "grade")
 
 
 def run_line(cells: Sequence[str]) -> tuple[str, str, float]:
@@ -88,7 +96,7 @@ def read_beir(folder: Path, path: Path) -> Source:
             qrels.add_problem(number, f"has {_columns(cells)}, not 3")
             continue
         try:
-            judgments.add(number, *cells)
+            judgments.add(number, cells[0], cells[1], _number(cells[2], "grade"))
         except ValueProblem as error:
             qrels.add_problem(number, error.what)
     source = Source(folder / "queries.jsonl", name=folder.resolve().name, judged_only=True)
@@ -112,16 +120,15 @@ class _GradesByQuery:
         self.grades: dict[str, dict[str, float]] = {}
         self.first_lines: dict[str, int] = {}
 
-    def add(self, number: int, query: str, document: str, grade: str) -> None:
+    def add(self, number: int, query: str, document: str, grade: float) -> None:
         """Add the judgment of a line; raises ValueProblem."""
-        value = _number(grade, "grade")
         if not (query and document):
             raise ValueProblem("the id of the query or of the document is empty")
         self.first_lines.setdefault(query, number)
         grades = self.grades.setdefault(query, {})
         if document in grades:
             raise ValueProblem(f"document {shown(document)} is judged twice for query {shown(query)}")
-        grades[document] = value
+        grades[document] = grade
 
 
 def _row(query: str, row: dict[str, Any], grades: dict[str, float], split: str) -> dict[str, Any]:
@@ -149,7 +156,7 @@ def _is_header(cells: list[str]) -> bool:
 
 def _number(text: str, what: str) -> float:
     try:
-        value = float(text)
+        value = float(text) if "_" not in text else math.nan
     except ValueError:
         value = math.nan
     if not math.isfinite(value):

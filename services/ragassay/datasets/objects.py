@@ -5,7 +5,6 @@ What an object is is told by what it can do, so that none of those packages has 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,9 @@ from ragassay.core.models import Sample
 from ragassay.core.validation import shown
 from ragassay.datasets.source import Source
 from ragassay.datasets.spans import are_spans
-from ragassay.datasets.tables import as_json
+from ragassay.datasets.tables import to_json
 from ragassay.datasets.traces import rows_of_spans
 
-_MISSING = ("NAType", "NaTType")  # pandas'
 _TAKEN = "a list of dicts or Samples, a pandas, polars or Arrow table, a Hugging Face Dataset, or a path"
 
 
@@ -33,7 +31,7 @@ def rows_in(data: object, name: str = "data") -> Source:
         if isinstance(row, Sample):
             row = row.model_dump(exclude_defaults=True)
         if isinstance(row, Mapping):
-            values = {str(key): _plain(value) for key, value in row.items()}
+            values = {str(key): to_json(value) for key, value in row.items()}
             source.rows.append((number, values))
             source.columns = source.columns or tuple(values)
         else:
@@ -94,26 +92,6 @@ def _of_arrow(table: Any) -> Iterable[object]:
 
     rows: Iterable[object] = pyarrow.table(table).to_pylist()
     return rows
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON would have it; None for one that is missing. What has no such form stays, to be refused."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return None if math.isnan(value) else value
-    if isinstance(value, Mapping):
-        entries = {str(key): _plain(entry) for key, entry in value.items()}
-        return {key: entry for key, entry in entries.items() if entry is not None}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, set | frozenset):
-        return sorted(map(_plain, value), key=str)
-    if type(value).__name__ in _MISSING:
-        return None
-    if callable(getattr(value, "tolist", None)):  # arrays and numbers of numpy, series
-        return _plain(value.tolist())
-    return as_json(value)
 
 
 def _described(value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import date, time
@@ -105,7 +106,7 @@ def parquet_rows(source: Source) -> Iterator[NumberedRow]:
                     raise too_large_unpacked(path, limit)
                 for row in batch.to_pylist():
                     number += 1
-                    yield number, {n: as_json(dict(v) if n in maps and v is not None else v) for n, v in row.items()}
+                    yield number, {n: to_json(dict(v) if n in maps and v is not None else v) for n, v in row.items()}
     except MemoryError:
         raise too_large_unpacked(path, limit) from None
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -113,12 +114,24 @@ def parquet_rows(source: Source) -> Iterator[NumberedRow]:
         raise BadData([f"{path}: is not a Parquet file that can be read: {reason[:160]}"]) from None
 
 
-def as_json(value: Any) -> Any:
-    """An Arrow value as JSON would have it; what it has no form for stays."""
+def to_json(value: Any) -> Any:
+    """A value of a table as JSON would have it; None for one that is missing. What has no such form stays, to be refused.
+
+    NaN, NaT and NA are missing values, arrays lists, dates ISO 8601.
+    """
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
     if isinstance(value, Mapping):
-        return {str(key): as_json(entry) for key, entry in value.items() if entry is not None}
-    if isinstance(value, list):
-        return [as_json(entry) for entry in value]
+        entries = {str(key): to_json(entry) for key, entry in value.items()}
+        return {key: entry for key, entry in entries.items() if entry is not None}
+    if isinstance(value, list | tuple):
+        return [to_json(entry) for entry in value]
+    if isinstance(value, set | frozenset):
+        return sorted(map(to_json, value), key=str)
+    if type(value).__name__ in ("NAType", "NaTType"):  # pandas'
+        return None
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal):
@@ -128,4 +141,4 @@ def as_json(value: Any) -> Any:
             return value.decode()
         except UnicodeDecodeError:
             return value
-    return value
+    return to_json(value.tolist()) if callable(getattr(value, "tolist", None)) else value

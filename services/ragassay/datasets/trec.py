@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
-import math
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -17,13 +16,14 @@ from numpy.typing import NDArray
 from ragassay.core.errors import BadData, BadInput, MissingExtra
 from ragassay.core.files import LARGEST_UNPACKED, most_unpacked, too_large_unpacked
 from ragassay.core.limits import LARGEST_GRADE
+from ragassay.core.validation import shown
+from ragassay.datasets.judgments import qrels_line, run_line
+from ragassay.datasets.source import ValueProblem, undecodable
 
 if TYPE_CHECKING:
     import polars as pl
 
 QRELS, RUN = ("query", "iteration", "document", "grade"), ("query", "Q0", "document", "rank", "score", "tag")
-_VALUES = {"grade": f"a whole number from -{LARGEST_GRADE} to {LARGEST_GRADE}", "score": "a finite number"}
-_SHAPES = {QRELS: "qid iter docid rel", RUN: "qid Q0 docid rank score tag"}
 _GZIP = b"\x1f\x8b"
 _BLOCK = 1 << 20
 
@@ -173,35 +173,19 @@ def _limited(read: Callable[[int], bytes], path: str, limit: int) -> bytes:
 
 def _first_problem(path: str, content: bytes, columns: tuple[str, ...]) -> BadData:
     """The error that names the first line that does not fit."""
-    at = columns.index("grade" if columns is QRELS else "score")
     for number, line in enumerate(content.split(b"\n"), 1):
-        fields = [field.decode(errors="replace") for field in line.split()]
-        if fields and len(fields) != len(columns):
-            what = f"{len(fields)} fields where {len(columns)} are expected ({_SHAPES[columns]})"
-        elif fields and not _fits(fields[at], columns):
-            what = f"the {columns[at]} {fields[at][:40]!r} is not {_VALUES[columns[at]]}"
-        elif not _is_utf8(line):
-            what = "the line is not UTF-8"
-        else:
-            continue
-        return BadData([f"{path}:{number}: {what}"])
-    return BadData([f"{path}: can't be read as {_SHAPES[columns]}"])
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _fits(text: str, columns: tuple[str, ...]) -> bool:
-    try:
-        value = float(text.replace("_", "?"))
-    except ValueError:
-        return False
-    return math.isfinite(value) and (columns is RUN or (value.is_integer() and abs(value) <= LARGEST_GRADE))
+        try:
+            if not (cells := line.decode().split()):
+                continue
+            *_, value = run_line(cells) if columns is RUN else qrels_line(cells)
+        except UnicodeDecodeError as error:
+            return BadData([f"{path}:{number}: {undecodable(error)}"])
+        except ValueProblem as error:
+            return BadData([f"{path}:{number}: {error.what}"])
+        if columns is QRELS and not (value.is_integer() and abs(value) <= LARGEST_GRADE):
+            what = f"should be a whole number from -{LARGEST_GRADE} to {LARGEST_GRADE}, is {shown(cells[3])}"
+            return BadData([f"{path}:{number}: grade: {what}"])
+    return BadData([f"{path}: can't be read as lines of {' '.join(columns)}"])
 
 
 def _refuse_repeated(table: pl.DataFrame, path: str, columns: tuple[str, ...], what: str) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from ragassay.core.errors import BadData, BadInput, BadSettings, NotFound, UnknownName
+from ragassay.core.errors import BadData, BadInput, BadSettings, Conflict, NotFound, NothingToEvaluate, UnknownName
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.validation import problems
+from ragassay.datasets.dataset import canonical_line
 from ragassay.datasets.judgments import beir_folder
 
 SHORT = 12  # hex digits of a digest, where it is shown
@@ -92,36 +94,78 @@ class Reference(NamedTuple):
 
 
 Wanted = Callable[[int, bytes], bool]  # of a row's place from 0 and its canonical line
+MakeVersion = Callable[[str, int], DatasetVersion]  # of the digest of rows and their number
 
 
-class DatasetStore(Protocol):
+class DatasetStore(ABC):
     """Keeps datasets. Rows are handed over and given back one by one, so that memory doesn't limit them."""
 
-    def __hash__(self) -> int:
-        """What is read of a store is remembered by it."""
+    _if_damaged: str  # what to do when stored rows are not what they were
 
+    @abstractmethod
     def names(self) -> list[str]:
         """The names that have a version, sorted."""
 
+    @abstractmethod
+    def _records(self, name: str) -> Iterable[bytes]:
+        """The records of a name's versions."""
+
+    @abstractmethod
+    def _lines(self, version: DatasetVersion) -> Iterable[bytes]:
+        """The canonical lines of a version's rows; raises NotFound."""
+
+    @abstractmethod
+    def _keep(self, name: str, lines: Iterable[bytes], make_version: MakeVersion) -> DatasetVersion:
+        """Keep lines, and the version that ``make_version`` makes of their digest and number."""
+
     def versions(self, name: str) -> list[DatasetVersion]:
-        """The versions of a name, the latest first; none for a name that is unknown."""
+        """The versions of a name, the latest first, none for a name that is unknown; raises Conflict for a bad record."""
+        try:
+            versions = [DatasetVersion.model_validate_json(record) for record in self._records(name)]
+        except ValidationError as error:
+            what = f"a record of dataset {name} can't be read: {problems(error)[0]}"
+            hint = "another version of ragassay wrote it, or it is damaged: start that version, or delete the dataset"
+            raise Conflict(what, hint=hint) from None
+        return sorted(versions, key=lambda version: (version.imported_at, version.digest), reverse=True)
 
     def samples(self, version: DatasetVersion, wanted: Wanted | None = None) -> Iterator[Sample]:
-        """The rows of a version, in the order in which they came; of them only those ``wanted``."""
+        """The rows of a version, in the order in which they came, or those ``wanted``.
+
+        Raises NotFound, and BadData if they are not what was stored.
+        """
+        digest = hashlib.sha256()
+        for place, line in enumerate(self._lines(version)):
+            digest.update(line)
+            if wanted is not None and not wanted(place, line):
+                continue
+            try:
+                yield Sample.model_validate_json(line)
+            except ValidationError as error:
+                what = f"{version.reference}: row {place + 1}: {problems(error)[0]}"
+                raise BadData([what], hint=self._if_damaged) from None
+        if digest.hexdigest() != version.digest:
+            what = f"{version.reference}: the rows are not those that were stored"
+            raise BadData([what], hint=self._if_damaged)
 
     def add(self, name: str, samples: Iterable[Sample], origin: Callable[[], Origin]) -> DatasetVersion:
-        """Keep rows as a version, the latest of its name; the version there is where the same rows are kept already.
+        """Keep rows as the latest version of a name; the version there is if the same rows are kept already.
 
         ``origin`` is asked once the rows are read. A lineage without a parent gets the version that was the latest.
-        Raises what ``samples`` raises, and then keeps nothing.
+        Raises BadSettings for a name that can't be, NothingToEvaluate without rows, and what ``samples`` raises; then
+        nothing is kept.
         """
 
+        def make_version(digest: str, rows: int) -> DatasetVersion:
+            if not rows:
+                raise NothingToEvaluate("there is no row to keep", where=name)
+            return _version_of(name, digest, rows, self.versions(name), origin())
 
-def new_version(
-    name: str, digest: str, rows: int, known: Sequence[DatasetVersion], origin: Origin, now: datetime
-) -> DatasetVersion:
+        return self._keep(check_name(name), map(canonical_line, samples), make_version)
+
+
+def _version_of(name: str, digest: str, rows: int, known: Sequence[DatasetVersion], origin: Origin) -> DatasetVersion:
     """The record of rows that are now the latest version of a name; ``known`` are its versions, the latest first."""
-    description = origin.description or (known[0].description if known else None)
+    now, description = datetime.now(UTC), origin.description or (known[0].description if known else None)
     if same := next((version for version in known if version.digest == digest), None):
         return same.model_copy(update={"imported_at": now, "description": description})
     lineage = origin.lineage
@@ -137,31 +181,6 @@ def new_version(
         description=description,
         judged_only=origin.judged_only,
     )
-
-
-def stored_samples(
-    lines: Iterable[bytes], version: DatasetVersion, wanted: Wanted | None, *, of: str, row: str, hint: str
-) -> Iterator[Sample]:
-    """The samples of a version's lines, or those ``wanted``; raises BadData where they are not what was stored.
-
-    ``of`` names the rows in an error, ``row`` is what stands before the number of one, ``hint`` what then helps.
-    """
-    digest = hashlib.sha256()
-    for place, line in enumerate(lines):
-        digest.update(line)
-        if wanted is not None and not wanted(place, line):
-            continue
-        try:
-            yield Sample.model_validate_json(line)
-        except ValidationError as error:
-            raise BadData([f"{row}{place + 1}: {problems(error)[0]}"], hint=hint) from None
-    if digest.hexdigest() != version.digest:
-        raise BadData([f"{of}: the rows are not those that were stored"], hint=hint)
-
-
-def latest_first(versions: Iterable[DatasetVersion]) -> list[DatasetVersion]:
-    """Versions in the order in which they were last imported, backwards."""
-    return sorted(versions, key=lambda version: (version.imported_at, version.digest), reverse=True)
 
 
 def check_name(name: str) -> str:

@@ -10,35 +10,21 @@ from __future__ import annotations
 import hashlib
 import uuid
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 from itertools import islice
 from typing import NamedTuple
 
 import orjson
 import zstandard
-from pydantic import ValidationError
 
-from ragassay.core.errors import Conflict, NotFound, NothingToEvaluate, Unavailable
-from ragassay.core.models import Sample
-from ragassay.core.validation import problems
-from ragassay.datasets.dataset import canonical_line
-from ragassay.datasets.versions import (
-    DatasetVersion,
-    Origin,
-    Wanted,
-    check_name,
-    latest_first,
-    new_version,
-    stored_samples,
-)
+from ragassay.core.errors import NotFound, Unavailable
+from ragassay.datasets.versions import DatasetStore, DatasetVersion, MakeVersion
 from ragassay.service.redis import RedisStore
 
 BLOCK = 256 * 1024  # bytes of rows that are compressed together; a longer row has a block of its own
 LARGEST_PAGE = 4 * 1024 * 1024
 WRITTEN_WITHIN_S = 3600  # from one block to the next
-_DAMAGED = "upload the rows again"
 
 
 class Place(NamedTuple):
@@ -48,8 +34,10 @@ class Place(NamedTuple):
     project: str | None
 
 
-class RedisDatasets:
+class RedisDatasets(DatasetStore):
     """Datasets of the project of a ``RedisStore``, beside its jobs. No row is kept in memory beyond its block."""
+
+    _if_damaged = "upload the rows again"
 
     def __init__(self, store: RedisStore) -> None:
         self._store = store
@@ -77,14 +65,8 @@ class RedisDatasets:
         found = self._store.redis.zrangebylex(self._key("names"), after, "+", start=0, num=limit)
         return [each.decode() for each in found]
 
-    def versions(self, name: str) -> list[DatasetVersion]:
-        """The versions of a name, the latest first; raises Conflict for a record of another version of ragassay."""
-        return latest_first(map(_version, self._store.redis.hvals(self._key(f"versions:{name}"))))
-
-    def samples(self, version: DatasetVersion, wanted: Wanted | None = None) -> Iterator[Sample]:
-        """The rows of a version in their order, or those ``wanted``; raises BadData where they are not what was stored."""
-        named = version.reference
-        return stored_samples(self._lines(version), version, wanted, of=named, row=f"{named}: row ", hint=_DAMAGED)
+    def _records(self, name: str) -> list[bytes]:
+        return list(self._store.redis.hvals(self._key(f"versions:{name}")))
 
     def page(self, version: DatasetVersion, first: int, limit: int) -> list[bytes]:
         """Rows from a place on as canonical JSON: ``limit`` of them, or one and as many as fit into 4 MB with it."""
@@ -96,15 +78,12 @@ class RedisDatasets:
             page.append(line.rstrip())
         return page
 
-    def add(self, name: str, samples: Iterable[Sample], origin: Callable[[], Origin]) -> DatasetVersion:
-        """Keep rows as the latest version of a name; see ``DatasetStore``. Nobody sees any of them before all are there."""
-        check_name(name)
+    def _keep(self, name: str, lines: Iterable[bytes], make_version: MakeVersion) -> DatasetVersion:
+        """Keep lines and their version; no other process sees any of them before all are there."""
         new = self._key(f"new:{uuid.uuid4().hex}")
         try:
-            digest, rows = self._write(new, samples)
-            if not rows:
-                raise NothingToEvaluate("there is no row to keep", where=name)
-            version = new_version(name, digest, rows, self.versions(name), origin(), datetime.now(UTC))
+            digest, rows = self._write(new, lines)
+            version = make_version(digest, rows)
             keys = [new, *map(self._key, (f"rows:{digest}", f"versions:{name}", "names", f"named:{digest}"))]
             if not self._store.run("keep_dataset", keys, [digest, name, version.model_dump_json()]):
                 raise Unavailable(f"the rows of {name} came too slowly and are gone", hint="upload them again")
@@ -122,7 +101,7 @@ class RedisDatasets:
     def _key(self, name: str) -> str:
         return self._store.of_project(f"{{datasets}}:{name}")
 
-    def _write(self, key: str, samples: Iterable[Sample]) -> tuple[str, int]:
+    def _write(self, key: str, lines: Iterable[bytes]) -> tuple[str, int]:
         """Write the blocks of the rows; returns their digest and number."""
         digest, rows, size = hashlib.sha256(), 0, 0
         firsts, block = [0], list[bytes]()
@@ -133,7 +112,7 @@ class RedisDatasets:
             pipe.expire(key, WRITTEN_WITHIN_S)
             pipe.execute()
 
-        for line in map(canonical_line, samples):
+        for line in lines:
             if block and size + len(line) > BLOCK:
                 write()
                 firsts.append(rows)
@@ -161,13 +140,3 @@ class RedisDatasets:
 
 def _gone(version: DatasetVersion) -> NotFound:
     return NotFound(f"{version.reference} was deleted", hint="list what there is: GET /v1/datasets")
-
-
-def _version(record: bytes) -> DatasetVersion:
-    try:
-        return DatasetVersion.model_validate_json(record)
-    except ValidationError as error:
-        what = f"the record of a dataset can't be read: {problems(error)[0]}"
-        raise Conflict(
-            what, hint="another version of ragassay wrote it; start that one, or delete the dataset"
-        ) from None

@@ -6,39 +6,25 @@ datasets/versions/<name>/<digest>.json  name, description, times and lineage; wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
-from pydantic import ValidationError
 
-from ragassay.core.errors import BadData, BadSettings, NotFound, NothingToEvaluate
+from ragassay.core.errors import BadSettings, NotFound
 from ragassay.core.files import numbered_lines, write_by_digest, write_whole
-from ragassay.core.models import Sample
-from ragassay.core.validation import problems
-from ragassay.datasets.dataset import Dataset, canonical_line, set_aside_samples
+from ragassay.datasets.dataset import Dataset, set_aside_samples
 from ragassay.datasets.load import dataset_of, load
 from ragassay.datasets.rows import Duplicates
-from ragassay.datasets.versions import (
-    DatasetStore,
-    DatasetVersion,
-    Origin,
-    Wanted,
-    check_name,
-    file_or_version,
-    latest_first,
-    new_version,
-    stored_samples,
-)
-
-_DAMAGED = "the folder of datasets is damaged; import the rows again"
+from ragassay.datasets.versions import DatasetStore, DatasetVersion, MakeVersion, file_or_version
 
 
-class FolderDatasets:
+class FolderDatasets(DatasetStore):
     """Datasets under one folder, ``.ragassay`` by default."""
+
+    _if_damaged = "the folder of datasets is damaged; import the rows again"
 
     def __init__(self, root: Path) -> None:
         self._root = root / "datasets"
@@ -47,32 +33,23 @@ class FolderDatasets:
         """The names that have a version, sorted."""
         return sorted({path.parent.name for path in self._root.glob("versions/*/*.json")})
 
-    def versions(self, name: str) -> list[DatasetVersion]:
-        """The versions of a name, the latest first; raises BadData for a damaged record."""
-        found = [_version(path) for path in (self._root / "versions" / name).glob("*.json")]
-        return latest_first(found)
-
     def rows_file(self, version: DatasetVersion) -> Path:
         """The file of the rows, JSON Lines."""
         return self._root / "rows" / f"{version.digest}.jsonl"
 
-    def samples(self, version: DatasetVersion, wanted: Wanted | None = None) -> Iterator[Sample]:
-        """The rows of a version in their order, or those ``wanted``; raises BadData where the file is not what was stored."""
+    def _records(self, name: str) -> Iterator[bytes]:
+        return (path.read_bytes() for path in (self._root / "versions" / name).glob("*.json"))
+
+    def _lines(self, version: DatasetVersion) -> Iterator[bytes]:
         path = self.rows_file(version)
         if not path.is_file():
-            raise NotFound("there is no such file", where=str(path), hint=_DAMAGED)
-        lines = (line for _, line in numbered_lines(path, longest=-1))
-        return stored_samples(lines, version, wanted, of=str(path), row=f"{path}:", hint=_DAMAGED)
+            raise NotFound("there is no such file", where=str(path), hint=self._if_damaged)
+        return (line for _, line in numbered_lines(path, longest=-1))
 
-    def add(self, name: str, samples: Iterable[Sample], origin: Callable[[], Origin]) -> DatasetVersion:
-        """Keep rows as the latest version of a name; see ``DatasetStore``. Raises BadSettings, DiskFull."""
-        check_name(name)
-        digest, rows = write_by_digest(self._root / "rows", map(canonical_line, samples), ".jsonl")
-        if not rows:
-            raise NothingToEvaluate("there is no row to keep", where=name)
-        version = new_version(name, digest, rows, self.versions(name), origin(), datetime.now(UTC))
+    def _keep(self, name: str, lines: Iterable[bytes], make_version: MakeVersion) -> DatasetVersion:
+        version = make_version(*write_by_digest(self._root / "rows", lines, ".jsonl"))
         content = orjson.dumps(version.model_dump(mode="json"), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        write_whole(self._root / "versions" / name / f"{digest}.json", content, private=True)
+        write_whole(self._root / "versions" / name / f"{version.digest}.json", content, private=True)
         return version
 
 
@@ -104,10 +81,3 @@ def open_data(
     return replace(
         rows, name=version.name, path=Path(data), description=version.description, judged_only=version.judged_only
     )
-
-
-def _version(path: Path) -> DatasetVersion:
-    try:
-        return DatasetVersion.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        raise BadData([f"{path}: {problems(error)[0]}"], hint=_DAMAGED) from None
