@@ -13,7 +13,6 @@ from ragassay.api.security import WrongKeys
 from ragassay.core.errors import BadSettings, Conflict, NotFound
 from ragassay.core.settings import Settings
 from ragassay.service.access import Access
-from ragassay.service.keys import RedisKeys
 from redis_server import RedisServer
 
 
@@ -131,7 +130,7 @@ def test_a_project_has_a_bounded_number_of_keys(served, monkeypatch):
 
 
 def test_of_ended_keys_the_list_forgets_those_that_are_gone(served):
-    keys = RedisKeys(served.jobs.store.of("search"))
+    keys = Access(served.jobs.store.of("search"), Settings.model_construct(key_pepper=PEPPER))
     key, kept = made_key(served, "search"), made_key(served, "search")
     served.access.revoke(key.id)
     assert 0 < served.jobs.store.redis.ttl(f"ra:key:{key.id}") <= 90 * 86_400

@@ -12,12 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-import ragassay.service.local.up
 from polling import patience, slowness, until
 from ragassay.core.errors import BadSettings, Unavailable
 from ragassay.core.settings import Settings
-from ragassay.service.local import redis as embedded_redis
-from ragassay.service.local.up import Up
+from ragassay.service import local_up as embedded_redis
+from ragassay.service.local_up import Up
 from redis_server import redis_server
 from service.chaos import StopMonitor, stamping_provider
 from service.running import Service, environment, rows
@@ -78,7 +77,7 @@ def test_up_restarts_what_is_killed(idle):
         old = idle.part(word)
         os.kill(old.pid, signal.SIGKILL)
         until(lambda old=old: not old.is_running(), 30, f"the end of {word}")
-        line = f"{name} stopped unexpectedly (signal 9); restarting in"
+        line = f"{name} stopped unexpectedly (signal 9); restarting"
         until(lambda line=line: line in "\n".join(idle.lines), 30, idle.lines)
         assert idle.part(word).pid != old.pid
         assert idle.client.get("/healthz").status_code == 200  # the socket stays: a request waits, none is refused
@@ -208,7 +207,7 @@ def test_an_open_address_needs_a_key():
 
 
 def test_a_redis_that_does_not_answer_ends_it_with_the_setting_to_look_at(monkeypatch, tmp_path):
-    monkeypatch.setattr(ragassay.service.local.up, "REDIS_WITHIN_S", 0.3)
+    monkeypatch.setattr(embedded_redis, "REDIS_WITHIN_S", 0.3)
     monkeypatch.setenv("RAGASSAY_STATE_URL", "unix:///nowhere/redis.sock")
     lines = []
     with pytest.raises(Unavailable, match=r"Redis has not answered for 0\.3 s \(.*\); check RAGASSAY_STATE_URL"):

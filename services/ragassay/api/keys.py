@@ -14,9 +14,8 @@ from ragassay.api.problems import takes
 from ragassay.api.security import requires
 from ragassay.core.errors import NotFound
 from ragassay.core.models import FrozenModel
-from ragassay.service.access import LONGEST_NAME, MOST_DAYS, SCOPES, Access, MadeKey, Requester
+from ragassay.service.access import LONGEST_NAME, MOST_DAYS, SCOPES, Access, ApiKey, MadeKey, Permission, Requester
 from ragassay.service.jobs import Jobs
-from ragassay.service.keys import ApiKey, Permission
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"])
 Operator = Annotated[Requester, Depends(requires("operate"))]

@@ -26,8 +26,7 @@ from ragassay.core import telemetry
 from ragassay.core.errors import BadSettings, RateLimited
 from ragassay.core.report import DEFAULT_PROJECT, PROJECT
 from ragassay.core.settings import Settings
-from ragassay.service.access import Access, Requester, secret_setting
-from ragassay.service.keys import ApiKey, Permission
+from ragassay.service.access import Access, ApiKey, Permission, Requester, secret_setting
 from ragassay.service.redis_errors import unavailable
 
 if TYPE_CHECKING:

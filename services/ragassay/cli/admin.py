@@ -32,7 +32,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count what --apply
 def _settings() -> Settings:
     """The settings, with the Redis of ``ragassay up`` in this folder where none is named."""
     from ragassay.core.settings import Settings
-    from ragassay.service.local.redis import state_url
+    from ragassay.service.local_up import state_url
 
     settings = Settings()
     return settings.model_copy(update={"state_url": state_url(settings)})

@@ -14,8 +14,7 @@ from ragassay.cli.terminal import print_json
 from ragassay.core.errors import BadSettings, UnknownName
 
 if TYPE_CHECKING:
-    from ragassay.service.access import Access, MadeKey
-    from ragassay.service.keys import Permission
+    from ragassay.service.access import Access, MadeKey, Permission
     from ragassay.service.projects import ProjectRedis
 
 keys = typer.Typer(help="Make, list and revoke keys of the API.", no_args_is_help=True, rich_markup_mode=None)
@@ -120,7 +119,7 @@ def budget(
 def _store() -> Iterator[ProjectRedis]:
     """The service's Redis; raises Unavailable while it does not answer."""
     from ragassay.core.settings import Settings
-    from ragassay.service.local.redis import state_url
+    from ragassay.service.local_up import state_url
     from ragassay.service.projects import ProjectRedis
     from ragassay.service.redis_errors import outages
 

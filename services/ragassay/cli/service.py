@@ -40,7 +40,7 @@ def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, dat
     """Run the whole service on this machine: Redis, API, workers and the sweeper. Ctrl-C ends it."""
     from ragassay.core import logs
     from ragassay.core.settings import Settings
-    from ragassay.service.local.up import Up
+    from ragassay.service.local_up import Up
 
     settings = Settings()
     secret = settings.bootstrap_key or settings.key_pepper

