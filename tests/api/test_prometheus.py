@@ -12,7 +12,6 @@ from api.projects import BOOTSTRAP, caller, keyed_server, made_key
 from api_server import RecordingQueue, problem, rows, serving
 from job_workers import CALL, expire_leases
 from ragassay.api.prometheus import KEPT_S
-from ragassay.config.schedules import KeptSchedule
 from ragassay.core import telemetry
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Reply
@@ -20,7 +19,6 @@ from ragassay.core.settings import Settings
 from ragassay.service.jobs import Jobs
 from ragassay.service.redis import RedisStore
 from ragassay.service.redis_ledger import RedisLedger
-from ragassay.service.redis_schedules import RedisSchedules
 from redis_server import RedisServer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text()
@@ -118,12 +116,12 @@ def test_workers_beats_and_jobs_that_wait_for_a_provider_are_there(served):
 
 
 def test_a_schedule_that_no_beat_notices_is_late(served):
-    store, schedules = served.jobs.store, RedisSchedules(served.jobs.store, "a")
+    redis = served.jobs.store.redis
     assert numbers(served.http)["schedule_overdue_seconds",] == 0
-    now_ms = store.redis.time()[0] * 1000
+    now_ms = redis.time()[0] * 1000
+    redis.sadd("ra:schedules", "a")
     for name, late_s in (("hourly", 60), ("nightly", 600), ("yearly", -600)):
-        schedule = KeptSchedule(name=name, cron="@daily", job={}, created_at="", changed_at="")
-        schedules.create(schedule, now_ms - late_s * 1000)
+        redis.zadd("ra:p:{a}:due", {name: now_ms - late_s * 1000})
     assert 600 <= numbers(served.http)["schedule_overdue_seconds",] < 660
 
 

@@ -219,10 +219,8 @@ def lived():
             if at > looked + timedelta(days=10):
                 looked = at
                 remember(quiet, history)
-            store = quiet._store
-            next_at = [
-                store._store.redis.zrange(store._key(name), 0, 0, withscores=True) for name in ("due", "unstarted")
-            ]
+            keys = (f"ra:p:{{default}}:{name}" for name in ("due", "unstarted"))
+            next_at = [quiet.jobs.store.redis.zrange(key, 0, 0, withscores=True) for key in keys]
             coming = [int(ms) for ((_, ms),) in filter(None, next_at)] + [ms for ms, *_ in world.messages[:1]]
             coming += [milliseconds(begin.isoformat()) for begin, _ in edits[:1]]
             step = max(min(coming) - world.now, 0) + world.random.randrange(1, 15_000)

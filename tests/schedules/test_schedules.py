@@ -17,7 +17,6 @@ from ragassay.service.job_reports import Gating
 from ragassay.service.jobs import Jobs
 from ragassay.service.notifier import Notifier
 from ragassay.service.redis import RedisStore
-from ragassay.service.redis_schedules import RunEntry
 from ragassay.service.schedules import MAX_TRIES, Schedules
 from redis_server import RedisServer
 
@@ -218,11 +217,11 @@ def test_a_record_that_can_not_be_read_keeps_no_other_schedule_back(world, caplo
 
 def test_a_change_at_the_same_moment_is_lost_by_nobody(world):
     world.create()
-    stale = world.schedules._store.get("nightly")
+    stale, new = world.schedules.changed("nightly", ScheduleChange(deadline_s=90))
     world.schedules.change(*world.schedules.changed("nightly", ScheduleChange(deadline_s=60)))
-    assert not world.schedules._store.change(stale, stale.value, "same")
-    due = NOON + 60 * MINUTE
-    assert not world.schedules._store.claim(stale, due, None, due, RunEntry(), due)
+    with pytest.raises(Conflict, match="changed at the same moment"):
+        world.schedules.change(stale, new)
+    assert world.schedules.get("nightly").deadline_s == 60
     world.tick(60)
     assert len(world.queue.started) == 1
 

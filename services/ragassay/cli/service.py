@@ -116,10 +116,9 @@ def alive(kind: PartKind) -> None:
     Workers take the chunks that wait; beat completes rounds of the sweeper, and begins the schedules that are due.
     """
     from ragassay.core.settings import Settings
-    from ragassay.service.health import STALLED_AFTER_S, health
+    from ragassay.service.health import OVERDUE_S, STALLED_AFTER_S, health
     from ragassay.service.redis import RedisStore
     from ragassay.service.redis_errors import outages
-    from ragassay.service.redis_schedules import OVERDUE_S
 
     if kind not in ("worker", "beat"):
         raise BadSettings(f"{kind!r} is neither worker nor beat")

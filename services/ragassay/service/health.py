@@ -11,14 +11,16 @@ from typing import Any, Literal, NamedTuple
 from ragassay.core.errors import Unavailable
 from ragassay.core.models import FrozenModel
 from ragassay.service.connection import connect
+from ragassay.service.projects import project_key
 from ragassay.service.queue import depths
 from ragassay.service.redis import RedisStore
-from ragassay.service.redis_schedules import OVERDUE_S, overdue
 
 OLDEST_REDIS = (6, 2)
 NEARLY_FULL, NEARLY_FULL_RETRY_S = 0.7, 60.0
 ACTIVE = ("queued", "running", "paused", "finalizing")
 STALLED_AFTER_S = 60.0
+OVERDUE_S = 60  # a beat looks at schedules every second
+SCHEDULES = "ra:schedules"  # the projects that have some, or had them
 RedisRole = Literal["state", "broker"]
 logger = logging.getLogger("ragassay")
 
@@ -120,8 +122,8 @@ def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
         problems.append("no worker is running: jobs wait; start one: ragassay worker")
     if not beats:
         problems.append("no beat is running: what is lost is not put right; start one: ragassay beat")
-    due = overdue(store)
-    if late := sum(seconds > OVERDUE_S for _, seconds in due):
+    due = _overdue_s(store)
+    if late := sum(seconds > OVERDUE_S for seconds in due):
         problems.append(f"schedules that are due and that no beat has noticed for {OVERDUE_S} s: {late}")
     with_work = [job for job in active if job.has_work]
     idle = [job for job in with_work if job.outage_s is None]
@@ -147,7 +149,7 @@ def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
         unclaimed_s=max((0.0, *(job.idle_s for job in idle))),
         jobs_waiting=len(outages),
         outage_s=max((0.0, *outages)),
-        schedule_overdue_s=max((seconds for _, seconds in due), default=0.0),
+        schedule_overdue_s=max((0.0, *due)),
         ready=ready and workers > 0,
         problems=tuple(problems),
         job_problems=tuple(of_jobs),
@@ -172,6 +174,14 @@ def _active_jobs(store: RedisStore) -> list[_ActiveJob]:
         name = (status or b"").decode()
         jobs.append(_ActiveJob(job, name, waiting, chunks + report, age_s, idle_s, outage_s, next_ is not None))
     return jobs
+
+
+def _overdue_s(store: RedisStore) -> list[float]:
+    """For how many seconds each schedule has been due that no beat has claimed."""
+    now_ms, pipe = store.now_ms(), store.redis.pipeline(transaction=False)
+    for project in store.redis.smembers(SCHEDULES):
+        pipe.zrangebyscore(project_key(project.decode(), "due"), "-inf", now_ms, withscores=True)
+    return [(now_ms - due_ms) / 1000 for schedules in pipe.execute() for _, due_ms in schedules]
 
 
 # --- Redis ----------------------------------------------------------------------------------------------------

@@ -3,6 +3,10 @@
 A round of a beat claims the times that have come, each once, before anything is done about them, and sends a message for
 each; a worker makes the job. The job's id follows from the schedule and the time, and a job is never made twice, so a
 message that comes again, or is sent again because its worker died, makes no second run.
+
+The keys of a project are ``ra:p:{PROJECT}:schedules`` (name -> record), ``due`` (name, by the time that it is due next),
+``runs:NAME`` (claimed time -> entry) and ``unstarted`` (``NAME TIME`` of runs that have not begun, by when to look at them
+next). ``ra:schedules`` has the projects. Times are milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -13,9 +17,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ragassay.analysis import gates
 from ragassay.analysis.gates import GateReport
@@ -29,17 +33,20 @@ from ragassay.config.schedules import (
     ScheduleChange,
     ScheduledRun,
     SchedulePage,
+    Trigger,
 )
 from ragassay.core.errors import AssayError, BadData, Conflict, NotFound, bad_cursor, class_and_reason
 from ragassay.core.jobs import Planned
+from ragassay.core.models import FrozenModel
 from ragassay.core.validation import problems
 from ragassay.service.cron import Cron, iso, milliseconds
+from ragassay.service.health import SCHEDULES
 from ragassay.service.job_reports import Gating
 from ragassay.service.jobs import Jobs
 from ragassay.service.notifications import Notification
 from ragassay.service.notifier import Notifier
+from ragassay.service.projects import project_key
 from ragassay.service.queue import Queue
-from ragassay.service.redis_schedules import RedisSchedules, RunEntry, Slot, StoredSchedule, projects
 
 if TYPE_CHECKING:
     from ragassay.core.specification import JobSpec
@@ -49,15 +56,36 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ragassay")
 MAX_SCHEDULES = 1000  # of a project
+MAX_RUNS = 400  # of a schedule that are remembered
 MAX_TRIES = 5
 NEXT_SHOWN = 5
 _CHANGED = "the schedule was changed at the same moment"
+_Document = TypeVar("_Document", bound=BaseModel)
+
+
+class RunEntry(FrozenModel):
+    """A claimed time. If it has a job, the job's own state counts, whatever ``status`` says.
+
+    ``reason``: why there is no job, the last error, or a note on the job. ``tries``: how often a worker began to make it.
+    """
+
+    trigger: Trigger = "slot"
+    status: Literal["waiting", "skipped", "missed", "failed_to_start"] = "waiting"
+    reason: str | None = None
+    tries: int = 0
+
+
+class StoredSchedule(NamedTuple):
+    """A schedule with its stored bytes, which a change names as what it replaces."""
+
+    value: KeptSchedule
+    stored: bytes
 
 
 class Schedules:
     """The schedules of a project. ``now`` is the time in milliseconds since 1970; by default that of the Redis server.
 
-    ``again_s``: how long a message may take until the next one is sent, and how often a run under way is looked at.
+    ``again_s``: how long a message may take until the next one is sent.
     """
 
     def __init__(
@@ -71,9 +99,9 @@ class Schedules:
         now: Callable[[], int] | None = None,
     ) -> None:
         self._of_all, self.jobs, self.project = jobs, jobs.of(project), project
-        self._queue, self._notifier = queue, notifier
+        self._queue, self._notifier, self._redis = queue, notifier, jobs.store.redis
         self._again_ms, self._given_now = int(again_s * 1000), now
-        self._store = RedisSchedules(jobs.store, project)
+        self._schedules, self._due, self._unstarted = map(self._key, ("schedules", "due", "unstarted"))
 
     def of(self, project: str) -> Schedules:
         """The schedules of another project."""
@@ -87,19 +115,24 @@ class Schedules:
     def create(self, new: NewSchedule) -> JobSchedule:
         """Keep a schedule; its first run is due at the next time. Raises BadSettings, UnknownName, Conflict."""
         now = self._now()
-        if len(self._store.names()) >= MAX_SCHEDULES:
+        if self._redis.hlen(self._schedules) >= MAX_SCHEDULES:
             raise Conflict(f"there are {MAX_SCHEDULES:,} schedules", hint="delete those that are no longer needed")
         kept = KeptSchedule(**dict(new), created_at=iso(now), changed_at=iso(now))
-        if not self._store.create(kept, _next_ms(kept, now)):
+        self._redis.sadd(SCHEDULES, self.project)
+        if not self._replace(None, kept, due_ms=_next_ms(kept, now)):
             what = f"there is a schedule {new.name!r} already"
             raise Conflict(what, hint="change it (PATCH), or choose another name")
         return self.get(new.name)
 
     def get(self, name: str) -> JobSchedule:
         """The schedule as it stands; raises NotFound."""
-        known = self._known(name)
-        last = next(self._runs(known.value, self._store.times(name)[:1]), None)
-        return JobSchedule(**dict(known.value), next=tuple(self._next(known)), last=last)
+        kept = self._known(name).value
+        first = self._redis.zscore(self._due, name)  # it may have come already, if no beat has noticed
+        times = (
+            [] if first is None else [int(first), *islice(Cron(kept.cron, kept.zone).times(int(first)), NEXT_SHOWN - 1)]
+        )
+        last = next(self._runs(kept, self._times(name)[:1]), None)
+        return JobSchedule(**dict(kept), next=tuple(map(iso, times)), last=last)
 
     def changed(self, name: str, change: ScheduleChange) -> tuple[StoredSchedule, NewSchedule]:
         """The schedule as it is stored, and as it would be; raises NotFound, BadData."""
@@ -115,19 +148,19 @@ class Schedules:
 
         Raises NotFound, and Conflict if it was changed since it was read.
         """
-        now, name = self._now(), known.value.name
-        kept = KeptSchedule(**dict(new), created_at=known.value.created_at, changed_at=iso(now))
-        when = ("cron", "zone", "paused")
-        same = all(getattr(kept, key) == getattr(known.value, key) for key in when)
-        if not self._store.change(known, kept, "same" if same else _next_ms(kept, now)):
-            self._known(name)
+        now, old = self._now(), known.value
+        kept = KeptSchedule(**dict(new), created_at=old.created_at, changed_at=iso(now))
+        same_times = (kept.cron, kept.zone, kept.paused) == (old.cron, old.zone, old.paused)
+        due_ms = self._redis.zscore(self._due, old.name) if same_times else _next_ms(kept, now)
+        if not self._replace(known, kept, due_ms=due_ms):
+            self._known(old.name)
             raise Conflict(_CHANGED, hint="look at it, then change it again")
-        return self.get(name)
+        return self.get(old.name)
 
     def delete(self, name: str) -> JobSchedule:
         """Forget a schedule with its history; its jobs stay. Raises NotFound, Conflict."""
         known, schedule = self._known(name), self.get(name)
-        if not self._store.delete(known):
+        if not self._replace(known, None, due_ms=None):
             raise Conflict(_CHANGED, hint="delete it again")
         return schedule
 
@@ -135,7 +168,8 @@ class Schedules:
         """Schedules by name, those after ``cursor``; raises BadInput for one that no page gave."""
         if cursor is not None and not re.fullmatch(NAME, cursor):
             raise bad_cursor(cursor)
-        names = [name for name in self._store.names() if cursor is None or name > cursor]
+        known = sorted(name.decode() for name in self._redis.hkeys(self._schedules))
+        names = [name for name in known if cursor is None or name > cursor]
         shown: list[JobSchedule] = []
         for name in names[:limit]:
             try:
@@ -149,15 +183,14 @@ class Schedules:
         known = self._known(name)
         if cursor is not None and not (cursor.isascii() and cursor.isdecimal()):
             raise bad_cursor(cursor)
-        times = [ms for ms in self._store.times(name) if cursor is None or ms < int(cursor)]
+        times = [ms for ms in self._times(name) if cursor is None or ms < int(cursor)]
         runs = tuple(self._runs(known.value, times[:limit]))
         return RunPage(runs=runs, next=str(times[limit - 1]) if len(times) > limit else None)
 
     def run(self, name: str) -> ScheduledRun:
-        """Have a run made now, beside those that are planned. Raises NotFound, Conflict."""
+        """Have a run made now, besides those that are planned. Raises NotFound, Conflict."""
         known, slot = self._known(name), self._now()
-        entry = RunEntry(trigger="manual")
-        if not self._store.claim(known, None, None, slot, entry, slot + self._again_ms):
+        if not self._claim_time(known, slot, RunEntry(trigger="manual"), look_ms=slot + self._again_ms):
             raise Conflict(_CHANGED, hint="ask again")
         self._queue.start(self.project, name, slot)
         return ScheduledRun(slot=iso(slot), trigger="manual", status="waiting")
@@ -170,38 +203,38 @@ class Schedules:
         Delivered at least once: a run that has its job is left alone, and of two workers one makes the job. What is wrong
         with the schedule's job ends the run with that reason; after an outage, or when its worker died, it is tried again.
         """
-        slot = Slot(name, slot_ms)
-        schedule, entry = self._store.get(name), self._store.entries(name, [slot_ms]).get(slot_ms)
+        schedule, entry = self._stored(name), self._entries(name, [slot_ms]).get(slot_ms)
         if schedule is None or entry is None or entry.status != "waiting":
             return
         job = self._job_id(schedule.value, slot_ms)
+
+        def keep(**update: Any) -> None:
+            self._keep(name, slot_ms, entry.model_copy(update=update))
+
         if self._is_there(job):
             return
         if entry.tries >= MAX_TRIES:
             last = f": {entry.reason}" if entry.reason else ""
-            self._end(slot, entry, f"no worker could make the job in {MAX_TRIES} tries{last}")
+            keep(status="failed_to_start", reason=f"no worker could make the job in {MAX_TRIES} tries{last}")
             return
-        entry = entry.model_copy(update={"tries": entry.tries + 1})
-        self._store.keep(slot, entry)
+        tries = entry.tries + 1
+        keep(tries=tries)
         try:
             spec, inputs, gating, note = self.prepared(schedule.value, read)
-            self._store.keep(slot, entry.model_copy(update={"reason": note}))
+            keep(tries=tries, reason=note)
             planned = Planned(schedule=name, slot=None if entry.trigger == "manual" else iso(slot_ms))
             self.jobs.submit(spec, inputs, gating, planned=(job, planned))
         except AssayError as error:
             if error.retryable:
                 raise
             if not self._is_there(job):
-                self._end(slot, entry, str(error))
+                keep(tries=tries, status="failed_to_start", reason=str(error))
         except Exception as error:
-            self._store.keep(slot, entry.model_copy(update={"reason": class_and_reason(error)}))
+            keep(tries=tries, reason=class_and_reason(error))
             raise
 
-    def _end(self, slot: Slot, entry: RunEntry, why: str) -> None:
-        self._store.keep(slot, entry.model_copy(update={"status": "failed_to_start", "reason": why}))
-
     def prepared(self, schedule: NewSchedule, read: Read) -> tuple[JobSpec, Inputs, Gating, str | None]:
-        """The parts of the schedule's job, its baseline found; and what is to be known of it.
+        """The parts of the schedule's job, its baseline found; and a note for people on what was left out.
 
         ``last-passed`` is the newest job of the schedule on the same questions whose gates all passed. Before there is one,
         what needs a baseline is left out: else no run could ever be the first to pass.
@@ -225,8 +258,8 @@ class Schedules:
 
     def _last_passed(self, name: str, digest: str) -> str | None:
         """The newest job on that dataset whose gates all pass as it is now; one without gates passes when it has finished."""
-        known = self._store.get(name)
-        for run in () if known is None else self._runs(known.value, self._store.times(name)):
+        known = self._stored(name)
+        for run in () if known is None else self._runs(known.value, self._times(name)):
             if run.job is not None and run.status == "finished" and not run.gates_missed:
                 try:
                     record = self.jobs.reports.finished(run.job).record
@@ -239,32 +272,34 @@ class Schedules:
     # --- for a beat -------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """A round over all projects: claim what is due, send again what was lost, tell of runs that did not begin."""
-        for project in projects(self.jobs.store):
+        """A round over all projects: claim what is due, send again what was lost, send alerts of runs that did not begin."""
+        for project in sorted(each.decode() for each in self._redis.smembers(SCHEDULES)):
             (self if project == self.project else self.of(project)).tick_project()
 
     def tick_project(self) -> None:
         """A round over this project. A schedule that can't be read is left to the version that wrote it."""
         now = self._now()
-        for work, slots in ((self._claim, self._store.due), (self._look, self._store.to_look_at)):
-            for slot in slots(now):
+        for work, key in ((self._claim, self._due), (self._look, self._unstarted)):
+            for member, score in self._redis.zrangebyscore(key, "-inf", now, withscores=True):
+                name, _, ms = member.decode().partition(" ")
                 try:
-                    work(slot, now)
+                    work(name, int(ms or score), now)
                 except AssayError as error:
                     if error.retryable:
                         raise
-                    _warn_once(slot.schedule, str(error))
+                    _warn_once(name, str(error))
 
-    def _claim(self, due: Slot, now: int) -> None:
-        known = self._store.get(due.schedule)
+    def _claim(self, name: str, due_ms: int, now: int) -> None:
+        known = self._stored(name)
         if known is None:
-            self._store.not_due(due.schedule)
+            self._redis.zrem(self._due, name)
             return
-        newest, next_ms = Cron(known.value.cron, known.value.zone).newest(due.ms, now)
-        entry = self._entry(known.value, due.ms, newest, now)
+        newest, next_ms = Cron(known.value.cron, known.value.zone).newest(due_ms, now)
+        entry = self._entry(known.value, due_ms, newest, now)
         look_ms = now + self._again_ms if entry.status == "waiting" else self._deadline(known.value, newest)
-        if self._store.claim(known, due.ms, next_ms, newest, entry, look_ms) and entry.status == "waiting":
-            self._queue.start(self.project, due.schedule, newest)
+        claimed = self._claim_time(known, newest, entry, look_ms=look_ms, due=(due_ms, next_ms))
+        if claimed and entry.status == "waiting":
+            self._queue.start(self.project, name, newest)
 
     def _entry(self, schedule: KeptSchedule, first: int, newest: int, now: int) -> RunEntry:
         """The run of the newest time that has come. ``first``: the first that was due.
@@ -281,65 +316,140 @@ class Schedules:
     def _under_way(self, schedule: KeptSchedule) -> str | None:
         """The time of a run that is under way, if any. One that is paused waits for people, not the next run for it."""
         active = set(self.jobs.store.active())
-        times = {ms for ms in self._store.times(schedule.name) if self._job_id(schedule, ms) in active}
-        for run in self._runs(schedule, sorted({*times, *self._store.unstarted(schedule.name)})):
+        times = {ms for ms in self._times(schedule.name) if self._job_id(schedule, ms) in active}
+        for run in self._runs(schedule, sorted({*times, *self._unstarted_times(schedule.name)})):
             if run.status in ("waiting", "queued", "running", "finalizing"):
                 return run.slot
         return None
 
-    def _look(self, slot: Slot, now: int) -> None:
+    def _look(self, name: str, ms: int, now: int) -> None:
         """Look at a run that has not begun: send its message again, send an alert when it is late."""
-        schedule = self._store.get(slot.schedule)
-        run = None if schedule is None else next(self._runs(schedule.value, [slot.ms]), None)
-        if schedule is None or run is None:
-            self._store.look_again(slot, None)
-            return
-        if run.late:
-            self._alert(run, slot)
+        schedule = self._stored(name)
+        run = None if schedule is None else next(self._runs(schedule.value, [ms]), None)
         looks = []
-        if run.status == "waiting":
-            self._queue.start(self.project, slot.schedule, slot.ms)
-            looks.append(now + self._again_ms)
-        if run.began_at is None and run.trigger != "manual" and not run.late:
-            looks.append(self._deadline(schedule.value, slot.ms))
-        self._store.look_again(slot, min(looks, default=None))
+        if schedule and run:
+            if run.late:
+                self._alert(run, name)
+            if run.status == "waiting":
+                self._queue.start(self.project, name, ms)
+                looks.append(now + self._again_ms)
+            if run.began_at is None and run.trigger != "manual" and not run.late:
+                looks.append(self._deadline(schedule.value, ms))
+        if looks:
+            self._redis.zadd(self._unstarted, {f"{name} {ms}": min(looks)}, xx=True)
+        else:
+            self._redis.zrem(self._unstarted, f"{name} {ms}")
 
-    def _alert(self, run: ScheduledRun, slot: Slot) -> None:
+    def _alert(self, run: ScheduledRun, name: str) -> None:
         self._notifier.notify(
             Notification(
-                id=f"run_missed:{self.project}:{slot.schedule}:{run.slot}",
+                id=f"run_missed:{self.project}:{name}:{run.slot}",
                 kind="run_missed",
                 project=self.project,
                 at=iso(self._now()),
-                schedule=slot.schedule,
+                schedule=name,
                 slot=run.slot,
                 job=run.job,
             )
         )
 
-    # --- what they share --------------------------------------------------------------------------------------
+    # --- in Redis ---------------------------------------------------------------------------------------------
+
+    def _key(self, name: str) -> str:
+        return project_key(self.project, name)
+
+    def _stored(self, name: str) -> StoredSchedule | None:
+        """The schedule with this name; raises Conflict if another version of ragassay wrote it."""
+        stored = self._redis.hget(self._schedules, name)
+        return None if stored is None else StoredSchedule(_read(KeptSchedule, stored, f"schedule {name}"), stored)
 
     def _known(self, name: str) -> StoredSchedule:
-        known = self._store.get(name)
-        if known is None:
-            raise NotFound(f"there is no schedule {name[:100]!r}", hint="list them: GET /v1/schedules")
-        return known
+        if known := self._stored(name):
+            return known
+        raise NotFound(f"there is no schedule {name[:100]!r}", hint="list them: GET /v1/schedules")
 
-    def _next(self, known: StoredSchedule) -> Iterator[str]:
-        """The next times; the first may have come already, when no beat has noticed."""
-        first = self._store.due_ms(known.value.name)
-        if first is not None:
-            following = Cron(known.value.cron, known.value.zone).times(first)
-            yield from map(iso, (first, *islice(following, NEXT_SHOWN - 1)))
+    def _replace(self, known: StoredSchedule | None, new: KeptSchedule | None, *, due_ms: float | None) -> bool:
+        """Create, replace or, without ``new``, delete a schedule; False if it is not ``known`` any more."""
+        schedule = new or (known and known.value)
+        assert schedule is not None  # noqa: S101 - one of both
+        name = schedule.name
+
+        def step(pipe: Any) -> bool:
+            if pipe.hget(self._schedules, name) != (known and known.stored):
+                return False
+            pipe.multi()
+            if new is None:
+                pipe.hdel(self._schedules, name)
+                pipe.delete(self._key(f"runs:{name}"))
+            else:
+                pipe.hset(self._schedules, name, new.model_dump_json())
+            _set_due(pipe, self._due, name, due_ms)
+            return True
+
+        return bool(self._redis.transaction(step, self._schedules, self._due, value_from_callable=True))
+
+    def _claim_time(
+        self,
+        known: StoredSchedule,
+        ms: int,
+        entry: RunEntry,
+        *,
+        look_ms: int,
+        due: tuple[int, int | None] | None = None,
+    ) -> bool:
+        """Claim a time of a schedule, to be looked at at ``look_ms``; ``due``: when it is due, and the time after that.
+
+        False if the time was claimed before, the schedule was changed, or another beat was first.
+        """
+        name = known.value.name
+        runs = self._key(f"runs:{name}")
+
+        def step(pipe: Any) -> bool:
+            if pipe.hget(self._schedules, name) != known.stored or (due and pipe.zscore(self._due, name) != due[0]):
+                return False
+            claimed = pipe.hexists(runs, ms)
+            pipe.multi()
+            if due:
+                _set_due(pipe, self._due, name, due[1])
+            if not claimed:
+                pipe.hset(runs, ms, entry.model_dump_json())
+                pipe.zadd(self._unstarted, {f"{name} {ms}": look_ms})
+            return not claimed
+
+        watched = (self._schedules, self._due, runs)
+        claimed = bool(self._redis.transaction(step, *watched, value_from_callable=True))
+        if claimed and (old := set(self._times(name)[MAX_RUNS:]) - set(self._unstarted_times(name))):
+            self._redis.hdel(runs, *old)
+        return claimed
+
+    def _times(self, name: str) -> list[int]:
+        """The times of the schedule's runs, the newest first."""
+        return sorted(map(int, self._redis.hkeys(self._key(f"runs:{name}"))), reverse=True)
+
+    def _unstarted_times(self, name: str) -> list[int]:
+        """The times of a schedule's runs that have not begun."""
+        members = (each.decode().partition(" ") for each in self._redis.zrange(self._unstarted, 0, -1))
+        return [int(ms) for of, _, ms in members if of == name]
+
+    def _entries(self, name: str, times: Sequence[int]) -> dict[int, RunEntry]:
+        """The entries of these times in the history."""
+        stored = self._redis.hmget(self._key(f"runs:{name}"), times) if times else []
+        found = {ms: one for ms, one in zip(times, stored, strict=True) if one is not None}
+        return {ms: _read(RunEntry, one, f"a run of schedule {name}") for ms, one in found.items()}
+
+    def _keep(self, name: str, ms: int, entry: RunEntry) -> None:
+        """Replace the entry of a claimed time, unless its schedule was deleted."""
+        if self._redis.hexists(self._key(f"runs:{name}"), ms):
+            self._redis.hset(self._key(f"runs:{name}"), ms, entry.model_dump_json())
 
     def _runs(self, schedule: KeptSchedule, times: Sequence[int]) -> Iterator[ScheduledRun]:
         """The runs of these times, each with the state of its job now: a job that finished may have been retried since."""
-        for ms, entry in self._store.entries(schedule.name, times).items():
+        for ms, entry in self._entries(schedule.name, times).items():
             job = self._job_id(schedule, ms)
             run: dict[str, Any] = {"slot": iso(ms), **entry.model_dump(include={"trigger", "status", "reason"})}
             if entry.status in ("waiting", "failed_to_start"):
                 run |= _outcome(self.jobs, job)
-            if run["status"] == "waiting" and not self._store.is_unstarted(Slot(schedule.name, ms)):
+            if run["status"] == "waiting" and self._redis.zscore(self._unstarted, f"{schedule.name} {ms}") is None:
                 run |= {"status": "expired", "job": job, "reason": None}  # it had a job, whose retention is over
             began, deadline = run.get("began_at"), self._deadline(schedule, ms)
             late = self._now() >= deadline if began is None else milliseconds(began) > deadline
@@ -354,11 +464,7 @@ class Schedules:
         return hashlib.sha256(named.encode()).hexdigest()[:32]
 
     def _is_there(self, job: str) -> bool:
-        try:
-            self.jobs.store.status(job)
-        except NotFound:
-            return False
-        return True
+        return bool(self._redis.exists(f"ra:{{{job}}}:meta"))
 
     def _now(self) -> int:
         return int(self.jobs.store.now_ms()) if self._given_now is None else self._given_now()
@@ -389,3 +495,19 @@ def _outcome(jobs: Jobs, job: str) -> dict[str, Any]:
 
 def _next_ms(schedule: NewSchedule, now: int) -> int | None:
     return None if schedule.paused else next(Cron(schedule.cron, schedule.zone).times(now))
+
+
+def _set_due(pipe: Any, key: str, name: str, due_ms: float | None) -> None:
+    if due_ms is None:
+        pipe.zrem(key, name)
+    else:
+        pipe.zadd(key, {name: due_ms})
+
+
+def _read(kind: type[_Document], stored: bytes, what: str) -> _Document:
+    try:
+        return kind.model_validate_json(stored)
+    except ValidationError as error:
+        why = problems(error)[0]
+        hint = "another version of ragassay wrote it; start that one, or add the schedule again"
+        raise Conflict(f"the record of {what} can't be read: {why}", hint=hint) from None
