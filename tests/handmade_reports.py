@@ -5,7 +5,7 @@ from ragassay.core.models import Result, Score
 from ragassay.core.report import Provenance, Report, Source
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation import reports
-from ragassay.metrics import parse
+from ragassay.metrics.metric import parse
 
 CREATED = "2026-01-31T14:05:09.000+00:00"
 

@@ -24,8 +24,9 @@ from ragassay.core.validation import problems
 from ragassay.datasets.load import load
 from ragassay.evaluation.engine import Plan, evaluate
 from ragassay.llm import Prices
-from ragassay.metrics import METRICS, Chunk, metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.metrics.metric import METRICS, metric, parse
+from ragassay.metrics.scoring import Chunk
 from ragassay.reporting import EXPORTERS
 from ragassay.reporting.comparison import EXPORTERS as COMPARISON_EXPORTERS
 from ragassay.service.registered import Registered
@@ -246,7 +247,7 @@ def test_a_metric_whose_value_no_sum_could_take_is_a_failed_score():
     def huge(sample: Sample) -> float:
         return 1e308
 
-    metric(better="higher", bounds=None)(huge)
+    metric(better="higher")(huge)
     try:
         [score] = parse("huge").score(Chunk([sample()]))
     finally:

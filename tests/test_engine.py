@@ -7,9 +7,8 @@ import pytest
 from offline_runs import ScriptedJudge, fake_tools, sample
 from ragassay.core.models import Judgement, Response, Sample, Score, Usage
 from ragassay.evaluation.engine import Plan, evaluate
-from ragassay.metrics import metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.metrics.base import METRICS
+from ragassay.metrics.metric import METRICS, metric, parse
 from ragassay.systems.recorded import Recorded
 
 

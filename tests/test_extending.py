@@ -21,7 +21,7 @@ from ragassay.core.errors import BadSettings, BudgetReached
 from ragassay.core.models import Judgement, Verdict
 from ragassay.judges.registered import JUDGES, OwnJudge
 from ragassay.llm.journal import DryLedger, MemoryLedger
-from ragassay.metrics import METRICS
+from ragassay.metrics.metric import METRICS
 from ragassay.reporting import EXPORTERS, exporter
 from ragassay.systems.registered import SYSTEMS
 
@@ -31,6 +31,7 @@ REGISTRIES = (METRICS, JUDGES, SYSTEMS, EXPORTERS)
 
 @pytest.fixture(autouse=True)
 def _nothing_stays_registered():
+    METRICS.registered()  # imports ours, which would not register twice
     kept = [dict(registry._things) for registry in REGISTRIES]
     yield
     for registry, things in zip(REGISTRIES, kept, strict=True):

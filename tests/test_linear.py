@@ -20,7 +20,7 @@ from ragassay.judges.support import correctness_features
 from ragassay.judges.verdict import number_units
 from ragassay.llm.failures import message, redact
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.metrics.text import normalised
+from ragassay.metrics.answer import normalised
 from ragassay.storage.selection import Bound
 from ragassay.systems.scorers import terms
 from ragassay.testset.offline import candidates

@@ -4,7 +4,7 @@ import pytest
 
 from ragassay.core import formatting as render
 from ragassay.core.errors import BadSettings, UnknownName
-from ragassay.stats import Interval
+from ragassay.core.statistics import Interval
 
 
 @pytest.mark.parametrize(

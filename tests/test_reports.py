@@ -11,7 +11,7 @@ from offline_runs import evaluated, new_run, sample
 from ragassay.core.models import Response, Score
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation import reports
-from ragassay.metrics import parse
+from ragassay.metrics.metric import parse
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from ragassay.evaluation.agreement import LabelledRows
 from ragassay.judges.agreement import MEASURES, LabelledScore, Measures, ScoredItems
 from ragassay.judges.instructions import read_prompt
 from ragassay.sdk.stored import runtime_of
-from ragassay.stats.columns import Floats
+from ragassay.stats.intervals import Floats
 
 
 def drawn(path: Path, count: int, part: int) -> list[dict[str, Any]]:

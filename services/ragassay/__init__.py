@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from ragassay.judges.local import LocalJudge as LocalJudge
     from ragassay.judges.registered import judge
     from ragassay.judges.verdict import Units as Units
-    from ragassay.metrics import Chunk as Chunk
-    from ragassay.metrics import metric, parse
+    from ragassay.metrics.metric import metric, parse
     from ragassay.metrics.ranked import Ranked as Ranked
+    from ragassay.metrics.scoring import Chunk as Chunk
     from ragassay.reporting import exporter
     from ragassay.sdk.benchmark import BenchmarkReport, arun, run
     from ragassay.sdk.client import Client as Client
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "AssayError": "core.errors",
     "Benchmark": "sdk.benchmark:BenchmarkReport",
-    "Chunk": "metrics",
+    "Chunk": "metrics.scoring",
     "Client": "sdk.client",
     "Comparison": "sdk.comparing:ComparisonReport",
     "Costs": "sdk.costs",
@@ -71,8 +71,8 @@ _WHERE = {
     "exporter": "reporting",
     "judge": "judges.registered",
     "load": "datasets.load",
-    "metric": "metrics",
-    "parse": "metrics",
+    "metric": "metrics.metric",
+    "parse": "metrics.metric",
     "retrieval": "analysis.trec",
     "run": "sdk.benchmark",
     "system": "systems.registered",

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragassay import stats
 from ragassay.analysis.comparison import compare
 from ragassay.analysis.describe import in_short
 from ragassay.analysis.models import Comparison
@@ -14,9 +13,11 @@ from ragassay.core.models import Result, Score
 from ragassay.core.report import Provenance, Source
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation import reports
-from ragassay.metrics.base import METRICS, metric
+from ragassay.metrics.metric import METRICS, metric
 from ragassay.reporting.comparison import regressions, tables, to_markdown
 from ragassay.reporting.tables import table as table_lines
+from ragassay.stats.power import minimum_detectable_effect
+from ragassay.stats.tests import holm, paired, welch
 
 A = [0.1, 0.4, 0.5, 0.2, 0.9, 0.3, 0.6, 0.7, 0.2, 0.5]
 B = [0.6, 0.8, 0.7, 0.7, 1.0, 0.9, 0.8, 0.9, 0.1, 0.9]
@@ -54,7 +55,7 @@ def compared(*given, **options):
 
 def test_p_values_and_effects_are_those_of_stats_on_the_same_vectors():
     delta = compared(report(a=rows("a", A), b=rows("b", B))).pairs[0].metrics["mrr"]
-    oracle = stats.paired(A, B, bounds=(0.0, 1.0))
+    oracle = paired(A, B, bounds=(0.0, 1.0))
     assert (delta.interval, delta.t_test, delta.sd, delta.cohens_d) == (
         oracle.interval,
         oracle.t,
@@ -78,7 +79,7 @@ def test_a_metric_that_is_not_registered_here_is_compared_and_nothing_is_said_of
     def own_words(sample):
         """Words."""
 
-    metric(own_words, better="lower")
+    metric(better="lower")(own_words)
     columns = [10.0, 90.0, 40.0, 70.0, 20.0, 60.0, 55.0], [80.0, 10.0, 60.0, 30.0, 50.0, 40.0, 50.0]
     try:
         given = [
@@ -98,7 +99,7 @@ def test_the_correction_counts_all_metrics_and_all_systems():
     comparison = compared(given)
     deltas = [pair.metrics[name] for pair in comparison.pairs for name in comparison.metrics]
     assert comparison.family == 4
-    assert [d.p_adjusted for d in deltas] == stats.holm([d.p for d in deltas])
+    assert [d.p_adjusted for d in deltas] == holm([d.p for d in deltas])
     bonferroni = compared(given, correction="bonferroni")
     # b against a on mrr, the only p below 1: four times as large
     assert bonferroni.pairs[0].metrics["mrr"].p_adjusted == pytest.approx(4 * deltas[0].p)
@@ -170,7 +171,7 @@ def test_runs_are_matched_on_id_and_text_and_the_rest_is_counted():
     # q2..q9 on both sides, q2 with another text; q0, q1 here only, q10, q11 there only
     assert (matching.method, matching.same_dataset, matching.paired) == ("paired", False, 7)
     assert (matching.only_a, matching.only_b, matching.different_text, matching.different_truth) == (2, 2, 1, 1)
-    found, oracle = comparison.pairs[0].metrics["mrr"], stats.paired(A[3:], B[1:8], bounds=(0.0, 1.0))
+    found, oracle = comparison.pairs[0].metrics["mrr"], paired(A[3:], B[1:8], bounds=(0.0, 1.0))
     assert (found.p, found.interval, found.t_test) == (oracle.randomisation.p, oracle.interval, oracle.t)
     assert any("not the same dataset" in warning for warning in comparison.warnings)
 
@@ -182,7 +183,7 @@ def test_without_a_common_query_the_rows_are_two_groups():
     )
     comparison = compared(a, b)
     delta = comparison.pairs[0].metrics["mrr"]
-    oracle = stats.welch(A, B, bounds=(0.0, 1.0))
+    oracle = welch(A, B, bounds=(0.0, 1.0))
     assert (delta.t_test, delta.p, delta.interval, delta.wins) == (oracle.welch, oracle.welch.p, oracle.interval, None)
     assert (delta.n, delta.n_a, delta.n_b, delta.outcome, delta.mark) == (0, 10, 10, "can't tell", "")
     assert " is better than " not in " ".join(comparison.verdict)
@@ -321,7 +322,7 @@ def test_the_verdict_says_how_large_a_difference_the_rows_could_have_shown():
     delta = comparison.pairs[0].metrics["mrr"]
     assert delta.outcome == "no difference shown"
     # differences of -0.01 and 0.02 in turn: their sd is 0.015 * sqrt(10 / 9)
-    expected = stats.minimum_detectable_effect(10, 0.015 * (10 / 9) ** 0.5)
+    expected = minimum_detectable_effect(10, 0.015 * (10 / 9) ** 0.5)
     assert delta.detectable == pytest.approx(expected)
     assert delta.not_worse.non_inferior
     assert comparison.verdict[1] == "It is no worse on mrr (not by more than 0.05)."

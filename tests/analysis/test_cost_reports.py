@@ -10,7 +10,7 @@ from ragassay.analysis.describe import marginal_cost
 from ragassay.core.errors import BadData, BadSettings, NothingToEvaluate, UnknownName
 from ragassay.core.models import Usage
 from ragassay.core.report import without_rows
-from ragassay.stats import incremental_cost
+from ragassay.stats.ratio import incremental_cost
 from ragassay.storage.cost_records import CostRecord, read_report_costs, record_of
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -12,9 +12,9 @@ import ragassay
 from endpoint import CAPITAL, Endpoint
 from offline_runs import write_jsonl
 from provider import Provider
-from ragassay import stats
 from ragassay.core.errors import BadSettings, DiskFull
 from ragassay.evaluation import foreground
+from ragassay.stats.tests import correct
 from ragassay.storage.benchmarks import FolderBenchmarks
 from ragassay.storage.folder import FolderRun
 from ragassay.storage.ledger import FolderLedger
@@ -97,7 +97,7 @@ def test_p_is_corrected_over_all_systems_datasets_and_metrics(cli, files):
         for delta in pair["metrics"].values()
     ]
     assert len(deltas) == found["family"] == 1 * 2 * 3
-    corrected = stats.correct([delta["p"] for delta in deltas], "holm")
+    corrected = correct([delta["p"] for delta in deltas], "holm")
     assert [delta["p_adjusted"] for delta in deltas] == pytest.approx(corrected)
 
 

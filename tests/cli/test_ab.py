@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from offline_runs import write_jsonl
-from ragassay import stats
+from ragassay.stats.tests import paired
 
 ROOT = Path(__file__).parents[2]
 FILES = ("--queries", "q.tsv", "--truth", "truth.tsv", "--out", "out.json")
@@ -111,7 +111,7 @@ def test_differences_are_those_of_the_paired_test(cli, two):
     (two / "a.yaml").write_text("run: a.jsonl")
     found = asked(cli)["differences"]
     mrr = found["mrr"]
-    expected = stats.paired([0.5] * 12, [1.0] * 10 + [0.0] * 2, seed=0, bounds=(0, 1))
+    expected = paired([0.5] * 12, [1.0] * 10 + [0.0] * 2, seed=0, bounds=(0, 1))
     assert mrr["p"] == expected.randomisation.p
     assert mrr["interval"] == expected.interval.model_dump()
     assert (mrr["wins"], mrr["losses"], mrr["ties"]) == (10, 2, 0)

@@ -6,7 +6,7 @@ import pytest
 
 from offline_runs import GOOD, write_jsonl
 from ragassay.core.settings import Settings
-from ragassay.metrics import METRICS
+from ragassay.metrics.metric import METRICS
 from ragassay.service.wiring import jobs_for
 
 OWN = """

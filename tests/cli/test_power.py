@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from offline_runs import write_jsonl
-from ragassay.stats import needed_n, power_of
+from ragassay.stats.power import needed_n, power_of
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,11 +12,11 @@ import pytest
 
 import ragassay
 from browsing import browsing
+from ragassay.core.statistics import Interval
 from ragassay.reporting import panels as panels_module
 from ragassay.reporting.charts import Chart, Drawn, bars, histogram, over_time, scatter
 from ragassay.reporting.panels import panel
 from ragassay.reporting.tables import Table
-from ragassay.stats import Interval
 
 NAUGHTY = "<script>alert(1)</script>"
 

@@ -7,7 +7,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, cohen_kappa
 
 from ragassay.core.errors import NothingToEvaluate
 from ragassay.judges.agreement import LabelledScore, agreement
-from ragassay.stats import wilson_interval
+from ragassay.stats.intervals import wilson_interval
 
 
 def rows_of(labels, scores, groups=None, items=None):

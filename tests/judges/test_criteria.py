@@ -16,8 +16,9 @@ from ragassay.core.specification import JobSpec
 from ragassay.judges.llm import LLMJudge
 from ragassay.judges.local import LocalJudge
 from ragassay.llm.journal import MemoryLedger
-from ragassay.metrics import Chunk, parse
-from ragassay.metrics.own import check_own, own_metrics
+from ragassay.metrics.composite import check_own, own_metrics
+from ragassay.metrics.metric import parse
+from ragassay.metrics.scoring import Chunk
 from ragassay.service.registered import Registered
 
 POLITE = "The answer is polite and addresses the reader directly."

@@ -15,7 +15,8 @@ from ragassay.core.specification import JobSpec
 from ragassay.evaluation.runtime import judge as judge_of
 from ragassay.judges.probe import ProbeJudge, step, yes_chance
 from ragassay.llm.journal import MemoryLedger
-from ragassay.metrics import Chunk, parse
+from ragassay.metrics.metric import parse
+from ragassay.metrics.scoring import Chunk
 
 
 def probed(behave, given=None, **options):

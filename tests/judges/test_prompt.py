@@ -16,7 +16,8 @@ from ragassay.judges.reply import find_object, parse_reply, unanswered
 from ragassay.judges.verdict import check_verdict, number_units
 from ragassay.llm import LLM
 from ragassay.llm.journal import MemoryLedger
-from ragassay.metrics import Chunk, parse
+from ragassay.metrics.metric import parse
+from ragassay.metrics.scoring import Chunk
 
 
 def sample(answer="One thing. Another thing.", contexts=("A context.",), query="Why?", **more):

@@ -8,8 +8,8 @@ from ragassay.core.errors import BadSettings
 from ragassay.core.models import Response, Sample, Score
 from ragassay.core.options import JobOptions
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.metrics.base import METRICS, parse
-from ragassay.metrics.chunk import Chunk
+from ragassay.metrics.metric import METRICS, parse
+from ragassay.metrics.scoring import Chunk
 
 FAILED = Score.absent("the judge failed", "failed")
 NO_INPUT = Score.absent("no embedding model", "no_input")

@@ -10,11 +10,10 @@ from ragassay.core.models import Judgement, Score
 from ragassay.core.specification import HarmonicMean, JobSpec
 from ragassay.evaluation.engine import evaluate
 from ragassay.evaluation.plan import choose_metrics, plan
-from ragassay.metrics import Chunk, parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.metrics.base import Metric
-from ragassay.metrics.composites import composite_metric
-from ragassay.metrics.own import check_own, own_metrics
+from ragassay.metrics.composite import check_own, composite_metric, own_metrics
+from ragassay.metrics.metric import Metric, parse
+from ragassay.metrics.scoring import Chunk
 from ragassay.systems.recorded import Recorded
 
 

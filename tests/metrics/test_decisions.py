@@ -10,8 +10,8 @@ from ragassay.core.models import Response, Sample
 from ragassay.core.specification import JobSpec
 from ragassay.datasets.load import load
 from ragassay.evaluation import reports
-from ragassay.metrics import parse
-from ragassay.metrics.chunk import Chunk
+from ragassay.metrics.metric import parse
+from ragassay.metrics.scoring import Chunk
 
 
 def ask(name, response=None, **labels):

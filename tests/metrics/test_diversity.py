@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from ragassay.core.errors import Unavailable
 from ragassay.core.models import Response, Sample, seconds
-from ragassay.metrics import parse
-from ragassay.metrics.chunk import Chunk
+from ragassay.metrics.metric import parse
+from ragassay.metrics.scoring import Chunk
 
 DAY = 86_400
 

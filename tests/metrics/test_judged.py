@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from ragassay.core.models import FactVerdict, Judgement, Response, Sample, SentenceVerdict, Usage, Verdict
 from ragassay.judges.verdict import COVERED, SUPPORT
-from ragassay.metrics.base import parse
-from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.judged import STEPS
+from ragassay.metrics.metric import parse
+from ragassay.metrics.scoring import Chunk
 
 NAMES = ["faithfulness", "completeness", "relevance", "correctness", "context_precision", "context_recall"]
 SUPPORTS = [*SUPPORT, None]

@@ -4,7 +4,7 @@ import doctest
 import re
 from pathlib import Path
 
-from ragassay.metrics import METRICS
+from ragassay.metrics.metric import METRICS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
 EXAMPLES = "\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))

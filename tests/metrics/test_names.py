@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ragassay.core.errors import UnknownName
-from ragassay.metrics import METRICS, parse
+from ragassay.metrics.metric import METRICS, parse
 from ragassay.metrics.names import NEAREST, SPELLINGS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()

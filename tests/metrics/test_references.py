@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ragassay import Ranked
-from ragassay.metrics import parse
+from ragassay.metrics.metric import parse
 
 DOCS = [f"d{n}" for n in range(8)]
 RANKING = st.permutations(DOCS).flatmap(lambda docs: st.integers(0, len(docs)).map(lambda n: docs[:n]))

@@ -14,11 +14,11 @@ from ragassay.core.text import is_answerable
 from ragassay.evaluation.engine import Plan, evaluate
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.verdict import number_units
-from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.failures import failures
+from ragassay.metrics.metric import parse
 from ragassay.reporting import EXPORTERS
-from ragassay.stats import wilson_interval
+from ragassay.stats.intervals import wilson_interval
 from ragassay.systems.recorded import Recorded
 
 NAMES = ("faithfulness", "completeness", "relevance", "correctness", "context_precision", "context_recall", "accurate")

@@ -3,17 +3,14 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from ragassay import retrieval
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.models import Response, Sample
-from ragassay.metrics import METRICS, parse
-from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.ranked import Ranked
-from ragassay.metrics.retrieval import bpref
+from ragassay.metrics.metric import METRICS, parse
+from ragassay.metrics.scoring import Chunk
 
 CASES = json.loads((Path(__file__).parents[1] / "vectors" / "retrieval.json").read_text())["cases"]
 
@@ -124,12 +121,6 @@ def test_an_empty_list_and_a_missing_response_score_zero(name):
 def test_an_order_of_equal_grades_has_no_correlation(name, retrieved):
     score = parse(name).score(Chunk([sample(retrieved, {"a": 1, "b": 1})]))[0]
     assert (score.value, score.missing, score.reason) == (None, "undefined", f"{name} is undefined here")
-
-
-def test_a_batch_that_does_not_know_how_many_were_judged_has_no_bpref():
-    whole = Ranked.build([["a"]], [{"a": 1}])
-    bare = Ranked(whole.gains, whole.judged, whole.ideal, whole.lengths)
-    assert np.isnan(bpref(bare)).all()
 
 
 def test_relevant_from_raises_the_bar():

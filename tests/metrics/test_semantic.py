@@ -11,9 +11,9 @@ from fakes import FakeEmbedder
 from ragassay.core.errors import Unavailable
 from ragassay.core.models import Response, Sample
 from ragassay.embeddings import LocalEmbedder, bundled_model
-from ragassay.metrics.base import parse
-from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.semantic import PieceScorer, bertscore_missing
+from ragassay.metrics.embedding import PieceScorer, bertscore_missing
+from ragassay.metrics.metric import parse
+from ragassay.metrics.scoring import Chunk
 
 PAIRS = [
     ("Paris is the capital of France.", "The capital of France is Paris."),

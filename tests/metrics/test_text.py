@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
 from ragassay.core.models import Response, Sample
-from ragassay.metrics import text as text_metrics
-from ragassay.metrics.base import METRICS, parse
-from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.text import normalised
+from ragassay.metrics import answer as text_metrics
+from ragassay.metrics.answer import normalised
+from ragassay.metrics.metric import METRICS, parse
+from ragassay.metrics.scoring import Chunk
 
 NAMES = ["rouge1", "rouge2", "rougeL", "exact_match", "token_f1"]
 ASCII = st.text(alphabet=st.characters(codec="ascii"), max_size=60)

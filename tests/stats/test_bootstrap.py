@@ -2,9 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from ragassay.core.errors import BadSettings
-from ragassay.stats import bootstrap_interval, clustered_intervals
-from ragassay.stats.intervals import MOST_RESAMPLED
+from ragassay.stats.intervals import MOST_RESAMPLED, bootstrap_interval, clustered_intervals
 
 rng = np.random.default_rng(11)
 COSTS = rng.lognormal(0.0, 0.5, 60)
@@ -35,15 +33,3 @@ def test_bootstraps_need_eight_rows(n):
 
 def test_bootstraps_need_a_spread():
     assert bootstrap_interval([0.3] * 20).reason == "all values are equal: the spread is unknown"
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: bootstrap_interval(COSTS, resamples=10), BadSettings, "resamples is 10"),
-        (lambda: bootstrap_interval(COSTS, seed=-1), BadSettings, "seed is -1"),
-    ],
-)
-def test_bootstraps_refuse_what_makes_no_sense(call, error, message):
-    with pytest.raises(error, match=message):
-        call()

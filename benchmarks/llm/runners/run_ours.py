@@ -40,8 +40,8 @@ if __name__ == "__main__":
     from ragassay.judges.llm import LLMJudge
     from ragassay.llm import LLM, Prices, warm_up
     from ragassay.llm.journal import MemoryLedger
-    from ragassay.metrics import parse
     from ragassay.metrics.accuracy import AccuracyRule
+    from ragassay.metrics.metric import parse
     from ragassay.systems.recorded import Recorded
 
     warm_up()

@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, model_validator
 
-from ragassay import stats
 from ragassay.analysis.difference import Contrast, Difference
 from ragassay.core.errors import AssayError, BadData, BadInput, BadSettings, NotFound
 from ragassay.core.files import to_lines
@@ -25,9 +24,10 @@ from ragassay.datasets.corpus import Corpus
 from ragassay.datasets.judgments import run_line
 from ragassay.datasets.responses import load_responses
 from ragassay.datasets.source import ValueProblem
-from ragassay.metrics import Metric, parse
-from ragassay.metrics.base import LARGEST_K
+from ragassay.metrics.metric import Metric, parse
+from ragassay.metrics.names import LARGEST_K
 from ragassay.metrics.ranked import Ranked
+from ragassay.stats.tests import correct
 from ragassay.systems.options import RetrievalConfig
 from ragassay.systems.retrieval import build
 
@@ -277,7 +277,7 @@ def _differences(rows: Sequence[Row], metrics: Mapping[str, Metric]) -> dict[str
     for name, metric in metrics.items():
         a, b = ([getattr(side, name) for side in sides] for sides in ([r.A for r in rows], [r.B for r in rows]))
         differences[name] = contrast.paired(metric.name, (), a, b, None, better="higher")
-    adjusted = stats.correct([one.p for one in differences.values()], "holm")
+    adjusted = correct([one.p for one in differences.values()], "holm")
     return {
         name: contrast.decided(one, p, len(differences))
         for (name, one), p in zip(differences.items(), adjusted, strict=True)

@@ -12,7 +12,7 @@ from ragassay.analysis.models import Comparison
 from ragassay.analysis.sides import Side
 from ragassay.core.models import FrozenModel
 from ragassay.core.report import Report, without_rows
-from ragassay.stats import Correction
+from ragassay.stats.tests import Correction
 
 
 class BenchmarkedDataset(FrozenModel):

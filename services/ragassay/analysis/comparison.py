@@ -7,7 +7,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from importlib import metadata
 
-from ragassay import stats
 from ragassay.analysis.describe import overall, verdict
 from ragassay.analysis.difference import Contrast, Difference
 from ragassay.analysis.models import ComparedSystem, Comparison, Pair, Pareto
@@ -16,12 +15,11 @@ from ragassay.analysis.sides import LabelledSystem, Side, labelled
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
 from ragassay.core.report import Provenance, Report
 from ragassay.core.validation import shown
-from ragassay.metrics import parse
-from ragassay.metrics.base import OPERATIONAL
-from ragassay.metrics.composites import described
+from ragassay.metrics.composite import described, own_metrics
 from ragassay.metrics.failures import failures
-from ragassay.metrics.own import own_metrics
-from ragassay.stats.corrections import Correction, correction_named
+from ragassay.metrics.metric import OPERATIONAL, parse
+from ragassay.stats.ratio import pareto_front
+from ragassay.stats.tests import Correction, correct, correction_named
 
 # What a verdict speaks of, in this order, where nobody chose metrics; cutoffs and near duplicates stay in the table.
 HEADLINES = ("accurate", "correctness", "completeness", "faithfulness", "relevance", "ndcg@10", "recall@10")
@@ -207,7 +205,7 @@ def _corrected(
     family = sum(p is not None for p in ps)
     tests = 1 if correction == "none" else max(1, family)
     corrected: list[dict[str, Difference]] = [{} for _ in deltas]
-    for (n, name), p in zip(places, stats.correct(ps, correction), strict=True):
+    for (n, name), p in zip(places, correct(ps, correction), strict=True):
         corrected[n][name] = paired[n].decided(deltas[n][name], p, tests)
     return corrected, family
 
@@ -258,7 +256,7 @@ def _pareto(sides: dict[str, ComparedSystem], apart: AbstractSet[str], baseline:
     """The front of the systems that share questions with the baseline; those ``apart`` can't be placed."""
     axes = [(axis, way) for axis, way in AXES if any(getattr(side, axis) is not None for side in sides.values())]
     points = {label: [getattr(side, axis) for axis, _ in axes] for label, side in sides.items() if label not in apart}
-    front = stats.pareto_front(points, ["higher" if way == "higher" else "lower" for _, way in axes])
+    front = pareto_front(points, ["higher" if way == "higher" else "lower" for _, way in axes])
     unplaced = {
         label: ", ".join(f"{axis} is unknown" for (axis, _), at in zip(axes, points[label], strict=True) if at is None)
         for label in front.unplaced

@@ -15,21 +15,13 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, Field, ValidationError
 
 from ragassay.analysis.difference import Contrast, Difference
-from ragassay.core.cost_sums import Money, Spending
+from ragassay.core.cost_sums import Money, RatioSums, Spending
 from ragassay.core.errors import AssayError, BadInput, BadSettings, NotFound, NothingToEvaluate, UnknownName
 from ragassay.core.formatting import listed
 from ragassay.core.models import FrozenModel, Usage
+from ragassay.core.statistics import IncrementalCost, Interval
 from ragassay.core.validation import problems
-from ragassay.stats import (
-    IncrementalCost,
-    Interval,
-    RatioSums,
-    Stratum,
-    difference_sums_interval,
-    mean_intervals,
-    sums_interval,
-)
-from ragassay.stats.costs import why_no_increment
+from ragassay.stats.ratio import Stratum, difference_sums_interval, mean_intervals, sums_interval, why_no_increment
 from ragassay.storage.cost_records import CostRecord
 from ragassay.storage.folder import FolderRun, FolderStore
 

@@ -8,15 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ragassay import stats
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.formatting import p_value
 from ragassay.core.models import FrozenModel, Result
+from ragassay.core.statistics import CorrectedMean, Interval, NonInferiority, Significance
 from ragassay.evaluation.recount import Questions, corrected_by_labels
-from ragassay.metrics import Metric, parse
-from ragassay.stats import CorrectedMean, Interval, NonInferiority, Significance
-from ragassay.stats.columns import averaged, differences
-from ragassay.stats.tests import smallest_p
+from ragassay.metrics.metric import Metric, parse
+from ragassay.stats.intervals import averaged, difference_interval, differences
+from ragassay.stats.tests import marks, paired, smallest_p, welch
 
 Better = Literal["higher", "lower"]
 Outcome = Literal["better", "worse", "no difference shown", "can't tell"]
@@ -95,7 +94,7 @@ class Difference(FrozenModel):
     @property
     def mark(self) -> str:
         """``*``, ``**`` or ``***`` by the adjusted p."""
-        return "" if self.exploratory or not self.paired else stats.marks(self.p_adjusted)
+        return "" if self.exploratory or not self.paired else marks(self.p_adjusted)
 
     @property
     def ratio(self) -> float | None:
@@ -152,11 +151,11 @@ class Contrast:
         reason, p = None, None
         more: dict[str, Any] = {}
         if tested:
-            test = stats.paired(first, second, alpha=self.alpha, seed=self.seed, **scale)
+            test = paired(first, second, alpha=self.alpha, seed=self.seed, **scale)
             interval, p, reason = test.interval, test.randomisation.p, too_few(len(changes), self.alpha)
             more = {"sd": test.sd, "cohens_d": test.cohens_d, "t_test": test.t}
         else:
-            interval = stats.difference_interval(first, second, level=1 - self.alpha, **scale)
+            interval = difference_interval(first, second, level=1 - self.alpha, **scale)
         by_labels = difference_by_labels(
             metric, rows, (y - x for x, y in zip(a, b, strict=True)), level=1 - self.alpha, failed=failed
         )
@@ -183,7 +182,7 @@ class Contrast:
 
     def unpaired(self, metric: str, a: Sequence[float], b: Sequence[float], *, better: Better) -> Difference:
         """The difference of systems that share no question; a and b are means of questions."""
-        test = stats.welch(a, b, alpha=self.alpha, bounds=bounds_of(metric, self.own))
+        test = welch(a, b, alpha=self.alpha, bounds=bounds_of(metric, self.own))
         return Difference(
             **self._about(metric, better),
             n=0,

@@ -14,9 +14,9 @@ from ragassay.core.formatting import listed, number
 from ragassay.core.models import FrozenModel, Result, Sample
 from ragassay.core.report import Report
 from ragassay.core.specification import JobSpec
+from ragassay.core.statistics import Interval
 from ragassay.evaluation.recount import questions_of, reference_of, slice_value
 from ragassay.metrics.judged import ANSWERED_UNANSWERABLE, WRONG_REFUSAL
-from ragassay.stats import Interval
 
 MOST_WORST = 5
 WorstBy = Literal["unscored", "drop", "lowest", "highest"]

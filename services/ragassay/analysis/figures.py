@@ -12,13 +12,11 @@ from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.models import Result, Score
 from ragassay.core.report import SystemReport
 from ragassay.core.specification import JobSpec
+from ragassay.core.statistics import CorrectedMean, Interval
 from ragassay.evaluation.recount import Recount, corrected_by_labels, questions_of, reference_of
 from ragassay.evaluation.reports import aggregate, cost_and_accuracy, cost_per_accurate, distribution, refusals
-from ragassay.metrics import Metric, parse
-from ragassay.metrics.base import FIGURES, OPERATIONAL, unknown
-from ragassay.metrics.judged import is_judged
-from ragassay.metrics.own import own_metrics
-from ragassay.stats import CorrectedMean, Interval
+from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.metric import FIGURES, OPERATIONAL, Metric, parse, unknown
 
 PER_ACCURATE, SUSPICIOUS, *REFUSALS = FIGURES
 NO_VERDICT = "no row has a verdict"
@@ -107,7 +105,7 @@ class Figure:
     def comes_with(self, metrics: Collection[str]) -> bool:
         """Is it computed by a run of these metrics?"""
         if self.column == SUSPICIOUS or self.column in REFUSALS:
-            return any(is_judged(parse(name, self.own)) for name in metrics)
+            return any(parse(name, self.own).uses_judge for name in metrics)
         return self._computed_from in OPERATIONAL or self._computed_from in metrics
 
     def of(self, system: SystemReport) -> FigureValue:

@@ -28,8 +28,8 @@ from ragassay.core.errors import BadSettings, NothingToEvaluate, UnknownName
 from ragassay.core.formatting import listed, number
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.report import Report, held
-from ragassay.metrics import Metric
-from ragassay.metrics.own import own_metrics
+from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.metric import Metric
 
 ConditionName = Literal["min", "max", "max_drop", "relative_drop"]
 CONDITIONS: tuple[ConditionName, ...] = ("min", "max", "max_drop", "relative_drop")

@@ -12,8 +12,9 @@ from ragassay.analysis.difference import Difference
 from ragassay.core.cost_sums import CostPerAccurate
 from ragassay.core.models import FrozenModel
 from ragassay.core.report import Distribution, Source
+from ragassay.core.statistics import IncrementalCost, ParetoFront
 from ragassay.metrics.failures import Failures
-from ragassay.stats import Correction, IncrementalCost, ParetoFront
+from ragassay.stats.tests import Correction
 
 
 class ComparedSystem(FrozenModel):

@@ -13,17 +13,20 @@ from functools import cached_property
 from heapq import nsmallest
 from typing import Any, NamedTuple, TypeVar
 
-from ragassay import stats
 from ragassay.analysis.difference import Better, Contrast, Difference, bounds_of
 from ragassay.analysis.models import Matching, RowDelta
 from ragassay.core.models import Result, Score
 from ragassay.core.protocols import AsksQuery
 from ragassay.core.report import SystemReport
+from ragassay.core.statistics import IncrementalCost, NonInferiority
 from ragassay.datasets.dataset import NUMBERED, plain_text
 from ragassay.evaluation.recount import Questions, questions_of, slice_value
 from ragassay.evaluation.reports import cost_and_accuracy
-from ragassay.metrics.base import OPERATIONAL
-from ragassay.stats.columns import averaged
+from ragassay.metrics.metric import OPERATIONAL
+from ragassay.stats.intervals import averaged, bootstrap_interval
+from ragassay.stats.power import minimum_detectable_effect
+from ragassay.stats.ratio import incremental_cost
+from ragassay.stats.tests import non_inferiority
 
 NOT_WORSE_MARGIN = 0.05  # "no worse" means by less than this share of a metric's range
 POWER = 0.8
@@ -158,7 +161,7 @@ class PairedSystems:
         if primary and found.paired:
             changes = [y - x for x, y in zip(*self._by_question(self.scores(name)), strict=True)]
             level, seed = 1 - self.contrast.alpha, self.contrast.seed
-            coverage["bootstrap"] = stats.bootstrap_interval(changes, level=level, seed=seed)
+            coverage["bootstrap"] = bootstrap_interval(changes, level=level, seed=seed)
         return found.model_copy(update={"exploratory": not primary, **coverage})
 
     def _paired(self, name: str, both: PairedScores, *, tested: bool = True) -> Difference:
@@ -189,15 +192,13 @@ class PairedSystems:
         more = {"detectable": _detectable(difference, alpha), "not_worse": self._not_worse(difference, alpha)}
         return decided.model_copy(update=more)
 
-    def _not_worse(self, difference: Difference, alpha: float) -> stats.NonInferiority | None:
+    def _not_worse(self, difference: Difference, alpha: float) -> NonInferiority | None:
         name = difference.metric
         bounds, both = bounds_of(name, self.contrast.own), self.scores(name)
         if bounds is None or not both.a:
             return None
         margin, scale = NOT_WORSE_MARGIN * (bounds[1] - bounds[0]), self.contrast.scale(name)
-        return stats.non_inferiority(
-            *self._by_question(both), margin, alpha=alpha / 2, better=difference.better, **scale
-        )
+        return non_inferiority(*self._by_question(both), margin, alpha=alpha / 2, better=difference.better, **scale)
 
     def slices(self, names: Sequence[str]) -> dict[str, dict[str, dict[str, Difference]]]:
         """Untested differences for each field that groups the baseline's rows, each of its values and each metric."""
@@ -250,14 +251,14 @@ class PairedSystems:
         found = self.contrast.unpaired(name, _reported(self.a, name), _reported(self.b, name), better="lower")
         return found.model_copy(update={"exploratory": True})
 
-    def incremental_cost(self) -> stats.IncrementalCost:
+    def incremental_cost(self) -> IncrementalCost:
         """The marginal cost of one more accurate answer, over the pairs whose cost and accuracy are known on both sides."""
         names = (self.contrast.a, self.contrast.b)
         pairs = [(cost_and_accuracy(row), cost_and_accuracy(other)) for row, other in self.rows]
         known = {n: (*a, *b) for n, (a, b) in enumerate(pairs) if a and b}
         columns = list(zip(*known.values(), strict=True)) or [(), (), (), ()]
         asked = None if self.questions is None else len(set(self.questions[list(known)].tolist()))
-        return stats.incremental_cost(*map(list, columns), names=names, questions=asked, level=1 - self.contrast.alpha)
+        return incremental_cost(*map(list, columns), names=names, questions=asked, level=1 - self.contrast.alpha)
 
 
 def _scored(pairs: Iterable[tuple[int, float | None, float | None]]) -> PairedScores:
@@ -298,7 +299,7 @@ def _row_delta(row: Result, other: Result, name: str, worse: dict[str, tuple[flo
 def _detectable(difference: Difference, alpha: float) -> float | None:
     if not difference.sd or alpha >= POWER:
         return None
-    return stats.minimum_detectable_effect(difference.questions, difference.sd, alpha=alpha, power=POWER)
+    return minimum_detectable_effect(difference.questions, difference.sd, alpha=alpha, power=POWER)
 
 
 def _coverage(a: Sequence[Result], b: Sequence[Result], name: str) -> dict[str, Any]:

@@ -15,10 +15,11 @@ from ragassay.core.models import Chance, FrozenModel, Result, Sample, Usage
 from ragassay.core.protocols import Ledger
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
+from ragassay.core.statistics import Interval
 from ragassay.evaluation.outage import through_outages
 from ragassay.judges.preference import AnswerPair, Basis, Preference, PreferenceJudge
 from ragassay.llm import together
-from ragassay.stats import Interval, mean_interval
+from ragassay.stats.intervals import mean_interval
 from ragassay.storage.ledger import CallCache, FolderLedger
 from ragassay.storage.run_ids import new_run_id
 
@@ -144,7 +145,7 @@ class Contest:
             ties=counted["tie"],
             losses=counted["loss"],
             win_rate=sum(worth) / len(worth) if worth else None,
-            interval=mean_interval(worth, level=level, bounds=(0, 1), method="quasi-binomial"),
+            interval=mean_interval(worth, level=level, bounds=(0, 1)),
             p=_sign_test(counted["win"], counted["loss"]),
             basis=dict(basis),
             position=PositionBias(

@@ -10,11 +10,10 @@ from itertools import islice
 
 import numpy as np
 
-import ragassay.metrics.retrieval  # noqa: F401 - registers its metrics
-from ragassay import metrics as all_metrics
-from ragassay.core.errors import BadInput, BadSettings, NothingToEvaluate, UnknownName
+import ragassay.metrics.retrieval  # noqa: F401 - registers its metrics, without pydantic
+from ragassay.core.errors import BadInput, BadSettings, NothingToEvaluate
 from ragassay.datasets.trec import Retrieved
-from ragassay.metrics.base import Metric, parse
+from ragassay.metrics.metric import Metric, parse
 from ragassay.metrics.ranked import Array, Ranked
 
 BLOCK = 1000  # queries whose padded gains are in memory at once
@@ -115,10 +114,7 @@ def mean(values: Array) -> float | None:
 
 def retrieval_metric(name: str) -> Metric:
     """The metric of that name; raises UnknownName, and BadSettings for one that needs more than ids and grades."""
-    try:
-        metric = parse(name)
-    except UnknownName:
-        metric = all_metrics.parse(name)  # which imports the others
+    metric = parse(name)
     if metric.sees != "Ranked":
         raise BadSettings(
             f"metric {name!r} needs more than ids and grades", hint="evaluate samples instead: ragassay evaluate --help"

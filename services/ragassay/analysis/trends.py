@@ -13,9 +13,10 @@ from ragassay.core.errors import AssayError, NothingToEvaluate
 from ragassay.core.models import FrozenModel
 from ragassay.core.report import Provenance, Report, Source
 from ragassay.core.specification import JobSpec
-from ragassay.metrics import Metric
-from ragassay.metrics.own import own_metrics
-from ragassay.stats import ChangePoint, Interval, change_points
+from ragassay.core.statistics import ChangePoint, Interval
+from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.metric import Metric
+from ragassay.stats.changepoint import change_points
 from ragassay.storage.folder import FolderRun, FolderStore
 
 

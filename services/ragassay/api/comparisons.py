@@ -16,7 +16,7 @@ from ragassay.api.problems import takes
 from ragassay.api.security import by_method
 from ragassay.core.models import FrozenModel
 from ragassay.reporting.comparison import EXPORTERS
-from ragassay.stats import Correction
+from ragassay.stats.tests import Correction
 
 router = APIRouter(prefix="/v1", tags=["comparisons"], dependencies=[Depends(by_method)])
 

@@ -9,8 +9,7 @@ from pydantic import ConfigDict
 
 from ragassay.api.security import by_method
 from ragassay.core.models import FrozenModel
-from ragassay.metrics import METRICS
-from ragassay.metrics.base import Kind, Metric
+from ragassay.metrics.metric import METRICS, Kind, Metric
 
 router = APIRouter(prefix="/v1/metrics", tags=["metrics"], dependencies=[Depends(by_method)])
 

@@ -90,7 +90,7 @@ def compare(
     from ragassay.metrics.names import split_names
     from ragassay.reporting.comparison import EXPORTERS
     from ragassay.sdk.comparing import compared
-    from ragassay.stats.corrections import correction_named
+    from ragassay.stats.tests import correction_named
 
     EXPORTERS.check(output or ())
     import_plugins(options.pop("plugins", None))
@@ -195,7 +195,7 @@ def power(
     tests: Tests = 1,
 ) -> None:
     """Say how many queries show a difference, from the spread in a run of two systems or from --sd."""
-    from ragassay.stats import needed_n
+    from ragassay.stats.power import needed_n
 
     if difference is None:
         raise BadSettings("--difference is missing", hint="for example: ragassay power last --difference 0.1")
@@ -232,7 +232,7 @@ def power(
 
 def _row(delta: Difference, difference: float, alpha: float, power: float) -> str:
     """Spread and number of the pairs at hand, the chance that so many show the difference, and how many would."""
-    from ragassay.stats import needed_n, power_of
+    from ragassay.stats.power import needed_n, power_of
 
     sd = delta.sd
     if not sd:

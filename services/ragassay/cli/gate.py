@@ -57,7 +57,7 @@ def gate(
     from ragassay.cli.configured import configured
     from ragassay.cli.evaluate import Terminal, refuse_unscored
     from ragassay.core.settings import Settings
-    from ragassay.metrics.own import own_metrics
+    from ragassay.metrics.composite import own_metrics
     from ragassay.reporting import EXPORTERS as REPORTS
     from ragassay.reporting.gates import EXPORTERS, log_missed
     from ragassay.sdk.evaluation import evaluated, finished
@@ -111,7 +111,7 @@ def _checked_inputs(configuration: Configuration, reporter: Reporter) -> Inputs:
     """What is to be evaluated; raises where it lacks what a gate is about, before anything is evaluated."""
     from ragassay.analysis import gates
     from ragassay.evaluation.plan import choose_metrics
-    from ragassay.metrics.own import own_metrics
+    from ragassay.metrics.composite import own_metrics
     from ragassay.sdk.evaluation import read_inputs
 
     inputs = read_inputs(configuration, reporter)

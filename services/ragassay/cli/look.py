@@ -13,7 +13,7 @@ from ragassay.core.errors import UnknownName
 
 def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
     """List the metrics: name, kind, what they need and what they measure."""
-    from ragassay.metrics import METRICS
+    from ragassay.metrics.metric import METRICS
 
     import_plugins(plugin)
     if as_json:

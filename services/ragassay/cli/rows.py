@@ -210,7 +210,7 @@ def _ordered(
     report: Report, selected: Mapping[str, list[Result]], sort: str | None, worst: int | None
 ) -> Iterator[Result]:
     """System by system in the dataset's order; where ``sort`` or ``worst`` is given, worst first."""
-    from ragassay.metrics.base import OPERATIONAL
+    from ragassay.metrics.metric import OPERATIONAL
     from ragassay.reporting.failing import worst_first
 
     metrics = {name.lower(): name for name in (*report.provenance.metrics, *OPERATIONAL)}

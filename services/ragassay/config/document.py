@@ -23,8 +23,8 @@ from ragassay.core.options import SYSTEMS, FileOptions, IntervalOptions, Perform
 from ragassay.core.specification import Budget, EvaluationOptions, JobSpec, JudgeParameters
 from ragassay.core.validation import UNKNOWN_KIND
 from ragassay.judges.instructions import read_prompt
-from ragassay.metrics.own import own_metrics
-from ragassay.stats import Correction
+from ragassay.metrics.composite import own_metrics
+from ragassay.stats.tests import Correction
 from ragassay.systems.http import HttpConfig
 from ragassay.systems.live import FunctionConfig
 from ragassay.systems.openai import OpenAIConfig

@@ -18,10 +18,10 @@ from ragassay.core.errors import BadInput, BadSettings, and_more
 from ragassay.core.plugins import import_plugin
 from ragassay.core.settings import Settings, variables
 from ragassay.core.validation import UNKNOWN_KIND, FieldProblem, Location, place_of, problems, suggestion
-from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.metrics.composite import check_own, own_metrics
+from ragassay.metrics.metric import parse
 from ragassay.metrics.names import split_names
-from ragassay.metrics.own import check_own, own_metrics
 from ragassay.systems.registered import OURS, SYSTEMS
 
 NO_OPTIONS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ragassay.core.errors import BadSettings, UnknownName
@@ -21,6 +21,7 @@ class Registry(Generic[T]):
     """Names of one kind of thing. Names are case-insensitive; plug-ins are read from entry points at first miss.
 
     ``kind`` is what an error calls it ("metric"); the entry-point ``group`` is ``ragassay.<kind>s`` unless given.
+    ``modules`` register the things that come with ragassay; they are imported at the first miss, before the plug-ins.
     ``adopt`` makes the thing of what an entry point names. No plug-in replaces one of ``things``; ``defaults`` give way to
     what is registered under their names.
     """
@@ -31,12 +32,13 @@ class Registry(Generic[T]):
         things: Mapping[str, T] | None = None,
         *,
         defaults: Mapping[str, T] | None = None,
+        modules: Sequence[str] = (),
         adopt: Callable[[object], T] | None = None,
         group: str | None = None,
     ) -> None:
         self.kind, self._adopt, self._group = kind, adopt, group or f"ragassay.{kind.replace(' ', '_')}s"
         self._things, self.defaults = dict(things or {}), dict(defaults or {})
-        self._plugins_read = False
+        self._modules, self._plugins_read = tuple(modules), False
         self._packages: dict[str, tuple[str, str]] = {}
         self._broken: dict[str, str] = {}
 
@@ -52,11 +54,13 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """All names, sorted, plug-ins included."""
+        self._import_modules()
         self._read_plugins()
         return sorted(self.defaults | self._things)
 
     def registered(self) -> list[T]:
         """What is known so far; reads no entry point, so that a plug-in may ask while it is read."""
+        self._import_modules()
         return list(self._things.values())
 
     def package(self, name: str) -> tuple[str, str] | None:
@@ -66,6 +70,8 @@ class Registry(Generic[T]):
     def __contains__(self, name: str) -> bool:
         """Is there a thing of that name? Raises BadSettings for one whose plug-in can't be used."""
         if name.lower() not in self._things:
+            self._import_modules()
+        if name.lower() not in self._things:
             self._read_plugins()
             if why := self._broken.get(name.lower()):
                 raise BadSettings(why, where=f"{self.kind} {name}", hint="mend the plug-in, or uninstall it")
@@ -73,6 +79,12 @@ class Registry(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         return (self.get(name) for name in self.names())
+
+    def _import_modules(self) -> None:
+        from importlib import import_module
+
+        for module in self._modules:
+            import_module(module)
 
     def _read_plugins(self) -> None:
         if self._plugins_read:

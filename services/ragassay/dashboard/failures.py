@@ -10,12 +10,13 @@ import numpy as np
 from ragassay.core.formatting import interval, percent
 from ragassay.core.models import Result
 from ragassay.core.report import Report
+from ragassay.core.statistics import Interval
 from ragassay.metrics.failures import FailureName
 from ragassay.reporting import failing
 from ragassay.reporting.failing import WorstRow, words
 from ragassay.reporting.figures import Bar
 from ragassay.reporting.summary import Section
-from ragassay.stats import Interval, wilson_interval
+from ragassay.stats.intervals import wilson_interval
 from ragassay.storage.columns import THERE, label_column, label_value
 from ragassay.storage.places import RowPlaces
 

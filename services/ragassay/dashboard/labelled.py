@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from ragassay.core.formatting import interval, number, percent
 from ragassay.core.models import Result
 from ragassay.core.report import Report
+from ragassay.core.statistics import Interval
 from ragassay.evaluation.human_labels import HumanLabel
 from ragassay.evaluation.labelling import LabelProgress
 from ragassay.judges.agreement import FROM
 from ragassay.reporting.figures import Bar
-from ragassay.stats import Interval
 
 ANSWERS = {
     "faithfulness": {"1": "supported", "0.5": "partly", "0": "not supported"},

@@ -11,7 +11,7 @@ from ragassay.datasets.readers import read_rows
 from ragassay.evaluation.labels import LABEL, YES_OR_NO, metric_columns, read_labels
 from ragassay.evaluation.plan import Inputs, load
 from ragassay.judges.agreement import FROM, Agreement, LabelledScore, agreement
-from ragassay.metrics import Metric, parse
+from ragassay.metrics.metric import Metric, parse
 from ragassay.storage.protocol import RunStore
 
 NO_QUERY = "(no question is given)"  # of rows about a text that answers none

@@ -18,11 +18,10 @@ from ragassay.core.text import is_answerable
 from ragassay.judges.repeating import RepeatedJudgement, averaged, majority, with_judgings
 from ragassay.llm import Prices, together
 from ragassay.llm.journal import ScopedLedger
-from ragassay.metrics import Chunk, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.metrics.base import OPERATIONAL
-from ragassay.metrics.chunk import scores as scores_of
-from ragassay.metrics.judged import is_judged
+from ragassay.metrics.metric import OPERATIONAL, Metric, parse
+from ragassay.metrics.scoring import Chunk
+from ragassay.metrics.scoring import scores as scores_of
 from ragassay.systems.recorded import Recorded
 
 logger = logging.getLogger("ragassay")
@@ -194,7 +193,7 @@ async def _score(
     )
     rounds = [replace(chunk, judgements=of, scores={}) for of in _judgings(judgements)]
     for metric in plan.order:
-        if not (rounds and is_judged(metric)):
+        if not (rounds and metric.uses_judge):
             found = await _scored(metric, chunk, plan)
             for one in (chunk, *rounds):
                 one.scores[metric.name] = found
@@ -237,7 +236,7 @@ async def _references(
     if chosen:
         verdicts = [Judgement(verdict=judgements[n].reference) for n in chosen]  # type: ignore[union-attr]
         scores = await _score([samples[n] for n in chosen], verdicts, plan, tools)
-        judged = [m.name for m in plan.metrics if m.sees == "Verdict" or m.family == "accurate"]
+        judged = [m.name for m in plan.metrics if m.uses_judge and not m.parts]
         for place, n in enumerate(chosen):
             values = {name: scores[name][place].value for name in judged}
             kept[n] = {"reference_labels": {name: value for name, value in values.items() if value is not None}}

@@ -25,9 +25,9 @@ from ragassay.evaluation.runner import check_unchanged, describe, finish, prepar
 from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.registered import JUDGES
 from ragassay.llm.journal import BudgetLedger, MemoryLedger, RowsLedger
-from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.metrics.own import own_metrics
+from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.metric import parse
 from ragassay.storage.folder import LAST, FolderRun, FolderStore
 from ragassay.storage.ledger import CallCache, FolderLedger
 from ragassay.storage.protocol import RunRecord

@@ -11,7 +11,7 @@ from ragassay.core.errors import BadData, BadSettings, UnknownName
 from ragassay.core.validation import shown
 from ragassay.datasets.readers import read_rows
 from ragassay.evaluation.plan import Inputs, recorded_system
-from ragassay.metrics import parse
+from ragassay.metrics.metric import parse
 
 LABEL, YES_OR_NO = "label", "label_binary"
 _ID, _SYSTEM = ("query_id", "id"), "system"
@@ -70,7 +70,7 @@ def metric_columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
             metric = parse(column)
         except (UnknownName, BadSettings):
             continue
-        if metric.name == column and (metric.sees == "Verdict" or metric.family == "accurate"):
+        if metric.name == column and metric.uses_judge:
             found.append(column)
     return found
 

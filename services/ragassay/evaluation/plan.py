@@ -22,9 +22,9 @@ from ragassay.datasets.objects import rows_in
 from ragassay.datasets.responses import join, load_responses
 from ragassay.evaluation.engine import Plan, Tools, rows_to_judge
 from ragassay.llm.journal import DryLedger
-from ragassay.metrics import METRICS, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.metrics.own import own_metrics
+from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.metric import METRICS, Metric, parse
 from ragassay.storage.protocol import system_name
 from ragassay.systems.answering import extract
 from ragassay.systems.builtin import BuiltIn, planned_source

@@ -13,8 +13,8 @@ import orjson
 from ragassay.core.plugins import imported
 from ragassay.core.report import Provenance
 from ragassay.evaluation.engine import Tools
-from ragassay.metrics import METRICS, parse
-from ragassay.metrics.own import own_metrics
+from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.metric import METRICS, parse
 from ragassay.storage.protocol import RunRecord
 from ragassay.systems.registered import SYSTEMS
 

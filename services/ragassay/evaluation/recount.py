@@ -13,11 +13,11 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ragassay.core.cost_sums import Between, Money, Spending
+from ragassay.core.cost_sums import Between, Money, RatioSums, Spending
 from ragassay.core.models import MissingCause, Result, Sample, Score, Usage, Verdict
 from ragassay.core.report import Distribution, ReferenceJudge, SystemReport
 from ragassay.core.specification import JobSpec
-from ragassay.stats import CorrectedMean, Interval, RatioSums
+from ragassay.core.statistics import CorrectedMean, Interval
 from ragassay.stats.ppi import METHOD, corrected_mean
 
 Questions: TypeAlias = npt.NDArray[np.int64] | None  # the number of each row's question; None: each row has its own

@@ -7,12 +7,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ragassay.core.cost_sums import CostPerAccurate
+from ragassay.core.cost_sums import CostPerAccurate, RatioSums
 from ragassay.core.models import Result, Score, Usage
 from ragassay.core.report import (
     Aggregate,
@@ -29,23 +28,16 @@ from ragassay.core.report import (
     SystemReport,
 )
 from ragassay.core.specification import JobSpec
+from ragassay.core.statistics import Interval
 from ragassay.evaluation.recount import MEASURED, Questions, Recount, ScoreColumn, between, corrected
 from ragassay.judges.jury_agreement import JuryCount
 from ragassay.judges.local import NAMES
 from ragassay.judges.sharing import is_chosen
 from ragassay.judges.support import left_out
-from ragassay.metrics import Metric, parse
-from ragassay.metrics.own import own_metrics
-from ragassay.stats import (
-    Interval,
-    RatioSums,
-    Stratum,
-    difference_sums_interval,
-    mean_interval,
-    sums_interval,
-    wilson_interval,
-)
-from ragassay.stats.columns import averaged
+from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.metric import Metric, parse
+from ragassay.stats.intervals import averaged, mean_interval, wilson_interval
+from ragassay.stats.ratio import Stratum, difference_sums_interval, sums_interval
 from ragassay.systems.load import LoadCount, cautions
 
 logger = logging.getLogger("ragassay")
@@ -210,8 +202,7 @@ def _aggregate(
     if metric.share and {0.0, 1.0}.issuperset(values):
         interval = wilson_interval(round(total), len(values), level=spec.confidence)
     else:
-        method: Literal["t", "quasi-binomial"] = "t" if metric.bounds is None else "quasi-binomial"
-        interval = mean_interval(values, level=spec.confidence, bounds=metric.bounds, method=method)
+        interval = mean_interval(values, level=spec.confidence, bounds=metric.bounds)
     mean = total / len(values) if values else None
     sd = None
     if mean is not None and len(values) > 1:

@@ -25,8 +25,8 @@ from ragassay.evaluation.provenance import provenance, with_tools
 from ragassay.evaluation.runtime import Runtime
 from ragassay.llm import together
 from ragassay.llm.journal import GivenUpLedger
-from ragassay.metrics import parse
-from ragassay.metrics.own import check_own, own_metrics
+from ragassay.metrics.composite import check_own, own_metrics
+from ragassay.metrics.metric import parse
 from ragassay.storage.folder import FolderRun
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord, RunStore
 from ragassay.systems.builtin import BuiltIn

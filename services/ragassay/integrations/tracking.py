@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ragassay.core.report import Distribution, Report
-from ragassay.metrics.base import OPERATIONAL
+from ragassay.metrics.metric import OPERATIONAL
 from ragassay.reporting import EXPORTERS
 
 FILES = ("report.json", "report.md", "rows.csv")

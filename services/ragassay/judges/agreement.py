@@ -13,9 +13,8 @@ import scipy  # loads scipy.special at the first use; it takes a quarter of a se
 
 from ragassay.core.errors import NothingToEvaluate
 from ragassay.core.models import Chance, FrozenModel
-from ragassay.stats import Interval, clustered_intervals
-from ragassay.stats.columns import Floats
-from ragassay.stats.intervals import wilson_ends
+from ragassay.core.statistics import Interval
+from ragassay.stats.intervals import Floats, clustered_intervals, wilson_ends
 
 FROM = 0.5  # the least score that is a yes
 BINS = 10

@@ -1,4 +1,4 @@
-"""The rule over other metrics, which a user may write, that decides whether an answer is good enough."""
+"""Is an answer accurate? By the rule over other metrics, which a user may write, and by whether it rightly refuses."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ragassay.core.errors import BadSettings
-from ragassay.core.models import Score
+from ragassay.core.models import Judgement, MissingCause, Sample, Score
 from ragassay.core.options import JobOptions
-from ragassay.metrics.base import Metric, parse
+from ragassay.core.text import is_answerable
+from ragassay.metrics.judged import ANSWERED_UNANSWERABLE, EMPTY, RIGHT_REFUSAL, WRONG_REFUSAL
+from ragassay.metrics.metric import Metric, metric, parse
+from ragassay.metrics.scoring import Chunk
 
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -91,6 +94,34 @@ class AccuracyRule:
         return lacking({name: scores.get(name) for name in self.metrics})
 
 
+@metric(better="higher", needs="answer", share=True)
+def accurate(chunk: Chunk) -> list[Score]:
+    """Is the answer accurate? A refusal is where the query can't be answered; else the rule of the run decides."""
+    rule = chunk.rule or AccuracyRule.parse(JobOptions.accurate)
+    return [
+        _by_refusal(sample, judgement) or rule.decide({name: scores[n] for name, scores in chunk.scores.items()})
+        for n, (sample, judgement) in enumerate(
+            zip(chunk.samples, chunk.judgements or [None] * len(chunk.samples), strict=True)
+        )
+    ]
+
+
+def _by_refusal(sample: Sample, judgement: Judgement | None) -> Score | None:
+    """Whether the answer is accurate where that depends on its being a refusal; None where the rule decides."""
+    verdict = judgement.verdict if judgement else None
+    if verdict is None or verdict.refusal is None:
+        if is_answerable(sample) is not False:
+            return None
+        why = "no judge was asked" if judgement is None else judgement.reason or "the judge did not say"
+        cause: MissingCause = "no_input" if judgement is None else "failed"
+        return Score.absent(f"whether the answer refuses is not known: {why}", cause)
+    if verdict.answerable:
+        return Score(value=0.0, reason=WRONG_REFUSAL) if verdict.refusal else None
+    if verdict.refusal:
+        return Score(value=1.0, reason=RIGHT_REFUSAL)
+    return Score(value=0.0, reason=ANSWERED_UNANSWERABLE if verdict.sentences else EMPTY)
+
+
 def lacking(scores: Mapping[str, Score | None]) -> Score:
     """No score, for want of those of these metrics that have none: with every reason, and the worst cause."""
     absent = {name: score for name, score in scores.items() if score is None or score.value is None}
@@ -116,7 +147,7 @@ def _condition(part: str, rule: str, own: Mapping[str, Metric]) -> Condition:
         number = float("nan")
     if not abs(number) < float("inf"):
         raise BadSettings(f"accuracy rule {rule!r}: {bound!r} is not a number", hint=_EXAMPLE)
-    metric = parse(name, own)
-    if metric.reads("accurate"):
+    read = parse(name, own)
+    if read.reads("accurate"):
         raise BadSettings(f"accuracy rule {rule!r}: accurate can't depend on itself", hint=_EXAMPLE)
-    return Condition(metric.name, sign, number)
+    return Condition(read.name, sign, number)

@@ -1,30 +1,15 @@
-"""Decisions: is the answer accurate, which route, whether to retrieve at all, the reranking, and what users clicked."""
+"""Decisions around retrieval: which route, whether to retrieve at all, the reranking, and what users clicked."""
 
 from __future__ import annotations
 
-from ragassay.core.models import Judgement, MissingCause, Sample, Score
-from ragassay.core.options import JobOptions
-from ragassay.core.text import is_answerable
-from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.metrics.base import LARGEST_K, UNIT, metric
-from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.judged import ANSWERED_UNANSWERABLE, EMPTY, RIGHT_REFUSAL, WRONG_REFUSAL
+from ragassay.core.models import Sample, Score
+from ragassay.metrics.metric import UNIT, metric
+from ragassay.metrics.names import LARGEST_K
 from ragassay.metrics.ranked import Ranked
 from ragassay.metrics.retrieval import ndcg
+from ragassay.metrics.scoring import Chunk
 
 _NO_RESPONSE = "the system gave no response"
-
-
-@metric(better="higher", needs="answer", share=True)
-def accurate(chunk: Chunk) -> list[Score]:
-    """Is the answer accurate? A refusal is where the query can't be answered; else the rule of the run decides."""
-    rule = chunk.rule or AccuracyRule.parse(JobOptions.accurate)
-    return [
-        _by_refusal(sample, judgement) or rule.decide({name: scores[n] for name, scores in chunk.scores.items()})
-        for n, (sample, judgement) in enumerate(
-            zip(chunk.samples, chunk.judgements or [None] * len(chunk.samples), strict=True)
-        )
-    ]
 
 
 @metric(better="higher", needs=("best_route", "route"), kind="retrieval", share=True)
@@ -74,22 +59,6 @@ def ctr(sample: Sample, k: int) -> Score:
 def dwell_ms(sample: Sample) -> float | None:
     """Time in ms that the user stayed with what was clicked."""
     return sample.response.dwell_ms if sample.response else None
-
-
-def _by_refusal(sample: Sample, judgement: Judgement | None) -> Score | None:
-    """Whether the answer is accurate where that depends on its being a refusal; None where the rule decides."""
-    verdict = judgement.verdict if judgement else None
-    if verdict is None or verdict.refusal is None:
-        if is_answerable(sample) is not False:
-            return None
-        why = "no judge was asked" if judgement is None else judgement.reason or "the judge did not say"
-        cause: MissingCause = "no_input" if judgement is None else "failed"
-        return Score.absent(f"whether the answer refuses is not known: {why}", cause)
-    if verdict.answerable:
-        return Score(value=0.0, reason=WRONG_REFUSAL) if verdict.refusal else None
-    if verdict.refusal:
-        return Score(value=1.0, reason=RIGHT_REFUSAL)
-    return Score(value=0.0, reason=ANSWERED_UNANSWERABLE if verdict.sentences else EMPTY)
 
 
 def _change(old: float, new: float) -> Score:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ragassay.core.formatting import listed
 from ragassay.core.models import FactVerdict, Score, SentenceVerdict, Verdict
 from ragassay.judges.verdict import COVERED, SUPPORT, context_number
-from ragassay.metrics.base import UNIT, Metric, metric
+from ragassay.metrics.metric import UNIT, metric
 
 STEPS: Mapping[str, float] = {"none": 0.0, "barely": 0.25, "partly": 0.5, "mostly": 0.75, "full": 1.0}
 EMPTY = "the answer is empty"
@@ -20,11 +20,6 @@ RIGHT_REFUSAL = "a right refusal: the query can't be answered"
 WRONG_REFUSAL = "wrong refusal: the query can be answered, as far as is known"
 ANSWERED_UNANSWERABLE = "answered the unanswerable"
 MOST_REASONS = 5
-
-
-def is_judged(metric: Metric) -> bool:
-    """Does it follow from a judge's verdict?"""
-    return metric.sees == "Verdict" or metric.family == "accurate" or any(map(is_judged, metric.parts))
 
 
 @metric(better="higher", needs=("answer", "contexts", "verdict"), bounds=UNIT)

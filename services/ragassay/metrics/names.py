@@ -1,7 +1,17 @@
-"""Other names of our metrics: spellings of trec_eval and others, RAGAS's and DeepEval's names, and what comes nearest."""
+"""How the name of a metric is read: its parameter, and other names for it, of trec_eval, RAGAS, DeepEval and others.
+
+Names carry their parameter: ``ndcg@10``, ``rbp@0.8``; a name that is parsed prints back the same.
+"""
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Callable, Sequence
+
+from ragassay.core.errors import BadSettings, UnknownName
+
+LARGEST_K = 1_000_000
 SPELLINGS = {
     "p": "precision",
     "prec": "precision",
@@ -67,3 +77,54 @@ NEAREST = {
 def split_names(text: str) -> list[str]:
     """The names in a text that has commas between them."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def read_name(text: str, known: Callable[[str], bool]) -> tuple[str, str]:
+    """The metric's own name, in small letters, and the text of its parameter; a name that is not ``known`` may remain."""
+    family, _, parameter = text.partition("@")
+    key = family.lower() if known(SPELLINGS.get(family.lower(), family)) else family.lower().replace("-", "_")
+    if not parameter and not known(SPELLINGS.get(key, key)):  # ndcg_cut_10
+        head, _, tail = key.rpartition("_")
+        if tail.replace(".", "", 1).isdigit():
+            key, parameter = head, tail
+    if not known(SPELLINGS.get(key, key)):  # AnswerRelevancyMetric, as a class is called
+        key = _words(family)
+    return SPELLINGS.get(key, key).lower(), parameter
+
+
+def parameter_value(family: str, takes: str | None, parameter: str, text: str, *, optional: bool) -> float | None:
+    """The number of a metric's parameter; ``text`` is what the user wrote. Raises BadSettings for one that can't be."""
+    if takes is None and parameter:
+        raise BadSettings(f"metric {text!r}: {family} takes no cutoff", hint=f"write {family}")
+    if not parameter:
+        if takes is None or optional:
+            return None
+        hint = f"write, for example, {family}@{'10' if takes == 'k' else '0.8'}"
+        raise BadSettings(f"metric {text!r} needs a value after @", hint=hint)
+    try:
+        value = float(parameter)
+    except ValueError:
+        value = math.nan
+    if takes == "k" and not (1 <= value <= LARGEST_K and value == int(value)):
+        what = f"the cutoff must be a whole number from 1 to {LARGEST_K:,}, not {parameter!r}"
+        raise BadSettings(f"metric {text!r}: {what}")
+    if takes == "p" and not 0 < value < 1:
+        raise BadSettings(f"metric {text!r}: the persistence must lie between 0 and 1, not {parameter!r}")
+    return value
+
+
+def unknown_metric(text: str, families: Sequence[str]) -> UnknownName:
+    """The error on a name that is none of the ``families``: with the near matches, or the nearest by meaning."""
+    error = UnknownName("metric", text.strip(), families)
+    if nearest := NEAREST.get(_words(text.strip())):
+        error.hint = f"the nearest of ours is {nearest[0]}, {nearest[1]}"
+    else:
+        own = "one of your own is a plug-in (--import, plugins, RAGASSAY_PLUGINS), or declared under criteria"
+        error.hint = f"{error.hint}; {own}"
+    return error
+
+
+def _words(name: str) -> str:
+    """``answer_relevancy`` of a class's name such as ``AnswerRelevancyMetric``."""
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+    return parted.lower().removesuffix("_metric").replace("-", "_")

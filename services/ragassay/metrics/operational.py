@@ -1,45 +1,32 @@
-"""What an answer took: latency, tokens and money of the system under test, as it reported them."""
+"""Time, tokens and money of the system under test, as it reported them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ragassay.core.models import Sample, Score
-from ragassay.metrics.base import metric
+from ragassay.metrics.metric import Kind, metric
+
+REPORTED: dict[str, tuple[Kind, str]] = {
+    "latency_ms": ("performance", "End-to-end latency in ms."),
+    "first_token_ms": ("performance", "Time to the first token of an answer that is streamed, in ms."),
+    "retrieval_latency_ms": ("performance", "Latency of retrieval in ms."),
+    "generation_latency_ms": ("performance", "Latency of generation in ms."),
+    "input_tokens": ("cost", "Tokens that the system sent to its model."),
+    "output_tokens": ("cost", "Tokens that the system's model wrote."),
+}
 
 
-@metric(better="lower", kind="performance", needs="latency_ms")
-def latency_ms(sample: Sample) -> float | None:
-    """End-to-end latency in ms."""
-    return sample.response.latency_ms if sample.response else None
+def _reported(name: str) -> Callable[[Sample], float | None]:
+    def reported(sample: Sample) -> float | None:
+        value: float | None = getattr(sample.response, name, None)
+        return value
+
+    return reported
 
 
-@metric(better="lower", kind="performance", needs="first_token_ms")
-def first_token_ms(sample: Sample) -> float | None:
-    """Time to the first token of an answer that is streamed, in ms."""
-    return sample.response.first_token_ms if sample.response else None
-
-
-@metric(better="lower", kind="performance", needs="retrieval_latency_ms")
-def retrieval_latency_ms(sample: Sample) -> float | None:
-    """Latency of retrieval in ms."""
-    return sample.response.retrieval_latency_ms if sample.response else None
-
-
-@metric(better="lower", kind="performance", needs="generation_latency_ms")
-def generation_latency_ms(sample: Sample) -> float | None:
-    """Latency of generation in ms."""
-    return sample.response.generation_latency_ms if sample.response else None
-
-
-@metric(better="lower", kind="cost", needs="input_tokens")
-def input_tokens(sample: Sample) -> float | None:
-    """Tokens that the system sent to its model."""
-    return sample.response.input_tokens if sample.response else None
-
-
-@metric(better="lower", kind="cost", needs="output_tokens")
-def output_tokens(sample: Sample) -> float | None:
-    """Tokens that the system's model wrote."""
-    return sample.response.output_tokens if sample.response else None
+for _name, (_kind, _description) in REPORTED.items():
+    metric(better="lower", name=_name, kind=_kind, needs=_name, description=_description)(_reported(_name))
 
 
 @metric(better="lower", kind="cost", needs="cost")

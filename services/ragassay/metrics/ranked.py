@@ -6,13 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from ragassay.core.models import Sample
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -32,20 +29,10 @@ class Ranked:
     judged: Mask
     ideal: Array
     lengths: NDArray[np.int64]
+    judged_count: Array
     relevant_from: float | None = None
     max_grade: float = 3.0
-    judged_count: Array | None = None
     _details: dict[int | None, list[dict[str, Any]]] = field(default_factory=dict, repr=False, compare=False)
-
-    @classmethod
-    def of(cls, samples: Sequence[Sample], *, relevant_from: float | None = None, max_grade: float = 3.0) -> Ranked:
-        """The gains of the samples' responses; without judgments or response a row is all zeros."""
-        return cls.build(
-            [sample.retrieved_doc_ids or () for sample in samples],
-            [sample.judgments or {} for sample in samples],
-            relevant_from=relevant_from,
-            max_grade=max_grade,
-        )
 
     @classmethod
     def build(
@@ -84,9 +71,9 @@ class Ranked:
             judged,
             ideal[:, : int((ideal > 0).sum(axis=1).max(initial=0))],
             lengths,
+            (everything >= 0).sum(axis=1, dtype=np.float64),
             relevant_from,
             max_grade,
-            (everything >= 0).sum(axis=1, dtype=np.float64),
         )
 
     def _is_relevant(self, grades: Array) -> Mask:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragassay.metrics.base import UNIT, metric
+from ragassay.metrics.metric import UNIT, metric
 from ragassay.metrics.ranked import Array, Ranked
 
 
@@ -100,8 +100,6 @@ def rbp(batch: Ranked, p: float) -> Array:
 @metric(better="higher", needs="judgments", bounds=UNIT)
 def bpref(batch: Ranked) -> Array:
     """How seldom a document judged not relevant stands before a relevant one; unjudged ones don't count (trec_eval)."""
-    if batch.judged_count is None:
-        return np.full(len(batch.lengths), np.nan)
     relevant = batch.relevant_count[:, None]
     before = np.cumsum(batch.judged & ~batch.relevant, axis=1, dtype=np.float64)
     most = np.maximum(np.minimum(relevant, batch.judged_count[:, None] - relevant), 1)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ragassay.core.formatting import number
-from ragassay.stats import Interval
+from ragassay.core.statistics import Interval
 
 WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 16, 44

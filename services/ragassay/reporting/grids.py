@@ -11,8 +11,8 @@ from typing import Any, Literal
 from ragassay.core.cost_sums import CostPerAccurate
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.report import Aggregate, Distribution, Report, SystemReport
-from ragassay.metrics.base import OPERATIONAL
-from ragassay.stats import Interval
+from ragassay.core.statistics import Interval
+from ragassay.metrics.metric import OPERATIONAL
 
 Kind = Literal["text", "number", "integer", "flag"]
 _EXACT = 2**53  # above it a spreadsheet has other integers

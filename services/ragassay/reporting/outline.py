@@ -12,8 +12,8 @@ from ragassay.analysis.models import ComparedSystem, Comparison
 from ragassay.core.errors import BadInput
 from ragassay.core.formatting import cut, listed, number, percent, quantity
 from ragassay.core.report import Report
-from ragassay.metrics import parse
-from ragassay.metrics.own import own_metrics
+from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.metric import parse
 from ragassay.reporting import comparison as compared
 from ragassay.reporting import failing, summary
 from ragassay.reporting.charts import Chart, Drawn, scatter

@@ -12,8 +12,8 @@ from ragassay.core.formatting import printable
 from ragassay.core.models import Result
 from ragassay.core.report import Report, json_parts, without_rows
 from ragassay.judges.jury_agreement import divided
-from ragassay.metrics.base import OPERATIONAL
 from ragassay.metrics.failures import attribute
+from ragassay.metrics.metric import OPERATIONAL
 from ragassay.reporting.grids import Grid, Kind, kind_with
 
 _MEASURED: dict[str, Kind] = dict.fromkeys(("calls", "input_tokens", "output_tokens"), "integer")

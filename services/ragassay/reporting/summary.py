@@ -11,8 +11,8 @@ from ragassay.core.formatting import interval, listed, number, percent
 from ragassay.core.jury import JuryMember, JuryPair
 from ragassay.core.models import Usage
 from ragassay.core.report import Aggregate, Distribution, Report, Share, SystemReport
+from ragassay.core.statistics import CorrectedMean, Interval
 from ragassay.reporting.tables import Table
-from ragassay.stats import CorrectedMean, Interval
 
 NOT_REPORTED = "not reported"
 NOTHING = "nothing"

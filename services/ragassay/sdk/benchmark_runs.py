@@ -21,7 +21,7 @@ from ragassay.evaluation.foreground import create
 from ragassay.evaluation.plan import Inputs
 from ragassay.evaluation.runner import prepare
 from ragassay.evaluation.runtime import Runtime
-from ragassay.stats import Correction
+from ragassay.stats.tests import Correction
 from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmark, FolderBenchmarks
 from ragassay.storage.folder import FolderRun, FolderStore
 from ragassay.storage.run_ids import new_run_id

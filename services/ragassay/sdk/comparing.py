@@ -17,7 +17,7 @@ from ragassay.core.errors import BadSettings
 from ragassay.core.report import Report, run_and_system
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
-from ragassay.metrics.base import name_of
+from ragassay.metrics.metric import name_of
 from ragassay.metrics.names import split_names
 from ragassay.reporting.comparison import EXPORTERS, Regression, regressions, regressions_title, tables
 from ragassay.reporting.tables import Table

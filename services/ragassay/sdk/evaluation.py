@@ -28,7 +28,7 @@ from ragassay.evaluation.labels import with_labels
 from ragassay.evaluation.plan import Inputs
 from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.registered import judge_name
-from ragassay.metrics.base import name_of
+from ragassay.metrics.metric import name_of
 from ragassay.metrics.names import split_names
 from ragassay.reporting import EXPORTERS
 from ragassay.sdk.progress import Reporter

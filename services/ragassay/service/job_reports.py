@@ -19,7 +19,7 @@ from ragassay.core.formatting import json_document, number
 from ragassay.core.jobs import Alert
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.report import JOB_ID, Report, run_and_system
-from ragassay.metrics.own import own_metrics
+from ragassay.metrics.composite import own_metrics
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState, no_job
 from ragassay.service.redis import RedisStore

@@ -1,116 +1,98 @@
-"""Confidence intervals of means, shares and grouped figures: t, Wilson and the clustered bootstrap."""
+"""Confidence intervals of means, shares, paired differences and grouped figures: one method for each kind of data."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Literal
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import scipy  # loads scipy.special at the first use; it takes a quarter of a second
 
-from ragassay.core.errors import BadInput, BadSettings
+from ragassay.core.errors import BadInput
 from ragassay.core.statistics import Interval
-from ragassay.stats.columns import (
-    SAME,
-    Bounds,
-    Floats,
-    Values,
-    bounds_of,
-    count_of,
-    generator,
-    is_constant,
-    mean_error,
-    numbers,
-    share_of,
-)
 
+Floats: TypeAlias = npt.NDArray[np.float64]
+Values: TypeAlias = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer] | npt.NDArray[np.bool_]
+Bounds: TypeAlias = tuple[float, float]
+
+SAME = 1e-12  # a relative difference below this is rounding, not data
 FEWEST = 8  # with fewer rows resampling shows too little of what else might have been seen
 MOST_RESAMPLED = 10_000
 MOST_CELLS = 2_000_000  # numbers held in memory at once
 
 
-def mean_interval(
-    values: Values,
-    *,
-    level: float = 0.95,
-    bounds: Bounds | None = None,
-    method: Literal["t", "quasi-binomial"] = "t",
-) -> Interval:
-    """Interval of the mean: Student's t, clipped to ``bounds`` where the scores have some; or the quasi-binomial one.
+def columns(*given: Values) -> list[Floats]:
+    """Each of ``given`` as float64, shape (n,); raises BadInput unless they are as long as each other and finite."""
+    arrays = [np.asarray(values, dtype=np.float64) for values in given]
+    if any(one.shape != (arrays[0].size,) or not np.isfinite(one).all() for one in arrays):
+        raise BadInput("columns must be flat, equally long and finite", hint="leave out rows without a score on a side")
+    return arrays
+
+
+def averaged(values: Sequence[float], groups: npt.NDArray[np.int64]) -> list[float]:
+    """The mean of ``values`` within each group, in the order of the groups' numbers; ``groups`` has that of each value."""
+    if not len(values):
+        return []
+    _, places, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    means: list[float] = (np.bincount(places, weights=values) / counts).tolist()
+    return means
+
+
+def mean_interval(values: Values, *, level: float = 0.95, bounds: Bounds | None = None) -> Interval:
+    """Interval of the mean of independent rows, shape (n,): Student's t, or with ``bounds`` the quasi-binomial one.
 
     Near a bound the spread of scores shrinks with their distance from it, and t takes no notice: it misses on the side
-    away from the bound. "quasi-binomial" lets the variance go with (mean - low) (high - mean), as for shares, scaled to
-    the variance seen; it is Wilson's interval with the number of yes/no rows that would be as informative. It needs
-    ``bounds``, covers better where scores crowd at one of them, and agrees with t in the middle (docs/statistics.md).
+    away from the bound. With ``bounds``, the least and greatest value that a score can have, the variance goes with
+    (mean - low) (high - mean), as for shares, scaled to the variance seen: Wilson's interval with the number of yes/no
+    rows that would be as informative. In the middle it agrees with t (docs/statistics.md).
 
-    ``values`` has shape (n,), independent rows. Small n: below two rows there is no interval. Where all values are
-    equal the spread is unknown: without bounds there is no interval; with bounds the share of rows that may yet differ
-    is at most 1 - (1 - level) ** (1 / n), the exact form of the rule of three, and all of those are put at the far
-    bound. Values outside ``bounds`` switch clipping off, and ``reason`` says so.
-
-    Raises BadInput for a value that is not finite, BadSettings for a level, method or bounds that make no sense.
+    Small n: no interval below two rows. If all values are equal the spread is unknown: without bounds there is no
+    interval; with bounds the share of rows that may yet differ is at most 1 - (1 - level) ** (1 / n), the exact form of
+    the rule of three, and all of those are put at the far bound. Bounds that a value lies outside of are not used.
+    Raises BadInput for a value that is not finite.
     Sources: Student, "The probable error of a mean", Biometrika 6 (1908); Hanley and Lippman-Hand, "If nothing goes
     wrong, is everything all right?", JAMA 249 (1983); Wedderburn, "Quasi-likelihood functions, generalized linear
     models, and the Gauss-Newton method", Biometrika 61 (1974).
     """
-    column, level, bounds = numbers(values), share_of(level, "level"), bounds_of(bounds)
-    if method not in ("t", "quasi-binomial") or (method == "quasi-binomial" and bounds is None):
-        raise BadSettings(f"no interval {method!r} here", hint="use 't', or 'quasi-binomial' with bounds")
-    n = len(column)
-    if n < 2:
-        return Interval.absent(f"an interval needs two values, there {'is 1' if n else 'are 0'}", level, method)
-    outside = bounds is not None and _outside(float(column.min()), float(column.max()), bounds)
-    if bounds is not None and not outside:
-        column = column.clip(*bounds)
-    if is_constant(column, 0.0 if bounds is None or outside else bounds[1] - bounds[0]):
-        if bounds is None or outside:
-            return Interval.absent(f"all {n} values are equal: the spread is unknown", level, method)
-        return _constant(float(column.mean()), n, level, bounds)
-    mean, error = mean_error(column)
-    half = float(scipy.special.stdtrit(n - 1, (1 + level) / 2)) * error
-    if bounds is None or outside:
-        caveat = f"not clipped: there are values outside {bounds[0]:g}..{bounds[1]:g}" if bounds else None
-        return Interval(low=mean - half, high=mean + half, level=level, method="t", reason=caveat)
-    if method == "quasi-binomial":
-        low, high = quasi_binomial(mean, half, bounds, level)
-    else:
-        low, high = (min(max(end, bounds[0]), bounds[1]) for end in (mean - half, mean + half))
-    return Interval(low=low, high=high, level=level, method=method)
+    (column,) = columns(values)
+    bounds = _fitting(column, bounds)
+    if bounds is None:
+        return student(column, level)
+    column = column.clip(*bounds)
+    if (special := _without_spread(column, level, bounds, "quasi-binomial")) is not None:
+        return special
+    low, high = quasi_binomial(float(column.mean()), half_width(column, level), bounds, level)
+    return Interval(low=low, high=high, level=level, method="quasi-binomial")
 
 
-def quasi_binomial(mean: float, half: float, bounds: Bounds, level: float) -> tuple[float, float]:
-    """Wilson's ends for as many yes/no rows as would have the half width ``half`` at this mean."""
-    width = bounds[1] - bounds[0]
-    share, reach = min(max((mean - bounds[0]) / width, 0.0), 1.0), half / width
-    z = float(scipy.special.ndtri((1 + level) / 2))
-    low, high = wilson_ends(share, share / reach * ((1 - share) / reach) * z**2, z)
-    return bounds[0] + width * low, bounds[0] + width * high
+def difference_interval(
+    a: Values, b: Values, *, level: float = 0.95, bounds: Bounds | None = None, binary: bool = False
+) -> Interval:
+    """Interval of the mean of b - a on the same queries. It is the only one that ragassay shows or tests.
 
-
-def _outside(least: float, most: float, bounds: Bounds) -> bool:
-    slack = SAME * max(1.0, abs(bounds[0]), abs(bounds[1]))
-    return least < bounds[0] - slack or most > bounds[1] + slack
-
-
-def _constant(value: float, n: int, level: float, bounds: Bounds) -> Interval:
-    """Nothing but ``value`` was seen: at least a share ``kept`` of all rows is like that, the rest may lie anywhere."""
-    value = min(max(value, bounds[0]), bounds[1])
-    kept = (1 - level) ** (1 / n)
-    low, high = (kept * value + (1 - kept) * bound for bound in bounds)
-    return Interval(low=min(low, value), high=max(high, value), level=level, method="constant values")
+    ``a`` and ``b`` have shape (n,). ``bounds`` are those of the scores; the interval is clipped to what they leave
+    possible. Student's t, but for yes/no scores (``binary``, or each value is 0 or 1) Bonett and Price's: two pairs are
+    added, one for either side, so that pairs that all tie, or differ in one direction only, leave room for the other.
+    Swapping a and b mirrors it exactly. Small n and equal differences: as in ``mean_interval``.
+    Source: Bonett and Price, "Adjusted Wald confidence interval for a difference of binomial proportions based on paired
+    data", Journal of Educational and Behavioral Statistics 37 (2012); with the quantile of t in place of the normal one.
+    """
+    first, second = columns(a, b)
+    if len(first) > 1 and (binary or is_binary(first, second)):
+        mean, error = bonett_price(differences(first, second))
+        half = t_quantile(len(first) - 1, level) * error
+        return Interval(low=max(mean - half, -1.0), high=min(mean + half, 1.0), level=level, method="bonett-price")
+    return student(differences(first, second), level, None if bounds is None else span_of(bounds))
 
 
 def wilson_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
     """Wilson's score interval of a share: ``successes`` of ``n`` independent rows. Defined from n = 1 on.
 
-    Raises BadInput when there are more successes than rows, BadSettings for a count that is none.
     Source: Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927); preferred to
     the Wald interval for its coverage at small n by Brown, Cai and DasGupta, Statistical Science 16 (2001).
     """
-    n, level = count_of(n, "n", 0), share_of(level, "level")
-    if count_of(successes, "successes", 0) > n:
-        raise BadInput(f"there are {successes} successes in {n} rows", hint="successes can't exceed n")
     if n == 0:
         return Interval.absent("there are no rows", level, "wilson")
     low, high = wilson_ends(successes / n, n, float(scipy.special.ndtri((1 + level) / 2)))
@@ -125,33 +107,73 @@ def wilson_ends(share: float, n: float, z: float) -> tuple[float, float]:
     return 0.0 if share == 0.0 else max(0.0, centre - half), 1.0 if share == 1.0 else min(1.0, centre + half)
 
 
+def quasi_binomial(mean: float, half: float, bounds: Bounds, level: float) -> tuple[float, float]:
+    """Wilson's ends for as many yes/no rows as would have the half width ``half`` at this mean."""
+    width = bounds[1] - bounds[0]
+    share, reach = (mean - bounds[0]) / width, half / width
+    z = float(scipy.special.ndtri((1 + level) / 2))
+    low, high = wilson_ends(share, share / reach * ((1 - share) / reach) * z**2, z)
+    return bounds[0] + width * low, bounds[0] + width * high
+
+
+def student(column: Floats, level: float, bounds: Bounds | None = None) -> Interval:
+    """Student's t interval of the mean, clipped to ``bounds``; without spread as in ``mean_interval``."""
+    bounds = _fitting(column, bounds)
+    if (special := _without_spread(column, level, bounds, "t")) is not None:
+        return special
+    mean, half = float(column.mean()), half_width(column, level)
+    low, high = bounds or (-math.inf, math.inf)
+    return Interval(low=max(mean - half, low), high=min(mean + half, high), level=level, method="t")
+
+
+def _fitting(column: Floats, bounds: Bounds | None) -> Bounds | None:
+    """``bounds``; None if a value lies outside by more than rounding."""
+    if bounds is None or not len(column):
+        return bounds
+    slack = 1e-9 * (bounds[1] - bounds[0])
+    return bounds if column.min() >= bounds[0] - slack and column.max() <= bounds[1] + slack else None
+
+
+def _without_spread(column: Floats, level: float, bounds: Bounds | None, method: str) -> Interval | None:
+    """The interval, or why there is none, of fewer than two values or of equal ones; None for all others."""
+    n = len(column)
+    if n < 2:
+        return Interval.absent(f"an interval needs two values, there {'is 1' if n else 'are 0'}", level, method)
+    if not is_constant(column):
+        return None
+    if bounds is None:
+        return Interval.absent(f"all {n} values are equal: the spread is unknown", level, method)
+    value, kept = float(column.mean()), (1 - level) ** (1 / n)
+    low, high = (kept * value + (1 - kept) * bound for bound in bounds)
+    return Interval(low=min(low, value), high=max(high, value), level=level, method="constant values")
+
+
 def bootstrap_interval(values: Values, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Interval:
     """Bootstrap percentile interval of the mean of ``values``, shape (n,), by scipy: a second opinion on t.
 
     Small n: no interval below 8 rows, nor if all values are equal. Large n: none above 10,000 rows, where it is that of t.
     """
-    column, level = numbers(values), share_of(level, "level")
-    reason, method, n = None, "bootstrap percentile", len(column)
+    (column,), method = columns(values), "bootstrap percentile"
+    n = len(column)
     if n < FEWEST:
-        reason = f"a bootstrap needs {FEWEST} rows, there are {n}"
-    elif n > MOST_RESAMPLED:
+        return Interval.absent(f"a bootstrap needs {FEWEST} rows, there are {n}", level, method)
+    if n > MOST_RESAMPLED:
         reason = f"{n:,} rows: the bootstrap is left out above {MOST_RESAMPLED:,}, where it agrees with t"
-    elif is_constant(column):
-        reason = "all values are equal: the spread is unknown"
-    if reason:
         return Interval.absent(reason, level, method)
+    if is_constant(column):
+        return Interval.absent("all values are equal: the spread is unknown", level, method)
     from scipy.stats import bootstrap  # takes most of a second to import
 
-    found = bootstrap(
+    ends = bootstrap(
         (column,),
         np.mean,
-        n_resamples=count_of(resamples, "resamples", 100),
+        n_resamples=resamples,
         batch=max(1, MOST_CELLS // n),
         confidence_level=level,
         method="percentile",
-        rng=generator(seed),
+        rng=np.random.default_rng(seed),
     ).confidence_interval
-    return Interval(low=float(found.low), high=float(found.high), level=level, method=method)
+    return Interval(low=float(ends.low), high=float(ends.high), level=level, method=method)
 
 
 def clustered_intervals(
@@ -164,38 +186,77 @@ def clustered_intervals(
 ) -> list[Interval]:
     """Percentile intervals of the numbers that ``measure`` gives, drawing whole groups with replacement.
 
-    ``measure`` is handed a weight for each row: how often the row's group was drawn. A draw for which a number is
-    undefined (NaN) is left out of that number's interval; below nine defined draws in ten there is none. ``groups`` has
-    the group of each row; below 8 groups there is no interval. Percentiles are moved out as far as a t interval is wider
-    than a normal one that divides by n, which corrects their undercoverage at small n.
+    ``measure`` gets a weight for each row: how often the row's group was drawn. A draw for which a number is undefined
+    (NaN) is left out of that number's interval; below nine defined draws in ten there is none. ``groups`` has the group
+    of each row; below 8 groups there is no interval. Percentiles are moved out as far as a t interval is wider than a
+    normal one that divides by n, which corrects their undercoverage at small n.
 
     Sources: Davison and Hinkley, "Bootstrap methods and their application" (1997), section 3.8; Hesterberg, "What
     teachers should know about the bootstrap", The American Statistician 69 (2015).
     """
-    level, resamples = share_of(level, "level"), count_of(resamples, "resamples", 100)
-    places = {group: n for n, group in enumerate(dict.fromkeys(groups))}
-    of_row, n = np.array([places[group] for group in groups], dtype=np.intp), len(places)
-    name = "clustered bootstrap percentile"
-    estimate = measure(np.ones(len(of_row)))
-    if n < FEWEST:
-        return [Interval.absent(f"a bootstrap needs {FEWEST} groups, there are {n}", level, name) for _ in estimate]
-    rng = generator(seed)
-    draws = np.array(
-        [measure(np.bincount(rng.integers(0, n, n), minlength=n)[of_row].astype(float)) for _ in range(resamples)]
+    places = {group: place for place, group in enumerate(dict.fromkeys(groups))}
+    of_row, n, method = (
+        np.array([places[group] for group in groups], np.intp),
+        len(places),
+        "clustered bootstrap percentile",
     )
+    if n < FEWEST:
+        reason = f"a bootstrap needs {FEWEST} groups, there are {n}"
+        return [Interval.absent(reason, level, method)] * len(measure(np.ones(len(of_row))))
+    rng = np.random.default_rng(seed)
+    weights = (np.bincount(rng.integers(0, n, n), minlength=n)[of_row].astype(float) for _ in range(resamples))
+    tail = float(scipy.special.ndtr(-math.sqrt(n / (n - 1)) * t_quantile(n - 1, level)))
     intervals = []
-    for column in draws.T:
-        defined = column[~np.isnan(column)]
-        if len(defined) < 0.9 * resamples:
-            intervals.append(Interval.absent("undefined for too many draws: one label is rare", level, name))
-        else:
-            intervals.append(_percentiles(defined, n, level, name))
+    for drawn in np.array([measure(weight) for weight in weights]).T:
+        draws = np.sort(drawn[~np.isnan(drawn)])
+        count = len(draws)
+        if count < 0.9 * resamples:
+            intervals.append(Interval.absent("undefined for too many draws: one label is rare", level, method))
+            continue
+        rank = min(max(1, math.floor((count + 1) * tail)), count)
+        low, high = float(draws[rank - 1]), float(draws[count - rank])
+        intervals.append(Interval(low=low, high=high, level=level, method=method))
     return intervals
 
 
-def _percentiles(draws: Floats, n: int, level: float, name: str) -> Interval:
-    """The interval between two order statistics of the draws from ``n`` units, the (count + 1) p-th from either side."""
-    tail = float(scipy.special.ndtr(-math.sqrt(n / (n - 1)) * scipy.special.stdtrit(n - 1, (1 + level) / 2)))
-    draws, count = np.sort(draws), len(draws)
-    rank = min(max(1, math.floor((count + 1) * tail)), count)
-    return Interval(low=float(draws[rank - 1]), high=float(draws[count - rank]), level=level, method=name)
+def t_quantile(df: float, level: float) -> float:
+    """How many standard errors a two-sided t interval of ``level`` reaches to either side."""
+    return float(scipy.special.stdtrit(df, (1 + level) / 2))
+
+
+def half_width(column: Floats, level: float) -> float:
+    """Half the width of the t interval of the mean of two values or more."""
+    return t_quantile(len(column) - 1, level) * standard_error(column)
+
+
+def standard_error(column: Floats) -> float:
+    """Of the mean: s / sqrt(n), of two values or more."""
+    return float(column.std(ddof=1)) / math.sqrt(len(column))
+
+
+def bonett_price(d: Floats) -> tuple[float, float]:
+    """Mean and standard error of the differences and of one more win and one more loss."""
+    n = len(d) + 2
+    mean = float(d.sum()) / n
+    return mean, math.sqrt(((float((d * d).sum()) + 2) / n - mean * mean) / n)
+
+
+def differences(a: Floats, b: Floats) -> Floats:
+    """``b - a``, 0 where it is rounding; swapping a and b flips each sign exactly."""
+    d: Floats = b - a
+    return np.where(np.abs(d) <= SAME * np.maximum(np.abs(a), np.abs(b)), 0.0, d)
+
+
+def span_of(bounds: Bounds) -> Bounds:
+    """The least and greatest difference of two scores within ``bounds``."""
+    return bounds[0] - bounds[1], bounds[1] - bounds[0]
+
+
+def is_binary(*given: Floats) -> bool:
+    """Is each value 0 or 1?"""
+    return all(bool(np.isin(column, (0.0, 1.0)).all()) for column in given)
+
+
+def is_constant(column: Floats) -> bool:
+    """Are all values equal but for rounding? A spread below 1e-100 counts as none: its square would be lost."""
+    return len(column) > 0 and bool(np.ptp(column) <= max(SAME * np.abs(column).max(), 1e-100))

@@ -1,35 +1,37 @@
-"""Is B different from A, or is it luck? Paired if both answered the same queries, Welch's test if they did not."""
+"""Is B different from A, or is it luck? Tests on the same queries and on different ones, and corrections for many tests."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
 
 import numpy as np
 import scipy  # loads scipy.special at the first use; it takes a quarter of a second
 
 from ragassay.core.errors import BadSettings
 from ragassay.core.statistics import Interval, NonInferiority, PairedTest, Significance, UnpairedTest
-from ragassay.stats.columns import (
+from ragassay.stats.intervals import (
     Bounds,
     Floats,
     Values,
-    bounds_of,
-    count_of,
+    bonett_price,
+    columns,
+    difference_interval,
     differences,
-    generator,
     is_binary,
     is_constant,
-    mean_error,
-    never_zero,
-    numbers,
-    pair,
-    positive,
-    share_of,
+    span_of,
+    standard_error,
+    t_quantile,
 )
-from ragassay.stats.intervals import mean_interval
+
+PValues: TypeAlias = Sequence[float | None]
+Correction: TypeAlias = Literal["none", "bonferroni", "holm", "benjamini_hochberg"]
 
 MOST_EXACT_FLIPS = 20
+MARKS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 
 
 def paired(
@@ -52,9 +54,7 @@ def paired(
     None, the randomisation test stays defined. Sources: Student (1908); Cohen, "Statistical power analysis for the
     behavioral sciences" (1988); see ``randomisation``.
     """
-    first, second = pair(a, b, ("a", "b"))
-    alpha, bounds = share_of(alpha, "alpha"), bounds_of(bounds)
-    flips = count_of(flips, "flips", 99)
+    first, second = columns(a, b)
     d, n = differences(first, second), len(first)
     sd = float(d.std(ddof=1)) if n > 1 else None
     return PairedTest(
@@ -74,118 +74,6 @@ def paired(
     )
 
 
-def difference_interval(
-    a: Values, b: Values, *, level: float = 0.95, bounds: Bounds | None = None, binary: bool = False
-) -> Interval:
-    """Interval of the mean of b - a on the same queries. It is the only one that ragassay shows or tests.
-
-    ``a`` and ``b`` have shape (n,). ``bounds`` are those of the scores; the interval is clipped to what they leave
-    possible. Student's t, but for yes/no scores (``binary``, or each value is 0 or 1) Bonett and Price's: two pairs are
-    added, one for either side, so that pairs that all tie, or differ in one direction only, leave room for the other.
-    Swapping a and b mirrors it exactly. Small n and equal differences: as in ``mean_interval``.
-    Source: Bonett and Price, "Adjusted Wald confidence interval for a difference of binomial proportions based on paired
-    data", Journal of Educational and Behavioral Statistics 37 (2012); with the quantile of t in place of the normal one.
-    """
-    first, second = pair(a, b, ("a", "b"))
-    bounds = bounds_of(bounds)
-    if len(first) > 1 and (binary or (is_binary(first) and is_binary(second))):
-        level = share_of(level, "level")
-        mean, error = _bonett_price(differences(first, second))
-        half = float(scipy.special.stdtrit(len(first) - 1, (1 + level) / 2)) * error
-        return Interval(low=max(mean - half, -1.0), high=min(mean + half, 1.0), level=level, method="bonett-price")
-    span = None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
-    return mean_interval(differences(first, second), level=level, bounds=span)
-
-
-def _bonett_price(d: Floats) -> tuple[float, float]:
-    """Mean and standard error of the differences and of one more win and one more loss."""
-    n = len(d) + 2
-    mean = float(d.sum()) / n
-    return mean, math.sqrt(((float((d * d).sum()) + 2) / n - mean * mean) / n)
-
-
-def welch(a: Values, b: Values, *, alpha: float = 0.05, bounds: Bounds | None = None) -> UnpairedTest:
-    """B against A on different queries: Welch's t-test (Biometrika 34, 1947) and the interval of the difference.
-
-    ``bounds`` are those of the scores. If the systems share queries use ``paired``: it needs far fewer of them. Below two
-    rows on either side, or if both sides are constant, p and interval are None with the reason.
-    """
-    first, second = numbers(a, "a"), numbers(b, "b")
-    alpha, bounds = share_of(alpha, "alpha"), bounds_of(bounds)
-    means = {"mean_a": _mean(first), "mean_b": _mean(second)}
-    known = len(first) > 0 and len(second) > 0
-    reason, p = None, None
-    if min(len(first), len(second)) < 2:
-        reason = f"each side needs two rows, there are {len(first)} and {len(second)}"
-    elif is_constant(first) and is_constant(second):
-        reason = "neither side varies: there is no spread to test against"
-    if reason:
-        interval = Interval.absent(reason, 1 - alpha, "welch")
-    else:
-        difference, span = float(second.mean() - first.mean()), math.inf if bounds is None else bounds[1] - bounds[0]
-        parts = [float(column.var(ddof=1)) / len(column) for column in (first, second)]
-        error = math.sqrt(sum(parts))
-        shares = [(part / sum(parts)) ** 2 / (len(c) - 1) for part, c in zip(parts, (first, second), strict=True)]
-        p = never_zero(2 * float(scipy.special.stdtr(1 / sum(shares), -abs(difference) / error)))
-        half = float(scipy.special.stdtrit(1 / sum(shares), 1 - alpha / 2)) * error
-        low, high = (min(max(end, -span), span) for end in (difference - half, difference + half))
-        interval = Interval(low=low, high=high, level=1 - alpha, method="welch")
-    return UnpairedTest(
-        n_a=len(first),
-        n_b=len(second),
-        alpha=alpha,
-        **means,
-        difference=float(second.mean() - first.mean()) if known else None,
-        welch=Significance(name="welch", method="t", p=p, alpha=alpha, reason=reason),
-        interval=interval,
-    )
-
-
-def non_inferiority(
-    a: Values,
-    b: Values,
-    margin: float,
-    *,
-    alpha: float = 0.025,
-    better: Literal["higher", "lower"] = "higher",
-    bounds: Bounds | None = None,
-    binary: bool = False,
-) -> NonInferiority:
-    """Is B worse than A by less than ``margin``, on the same queries? A one-sided test against -margin.
-
-    "No significant difference" is no such proof: it may only mean too few queries. ``gain`` is the mean of B - A, or of
-    A - B if lower is better; B is non-inferior if ``lower``, the one-sided bound at level 1 - alpha, lies above
-    -margin. The default alpha is half of 0.05, so that ``lower`` is the lower end of the usual 95 % interval, which is
-    that of ``difference_interval``. Set the margin before looking.
-    Source: Piaggio et al., "Reporting of noninferiority and equivalence randomized trials", JAMA 308 (2012).
-    """
-    first, second = pair(a, b, ("a", "b"))
-    margin, alpha = positive(margin, "margin"), share_of(alpha, "alpha")
-    if better not in ("higher", "lower"):
-        raise BadSettings(f"better is {better!r}", hint="use 'higher' or 'lower'")
-    worse, best = (first, second) if better == "higher" else (second, first)
-    gains = differences(worse, best)
-    binary = binary or (is_binary(worse) and is_binary(best))
-    still = not binary and is_constant(gains)
-    # a t interval errs on both sides, one from constant values on one only
-    level = 1 - alpha if still else 1 - 2 * alpha
-    interval = difference_interval(worse, best, level=level, bounds=bounds, binary=binary)
-    p = None
-    if interval.low is not None and not still:
-        mean, error = _bonett_price(gains) if binary else mean_error(gains)
-        p = never_zero(float(scipy.special.stdtr(len(gains) - 1, -(mean + margin) / error)))
-    return NonInferiority(
-        n=len(gains),
-        margin=margin,
-        alpha=alpha,
-        gain=_mean(gains),
-        lower=interval.low,
-        p=p,
-        non_inferior=None if interval.low is None else interval.low > -margin,
-        reason=interval.reason,
-    )
-
-
 def randomisation(differences: Floats, *, alpha: float, seed: int, flips: int) -> Significance:
     """Sign-flip test of the mean of ``differences``, shape (n,).
 
@@ -202,7 +90,7 @@ def randomisation(differences: Floats, *, alpha: float, seed: int, flips: int) -
     moved = differences[differences != 0.0]
     n, total = len(moved), float(moved.sum())
     least = abs(total) - 1e-12 * float(np.abs(moved).sum())  # sums in another order differ by rounding
-    exact = n <= MOST_EXACT_FLIPS
+    exact, least_p = n <= MOST_EXACT_FLIPS, smallest_p(n)
     if exact:
         p = float((np.abs(_all_flips(moved)) >= least).mean())
     else:
@@ -210,8 +98,7 @@ def randomisation(differences: Floats, *, alpha: float, seed: int, flips: int) -
         p = (1 + extreme) / (1 + flips)
         if not extreme:
             t = _one_sample_t(differences, alpha).p
-            p = max(never_zero(smallest_p(n)), p if t is None else min(p, t))
-    least_p = smallest_p(n)
+            p = max(never_zero(least_p), p if t is None else min(p, t))
     return Significance(
         name="randomisation",
         method="exact" if exact else f"{flips} random flips",
@@ -236,12 +123,11 @@ def _all_flips(moved: Floats) -> Floats:
 
 def _random_flips(moved: Floats, seed: int, flips: int) -> Floats:
     """Sums under random signs, eight differences at a time: a random byte picks one of the 256 sums of their signs."""
-    rng = generator(seed)
+    rng = np.random.default_rng(seed)
     bits = (np.arange(256)[:, None] >> np.arange(8)) & 1
     signs = (2.0 * bits - 1.0).T
-    eights = np.pad(moved, (0, -len(moved) % 8)).reshape(-1, 8)
     totals = np.zeros(flips)
-    for eight in eights:
+    for eight in np.pad(moved, (0, -len(moved) % 8)).reshape(-1, 8):
         totals += (eight @ signs)[rng.integers(0, 256, size=flips, dtype=np.uint8)]
     return totals
 
@@ -253,9 +139,154 @@ def _one_sample_t(d: Floats, alpha: float) -> Significance:
     elif is_constant(d):
         reason = f"all {len(d)} differences are {d[0]:.4g}: there is no spread to test against"
     else:
-        mean, error = mean_error(d)
-        p = never_zero(2 * float(scipy.special.stdtr(len(d) - 1, -abs(mean) / error)))
+        p = never_zero(2 * float(scipy.special.stdtr(len(d) - 1, -abs(float(d.mean())) / standard_error(d))))
     return Significance(name="t", method="t", p=p, alpha=alpha, reason=reason)
+
+
+def welch(a: Values, b: Values, *, alpha: float = 0.05, bounds: Bounds | None = None) -> UnpairedTest:
+    """B against A on different queries: Welch's t-test (Biometrika 34, 1947) and the interval of the difference.
+
+    ``bounds`` are those of the scores. If the systems share queries use ``paired``: it needs far fewer of them. Below two
+    rows on either side, or if both sides are constant, p and interval are None with the reason.
+    """
+    (first,), (second,) = columns(a), columns(b)
+    mean_a, mean_b, level = _mean(first), _mean(second), 1 - alpha
+    reason, p = None, None
+    if min(len(first), len(second)) < 2:
+        reason = f"each side needs two rows, there are {len(first)} and {len(second)}"
+    elif is_constant(first) and is_constant(second):
+        reason = "neither side varies: there is no spread to test against"
+    if reason:
+        interval = Interval.absent(reason, level, "welch")
+    else:
+        # not scipy.stats.ttest_ind: it warns if one side is constant, which is no problem here
+        variances = [standard_error(column) ** 2 for column in (first, second)]
+        error = math.sqrt(sum(variances))
+        shares = [variance / sum(variances) for variance in variances]
+        df = 1 / sum(share**2 / (len(column) - 1) for share, column in zip(shares, (first, second), strict=True))
+        difference, half = float(second.mean() - first.mean()), t_quantile(df, level) * error
+        p = never_zero(2 * float(scipy.special.stdtr(df, -abs(difference) / error)))
+        least, most = span_of(bounds) if bounds else (-math.inf, math.inf)
+        low, high = max(difference - half, least), min(difference + half, most)
+        interval = Interval(low=low, high=high, level=level, method="welch")
+    return UnpairedTest(
+        n_a=len(first),
+        n_b=len(second),
+        alpha=alpha,
+        mean_a=mean_a,
+        mean_b=mean_b,
+        difference=None if mean_a is None or mean_b is None else mean_b - mean_a,
+        welch=Significance(name="welch", method="t", p=p, alpha=alpha, reason=reason),
+        interval=interval,
+    )
+
+
+def non_inferiority(
+    a: Values,
+    b: Values,
+    margin: float,
+    *,
+    alpha: float = 0.025,
+    better: Literal["higher", "lower"] = "higher",
+    bounds: Bounds | None = None,
+    binary: bool = False,
+) -> NonInferiority:
+    """Is B worse than A by less than ``margin``, on the same queries? A one-sided test against -margin.
+
+    "No significant difference" is no such proof: it may only mean too few queries. ``gain`` is the mean of B - A, or of
+    A - B if lower is better; B is non-inferior if ``lower``, the one-sided bound at level 1 - alpha, lies above
+    -margin. The default alpha is half of 0.05, so that ``lower`` is the lower end of the usual 95 % interval, which is
+    that of ``difference_interval``. Set the margin before looking.
+    Source: Piaggio et al., "Reporting of noninferiority and equivalence randomized trials", JAMA 308 (2012).
+    """
+    worse, best = columns(a, b) if better == "higher" else columns(b, a)
+    gains, binary = differences(worse, best), binary or is_binary(worse, best)
+    still = not binary and is_constant(gains)
+    # a t interval errs on both sides, one from constant values on one only
+    level = 1 - alpha if still else 1 - 2 * alpha
+    interval = difference_interval(worse, best, level=level, bounds=bounds, binary=binary)
+    p = None
+    if interval.low is not None and not still:
+        mean, error = bonett_price(gains) if binary else (float(gains.mean()), standard_error(gains))
+        p = never_zero(float(scipy.special.stdtr(len(gains) - 1, -(mean + margin) / error)))
+    return NonInferiority(
+        n=len(gains),
+        margin=margin,
+        alpha=alpha,
+        gain=_mean(gains),
+        lower=interval.low,
+        p=p,
+        non_inferior=None if interval.low is None else interval.low > -margin,
+        reason=interval.reason,
+    )
+
+
+def bonferroni(ps: PValues) -> list[float | None]:
+    """``ps`` times their number, at most 1. Bounds the chance of any false finding; the bluntest of the three.
+
+    None stays None, in its place, and does not count (in all three).
+    Source: Dunn, "Multiple comparisons among means", JASA 56 (1961).
+    """
+    return _adjust(ps, lambda p: p * len(p))
+
+
+def holm(ps: PValues) -> list[float | None]:
+    """Bounds the chance of any false finding like Bonferroni, and never finds less. The default for a few metrics.
+
+    Source: Holm, "A simple sequentially rejective multiple test procedure", Scandinavian J. Statistics 6 (1979).
+    """
+    return _adjust(ps, lambda p: np.maximum.accumulate(p * np.arange(len(p), 0, -1)))
+
+
+def benjamini_hochberg(ps: PValues) -> list[float | None]:
+    """Bounds the share of false findings among the findings. For many slices, where a few false alarms are acceptable.
+
+    Source: Benjamini and Hochberg, "Controlling the false discovery rate", J. Royal Statistical Society B 57 (1995).
+    """
+    return _adjust(ps, lambda p: np.minimum.accumulate((p * len(p) / np.arange(1, len(p) + 1))[::-1])[::-1])
+
+
+_METHODS: dict[Correction, Callable[[PValues], list[float | None]]] = {
+    "none": list,
+    "bonferroni": bonferroni,
+    "holm": holm,
+    "benjamini_hochberg": benjamini_hochberg,
+}
+
+
+def correction_named(name: str, *, where: str | None = None) -> Correction:
+    """The correction of that name, ``bh`` is short for Benjamini-Hochberg; raises BadSettings for another one."""
+    full = "benjamini_hochberg" if name == "bh" else name
+    for method in _METHODS:
+        if method == full:
+            return method
+    raise BadSettings(f"unknown correction {name!r}", where=where, hint=f"use one of {', '.join(_METHODS)}")
+
+
+def correct(ps: PValues, method: str) -> list[float | None]:
+    """The correction of that name; "none" returns ``ps`` as they are. Raises BadSettings for another name."""
+    return _METHODS[correction_named(method)](ps)
+
+
+def marks(p: float | None) -> str:
+    """``***`` for p <= 0.001, ``**`` for p <= 0.01, ``*`` for p <= 0.05, else nothing; nothing too for None."""
+    return next((mark for limit, mark in MARKS if p is not None and p <= limit), "")
+
+
+def never_zero(p: float) -> float:
+    """A p value as it may be printed: at most 1, and the smallest float where it underflows."""
+    return min(1.0, max(p, sys.float_info.min))
+
+
+def _adjust(ps: PValues, rule: Callable[[Floats], Floats]) -> list[float | None]:
+    """``rule`` gets the known p values in ascending order."""
+    known = [place for place, p in enumerate(ps) if p is not None]
+    column = np.array([ps[place] for place in known], dtype=np.float64)
+    order = np.argsort(column, kind="stable")
+    adjusted: list[float | None] = [None] * len(ps)
+    for rank, p in zip(order, np.minimum(rule(column[order]), 1.0), strict=True):
+        adjusted[known[rank]] = float(p)
+    return adjusted
 
 
 def _mean(column: Floats) -> float | None:

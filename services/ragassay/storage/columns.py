@@ -12,8 +12,8 @@ import orjson
 
 from ragassay.core.models import Result
 from ragassay.datasets.dataset import plain_text
-from ragassay.metrics.base import OPERATIONAL
 from ragassay.metrics.failures import failure
+from ragassay.metrics.metric import OPERATIONAL
 
 FIGURES = (*OPERATIONAL, "number_of_results", "relevant", "duration_ms")  # what rows have beside scores
 LABELS: dict[str, Callable[[Result], str | None]] = {

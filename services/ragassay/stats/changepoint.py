@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from ragassay.core.statistics import ChangePoint
-from ragassay.stats.columns import Floats, Values, count_of, generator, is_constant, numbers, share_of
-from ragassay.stats.intervals import MOST_CELLS
+from ragassay.stats.intervals import MOST_CELLS, Floats, Values, columns, is_constant
 
 
 def change_points(
@@ -26,9 +25,7 @@ def change_points(
     (1974); for the permutation test Matteson and James, "A nonparametric approach for multiple change point analysis of
     multivariate data", JASA 109 (2014).
     """
-    column, alpha = numbers(values), share_of(alpha, "alpha")
-    permutations, shortest = count_of(permutations, "permutations", 99), count_of(shortest, "shortest", 1)
-    seed = count_of(seed, "seed", 0)
+    (column,) = columns(values)
     steps: list[ChangePoint] = []
     parts = [(0, len(column))]
     while parts:
@@ -49,7 +46,7 @@ def _largest_step(part: Floats, shortest: int, permutations: int, seed: int) -> 
     centred, n = part - part.mean(), len(part)
     steps = _steps(centred[None], shortest)[0]
     seen = float(steps.max()) * (1 - 1e-12)  # sums in another order differ by rounding
-    rng, larger, rows = generator(seed), 0, max(1, MOST_CELLS // n)
+    rng, larger, rows = np.random.default_rng(seed), 0, max(1, MOST_CELLS // n)
     for start in range(0, permutations, rows):
         orders = np.tile(np.arange(n), (min(rows, permutations - start), 1))
         larger += int((_steps(centred[rng.permuted(orders, axis=1)], shortest).max(axis=1) >= seen).sum())

@@ -12,7 +12,7 @@ from typing import Any
 
 from ragassay.core.models import Sample, Score
 from ragassay.core.text import UNSPACED, words
-from ragassay.metrics.base import UNIT, metric
+from ragassay.metrics.metric import UNIT, metric
 
 MOST_CELLS = 4_000_000  # about a second
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from functools import cached_property, lru_cache
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,9 +16,9 @@ from ragassay.core.models import Sample, Score
 from ragassay.embeddings import BUNDLED, DIGITS, LocalEmbedder, unavailable, vectors_of
 from ragassay.embeddings.library import loading, missing, named
 from ragassay.embeddings.minilm import LAYERS, LONGEST_POSSIBLE, MiniLM, Vectors
-from ragassay.metrics.base import UNIT, metric
-from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.text import one_sided, truths_of
+from ragassay.metrics.answer import one_sided, truths_of
+from ragassay.metrics.metric import UNIT, metric
+from ragassay.metrics.scoring import Chunk
 
 MARKS = 2  # word pieces that a model puts around a text: one before, one after
 
@@ -43,13 +43,16 @@ def semantic_similarity(chunk: Chunk) -> list[Score]:
 def bertscore_f1(chunk: Chunk) -> list[Score]:
     """BERTScore F1 (Zhang et al., 2020) of answer and ground truth, unscaled. The best ground truth counts.
 
-    By the last layer of the embedding model: the bundled one, or the one that is configured.
+    By the last layer of the bundled model, or by the configured model: at the layer for which bert-score has tuned it, else
+    its last.
     """
     embedder = chunk.embedder if isinstance(chunk.embedder, LocalEmbedder) else _bundled()
     why_not = bertscore_missing(embedder.other)
     if why_not:
         return [Score.absent(why_not, "no_input") for _ in chunk.samples]
-    scorer: BertScorer = PieceScorer(embedder) if embedder.other is None else _library_scorer(embedder.other)
+    scorer: PieceScorer | LibraryScorer = (
+        PieceScorer(embedder) if embedder.other is None else _library_scorer(embedder.other)
+    )
     return [one_sided(sample) or _bertscore(sample, scorer) for sample in chunk.samples]
 
 
@@ -70,34 +73,19 @@ def _cosine(sample: Sample, vectors: dict[str, Any]) -> Score:
     return Score(value=min(1.0, max(0.0, best)), details={"truth": values.index(best)} if len(values) > 1 else None)
 
 
-def _bertscore(sample: Sample, scorer: BertScorer) -> Score:
+def _bertscore(sample: Sample, scorer: PieceScorer | LibraryScorer) -> Score:
     scores = (scorer.score(sample.answer or "", truth) for truth in truths_of(sample))
     precision, recall, f1 = max(scores, key=lambda score: score[2])
     model = {"model": scorer.model, "layer": scorer.layer, "rescaled": False}
     return Score(value=min(1.0, max(0.0, f1)), details={**model, "precision": precision, "recall": recall})
 
 
-class BertScorer(Protocol):
-    """Scores an answer against a truth by one layer of a model.
+class PieceScorer:
+    """By the word pieces of the bundled model, matched as bert-score does: greedily, the marks weighing nothing.
 
     Texts are encoded one at a time: in a batch a score would depend on its neighbours, in the last digit everywhere, and in
     bert-score by a hundredth where a word's best cosine is negative, which padding lifts to 0.
     """
-
-    @property
-    def model(self) -> str:
-        """As a report names it."""
-
-    @property
-    def layer(self) -> int:
-        """Counted from 1."""
-
-    def score(self, answer: str, truth: str) -> PrecisionRecallF1:
-        """Precision, recall and F1, rounded to 6 digits; 0 where a text holds nothing that the model can read."""
-
-
-class PieceScorer:
-    """By the word pieces of the bundled model, matched as bert-score does: greedily, the marks weighing nothing."""
 
     model, layer = BUNDLED, LAYERS
 
@@ -121,7 +109,7 @@ class PieceScorer:
 
 
 class LibraryScorer:
-    """By bert-score, on a model of the Hugging Face hub or in a folder, and its last layer; loaded at first use.
+    """By bert-score, on a model of the Hugging Face hub or in a folder; loaded at first use.
 
     Its own loader is not used: it takes any path with ``t5`` in it for a T5 model.
     """
@@ -137,8 +125,10 @@ class LibraryScorer:
 
     @property
     def layer(self) -> int:
-        """The model's last."""
-        return int(self._loaded[0].config.num_hidden_layers)
+        """The one that bert-score's authors chose for the model by its agreement with people; else the last."""
+        from bert_score.utils import model2layers
+
+        return int(model2layers.get(self._name_or_folder) or self._loaded[0].config.num_hidden_layers)
 
     def score(self, answer: str, truth: str) -> PrecisionRecallF1:
         """Precision, recall and F1, rounded to 6 digits; 0 where a text holds nothing that the model can read."""
@@ -155,8 +145,8 @@ class LibraryScorer:
         from bert_score.utils import get_bert_embedding
 
         model, tokenizer, weights = self._loaded
-        encoded: tuple[Any, Any, Any] = get_bert_embedding([text], model, tokenizer, weights, device="cpu")
-        return encoded
+        layers, mask, idf = get_bert_embedding([text], model, tokenizer, weights, device="cpu", all_layers=True)
+        return layers[:, :, self.layer], mask, idf
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any, dict[int, float]]:

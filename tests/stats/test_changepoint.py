@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragassay.core.errors import BadSettings
-from ragassay.stats import change_points
+from ragassay.stats.changepoint import change_points
 
 
 def noise(n, seed):
@@ -55,12 +54,3 @@ def test_turning_the_series_upside_down_turns_the_steps(values, seed):
     there = change_points(values, seed=seed, permutations=99)
     back = change_points([-v for v in values], seed=seed, permutations=99)
     assert [(p.index, -p.before, -p.after, p.p) for p in there] == [(p.index, p.before, p.after, p.p) for p in back]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"alpha": 2}, "alpha is 2"), ({"permutations": 9}, "permutations is 9"), ({"shortest": 0}, "shortest is 0")],
-)
-def test_what_makes_no_sense_is_refused(options, message):
-    with pytest.raises(BadSettings, match=message):
-        change_points([0.1] * 9, **options)

@@ -1,0 +1,205 @@
+"""A chunk of rows, and how a metric scores it: row by row, or the batch at once. What a metric does wrong costs its score."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from ragassay.core.errors import AssayError, class_and_reason
+from ragassay.core.models import LARGEST_NUMBER, Judgement, Sample, Score, Verdict
+from ragassay.core.protocols import Embedder
+from ragassay.core.validation import shown
+from ragassay.llm import together
+from ragassay.metrics.metric import Metric
+from ragassay.metrics.ranked import Ranked
+
+if TYPE_CHECKING:
+    from ragassay.metrics.accuracy import AccuracyRule
+
+logger = logging.getLogger("ragassay")
+SLOW_S = 0.01
+ROUNDING = 1e-9
+NOTHING_RETRIEVED = "the system gave no response, which counts as nothing retrieved"
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Up to a chunk of samples and the results of the stages before; all sequences are parallel."""
+
+    samples: Sequence[Sample]
+    judgements: Sequence[Judgement | None] = ()
+    embedder: Embedder | None = None
+    no_embedder: str = "no embedding model is set up"
+    max_grade: float = 3.0
+    relevant_from: float | None = None
+    rule: AccuracyRule | None = None
+    scores: dict[str, list[Score]] = field(default_factory=dict)
+
+    @cached_property
+    def ranked(self) -> Ranked:
+        """The chunk's ranked gains; built once, shared by all retrieval metrics. Without judgments a row is all zeros."""
+        return Ranked.build(
+            [sample.retrieved_doc_ids or () for sample in self.samples],
+            [sample.judgments or {} for sample in self.samples],
+            relevant_from=self.relevant_from,
+            max_grade=self.max_grade,
+        )
+
+    @property
+    def verdicts(self) -> list[Verdict | Score]:
+        """The verdict of each row, or the missing score of what follows from it."""
+        return [_verdict(judgement) for judgement in self.judgements or [None] * len(self.samples)]
+
+    def only(self, rows: Sequence[int]) -> Chunk:
+        """The chunk cut down to some of its rows."""
+        return replace(
+            self,
+            samples=[self.samples[n] for n in rows],
+            judgements=[self.judgements[n] for n in rows] if self.judgements else (),
+            scores={name: [scores[n] for n in rows] for name, scores in self.scores.items()},
+        )
+
+
+def score(metric: Metric, chunk: Chunk) -> list[Score]:
+    """What ``scores`` gives, for a caller in a thread without an event loop."""
+    return asyncio.run(scores(metric, chunk))
+
+
+async def scores(metric: Metric, chunk: Chunk, *, at_once: int = 8, timeout_s: float = 60.0) -> list[Score]:
+    """One Score per sample, in order; a row without the input it needs is missing with that reason.
+
+    What the metric does wrong (it raises, or returns what is no number within its bounds) costs its own score. Of an
+    async metric ``at_once`` rows wait together, each ``timeout_s`` seconds at the most.
+    """
+    lacks = [metric.lacks(sample) for sample in chunk.samples]
+    complete = [n for n, reason in enumerate(lacks) if reason is None]
+    found: dict[int, Score] = {}
+    if complete:
+        # gains are shared by the retrieval metrics: built for all rows
+        rows = range(len(lacks)) if metric.sees == "Ranked" else complete
+        part = chunk if len(rows) == len(lacks) else chunk.only(rows)
+        call = _Call(metric, at_once, timeout_s)
+        made = await (call.of_batch(part) if metric.sees in ("Chunk", "Ranked") else call.of_rows(part))
+        found = dict(zip(rows, made, strict=True))
+    for n in complete:
+        if found[n].missing == "failed" and not metric.is_ours:
+            logger.warning("metric %s: query %s: %s", metric.name, chunk.samples[n].query_id, found[n].reason)
+        if chunk.samples[n].response is None and found[n].value is not None:
+            found[n] = found[n].model_copy(update={"reason": NOTHING_RETRIEVED})
+    return [found[n] if reason is None else Score.absent(reason, "no_input") for n, reason in enumerate(lacks)]
+
+
+class _Call:
+    """Calls of one metric, each of which gives what the metric returns, or a failed Score."""
+
+    def __init__(self, metric: Metric, at_once: int, timeout_s: float) -> None:
+        self._metric, self._timeout_s, self._slots = metric, timeout_s, asyncio.Semaphore(at_once)
+
+    async def of_rows(self, chunk: Chunk) -> list[Score]:
+        """Each sample's score, or that of its verdict; rows without a verdict are missing with its reason."""
+        seen: Sequence[Any] = chunk.samples if self._metric.sees == "Sample" else chunk.verdicts
+        asked = [one for one in seen if not isinstance(one, Score)]
+        # what does not wait is called in order: tasks would only cost time
+        values = (
+            await together([self._waiting(one) for one in asked])
+            if self._metric.is_async
+            else await self._in_turn(asked)
+        )
+        left = iter(values)
+        return [one if isinstance(one, Score) else self._score(next(left)) for one in seen]
+
+    async def of_batch(self, chunk: Chunk) -> list[Score]:
+        """The scores of a whole chunk, of which the metric returns as many; details are those of its ranked lists."""
+        metric, n = self._metric, len(chunk.samples)
+        seen: Any = chunk.ranked if metric.sees == "Ranked" else chunk
+        returned = await self._waiting(seen) if metric.is_async else self._now(seen)
+        if isinstance(returned, Score):
+            return [returned] * n
+        values = returned.tolist() if hasattr(returned, "tolist") else returned
+        if not isinstance(values, Sequence) or isinstance(values, str):
+            return [self._failed(f"returned {_described(returned)} for {n} rows")] * n
+        if len(values) != n:
+            return [self._failed(f"returned {len(values)} values for {n} rows")] * n
+        if metric.sees == "Chunk":
+            return [self._score(value) for value in values]
+        details = chunk.ranked.details(metric.arguments.get("k"))
+        defined = (None if value is None or value != value else value for value in values)
+        return [self._score(value, of_row) for value, of_row in zip(defined, details, strict=True)]
+
+    def _now(self, seen: object) -> Any:
+        try:
+            return self._metric.function(seen, **self._metric.arguments)
+        except Exception as error:
+            if self._metric.is_ours and isinstance(error, AssayError):  # of the configuration: every row would meet it
+                raise
+            return self._failed(f"raised {class_and_reason(error)}")
+
+    async def _in_turn(self, seen: Sequence[object]) -> list[Any]:
+        """After a slow row the event loop has its turn, so that a cancellation ends the chunk."""
+        values = []
+        for one in seen:
+            began = time.perf_counter()
+            values.append(self._now(one))
+            if time.perf_counter() - began > SLOW_S:
+                await asyncio.sleep(0)
+        return values
+
+    async def _waiting(self, seen: object) -> Any:
+        async with self._slots:
+            clock = asyncio.timeout(self._timeout_s)
+            try:
+                async with clock:
+                    return await self._metric.function(seen, **self._metric.arguments)
+            except (Exception, asyncio.CancelledError) as error:
+                task = asyncio.current_task()
+                if task and task.cancelling():
+                    raise
+                if clock.expired():
+                    return self._failed(f"gave no score within {self._timeout_s:g} s")
+                return self._failed(f"raised {class_and_reason(error)}")
+
+    def _score(self, value: Any, details: dict[str, Any] | None = None) -> Score:
+        """What a metric returned as a Score; a failed one if it is none."""
+        given = value if isinstance(value, Score) else None
+        number: Any = given.value if given else value
+        if getattr(number, "ndim", None) == 0:
+            number = number.item()
+        if number is None:
+            return given or Score.absent(f"{self._metric.name} is undefined here")
+        if not isinstance(number, Real):
+            return self._failed(f"returned {_described(number)}, not a number")
+        number = float(number)
+        if not (math.isfinite(number) and abs(number) <= LARGEST_NUMBER):
+            return self._failed(f"returned {number}")
+        low, high = self._metric.bounds or (-math.inf, math.inf)
+        if not low - ROUNDING <= number <= high + ROUNDING:
+            return self._failed(f"returned {number:g}, outside its bounds {low:g} to {high:g}")
+        if given is None:
+            return Score(value=number, details=details)
+        if self._metric.is_ours:
+            return given
+        try:
+            return Score.model_validate_json(given.model_dump_json())
+        except ValueError:
+            return self._failed("returned details that JSON can't hold")
+
+    def _failed(self, what: str) -> Score:
+        return Score.absent(f"{self._metric.name} {what}", "failed")
+
+
+def _verdict(judgement: Judgement | None) -> Verdict | Score:
+    if judgement is None:
+        return Score.absent("no judge was asked", "no_input")
+    return judgement.verdict or Score.absent(judgement.reason or "the judge failed", "failed")
+
+
+def _described(value: Any) -> str:
+    """A value that is no number, in a few words."""
+    return shown(value) if isinstance(value, str) else f"a {type(value).__name__}"
