@@ -23,7 +23,7 @@ UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embedd
 	tests/dashboard/browser tests/test_quality.py tests/storage/test_long_runs.py tests/test_notebooks.py \
 	tests/evaluation tests/api/test_openapi.py tests/cli/test_ab.py tests/datasets/test_expansion.py tests/sdk/test_python_page.py \
 	tests/stats/test_corrections.py tests/test_log.py \
-	tests/systems/test_strategies_page.py tests/test_packaging.py
+	tests/systems/test_built_in_systems_page.py tests/test_packaging.py
 
 unit: $(VENV)/.dev
 	rm -f .coverage .coverage.*

@@ -37,7 +37,7 @@ from ragassay.llm import LLM, Prices  # noqa: E402
 from ragassay.llm.journal import MemoryLedger  # noqa: E402
 from ragassay.metrics.failures import attribute  # noqa: E402
 from ragassay.metrics.judged import STEPS  # noqa: E402
-from ragassay.systems.recorded import Recorded  # noqa: E402
+from ragassay.systems.base import Recorded  # noqa: E402
 
 FAULTS = ROOT / "datasets" / "faults"
 PAGE = ROOT / "docs" / "judges.md"
@@ -120,9 +120,9 @@ def expected() -> dict[str, Outcome]:
 def outcomes(judge: Judge) -> dict[str, Outcome]:
     """What a judge's verdicts make of each row, by the default rule of ``accurate``."""
     spec = JobSpec()
-    strategy = Recorded("answers", {sample.query_id: sample.response for sample in SAMPLES if sample.response})
+    system = Recorded("answers", {sample.query_id: sample.response for sample in SAMPLES if sample.response})
     planned = plan(spec, choose_metrics(spec, {"answers": SAMPLES}))
-    results = asyncio.run(evaluate(SAMPLES, strategy, planned, Tools(judge, MemoryLedger(), Prices())))
+    results = asyncio.run(evaluate(SAMPLES, system, planned, Tools(judge, MemoryLedger(), Prices())))
     return {row.query_id: _outcome(row) for row in results}
 
 

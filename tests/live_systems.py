@@ -4,8 +4,8 @@ import asyncio
 
 from ragassay.core.models import Sample
 from ragassay.llm.journal import MemoryLedger
-from ragassay.systems.http import HttpAsks, HttpConfig
-from ragassay.systems.live import LiveSystem
+from ragassay.systems.http import HttpClient, HttpConfig
+from ragassay.systems.runner import LiveSystem
 
 
 def ask(queries, *, url, ledger=None, ahead=False, **options):
@@ -17,12 +17,12 @@ def respond(config, queries, ledger=None, *, ahead=False, asks=None):
     """The same, with a configuration and a way of asking."""
 
     async def all_of_them():
-        reached = asks or HttpAsks(config, "systems.live")
+        reached = asks or HttpClient(config, "systems.live")
         system = LiveSystem("live", config, reached, ledger or MemoryLedger(), run="r")
         samples = [Sample(query_id=str(n), query=query, metadata={"user": 7}) for n, query in enumerate(queries)]
         try:
             if ahead:
-                await system.ask_all(samples)
+                await system.query_all(samples)
             return await asyncio.gather(*map(system.respond, samples))
         finally:
             await system.close()

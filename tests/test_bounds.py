@@ -30,7 +30,7 @@ from ragassay.metrics.scoring import Chunk
 from ragassay.reporting import EXPORTERS
 from ragassay.reporting.comparison import EXPORTERS as COMPARISON_EXPORTERS
 from ragassay.service.registered import Registered
-from ragassay.systems.recorded import Recorded
+from ragassay.systems.base import Recorded
 
 MODELS = (Sample, Response, JobSpec, Configuration, NewJob, Gate, Statistics, Price, Budget)
 CHECKED_IN_CODE = {"doc_timestamps", "parameters"}
@@ -190,8 +190,8 @@ def evaluated(case, *, spec, **plan):
     names = [f"{m.family}{parameters[m.takes]}" for m in METRICS if m.kind != "quality"]
     names += ["correctness", "accurate", "exact_match"]
     engine_plan = Plan(tuple(map(parse, names)), AccuracyRule.parse("correctness >= 0.5"), **plan)
-    strategy = Recorded("default", {s.query_id: s.response for s in samples})
-    results = asyncio.run(evaluate(samples, strategy, engine_plan, fake_tools()))
+    system = Recorded("default", {s.query_id: s.response for s in samples})
+    results = asyncio.run(evaluate(samples, system, engine_plan, fake_tools()))
     return make_report({"default": results}, **spec)
 
 

@@ -9,16 +9,16 @@ from ragassay.core.models import Judgement, Response, Sample, Score, Usage
 from ragassay.evaluation.engine import Plan, evaluate
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.metric import METRICS, metric, parse
-from ragassay.systems.recorded import Recorded
+from ragassay.systems.base import Recorded
 
 
 def run(samples, *names, rule="correctness >= 0.5 else semantic_similarity >= 0.8", judge=None, tools=None, **options):
-    strategy = Recorded("default", {s.query_id: s.response for s in samples if s.response})
+    system = Recorded("default", {s.query_id: s.response for s in samples if s.response})
     plan = Plan(
         tuple(parse(name) for name in names), AccuracyRule.parse(rule) if isinstance(rule, str) else rule, **options
     )
     return asyncio.run(
-        evaluate([s.model_copy(update={"response": None}) for s in samples], strategy, plan, tools or fake_tools(judge))
+        evaluate([s.model_copy(update={"response": None}) for s in samples], system, plan, tools or fake_tools(judge))
     )
 
 

@@ -23,7 +23,7 @@ from ragassay.judges.registered import JUDGES, OwnJudge
 from ragassay.llm.journal import DryLedger, MemoryLedger
 from ragassay.metrics.metric import METRICS
 from ragassay.reporting import EXPORTERS, exporter
-from ragassay.systems.registered import SYSTEMS
+from ragassay.systems.functions import SYSTEMS
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 REGISTRIES = (METRICS, JUDGES, SYSTEMS, EXPORTERS)

@@ -22,7 +22,7 @@ from ragassay.llm.failures import message, redact
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.answer import normalised
 from ragassay.storage.selection import Bound
-from ragassay.systems.scorers import terms
+from ragassay.systems.retrieval import terms
 from ragassay.testset.offline import candidates
 
 SHORT, MEDIUM, LONG = 10_000, 20_000, 40_000

@@ -11,7 +11,7 @@ from nbclient import NotebookClient
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "examples" / "notebooks").glob("*.ipynb"))
 SAID = {
     "1_first_evaluation": "How long are backups kept? | Backups are kept for 90 days.",
-    "2_comparing_strategies": "hybrid against bm25: ",
+    "2_comparing_systems": "hybrid against bm25: ",
 }
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ragassay.sdk.datasets import Datasets as Datasets
     from ragassay.sdk.evaluation import aevaluate, evaluate
     from ragassay.sdk.report import EvaluationReport
-    from ragassay.systems.registered import system
+    from ragassay.systems.functions import system
 
     Benchmark, Comparison, Report = BenchmarkReport, ComparisonReport, EvaluationReport
 
@@ -75,7 +75,7 @@ _WHERE = {
     "parse": "metrics.metric",
     "retrieval": "analysis.trec",
     "run": "sdk.benchmark",
-    "system": "systems.registered",
+    "system": "systems.functions",
 }
 """Each public name and the module that it is imported from at first use, so that ``import ragassay`` is light."""
 

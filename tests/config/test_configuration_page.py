@@ -27,7 +27,7 @@ def test_configuration_page_has_a_row_for_every_key():
     assert rows == [*keys(Configuration), *keys(Gate, "gates."), *keys(PlannedJob, "schedule.")]
 
 
-@pytest.mark.parametrize("name", ["configuration.md", "gates.md", "judges.md", "strategies.md"])
+@pytest.mark.parametrize("name", ["configuration.md", "gates.md", "judges.md", "built-in-systems.md"])
 def test_the_examples_on_the_pages_load(name, load):
     examples = re.findall(r"```yaml\n(.*?)```", (DOCS / name).read_text(), re.DOTALL)
     assert examples

@@ -14,7 +14,7 @@ from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.composite import check_own, composite_metric, own_metrics
 from ragassay.metrics.metric import Metric, parse
 from ragassay.metrics.scoring import Chunk
-from ragassay.systems.recorded import Recorded
+from ragassay.systems.base import Recorded
 
 
 def made(definition, **bounds):
@@ -79,8 +79,8 @@ SPEC = JobSpec(
 
 def evaluated(spec, rows, judge=None):
     metrics = choose_metrics(spec, {"default": rows})
-    strategy = Recorded("default", {row.query_id: row.response for row in rows if row.response})
-    return asyncio.run(evaluate(rows, strategy, plan(spec, metrics), fake_tools(judge)))
+    system = Recorded("default", {row.query_id: row.response for row in rows if row.response})
+    return asyncio.run(evaluate(rows, system, plan(spec, metrics), fake_tools(judge)))
 
 
 def test_evaluate_computes_the_parts_of_a_composite_and_reports_what_was_asked_for():

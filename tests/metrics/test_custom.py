@@ -17,17 +17,17 @@ from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.metric import metric, name_of, parse
 from ragassay.metrics.ranked import Ranked
 from ragassay.metrics.scoring import Chunk
-from ragassay.systems.recorded import Recorded
+from ragassay.systems.base import Recorded
 
 pytestmark = pytest.mark.usefixtures("own_metrics")
 
 
 def scores(name, samples, **options):
     """The scores that an evaluation gives, which never raises here."""
-    strategy = Recorded("default", {s.query_id: s.response for s in samples if s.response})
+    system = Recorded("default", {s.query_id: s.response for s in samples if s.response})
     plan = Plan((parse(name),), AccuracyRule.parse("exact_match >= 1"), **options)
     rows = [s.model_copy(update={"response": None}) for s in samples]
-    return [row.scores[name] for row in asyncio.run(evaluate(rows, strategy, plan, fake_tools()))]
+    return [row.scores[name] for row in asyncio.run(evaluate(rows, system, plan, fake_tools()))]
 
 
 def second_is(value):
@@ -146,9 +146,9 @@ def test_a_run_that_is_cancelled_cancels_its_async_metrics():
 
     async def cancelled():
         rows = [sample(1), sample(2)]
-        strategy = Recorded("default", {s.query_id: s.response for s in rows})
+        system = Recorded("default", {s.query_id: s.response for s in rows})
         plan = Plan((parse("endless"),), AccuracyRule.parse("exact_match >= 1"))
-        task = asyncio.create_task(evaluate(rows, strategy, plan, fake_tools()))
+        task = asyncio.create_task(evaluate(rows, system, plan, fake_tools()))
         await asyncio.sleep(0.05)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -19,7 +19,7 @@ from ragassay.metrics.failures import failures
 from ragassay.metrics.metric import parse
 from ragassay.reporting import EXPORTERS
 from ragassay.stats.intervals import wilson_interval
-from ragassay.systems.recorded import Recorded
+from ragassay.systems.base import Recorded
 
 NAMES = ("faithfulness", "completeness", "relevance", "correctness", "context_precision", "context_recall", "accurate")
 REFUSES, INVENTS = "I don't know.", "Paris is the capital of France. It opened in 1806."
@@ -30,9 +30,9 @@ REFUSED_TRUTH = {"ground_truth_answer": "The documents do not say when it opened
 
 def scored(given, *, judge=None, names=NAMES, rule=JobOptions.accurate):
     """The result of one sample."""
-    strategy = Recorded("s", {given.query_id: given.response})
+    system = Recorded("s", {given.query_id: given.response})
     plan = Plan(tuple(map(parse, names)), AccuracyRule.parse(rule))
-    (result,) = asyncio.run(evaluate([given], strategy, plan, fake_tools(judge or LocalJudge())))
+    (result,) = asyncio.run(evaluate([given], system, plan, fake_tools(judge or LocalJudge())))
     return result
 
 

@@ -11,7 +11,7 @@ from ragassay.core.errors import BadInput
 from ragassay.core.models import Sample
 from ragassay.llm import LLM
 from ragassay.llm.journal import MemoryLedger
-from ragassay.systems.answering import NOTHING, Extractive, Generative, extract
+from ragassay.systems.builtin import NOTHING, Extractive, Generative, extract
 
 RATES = "The API has limits. Plus may send 60 requests per minute. Team may send 300 requests per minute."
 TOKENS = "Tokens expire after 90 days. A token is shown once."

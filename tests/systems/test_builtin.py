@@ -9,7 +9,7 @@ import pytest
 
 from ragassay.core.errors import BadInput, BadSettings, BudgetReached, Unavailable
 from ragassay.core.models import Sample
-from ragassay.core.protocols import Strategy
+from ragassay.core.protocols import System
 from ragassay.datasets.corpus import Corpus, Passage
 from ragassay.systems.builtin import Answer, BuiltIn
 from ragassay.systems.options import SystemConfig
@@ -59,7 +59,7 @@ def ask(strategy, query="red apples"):
 
 def test_a_response_carries_what_was_retrieved_and_how_long_it_took():
     strategy = system(k=2, contexts=1)
-    assert isinstance(strategy, Strategy)
+    assert isinstance(strategy, System)
     response = ask(strategy)
     assert response.retrieved_doc_ids == ("a", "b")
     assert response.contexts == ("Apples. Apples are red.",)

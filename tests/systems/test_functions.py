@@ -8,8 +8,9 @@ import pytest
 
 from ragassay.core.models import Response, Sample
 from ragassay.llm.journal import MemoryLedger
-from ragassay.systems.live import FunctionAsks, LiveOptions, LiveSystem
-from ragassay.systems.timing import Schedule
+from ragassay.systems.base import LiveOptions, LoadController
+from ragassay.systems.functions import FunctionClient
+from ragassay.systems.runner import LiveSystem
 
 OWN = """
 import asyncio
@@ -25,7 +26,7 @@ text = "no function"
 
 
 def ask(function, queries=("capital?",), **options):
-    system = LiveSystem("f", LiveOptions(**options), FunctionAsks(function), MemoryLedger(), run="r")
+    system = LiveSystem("f", LiveOptions(**options), FunctionClient(function), MemoryLedger(), run="r")
 
     async def all_of_them():
         return await asyncio.gather(*(system.respond(Sample(query_id=q, query=q)) for q in queries))
@@ -43,17 +44,17 @@ def test_a_row_that_failed_is_asked_once_in_a_process_and_anew_in_the_next_one()
         return "Paris."
 
     async def work(schedule):
-        system = LiveSystem("f", schedule.options, FunctionAsks(function), ledger, run="r", schedule=schedule)
-        await system.ask_all(rows)
+        system = LiveSystem("f", schedule.options, FunctionClient(function), ledger, run="r", schedule=schedule)
+        await system.query_all(rows)
         responses = [await system.respond(row) for row in rows]
         await system.close()
         return [response.error for response in responses]
 
-    schedule = Schedule(LiveOptions())
+    schedule = LoadController(LiveOptions())
     failed = [None, "the system raised RuntimeError: not this one", None]
     assert [asyncio.run(work(schedule)) for _ in range(3)] == [failed] * 3
     assert sorted(asked) == ["a", "b", "c"]
-    assert asyncio.run(work(Schedule(LiveOptions()))) == failed
+    assert asyncio.run(work(LoadController(LiveOptions()))) == failed
     assert sorted(asked) == ["a", "b", "b", "c"]
 
 

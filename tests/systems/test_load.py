@@ -8,7 +8,8 @@ import pytest
 from endpoint import Endpoint
 from live_systems import ask, respond
 from ragassay.llm.journal import MemoryLedger
-from ragassay.systems.live import FunctionAsks, LiveOptions
+from ragassay.systems.base import LiveOptions
+from ragassay.systems.functions import FunctionClient
 
 
 @pytest.fixture
@@ -133,7 +134,7 @@ def test_what_can_not_be_kept_is_the_error_of_its_row():
     unkept, kept = respond(
         LiveOptions(),
         ["bad", "good"],
-        asks=FunctionAsks(lambda query: {"answer": query, "metadata": {"x": object() if query == "bad" else 1}}),
+        asks=FunctionClient(lambda query: {"answer": query, "metadata": {"x": object() if query == "bad" else 1}}),
     )
     assert unkept.error.startswith("the reply can't be kept: ")
     assert kept.answer == "good"
@@ -145,7 +146,7 @@ def test_an_error_ends_the_asking_of_all():
             raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        respond(LiveOptions(), ["a", "b", "c"], Full(), ahead=True, asks=FunctionAsks(lambda query: query))
+        respond(LiveOptions(), ["a", "b", "c"], Full(), ahead=True, asks=FunctionClient(lambda query: query))
 
 
 def write(tmp_path, endpoint, count, *, query="capital?", batch=50, **more):

@@ -7,7 +7,7 @@ import pytest
 import provider as play
 from live_systems import respond
 from ragassay.config.document import Configuration
-from ragassay.systems.openai import OpenAIConfig
+from ragassay.systems.http import OpenAIConfig
 
 
 def config(provider, **options):

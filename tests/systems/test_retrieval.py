@@ -18,10 +18,9 @@ from ragassay.core.errors import BadData, BadInput, BadSettings, NotFound
 from ragassay.core.package_data import folder
 from ragassay.datasets.corpus import Corpus, Passage
 from ragassay.embeddings import CrossEncoder, bundled_model
-from ragassay.systems import scorers
+from ragassay.systems import retrieval
 from ragassay.systems.options import RetrievalConfig
-from ragassay.systems.retrieval import build
-from ragassay.systems.scorers import terms
+from ragassay.systems.retrieval import build, terms
 
 TEXTS = {
     "a": "apple banana",
@@ -242,7 +241,7 @@ def dense_with(cache, texts=TEXTS, **options):
 
 def test_vectors_are_made_once_and_give_the_same_scores_from_the_cache(tmp_path, monkeypatch):
     first = dense_with(tmp_path)
-    monkeypatch.setattr(scorers, "_keep", None)  # keeping vectors again fails
+    monkeypatch.setattr(retrieval, "_keep", None)  # keeping vectors again fails
     assert dense_with(tmp_path) == first
 
 

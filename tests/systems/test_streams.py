@@ -9,8 +9,9 @@ from pydantic import ValidationError
 from endpoint import Endpoint
 from live_systems import ask, respond
 from ragassay.core.models import Response
+from ragassay.systems.base import LiveOptions
+from ragassay.systems.functions import FunctionClient
 from ragassay.systems.http import HttpConfig
-from ragassay.systems.live import FunctionAsks, LiveOptions
 
 CHAT = {
     "stream": "sse",
@@ -135,7 +136,7 @@ def streams_in_a_thread(query):
 
 
 def call(function, **options):
-    [response] = respond(LiveOptions(**options), ["?"], asks=FunctionAsks(function))
+    [response] = respond(LiveOptions(**options), ["?"], asks=FunctionClient(function))
     return response
 
 

@@ -12,9 +12,8 @@ import pytest
 
 import provider as play
 from endpoint import Endpoint
-from ragassay.systems.http import HttpConfig
-from ragassay.systems.live import FunctionConfig
-from ragassay.systems.openai import OpenAIConfig
+from ragassay.systems.functions import FunctionConfig
+from ragassay.systems.http import HttpConfig, OpenAIConfig
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "systems.md").read_text("utf-8")

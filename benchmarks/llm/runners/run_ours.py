@@ -42,7 +42,7 @@ if __name__ == "__main__":
     from ragassay.llm.journal import MemoryLedger
     from ragassay.metrics.accuracy import AccuracyRule
     from ragassay.metrics.metric import parse
-    from ragassay.systems.recorded import Recorded
+    from ragassay.systems.base import Recorded
 
     warm_up()
     import_s = time.monotonic() - began

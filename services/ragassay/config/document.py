@@ -25,11 +25,9 @@ from ragassay.core.validation import UNKNOWN_KIND
 from ragassay.judges.instructions import read_prompt
 from ragassay.metrics.composite import own_metrics
 from ragassay.stats.tests import Correction
-from ragassay.systems.http import HttpConfig
-from ragassay.systems.live import FunctionConfig
-from ragassay.systems.openai import OpenAIConfig
+from ragassay.systems.functions import OURS, FunctionConfig, RegisteredConfig, is_registered
+from ragassay.systems.http import HttpConfig, OpenAIConfig
 from ragassay.systems.options import CHAT, ENDPOINT, FUNCTION, KEYS, REGISTERED, WORD, SystemConfig
-from ragassay.systems.registered import OURS, RegisteredConfig, is_registered
 
 
 def _form_of_system(given: object) -> str | None:

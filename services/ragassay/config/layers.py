@@ -22,7 +22,7 @@ from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.composite import check_own, own_metrics
 from ragassay.metrics.metric import parse
 from ragassay.metrics.names import split_names
-from ragassay.systems.registered import OURS, SYSTEMS
+from ragassay.systems.functions import OURS, SYSTEMS
 
 NO_OPTIONS = {
     "budget": "write budget: {usd: 5} or {tokens: 1000000}",

@@ -133,7 +133,7 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
-class Strategy(Protocol):
+class System(Protocol):
     """A system under test."""
 
     @property

@@ -13,7 +13,7 @@ from typing import Any
 
 from ragassay.core.models import Judgement, LiveResponse, Result, Sample, Score
 from ragassay.core.options import PerformanceOptions
-from ragassay.core.protocols import Embedder, Judge, Ledger, Strategy
+from ragassay.core.protocols import Embedder, Judge, Ledger, System
 from ragassay.core.text import is_answerable
 from ragassay.judges.repeating import RepeatedJudgement, averaged, majority, with_judgings
 from ragassay.llm import Prices, together
@@ -22,7 +22,7 @@ from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.metric import OPERATIONAL, Metric, parse
 from ragassay.metrics.scoring import Chunk
 from ragassay.metrics.scoring import scores as scores_of
-from ragassay.systems.recorded import Recorded
+from ragassay.systems.base import Recorded
 
 logger = logging.getLogger("ragassay")
 _FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", "first_call_ms", "reference_labels", *OPERATIONAL)
@@ -81,20 +81,20 @@ class Tools:
     no_embedder: str = "no embedding model is set up"
 
 
-async def evaluate(samples: Sequence[Sample], strategy: Strategy, plan: Plan, tools: Tools) -> list[Result]:
+async def evaluate(samples: Sequence[Sample], system: System, plan: Plan, tools: Tools) -> list[Result]:
     """One result for each sample, in order. What fails for a sample is a reason in its scores.
 
     Raises BudgetReached, and errors of configuration (a wrong key, an unknown model) that would fail every sample.
     """
-    return await assess(await respond(samples, strategy, plan, tools), strategy.name, plan, tools)
+    return await assess(await respond(samples, system, plan, tools), system.name, plan, tools)
 
 
-async def respond(samples: Sequence[Sample], strategy: Strategy, plan: Plan, tools: Tools) -> list[Answered]:
+async def respond(samples: Sequence[Sample], system: System, plan: Plan, tools: Tools) -> list[Answered]:
     """The samples with the system's responses, in order: all that is timed of the system."""
     given = samples if plan.graded else [_ungraded(sample, plan.relevant_from) for sample in samples]
-    asked = [_respond(sample, strategy, tools.prices) for sample in given]
+    asked = [_respond(sample, system, tools.prices) for sample in given]
     # Recorded responses are there at once, so tasks would only cost time.
-    return [await one for one in asked] if isinstance(strategy, Recorded) else await together(asked)
+    return [await one for one in asked] if isinstance(system, Recorded) else await together(asked)
 
 
 async def assess(answered: Sequence[Answered], system: str, plan: Plan, tools: Tools) -> list[Result]:
@@ -148,13 +148,13 @@ class Answered:
     took_ms: float = 0.0
 
 
-async def _respond(sample: Sample, strategy: Strategy, prices: Prices) -> Answered:
+async def _respond(sample: Sample, system: System, prices: Prices) -> Answered:
     began = time.perf_counter()
-    response = await strategy.respond(sample)
+    response = await system.respond(sample)
     took_ms = (time.perf_counter() - began) * 1000
     if response is None:
         return Answered(sample.model_copy(update={"response": None}), took_ms=took_ms)
-    if response.latency_ms is not None and (not isinstance(strategy, Recorded) or strategy.measured):
+    if response.latency_ms is not None and (not isinstance(system, Recorded) or system.measured):
         took_ms = response.latency_ms  # without the wait for its turn among the chunk's other queries
     cost = response.cost_usd
     if cost is None:

@@ -26,12 +26,12 @@ from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import METRICS, Metric, parse
 from ragassay.storage.protocol import system_name
-from ragassay.systems.answering import extract
-from ragassay.systems.builtin import BuiltIn, planned_source
+from ragassay.systems.base import LiveOptions
+from ragassay.systems.builtin import BuiltIn, extract, planned_source
+from ragassay.systems.functions import Function, FunctionConfig, RegisteredConfig, by_name
 from ragassay.systems.http import HttpConfig
-from ragassay.systems.live import Function, FunctionConfig, LiveOptions, LiveSystem
 from ragassay.systems.options import SystemConfig
-from ragassay.systems.registered import RegisteredConfig, by_name
+from ragassay.systems.runner import LiveSystem
 
 DEFAULT_METRICS = (
     *("hit@1", "hit@3", "hit@5", "hit@10", "ndcg@5", "ndcg@10", "mrr", "map@10", "precision@5", "recall@10"),

@@ -16,7 +16,7 @@ from ragassay.evaluation.engine import Tools
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import METRICS, parse
 from ragassay.storage.protocol import RunRecord
-from ragassay.systems.registered import SYSTEMS
+from ragassay.systems.functions import SYSTEMS
 
 _RECORDED_PACKAGES = (
     *("bm25s", "litellm", "numpy", "onnxruntime", "pydantic", "rouge-score", "tokenizers"),

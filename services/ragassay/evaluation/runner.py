@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ragassay.core.errors import BadSettings, BudgetReached, DiskFull, NothingToEvaluate, ProviderDown
 from ragassay.core.models import Sample, Usage
-from ragassay.core.protocols import Ledger, Strategy
+from ragassay.core.protocols import Ledger, System
 from ragassay.core.report import Report
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation import reports
@@ -29,9 +29,9 @@ from ragassay.metrics.composite import check_own, own_metrics
 from ragassay.metrics.metric import parse
 from ragassay.storage.folder import FolderRun
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord, RunStore
+from ragassay.systems.base import Recorded
 from ragassay.systems.builtin import BuiltIn
-from ragassay.systems.live import LiveSystem
-from ragassay.systems.recorded import Recorded
+from ragassay.systems.runner import LiveSystem
 
 logger = logging.getLogger("ragassay")
 T = TypeVar("T")
@@ -108,7 +108,7 @@ async def work(
     run: RunStore,
     chunk: ChunkId,
     ledger: Ledger,
-    systems: Mapping[str, Strategy] | None = None,
+    systems: Mapping[str, System] | None = None,
 ) -> Outcome:
     """Evaluate one chunk of one system and commit it; ``last`` when the run needs no further chunk.
 
@@ -188,7 +188,7 @@ async def _work_on_pending(
         return (sample for chunk in pending if chunk.system == system for sample in run.samples(chunk))
 
     try:
-        await all_or_cancel_the_rest([live.ask_all(samples(name)) for name, live in called.items()])
+        await all_or_cancel_the_rest([live.query_all(samples(name)) for name, live in called.items()])
         for one_system in built_in:
             await _answer_all(run, one_system, pending)
         await all_or_cancel_the_rest([one(chunk) for chunk in pending])

@@ -26,22 +26,20 @@ from ragassay.judges.repeating import RepeatingJudge, repeated
 from ragassay.judges.sharing import SharingJudge, check_share
 from ragassay.llm import LLM, Capabilities, LocalSpacing, Prices, RateLimit
 from ragassay.llm.journal import ScopedLedger
-from ragassay.systems.answering import Extractive, Generative
-from ragassay.systems.builtin import Answerer, BuiltIn
-from ragassay.systems.http import HttpAsks, HttpConfig
-from ragassay.systems.live import (
-    Asks,
+from ragassay.systems.base import LiveOptions, LoadController, SystemClient
+from ragassay.systems.builtin import Answerer, BuiltIn, Extractive, Generative
+from ragassay.systems.functions import (
     Function,
-    FunctionAsks,
+    FunctionClient,
     FunctionConfig,
-    LiveOptions,
-    LiveSystem,
+    RegisteredConfig,
     function_of,
+    make_client,
 )
+from ragassay.systems.http import HttpClient, HttpConfig
 from ragassay.systems.options import SystemConfig
-from ragassay.systems.registered import RegisteredConfig, asks_of
 from ragassay.systems.retrieval import Pipeline, build
-from ragassay.systems.timing import Schedule
+from ragassay.systems.runner import LiveSystem
 
 if TYPE_CHECKING:
     from ragassay.judges.preference import PreferenceJudge
@@ -188,7 +186,7 @@ class Runtime:
         self._embedder = cache(lambda: embedder(settings, threads))
         self._tools: OrderedDict[str, Tools] = OrderedDict()
         self._retrievers: OrderedDict[str, Pipeline] = OrderedDict()
-        self._live: dict[str, tuple[Mapping[str, Any], LiveOptions, Asks, Schedule]] = {}
+        self._live: dict[str, tuple[Mapping[str, Any], LiveOptions, SystemClient, LoadController]] = {}
         self._corpora: dict[str, Corpus] = {}
 
     def for_job(self, job: str) -> Self:
@@ -236,21 +234,21 @@ class Runtime:
         """The system that is called; runs at the same time share its client and its limit of queries in flight."""
         if name not in self._live or self._live[name][0] != called.configuration:
             config, asks = self._client(name, called.configuration)
-            self._live[name] = called.configuration, config, asks, Schedule(config)
+            self._live[name] = called.configuration, config, asks, LoadController(config)
         _, config, asks, schedule = self._live[name]
         return LiveSystem(name, config, asks, ScopedLedger(tools.ledger, name), run=called.run, schedule=schedule)
 
-    def _client(self, name: str, given: Mapping[str, Any]) -> tuple[LiveOptions, Asks]:
+    def _client(self, name: str, given: Mapping[str, Any]) -> tuple[LiveOptions, SystemClient]:
         """The options of a called system, and its client."""
         where = f"systems.{name}"
         if given.get("kind") == "http":
             http = HttpConfig.model_validate(given)
-            return http, HttpAsks(http, where)
+            return http, HttpClient(http, where)
         if given.get("kind") != "python":
             registered = RegisteredConfig.model_validate(given)
-            return registered, asks_of(registered, where)
+            return registered, make_client(registered, where)
         python = FunctionConfig.model_validate(given)
-        return python, FunctionAsks(self._functions.get(name) or function_of(python, where))
+        return python, FunctionClient(self._functions.get(name) or function_of(python, where))
 
 
 def _kept(kept: OrderedDict[str, V], key: str, make: Callable[[], V]) -> V:

@@ -25,7 +25,7 @@ from ragassay.sdk.progress import Reporter
 from ragassay.sdk.report import EvaluationReport
 from ragassay.sdk.show import as_html, as_text
 from ragassay.storage.protocol import system_name
-from ragassay.systems.registered import by_name
+from ragassay.systems.functions import by_name
 
 PLACE = "{dataset}"
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ragassay.sdk.client import Client
     from ragassay.storage.benchmarks import FolderBenchmark
     from ragassay.storage.folder import FolderRun
-    from ragassay.systems.live import Function
+    from ragassay.systems.functions import Function
 
 
 _NO_OUTPUT = logging.NullHandler()

@@ -22,7 +22,7 @@ from ragassay.service.redis_ledger import RedisLedger, RetryLedger
 from ragassay.service.registered import Registered
 from ragassay.storage.protocol import Outcome
 from ragassay.systems.builtin import BuiltIn
-from ragassay.systems.live import LiveSystem
+from ragassay.systems.runner import LiveSystem
 
 
 class Chunks:

@@ -22,10 +22,9 @@ from ragassay.core.report import PROJECT, Called, Source
 from ragassay.evaluation.plan import SystemInput, called_source
 from ragassay.storage.protocol import system_name
 from ragassay.systems.builtin import planned_source
+from ragassay.systems.functions import FunctionConfig, RegisteredConfig
 from ragassay.systems.http import HttpConfig
-from ragassay.systems.live import FunctionConfig
 from ragassay.systems.options import SystemConfig
-from ragassay.systems.registered import RegisteredConfig
 
 logger = logging.getLogger("ragassay")
 VARIABLE = "RAGASSAY_SYSTEMS"

@@ -1,4 +1,4 @@
-"""A system under test that answers over HTTP: how it is asked, and where its reply has what."""
+"""Systems that answer over HTTP: how they are asked, where a reply has what, and a short form for APIs like OpenAI's."""
 
 from __future__ import annotations
 
@@ -21,14 +21,21 @@ from ragassay.core.models import Response, Sample
 from ragassay.core.settings import VARIABLE, with_variables, without_values
 from ragassay.core.validation import shown
 from ragassay.llm.pacing import backoff, retry_after
-from ragassay.systems.live import LiveOptions
-from ragassay.systems.pieces import LISTS, USUAL_REPLY, Pieces, ReplyField, response_from
-from ragassay.systems.timing import Clock
-from ragassay.systems.wire import Events, StreamFormat, pieces, text_of
+from ragassay.systems.base import (
+    LISTS,
+    USUAL_REPLY,
+    LiveOptions,
+    ReplyField,
+    RequestTimer,
+    StreamedResponse,
+    response_from,
+)
+from ragassay.systems.streaming import Events, StreamFormat, pieces, text_of
 
 if TYPE_CHECKING:
     import httpx
     from jsonpath import CompoundJSONPath, JSONPath
+
 
 _BUSY = frozenset((429, 503))
 _MOST_KEYS = 20
@@ -70,6 +77,16 @@ def _differs_by_row(request: dict[str, Any]) -> dict[str, Any]:
 
 Address = Annotated[str, Field(pattern=r"^https?://[^\s/]+\S*$"), Predicate(is_bare_address), AfterValidator(_address)]
 ReplyPaths = Annotated[dict[ReplyField, str], AfterValidator(_paths)]
+
+
+_USAGE: dict[ReplyField, str] = {
+    "model": "$.model",
+    "input_tokens": "$.usage.prompt_tokens",
+    "output_tokens": "$.usage.completion_tokens",
+    "error": "$.error",
+}
+_WHOLE: dict[ReplyField, str] = {"answer": "$.choices[0].message.content", **_USAGE}
+_STREAMED: dict[ReplyField, str] = {"answer": "$.choices[0].delta.content", **_USAGE}
 
 
 class HttpConfig(LiveOptions):
@@ -135,6 +152,64 @@ class HttpConfig(LiveOptions):
         return end
 
 
+class OpenAIConfig(LiveOptions):
+    """A system that answers as OpenAI's chat completions do, one request a query."""
+
+    kind: Annotated[Literal["openai"], Field(description="a system with an API like OpenAI's chat completions")]
+    url: Annotated[
+        Address,
+        Field(
+            description="the API's address, to which `/chat/completions` is added, such as `http://127.0.0.1:8000/v1`"
+        ),
+    ]
+    model: Annotated[str, Field(min_length=1, description="which model is asked for")]
+    api_key: Annotated[
+        str | None,
+        Field(description="`${NAME}`: the environment variable whose value is sent as the key. Default: none is sent"),
+    ] = None
+    system: Annotated[str | None, Field(description="the system prompt; it has the same places as `prompt`")] = None
+    prompt: Annotated[
+        str,
+        Field(min_length=1, description="the user's message; it has the places that a `request` of kind `http` has"),
+    ] = "{query}"
+    stream: Annotated[
+        bool, Field(description="is the answer streamed? Then the time to its first token is measured")
+    ] = False
+    parameters: Annotated[
+        dict[str, Any], Field(description="what else the body has, such as `temperature` or `max_tokens`")
+    ] = {}  # noqa: RUF012 - a default of a model
+    reply: Annotated[
+        ReplyPaths,
+        Field(description="where the reply has what an OpenAI reply does not have, as JSONPath: such as `contexts`"),
+    ] = {}  # noqa: RUF012
+    attempts: Annotated[int, Field(ge=1, le=10, description=HttpConfig.model_fields["attempts"].description)] = 1
+
+    @field_validator("api_key")
+    @classmethod
+    def _no_key(cls, key: str | None) -> str | None:
+        if key is not None and not VARIABLE.fullmatch(key):
+            raise ValueError("write ${NAME} and set that environment variable: runs keep their configuration")
+        return key
+
+    @property
+    def over_http(self) -> HttpConfig:
+        """The same system, as one that is asked over HTTP."""
+        roles = {"system": self.system, "user": self.prompt}
+        messages = [{"role": role, "content": content} for role, content in roles.items() if content is not None]
+        streaming = {"stream": True, "stream_options": {"include_usage": True}} if self.stream else {}
+        return HttpConfig(
+            kind="http",
+            url=f"{self.url.rstrip('/')}/chat/completions",
+            headers={"Authorization": f"Bearer {self.api_key}"} if self.api_key else {},
+            request={"model": self.model, "messages": messages, **streaming, **self.parameters},
+            reply={**(_STREAMED if self.stream else _WHOLE), **self.reply},
+            stream="sse" if self.stream else None,
+            stream_end="[DONE]" if self.stream else None,
+            attempts=self.attempts,
+            **self.model_dump(include=set(LiveOptions.model_fields)),
+        )
+
+
 class _Busy(BadInput):
     """The system did not take the query, and may take it later; ``wait_s``: when it said so."""
 
@@ -143,7 +218,7 @@ class _Busy(BadInput):
         self.wait_s = wait_s
 
 
-class HttpAsks:
+class HttpClient:
     """Posts queries to an address. Raises BadSettings where an environment variable is not set; ``where`` names the system."""
 
     def __init__(self, config: HttpConfig, where: str) -> None:
@@ -165,7 +240,7 @@ class HttpAsks:
         _ = self._client, self._paths
         await anyio.sleep(0)  # it loads what it needs of the event loop
 
-    async def ask(self, sample: Sample, clock: Clock) -> Response:
+    async def ask(self, sample: Sample, clock: RequestTimer) -> Response:
         """What the reply has, where its paths say; raises BadInput with what is wrong with it."""
         body = _filled(self._config.request, sample)
         while True:
@@ -189,7 +264,7 @@ class HttpAsks:
         if client := self.__dict__.pop("_client", None):
             await client.aclose()
 
-    async def _attempt(self, body: Any, clock: Clock) -> Response:
+    async def _attempt(self, body: Any, clock: RequestTimer) -> Response:
         import httpx
 
         from ragassay.systems.transport import CLOCK
@@ -202,7 +277,7 @@ class HttpAsks:
             ) as reply:
                 begun = True
                 if reply.is_redirect:
-                    there = shown(self._as_told(reply.headers.get("location", "nowhere")))
+                    there = shown(self._redacted(reply.headers.get("location", "nowhere")))
                     raise BadInput(f"the system redirects ({reply.status_code}) to {there}; redirects are not followed")
                 if not reply.is_success:
                     raise await self._refusal(reply)
@@ -212,7 +287,7 @@ class HttpAsks:
                 async for piece in pieces(reply):
                     raw += piece
                 clock.ended()
-                return self._whole(self._as_told(text_of(raw)), clock)
+                return self._whole(self._redacted(text_of(raw)), clock)
         except httpx.TimeoutException:
             raise TimeoutError from None
         except httpx.ConnectError as error:
@@ -223,7 +298,7 @@ class HttpAsks:
                 f"the reply breaks off: {why}" if begun else f"no reply: {why} (it was sent {shown(body)})"
             ) from None
 
-    def _whole(self, text: str, clock: Clock) -> Response:
+    def _whole(self, text: str, clock: RequestTimer) -> Response:
         try:
             reply = json.loads(text)
         except (ValueError, RecursionError):
@@ -235,13 +310,13 @@ class HttpAsks:
             raise BadInput(f"the reply has no answer at {where}: {shown(json.dumps(reply, ensure_ascii=False))}")
         return response_from(values)
 
-    async def _streamed(self, reply: httpx.Response, form: StreamFormat, clock: Clock) -> Response:
-        events, joined, number, text = Events(form), Pieces(clock), 0, ""
+    async def _streamed(self, reply: httpx.Response, form: StreamFormat, clock: RequestTimer) -> Response:
+        events, joined, number, text = Events(form), StreamedResponse(clock), 0, ""
         matched, keys, ended = set[str](), dict[str, None](), self._config.stream_end is None
         async with aclosing(pieces(reply)) as arriving:
             async with aclosing(events.of(arriving)) as texts:
                 async for said in texts:
-                    text = self._as_told(said)
+                    text = self._redacted(said)
                     if text == self._config.stream_end:
                         ended = True
                         break
@@ -258,7 +333,7 @@ class HttpAsks:
             await _drain(arriving)
         if not number:
             kind = shown(reply.headers.get("content-type", "without a content type"))
-            head = shown(self._as_told(events.head.decode("utf-8", "replace")))
+            head = shown(self._redacted(events.head.decode("utf-8", "replace")))
             raise BadInput(f"the reply is no stream of events but {kind}: {head}")
         self._note_unmatched(clock, matched, keys)
         if not ended:
@@ -276,11 +351,11 @@ class HttpAsks:
                 head += piece
                 if len(head) >= _HEAD:
                     break
-        said = shown(self._as_told(head.decode("utf-8", "replace"))[:_HEAD])
+        said = shown(self._redacted(head.decode("utf-8", "replace"))[:_HEAD])
         message = f"the system replied {reply.status_code}: {said}"
         return _Busy(message, retry_after(reply.headers)) if reply.status_code in _BUSY else BadInput(message)
 
-    def _as_told(self, text: str) -> str:
+    def _redacted(self, text: str) -> str:
         """What the system said, without the keys that it was sent."""
         return without_values(text, *self._config.headers.values())
 
@@ -302,7 +377,7 @@ class HttpAsks:
             raise BadInput(f"the system replied with an error: {shown(text)}")
         return values
 
-    def _note_unmatched(self, clock: Clock, matched: Collection[str], keys: Iterable[str]) -> None:
+    def _note_unmatched(self, clock: RequestTimer, matched: Collection[str], keys: Iterable[str]) -> None:
         clock.unmatched = tuple(field for field in self._paths if field not in matched and field != "error")
         if clock.unmatched:
             clock.reply_keys = tuple(reason_from(str(key)) for key in islice(keys, _MOST_KEYS))

@@ -9,7 +9,7 @@ from typing import Any
 from ragassay.core.formatting import listed
 from ragassay.core.models import Result
 from ragassay.core.report import Load
-from ragassay.systems.pieces import USUAL_REPLY
+from ragassay.systems.base import USUAL_REPLY
 
 FEWEST_REPLIES = 3  # from which on it is the path, rather than the reply, that is wrong
 

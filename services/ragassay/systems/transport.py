@@ -12,10 +12,10 @@ from typing import Any
 import httpcore
 import httpx
 
-from ragassay.systems.timing import Clock
-from ragassay.systems.wire import PACKED
+from ragassay.systems.base import RequestTimer
+from ragassay.systems.streaming import PACKED
 
-CLOCK: ContextVar[Clock | None] = ContextVar("of the query that is asked in this task", default=None)
+CLOCK: ContextVar[RequestTimer | None] = ContextVar("of the query that is asked in this task", default=None)
 
 
 class _Stamped(httpcore.AsyncNetworkStream):

@@ -1,20 +1,72 @@
-"""When the queries of a system that is called begin, and what happened when while one was asked."""
+"""What every system under test shares: how it is asked, what it is asked by, what is measured, and its response in parts."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, Protocol
 
-from ragassay.core.models import LiveResponse, Response
+from pydantic import Field, ValidationError
 
-if TYPE_CHECKING:
-    from ragassay.systems.live import LiveOptions
+from ragassay.core.errors import BadInput
+from ragassay.core.models import FrozenModel, LiveResponse, Response, Sample
+from ragassay.core.validation import problems, shown
+
+LISTS = frozenset(("contexts", "retrieved_doc_ids", "retrieved_scores"))
+ReplyField = Literal[
+    "answer", "contexts", "retrieved_doc_ids", "retrieved_scores", "model", "input_tokens", "output_tokens",
+    "cost_usd", "retrieval_latency_ms", "generation_latency_ms", "route", "error",
+]  # fmt: skip
+USUAL_REPLY: dict[ReplyField, str] = {
+    "answer": "$.answer",
+    "contexts": "$.contexts[*]",
+    "retrieved_doc_ids": "$.retrieved_doc_ids[*]",
+}
+MOST_CHARACTERS = 10_000_000  # of an answer
 
 
-class Clock:
+class LiveOptions(FrozenModel):
+    """How a live system is asked, however it is reached."""
+
+    in_flight: Annotated[int, Field(ge=1, le=256, description="queries at once")] = 4
+    rate: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            le=10_000,
+            description="queries per second, begun at even distances whatever the system takes; latency counts from when "
+            "a query was due. Default: the next one begins when one of `in_flight` has ended",
+        ),
+    ] = None
+    timeout_s: Annotated[float, Field(gt=0, le=3600, description="seconds that one query may take")] = 30.0
+    warm_up: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=1000,
+            description="queries that each process asks one after another before it measures: their answers count, their "
+            "latencies don't",
+        ),
+    ] = 0
+
+
+class SystemClient(Protocol):
+    """Reaches a system."""
+
+    async def warm_up(self) -> None:
+        """Load what takes time, before the clock starts."""
+
+    async def ask(self, sample: Sample, clock: RequestTimer) -> Response | None:
+        """The system's response, without what the clock measures. Raises BadInput with what is wrong with it."""
+
+    async def close(self) -> None:
+        """Close connections."""
+
+
+class RequestTimer:
     """What happened when while one query was asked, in ms since it began, or was due. A way of asking notes it here."""
 
     def __init__(self, began: float, ends: float) -> None:
@@ -69,7 +121,7 @@ class Clock:
         return times
 
 
-class Schedule:
+class LoadController:
     """When the queries of one system begin, in however many runs it is asked: so many at once, and each when it is due.
 
     ``users`` are the runs that have begun to ask: connections are closed when the last of them has ended. ``failed`` are
@@ -136,3 +188,67 @@ class Schedule:
     def _restart(self) -> None:
         self._last = time.perf_counter()
         self._next_due = max(self._next_due, self._last)
+
+
+class StreamedResponse:
+    """Puts a response together: parts of the answer and of lists are joined, of anything else the last one counts."""
+
+    def __init__(self, clock: RequestTimer) -> None:
+        self._clock, self._length = clock, 0
+        self._parts: list[str] = []
+        self._values: dict[str, Any] = {}
+
+    def add(self, values: Mapping[str, Any]) -> None:
+        """What has just come, by field; raises BadInput."""
+        for name, value in values.items():
+            if value is None:
+                continue
+            if name == "answer":
+                self._add_part(value)
+            elif name in LISTS:
+                more = value if isinstance(value, list | tuple) else (value,)
+                self._values[name] = (*self._values.get(name, ()), *more)
+            else:
+                self._values[name] = value
+        if values.get("contexts") is not None or values.get("retrieved_doc_ids") is not None:
+            self._clock.retrieved()
+
+    def _add_part(self, part: Any) -> None:
+        if not isinstance(part, str):
+            raise BadInput(f"a part of the answer should be text, is {shown(part)}")
+        if part:
+            self._clock.answering()
+        self._length += len(part)
+        if self._length > MOST_CHARACTERS:
+            raise BadInput(f"the answer is longer than {MOST_CHARACTERS // 1_000_000} million characters")
+        self._parts.append(part)
+
+    def response(self) -> Response:
+        """All of it, now that it has ended; raises BadInput."""
+        self._clock.ended()
+        answer = {"answer": "".join(self._parts)} if self._parts else {}
+        return response_from({**self._values, **answer})
+
+
+def response_from(values: Mapping[str, Any]) -> Response:
+    """The response with these fields; raises BadInput with the first that can't be used."""
+    try:
+        return Response.model_validate(dict(values))
+    except ValidationError as error:
+        raise BadInput(f"the reply can't be used: {problems(error, Response)[0]}") from None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Gives the recorded response to a query: {query_id: response}. No response is None, never an empty one.
+
+    ``measured``: their latencies were measured by this run.
+    """
+
+    name: str
+    responses: Mapping[str, Response] = field(repr=False)
+    measured: bool = False
+
+    async def respond(self, sample: Sample) -> Response | None:
+        """The response recorded under the sample's query_id."""
+        return self.responses.get(sample.query_id)

@@ -1,0 +1,256 @@
+"""Systems that are Python code: a function of the query, a generator that streams, or a class that a plug-in registers."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import aclosing, closing
+from functools import partial
+from pathlib import Path
+from types import AsyncGeneratorType
+from typing import Annotated, Any, Literal, TypeVar, overload
+
+from pydantic import Field, ValidationError, model_validator
+
+from ragassay.core.errors import BadInput, BadSettings, class_and_reason
+from ragassay.core.models import Response, Sample
+from ragassay.core.plugins import Registry, imported, imported_module
+from ragassay.core.validation import shown
+from ragassay.systems.base import LiveOptions, RequestTimer, StreamedResponse, SystemClient, response_from
+
+T = TypeVar("T")
+Function = Callable[[str], Any]
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
+OURS = ("bm25", "dense", "hybrid", "http", "python", "openai")
+
+
+class FunctionConfig(LiveOptions):
+    """A system that is a Python function."""
+
+    kind: Annotated[Literal["python"], Field(description="a system that is a Python function")]
+    function: Annotated[
+        str,
+        Field(
+            pattern=r"^[^:]+:\w+$",
+            description="`module:function` or `file.py:function`; sync or async. It takes the query and returns the answer, "
+            "or an object with `answer`, `contexts`, `retrieved_doc_ids` and what else a response has; or it yields parts",
+        ),
+    ]
+
+    @classmethod
+    def of(cls, function: Function) -> FunctionConfig:
+        """What a report says of a function that is given as such."""
+        name = re.sub(r"\W", "", getattr(function, "__name__", type(function).__name__)) or "function"
+        return cls(kind="python", function=f"{getattr(function, '__module__', None) or 'function'}:{name}")
+
+    @property
+    def module(self) -> str:
+        """The module's name, or the file."""
+        return self.function.rpartition(":")[0]
+
+
+class FunctionClient:
+    """Calls a function with the query's text; one that is not async, in a thread of its own.
+
+    A generator streams its answer: it yields parts of it, and objects with what else a response has.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+
+    async def warm_up(self) -> None:
+        """Nothing to load."""
+
+    async def ask(self, sample: Sample, clock: RequestTimer) -> Response | None:
+        """What the function returned, as a response; raises BadInput with what it raised."""
+        try:
+            if inspect.iscoroutinefunction(self._function) or inspect.isasyncgenfunction(self._function):
+                returned = self._function(sample.query)
+            else:
+                returned = await _in_thread(lambda: _drained(self._function(sample.query), clock))
+            if inspect.isasyncgen(returned):
+                return await _streamed(returned, clock)
+            returned = await returned if inspect.isawaitable(returned) else returned
+        except BadInput:
+            raise
+        except Exception as error:  # the user's code: any error is the row's reason
+            raise BadInput(f"the system raised {class_and_reason(error)}") from error
+        if returned is None or isinstance(returned, Response):
+            return returned
+        if isinstance(returned, str):
+            return Response(answer=returned)
+        if isinstance(returned, dict):
+            return response_from({str(key): value for key, value in returned.items()})
+        raise BadInput(f"the system returned {shown(returned)}; text or an object with 'answer' is needed")
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+async def _streamed(parts: AsyncGeneratorType[Any, Any], clock: RequestTimer) -> Response:
+    pieces = StreamedResponse(clock)
+    async with aclosing(parts):
+        async for part in parts:
+            if clock.left_s < 0:  # one that never waits is never interrupted
+                raise BadInput("the answer did not end within its time")
+            pieces.add(_piece(part))
+    return pieces.response()
+
+
+def _drained(returned: Any, clock: RequestTimer) -> Any:
+    """What a function returned; the response where that is a generator, which is left alone once its time is over."""
+    if not inspect.isgenerator(returned):
+        return returned
+    pieces = StreamedResponse(clock)
+    with closing(returned):
+        for part in returned:
+            if clock.left_s < 0:
+                break
+            pieces.add(_piece(part))
+    return pieces.response()
+
+
+def _piece(part: Any) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"answer": part}
+    if isinstance(part, dict):
+        return {str(key): value for key, value in part.items()}
+    raise BadInput(f"the system yielded {shown(part)}; parts of the answer as text, or objects, are needed")
+
+
+def function_of(config: FunctionConfig, where: str) -> Function:
+    """The function that the configuration names, of a module that was imported before: a run's record runs no code.
+
+    Raises BadSettings where it was not, or has no such function.
+    """
+    if config.module not in imported():
+        what = f"code of {config.module} would be run, which a run's record alone may not ask for"
+        raise BadSettings(what, where=where, hint=f"where you trust it, repeat it: --import {config.module}")
+    name = config.function.rpartition(":")[2]
+    function: Function | None = getattr(imported_module(config.module), name, None)
+    if not callable(function):
+        raise BadSettings(f"{config.module} has no function {name!r}", where=where)
+    return function
+
+
+def _in_thread(work: Callable[[], Any]) -> Awaitable[Any]:
+    """Run it in a thread that does not keep the process alive: a system may hang for ever."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(work())
+        except Exception as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True, name="system under test").start()
+    return asyncio.wrap_future(future)
+
+
+SYSTEMS: Registry[Any] = Registry("system", adopt=lambda thing: _checked(thing, "system"), group="ragassay.systems")
+
+
+@overload
+def system(thing: T, /) -> T: ...
+@overload
+def system(*, name: str | None = None) -> Callable[[T], T]: ...
+def system(thing: Any = None, /, *, name: str | None = None) -> Any:
+    """Register a system of one's own: ``@system`` or ``@system(name="ours")``; then ``kind: ours`` evaluates it.
+
+    A function takes the query and returns the answer, or an object with ``answer``, ``contexts``, ``retrieved_doc_ids``
+    and what else a response has; sync or async. A class is made with the system's ``options`` and has
+    ``respond(sample)``, which returns the same. Raises BadSettings for what is neither.
+    """
+
+    def register(thing: T) -> T:
+        called = name or getattr(thing, "__name__", None)
+        if not isinstance(called, str) or not _NAME.fullmatch(called) or called.lower() in OURS:
+            what = f"system {called!r}: a name is letters, digits, _ and -, and none of {', '.join(OURS)}"
+            raise BadSettings(what, hint="say it: name='ours'")
+        SYSTEMS.add(called, _checked(thing, f"system {called!r}"))
+        return thing
+
+    return register if thing is None else register(thing)
+
+
+def _checked(thing: object, where: str) -> object:
+    if not callable(thing) or (isinstance(thing, type) and not callable(getattr(thing, "respond", None))):
+        what = f"{where}: is no function, and no class with a method respond"
+        raise BadSettings(what, hint="write: def respond(self, sample)")
+    return thing
+
+
+class RegisteredConfig(LiveOptions):
+    """A system that is registered by a plug-in."""
+
+    kind: Annotated[str, Field(description="the name that a plug-in registers it under")]
+    options: dict[str, Any] = Field(default_factory=dict, description="what its function or class is given as keywords")
+
+    @model_validator(mode="after")
+    def _takes_the_options(self) -> RegisteredConfig:
+        if self.kind in SYSTEMS:
+            thing = SYSTEMS.get(self.kind)
+            try:
+                inspect.signature(thing).bind(*(() if isinstance(thing, type) else ("",)), **self.options)
+            except TypeError as error:
+                raise ValueError(f"{self.kind} does not take these options: {error}") from None
+        return self
+
+
+def is_registered(kind: object) -> bool:
+    """Is it the kind of a system that a plug-in registers?"""
+    return isinstance(kind, str) and kind not in OURS and kind in SYSTEMS
+
+
+def is_name(system: object) -> bool:
+    """Is it the name of a system that a plug-in registers, in the place of a file?"""
+    return isinstance(system, Path) and system.name in SYSTEMS and not system.exists()
+
+
+def by_name(system: Any) -> Any:
+    """The system that a plug-in registers, where its name stands in the place of a file; anything else as it is.
+
+    Raises BadSettings for one that needs options.
+    """
+    if not is_name(system):
+        return system
+    try:
+        return RegisteredConfig(kind=system.name)
+    except ValidationError as error:
+        what = str(error.errors()[0]["ctx"]["error"])
+        raise BadSettings(what, hint=f"write them into a file: {{kind: {system.name}, options: {{...}}}}") from None
+
+
+def make_client(config: RegisteredConfig, where: str) -> SystemClient:
+    """What asks the system; raises UnknownName for one that no plug-in registers, BadSettings where it can't be made."""
+    thing = SYSTEMS.get(config.kind)
+    if not isinstance(thing, type):
+        return FunctionClient(partial(thing, **config.options))
+    try:
+        return _ObjectClient(thing(**config.options))
+    except Exception as error:  # the user's code
+        what = f"{config.kind} can't be made: {class_and_reason(error)}"
+        raise BadSettings(what, where=where) from error
+
+
+class _ObjectClient:
+    """Asks an object that is given the whole sample."""
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+
+    async def warm_up(self) -> None:
+        """Nothing to load."""
+
+    async def ask(self, sample: Sample, clock: RequestTimer) -> Response | None:
+        """The system's response; raises BadInput with what it raised or returned."""
+        return await FunctionClient(lambda _: self._system.respond(sample)).ask(sample, clock)
+
+    async def close(self) -> None:
+        """Nothing to close."""

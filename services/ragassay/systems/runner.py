@@ -1,0 +1,177 @@
+"""Asks a live system once for each query of a run: in time, several at once, and never twice for one answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Iterable
+
+from ragassay.core import telemetry
+from ragassay.core.errors import BadInput, reason_from
+from ragassay.core.models import Asking, LiveResponse, Sample, Usage
+from ragassay.core.protocols import Call, Ledger, Reply
+from ragassay.systems.base import LiveOptions, LoadController, RequestTimer, SystemClient
+
+_ONE = Usage(calls=1)
+
+
+class LiveSystem:
+    """Asks a system once for each query of a run: what has answered is in the ledger, so a resumed run does not ask again.
+
+    Latency is from the query's beginning, under a ``rate`` from when it was due, to the end of its answer; attempts that
+    failed are in it. A query that fails is a response with an error. ``run`` tells apart the calls of two runs; where
+    these go on at the same time, ``asks`` and ``schedule`` are those of both.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        options: LiveOptions,
+        asks: SystemClient,
+        ledger: Ledger,
+        *,
+        run: str,
+        schedule: LoadController | None = None,
+    ) -> None:
+        self._name, self.options, self._asks, self._ledger, self._run = name, options, asks, ledger, run
+        self._schedule, self._asked = schedule or LoadController(options), False
+
+    @property
+    def name(self) -> str:
+        """The system's name in reports."""
+        return self._name
+
+    async def query_all(self, samples: Iterable[Sample]) -> None:
+        """Ask about all of these without a break, each when it is due; ``respond`` then has the answers.
+
+        ``samples`` are taken one by one, when the next one is to be asked. Those that failed before are not asked again.
+        """
+        await self._asks.warm_up()
+        tasks: set[asyncio.Task[None]] = set()
+        with self._schedule.asking():
+            try:
+                for sample in samples:
+                    if (self._run, sample.query_id) in self._schedule.failed:
+                        continue
+                    if self.options.rate is None and len(tasks) >= self.options.in_flight:
+                        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                    for ended in [task for task in tasks if task.done()]:
+                        tasks.remove(ended)
+                        ended.result()
+                    call = self._call(sample)
+                    if await self._ledger.reserve(call, _ONE) is None:
+                        begun = asyncio.Event()
+                        tasks.add(asyncio.create_task(self._ask_ahead(call, sample, begun)))
+                        await begun.wait()
+                await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _ask_ahead(self, call: Call, sample: Sample, begun: asyncio.Event) -> None:
+        try:
+            response = await self._kept(call, self._in_turn(sample, begun))
+        finally:
+            begun.set()
+        if response is not None and response.error is not None:
+            self._schedule.failed[self._run, sample.query_id] = response
+
+    async def respond(self, sample: Sample) -> LiveResponse | None:
+        """The system's response, or its error."""
+        if failed := self._schedule.failed.get((self._run, sample.query_id)):
+            return failed
+        call = self._call(sample)
+        settled = await self._ledger.reserve(call, _ONE)
+        if settled is not None:
+            return LiveResponse.model_validate_json(settled.text) if settled.text else None
+        return await self._kept(call, self._in_turn(sample, asyncio.Event()))
+
+    async def close(self) -> None:
+        """Close connections that no other run uses."""
+        if self._asked:
+            self._asked = False
+            self._schedule.users -= 1
+        if not self._schedule.users:
+            await self._asks.close()
+
+    def _call(self, sample: Sample) -> Call:
+        if not self._asked:
+            self._asked = True
+            self._schedule.begin()
+        return Call.about(sample.query_id, "answer", [self._run, self._name, sample.query_id])
+
+    async def _kept(self, call: Call, asked: Awaitable[LiveResponse | None]) -> LiveResponse | None:
+        """What was answered, once it is in the ledger; a failure is not kept there."""
+        text: str | None = None
+        try:
+            response = await asked
+            if response is None or response.error is None:
+                text = response.model_dump_json(exclude_defaults=True) if response else ""
+        finally:
+            if text is None:
+                await self._ledger.release(call, Usage())
+        if text is not None:
+            await self._ledger.settle(call, Reply(text=text))
+        return response
+
+    async def _in_turn(self, sample: Sample, begun: asyncio.Event) -> LiveResponse | None:
+        """The response to a query that is asked when it is due; ``begun`` is set then."""
+        await self._asks.warm_up()
+        with self._schedule.asking():
+            async with self._schedule.warming() as warmed_before:
+                if warmed_before is not None:
+                    response = await self._ask(sample, time.perf_counter())
+                    return response and _of_warm_up(response, first=not warmed_before)
+            due = await self._schedule.turn()
+            begun.set()
+            full = self._schedule.in_flight.locked()
+            async with self._schedule.in_flight:
+                now = time.perf_counter()
+                response = await self._ask(sample, now if due is None else due)
+                if response is None:
+                    return None
+                waited_ms = 0.0 if due is None or not full else (now - due) * 1000
+                asking = {"waited_ms": waited_ms, "share_ms": self._schedule.share_ms()}
+                return response.model_copy(update={"asking": response.asking.model_copy(update=asking)})
+
+    async def _ask(self, sample: Sample, began: float) -> LiveResponse | None:
+        with telemetry.span("ask system", "client", {"ragassay.system": self._name}) as span:
+            response = await self._asked_once(sample, began)
+            failed = response is not None and response.error is not None
+            if failed:
+                telemetry.fail(span, "failed")
+        telemetry.count("system_requests", "failed" if failed else "answered")
+        return response
+
+    async def _asked_once(self, sample: Sample, began: float) -> LiveResponse | None:
+        clock = RequestTimer(began, time.perf_counter() + self.options.timeout_s)
+        try:
+            async with asyncio.timeout(self.options.timeout_s):
+                answered = await self._asks.ask(sample, clock)
+            if answered is None:
+                return None
+            response = LiveResponse(**{**answered.__dict__, **clock.measured(answered)})
+            response.model_dump_json()  # what can't be written down would end the run
+        except TimeoutError:
+            response = LiveResponse(error=self._late(clock))
+        except BadInput as error:
+            response = LiveResponse(error=error.message)
+        except ValueError as error:
+            response = LiveResponse(error=f"the reply can't be kept: {reason_from(error)}")
+        asking = Asking(attempts=clock.attempts, unmatched=clock.unmatched, reply_keys=clock.reply_keys)
+        return response.model_copy(update={"asking": asking})
+
+    def _late(self, clock: RequestTimer) -> str:
+        within, first_ms = f"{self.options.timeout_s:g} s", clock.first_token_ms
+        if first_ms is None:
+            return f"no answer within {within}"
+        return f"the answer had not ended after {within}; its first part came after {first_ms:.0f} ms"
+
+
+def _of_warm_up(response: LiveResponse, *, first: bool) -> LiveResponse:
+    """The response without its latencies, which count apart."""
+    measured = ("latency_ms", "first_token_ms", "retrieval_latency_ms", "generation_latency_ms")
+    asking = response.asking.model_copy(update={"warm_up": True})
+    first_call_ms = response.latency_ms if first else None
+    return response.model_copy(update={**dict.fromkeys(measured), "first_call_ms": first_call_ms, "asking": asking})
