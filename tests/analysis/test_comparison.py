@@ -14,7 +14,7 @@ from ragassay.core.report import Provenance, Source
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation import reports
 from ragassay.metrics.metric import METRICS, metric
-from ragassay.reporting.comparison import regressions, tables, to_markdown
+from ragassay.reporting.comparison import markdown, regressions, tables
 from ragassay.reporting.tables import table as table_lines
 from ragassay.stats.power import minimum_detectable_effect
 from ragassay.stats.tests import holm, paired, welch
@@ -238,7 +238,7 @@ def test_slices_are_exploratory_and_carry_their_n():
     # (0.5 + 0.2 + 0.1 + 0.2 - 0.1) / 5
     assert (part.n, part.delta) == (5, pytest.approx(0.18))
     assert {value: metrics["mrr"].n for value, metrics in slices["metadata.t"].items()} == {"True": 5, "False": 5}
-    assert "Exploratory" in to_markdown(compared(given)).decode()
+    assert "Exploratory" in markdown(compared(given)).decode()
 
 
 def accurate(system, values, cost, latency):
@@ -287,7 +287,7 @@ def test_fewer_accurate_answers_have_no_price_and_cheaper_ones_save():
     comparison = compared(report(metrics=("accurate",), a=dear, b=cheap))
     assert "it answers more accurately for less" in " ".join(comparison.verdict)
     assert comparison.pairs[0].incremental_cost.value is None
-    assert "One more accurate answer has no price: b is cheaper and better." in to_markdown(comparison).decode()
+    assert "One more accurate answer has no price: b is cheaper and better." in markdown(comparison).decode()
     back = compared(report(metrics=("accurate",), a=dear, b=cheap), baseline="b")
     assert back.pairs[0].incremental_cost.value is None
     assert "more accurate" not in " ".join(back.verdict)
@@ -372,12 +372,12 @@ def test_markdown_says_what_did_not_match_and_shows_text_as_it_is():
     a = rows("a_1", A, ids=[f"q{n}" for n in range(10)], query="a | b")
     b = rows("b", B, ids=[f"q{n}" for n in range(1, 11)], query=["a | b"] * 8 + ["other"] * 2)
     comparison = compared(report(a_1=a), report(run="r2", judge={"name": "llm:x"}, b=b))
-    text = to_markdown(comparison).decode()
-    assert "## Warnings\n\n- a\\_1 and b: not the same judge: local and llm:x" in text
+    text = markdown(comparison).decode()
+    assert "\n- a\\_1 and b: not the same judge: local and llm:x" in text
     # q1..q8 on both sides; q9 asks "other" there; q0 here, q10 there
     assert "8 of 10 queries matched, 1 only in a\\_1, 1 only in b, 1 with another text" in text
-    assert "- **q4** a \\| b: mrr 0.900 -> 0.700\n" in text
-    assert "- b: run `r2`, judge llm:x, dataset `000000000000`, responses `000000000000`" in text
+    assert "- **q4** a \\| b\n  - scores: mrr 0.900 -\\> 0.700\n" in text
+    assert "- b: run: r2\n" in text
 
 
 def test_regressions_are_of_every_metric_that_moved_and_have_both_answers():
@@ -408,7 +408,7 @@ def test_no_interval_stands_where_there_is_no_pair_or_one(scored):
     comparison = compared(report(a=rows("a", a, category="x"), b=rows("b", b, category="x")))
     assert comparison.pairs[0].metrics["mrr"].interval.low is None
     assert comparison.pairs[0].slices["category"]["x"]["mrr"].interval.low is None
-    for line in to_markdown(comparison).decode().splitlines():
+    for line in markdown(comparison).decode().splitlines():
         assert ".." not in line, line
 
 
@@ -431,8 +431,8 @@ def test_a_price_without_an_upper_end_is_unbounded():
     comparison = compared(given)
     # 10 * 0.02 more for 6 - 5 = 1 more
     assert comparison.pairs[0].incremental_cost.value == pytest.approx(0.2)
-    assert "..unbounded" in to_markdown(comparison).decode()
-    text = to_markdown(comparison).decode()
+    assert "..unbounded" in markdown(comparison).decode()
+    text = markdown(comparison).decode()
     assert "One more accurate answer costs 0.200 USD" in text
     assert "..unbounded, n=10" in text
 
@@ -593,5 +593,5 @@ def test_incremental_cost_names_both_rays_of_possible_prices():
     costs = [0.03 + n / 1000 for n in range(10)]
     a_rows = accurate("a", a, 0.01, 1.0)
     given = report(metrics=("accurate",), a=a_rows, b=accurate("b", b, costs, 1.0))
-    text = to_markdown(compared(given)).decode()
+    text = markdown(compared(given)).decode()
     assert "..unbounded, n=10; any price below -" in text

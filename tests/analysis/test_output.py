@@ -43,11 +43,11 @@ def test_junit_has_a_case_for_each_gate_and_survives_any_text(mixed):
 def test_markdown_has_a_marker_first_and_one_line_for_each_gate(mixed):
     first, *lines = markdown(mixed).decode().splitlines()
     assert first == "<!-- ragassay gates -->"
-    assert lines[0] == "## ragassay: 2 of 3 gates missed"
+    assert lines[0] == "# ragassay: 2 of 3 gates missed"
     table = [line for line in lines if line.startswith("| ")]
     assert len(table) == 2 + 3
     assert all(len(re.findall(r"(?<!\\)\|", line)) == 6 for line in table)
-    assert [("missed" in line) for line in table[2:]] == [True, True, False]
+    assert [("MISSED" in line) for line in table[2:]] == [True, True, False]
     assert "<c>" not in "".join(lines).replace("\\<c\\>", "")
     passed = check_gates(
         mrr_report([1.0] * 3),
@@ -56,7 +56,7 @@ def test_markdown_has_a_marker_first_and_one_line_for_each_gate(mixed):
         baseline=mrr_report([1.0] * 3, run="old"),
     )
     assert "all 2 gates passed" in markdown(passed).decode()
-    assert "baseline `old`" in markdown(passed).decode()
+    assert "baseline old" in markdown(passed).decode()
 
 
 def test_json_is_the_document_and_fits_its_schema(mixed, tmp_path):

@@ -158,7 +158,7 @@ def test_gates_come_as_junit_and_markdown_too(served):
     assert (suite.get("tests"), suite.get("failures")) == ("3", "1")
     markdown = served.http.get(path, params={"format": "markdown"})
     assert markdown.headers["content-type"].startswith("text/markdown")
-    assert markdown.text.startswith("<!-- ragassay gates -->\n## ragassay: 1 of 3 gates missed\n")
+    assert markdown.text.startswith("<!-- ragassay gates -->\n# ragassay: 1 of 3 gates missed\n")
     assert "format" in problem(served.http.get(path, params={"format": "yaml"}), 422)["detail"]
 
 

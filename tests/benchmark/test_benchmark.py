@@ -121,7 +121,7 @@ def test_the_summary_shows_each_system_on_each_dataset_and_no_mean_that_hides_on
     assert max(map(len, tables)) <= 80
     assert "1 unknown" in whole  # no difference can be shown where it was not computed
     page = (tmp_path / "b.md").read_text()
-    assert page.startswith("# Benchmark\n")
+    assert page.startswith("<!-- ragassay benchmark -->\n# Benchmark\n")
     assert page.index("## Summary") < page.index("## faq") < page.index("## manual")
     assert "hit@1" in page  # of the report, beside the summary's metrics
     assert json.loads((tmp_path / "b.json").read_text())["kind"] == "benchmark"

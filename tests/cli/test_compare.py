@@ -99,8 +99,8 @@ def test_outputs_are_written(cli, two, tmp_path):
     assert "also: c.md" in out
     assert Comparison.model_validate_json((tmp_path / "c.json").read_bytes()).baseline == "a"
     text = (tmp_path / "c.md").read_text()
-    assert text.startswith("# Comparison\n\nb is better than a on mrr")
-    assert f"run `{two}`, judge" in text
+    assert "\n\nb is better than a on mrr" in text
+    assert f"b: run: {two}\n" in text
 
 
 def test_different_datasets_are_compared_as_two_groups_and_that_is_said(cli, two, tmp_path):

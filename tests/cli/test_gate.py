@@ -53,7 +53,7 @@ def test_a_missed_gate_ends_with_1_and_says_value_and_threshold(cli, folder):
     assert (out + err).count("not >= 0.850") == 1
     suite = ElementTree.parse(folder / "g.xml").getroot().find("testsuite")
     assert (suite.get("tests"), suite.get("failures")) == ("3", "2")
-    assert (folder / "g.md").read_text().startswith("<!-- ragassay gates -->\n## ragassay: 2 of 3 gates missed\n")
+    assert (folder / "g.md").read_text().startswith("<!-- ragassay gates -->\n# ragassay: 2 of 3 gates missed\n")
     assert json.loads((folder / "g.json").read_text())["passed"] is False
 
 
@@ -176,7 +176,7 @@ def test_junit_shows_the_worst_rows_with_the_reason_of_each(cli, folder):
     assert (code, first, title, len(others)) == (1, failure.get("message"), "worst rows:", 4)
     assert worst.startswith("q_0 0.")
     assert ": A1: " in worst, "the judge's reason"
-    assert "Worst rows:" in (folder / "g.md").read_text()
+    assert "## Worst rows" in (folder / "g.md").read_text()
 
 
 BAD = {

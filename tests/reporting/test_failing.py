@@ -103,6 +103,6 @@ def test_scores_of_the_local_judge_come_with_its_agreement_with_people(tmp_path,
     report = evaluated(new_run(tmp_path, [sample(1)], judge=judge), judge)
     assert [caution.count("balanced accuracy") for caution in report.cautions] == [1]
     for text in shown(report, tmp_path, capsys):
-        assert text.lower().count("caution: judge local is a triage") == 1
+        assert text.count("judge local is a triage") == 1
     unjudged = evaluated(new_run(tmp_path, [sample(1)], JobSpec(metrics=("mrr",)), judge=judge), judge)
     assert unjudged.cautions == ()

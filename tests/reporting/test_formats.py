@@ -223,7 +223,7 @@ def test_a_page_loads_nothing_runs_nothing_and_says_all_that_the_report_says(rep
         "Retrieval",
         "Latency of a response",
         "Why answers are not accurate",
-        "Read these first",
+        "Worst rows",
     ):
         assert heading in text
     assert "8 of 11 answers are accurate (73 %, 95 % interval 43 % to 90 %)" in text

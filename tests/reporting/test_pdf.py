@@ -37,7 +37,7 @@ def test_a_pdf_says_all_that_the_report_says(made, report):
         "Latency of a response, ms",
         "Why answers are not accurate",
         "latency p50 / p95 / p99 650 / 1145 / 1189 ms n=12 700 / 1195 / 1239 ms n=12",
-        "Read these first",
+        "Worst rows",
         "bm25: correctness (mean 0.667 to 0.750), accurate (mean 0.667 to 0.750): 1 of 12 without a score",
         "An answer is accurate where correctness >= 0.5",
         "Reciprocal rank of the first relevant document",

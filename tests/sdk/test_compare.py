@@ -60,7 +60,7 @@ def test_it_prints_its_verdict_and_tables_and_shows_them_in_a_notebook(rows, bet
     assert "Where is the &lt;b&gt;log&lt;/b&gt;?" in worse._repr_html_()
     assert "<b>" not in worse._repr_html_()
     result.save("comparison.md")
-    assert (tmp_path / "comparison.md").read_text().startswith("# Comparison")
+    assert (tmp_path / "comparison.md").read_text().startswith("<!-- ragassay comparison -->\n# Comparison")
 
 
 def test_each_of_two_files_is_evaluated_with_its_own_responses_whatever_systems_a_configuration_has(

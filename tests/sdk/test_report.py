@@ -83,8 +83,8 @@ def test_it_prints_as_a_table_and_its_repr_is_one_line(report, monkeypatch):
     assert table.splitlines()[0] == "data: 3 queries, judge local (lexical), 95 % intervals"
     assert "faithfulness  " in table
     worst = table.partition("Worst rows\n")[2].splitlines()
-    assert worst[0].startswith("  default ")
-    assert [line.split()[0] for line in worst[1:4]] == ["answer", "expected", "why"]
+    assert worst[0].startswith("default ")
+    assert [line.split()[0] for line in worst[1:4]] == ["answer:", "expected:", "why:"]
     assert repr(report).startswith(f"<Report {report.run.id}: 3 queries; default: 1 of 3 answers are accurate (33 %")
     assert "\n" not in repr(report)
 

@@ -124,21 +124,9 @@ def show_benchmark(kept: FolderBenchmark, outputs: list[Path], *, as_json: bool)
 
 def _print(benchmark: Benchmark, place: Path, outputs: list[Path]) -> None:
     """Each dataset, the summary over all of them, and the place where all of it lies."""
-    from ragassay.cli.terminal import line_writer, print_tables
-    from ragassay.reporting.benchmark import parts
+    from ragassay.cli.terminal import print_document
+    from ragassay.reporting.benchmark import of_benchmark
 
-    write = line_writer()
-    for n, part in enumerate(parts(benchmark)):
-        write(f"{'' if n == 0 else chr(10)}{part.title}", "bold")
-        for line in part.lines:
-            write(line)
-        print_tables(write, part.tables)
-        if part.notes:
-            write()
-        for note in part.notes:
-            write(note)
     first = next(iter(benchmark.datasets.values())).report.run.id
-    write(f"\nall metrics and why answers fail: ragassay report {first}, or -o FILE.md")
-    write(f"benchmark: {place}")
-    for output in outputs:
-        write(f"also: {output}")
+    more = f"\nall metrics and why answers fail: ragassay report {first}, or -o FILE.md"
+    print_document(of_benchmark(benchmark), more, f"benchmark: {place}", *(f"also: {output}" for output in outputs))

@@ -13,18 +13,14 @@ from ragassay.cli.terminal import print_json
 from ragassay.core.errors import BadInput, BadSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ragassay.analysis.comparing import Unevaluated
     from ragassay.analysis.difference import Difference
     from ragassay.analysis.models import Comparison
     from ragassay.analysis.sides import Side
     from ragassay.config import Configuration
-    from ragassay.reporting.comparison import Regression
     from ragassay.sdk.evaluation import Given
     from ragassay.sdk.progress import Reporter
 
-_MOST_SHOWN, _LONGEST_ANSWER = 8, 240
 _CORRECTIONS = ("holm", "bh", "bonferroni", "none")
 
 # Those of ``evaluate`` that have another meaning here, or none.
@@ -145,43 +141,10 @@ def _sides(
 
 def _print(result: Comparison, outputs: list[Path]) -> None:
     """The verdict first, then the tables behind it and the queries that got worse."""
-    from ragassay.cli.terminal import line_writer, print_tables
-    from ragassay.reporting.comparison import regressions, regressions_title, tables
+    from ragassay.cli.terminal import print_document
+    from ragassay.reporting.comparison import of_comparison
 
-    write = line_writer()
-    for sentence in result.verdict:
-        write(sentence)
-    for warning in result.warnings:
-        write(f"warning: {warning}")
-    print_tables(write, tables(result))
-    for pair in result.pairs:
-        if worst := regressions(pair):
-            write()
-            write(regressions_title(pair), "bold")
-            for line in _described(worst):
-                write(line)
-    for output in outputs:
-        write(f"also: {output}")
-
-
-def _described(worst: list[Regression]) -> Iterator[str]:
-    """A few lines for each query; long answers are shortened, and the rest of a long list is counted."""
-    from textwrap import fill, shorten
-
-    from ragassay.reporting.tables import width
-
-    def paragraph(text: str, indent: str) -> str:
-        return fill(text, width(), initial_indent=indent, subsequent_indent=f"{indent}  ", break_long_words=False)
-
-    for row in worst[:_MOST_SHOWN]:
-        yield paragraph(f"{row.label}: {row.query}", "")
-        yield paragraph(", ".join(row.scores), "  ")
-        for name, answer in row.answers:
-            yield paragraph(f"{name}: {shorten(answer, _LONGEST_ANSWER, placeholder=' ...')}", "  ")
-        if row.why:
-            yield paragraph(f"why: {row.why}", "  ")
-    if (more := len(worst) - _MOST_SHOWN) > 0:
-        yield f"... and {more} more queries: -o FILE.md or --json has all"
+    print_document(of_comparison(result), *(f"also: {output}" for output in outputs))
 
 
 def power(

@@ -51,9 +51,9 @@ def cost(
 ) -> None:
     """Show what accurate answers cost over the runs so far, or with --server over the jobs of a service."""
     from ragassay.analysis.costs import asked, cost_report_of_runs
-    from ragassay.cli.terminal import line_writer, print_tables
+    from ragassay.cli.terminal import print_document
     from ragassay.core.settings import Settings
-    from ragassay.reporting.costs import EXPORTERS, MORE, lines, sentences, tables
+    from ragassay.reporting.costs import EXPORTERS, of_costs
     from ragassay.storage.folder import FolderStore
 
     EXPORTERS.check(output or ())
@@ -71,14 +71,4 @@ def cost(
     if as_json:
         print_json(result)
         return
-    write = line_writer()
-    for line in lines(result):
-        write(line)
-    print_tables(write, tables(result))
-    if said := sentences(result):
-        write()
-        write(MORE, "bold")
-        for sentence in said:
-            write(sentence)
-    for path in output or ():
-        write(f"also: {path}")
+    print_document(of_costs(result), *(f"also: {path}" for path in output or ()))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ragassay.core.report import Report
-    from ragassay.reporting.summary import Section
+    from ragassay.reporting.document import Document
     from ragassay.reporting.tables import Table
 
 
@@ -75,17 +75,15 @@ def line_writer() -> Callable[..., None]:
     return write
 
 
-def print_tables(write: Callable[..., None], tables: Iterable[Table]) -> None:
-    """Tables, each behind a blank line and its title."""
-    from ragassay.reporting.tables import table
+def print_document(document: Document, *places: str) -> None:
+    """The document, then where all of it lies."""
+    from ragassay.reporting.text import text_lines
 
-    for shown in tables:
-        write()
-        write(shown.title, "bold")
-        for line in table(shown.columns, shown.rows, least=shown.least):
-            write(line)
-        if shown.note:
-            write(shown.note)
+    write = line_writer()
+    for line, is_title in text_lines(document):
+        write(line, "bold" if is_title else None)
+    for place in places:
+        write(place)
 
 
 def print_report(report: Report, place: str, outputs: Sequence[Path], server: str | None = None) -> None:
@@ -110,7 +108,7 @@ def print_report(report: Report, place: str, outputs: Sequence[Path], server: st
     if part := partial(report):
         out.print(f"[bold]{escape(part)}[/bold]")
     for section in sections(report):
-        _print_section(out, section, report)
+        _print_section(out, section)
     if line := interrupted(report):
         out.print(f"\n{escape(line)}")
     for title, lines in (("Missing", missing(report)), ("Suspicious", suspicious(report))):
@@ -121,7 +119,7 @@ def print_report(report: Report, place: str, outputs: Sequence[Path], server: st
     failed = failure_causes(report)
     unanswered = any(system.failed_responses for system in report.systems.values())
     if failed:
-        _print_section(out, failed, report)
+        _print_section(out, failed)
     _print_worst(out, report)
     _print_slices(out, report)
     out.print()
@@ -136,21 +134,18 @@ def print_report(report: Report, place: str, outputs: Sequence[Path], server: st
     out.print(f"rows: ragassay show {escape(report.run.id)} {which}{f' --server {escape(server)}' if server else ''}")
 
 
-def _print_section(out: Console, section: Section, report: Report) -> None:
+def _print_section(out: Console, section: Table) -> None:
     from rich.markup import escape
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
     out.print()
     if not section.rows:
         out.print(f"[bold]{escape(section.title)}[/bold]: {escape(section.note)}")
         return
     out.print(f"[bold]{escape(section.title)}[/bold]")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    for name in report.systems:
-        table.add_column(escape(name))
-    for label, cells in section.rows:
-        table.add_row(escape(label), *map(escape, cells))
+    table = RichTable(*map(escape, section.columns), box=None, pad_edge=False)
+    for row in section.rows:
+        table.add_row(*map(escape, row))
     out.print(table)
     if section.note:
         out.print(escape(section.note))
@@ -191,6 +186,6 @@ def _print_slices(out: Console, report: Report) -> None:
     ours, own = (fields := slice_fields(report))[:2], fields[2:]
     for field in ours:
         if section := slice_section(report, field, MOST_SLICES_SHOWN):
-            _print_section(out, section, report)
+            _print_section(out, section)
     if own:
         out.print(f"\nalso by {escape(listed(own))}: -o FILE.md has them")

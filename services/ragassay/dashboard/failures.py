@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from ragassay.metrics.failures import FailureName
 from ragassay.reporting import failing
 from ragassay.reporting.failing import WorstRow, words
 from ragassay.reporting.figures import Bar
-from ragassay.reporting.summary import Section
+from ragassay.reporting.tables import Table
 from ragassay.stats.intervals import wilson_interval
 from ragassay.storage.columns import THERE, label_column, label_value
 from ragassay.storage.places import RowPlaces
@@ -82,10 +82,10 @@ class FailureKind:
         return FAILURES[self.name]
 
 
-def section(kinds: Sequence[FailureKind]) -> Section | None:
+def section(kinds: Sequence[FailureKind], systems: Iterable[str]) -> Table | None:
     """How many rows failed in which way, as a plain table."""
-    rows = tuple((one.title, tuple(f"{share.rows:,} ({share.share})" for share in one.shares)) for one in kinds)
-    return Section("What went wrong", rows, "") if rows else None
+    rows = tuple((one.title, *(f"{share.rows:,} ({share.share})" for share in one.shares)) for one in kinds)
+    return Table("What went wrong", ("", *systems), rows) if rows else None
 
 
 def worst(report: Report, rows: RowPlaces) -> list[WorstRow]:

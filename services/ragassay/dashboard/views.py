@@ -13,13 +13,13 @@ from ragassay.judges.verdict import number_units
 from ragassay.metrics.failures import failure as failure_of
 from ragassay.reporting import failing, summary
 from ragassay.reporting.figures import KINDS
-from ragassay.reporting.summary import Section
+from ragassay.reporting.tables import Table
 
 MOST_COLUMNS = 6
 MOST_DOCUMENTS = 50
 
 
-def sections(report: Report) -> list[Section]:
+def sections(report: Report) -> list[Table]:
     """What is shown as plain tables: slices, refusals, time and cost, what judging took. Reads no row of a long run."""
     if any(isinstance(system.results, LazyRows) for system in report.systems.values()):
         report = without_rows(report)

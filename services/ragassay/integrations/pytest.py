@@ -102,13 +102,16 @@ def _from_text(text: str) -> dict[str, str]:
 def _failure(results: GateReport, report: EvaluationReport) -> str:
     """The expectations that were missed with the rows that missed them, then the worst rows of the report."""
     from ragassay.core.formatting import printable
-    from ragassay.reporting.failing import worst_lines
+    from ragassay.reporting.document import Document
+    from ragassay.reporting.report import worst_cards
+    from ragassay.reporting.text import text_lines
 
     lines = [f"{len(results.missed)} of {len(results.results)} expectations missed"]
     for result in results.missed:
         lines += [f"  {result.name}", f"    {result.reason}"]
         lines += [f"    worst: {result.worst_rows}"] if result.worst else []
-    lines += ["", *worst_lines(report), "", f"All of it: ragassay report {report.run.id}"]
+    lines += [line for line, _ in text_lines(Document("", blocks=tuple(worst_cards(report))))]
+    lines += ["", f"All of it: ragassay report {report.run.id}"]
     return printable("\n".join(lines))
 
 

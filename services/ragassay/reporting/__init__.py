@@ -9,7 +9,7 @@ from typing import TypeVar
 from ragassay.core.errors import BadSettings, class_and_reason
 from ragassay.core.formatting import Exporters
 from ragassay.core.report import Report
-from ragassay.reporting import comparison, csv, junit, markdown, page, parquet, pdf, xlsx
+from ragassay.reporting import comparison, csv, junit, page, parquet, pdf, report, xlsx
 from ragassay.reporting.rows import printable_json
 
 Write = TypeVar("Write", bound=Callable[[Report], str | bytes])
@@ -56,7 +56,7 @@ def _checked(write: object) -> Callable[[Report], bytes]:
 
 EXPORTERS: Exporters[Report] = Exporters(
     "exporter",
-    {"csv": csv.export, "summary.csv": csv.figures, "json": printable_json, "md": markdown.export},
+    {"csv": csv.export, "summary.csv": csv.figures, "json": printable_json, "md": report.markdown},
     defaults={
         "html": page.export,
         "parquet": parquet.export,

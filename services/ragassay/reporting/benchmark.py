@@ -1,41 +1,52 @@
-"""A benchmark as JSON, as Markdown, and as the tables that the terminal and a notebook show too."""
+"""What a benchmark says, as a document."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
 
 from ragassay.analysis.benchmark import Benchmark, BenchmarkedDataset, Standing
 from ragassay.analysis.difference import Difference
 from ragassay.analysis.models import Comparison
-from ragassay.core.formatting import Exporters, json_document, markdown_code, markdown_text, number, quantity
+from ragassay.core.formatting import Exporters, json_document, number, quantity
 from ragassay.core.models import Usage
 from ragassay.core.report import Aggregate, SystemReport
 from ragassay.reporting.comparison import metric_tables, tables
-from ragassay.reporting.summary import PER_ACCURATE, bounds, interrupted, missing, sections
+from ragassay.reporting.document import Block, Document, Facts, Sentences
+from ragassay.reporting.figures import bounds
+from ragassay.reporting.markdown import to_markdown
+from ragassay.reporting.summary import PER_ACCURATE, interrupted, missing, sections
 from ragassay.reporting.tables import Table
 
 UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True)
-class BenchmarkPart:
-    """A dataset's part, or the summary: lines, tables, and lines below them."""
+def of_benchmark(benchmark: Benchmark, *, whole: bool = False) -> Document:
+    """The datasets, each with what the systems reach, cost and take and how they differ in the summary's metrics; the summary.
 
-    title: str
-    lines: tuple[str, ...]
-    tables: tuple[Table, ...]
-    notes: tuple[str, ...] = ()
-
-
-def parts(benchmark: Benchmark) -> Iterator[BenchmarkPart]:
-    """Each dataset: what the systems reach, cost and take, and the comparison in the summary's metrics. Then the summary."""
+    ``whole``: the summary first, every metric of each dataset, what is missing, and where the numbers come from.
+    """
+    parts = [_of_dataset(benchmark, dataset, one, whole=whole) for dataset, one in benchmark.datasets.items()]
+    title = f"Benchmark {benchmark.name or ''}".rstrip()
+    if not whole:
+        return Document(title, parts=(*parts, _summary(benchmark)))
+    sources = []
     for dataset, one in benchmark.datasets.items():
-        yield _of_dataset(benchmark, dataset, one)
-    yield summary(benchmark)
+        source = one.report.provenance
+        digest, judge = source.dataset.digest[:12], source.judge["name"]
+        sources.append((dataset, f"run {one.report.run.id}, dataset {digest}, judge {judge}"))
+    origins = Document("Where the numbers come from", blocks=(Facts("Runs", tuple(sources)),))
+    return Document(title, parts=(_summary(benchmark), *parts, origins))
 
 
-def summary(benchmark: Benchmark) -> BenchmarkPart:
+def markdown(benchmark: Benchmark) -> bytes:
+    """The whole benchmark for a pull request or a wiki."""
+    return to_markdown(of_benchmark(benchmark, whole=True), "benchmark")
+
+
+EXPORTERS: Exporters[Benchmark] = Exporters("benchmark exporter", {"json": json_document, "md": markdown})
+
+
+def _summary(benchmark: Benchmark) -> Document:
     """Per metric every system on every dataset, and on how many each beats the baseline."""
     shown = [_metric(benchmark, name) for name in benchmark.metrics]
     if benchmark.standings:
@@ -46,48 +57,27 @@ def summary(benchmark: Benchmark) -> BenchmarkPart:
     if benchmark.standings:
         corrected = "" if benchmark.correction == "none" else f", p corrected for all {benchmark.family} tests"
         lines.append(f"+ better, - worse than {benchmark.baseline}: * 0.05, ** 0.01, *** 0.001{corrected}")
-    return BenchmarkPart("Summary", tuple(lines), tuple(shown), tuple(_spent(benchmark)))
+    lines += _spent(benchmark)
+    cautions = dict.fromkeys(caution for one in benchmark.datasets.values() for caution in one.report.cautions)
+    headlines = tuple(("", line) for line in lines)
+    return Document("Summary", headlines=headlines, notes=tuple(cautions), blocks=tuple(shown))
 
 
-def to_markdown(benchmark: Benchmark) -> bytes:
-    """The summary first, then each dataset, then where the numbers come from."""
-    *datasets, whole = parts(benchmark)
-    datasets = [_with_everything(part, benchmark.datasets[part.title]) for part in datasets]
-    lines = [f"# Benchmark {markdown_text(benchmark.name or '')}".rstrip()]
-    for part in (whole, *datasets):
-        lines += ["", f"## {markdown_text(part.title)}", "", *(f"{markdown_text(line)}  " for line in part.lines)]
-        for table in part.tables:
-            lines += table.markdown("###")
-        lines += ["", *(f"- {markdown_text(note)}" for note in part.notes)] if part.notes else []
-    lines += ["", "## Where the numbers come from", ""]
-    for dataset, one in benchmark.datasets.items():
-        source = one.report.provenance
-        digests = f"dataset `{source.dataset.digest[:12]}`, judge {markdown_code(source.judge['name'])}"
-        lines.append(f"- {markdown_text(dataset)}: run `{one.report.run.id}`, {digests}")
-    return ("\n".join(lines) + "\n").encode()
-
-
-EXPORTERS: Exporters[Benchmark] = Exporters("benchmark exporter", {"json": json_document, "md": to_markdown})
-
-
-def _of_dataset(benchmark: Benchmark, dataset: str, one: BenchmarkedDataset) -> BenchmarkPart:
+def _of_dataset(benchmark: Benchmark, dataset: str, one: BenchmarkedDataset, *, whole: bool) -> Document:
     report, comparison = one.report, one.comparison
     source = report.provenance
     lines = [f"{source.dataset.rows} queries, judge {source.judge['name']}, run {report.run.id}"]
     lines += [line for line in (interrupted(report),) if line]
-    shown = [_trade(one)]
-    if comparison is not None:
-        lines += comparison.verdict
-        shown += metric_tables(_of_summary(comparison, benchmark.metrics))
-    return BenchmarkPart(dataset, tuple(lines), tuple(shown), tuple(_cautions(one)))
-
-
-def _with_everything(part: BenchmarkPart, one: BenchmarkedDataset) -> BenchmarkPart:
-    """A dataset's part with every metric of its report and comparison, and what is missing."""
-    report = one.report
-    shown = [section.table(report.systems) for section in sections(report)]
-    shown += tables(one.comparison) if one.comparison else [part.tables[0]]
-    return replace(part, tables=tuple(shown), notes=(*part.notes, *missing(report)))
+    lines += comparison.verdict if comparison else ()
+    blocks: list[Block] = [_trade(one)]
+    if whole:
+        blocks = [*sections(report), *(tables(comparison) if comparison else blocks)]
+        if gaps := tuple(missing(report)):
+            blocks.append(Sentences("What is missing, and why", gaps))
+    elif comparison:
+        blocks += metric_tables(_of_summary(comparison, benchmark.metrics))
+    headlines = tuple(("", line) for line in lines)
+    return Document(dataset, headlines=headlines, notes=tuple(_cautions(one)), blocks=tuple(blocks))
 
 
 def _cautions(one: BenchmarkedDataset) -> Iterator[str]:
@@ -195,7 +185,6 @@ def _spent(benchmark: Benchmark) -> Iterator[str]:
         cost = UNKNOWN if used.cost_usd is None else f"{number(used.cost_usd)} USD"
         tokens = used.input_tokens + used.output_tokens
         yield f"judge: {used.calls:,} calls, {tokens:,} tokens, {cost}; {used.cache_hits:,} replies from the cache"
-    yield from dict.fromkeys(caution for one in benchmark.datasets.values() for caution in one.report.cautions)
 
 
 def _count(things: Collection[str], name: str) -> str:

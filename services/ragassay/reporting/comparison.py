@@ -1,10 +1,11 @@
-"""A comparison as JSON, as Markdown, and as the tables that the terminal shows too."""
+"""What a comparison says, as a document, and its figures as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from ragassay.analysis.describe import frontier, times
 from ragassay.analysis.difference import Difference
@@ -13,7 +14,7 @@ from ragassay.core.formatting import (
     Exporters,
     interval,
     json_document,
-    markdown_text,
+    listed,
     number,
     p_value,
     percent,
@@ -22,8 +23,12 @@ from ragassay.core.formatting import (
 )
 from ragassay.core.report import Distribution
 from ragassay.reporting import csv
+from ragassay.reporting.charts import Chart, Drawn, scatter
+from ragassay.reporting.csv import short_text
+from ragassay.reporting.document import Block, Card, Cards, Document, Facts, Sentences
 from ragassay.reporting.failing import causes
 from ragassay.reporting.grids import Grid, Kind
+from ragassay.reporting.markdown import to_markdown
 from ragassay.reporting.summary import NOT_REPORTED, PER_ACCURATE, cost_per_accurate
 from ragassay.reporting.tables import Table
 
@@ -53,35 +58,6 @@ class Regression:
     why: str | None
 
 
-MARKER = "<!-- ragassay comparison -->"
-
-
-def to_markdown(comparison: Comparison) -> bytes:
-    """The verdict, all tables with the slices, and where the numbers come from.
-
-    Its last line is a hidden marker, by which a later comment on a pull request can replace this one.
-    """
-    lines = ["# Comparison", "", *(f"{markdown_text(sentence)}  " for sentence in comparison.verdict)]
-    if comparison.warnings:
-        lines += ["", "## Warnings", "", *(f"- {markdown_text(warning)}" for warning in comparison.warnings)]
-    for table in [*tables(comparison), *slice_tables(comparison)]:
-        lines += table.markdown()
-    for pair in comparison.pairs:
-        if worst := regressions(pair):
-            lines += ["", f"## {markdown_text(regressions_title(pair))}", ""]
-        for row in worst:
-            lines.append(f"- **{markdown_text(row.label)}** {markdown_text(row.query)}: {'; '.join(row.scores)}")
-            lines += [f"  - {markdown_text(name)}: {markdown_text(answer)}" for name, answer in row.answers]
-            lines += [f"  - why: {markdown_text(row.why)}"] if row.why else []
-    lines += ["", "## Where the numbers come from", ""]
-    for name, side in comparison.sides.items():
-        digests = f"dataset `{side.dataset.digest[:12]}`"
-        digests += f", responses `{side.responses.digest[:12]}`" if side.responses else ""
-        lines.append(f"- {markdown_text(name)}: run `{side.run}`, judge {markdown_text(side.judge)}, {digests}")
-    lines += ["", MARKER]
-    return ("\n".join(lines) + "\n").encode()
-
-
 def to_csv(comparison: Comparison, fields: Sequence[str] = ()) -> Iterator[bytes]:
     """A line for each pair and metric."""
     return csv.lines(delta_grid(comparison).of(fields))
@@ -92,8 +68,13 @@ def sides_to_csv(comparison: Comparison) -> Iterator[bytes]:
     return csv.lines(side_grid(comparison))
 
 
+def markdown(comparison: Comparison) -> bytes:
+    """The comparison for a pull request or a wiki."""
+    return to_markdown(of_comparison(comparison), "comparison")
+
+
 EXPORTERS: Exporters[Comparison] = Exporters(
-    "comparison exporter", {"csv": to_csv, "summary.csv": sides_to_csv, "json": json_document, "md": to_markdown}
+    "comparison exporter", {"csv": to_csv, "summary.csv": sides_to_csv, "json": json_document, "md": markdown}
 )
 
 
@@ -148,7 +129,7 @@ def tables(comparison: Comparison) -> Iterator[Table]:
         yield standing
     sides = {name: side.failures for name, side in comparison.sides.items()}
     if "accurate" in comparison.metrics or any(one.unknown < one.rows for one in sides.values()):
-        yield causes(sides).table(sides)
+        yield causes(sides)
 
 
 def metric_tables(comparison: Comparison) -> Iterator[Table]:
@@ -325,3 +306,71 @@ def _more(pair: Pair) -> str:
     bounds = interval(more.interval)
     caveat = f"; {more.interval.reason}" if more.interval.low is not None and more.interval.reason else ""
     return f"One more accurate answer costs {number(more.value)} USD ({bounds}, n={more.n}{caveat})."
+
+
+def of_comparison(comparison: Comparison) -> Document:
+    """The verdict, all tables, the queries on which a system is worse, slices, the method, and where it comes from."""
+    return Document(
+        title=f"Comparison of {listed(comparison.sides)}",
+        about=f"compared with {comparison.baseline}, alpha {comparison.alpha:g}, correction {comparison.correction}",
+        headlines=tuple(("", sentence) for sentence in comparison.verdict),
+        notes=comparison.warnings,
+        blocks=tuple(_blocks(comparison)),
+        details=tuple(_details(comparison)),
+        ragassay=comparison.ragassay,
+    )
+
+
+def _blocks(comparison: Comparison) -> Iterator[Block]:
+    if chart := standing_chart(comparison):
+        yield chart
+    yield from tables(comparison)
+    for pair in comparison.pairs:
+        cards = (
+            Card(row.query, row.label, (("scores", ", ".join(row.scores)), *row.answers, ("why", row.why or "")))
+            for row in regressions(pair)
+        )
+        if some := tuple(cards):
+            yield Cards(regressions_title(pair), some)
+
+
+def _details(comparison: Comparison) -> Iterator[Block]:
+    yield from slice_tables(comparison)
+    yield Sentences("How this was compared", tuple(_method_of(comparison)))
+    told = ("verdict", "warning")
+    facts = (fact for fact in side_grid(comparison).rows if fact[0] not in told and fact[1] is not None)
+    yield Facts("Where these numbers come from", tuple((name, short_text(value)) for name, value in facts))
+
+
+def _method_of(comparison: Comparison) -> Iterator[str]:
+    yield "Rows of two systems are matched by their ids, else by the text of the query; a delta is that of the matched rows."
+    yield (
+        f"Better and worse are said where the difference is significant at {comparison.alpha:g}, corrected for "
+        f"{comparison.family} tests ({comparison.correction}). Intervals are not corrected."
+    )
+    yield f"Every random draw has the seed {comparison.seed}."
+
+
+def standing_chart(
+    comparison: Comparison,
+    more: Callable[[ComparedSystem], dict[str, Any]] = lambda _: {},
+    note: str = "Up and to the left is better.",
+) -> Chart | None:
+    """Accuracy against cost, if all systems report it and one is not free, else against latency; None if neither is known.
+
+    ``more``: what else is drawn of a system, such as its ``address``.
+    """
+    sides = comparison.sides
+    costs = {name: side.cost_usd for name, side in sides.items() if side.cost_usd is not None}
+    times = {name: side.latency_p50_ms for name, side in sides.items() if side.latency_p50_ms is not None}
+    priced = len(costs) == len(sides) and any(costs.values())
+    across, unit = (costs, "USD a query") if priced else (times, "median latency, ms")
+    if len(across) < len(sides):
+        return None
+    points = {}
+    for name, side in sides.items():
+        if side.accuracy is None:
+            return None
+        text = f"{name}: {number(side.accuracy)} accurate at {quantity(across[name])} {unit}"
+        points[name] = Drawn(x=across[name], y=side.accuracy, text=text, **more(side))
+    return scatter("Accuracy against what it takes", unit, "share of accurate answers", points, note=note)

@@ -1,4 +1,4 @@
-"""A cost report as JSON, CSV and Markdown, and as the tables that the terminal and a notebook show too."""
+"""What a cost report says, as a document, and its groups as CSV."""
 
 from __future__ import annotations
 
@@ -6,17 +6,32 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
-from ragassay.analysis.costs import CostGroup, CostReport
+from ragassay.analysis.costs import CostGroup, CostReport, Increment
 from ragassay.analysis.describe import marginal_cost
 from ragassay.core.cost_sums import Money
-from ragassay.core.formatting import Exporters, interval, json_document, listed, markdown_text, number, percent
+from ragassay.core.formatting import Exporters, interval, json_document, listed, number, percent
 from ragassay.reporting.csv import line
+from ragassay.reporting.document import Block, Document, Sentences
+from ragassay.reporting.markdown import to_markdown
 from ragassay.reporting.tables import Table
 
-NONE, MORE = "(none)", "One more accurate answer"
+NONE = "(none)"
 
 
-def lines(report: CostReport) -> Iterator[str]:
+def of_costs(report: CostReport) -> Document:
+    """Runs, days and what is left out; accurate answers and what was spent by group; what one more accurate answer costs."""
+    blocks: list[Block] = list(_tables(report))
+    if report.increments:
+        blocks.append(Sentences("One more accurate answer", tuple(map(_increment, report.increments))))
+    return Document(
+        "Cost of accurate answers",
+        headlines=tuple(("", line) for line in _headlines(report)),
+        notes=report.warnings,
+        blocks=tuple(blocks),
+    )
+
+
+def _headlines(report: CostReport) -> Iterator[str]:
     """What the numbers are of: runs, days, and what is left out."""
     first, last = (report.asked.local(time).date().isoformat() for time in (report.total.first, report.total.last))
     days = first if first == last else f"{first} to {last}"
@@ -25,10 +40,9 @@ def lines(report: CostReport) -> Iterator[str]:
     yield f"{runs}{unfinished}, {days} ({report.asked.zone})"
     if report.left_out:
         yield f"left out: {listed(f'{count:,} {why}' for why, count in report.left_out.items())}"
-    yield from (f"warning: {warning}" for warning in report.warnings)
 
 
-def tables(report: CostReport) -> Iterator[Table]:
+def _tables(report: CostReport) -> Iterator[Table]:
     """Accurate answers and their cost by group, and what was spent by group."""
     by = tuple(report.asked.by) or ("",)
     named = [(tuple(_name(value) for value in group.key.values()) or ("all",), group) for group in report.groups]
@@ -49,13 +63,10 @@ def tables(report: CostReport) -> Iterator[Table]:
     yield Table("Spent in USD", columns, rows, note)
 
 
-def sentences(report: CostReport) -> list[str]:
-    """What one more accurate answer costs between systems that answered the same queries, dataset by dataset."""
-    return [
-        f"{one.cost.dataset}: {marginal_cost(one)} (n={one.cost.n:,}"
-        + (")" if one.cost.n == one.questions else f", {one.questions:,} questions)")
-        for one in report.increments
-    ]
+def _increment(one: Increment) -> str:
+    """What one more accurate answer costs between systems that answered the same queries."""
+    questions = "" if one.cost.n == one.questions else f", {one.questions:,} questions"
+    return f"{one.cost.dataset}: {marginal_cost(one)} (n={one.cost.n:,}{questions})"
 
 
 def _name(value: str | None) -> str:
@@ -82,14 +93,9 @@ def _usd(money: Money) -> str:
     return number(money.cost_usd) + (f" + {money.unknown:,} unknown" if money.unknown else "")
 
 
-def to_markdown(report: CostReport) -> bytes:
-    """Lines and tables."""
-    out = ["# Cost of accurate answers", "", *(f"{markdown_text(line)}  " for line in lines(report))]
-    for table in tables(report):
-        out += table.markdown()
-    if said := sentences(report):
-        out += ["", f"## {MORE}", "", *(f"- {markdown_text(sentence)}" for sentence in said)]
-    return ("\n".join(out) + "\n").encode()
+def markdown(report: CostReport) -> bytes:
+    """The costs for a pull request or a wiki."""
+    return to_markdown(of_costs(report), "costs")
 
 
 def to_csv(report: CostReport) -> bytes:
@@ -123,4 +129,4 @@ def _flat(group: CostGroup) -> dict[str, object]:
     return flat
 
 
-EXPORTERS: Exporters[CostReport] = Exporters("cost exporter", {"csv": to_csv, "json": json_document, "md": to_markdown})
+EXPORTERS: Exporters[CostReport] = Exporters("cost exporter", {"csv": to_csv, "json": json_document, "md": markdown})

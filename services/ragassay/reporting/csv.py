@@ -12,11 +12,13 @@ import orjson
 
 from ragassay.analysis.ab import METRICS, Trial
 from ragassay.core.errors import BadInput
+from ragassay.core.formatting import cut, number
 from ragassay.core.report import Report
 from ragassay.reporting.grids import Grid, provenance, summary
 from ragassay.reporting.rows import row_grid
 
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # some spreadsheets read full-width signs alike
+LONGEST_SHOWN = 300
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
 
 
@@ -69,6 +71,11 @@ def cell(value: object) -> str:
     """Text that a spreadsheet will not run: what could start a formula gets a quote, unless it is a number."""
     text = as_text(value)
     return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
+
+
+def short_text(value: object) -> str:
+    """A cell as text to be read: numbers rounded, a long text cut."""
+    return number(value) if isinstance(value, float) else cut(as_text(value), LONGEST_SHOWN)
 
 
 def as_text(value: object) -> str:

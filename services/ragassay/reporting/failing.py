@@ -13,7 +13,8 @@ from ragassay.core.models import FactVerdict, Result, SentenceVerdict
 from ragassay.core.report import Aggregate, Report, Slice, SystemReport
 from ragassay.evaluation.recount import slice_value
 from ragassay.metrics.failures import Cause, Failures, attribute, failures
-from ragassay.reporting.summary import Section, aggregate
+from ragassay.reporting.figures import aggregate
+from ragassay.reporting.tables import Table
 
 JUDGED = ("correctness", "completeness", "faithfulness", "relevance")
 MOST_SLICES_SHOWN = 6  # of one field, on a terminal
@@ -52,31 +53,31 @@ def headline(system: SystemReport) -> str:
     return f"{known})" + (f", {mean.missing} of unknown accuracy" if mean.missing else "")
 
 
-def causes(sides: Mapping[str, Failures]) -> Section:
+def causes(sides: Mapping[str, Failures]) -> Table:
     """How many answers are accurate, and how many are not for which cause; below it a few ids for each cause."""
     every = sides.values()
-    rows: list[tuple[str, tuple[str, ...]]] = [
-        ("accurate", tuple(f"{one.accurate}/{one.rows}" for one in every)),
-        ("not accurate", tuple(str(one.inaccurate) for one in every)),
+    rows: list[tuple[str, ...]] = [
+        ("accurate", *(f"{one.accurate}/{one.rows}" for one in every)),
+        ("not accurate", *(str(one.inaccurate) for one in every)),
     ]
     for cause in get_args(Cause):
         counts = [one.causes[cause].n if cause in one.causes else 0 for one in every]
         if any(counts):
-            rows.append((f"  {words(cause)}", tuple(map(str, counts))))
+            rows.append((f"  {words(cause)}", *map(str, counts)))
     for kind, fields in (("  not attributed: ", "unattributed"), ("accuracy unknown: ", "unknown_reasons")):
         for reason in dict.fromkeys(reason for one in every for reason in getattr(one, fields)):
             counts = [getattr(one, fields).get(reason, 0) for one in every]
-            rows.append((f"{kind}{reason}", tuple(map(str, counts))))
+            rows.append((f"{kind}{reason}", *map(str, counts)))
     examples = [
         f"{name}: {words(cause)} {', '.join(example.query_id for example in counted.examples)}"
         for name, one in sides.items()
         for cause, counted in one.causes.items()
     ]
     note = f"For example: {'; '.join(examples)}." if examples else ""
-    return Section("Why answers are not accurate", tuple(rows), note)
+    return Table("Why answers are not accurate", ("", *sides), tuple(rows), note)
 
 
-def failure_causes(report: Report, examples: int = 1) -> Section | None:
+def failure_causes(report: Report, examples: int = 1) -> Table | None:
     """The causes of each system's failures; None where no answer is known to be inaccurate."""
     sides = {name: failures(system.results, examples=examples) for name, system in report.systems.items()}
     return causes(sides) if any(one.inaccurate for one in sides.values()) else None
@@ -108,16 +109,6 @@ def worst_rows(report: Report, most: int | None = None) -> list[WorstRow]:
         bad = [row for row in islice(worst_first(system), most) if attribute(row) or _mean(row, counted) < 1]
         shown += [WorstRow(name, row.query_id, cut(row.query, _LONGEST_TEXT), _texts(row, names)) for row in bad]
     return shown
-
-
-def worst_lines(report: Report) -> Iterator[str]:
-    """The ``worst_rows`` as text; nothing where there are none."""
-    rows = worst_rows(report)
-    if rows:
-        yield "Worst rows"
-    for row in rows:
-        yield f"  {row.system} {row.query_id}: {row.query}"
-        yield from (f"    {label:<8}  {text}" for label, text in row.texts)
 
 
 def _texts(row: Result, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -159,13 +150,14 @@ def slice_fields(report: Report) -> list[str]:
     return list(dict.fromkeys(["category", "difficulty", *own]))
 
 
-def slice_section(report: Report, field: str, most: int | None = None) -> Section | None:
+def slice_section(report: Report, field: str, most: int | None = None) -> Table | None:
     """The headline metric by a field; None where no row has it, or all have the same value.
 
     ``most`` slices, those with most rows; the note counts the others, and says so where a field has too many values.
     """
     systems = report.systems.values()
     name = headline_metric(next(iter(systems)))
+    title, columns = f"{name} by {field}", ("", *report.systems)
     tables = [system.slices.get(field, {}) for system in systems]
     sizes: dict[str, int] = {}
     for table in tables:
@@ -174,13 +166,13 @@ def slice_section(report: Report, field: str, most: int | None = None) -> Sectio
     if not sizes:
         values = {slice_value(row, field) for system in systems for row in system.results} - {None}
         note = f"{len(values)} values are too many for slices; {_one(field, report)}"
-        return Section(f"{name} by {field}", (), note) if values else None
+        return Table(title, columns, (), note) if values else None
     largest = sorted(sizes, key=lambda value: (-sizes[value], value))
     shown = sorted(largest[:most])
-    rows = tuple((value, tuple(_slice(table.get(value), name) for table in tables)) for value in shown)
+    rows = tuple((value, *(_slice(table.get(value), name) for table in tables)) for value in shown)
     left = len(largest) - len(shown)
     note = f"{left} more with fewer rows: -o FILE.md has all; {_one(field, report)}" if left else ""
-    return Section(f"{name} by {field}", rows, note) if len(sizes) > 1 else None
+    return Table(title, columns, rows, note) if len(sizes) > 1 else None
 
 
 def _one(field: str, report: Report) -> str:

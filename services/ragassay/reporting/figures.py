@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlencode
 
 from ragassay.core.formatting import interval, number, percent, quantity
 from ragassay.core.report import Aggregate, Report
+from ragassay.core.statistics import CorrectedMean, Interval
 from ragassay.reporting.charts import Chart, Drawn, bars
-from ragassay.reporting.summary import PERCENTAGES
 
 KINDS = {"quality": "Answer quality", "retrieval": "Retrieval", "performance": "Measured", "cost": "Measured"}
+PERCENTAGES = frozenset(("gate_efficiency",))
 _UNIT = (0.0, 1.0)
+_end = partial(number, digits=2)
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class MetricRow:
-    """A metric over all systems."""
+    """A metric over all systems: a cell for each, and as text lines that begin with a label."""
 
     name: str
     better: str
     cells: tuple[Cell, ...]
+    lines: tuple[tuple[str, ...], ...]
 
 
 def metric_tables(report: Report) -> dict[str, list[MetricRow]]:
@@ -57,8 +61,9 @@ def metric_tables(report: Report) -> dict[str, list[MetricRow]]:
     ):  # what the headline is of comes first
         means = [system.metrics[name] for system in systems]
         ends = _ends(means)
-        cells = tuple(_cell(name, mean, ends, report.provenance.configuration.corrected_by) for mean in means)
-        tables[KINDS[means[0].kind]].append(MetricRow(name, means[0].better, cells))
+        by = report.provenance.configuration.corrected_by
+        cells = tuple(_cell(name, mean, ends, by) for mean in means)
+        tables[KINDS[means[0].kind]].append(MetricRow(name, means[0].better, cells, tuple(_lines(name, means, by))))
     return {title: rows for title, rows in tables.items() if rows}
 
 
@@ -96,6 +101,42 @@ def _cell(name: str, mean: Aggregate, ends: tuple[float, float] | None, correcte
         else f"{written(corrected.mean)} by {corrected.labels:,} {corrected_by}",
         judge_sd="" if mean.judge_sd is None else number(mean.judge_sd),
     )
+
+
+def _lines(name: str, means: Sequence[Aggregate], by: str) -> Iterator[tuple[str, ...]]:
+    """The means of a metric and, below them, the judge's own spread and what labels, or a reference judge, make of these."""
+    yield name, *(aggregate(mean, percent=name in PERCENTAGES) for mean in means)
+    if any(mean.judge_sd is not None for mean in means):
+        yield f"{name}, judge sd", *("" if mean.judge_sd is None else number(mean.judge_sd) for mean in means)
+    if any(mean.corrected for mean in means):
+        yield f"{name}, corrected", *(_corrected(mean.corrected, by) for mean in means)
+
+
+def _corrected(found: CorrectedMean | None, by: str) -> str:
+    if found is None:
+        return f"no {by}"
+    if found.mean is None:
+        return found.reason or ""
+    return f"{number(found.mean)} {bounds(found.interval)} {found.labels} {by}"
+
+
+def aggregate(metric: Aggregate, *, percent: bool = False) -> str:
+    """``0.742 [0.65, 0.83] n=28/30``: mean, interval, and how many of the rows were scored. ``percent``: ``74.2%``."""
+    if metric.mean is None:
+        return f"not scored n=0/{metric.n + metric.missing}"
+    mean = f"{metric.mean:.1%}" if percent else number(metric.mean)
+    ends = bounds(metric.interval, "{:.0%}".format) if percent else bounds(metric.interval)
+    return f"{mean} {ends} {of_rows(metric.n, metric.missing)}"
+
+
+def of_rows(n: int, missing: int) -> str:
+    """``n=28/30``: how many of the rows were scored."""
+    return f"n={n}/{n + missing}" if missing else f"n={n}"
+
+
+def bounds(ends: Interval, write: Callable[[float], str] = _end) -> str:
+    """``[0.65, 0.83]``, or that there is none."""
+    return "[no interval]" if ends.low is None else interval(ends, write, "[{}, {}]")
 
 
 def charts(report: Report, rows: str = "") -> Iterator[Chart]:

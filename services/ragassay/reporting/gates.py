@@ -1,22 +1,17 @@
-"""Gate results as files: JUnit XML for a build server, Markdown for a pull request, JSON for programs."""
+"""What gates say, as a document, and in the log."""
 
 from __future__ import annotations
 
 import logging
 
 from ragassay.analysis.gates import GateReport, GateResult
-from ragassay.core.formatting import (
-    Exporters,
-    json_document,
-    markdown_code,
-    markdown_row,
-    markdown_text,
-    number,
-)
+from ragassay.core.formatting import Exporters, json_document, number
+from ragassay.reporting.document import Block, Document, Sentences
 from ragassay.reporting.junit import gated
+from ragassay.reporting.markdown import to_markdown
+from ragassay.reporting.tables import Table
 
 _log = logging.getLogger("ragassay.gates")
-MARKER = "<!-- ragassay gates -->"
 
 
 def log_missed(report: GateReport) -> None:
@@ -28,33 +23,31 @@ def log_missed(report: GateReport) -> None:
         _log.error(form, report.run, result.metric, number(result.value), result.threshold, result.reason, extra=about)
 
 
-def markdown(report: GateReport) -> bytes:
-    """A table for a pull request. Its first line is a hidden marker, by which a later comment can replace this one."""
+def of_gates(report: GateReport) -> Document:
+    """The verdict, each gate with its value and why, and the worst rows of missed gates."""
     total, missed = len(report.results), len(report.missed)
     verdict = f"{missed} of {total} gates missed" if missed else f"all {total} gates passed"
-    compared = f", baseline {markdown_code(report.baseline)}" if report.baseline else ""
-    lines = [
-        MARKER,
-        f"## ragassay: {verdict}",
-        "",
-        f"Run {markdown_code(report.run)} on {markdown_text(report.dataset)}{compared}.",
-        "",
-        *(f"The baseline was not measured alike: {markdown_text(caution)}.\n" for caution in report.cautions),
-        "| | gate | value | scored | why |",
-        "| --- | --- | --- | --- | --- |",
-        *(_line(result) for result in sorted(report.results, key=lambda result: result.passed)),
-    ]
-    if worst := [result for result in report.missed if result.worst]:
-        lines += ["", "Worst rows:", ""]
-        lines += [f"- {markdown_text(result.name)}: {markdown_text(result.worst_rows)}" for result in worst]
-    return ("\n".join(lines) + "\n").encode()
+    compared = f", baseline {report.baseline}" if report.baseline else ""
+    rows = tuple(_row(result) for result in sorted(report.results, key=lambda result: result.passed))
+    blocks: list[Block] = [Table("Gates", ("", "gate", "value", "scored", "why"), rows)]
+    if worst := tuple(f"{result.name}: {result.worst_rows}" for result in report.missed if result.worst):
+        blocks.append(Sentences("Worst rows", worst))
+    return Document(
+        f"ragassay: {verdict}",
+        about=f"Run {report.run} on {report.dataset}{compared}.",
+        notes=tuple(f"The baseline was not measured alike: {caution}." for caution in report.cautions),
+        blocks=tuple(blocks),
+    )
+
+
+def markdown(report: GateReport) -> bytes:
+    """The gates for a pull request."""
+    return to_markdown(of_gates(report), "gates")
 
 
 EXPORTERS: Exporters[GateReport] = Exporters("gates exporter", {"json": json_document, "md": markdown, "xml": gated})
 
 
-def _line(result: GateResult) -> str:
-    verdict = "passed" if result.passed else "**missed**"
+def _row(result: GateResult) -> tuple[str, ...]:
     value = number(result.value, beside=result.threshold)
-    name, reason = markdown_text(result.name), markdown_text(result.reason)
-    return markdown_row([verdict, name, value, f"{result.n}/{result.rows}", reason])
+    return ("passed" if result.passed else "MISSED", result.name, value, f"{result.n}/{result.rows}", result.reason)

@@ -16,9 +16,9 @@ from ragassay.core.report import Report, SystemReport
 from ragassay.metrics.failures import failure
 from ragassay.reporting.csv import as_text
 from ragassay.reporting.failing import headline, why
+from ragassay.reporting.figures import aggregate
 from ragassay.reporting.grids import Grid, provenance
 from ragassay.reporting.rows import row_grid
-from ragassay.reporting.summary import aggregate
 
 _BROKEN = ("response_failed", "not_scored")
 _LONGEST_NAME = 120

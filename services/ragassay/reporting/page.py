@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from ragassay.analysis.models import Comparison
 from ragassay.core.formatting import printable
 from ragassay.core.report import Report
-from ragassay.reporting.outline import Outline, of_comparison, of_report
+from ragassay.reporting.comparison import of_comparison
+from ragassay.reporting.document import Document
+from ragassay.reporting.report import of_report
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -42,10 +44,10 @@ def environment(*folders: Path) -> Environment:
     )
 
 
-def _page(outline: Outline) -> bytes:
+def _page(document: Document) -> bytes:
     from markupsafe import Markup
 
     style = Markup(STYLE.read_text())  # noqa: S704 - ours
-    parts = [(type(part).__name__.lower(), part) for part in outline.parts]
-    page = environment().get_template("document.html").render(outline=outline, parts=parts, style=style)
+    parts = [(type(part).__name__.lower(), part) for part in (*document.blocks, *document.details)]
+    page = environment().get_template("document.html").render(document=document, parts=parts, style=style)
     return printable(page).encode()

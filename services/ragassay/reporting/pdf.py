@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -17,8 +17,10 @@ from ragassay.analysis.models import Comparison
 from ragassay.core.formatting import xml_text
 from ragassay.core.report import Report
 from ragassay.reporting.charts import Chart
-from ragassay.reporting.outline import Outline, of_comparison, of_report
+from ragassay.reporting.comparison import of_comparison
+from ragassay.reporting.document import Document
 from ragassay.reporting.page import TEMPLATES, environment
+from ragassay.reporting.report import of_report
 
 _LONG_WORD = re.compile(r"[^\s\u200b]{25}(?=[^\s\u200b])")  # a line can't be broken in it
 _FONT_PACKAGES = "fontpkg.family"  # the group of entry points of packages that hold a family each
@@ -37,25 +39,24 @@ def compared(comparison: Comparison) -> Iterator[bytes]:
     yield _pages(of_comparison(comparison))
 
 
-def _pages(outline: Outline) -> bytes:
+def _pages(document: Document) -> bytes:
     import typst
 
     drawing = environment().get_template("chart.svg")
-    parts = [
-        {"kind": type(part).__name__.lower(), **_breakable(asdict(part)), "svg": drawing.render(one=part)}
-        if isinstance(part, Chart)
-        else {"kind": type(part).__name__.lower(), **_breakable(asdict(part))}
-        for part in outline.parts
+    blocks = [
+        {"kind": type(block).__name__.lower(), **_breakable(asdict(block))}
+        | ({"svg": drawing.render(one=block)} if isinstance(block, Chart) else {})
+        for block in (*document.blocks, *document.details)
     ]
-    document = {**_breakable(asdict(outline)), "parts": parts}
-    document["created"] = outline.created and outline.created.strftime("%Y-%m-%d")
-    document["fonts"] = [*_FAMILIES, _han_family(orjson.dumps(document).decode())]
+    data = {**_breakable(asdict(replace(document, blocks=(), details=()))), "blocks": blocks}
+    data["created"] = document.created and document.created.strftime("%Y-%m-%d")
+    data["fonts"] = [*_FAMILIES, _han_family(orjson.dumps(data).decode())]
     made: bytes = typst.compile(
         str(TEMPLATES / "document.typ"),
         root=str(TEMPLATES),
         font_paths=_font_folders(),
-        sys_inputs={"data": orjson.dumps(document).decode()},
-        timestamp=int(outline.created.replace(tzinfo=UTC).timestamp()) if outline.created else 0,
+        sys_inputs={"data": orjson.dumps(data).decode()},
+        timestamp=int(document.created.replace(tzinfo=UTC).timestamp()) if document.created else 0,
     )
     return made
 

@@ -1,67 +1,44 @@
-"""A report's figures as words: one table of rows per section, shared by the terminal and Markdown."""
+"""A report's figures as tables of text, and sentences on what limits them."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
 from ragassay.core.cost_sums import CostPerAccurate
-from ragassay.core.formatting import interval, listed, number, percent
+from ragassay.core.formatting import listed, number, percent
 from ragassay.core.jury import JuryMember, JuryPair
 from ragassay.core.models import Usage
 from ragassay.core.report import Aggregate, Distribution, Report, Share, SystemReport
-from ragassay.core.statistics import CorrectedMean, Interval
+from ragassay.reporting.figures import bounds, metric_tables, of_rows
 from ragassay.reporting.tables import Table
 
 NOT_REPORTED = "not reported"
 NOTHING = "nothing"
 PER_ACCURATE = "USD per accurate answer"
-PERCENTAGES = frozenset(("gate_efficiency",))
-_end = functools.partial(number, digits=2)
 
 
-@dataclass(frozen=True)
-class Section:
-    """A titled table: for each row a label and one cell per system; and a line below it."""
-
-    title: str
-    rows: tuple[tuple[str, tuple[str, ...]], ...]
-    note: str = ""
-
-    def table(self, systems: Iterable[str]) -> Table:
-        """The same with the systems as columns."""
-        return Table(self.title, ("", *systems), tuple((label, *cells) for label, cells in self.rows), self.note)
-
-
-def sections(report: Report) -> list[Section]:
+def sections(report: Report) -> list[Table]:
     """Retrieval, answer quality, time, money, and what the evaluation took."""
     systems = list(report.systems.values())
     names = report.provenance.metrics
-    by = report.provenance.configuration.corrected_by
+    means = metric_tables(report)
     made = []
-    for title, kinds in (
-        ("Retrieval", {"retrieval"}),
-        ("Answer quality", {"quality"}),
-        ("Measured", {"performance", "cost"}),
-    ):
-        chosen = [name for name in names if systems[0].metrics[name].kind in kinds]
-        rows = tuple(row for name in chosen for row in _figures(name, systems, by))
-        made.append(Section(title, rows))
+    for title in ("Retrieval", "Answer quality", "Measured"):
+        rows = sorted(means.get(title, ()), key=lambda row: names.index(row.name))
+        made.append((title, [line for row in rows for line in row.lines]))
     if any(s.refusals.refused or s.refusals.unanswerable for s in systems):
-        rows = tuple(_row(label, figure, systems) for label, figure in _REFUSALS)
-        made.append(Section("Refusals", rows))
+        made.append(("Refusals", [_row(label, figure, systems) for label, figure in _REFUSALS]))
     figures = [(label, figure) for label, figure in _SYSTEM if label != PER_ACCURATE or "accurate" in names]
-    reported = tuple(row for row in (_row(*one, systems) for one in figures) if set(row[1]) != {NOT_REPORTED})
-    made.append(Section("Time and cost of the system", reported))
+    reported = [row for row in (_row(*one, systems) for one in figures) if set(row[1:]) != {NOT_REPORTED}]
+    made.append(("Time and cost of the system", reported))
     took = [_row(label, figure, systems) for label, figure in _EVALUATION]
     if any(s.evaluation.not_asked for s in systems):
         took.append(_row("judge, not asked", _not_asked, systems))
-    shown = tuple(row for row in took if any(row[1]) and set(row[1]) != {NOTHING})
-    made.append(Section("Spent on the evaluation", shown))
+    shown = [row for row in took if any(row[1:]) and set(row[1:]) != {NOTHING}]
+    made.append(("Spent on the evaluation", shown))
     if any(s.jury for s in systems):
-        made.append(Section("Jury", tuple(_jury(systems))))
-    return [section for section in made if section.rows]
+        made.append(("Jury", list(_jury(systems))))
+    return [Table(title, ("", *report.systems), tuple(rows)) for title, rows in made if rows]
 
 
 def _not_asked(system: SystemReport) -> str:
@@ -69,27 +46,16 @@ def _not_asked(system: SystemReport) -> str:
     return f"{used.not_asked:,} rows, about {used.calls_saved:,} calls saved"
 
 
-def _figures(name: str, systems: list[SystemReport], by: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The means of a metric and, below them, the judge's own spread and what labels, or a reference judge, make of these."""
-    yield name, tuple(aggregate(s.metrics[name], percent=name in PERCENTAGES) for s in systems)
-    spread = [s.metrics[name].judge_sd for s in systems]
-    if any(one is not None for one in spread):
-        yield f"{name}, judge sd", tuple("" if one is None else number(one) for one in spread)
-    found = [s.metrics[name].corrected for s in systems]
-    if any(found):
-        yield f"{name}, corrected", tuple(_corrected(one, by) for one in found)
-
-
-def _jury(systems: list[SystemReport]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _jury(systems: list[SystemReport]) -> Iterator[tuple[str, ...]]:
     """What each member of a jury judged, how often it is with the others, and what it took; then every two of them."""
     juries = [s.jury for s in systems]
     for name in dict.fromkeys(one.judge for jury in juries if jury for one in jury.members):
         members = [next((one for one in jury.members if one.judge == name), None) if jury else None for jury in juries]
-        yield name, tuple(_member(one) for one in members)
+        yield name, *(_member(one) for one in members)
     for pair in dict.fromkeys((one.a, one.b) for jury in juries if jury for one in jury.pairs):
         pairs = [next((one for one in jury.pairs if (one.a, one.b) == pair), None) if jury else None for jury in juries]
-        yield " and ".join(pair), tuple(_pair(one) for one in pairs)
-    yield "rows on which they differ", tuple(f"{jury.divided} of {jury.rows}" if jury else NOTHING for jury in juries)
+        yield " and ".join(pair), *(_pair(one) for one in pairs)
+    yield "rows on which they differ", *(f"{jury.divided} of {jury.rows}" if jury else NOTHING for jury in juries)
 
 
 def _member(member: JuryMember | None) -> str:
@@ -110,14 +76,6 @@ def _pair(pair: JuryPair | None) -> str:
 
 def _agreed(agreed: int, n: int) -> str:
     return f"{percent(agreed / n)} of {n:,} labels" if n else "no label"
-
-
-def _corrected(found: CorrectedMean | None, by: str) -> str:
-    if found is None:
-        return f"no {by}"
-    if found.mean is None:
-        return found.reason or ""
-    return f"{number(found.mean)} {bounds(found.interval)} {found.labels} {by}"
 
 
 def partial(report: Report) -> str | None:
@@ -194,20 +152,11 @@ def _range(mean: Aggregate) -> str:
     return f" (mean {mean.bounds.worst:.3f} to {mean.bounds.best:.3f})" if mean.bounds and mean.n else ""
 
 
-def aggregate(metric: Aggregate, *, percent: bool = False) -> str:
-    """``0.742 [0.65, 0.83] n=28/30``: mean, interval, and how many of the rows were scored. ``percent``: ``74.2%``."""
-    if metric.mean is None:
-        return f"not scored n=0/{metric.n + metric.missing}"
-    mean = f"{metric.mean:.1%}" if percent else number(metric.mean)
-    ends = bounds(metric.interval, "{:.0%}".format) if percent else bounds(metric.interval)
-    return f"{mean} {ends} {_count(metric.n, metric.missing)}"
-
-
 def cost_per_accurate(cost: CostPerAccurate) -> str:
     """USD per accurate answer with its interval, or why there is none."""
     if cost.value is None:
         return f"undefined: {cost.reason}"
-    return f"{number(cost.value)} {bounds(cost.interval)} {_count(cost.n, cost.missing)}"
+    return f"{number(cost.value)} {bounds(cost.interval)} {of_rows(cost.n, cost.missing)}"
 
 
 def _share(share: Share | None) -> str:
@@ -216,17 +165,8 @@ def _share(share: Share | None) -> str:
     return f"{number(share.value)} {bounds(share.interval)} n={share.n}"
 
 
-def _count(n: int, missing: int) -> str:
-    return f"n={n}/{n + missing}" if missing else f"n={n}"
-
-
-def bounds(ends: Interval, write: Callable[[float], str] = _end) -> str:
-    """``[0.65, 0.83]``, or that there is none."""
-    return "[no interval]" if ends.low is None else interval(ends, write, "[{}, {}]")
-
-
-def _row(label: str, figure: Callable[[SystemReport], str], systems: list[SystemReport]) -> tuple[str, tuple[str, ...]]:
-    return label, tuple(figure(system) for system in systems)
+def _row(label: str, figure: Callable[[SystemReport], str], systems: list[SystemReport]) -> tuple[str, ...]:
+    return label, *(figure(system) for system in systems)
 
 
 def _latency(spread: Distribution) -> str:
@@ -234,7 +174,7 @@ def _latency(spread: Distribution) -> str:
         return NOT_REPORTED
     digits = 0 if spread.p50 >= 10 else 1
     figures = " / ".join(f"{value:.{digits}f}" for value in (spread.p50, spread.p95, spread.p99))
-    return f"{figures} ms {_count(spread.n, spread.missing)}"
+    return f"{figures} ms {of_rows(spread.n, spread.missing)}"
 
 
 def _first_call(system: SystemReport) -> str:
@@ -244,13 +184,13 @@ def _first_call(system: SystemReport) -> str:
 def _tokens(spread: Distribution) -> str:
     if spread.mean is None or spread.total is None:
         return NOT_REPORTED
-    return f"{spread.total:,.0f} ({spread.mean:,.0f} a query) {_count(spread.n, spread.missing)}"
+    return f"{spread.total:,.0f} ({spread.mean:,.0f} a query) {of_rows(spread.n, spread.missing)}"
 
 
 def _money(spread: Distribution) -> str:
     if spread.mean is None or spread.total is None:
         return NOT_REPORTED
-    return f"{number(spread.total)} ({number(spread.mean)} a query) {_count(spread.n, spread.missing)}"
+    return f"{number(spread.total)} ({number(spread.mean)} a query) {of_rows(spread.n, spread.missing)}"
 
 
 def spent(used: Usage) -> str:

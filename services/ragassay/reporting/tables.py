@@ -1,4 +1,4 @@
-"""Tables: as Markdown, and for a terminal, whose width they fit by leaving columns out, and say which."""
+"""Tables for a terminal, whose width they fit by leaving columns out, and say which."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-
-from ragassay.core.formatting import markdown_row, markdown_text
 
 _GAP, _LEAST_LABEL = 2, 30
 _PIECES = re.compile(r"[^\s\-_#/]*[\-_#/]+|[^\s\-_#/]+")  # where the heading of a column may be broken
@@ -23,14 +21,6 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
     least: tuple[str, ...] = ()
-
-    def markdown(self, level: str = "##") -> list[str]:
-        """The lines of a heading, the table if it has rows, and the note below it, behind a blank one."""
-        lines = ["", f"{level} {markdown_text(self.title)}"]
-        if self.rows:
-            lines += ["", markdown_row([*map(markdown_text, self.columns)]), markdown_row(["---"] * len(self.columns))]
-            lines += [markdown_row([*map(markdown_text, row)]) for row in self.rows]
-        return [*lines, *(["", markdown_text(self.note)] if self.note else [])]
 
 
 def width() -> int:

@@ -17,7 +17,7 @@ from ragassay.core.settings import Settings
 from ragassay.core.validation import shown
 from ragassay.evaluation.plan import Inputs
 from ragassay.evaluation.runtime import Runtime
-from ragassay.reporting.benchmark import EXPORTERS, parts
+from ragassay.reporting.benchmark import EXPORTERS, of_benchmark
 from ragassay.sdk import benchmark_runs as benchmark
 from ragassay.sdk.comparing import ComparisonReport
 from ragassay.sdk.evaluation import Given, awaited, configured, finished, inputs, notice_unscored, runtime_with
@@ -56,13 +56,10 @@ class BenchmarkReport:
         return f"<Benchmark {self.document.id}: {systems} on {datasets}, baseline {self.baseline}>"
 
     def __str__(self) -> str:
-        texts = []
-        for part in parts(self.document):
-            texts += [part.title, as_text(part.lines, part.tables, part.notes)]
-        return "\n\n".join(texts)
+        return as_text(of_benchmark(self.document))
 
     def _repr_html_(self) -> str:
-        return "".join(as_html((part.title, *part.lines), part.tables, part.notes) for part in parts(self.document))
+        return as_html(of_benchmark(self.document))
 
 
 def run(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 from ragassay.analysis import comparing
 from ragassay.analysis.comparing import Unevaluated, is_data
-from ragassay.analysis.models import Comparison, Pair
+from ragassay.analysis.models import Comparison
 from ragassay.analysis.sides import Side, file_names
 from ragassay.config import Configuration
 from ragassay.core.errors import BadSettings
@@ -19,8 +19,7 @@ from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.metrics.metric import name_of
 from ragassay.metrics.names import split_names
-from ragassay.reporting.comparison import EXPORTERS, Regression, regressions, regressions_title, tables
-from ragassay.reporting.tables import Table
+from ragassay.reporting.comparison import EXPORTERS, of_comparison
 from ragassay.sdk.evaluation import (
     Given,
     configured,
@@ -52,33 +51,10 @@ class ComparisonReport(Comparison):
         return f"<Comparison of {' and '.join(self.sides)}: {' '.join(self.verdict)}>"
 
     def __str__(self) -> str:
-        return as_text(self._lines(), self._tables())
+        return as_text(of_comparison(self))
 
     def _repr_html_(self) -> str:
-        return as_html(self._lines(), self._tables())
-
-    def _lines(self) -> Iterator[str]:
-        yield from self.verdict
-        yield from (f"warning: {warning}" for warning in self.warnings)
-
-    def _tables(self) -> Iterator[Table]:
-        yield from tables(self)
-        for pair in self.pairs:
-            if worse := regressions(pair):
-                columns = ("query id", "query", "scores", pair.a, pair.b, "why")
-                yield Table(regressions_title(pair), columns, tuple(_cells(row, pair) for row in worse))
-
-
-def _cells(row: Regression, pair: Pair) -> tuple[str, ...]:
-    answers = dict(row.answers)
-    return (
-        row.label,
-        row.query,
-        ", ".join(row.scores),
-        answers.get(pair.a, ""),
-        answers.get(pair.b, ""),
-        row.why or "",
-    )
+        return as_html(of_comparison(self))
 
 
 def compare(

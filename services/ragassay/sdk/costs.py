@@ -7,7 +7,7 @@ from typing import Any
 
 from ragassay.analysis.costs import CostReport, asked, cost_report_of_runs
 from ragassay.core.settings import Settings
-from ragassay.reporting.costs import EXPORTERS, lines, sentences, tables
+from ragassay.reporting.costs import EXPORTERS, of_costs
 from ragassay.sdk.show import as_html, as_text
 from ragassay.storage.folder import FolderStore
 
@@ -33,7 +33,7 @@ class Costs(CostReport):
         return f"<Costs of {self.total.rows} rows by {', '.join(self.asked.by) or 'nothing'}>"
 
     def __str__(self) -> str:
-        return as_text(lines(self), tables(self), sentences(self))
+        return as_text(of_costs(self))
 
     def _repr_html_(self) -> str:
-        return as_html(lines(self), tables(self), sentences(self))
+        return as_html(of_costs(self))

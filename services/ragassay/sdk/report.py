@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragassay.core.errors import AssayError, BadSettings, UnknownName
-from ragassay.core.formatting import percent
 from ragassay.core.report import Aggregate, Report
 from ragassay.metrics.failures import Failures, failures
 from ragassay.reporting import EXPORTERS
-from ragassay.reporting.failing import failure_causes, headline, why, worst_first, worst_lines
+from ragassay.reporting.failing import headline, why, worst_first
+from ragassay.reporting.report import in_short
 from ragassay.reporting.rows import flat_rows
-from ragassay.reporting.summary import interrupted, missing, partial, sections, suspicious
-from ragassay.reporting.tables import Table
 from ragassay.sdk.show import as_html, as_text
 
 if TYPE_CHECKING:
@@ -105,25 +103,7 @@ class EvaluationReport(Report):
         return f"<Report {self.run.id}: {self.provenance.dataset.rows} queries; {found}>"
 
     def __str__(self) -> str:
-        return as_text(self._lines(), self._tables(), worst_lines(self), self._notes())
+        return as_text(in_short(self))
 
     def _repr_html_(self) -> str:
-        return as_html(self._lines(), self._tables(), worst_lines(self), self._notes())
-
-    def _lines(self) -> Iterator[str]:
-        source = self.provenance
-        level = percent(source.configuration.confidence)
-        yield f"{source.dataset.name}: {source.dataset.rows} queries, judge {source.judge['name']}, {level} intervals"
-        early: Iterable[str | None] = (partial(self), interrupted(self))
-        yield from (line for line in early if line)
-        yield from (f"{name}: {headline(one)}" for name, one in self.systems.items())
-
-    def _notes(self) -> Iterator[str]:
-        yield from missing(self)
-        yield from suspicious(self)
-        yield from self.cautions
-
-    def _tables(self) -> Iterator[Table]:
-        causes = failure_causes(self)
-        for section in [*sections(self), *([causes] if causes else [])]:
-            yield section.table(self.systems)
+        return as_html(in_short(self))

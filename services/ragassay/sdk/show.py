@@ -1,36 +1,52 @@
-"""Tables of reports and comparisons as text for a terminal, and as HTML for a notebook."""
+"""Documents as text for a terminal, and as HTML for a notebook."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from html import escape
 
 from ragassay.core.formatting import printable
-from ragassay.reporting.tables import Table, table
+from ragassay.reporting.document import Block, Cards, Document, MeanTable, Sentences
+from ragassay.reporting.tables import Table
+from ragassay.reporting.text import text_lines
 
 
-def as_text(lines: Iterable[str], tables: Iterable[Table], *notes: Iterable[str]) -> str:
-    """The lines, the tables as wide as the terminal, then each group of notes; control characters are shown, not sent."""
-    parts = ["\n".join(lines)]
-    for one in tables:
-        rows = table(one.columns, one.rows, least=one.least)
-        parts.append("\n".join([one.title, *rows, *([one.note] if one.note else [])]))
-    parts += map("\n".join, notes)
-    return printable("\n\n".join(part for part in parts if part))
+def as_text(document: Document) -> str:
+    """The document with tables as wide as the terminal; control characters are shown, not sent."""
+    return printable("\n".join(line for line, _ in text_lines(document)))
 
 
-def as_html(lines: Iterable[str], tables: Iterable[Table], *notes: Iterable[str]) -> str:
+def as_html(document: Document) -> str:
     """The same as HTML in which no text from data is markup."""
-    parts = [f"<p>{_escaped(line)}</p>" for line in lines]
-    for one in tables:
-        heads = "".join(f"<th>{_escaped(head)}</th>" for head in one.columns)
-        rows = ("".join(f"<td>{_escaped(cell)}</td>" for cell in row) for row in one.rows)
+    return f'<div class="ragassay">{"".join(_parts(document))}</div>'
+
+
+def _parts(document: Document) -> Iterator[str]:
+    lines = [f"{name}: {sentence}" if name else sentence for name, sentence in document.headlines]
+    yield from (f"<p>{_escaped(line)}</p>" for line in (*lines, *document.notes))
+    for block in document.blocks:
+        yield from _block(block)
+    for part in document.parts:
+        yield f"<p><b>{_escaped(part.title)}</b></p>"
+        yield from _parts(part)
+
+
+def _block(block: Block) -> Iterator[str]:
+    if isinstance(block, Table | MeanTable):
+        table = block.table() if isinstance(block, MeanTable) else block
+        heads = "".join(f"<th>{_escaped(head)}</th>" for head in table.columns)
+        rows = ("".join(f"<td>{_escaped(cell)}</td>" for cell in row) for row in table.rows)
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        caption = f"<caption>{_escaped(one.title)}</caption>"
-        parts.append(f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>")
-        parts += [f"<p>{_escaped(one.note)}</p>"] if one.note else []
-    parts += [f"<p>{_escaped(note)}</p>" for group in notes for note in group]
-    return f'<div class="ragassay">{"".join(parts)}</div>'
+        caption = f"<caption>{_escaped(table.title)}</caption>"
+        yield f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+        yield f"<p>{_escaped(table.note)}</p>" if table.note else ""
+    elif isinstance(block, Cards):
+        yield f"<p>{_escaped(block.title)}</p>"
+        for card in block.cards:
+            texts = "".join(f"<br>{_escaped(label)}: {_escaped(text)}" for label, text in card.texts if text)
+            yield f"<p>{_escaped(card.about)}: {_escaped(card.title)}{texts}</p>"
+    elif isinstance(block, Sentences):
+        yield "".join(f"<p>{_escaped(line)}</p>" for line in block.lines)
 
 
 def _escaped(text: str) -> str:

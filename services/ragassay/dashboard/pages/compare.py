@@ -14,7 +14,6 @@ from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import AnyForm, exported, pages, shown
 from ragassay.reporting import comparison as tables
 from ragassay.reporting.charts import Chart
-from ragassay.reporting.outline import standing
 
 RECENT = 30  # runs that can be ticked
 router = pages()
@@ -108,4 +107,4 @@ def _standing(library: Library, made: Comparison) -> Chart | None:
         return {"interval": accuracy and accuracy.interval, "address": f"/ui/runs/{side.run}"}
 
     note = "Up and to the left is better. Lines are intervals of the accuracy over all rows of a system."
-    return standing(made, more, note)
+    return tables.standing_chart(made, more, note)

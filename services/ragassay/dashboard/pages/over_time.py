@@ -65,9 +65,7 @@ def _cost(
         headlines=_headlines(report, systems),
         money=_money(report),
         chart=_by_day(days),
-        lines=list(costs.lines(report)),
-        tables=list(costs.tables(report)),
-        sentences=costs.sentences(report),
+        document=costs.of_costs(report),
     )
 
 

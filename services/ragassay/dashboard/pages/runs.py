@@ -65,7 +65,7 @@ def _run(request: Request, run: str, form: AnyForm = "page") -> Response:
         return RedirectResponse(f"/ui/jobs/{run}", 303)
     if form != "page":
         return exported(run, EXPORTERS, report, form)
-    went_wrong = section(failures(rows))
+    went_wrong = section(failures(rows), report.systems)
     return shown(
         request,
         "run.html",
