@@ -122,12 +122,6 @@ def test_two_names_of_other_tools_that_agree_are_one_column(write: Write) -> Non
     assert dataset.kept == ()
 
 
-def test_two_places_of_a_native_name_must_agree(write: Write) -> None:
-    rows = [{**Q, "answer": "a", "response": {"answer": "b"}}]
-    with pytest.raises(BadData, match=r"a\.json: row 1: answer: the columns answer and response\.answer differ here"):
-        load(write("a.json", rows))
-
-
 def test_map_decides_between_two_names(write: Write) -> None:
     row = {"question": "q", "response": "r", "outputs": "s"}
     with pytest.raises(BadData, match="--map answer=response or --map answer=outputs decides"):
@@ -146,18 +140,6 @@ def test_map_reaches_into_objects_and_lists(write: Write) -> None:
     sample = only(write("a.json", [row]), mapping=mapping)
     assert (sample.query, sample.contexts, sample.retrieved_doc_ids) == ("q", ("c", "f"), ("d", "e"))
     assert sample.metadata == {"payload.user": "u"}
-
-
-def test_a_list_in_which_an_entry_lacks_what_map_asks_for_is_a_bad_row(write: Write) -> None:
-    path = write("a.json", [{**Q, "hits": [{"id": "d"}, {}]}, {**Q, "hits": [{"x": 1}]}])
-    with pytest.raises(BadData) as caught:
-        load(path, mapping={"retrieved_doc_ids": "hits.id"})
-    assert caught.value.problems == ("a.json: row 1: retrieved_doc_ids[1] (column hits.id): should be text, is null",)
-
-
-def test_map_takes_the_metadata_from_elsewhere(write: Write) -> None:
-    sample = only(write("a.json", [{**Q, "extra": {"team": "a"}}]), mapping={"metadata": "extra"})
-    assert sample.metadata == {"team": "a"}
 
 
 def test_map_takes_completion_time_as_it_is(write: Write) -> None:

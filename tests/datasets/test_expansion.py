@@ -92,13 +92,6 @@ def test_a_million_columns_are_refused(tmp_path, name):
     assert in_little_memory(path) == f"TooLarge {path}: has 1,000,000 columns, at most 10,000 are read"
 
 
-def test_so_many_keys_of_json_rows_are_refused(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps({"query": "?", f"key {n}": n}) + "\n" for n in range(20_000)))
-    with pytest.raises(TooLarge, match=r"has 20,001 columns, at most 10,000 are read"):
-        load(path)
-
-
 def test_a_quote_that_is_never_closed_is_refused(tmp_path):
     path = tmp_path / "a.csv"
     with path.open("w") as file:

@@ -101,56 +101,32 @@ def test_the_format_can_be_said_where_the_extension_does_not_say_it(write: Write
     assert load(write("ROWS.NDJSON", '{"query": "q"}\n')).name == "ROWS"
 
 
-def test_valid_pairs_of_surrogates_and_emoji_are_text(write: Write) -> None:
-    assert load(write("a.jsonl", '{"query": "\\ud83d\\ude42"}')).samples[0].query == "🙂"
-    assert load(write("a.json", '[{"query": "\\ud83d\\ude42", "x": ["\\ud83d\\ude42"]}]')).samples[0].query == "🙂"
-
-
-def test_ids_of_any_length_stay_exact(write: Write) -> None:
-    assert load(write("a.json", '[{"query": "q", "id": 123456789012345678901234567890}]')).samples[0].query_id == (
-        "123456789012345678901234567890"
-    )
-
-
 CELLS: list[tuple[str, str, Any]] = [
     ("relevant_doc_ids", '["a", "b"]', ("a", "b")),
     ("relevant_doc_ids", "['a', 'b']", ("a", "b")),
     ("relevant_doc_ids", "['it''s' , 'b']".replace("''", "\\'"), ("it's", "b")),
     ("relevant_doc_ids", "a|b", ("a", "b")),
-    ("relevant_doc_ids", "a,1|b,2", ("a,1", "b,2")),
-    ("relevant_doc_ids", "007", ("007",)),
     ("relevant_doc_ids", "[]", ()),
     ("relevant_doc_ids", "", None),
     ("qrels", '{"a": 2}', {"a": 2.0}),
     ("qrels", "{'a': 2, 'b': None}", {"a": 2.0}),
-    ("relevance_scores", '{"a": 2}', {"a": 2.0}),
     ("contexts", '["one, two", "three"]', ("one, two", "three")),
-    ("contexts", "['one', \"it's\"]", ("one", "it's")),
     ("contexts", "[\n 'one',  # as printed\n 'two']", ("one", "two")),
-    ("contexts", "['a\\d']", ("a\\d",)),
     ("contexts", "one | two", ("one | two",)),
     ("contexts", "| a | b |\n|---|---|\n| 1 | 2 |", ("| a | b |\n|---|---|\n| 1 | 2 |",)),
-    ("contexts", '["ps | grep x", "two"]', ("ps | grep x", "two")),
     ("contexts", "[1] Paris is a city.", ("[1] Paris is a city.",)),
-    ("contexts", '[{"content": "c"}]', ("c",)),
     ("ground_truth_answer", "[1, 2]", ("[1, 2]",)),
     ("ground_truth_answer", "Use `ps | grep x`", ("Use `ps | grep x`",)),
-    ("ground_truth_answer", "a|b", ("a|b",)),
     ("key_facts", "('a', 'b')", ("('a', 'b')",)),
     ("answer", "12", "12"),
     ("answer", " a, b|c ", " a, b|c "),
     ("latency_ms", " 1.5 ", 1.5),
     ("completion_time", "1.5", 1500.0),
-    ("input_tokens", "12", 12),
     ("cost_usd", "1e-3", 0.001),
     ("answerable", "True", True),
-    ("answerable", "no", False),
-    ("primary_relevant", "01", "01"),
     ("subtopics", '{"d": ["s"]}', {"d": ("s",)}),
-    ("doc_timestamps", '{"d": 5}', {"d": 5.0}),
     ("metadata", "{'a': 1}", {"a": 1}),
     ("metadata.a", "1", {"a": "1"}),
-    ("owner", "1", {"owner": "1"}),
     ("inputs", "{'user': 'u'}", {"inputs": {"user": "u"}}),
     ("inputs", "{broken", {"inputs": "{broken"}),
 ]
@@ -181,13 +157,6 @@ def test_a_cell_is_read_by_what_its_column_needs(column: str, cell: str, value: 
 def test_grades_may_be_a_list_beside_the_documents(extension: str, tmp_path: Path, save: Save) -> None:
     rows = [{"query": "q", "relevant_doc_ids": ["a", "b"], "relevance_scores": [3, 0.5]}]
     assert load(save(rows, tmp_path / f"a.{extension}")).samples[0].relevance_scores == {"a": 3.0, "b": 0.5}
-
-
-def test_joined_grades_belong_to_the_joined_documents(write: Write) -> None:
-    assert load(write("a.csv", "query,relevant_doc_ids,relevance_scores\nq,a|b,3|1\n")).samples[0].judgments == {
-        "a": 3.0,
-        "b": 1.0,
-    }
 
 
 def test_the_objects_of_csv_are_opened_for_the_names_inside_them(write: Write) -> None:
@@ -243,13 +212,6 @@ def test_a_limit_keeps_the_first_rows_and_remembers_the_ids_of_the_others(write:
     assert [sample.query_id for sample in dataset.samples] == ["0", "q_1"]
     assert dataset.beyond_limit == {"5": "c", "q_3": ""}
     assert dataset.mapped == {"query_id": "id", "query": "query"}
-
-
-def test_a_limit_changes_no_column_and_has_a_digest_of_its_own(write: Write) -> None:
-    path = write("a.json", [{"input": "q", "output": "x"}, {"input": "r", "output": "y", "latency_ms": 1}])
-    assert load(path).samples[0].answer == load(path, limit=1).samples[0].answer == "x"
-    assert load(path).digest != load(path, limit=1).digest
-    assert load(path).digest == load(path, limit=5).digest
 
 
 def test_repeated_documents_are_dropped_with_their_scores_when_the_user_says_so(write: Write) -> None:
@@ -327,12 +289,6 @@ def test_what_is_written_is_read_back(
             back |= back.pop("response", {})
             assert back == {name: value for name, value in row.items() if value != [] or name not in ALWAYS_A_LIST}
     assert len({dataset.digest for dataset in loaded.values()}) == 1
-
-
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rows=samples())
-def test_parquet_is_read_back_as_json_is(rows: list[dict[str, Any]], tmp_path: Path, save: Save) -> None:
-    assert load(save(rows, tmp_path / "a.parquet")).samples == load(save(rows, tmp_path / "a.json")).samples
 
 
 def test_nothing_heavy_is_imported_before_a_parquet_file_is_met() -> None:

@@ -35,16 +35,6 @@ def test_every_sample_gets_its_response_or_none(write: Write) -> None:
     assert dataset.samples[1].answer == "old"
 
 
-def test_numbers_and_texts_join_as_ids(write: Write) -> None:
-    dataset = load(write("data.json", [{"query_id": 7, "query": "q"}, {"query_id": "08", "query": "r"}]))
-    for path in (
-        write("s.csv", "query_id,answer\n7,x\n08,y\n"),
-        write("s.json", [{"id": "7", "answer": "x"}, {"id": "08", "answer": "y"}]),
-        write("t.json", [{"id": 7, "answer": "x"}, {"id": "08", "answer": "y"}]),
-    ):
-        assert [sample.answer for sample in join(dataset, load_responses(path), "s")] == ["x", "y"]
-
-
 def test_columns_of_the_query_are_ignored_and_unknown_ones_kept(write: Write) -> None:
     rows = [
         {"query_id": "a", "question": "A?", "reference": "t", "ground_truth": "u", "category": "x", "answer": "r",
@@ -161,10 +151,3 @@ def test_the_digest_of_responses_does_not_mind_their_order_or_their_format(write
     two = load_responses(write("s.csv", "query_id,answer\nb,s\na,r\n"))
     other = load_responses(write("t.csv", "query_id,answer\nb,s\na,t\n"))
     assert one.digest == two.digest != other.digest
-
-
-def test_map_and_format_work_for_responses(write: Write) -> None:
-    path = write("s.txt", '{"key": "a", "said": {"text": "r"}}')
-    responses = load_responses(path, format="jsonl", mapping={"query_id": "key", "answer": "said.text"})
-    assert responses.by_id["a"].answer == "r"
-    assert responses.mapped == {"query_id": "key", "answer": "said.text"}

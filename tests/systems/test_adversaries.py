@@ -55,11 +55,6 @@ def test_what_is_long_is_not_taken_into_memory(endpoint, fault):
     assert peak < 45_000_000
 
 
-def test_what_is_packed_with_gzip_is_read(endpoint):
-    [packed] = ask(["gzip"], url=endpoint.url)
-    assert packed.answer == "Paris is the capital."
-
-
 def test_a_cookie_of_one_reply_is_not_sent_with_the_next_query(endpoint):
     ask(["cookie", "capital?"], url=endpoint.url, in_flight=1)
     assert "Cookie" not in endpoint.headers[-1]

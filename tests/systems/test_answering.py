@@ -31,10 +31,6 @@ def test_sentences_stand_in_the_order_of_the_contexts():
     assert answer == "Tokens expire after 90 days. Plus may send 60 requests per minute."
 
 
-def test_of_equal_sentences_the_one_ranked_higher_is_taken():
-    assert extract("blue plums", ["Plums are sweet.", "Plums are sour."]) == "Plums are sweet."
-
-
 @pytest.mark.parametrize("contexts", [[], [""], ["Apples are red."]])
 def test_where_no_passage_shares_a_word_with_the_query_the_answer_says_so(contexts):
     assert extract("When do tokens expire?", contexts) == NOTHING
@@ -73,12 +69,6 @@ def test_a_model_reads_the_passages_in_order_and_is_asked_once():
     assert seen.user == f"Passages:\n\n[1] {RATES}\n\n[2] {TOKENS}\n\nQuestion: When do tokens expire?"
     assert seen.body.get("max_tokens", seen.body.get("max_completion_tokens")) == 77
     assert [call.purpose for call in ledger.calls] == ["answer"]
-
-
-def test_a_model_without_passages_is_told_that_there_are_none():
-    with Provider(then=says("The passages do not answer this.")) as provider:
-        asyncio.run(generative(provider, MemoryLedger()).answer(Sample(query_id="q", query="Why?"), []))
-    assert "Passages:\n\n(none)" in provider.log[0].user
 
 
 def test_a_reply_that_was_withheld_is_no_answer():

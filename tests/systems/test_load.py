@@ -30,11 +30,6 @@ def test_by_default_nothing_is_asked_twice(endpoint):
     assert (response.error, response.asking.attempts) == ("the system replied 429: 'later'", 1)
 
 
-def test_a_failure_that_is_no_refusal_is_not_asked_again(endpoint):
-    [response] = ask(["fails"], url=endpoint.url, attempts=5)
-    assert (response.error, response.asking.attempts) == ("the system replied 500: '<h1>broken</h1>'", 1)
-
-
 def test_a_wait_that_is_longer_than_the_time_left_is_not_begun(endpoint):
     began = time.perf_counter()
     [response] = ask(["busy 503 3600"], url=endpoint.url, attempts=3, timeout_s=5)
@@ -113,13 +108,6 @@ def test_a_path_that_never_matches_is_said_once_with_the_keys_that_are_there(cli
     assert " ".join(out.split()).count(said) == 1
 
 
-def test_the_usual_reply_may_lack_lists_where_it_has_nothing_else_that_they_could_be(cli, tmp_path, endpoint):
-    write(tmp_path, endpoint, 4, query="null")
-    code, out, _ = cli("evaluate", "--config", "live.yaml", "--metrics", "token_f1")
-    assert code == 0
-    assert "matches nothing" not in out
-
-
 def test_a_list_that_is_not_there_is_missing_and_one_that_is_empty_is_empty(endpoint):
     [absent] = ask(["capital?"], url=endpoint.url, reply={"answer": "$.answer", "contexts": "$.sources[*].text"})
     assert (absent.contexts, absent.asking.unmatched) == (None, ("contexts",))
@@ -128,16 +116,6 @@ def test_a_list_that_is_not_there_is_missing_and_one_that_is_empty_is_empty(endp
     endpoint.reply = lambda request, _: endpoint.send(request, 200, b'{"answer": "x", "contexts": []}')
     [empty] = ask(["?"], url=endpoint.url, reply={"answer": "$.answer", "contexts": "$.contexts[*].text"})
     assert (empty.contexts, empty.asking.unmatched) == ((), ())
-
-
-def test_what_can_not_be_kept_is_the_error_of_its_row():
-    unkept, kept = respond(
-        LiveOptions(),
-        ["bad", "good"],
-        asks=FunctionClient(lambda query: {"answer": query, "metadata": {"x": object() if query == "bad" else 1}}),
-    )
-    assert unkept.error.startswith("the reply can't be kept: ")
-    assert kept.answer == "good"
 
 
 def test_an_error_ends_the_asking_of_all():
@@ -158,15 +136,3 @@ def write(tmp_path, endpoint, count, *, query="capital?", batch=50, **more):
     document = {"data": "data.jsonl", "systems": {"live": {"kind": "http", "url": endpoint.url, **more}}}
     document["performance"] = {"batch": batch}
     (tmp_path / "live.yaml").write_text(json.dumps(document))
-
-
-def test_a_resumed_run_asks_only_what_has_no_answer_yet(cli, tmp_path, endpoint):
-    """The results of a chunk are gone, as after a kill before they were written; its answers are in the ledger of the run."""
-    write(tmp_path, endpoint, 4, batch=2)
-    assert cli("evaluate", "--config", "live.yaml", "--metrics", "mrr")[0] == 0
-    [run] = (tmp_path / "home" / "runs").iterdir()
-    first, *_ = sorted(file for file in run.glob("results/**/*") if file.is_file())
-    first.unlink()
-    code, _, err = cli("evaluate", "--resume", "last")
-    assert code == 0, err
-    assert len(endpoint.asked) == 4

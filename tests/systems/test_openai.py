@@ -48,27 +48,6 @@ def test_the_request_has_model_messages_and_parameters_and_the_key(provider, mon
     }
 
 
-def test_without_a_key_none_is_sent(provider):
-    respond(config(provider), ["Where?"])
-    [seen] = provider.log
-    assert seen.auth == ""
-    assert seen.body == {"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Where?"}]}
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "reason"),
-    [
-        (play.status(401, message="wrong key"), "the system replied 401: "),
-        (play.raw(choices=[]), "the reply has no answer at $.choices[0].message.content: "),
-        (play.raw(error={"message": "overloaded"}), 'the system replied with an error: \'{"message": "overloaded"}\''),
-    ],
-)
-def test_what_the_api_refuses_is_the_error_of_the_row(behaviour, reason):
-    with play.Provider(then=behaviour) as provider:
-        [response] = respond(config(provider), ["Where?"])
-    assert response.error.startswith(reason)
-
-
 def test_a_run_prices_the_answers_and_keeps_no_key(cli, tmp_path, monkeypatch, provider):
     monkeypatch.setenv("CHAT_KEY", "s3cret")
     (tmp_path / "data.jsonl").write_text(json.dumps({"query": "Where?", "ground_truth_answer": "Paris"}) + "\n")
@@ -97,15 +76,3 @@ def test_a_configuration_that_could_not_work_is_refused(key, value, why):
     with pytest.raises(ValueError, match="1 validation error") as caught:
         Configuration.model_validate({"systems": {"chat": given}})
     assert why in str(caught.value)
-
-
-def test_contexts_are_read_where_the_configuration_says(provider):
-    made = config(provider, reply={"contexts": "$.choices[0].message.context.citations[*].content"})
-    assert made.reply["answer"] == "$.choices[0].message.content"
-    with play.Provider(
-        then=play.raw(
-            choices=[{"message": {"content": "Paris.", "context": {"citations": [{"content": "a"}, {"content": "b"}]}}}]
-        )
-    ) as citing:
-        [response] = respond(made.model_copy(update={"url": f"{citing.url}/chat/completions"}), ["Where?"])
-    assert (response.answer, response.contexts) == ("Paris.", ("a", "b"))

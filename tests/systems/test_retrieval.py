@@ -58,10 +58,6 @@ def test_a_passage_that_shares_no_word_is_not_retrieved():
     assert ids(retriever().search("grape", 10).hits) == ["d"]
 
 
-def test_passages_without_a_word_are_found_by_nobody():
-    assert retriever({"a": "...", "b": "!"}).search("apple", 3).hits == ()
-
-
 def test_k1_and_b_take_effect():
     flat = retriever(k1=0).search("apple", 2).hits
     assert [h.score for h in flat] == [pytest.approx(math.log(2))] * 2  # k1 = 0: presence is all that counts
@@ -97,11 +93,6 @@ def test_fusion_adds_reciprocal_ranks():
     assert hits[0].stages["dense"] == round(2 / math.sqrt(5), 6)
 
 
-def test_fusion_takes_only_the_depth_of_each_ranking():
-    assert len(retriever(kind="hybrid", depth=1).search("cherry", 1).hits) == 1
-    assert ids(retriever(kind="hybrid", depth=1).search("cherry date", 1).hits) == ["c"]
-
-
 def test_mmr_puts_something_new_before_a_repetition():
     texts = {"a": "red apple", "b": "red apple", "c": "red barn"}
     assert ids(retriever(texts).search("red apple", 3).hits) == ["a", "b", "c"]
@@ -109,11 +100,6 @@ def test_mmr_puts_something_new_before_a_repetition():
     assert ids(hits) == ["a", "c", "b"]
     # a: 0.2 x 1; then c: 0.2 x 0 - 0.8 x 1/2, before b: 0.2 x 1 - 0.8 x 1
     assert [h.score for h in hits] == pytest.approx([0.2, -0.4, -0.6])
-
-
-def test_mmr_with_lambda_1_keeps_the_order():
-    plain, diverse = (retriever(kind="hybrid", **o).search("cherry apple", 4).hits for o in ({}, {"mmr": 1.0}))
-    assert ids(plain) == ids(diverse)
 
 
 @pytest.fixture(scope="module")
@@ -165,12 +151,6 @@ def test_terms_are_words_without_accents(stemmed, text, expected):
     assert terms(text, stemmed) == expected
 
 
-def test_titles_are_searched_with_the_text():
-    titles = {"c": "Apple"}
-    assert ids(retriever(titles=titles).search("apple", 9).hits) == ["b", "a", "c"]
-    assert ids(retriever(titles=titles, kind="dense").search("apple", 1).hits) == ["b"]
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -186,10 +166,6 @@ def test_titles_are_searched_with_the_text():
 def test_an_option_that_would_do_nothing_is_refused(options, said):
     with pytest.raises(ValidationError, match=said):
         RetrievalConfig.model_validate(options)
-
-
-def test_options_are_read_where_they_take_effect():
-    RetrievalConfig(kind="bm25", mmr=0.5, model="x", rerank="cross_encoder", rerank_model="y", rerank_depth=3)
 
 
 @pytest.mark.parametrize(("query", "k", "said"), [("apple", 0, "at least 1"), (" ", 3, "blank")])
@@ -243,12 +219,6 @@ def test_vectors_are_made_once_and_give_the_same_scores_from_the_cache(tmp_path,
     first = dense_with(tmp_path)
     monkeypatch.setattr(retrieval, "_keep", None)  # keeping vectors again fails
     assert dense_with(tmp_path) == first
-
-
-def test_another_corpus_never_gets_stale_vectors(tmp_path):
-    dense_with(tmp_path)
-    change = {"texts": {**TEXTS, "a": "cherry pie"}}
-    assert dense_with(tmp_path, **change) == dense_with(None, **change)
 
 
 @pytest.mark.parametrize(

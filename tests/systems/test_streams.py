@@ -4,14 +4,12 @@ import asyncio
 import time
 
 import pytest
-from pydantic import ValidationError
 
 from endpoint import Endpoint
 from live_systems import ask, respond
 from ragassay.core.models import Response
 from ragassay.systems.base import LiveOptions
 from ragassay.systems.functions import FunctionClient
-from ragassay.systems.http import HttpConfig
 
 CHAT = {
     "stream": "sse",
@@ -107,12 +105,6 @@ def test_a_connection_is_used_again_after_a_stream(endpoint):
     finally:
         endpoint.reply = original
     assert len(connections) == 1
-
-
-@pytest.mark.parametrize("options", [{"stream": "xml"}, {"stream": "sse", "stream_end": "$.a["}])
-def test_a_form_of_stream_that_can_not_be_read_is_refused(options):
-    with pytest.raises(ValidationError):
-        HttpConfig(kind="http", url="http://x/y", **options)
 
 
 async def streams(query):

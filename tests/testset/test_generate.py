@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ragassay.core.errors import BadInput, NotFound, NothingToEvaluate
+from ragassay.core.errors import NothingToEvaluate
 from ragassay.core.package_data import folder
 from ragassay.core.text import content
 from ragassay.datasets.corpus import Corpus, Passage
@@ -99,13 +99,6 @@ def test_markdown_is_cut_at_headings_and_between_paragraphs(tmp_path):
 def test_read_passages_takes_no_heading_from_code(tmp_path):
     (tmp_path / "guide.md").write_text("# Guide\n\n```sh\n# a comment\nmake\n```\n\n## End\n\nDone.\n")
     assert [passage.title for passage in read_passages(tmp_path).passages] == ["Guide", "Guide: End"]
-
-
-def test_documents_that_are_none_are_refused(tmp_path):
-    with pytest.raises(NotFound):
-        read_passages(tmp_path / "missing")
-    with pytest.raises(BadInput, match="holds no document"):
-        read_passages(tmp_path)
 
 
 def test_the_command_keeps_questions_as_a_dataset_that_can_be_retrieved_for(cli, tmp_path):

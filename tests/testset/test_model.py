@@ -148,12 +148,6 @@ def test_a_budget_is_kept_and_what_is_answered_is_not_paid_again(generate):
         assert len(provider.log) == 9
 
 
-def test_another_address_is_asked_itself_although_its_model_has_the_same_name(generate):
-    with play.Provider(then=writes(both)) as provider, play.Provider(then=writes(both)) as other:
-        assert generate(provider)[0] == generate(other)[0] == 0
-        assert (len(provider.log), len(other.log)) == (9, 9)
-
-
 def test_replies_with_thoughts_and_words_around_them_are_read(generate):
     sound = writes(both)
 
@@ -177,28 +171,6 @@ def test_what_was_spent_holds_replies_that_were_refused(generate):
         made = json.loads(generate(provider, "--unanswerable", 0.25, "--json", "-j", 1)[1])
         assert made["rows"] == 4
         assert made["usage"]["calls"] == len(provider.log) > 9
-
-
-def test_the_cache_is_closed_where_the_ledger_can_not_be_opened(generate, monkeypatch):
-    from ragassay.core.errors import DiskFull
-    from ragassay.storage.ledger import CallCache
-
-    def full(*_, **__):
-        raise DiskFull("no room")
-
-    closed = []
-    close = CallCache.close
-    monkeypatch.setattr(CallCache, "close", lambda cache: (closed.append(cache), close(cache)))
-    monkeypatch.setattr("ragassay.storage.ledger.FolderLedger", full)
-    with play.Provider(then=writes(both)) as provider:
-        assert generate(provider)[0] == 74
-    assert len(closed) == 1
-
-
-def test_options_about_a_model_need_one(cli, tmp_path):
-    (tmp_path / "docs.jsonl").write_text('{"id": "a", "text": "An owl is a bird that hunts at night."}\n')
-    code, _, err = cli("data", "generate", "docs.jsonl", "--budget-usd", 1)
-    assert (code, err) == (2, "error: --budget-usd is about a model; templates call nobody\n")
 
 
 @pytest.mark.parametrize(

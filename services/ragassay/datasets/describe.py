@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import unicodedata
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -96,146 +95,108 @@ def describe(
 
     Questions with at least the similarity ``similar`` are listed, among the first 5,000 different ones.
     """
-    tally, ids, queries = _Tally(metrics or {}), list[str](), list[str]()
+    metrics = metrics or {}
+    ids, queries, counts = list[str](), list[str](), Counter[str]()
+    fields: Counter[str] = Counter()
+    labels = {name: Counter[str]() for name in ("category", "difficulty", "split")}
+    lengths: defaultdict[str, array[int]] = defaultdict(lambda: array("q"))
+    lacking = {name: Counter[str]() for name in metrics}
+    doubtful: dict[str, list[str]] = {what: [] for what in _DOUBTFUL}
     for sample in rows:
-        tally.add(sample)
+        judgments = sample.judgments
         ids.append(sample.query_id)
         queries.append(sample.query)
+        counts["response"] += sample.response is not None
+        counts["generated"] += "generated" in sample.metadata
+        counts["unanswerable"] += is_answerable(sample) is False
+        if judgments is not None and sample.retrieved_doc_ids:
+            counts["judged and retrieved"] += 1
+            counts["judged document retrieved"] += not judgments.keys().isdisjoint(sample.retrieved_doc_ids)
+        fields.update(_filled_fields(sample))
+        for name, by_label in labels.items():
+            if (label := getattr(sample, name)) is not None:
+                by_label[label] += 1
+        for name, length in _lengths(sample, judgments):
+            lengths[name].append(length)
+        for name, missing_input in metrics.items():
+            if (reason := missing_input(sample)) is not None:
+                lacking[name][reason] += 1
+        for what, is_doubtful in _DOUBTFUL.items():
+            if is_doubtful(sample, judgments):
+                doubtful[what].append(sample.query_id)
+
+    def repeated(groups: Iterable[Sequence[int]]) -> tuple[RepeatedQuery, ...]:
+        return tuple(
+            RepeatedQuery(query=queries[group[0]], query_ids=tuple(ids[place] for place in group)) for group in groups
+        )
+
+    ranges = {
+        name: Range(n=len(values), mean=sum(values) / len(values), min=min(values), max=max(values))
+        for name, values in lengths.items()
+    }
+    warnings = [f"{len(found)} of {len(ids)} rows {what}: {listed(found)}" for what, found in doubtful.items() if found]
+    if counts["judged and retrieved"] and not counts["judged document retrieved"]:
+        judged = counts["judged and retrieved"]
+        warnings.append(
+            f"in none of {judged} rows is a retrieved document a judged one; are they ids of the same kind?"
+        )
     texts = [normalised(query) for query in queries]
-    different = len(set(texts))
-    cut = [f"similar questions were looked for among the first {MAX_COMPARED:,} of {different:,} different ones"]
+    if (different := len(set(texts))) > MAX_COMPARED:
+        cut = f"similar questions were looked for among the first {MAX_COMPARED:,} of {different:,} different ones"
+        warnings.insert(0, cut)
+    places: defaultdict[bytes, list[int]] = defaultdict(list)
+    for place, query in enumerate(queries):
+        places[same_text(query)].append(place)
     return DatasetDescription(
-        **tally.counts((*rows.warnings, *(cut if different > MAX_COMPARED else ()))),
         name=rows.name,
         path=str(rows.path),
         digest=rows.digest,
         description=rows.description,
-        similar_queries=tuple(
-            RepeatedQuery(query=queries[group[0]], query_ids=tuple(ids[place] for place in group))
-            for group in similar_groups(texts, similar)
-            if len({texts[place] for place in group}) > 1
+        rows=len(ids),
+        responses=counts["response"],
+        fields={name: fields[name] for name in (*SAMPLE_FIELDS, *RESPONSE_FIELDS, "metadata") if fields[name]},
+        categories=_by_frequency(labels["category"]),
+        difficulties=_by_frequency(labels["difficulty"]),
+        splits=_by_frequency(labels["split"]),
+        generated=counts["generated"],
+        unanswerable=counts["unanswerable"],
+        repeated_queries=repeated(group for group in places.values() if len(group) > 1),
+        similar_queries=repeated(
+            group for group in similar_groups(texts, similar) if len({texts[place] for place in group}) > 1
         ),
+        relevant_per_query=ranges.get("relevant per query"),
+        retrieved_per_query=ranges.get("retrieved per query"),
+        contexts_per_query=ranges.get("contexts per query"),
+        words={name: ranges[name] for name in ("query", "ground_truth_answer", "contexts", "answer") if name in ranges},
+        warnings=(*rows.warnings, *warnings),
         mapped=dict(rows.mapped),
         kept_as_metadata=rows.kept,
-        metrics=tally.computable(),
+        metrics=tuple(
+            Computable(metric=name, rows=len(ids) - reasons.total(), lacking=dict(reasons.most_common()))
+            for name, reasons in lacking.items()
+        ),
     )
 
 
-class _Tally:
-    """Counts a dataset's rows as they go by. Of a row nothing is kept but its id, and a digest of its query."""
-
-    def __init__(self, metrics: Mapping[str, MissingInput]) -> None:
-        self._metrics = metrics
-        self._rows = self._responses = self._generated = self._unanswerable = self._judged_and_retrieved = 0
-        self._found_a_judged_one = False
-        self._fields: Counter[str] = Counter()
-        self._labels: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._ranges: defaultdict[str, _RunningRange] = defaultdict(_RunningRange)
-        self._lacking: dict[str, Counter[str]] = {name: Counter() for name in metrics}
-        self._first_asked: dict[bytes, str] = {}
-        self._repeated: dict[bytes, tuple[str, list[str]]] = {}
-        self._doubtful: dict[str, list[str]] = {what: [] for what in _DOUBTFUL}
-
-    def add(self, sample: Sample) -> None:
-        """Count a row."""
-        self._rows += 1
-        self._responses += sample.response is not None
-        self._generated += "generated" in sample.metadata
-        self._unanswerable += is_answerable(sample) is False
-        self._fields.update(name for name in (*SAMPLE_FIELDS, "metadata") if getattr(sample, name) != _UNSET[name])
-        if sample.response is not None:
-            self._fields.update(name for name in RESPONSE_FIELDS if getattr(sample.response, name) not in (None, {}))
-        for name in ("category", "difficulty", "split"):
-            if (label := getattr(sample, name)) is not None:
-                self._labels[name][label] += 1
-        self._add_query(sample)
-        self._add_lengths(sample)
-        for name, lacks in self._metrics.items():
-            if (reason := lacks(sample)) is not None:
-                self._lacking[name][reason] += 1
-        judgments, retrieved = sample.judgments, sample.retrieved_doc_ids
-        if judgments is not None and retrieved:
-            self._judged_and_retrieved += 1
-            self._found_a_judged_one |= not judgments.keys().isdisjoint(retrieved)
-        for what, is_doubtful in _DOUBTFUL.items():
-            if is_doubtful(sample, judgments):
-                self._doubtful[what].append(sample.query_id)
-
-    def _add_query(self, sample: Sample) -> None:
-        asked = same_text(sample.query)
-        if (first := self._first_asked.setdefault(asked, sample.query_id)) != sample.query_id:
-            self._repeated.setdefault(asked, (sample.query, [first]))[1].append(sample.query_id)
-
-    def _add_lengths(self, sample: Sample) -> None:
-        ranges = self._ranges
-        ranges["query"].add(len(sample.query.split()))
-        for text in sample.ground_truth_answer:
-            ranges["ground_truth_answer"].add(len(text.split()))
-        for text in sample.contexts or ():
-            ranges["contexts"].add(len(text.split()))
-        if sample.answer is not None:
-            ranges["answer"].add(len(sample.answer.split()))
-        if sample.judgments is not None:
-            ranges["relevant per query"].add(sum(grade > 0 for grade in sample.judgments.values()))
-        if sample.retrieved_doc_ids is not None:
-            ranges["retrieved per query"].add(len(sample.retrieved_doc_ids))
-        if sample.contexts is not None:
-            ranges["contexts per query"].add(len(sample.contexts))
-
-    def counts(self, warnings: Sequence[str] = ()) -> dict[str, Any]:
-        """The fields of ``DatasetDescription`` that are counted; what looks wrong follows the ``warnings``."""
-        ranges = {name: running.range for name, running in self._ranges.items()}
-        order = (*SAMPLE_FIELDS, *RESPONSE_FIELDS, "metadata")
-        texts = ("query", "ground_truth_answer", "contexts", "answer")
-        return {
-            "rows": self._rows,
-            "responses": self._responses,
-            "fields": {name: self._fields[name] for name in order if self._fields[name]},
-            "categories": _table(self._labels["category"]),
-            "difficulties": _table(self._labels["difficulty"]),
-            "splits": _table(self._labels["split"]),
-            "generated": self._generated,
-            "unanswerable": self._unanswerable,
-            "repeated_queries": tuple(
-                RepeatedQuery(query=query, query_ids=tuple(ids)) for query, ids in self._repeated.values()
-            ),
-            "relevant_per_query": ranges.get("relevant per query"),
-            "retrieved_per_query": ranges.get("retrieved per query"),
-            "contexts_per_query": ranges.get("contexts per query"),
-            "words": {name: ranges[name] for name in texts if name in ranges},
-            "warnings": (*warnings, *self._doubts()),
-        }
-
-    def computable(self) -> tuple[Computable, ...]:
-        """How many rows have the input of each metric."""
-        return tuple(
-            Computable(metric=name, rows=self._rows - lacking.total(), lacking=dict(lacking.most_common()))
-            for name, lacking in self._lacking.items()
-        )
-
-    def _doubts(self) -> Iterator[str]:
-        for what, ids in self._doubtful.items():
-            if ids:
-                yield f"{len(ids)} of {self._rows} rows {what}: {listed(ids)}"
-        if self._judged_and_retrieved and not self._found_a_judged_one:
-            rows = self._judged_and_retrieved
-            yield f"in none of {rows} rows is a retrieved document a judged one; are they ids of the same kind?"
+def _filled_fields(sample: Sample) -> Iterator[str]:
+    """The fields that have a value in a row."""
+    yield from (name for name in (*SAMPLE_FIELDS, "metadata") if getattr(sample, name) != _UNSET[name])
+    if sample.response is not None:
+        yield from (name for name in RESPONSE_FIELDS if getattr(sample.response, name) not in (None, {}))
 
 
-@dataclass
-class _RunningRange:
-    n: int = 0
-    total: float = 0
-    min: float = math.inf
-    max: float = -math.inf
-
-    def add(self, value: float) -> None:
-        self.n, self.total = self.n + 1, self.total + value
-        self.min, self.max = min(self.min, value), max(self.max, value)
-
-    @property
-    def range(self) -> Range:
-        return Range(n=self.n, mean=self.total / self.n, min=self.min, max=self.max)
+def _lengths(sample: Sample, judgments: Mapping[str, float] | None) -> Iterator[tuple[str, int]]:
+    """Words of the texts of a row, and how many documents and contexts it has."""
+    yield "query", len(sample.query.split())
+    yield from (("ground_truth_answer", len(text.split())) for text in sample.ground_truth_answer)
+    yield from (("contexts", len(text.split())) for text in sample.contexts or ())
+    if sample.answer is not None:
+        yield "answer", len(sample.answer.split())
+    if judgments is not None:
+        yield "relevant per query", sum(grade > 0 for grade in judgments.values())
+    for name, values in (("retrieved", sample.retrieved_doc_ids), ("contexts", sample.contexts)):
+        if values is not None:
+            yield f"{name} per query", len(values)
 
 
 def same_text(query: str) -> bytes:
@@ -243,7 +204,7 @@ def same_text(query: str) -> bytes:
     return hashlib.sha256(" ".join(query.casefold().split()).encode()).digest()[:16]
 
 
-def _table(rows: Counter[str]) -> dict[str, int]:
+def _by_frequency(rows: Counter[str]) -> dict[str, int]:
     """Rows per label, the most frequent first; rows without one are not in it."""
     return dict(sorted(rows.items(), key=lambda item: (-item[1], item[0])))
 

@@ -13,9 +13,8 @@ from ragassay.core.errors import BadInput, NothingToEvaluate
 from ragassay.core.models import Sample
 from ragassay.core.validation import shown
 from ragassay.datasets.source import Source
-from ragassay.datasets.spans import are_spans
 from ragassay.datasets.tables import to_json
-from ragassay.datasets.traces import rows_of_spans
+from ragassay.datasets.traces import are_spans, rows_of_spans
 
 _TAKEN = "a list of dicts or Samples, a pandas, polars or Arrow table, a Hugging Face Dataset, or a path"
 

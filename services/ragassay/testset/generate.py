@@ -148,24 +148,18 @@ def _unfit(each: Candidate) -> str | None:
 def _row(query_id: str, each: Candidate, marked: Mapping[str, Any]) -> Sample:
     ids = tuple(passage.id for passage in each.passages)
     made = {**marked, "made_by": each.made_by, "passages": list(ids), **each.details}
-    if not each.answer:
-        return Sample(
-            query_id=query_id,
-            query=each.question,
-            category=each.category,
-            difficulty=each.difficulty,
-            answerable=False,
-            metadata={"generated": made},
-        )
+    answered: dict[str, Any] = {
+        "ground_truth_answer": (each.answer,),
+        "relevant_doc_ids": ids,
+        "primary_relevant": ids[0],
+        "reference_contexts": tuple(passage.full for passage in each.passages),
+    }
     return Sample(
         query_id=query_id,
         query=each.question,
-        ground_truth_answer=(each.answer,),
-        relevant_doc_ids=ids,
-        primary_relevant=ids[0],
-        reference_contexts=tuple(passage.full for passage in each.passages),
         category=each.category,
         difficulty=each.difficulty,
-        answerable=True,
+        answerable=bool(each.answer),
         metadata={"generated": made},
+        **(answered if each.answer else {}),
     )
