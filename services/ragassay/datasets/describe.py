@@ -9,8 +9,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ragassay.core.formatting import listed
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.text import is_answerable
@@ -236,7 +234,8 @@ def similar_groups(texts: Sequence[str], least: float = SIMILAR) -> list[list[in
     Two texts whose similarity is at least ``least`` are in one group, so a group may hold two that are less similar, with
     others between them. Equal texts are always found; of more than ``MAX_COMPARED`` different ones the first are compared.
     """
-    from scipy.sparse.csgraph import connected_components  # slow to import, and the API does not need it
+    import numpy as np  # slow to import, and the API does not need it
+    from scipy.sparse.csgraph import connected_components
 
     places: dict[str, list[int]] = {}
     for place, text in enumerate(texts):
@@ -254,6 +253,7 @@ def similar_groups(texts: Sequence[str], least: float = SIMILAR) -> list[list[in
 
 def _alike(texts: Sequence[str], least: float) -> csr_matrix:
     """Which texts are similar enough, shape (texts, texts)."""
+    import numpy as np
     from scipy.sparse import coo_matrix, csr_matrix
 
     numbers: dict[str, int] = {}
