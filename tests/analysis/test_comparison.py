@@ -10,9 +10,9 @@ from ragassay.analysis.models import Comparison
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
 from ragassay.core.formatting import json_document
 from ragassay.core.models import Result, Score
-from ragassay.core.report import Provenance, Source
+from ragassay.core.report import Provenance, ReportWithResults, Source
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation import reports
+from ragassay.evaluation.aggregate import aggregate
 from ragassay.metrics.metric import METRICS, metric
 from ragassay.reporting.comparison import markdown, regressions, tables
 from ragassay.reporting.tables import table as table_lines
@@ -46,7 +46,8 @@ def report(*, run="run-1", metrics=("mrr",), digest="0" * 64, judge=None, expect
         configuration_digest="d",
     )  # fmt: skip
     longest = max(map(len, systems.values())) if expected is None else expected
-    return reports.build(run, "2026-01-01T00:00:00+00:00", provenance, systems, expected=longest)
+    figures = aggregate(run, "2026-01-01T00:00:00+00:00", provenance, systems, expected=longest)
+    return ReportWithResults.of(figures, systems)
 
 
 def compared(*given, **options):

@@ -218,7 +218,7 @@ def test_a_trend_follows_one_dataset_and_only_finished_jobs(served):
     assert runs(dataset="b") == [ids[1], ids[3]]
     assert runs(dataset="b", last=1) == [ids[3]]
     assert runs(system="default", dataset="a") == [ids[0], ids[4]]
-    served.jobs.store.redis.delete(*(f"ra:{{{ids[4]}}}:{name}" for name in ("report", "figures")))
+    served.jobs.store.redis.delete(f"ra:{{{ids[4]}}}:report")
     served.jobs.store.redis.delete(f"ra:{{{ids[3]}}}:meta")
     assert (runs(dataset="a"), runs(dataset="b")) == ([ids[0]], [ids[1]])
 

@@ -122,17 +122,27 @@ def test_a_drop_is_measured_from_an_earlier_job(served, named):
         (UNKNOWN, 404, f"there is no job '{UNKNOWN}'"),
         ("QUEUED", 409, "is queued and has no report"),
         ("DONE#other", 422, "unknown system 'other'"),
+        ("OLD", 409, "are deleted, so drops can't be measured from it"),
     ],
 )
 def test_a_baseline_that_is_none_is_refused_at_once(served, baseline, status, said):
-    names = {"DONE": done(served, made()), "QUEUED": served.submit(made())["id"]}
+    names = {"DONE": done(served, made()), "OLD": done(served, made()), "QUEUED": served.submit(made())["id"]}
+    served.jobs.store.redis.delete(f"ra:{{{names['OLD']}}}:out:default:0")
     for name, job in names.items():
         baseline = baseline.replace(name, job)
     body = {"samples": made(), "gates": [{"metric": "mrr", "max_drop": 0.1}], "baseline": baseline}
     document = problem(served.http.post("/v1/jobs", json=body), status)
     assert said in document["detail"]
     assert document["where"] == "baseline"
-    assert len(served.http.get("/v1/jobs").json()["jobs"]) == 2
+    assert len(served.http.get("/v1/jobs").json()["jobs"]) == 3
+
+
+def test_use_as_a_baseline_keeps_the_rows_of_a_job(served):
+    job = done(served, made())
+    rows = f"ra:{{{job}}}:out:default:0"
+    served.jobs.store.redis.expire(rows, 60)
+    done(served, made(), gates=[{"metric": "mrr", "max_drop": 0.1}], baseline=job)
+    assert served.jobs.store.redis.ttl(rows) > 29 * 86_400
 
 
 def test_a_baseline_that_is_gone_when_it_is_needed_is_an_alert_and_the_job_finishes(served, caplog):

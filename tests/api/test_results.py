@@ -51,7 +51,7 @@ def pages(served, job, limit=40, **parameters):
 
 def everything(served, job):
     report = served.http.get(f"/v1/jobs/{job}/report").json()
-    return [row for system in report["systems"].values() for row in system["results"]]
+    return [row for rows in report["results"].values() for row in rows]
 
 
 def figure(row, name):
@@ -143,7 +143,7 @@ def test_a_wrong_parameter_is_one_clear_error(served, job, parameters, status, s
 
 def test_the_columns_of_a_job_are_let_go_with_its_results(served, job):
     store = served.jobs.store
-    of_report = tuple(f"ra:{{{job}}}:{name}".encode() for name in ("meta", "report", "figures", "costs"))
+    of_report = tuple(f"ra:{{{job}}}:{name}".encode() for name in ("meta", "report", "costs"))
     keys = [key for key in store.redis.scan_iter(f"ra:{{{job}}}:*") if key not in of_report]
     assert {b"column", b"texts", b"out", b"in"} <= {key.split(b":")[2] for key in keys}
     assert {key: store.redis.ttl(key) for key in keys if not 0 < store.redis.ttl(key) <= 30 * 86_400} == {}

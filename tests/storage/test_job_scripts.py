@@ -252,7 +252,7 @@ def ended(job):
     for token, chunk in zip("abc", job.chunks, strict=True):
         job.claim(token)
         job.commit(chunk, token, failed=int(chunk == FIRST))
-    for name in ("report", "figures", "headline", "costs", "gates", "partial"):
+    for name in ("report", "headline", "costs", "gates", "partial"):
         job.redis.set(job.key(name), name)
     job.redis.hset(job.key("meta"), mapping={"alerts": "[]", "notifications": "[]", "given_up": "it was down"})
     job.turn("finished", "finalizing")
@@ -268,7 +268,7 @@ def test_a_chunk_that_is_tried_again_is_done_no_more_and_keeps_its_results_and_t
     assert ended.redis.get(ended.key(f"out:{FIRST}")) == b"results"
     assert (ended.redis.get(ended.key("report")), ended.redis.get(ended.key("partial"))) == (None, b"report")
     assert ended.redis.get(ended.key("partial_costs")) == b"costs"
-    assert not ended.redis.exists(*map(ended.key, ("gates", "figures", "headline")))
+    assert not ended.redis.exists(*map(ended.key, ("gates", "headline")))
     assert not {"alerts", "notifications", "given_up", "turned_ms"} & ended.meta.keys()
     assert ended.redis.ttl(ended.key("meta")) == -1
     assert ended.redis.smembers(ended.key("active")) == {ended.id.encode()}

@@ -354,11 +354,7 @@ def test_a_job_whose_rows_were_evicted_fails_and_holds_up_no_other(jobs, queue, 
     assert (store.active(), [job for job, _, _ in queue.sent]) == ([alive], [alive])
 
 
-@pytest.mark.parametrize("in_memory", [1000, 10])
-def test_results_that_were_evicted_before_the_report_fail_the_job_instead_of_lacking_in_it(
-    jobs, queue, store, monkeypatch, in_memory
-):
-    monkeypatch.setattr("ragassay.service.job_run.MOST_IN_MEMORY", in_memory)
+def test_results_that_were_evicted_before_the_report_fail_the_job_instead_of_lacking_in_it(jobs, queue, store):
     job = submit(jobs, 60)
     deliver_all(jobs, queue)
     store.redis.delete(store.key(job, "out:default:1"))

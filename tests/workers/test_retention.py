@@ -41,7 +41,7 @@ def test_every_key_of_a_job_that_has_ended_has_an_end(store, queue, jobs, how):
     left = lives(store, job)
     assert all(0 < seconds <= 9 * DAY_S for seconds in left.values()), left
     assert left["meta"] > 3 * DAY_S >= left["in:default:0"]
-    reports = {"meta", "report", "figures", "costs", "partial", "partial_costs", "gates"}
+    reports = {"meta", "report", "costs", "partial", "partial_costs", "gates"}
     assert {name for name, seconds in left.items() if seconds > 3 * DAY_S} <= reports
 
 
@@ -101,7 +101,7 @@ def test_a_retention_that_changed_holds_for_jobs_that_ended_before(store, queue,
     assert apply(store, ["ra:jobs"], shorter, dry_run=False) == counted
     assert (counted.jobs, counted.without_report, counted.without_rows) == (3, 1, 1)
     assert lives(store, old) == {}
-    assert set(lives(store, middle)) == {"meta", "report", "figures", "costs"}
+    assert set(lives(store, middle)) == {"meta", "report", "costs"}
     assert set(lives(store, young)) == set(before[young])
     assert max(lives(store, young).values()) <= 40 * DAY_S
     assert set(lives(store, running).values()) == {-1}

@@ -9,7 +9,6 @@ from offline_runs import ScriptedJudge, sample, source_of
 from ragassay.core.errors import Conflict, NotFound
 from ragassay.core.models import Judgement, Response, Usage
 from ragassay.core.protocols import Call, Reply
-from ragassay.core.report import Report
 from ragassay.core.specification import Budget, JobSpec
 from ragassay.evaluation import plan
 from ragassay.service import job_notifications
@@ -17,6 +16,7 @@ from ragassay.service.job_retries import retry
 from ragassay.service.job_run import JobRun
 from ragassay.service.redis import MOST_DEATHS
 from ragassay.service.redis_ledger import RedisLedger, RetryLedger
+from ragassay.storage.protocol import report_with_results
 from ragassay.storage.selection import Selection
 
 PRICE = 0.25  # sums of it are exact
@@ -64,7 +64,7 @@ def work(jobs, queue):
 
     def work(job):
         finish(jobs, queue, job)
-        return Report.model_validate_json(jobs.store.report(job))
+        return report_with_results(JobRun(jobs.store, job))
 
     return work
 
@@ -76,7 +76,7 @@ def spent(report):
 
 
 def failed(report):
-    return {row.query_id for row in report.systems["default"].results if row.failed}
+    return {row.query_id for row in report.results["default"] if row.failed}
 
 
 def finished(jobs, work, count=120, **spec):
@@ -96,7 +96,7 @@ def test_only_failed_rows_are_judged_again_and_the_report_counts_all_that_was_sp
     judge.down, judge.asked = set(), []
     now = retry(jobs, job)
     assert (now.status, now.retries, now.progress.done, now.progress.failed) == ("running", 1, 118, 0)
-    assert Report.model_validate_json(jobs.store.report(job)) == before, "until there is another"
+    assert report_with_results(JobRun(jobs.store, job)) == before, "until there is another"
     after = work(job)
     assert (judge.asked, len(judge.paid)) == (["q3", "q110"], 120)
     assert (jobs.get(job).status, jobs.get(job).progress.done, failed(after)) == ("finished", 120, set())
@@ -127,7 +127,7 @@ def test_a_worker_that_dies_in_between_loses_nothing_and_nothing_is_paid_twice(j
     judge.down, judge.dies_at = set(), "q3"
     with pytest.raises(RuntimeError):
         deliver(jobs, queue)
-    assert failed(Report.model_validate_json(jobs.store.report(job))) == {"q1", "q2", "q3"}
+    assert failed(report_with_results(JobRun(jobs.store, job))) == {"q1", "q2", "q3"}
     assert sum(row.failed for row in jobs.results(job, cursor=None, limit=200).results) == 3
     judge.dies_at = None
     jobs.wake(job)
@@ -147,7 +147,7 @@ def test_rows_that_fail_again_and_again_stay_failed_and_the_others_stay_as_they_
         jobs.tick()
     queue.sent.clear()
     after = work(job)
-    row = next(row for row in after.systems["default"].results if row.query_id == "q1")
+    row = next(row for row in after.results["default"] if row.query_id == "q1")
     assert row.scores["faithfulness"].reason == "worker crashed repeatedly on this chunk"
     assert (failed(after), spent(after)) == ({"q1"}, (9 * PRICE, 0.0, 1))
     assert (jobs.get(job).progress.done, jobs.get(job).progress.failed) == (10, 1)
@@ -166,7 +166,7 @@ def test_a_provider_that_was_given_up_is_asked_again(jobs, judge, work, store):
 def test_the_budget_holds_over_all_times_and_a_paused_one_goes_on_under_another(
     jobs, judge, queue, work, monkeypatch, in_memory
 ):
-    monkeypatch.setattr("ragassay.service.job_run.MOST_IN_MEMORY", in_memory)
+    monkeypatch.setattr("ragassay.storage.rows.MOST_IN_MEMORY", in_memory)
     judge.down = {"q1", "q2"}
     job, _ = finished(jobs, work, 10, budget=Budget(usd=8 * PRICE + 2 * MOST.cost_usd + PRICE))
     judge.down = set()
@@ -202,7 +202,7 @@ def test_a_cancelled_retry_has_the_report_of_all_rows_and_no_further_one(jobs, j
     job, before = finished(jobs, work, 10)
     retry(jobs, job)
     jobs.cancel(job)
-    assert Report.model_validate_json(jobs.store.report(job)) == before
+    assert report_with_results(JobRun(jobs.store, job)) == before
     with pytest.raises(Conflict, match="is cancelled"):
         retry(jobs, job)
 
@@ -245,7 +245,7 @@ def test_a_finalize_of_the_time_before_changes_nothing_of_the_one_after(jobs, ju
     job, before = finished(jobs, work, 10)
     late = JobRun(store, job)
     retry(jobs, job)
-    late.save_report(before)
+    late.save_report(before.figures)
     assert not store.save_gates(job, b"{}", b"[]")
     store.keep_notifications(job, b"[]")
     store.keep_headline(job, b"{}")

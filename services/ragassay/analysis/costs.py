@@ -22,7 +22,7 @@ from ragassay.core.models import FrozenModel, Usage
 from ragassay.core.statistics import IncrementalCost, Interval
 from ragassay.core.validation import problems
 from ragassay.stats.ratio import Stratum, difference_sums_interval, mean_intervals, sums_interval, why_no_increment
-from ragassay.storage.cost_records import CostRecord
+from ragassay.storage.cost_records import CostRecord, record_of
 from ragassay.storage.folder import FolderRun, FolderStore
 
 Dimension = Literal["system", "dataset", "category", "model", "day", "month", "judge"]
@@ -292,7 +292,7 @@ def cost_report_of_runs(store: FolderStore, query: CostQuery, now: datetime | No
     gathered = Gathered(query)
     for run in store.ids():
         try:
-            gathered.add(FolderRun(store.root / "runs" / run).costs())
+            gathered.add(record_of(FolderRun(store.root / "runs" / run).report()))
         except NotFound:
             gathered.left_out["without a report"] += 1
         except (AssayError, OSError):

@@ -41,7 +41,7 @@ from ragassay.api.submission import NewJob
 from ragassay.config.schedules import NewSchedule, ScheduleChange
 from ragassay.core import tracing
 from ragassay.core.models import Sample
-from ragassay.core.report import Report
+from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.judges.instructions import read_prompt
 from ragassay.service.jobs import Jobs
@@ -81,7 +81,7 @@ def _schemas() -> dict[str, Any]:
     _, ours = models_json_schema(
         [
             (problems.Problem, "serialization"),
-            *((kind, "serialization") for kind in (Report, Comparison, CostReport, GateReport)),
+            *((kind, "serialization") for kind in (ReportWithResults, Comparison, CostReport, GateReport)),
             *((kind, "validation") for kind in (NewJob, NewComparison, NewSchedule, ScheduleChange)),
             *((kind, "validation") for kind in (NewKey, NewWebhook, Sample)),
         ],

@@ -257,7 +257,7 @@ class Jobs:
         self._chunks.close()
 
     def finalize(self, job: str) -> None:
-        """Recount everything and keep the report. Idempotent: the last step is what makes the job finished.
+        """Aggregate the results into the report and keep it. Idempotent: the last step is what makes the job finished.
 
         A paused or cancelled job gets a report of the rows that are done.
         """

@@ -1,7 +1,7 @@
 """The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
 
 The keys of a job are ``ra:{job}:meta todo lease owner dead done tries slots report_lock in:<chunk>
-calls:<chunk> out:<chunk> column:<system>:<name> texts report figures costs partial partial_costs gates labels``,
+calls:<chunk> out:<chunk> column:<system>:<name> texts report costs partial partial_costs gates labels``,
 and ``new:<id>``, rows of a job that is still being made.
 Who asks a system that is called is kept for all jobs together, in ``ra:asks:<system>``. Each project has a list of its jobs,
 ``jobs``. Times are milliseconds of the Redis server's own clock.
@@ -207,7 +207,7 @@ class RedisStore(StoredReports, Presence):
         Returns the status before; ``stale`` where it has ended again since. Raises NotFound.
         """
         names = ("meta", "todo", "done", "tries", "lease", "owner", "dead", "slots")
-        reports = (*WHOLE, *PARTIAL, "gates", "figures", "headline")
+        reports = (*WHOLE, *PARTIAL, "gates", "headline")
         own = [self.key(job, name) for name in names]
         kept = [self.key(job, name) for name in (*reports, *row_names(record))]
         arguments = ["" if ended_ms is None else ended_ms, rows, *map(str, chunks)]
@@ -339,6 +339,15 @@ class RedisStore(StoredReports, Presence):
             pipe.exists(self.key(job, f"out:{chunk}"))
         return [chunk for chunk, there in zip(chunks, pipe.execute(), strict=True) if there]
 
+    def keep_rows(self, job: str, record: RunRecord) -> bool:
+        """Keep the rows of a finished job for their whole retention time from now on; False if some are deleted."""
+        kept_s = min(self.retention.results_s, self.redis.ttl(self.key(job, "meta")))
+        pipe = self.redis.pipeline(transaction=False)
+        for name in row_names(record):
+            pipe.expire(self.key(job, name), kept_s)
+        pipe.execute()
+        return self.with_results(job, record.chunks()) == record.chunks()
+
     def done(self, job: str) -> list[str]:
         """The chunks whose results were committed and are not to be replaced."""
         return [chunk.decode() for chunk in self.redis.smembers(self.key(job, "done"))]
@@ -350,10 +359,6 @@ class RedisStore(StoredReports, Presence):
     def tries(self, claim: Claim) -> int:
         """How often rows of the chunk were tried again, this time included; 0 for one that has no results yet."""
         return int(self.redis.hget(self.key(claim.job, "tries"), str(claim)) or 0)
-
-    def is_done(self, job: str, chunk: ChunkId) -> bool:
-        """Were results of the chunk committed?"""
-        return bool(self.redis.sismember(self.key(job, "done"), str(chunk)))
 
     # --- wake-ups --------------------------------------------------------------------------------------------
 
