@@ -13,7 +13,7 @@ from job_workers import expire_leases
 from polling import until
 from ragassay.api import scheduled_jobs
 from ragassay.api.app import create_app
-from ragassay.api.headers import PROTECTIVE
+from ragassay.api.middleware import PROTECTIVE
 from ragassay.api.server import server
 from ragassay.core.http_guard import Allowed
 from ragassay.core.settings import Settings

@@ -14,7 +14,7 @@ import pytest
 
 from api_server import problem, rows
 from polling import slowness, until
-from ragassay.api.headers import PROTECTIVE
+from ragassay.api.middleware import PROTECTIVE
 
 NDJSON, CSV = {"Content-Type": "application/x-ndjson"}, {"Content-Type": "text/csv"}
 PARQUET, JSON = {"Content-Type": "application/vnd.apache.parquet"}, {"Content-Type": "application/json"}

@@ -11,8 +11,8 @@ import pytest
 from api_server import problem, rows, serving
 from polling import fastest, slowness
 from ragassay.api.app import create_app
-from ragassay.api.headers import PROTECTIVE
-from ragassay.api.security import SecurityMiddleware, check_bind
+from ragassay.api.middleware import PROTECTIVE, SecurityMiddleware
+from ragassay.api.security import check_bind
 from ragassay.core.errors import BadSettings
 from ragassay.core.settings import Settings
 
