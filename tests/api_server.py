@@ -33,8 +33,8 @@ class RecordingQueue:
     def __init__(self):
         self.sent = []
 
-    def enqueue(self, job, slot, nonce):
-        self.sent.append(("work", (job, slot, nonce)))
+    def enqueue(self, job):
+        self.sent.append(("work", (job,)))
         return True
 
     def finalize(self, job):

@@ -38,7 +38,6 @@ CALLS = {
     "give_back": (lambda job, token: job.give_back(FIRST, token), 0),
     "wait": (lambda job, token: job.wait(FIRST, token), "stale"),
     "sweep": (lambda job, token: job.sweep(), []),
-    "enqueue": (lambda job, token: job.enqueue(), []),
     "pause": (lambda job, token: job.pause(), 0),
     "resume": (lambda job, token: job.resume(), None),
     "transition_status": (lambda job, token: job.turn("cancelled", "running"), None),
@@ -52,14 +51,6 @@ def test_a_script_makes_nothing_of_a_job_that_is_not_there(missing, script):
     call, nothing = CALLS[script]
     assert call(missing, "mine") == nothing
     assert missing.everything == {}
-
-
-@pytest.mark.parametrize("status", sorted(set(STATUSES) - {"queued", "running", "finalizing"}))
-def test_no_wake_ups_are_sent_in_a_status_without_work(job, status):
-    job.redis.hset(job.key("meta"), "status", status)
-    before = job.everything
-    assert job.enqueue() == []
-    assert job.everything == before
 
 
 def test_a_chunk_is_claimed_once_and_the_lease_has_its_length(job):
@@ -222,28 +213,9 @@ def test_a_provider_that_fails_is_waited_for_or_given_up(job, give_up_ms, outcom
     assert job.wait(FIRST, "mine", give_up_ms=give_up_ms) == outcome
     assert (FIRST in job.todo) == (outcome == "waiting")
     assert job.claim("other") == (None if outcome == "waiting" else SECOND)
-    assert job.enqueue() == ([] if outcome == "waiting" else [0])
     if outcome == "waiting":
         job.probe_due()
         assert job.claim("other") == FIRST
-
-
-@pytest.mark.parametrize(
-    ("slots", "patience_ms", "due"), [(4, LEASE_MS, [0, 1, 2]), (0, LEASE_MS, []), (-1, 0, []), (2, 0, [0, 1])]
-)
-def test_wake_ups_are_sent_for_as_many_chunks_as_wait_and_again_only_when_they_must_be_lost(
-    job, slots, patience_ms, due
-):
-    assert job.enqueue(slots, patience_ms) == due
-    assert job.enqueue(slots, LEASE_MS) == []
-
-
-def test_no_wake_up_is_sent_for_a_report_that_a_worker_makes(job):
-    job.redis.hset(job.key("meta"), "status", "finalizing")
-    job.redis.set(job.key("report_lock"), "a worker")
-    assert job.enqueue() == []
-    job.redis.delete(job.key("report_lock"))
-    assert job.enqueue() == [0]
 
 
 @pytest.fixture

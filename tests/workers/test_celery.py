@@ -74,13 +74,13 @@ def test_celery_spells_a_socket_its_own_way(ours, celerys):
 
 
 def test_a_message_that_the_broker_does_not_take_is_logged_and_no_error(caplog):
-    Queue("unix:///nowhere/redis.sock").enqueue("j", 0, "n")
+    Queue("unix:///nowhere/redis.sock").enqueue("j")
     assert "the broker does not take ragassay.work for job j" in caplog.text
 
 
 def test_a_message_has_ids_only():
     with redis_server() as url:
-        Queue(url).enqueue("job-1", 2, "nonce")
+        Queue(url).enqueue("job-1")
         Queue(url).finalize("job-1")
         Queue(url).start("default", "nightly", 1)
         messages = [RedisStore(url).redis.lrange(queue, 0, -1) for queue in (CHUNKS, REPORTS, SCHEDULES)]
@@ -123,19 +123,19 @@ def fake(monkeypatch):
 @pytest.mark.parametrize("error", [Unavailable("the provider is away"), RedisAway("Redis is away")])
 def test_an_outage_is_a_line_in_the_log(fake, caplog, error):
     fake(error)
-    tasks.work("job", 1, "nonce")
+    tasks.work("job")
     assert f"job job: {error}" in caplog.text
 
 
 def test_a_bug_is_not_hidden(fake):
     fake(ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
-        tasks.work("job", 1, "nonce")
+        tasks.work("job")
 
 
 def test_celerys_soft_time_limit_breaks_the_chunk_off(fake):
     jobs = fake()
-    tasks.work("job", 1, "nonce")
+    tasks.work("job")
     os.kill(os.getpid(), signal.SIGUSR1)
     assert jobs.broken_off == [False]
 

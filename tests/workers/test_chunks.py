@@ -68,7 +68,7 @@ def test_workers_log_a_jobs_start_once_and_its_end_with_how_well_it_retrieved(jo
 
 def test_a_job_is_done_chunk_by_chunk_and_finished_once(jobs, queue, store):
     job = submit(jobs)
-    assert [slot for _, slot, _ in queue.sent] == [0, 1]  # two chunks, so two queue
+    assert len(queue.sent) == 2  # one for each chunk
     deliver(jobs, queue)
     assert jobs.get(job).progress.done == 50
     deliver(jobs, queue)
@@ -101,11 +101,9 @@ def test_a_worker_that_stops_gives_its_chunk_back_and_nothing_is_held_against_it
     end()
     assert deaths(store, job) == {}
     assert store.redis.lrange(store.key(job, "todo"), 0, -1) == [b"default:0"]
-    jobs.work(job, 0, "late")
+    jobs.work(job)
     assert jobs.get(job).progress.done == 0, "a worker that stops takes nothing more"
-    queue.sent.clear()
     other = make_jobs()
-    other.tick()  # the slot was cleared, so a wake-up is sent at once
     deliver(other, queue)
     assert queue.finalized == [job]
 
@@ -188,7 +186,7 @@ def test_a_chunk_that_meets_a_bug_again_and_again_becomes_failed_rows_with_its_e
     job = submit(jobs, 60)
     for _ in range(MOST_DEATHS):
         with pytest.raises(ZeroDivisionError):
-            buggy.work(job, 0, "any message")
+            buggy.work(job)
     jobs.tick()
     assert jobs.get(job).progress.failed == 50
     finish(jobs, queue, job)
@@ -237,11 +235,11 @@ def test_the_sweeper_passes_over_a_job_whose_keys_are_gone_and_closes_one_that_e
     gone, ended, alive = (submit(jobs, 10) for _ in range(3))
     store.redis.delete(f"ra:{{{gone}}}:meta")
     store.transition_status(ended, "cancelled", "queued")
-    store.redis.delete(f"ra:{{{alive}}}:slots")
+    store.redis.hdel(store.key(alive, "meta"), "sent_ms")
     queue.sent.clear()
     jobs.tick()
     assert store.active() == [alive]
-    assert [job for job, _, _ in queue.sent] == [alive]
+    assert queue.sent == [alive]
     assert store.redis.ttl(f"ra:{{{ended}}}:meta") > 0
 
 
@@ -249,10 +247,10 @@ def test_a_record_of_another_version_holds_up_no_other_job(jobs, queue, store, c
     """The sweeper used to end its round there, and the list of jobs to be an error."""
     unreadable, alive = sorted(submit(jobs, 10) for _ in range(2))
     store.redis.hset(store.key(unreadable, "meta"), "record", orjson.dumps({"id": unreadable, "from": "2099"}))
-    store.redis.delete(store.key(alive, "slots"))
+    store.redis.hdel(store.key(alive, "meta"), "sent_ms")
     queue.sent.clear()
     jobs.tick()
-    assert [job for job, _, _ in queue.sent] == [alive]
+    assert queue.sent == [alive]
     assert f"the record of job {unreadable} can't be read" in caplog.text
     assert store.active() == [unreadable, alive], "the version that wrote it goes on with it"
     assert [job.id for job in jobs.page(cursor=None, limit=10).jobs] == [alive]
@@ -325,7 +323,7 @@ def test_a_wake_up_that_could_not_be_sent_is_sent_in_the_next_round_not_after_a_
     [job] = store.active()
     queue.enqueue = enqueue
     jobs.tick()
-    assert [(each, slot) for each, slot, _ in queue.sent] == [(job, 0), (job, 1)]
+    assert queue.sent == [job, job]
     jobs.tick()
     assert len(queue.sent) == 2
 
@@ -345,13 +343,13 @@ def test_a_job_whose_rows_were_evicted_fails_and_holds_up_no_other(jobs, queue, 
         store.claim(evicted)
         store.redis.delete(store.key(evicted, "in:default:0"))
         expire_leases(store, evicted)
-        store.redis.delete(store.key(alive, "slots"))
+        store.redis.hdel(store.key(alive, "meta"), "sent_ms")
         queue.sent.clear()
         jobs.tick()
     failed = jobs.get(evicted)
     assert failed.status == "failed"
     assert failed.error.startswith(f"the rows of chunk default:0 of job {evicted} are gone from Redis; their retention")
-    assert (store.active(), [job for job, _, _ in queue.sent]) == ([alive], [alive])
+    assert (store.active(), queue.sent) == ([alive], [alive])
 
 
 def test_results_that_were_evicted_before_the_report_fail_the_job_instead_of_lacking_in_it(jobs, queue, store):

@@ -64,22 +64,6 @@ def test_a_job_has_a_message_for_each_process_and_one_that_waits(jobs, queue, st
     assert len(queue.sent) == messages
 
 
-def test_messages_are_as_many_as_the_processes_that_there_are_now(jobs, queue, store, monkeypatch):
-    monkeypatch.setattr(store_module, "LOOK_EVERY_S", 0)
-    store.heartbeat("worker", "a:1:3", for_s=60)
-    job = submit(jobs, 1000)
-    store.heartbeat("worker", "b:1:1", for_s=60)
-    store.deregister("worker", "a:1:3")
-    sent = list(queue.sent)
-    for message in sent:  # of four, the two that are too many end
-        jobs.work(*message)
-    assert [message[1] for message in queue.sent[len(sent) :]] == [0, 1]
-    store.heartbeat("worker", "c:1:2", for_s=60)
-    jobs.tick()
-    assert sorted(message[1] for message in queue.sent[len(sent) + 2 :]) == [2, 3]
-    assert jobs.get(job).status == "running"
-
-
 @pytest.mark.parametrize(
     ("spec", "rows"),
     [

@@ -107,7 +107,7 @@ class Jobs:
             if body_digest and (known := self._submitted(job, body_digest)):  # by a request at the same time
                 return known, False
             raise
-        self._enqueue(job)
+        self.wake(job)
         return self.get(job), True
 
     def _submitted(self, job: str, body_digest: str) -> Job | None:
@@ -188,17 +188,15 @@ class Jobs:
         before = self.store.resume(job, budget, lifted=lifted)
         if before != "paused":
             raise Conflict(f"job {job} is {before}, not paused")
-        self._enqueue(job)
+        self.wake(job)
         return self.get(job)
 
     # --- for workers ------------------------------------------------------------------------------------------
 
-    def work(self, job: str, slot: int, nonce: str) -> None:
-        """Work on one chunk of a job, then enqueue the next wake-up. Delivered at least once, so it claims first."""
+    def work(self, job: str) -> None:
+        """Work on one chunk of a job, then send the message for the next. Delivered at least once, so it claims first."""
         claim = None if self._chunks.stopping else self.store.claim(job)
         if claim is None:
-            if self.store.is_current(job, slot, nonce):
-                self.store.clear_slot(job, slot)
             return
         try:
             state = self.store.state(job)
@@ -206,9 +204,9 @@ class Jobs:
             self.store.give_back(claim)
             raise
         with telemetry.about(**state.origin):
-            self._work(claim, state, slot, nonce)
+            self._work(claim, state)
 
-    def _work(self, claim: Claim, state: JobState, slot: int, nonce: str) -> None:
+    def _work(self, claim: Claim, state: JobState) -> None:
         job = claim.job
         try:
             with self._turn(claim, state):
@@ -217,7 +215,6 @@ class Jobs:
             self.store.give_back(claim)
             self.store.pause(job, reached.message, state.resumes)
             logger.warning("job %s is paused: %s", job, reached.message, extra={"event": "job_paused"})
-            self.store.clear_slot(job, slot)
             self._queue.finalize(job)
             self._notify(self.store.state(job))
             return
@@ -230,11 +227,11 @@ class Jobs:
             self.store.give_back(claim, why=class_and_reason(error))
             raise
         if outcome == "last":
+            self._queue.finalize(job)
+        elif state.waiting is not None:  # its provider may answer again, which is work for all
             self.wake(job)
-        elif self.store.is_current(job, slot, nonce):
-            self.store.clear_slot(job, slot)
-            if not self._chunks.stopping:
-                self._enqueue(job)
+        else:
+            self._send(job, 1)
 
     @contextmanager
     def _turn(self, claim: Claim, state: JobState) -> Iterator[None]:
@@ -246,7 +243,7 @@ class Jobs:
                 for waiting in self.store.end_turn(claim):
                     if waiting != claim.job:
                         with suppress(NotFound):
-                            self._enqueue(waiting)
+                            self._send(waiting, 1)
 
     def break_off(self, *, stopping: bool) -> None:
         """Stop the chunk that is worked on, if any, and give it back; see ``Chunks.break_off``."""
@@ -307,8 +304,8 @@ class Jobs:
     # --- for the sweeper --------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Take back what dead workers held, give up chunks that kill them, and enqueue wake-ups that were lost: none was
-        where as many wait as all jobs can use. Several processes may do so at once. Ids of jobs whose retention is over
+        """Take back what dead workers held, give up chunks that kill them, and send messages again that were lost: none was
+        if as many wait as all jobs can use. Several processes may do so at once. Ids of jobs whose retention is over
         leave the list of jobs, some each time.
         """
         active = self.store.active()
@@ -332,46 +329,39 @@ class Jobs:
             except NotFound as error:  # rows or results that were evicted: no round brings them back
                 self._fail(job, str(error))
                 continue
-            if lost[REPORTS if state.status == "finalizing" else CHUNKS]:
-                self._enqueue(job)
+            if lost[REPORTS if state.status == "finalizing" else CHUNKS] and self.store.is_stalled(job):
+                self.wake(job)
         for listed in self.store.job_lists():
             self._trimming.trim(listed)
 
     def wake(self, job: str) -> None:
-        """Send every wake-up that a job can use, those too that seem to be under way.
+        """Send as many messages as processes can use, and one that waits: a message waits behind those of other jobs."""
+        self._send(job, self._slots())
 
-        So too where a chunk was the last: a finalize that no slot knows has the sweeper send another worker to the report.
-        """
-        for slot in range(SLOTS):
-            self.store.clear_slot(job, slot)
-        self._enqueue(job)
+    def _slots(self) -> int:
+        processes = self.store.processes_lately()
+        return min(SLOTS, processes + 1) if processes else SLOTS
+
+    def _send(self, job: str, most: int) -> None:
+        """Send a message for each chunk that waits, or that for the report. One that can't be sent is the sweeper's."""
+        if self.store.status(job) == "finalizing":
+            sent = self._queue.finalize(job)
+        else:
+            count = min(most, self.store.count_waiting(job))
+            sent = all(self._queue.enqueue(job) for _ in range(count)) and count > 0
+        if sent:
+            self.store.note_sent(job)
 
     def _give_up_poisoned(self, job: str, state: JobState) -> None:
-        for claim in self.store.sweep(job):
+        poisoned, returned = self.store.sweep(job)
+        for claim in poisoned:
             run, error = run_of(self.store, claim), self.store.why_dead(claim)
             reason = "worker crashed repeatedly on this chunk" + (f": {error}" if error else "")
             results = given_up(run.samples(claim), claim.system, state.record.metrics, reason)
             if run.commit(claim, results) == "last":
-                self.wake(job)
-
-    def _slots(self) -> int:
-        """As many as there are processes, and one that waits; another job's message waits behind those that wait before it."""
-        processes = self.store.processes_lately()
-        return min(SLOTS, processes + 1) if processes else SLOTS
-
-    def _enqueue(self, job: str) -> None:
-        finalizing = self.store.status(job) == "finalizing"
-        due = self.store.due_slots(job, slots=self._slots(), patience_ms=self.store.lease_ms)
-        try:
-            while due:
-                slot, nonce = due[0]
-                sent = self._queue.finalize(job) if finalizing else self._queue.enqueue(job, slot, nonce)
-                if not sent:
-                    break
-                due.pop(0)
-        finally:  # a process that ends in the middle must not leave a wake-up marked as sent for as long as a lease
-            for slot, _ in due:
-                self.store.clear_slot(job, slot)
+                self._queue.finalize(job)
+        if returned:
+            self._send(job, returned)
 
     def _fail(self, job: str, error: str) -> None:
         self.store.fail(job, error)
