@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from unittest.mock import Mock
 
 import orjson
 import pytest
@@ -26,7 +25,6 @@ from job_workers import (
 from polling import until
 from ragassay.core.errors import Conflict, NothingToEvaluate, Unavailable
 from ragassay.evaluation import runner
-from ragassay.service.job_state import Claim
 from ragassay.service.jobs import MOST_FAILED_FINALIZES, MOST_FINALIZES
 from ragassay.service.redis import MOST_DEATHS
 
@@ -108,15 +106,6 @@ def test_a_worker_that_stops_gives_its_chunk_back_and_nothing_is_held_against_it
     assert queue.finalized == [job]
 
 
-def test_a_worker_that_is_told_to_stop_before_its_chunk_has_begun_gives_it_back(make_jobs, queue, store):
-    jobs = make_jobs(SlowJudge())
-    job = submit(jobs, 10)
-    claim = store.claim(job)
-    jobs.break_off(stopping=True)
-    assert jobs._chunks.evaluate(claim, store.state(job)) == "stale"
-    assert store.redis.lrange(store.key(job, "todo"), 0, -1) == [b"default:0"]
-
-
 class OneCallATry(PayingJudge):
     """Pays for one new call, and is then broken off."""
 
@@ -137,18 +126,6 @@ def test_work_goes_on_with_a_slow_chunk_that_makes_progress(make_jobs, queue):
     finish(jobs, queue, job)
     progress = jobs.get(job).progress
     assert (progress.done, progress.failed, judge.made) == (MOST_DEATHS + 3, 0, MOST_DEATHS + 3)
-
-
-def test_finalize_does_not_count_outages_as_crashes(jobs, queue, store, monkeypatch):
-    job = submit(jobs, 10)
-    deliver(jobs, queue)
-    with monkeypatch.context() as away:
-        away.setattr("ragassay.service.jobs.runner.finish", Mock(side_effect=RedisAway("no Redis")))
-        for _ in range(MOST_FINALIZES + 1):
-            with pytest.raises(RedisAway):
-                jobs.finalize(job)
-    jobs.finalize(job)
-    assert jobs.get(job).status == "finished"
 
 
 def test_a_chunk_that_takes_too_long_is_given_back_and_counts_as_a_death(begun, queue, store):
@@ -326,14 +303,6 @@ def test_a_wake_up_that_could_not_be_sent_is_sent_in_the_next_round_not_after_a_
     assert queue.sent == [job, job]
     jobs.tick()
     assert len(queue.sent) == 2
-
-
-def test_a_lease_is_not_given_up_while_redis_is_away(store, monkeypatch):
-    def away(*_):
-        raise RedisAway("nobody there")
-
-    monkeypatch.setattr(store, "run", away)
-    assert store.renew(Claim("default", 0, "job", "token")) is True
 
 
 def test_a_job_whose_rows_were_evicted_fails_and_holds_up_no_other(jobs, queue, store):

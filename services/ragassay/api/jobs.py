@@ -28,7 +28,6 @@ from ragassay.core.specification import Budget
 from ragassay.reporting import EXPORTERS, MEDIA_TYPES
 from ragassay.reporting.gates import markdown
 from ragassay.reporting.junit import gated
-from ragassay.service import job_retries
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import no_job
 from ragassay.service.jobs import MOST_ROWS_A_PAGE, Jobs
@@ -285,7 +284,7 @@ def retry(jobs: Service, job: JobId) -> Job:
     Its budget still holds, and what was spent before is part of it. Until the new report is made, the one before is read;
     for a job that is at it, this changes nothing.
     """
-    return job_retries.retry(jobs, job)
+    return jobs.retry(job)
 
 
 class _ResumeQuery(QueryParameters):

@@ -32,9 +32,9 @@ from ragassay.dashboard.pages import planned
 from ragassay.dashboard.service import ServiceLibrary
 from ragassay.dashboard.site import Elsewhere, body, form_of, pages, shown
 from ragassay.datasets.versions import KeptVersion, check_name
-from ragassay.service import job_listing, job_retries
 from ragassay.service.access import Requester
 from ragassay.service.jobs import Jobs
+from ragassay.service.jobs import shown as shown_job
 from ragassay.service.redis_datasets import RedisDatasets
 
 COOKIE = "ragassay_session"
@@ -210,7 +210,7 @@ def _job(request: Request, jobs: Service, job: JobId) -> Response:
     return shown(
         request,
         "job.html",
-        job=job_listing.shown(state),
+        job=shown_job(state),
         outcome=summary.status,
         problem=summary.problem,
         gates=library.gates(job) if state.status == "finished" else None,
@@ -229,7 +229,7 @@ def _cancel(jobs: Service, job: JobId) -> Response:
 
 @jobs_pages.post("/ui/jobs/{job}/retry")
 def _retry(jobs: Service, job: JobId) -> Response:
-    job_retries.retry(jobs, job)
+    jobs.retry(job)
     return RedirectResponse(f"/ui/jobs/{job}", 303)
 
 

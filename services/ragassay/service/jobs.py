@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
+import numpy as np
 import orjson
 from redis.exceptions import RedisError
 
@@ -22,31 +23,38 @@ from ragassay.core.errors import (
     Unavailable,
     class_and_reason,
 )
-from ragassay.core.jobs import Job, JobPage, JobStatus, Planned, ResultPage
+from ragassay.core.jobs import Alert, Job, JobPage, JobStatus, Planned, Progress, ResultPage
 from ragassay.core.report import DEFAULT_PROJECT
 from ragassay.core.specification import Budget, JobSpec
 from ragassay.datasets.dataset import digest_of_samples
 from ragassay.evaluation import plan, runner
 from ragassay.evaluation.engine import given_up
+from ragassay.evaluation.outage import waiting_text
 from ragassay.evaluation.provenance import with_tools
 from ragassay.evaluation.runtime import Runtime
 from ragassay.llm.journal import MemoryLedger
-from ragassay.service import job_listing, job_notifications, job_results
+from ragassay.service import job_notifications, job_results
 from ragassay.service.health import check_memory
 from ragassay.service.job_chunks import Chunks
 from ragassay.service.job_costs import JobCosts
 from ragassay.service.job_leases import report_claimed
-from ragassay.service.job_reports import Gating, JobReports
+from ragassay.service.job_reports import MOST_LOOKED_AT, Gating, JobReports
+from ragassay.service.job_results import JobRows
+from ragassay.service.job_rows import check_rows
 from ragassay.service.job_run import JobRun, run_of
-from ragassay.service.job_state import Claim, JobState
+from ragassay.service.job_state import Claim, JobState, not_under_way
 from ragassay.service.notifier import Notifier
+from ragassay.service.projects import clock_time
 from ragassay.service.queue import CHUNKS, REPORTS, Queue
 from ragassay.service.redis import RedisStore
 from ragassay.service.registered import Registered
 from ragassay.service.retention import Trimming
+from ragassay.storage.columns import FAILED, label_column, label_value
+from ragassay.storage.protocol import ChunkId
 from ragassay.storage.selection import Selection
 
 logger = logging.getLogger("ragassay.jobs")
+_RESPONSE_FAILED = label_value("response_failed")
 MOST_ROWS_A_PAGE, MOST_FAILED_FINALIZES, MOST_FINALIZES = 200, 3, 10  # the last count killed workers too
 SLOTS = 4  # messages of one job that may wait or work at once, at the most
 
@@ -118,7 +126,7 @@ class Jobs:
             return None
         if state.body_digest != body_digest:
             raise BadInput("this Idempotency-Key was used with another body", hint="use a new key for a new job")
-        return job_listing.shown(state)
+        return shown(state)
 
     def check(self, spec: JobSpec, inputs: plan.Inputs, gating: Gating) -> None:
         """Raise what ``submit`` would."""
@@ -154,11 +162,25 @@ class Jobs:
 
     def get(self, job: str) -> Job:
         """The job as it stands; raises NotFound."""
-        return job_listing.shown(self.store.state(job))
+        return shown(self.store.state(job))
 
     def page(self, *, cursor: str | None, limit: int, status: JobStatus | None = None) -> JobPage:
-        """Jobs, newest first; see ``job_listing.page``."""
-        return job_listing.page(self.store, cursor=cursor, limit=limit, status=status)
+        """Jobs, newest first. With ``status`` a page looks at so many jobs at the most, so it may hold fewer."""
+        most = limit if status is None else max(limit, MOST_LOOKED_AT)
+        listed = self.store.jobs(before=cursor, limit=most + 1)
+        jobs: list[Job] = []
+        last = None
+        for id_, after in listed[:most]:
+            last = after
+            try:
+                job = shown(self.store.state(id_))
+            except (NotFound, Conflict):  # the list outlives a job's record; another version's can't be read
+                continue
+            if status in (None, job.status):
+                jobs.append(job)
+            if len(jobs) == limit:
+                break
+        return JobPage(jobs=tuple(jobs), next=None if not listed or last == listed[-1][1] else last)
 
     def results(
         self,
@@ -188,6 +210,32 @@ class Jobs:
         before = self.store.resume(job, budget, lifted=lifted)
         if before != "paused":
             raise Conflict(f"job {job} is {before}, not paused")
+        self.wake(job)
+        return self.get(job)
+
+    def retry(self, job: str) -> Job:
+        """Have the failed rows of a job evaluated again, and of one that failed as a whole those without results.
+
+        A job that is at it stays as it is. Raises NotFound if there is no such job or its rows are gone, Conflict if it
+        has not ended or was cancelled, or has no row that can be tried again.
+        """
+        store, state = self.store, self.store.state(job)
+        if not (state.retries and state.status in ("running", "finalizing")):
+            if state.status in ("paused", "cancelled"):
+                raise not_under_way(state)
+            if not state.ended:
+                hint = "its failed rows can be tried again once it has ended"
+                raise Conflict(f"job {job} is {state.status}", hint=hint)
+            failed, recorded = _failed_rows(store, job, state)
+            done = set(store.done(job))
+            chunks = [chunk for chunk in state.record.chunks() if chunk in failed or str(chunk) not in done]
+            if not chunks and state.status == "finished":
+                raise _nothing(job, recorded)
+            check_rows(store, state.record, chunks, done)
+            chunks.sort(key=lambda chunk: chunk.number)
+            rows = sum(count for chunk, count in failed.items() if str(chunk) in done)
+            if store.retry(job, state.record, chunks, rows=rows, ended_ms=state.changed_ms) == "stale":
+                return self.retry(job)
         self.wake(job)
         return self.get(job)
 
@@ -379,6 +427,32 @@ class Jobs:
             self.notifier.notify(notification)
 
 
+def shown(state: JobState) -> Job:
+    """A job as it stands."""
+    record, waiting = state.record, None
+    if not state.ended and state.waiting is not None and state.waiting_since_ms is not None:
+        waiting = waiting_text(state.waiting, state.waiting_since_ms / 1000)
+    return Job(
+        id=record.id,
+        name=record.spec.name,
+        status=state.status,
+        created_at=record.created_at,
+        started_at=None if state.started_ms is None else clock_time(state.started_ms),
+        ended_at=clock_time(state.changed_ms) if state.ended and state.changed_ms is not None else None,
+        judge=record.spec.judged_by,
+        metrics=record.metrics,
+        progress=Progress(rows=state.rows, done=state.rows_done, failed=state.rows_failed),
+        uncertain_calls=state.uncertain_calls,
+        retries=state.retries,
+        alerts=tuple(Alert(**alert) for alert in state.alerts) if state.ended else (),
+        systems=tuple(record.systems),
+        warnings=(*record.dataset.warnings, *(why for source in record.systems.values() for why in source.warnings)),
+        waiting=waiting,
+        error=state.error or (state.given_up and f"rows were given up: {state.given_up}"),
+        planned=state.planned,
+    )
+
+
 def _job_id(project: str | None, idempotency_key: str) -> str:
     """The id of the job of an idempotency key: a hash, so that one key can't make two jobs."""
     return hashlib.sha256(f"{project or DEFAULT_PROJECT}\nkey\n{idempotency_key}".encode()).hexdigest()[:32]
@@ -407,3 +481,27 @@ def _note_end(job: str, state: JobState) -> None:
     with telemetry.span("job", "internal", rows, parent=state.traceparent, began_ms=state.created_ms):
         about = {"event": "job_finished", "job": job, "rows": state.rows, "rows_failed": state.rows_failed}
         logger.info("job %s finished: %d rows, %d failed", job, state.rows, state.rows_failed, extra=about)
+
+
+def _failed_rows(store: RedisStore, job: str, state: JobState) -> tuple[dict[ChunkId, int], int]:
+    """How many rows of each chunk can be tried again; and how many can't, since their responses came with an error."""
+    record = state.record
+    found: dict[ChunkId, int] = {}
+    recorded = 0
+    for system, source in record.systems.items():
+        rows = JobRows(store, job, record).columns(system)
+        failed = rows.there() & (rows.column(FAILED) > 0)
+        if not (source.called or source.built):
+            given = failed & (rows.column(label_column("failure")) == _RESPONSE_FAILED)
+            recorded += int(given.sum())
+            failed &= ~given
+        numbers, counts = np.unique(np.flatnonzero(failed) // record.chunk_size, return_counts=True)
+        found |= {ChunkId(system, int(n)): int(count) for n, count in zip(numbers, counts, strict=True)}
+    return found, recorded
+
+
+def _nothing(job: str, recorded: int) -> Conflict:
+    if recorded:
+        what = f"job {job}: the responses of {recorded} rows were submitted with an error; nothing else failed"
+        return Conflict(what, hint="submit it with other responses")
+    return Conflict(f"no row of job {job} failed", hint="there is nothing to try again")

@@ -27,7 +27,6 @@ from ragassay.core.specification import Budget
 from ragassay.service.counters import KEY as COUNTERS
 from ragassay.service.job_rows import column_name, pack, row_names, rows_ahead, unpack
 from ragassay.service.job_state import Claim, JobState, gone, no_job
-from ragassay.service.presence import Presence
 from ragassay.service.retention import Retention
 from ragassay.service.stored_reports import PARTIAL, WHOLE, StoredReports
 from ragassay.storage.columns import columns, pack_texts
@@ -37,7 +36,7 @@ MOST_DEATHS = 5
 LOOK_EVERY_S, NO_LIMIT = 5.0, 10**9
 
 
-class RedisStore(StoredReports, Presence):
+class RedisStore(StoredReports):
     """Jobs, chunks, results and reports. Every method may be called by many processes at once."""
 
     def __init__(
