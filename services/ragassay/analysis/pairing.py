@@ -14,7 +14,7 @@ from heapq import nsmallest
 from typing import Any, NamedTuple, TypeVar
 
 from ragassay.analysis.difference import Better, Contrast, Difference, bounds_of
-from ragassay.analysis.models import Matching, RowDelta
+from ragassay.analysis.models import Matching, Regression
 from ragassay.core.models import Result, Score
 from ragassay.core.protocols import AsksQuery
 from ragassay.core.report import SystemReport
@@ -218,15 +218,29 @@ class PairedSystems:
             }
         return slices
 
-    def regressions(self, names: Sequence[str], limit: int) -> dict[str, tuple[RowDelta, ...]]:
-        """By metric the rows on which b is worse, the worst first, in the dataset's order where they are alike."""
-        return {name: rows for name in names if (rows := self._regressions(name, names, limit))}
+    def regressions(self, names: Sequence[str], limit: int) -> tuple[Regression, ...]:
+        """The rows on which b is worse, each once: by each metric the worst, in the dataset's order if they are alike."""
+        metrics_by_place: dict[int, list[str]] = {}
+        for name in names:
+            sign, both = self._sign(name), self.scores(name)
+            changes = ((sign * (y - x), n) for x, y, n in zip(both.a, both.b, both.places, strict=True))
+            for _, n in nsmallest(limit, ((change, n) for change, n in changes if change < -NOISE)):
+                metrics_by_place.setdefault(n, []).append(name)
+        return tuple(self._regression(n, by, names) for n, by in metrics_by_place.items())
 
-    def _regressions(self, name: str, names: Sequence[str], limit: int) -> tuple[RowDelta, ...]:
-        sign, both = self._sign(name), self.scores(name)
-        changes = ((sign * (y - x), n) for x, y, n in zip(both.a, both.b, both.places, strict=True))
-        losses = [(change, n) for change, n in changes if change < -NOISE]
-        return tuple(_row_delta(*self.rows[n], name, self._worse(n, names)) for _, n in nsmallest(limit, losses))
+    def _regression(self, place: int, by: Sequence[str], names: Sequence[str]) -> Regression:
+        row, other = self.rows[place]
+        # the reason of "accurate" repeats another metric's score; that metric's reason is the judge's
+        reasons = (_score(other, name).reason for name in sorted(by, key=lambda name: name == "accurate"))
+        return Regression(
+            query_id=row.query_id,
+            query_id_b=other.query_id,
+            query=row.query,
+            scores=self._worse(place, names),
+            answer_a=row.answer,
+            answer_b=other.answer,
+            why=next(filter(None, reasons), None),
+        )
 
     def _worse(self, place: int, names: Sequence[str]) -> dict[str, tuple[float, float]]:
         row, other = self.rows[place]
@@ -280,24 +294,6 @@ def _by_text(rows: Iterable[A]) -> dict[str, list[A]]:
 
 def _score(row: Result, name: str) -> Score:
     return row.scores.get(name, NOT_SCORED)
-
-
-def _row_delta(row: Result, other: Result, name: str, worse: dict[str, tuple[float, float]]) -> RowDelta:
-    x, y = _score(row, name), _score(other, name)
-    a, b = x.value or 0.0, y.value or 0.0
-    return RowDelta(
-        query_id=row.query_id,
-        query_id_b=other.query_id,
-        query=row.query,
-        a=a,
-        b=b,
-        delta=b - a,
-        worse=worse,
-        answer_a=row.answer,
-        answer_b=other.answer,
-        reason_a=x.reason,
-        reason_b=y.reason,
-    )
 
 
 def _detectable(difference: Difference, alpha: float) -> float | None:
