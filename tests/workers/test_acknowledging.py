@@ -4,13 +4,14 @@ import pytest
 from kombu import Connection, Queue
 from kombu.transport import redis as transport
 
-from ragassay_workers.process import FreeingQoS
+from ragassay_workers import acknowledging
 from redis_server import RedisServer
 
 
 @pytest.fixture
 def freeing(monkeypatch):
-    monkeypatch.setattr(transport.Channel, "QoS", FreeingQoS)
+    monkeypatch.setattr(transport.Channel, "QoS", transport.QoS)  # put back afterwards
+    acknowledging.install()
 
 
 def consumed(connection, count):

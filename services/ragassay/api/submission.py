@@ -17,8 +17,7 @@ from ragassay.core.models import Sample
 from ragassay.core.report import Source
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec, JudgeParameters
-from ragassay.datasets.dataset import set_aside_samples
-from ragassay.datasets.load import dataset_of, load_rows
+from ragassay.datasets.load import load_rows
 from ragassay.datasets.responses import load_named_responses
 from ragassay.datasets.versions import DatasetStore, reference_in, resolve
 from ragassay.evaluation.plan import Inputs, SystemInput, recorded, recorded_system
@@ -27,6 +26,7 @@ from ragassay.judges.jury import check_jury
 from ragassay.judges.sharing import check_share
 from ragassay.service.job_reports import Gating
 from ragassay.service.registered import Registered
+from ragassay.storage.datasets import version_dataset
 from ragassay.storage.protocol import system_name
 
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
@@ -213,7 +213,7 @@ def rows_of(job: NewJob, datasets: DatasetStore | None) -> tuple[Source, Sequenc
         except UnknownName as error:
             hint = f"{error.hint}; upload it: PUT /v1/datasets/NAME"
             raise NotFound(error.message, where="dataset", hint=hint) from None
-        rows = dataset_of(set_aside_samples(datasets.samples(version)), max_grade=job.highest_grade)
+        rows = version_dataset(datasets, version, max_grade=job.highest_grade)
         name = version.name
     return Source(name=name, digest=rows.digest, rows=len(rows.samples), warnings=rows.warnings), rows.samples
 

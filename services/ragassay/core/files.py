@@ -129,7 +129,15 @@ class LazyRows(Sequence[T]):
         return tuple, (tuple(self),)
 
 
-class LineRows(LazyRows[T]):
+class StoredRows(LazyRows[T]):
+    """Rows that lie in files as JSON."""
+
+    @abstractmethod
+    def line(self, place: int) -> bytes:
+        """The JSON of the row at a place, from 0."""
+
+
+class LineRows(StoredRows[T]):
     """The rows of a JSON Lines file that stays as it is; eight bytes of each are in memory.
 
     ``file`` is its descriptor, ``starts`` are the places where lines begin and, last, the end. ``parse`` makes a row of
@@ -155,10 +163,14 @@ class LineRows(LazyRows[T]):
     def __len__(self) -> int:
         return len(self._starts) - 1
 
+    def line(self, place: int) -> bytes:
+        """The JSON of the row at a place, from 0."""
+        start, end = self._starts[place : place + 2]
+        return os.pread(self._file, end - start, start)
+
     def row(self, place: int) -> T:
         """The row at a place, from 0."""
-        start, end = self._starts[place : place + 2]
-        return self._parse(place + 1, os.pread(self._file, end - start, start))
+        return self._parse(place + 1, self.line(place))
 
 
 def set_aside(rows: Iterable[T], line: Callable[[T], bytes], parse: Callable[[bytes], T]) -> Sequence[T]:

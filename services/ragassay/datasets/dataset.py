@@ -23,39 +23,29 @@ _MOST_SORTED = 16 * MIB  # of lines that are sorted in memory
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Samples of a file or of a stored version, in their order, which can be read again.
+class Dataset:
+    """Samples of one file or stored version, in their order; ``response`` is set if the row has any part of one.
 
-    ``mapped`` maps our fields to the columns they are read from, ``kept`` names the unknown columns: their values are in
-    the samples' ``metadata``.
+    ``digest`` (``digest_of_dataset``) is the same for the same rows as JSON or as CSV. ``mapped`` maps our fields to the
+    columns they are read from, ``kept`` names the unknown columns: their values are in ``metadata``. ``beyond_limit``
+    holds {query_id: query} of the rows that ``limit`` left out. ``judged_only``: queries without judgments are left out,
+    so a system may well have answered more.
     """
 
     name: str
     path: Path
-    samples: Iterable[Sample]
+    samples: Sequence[Sample]
     digest: str
     mapped: Mapping[str, str] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
     description: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    beyond_limit: Mapping[str, str] = field(default_factory=dict)
+    judged_only: bool = False
 
     def __iter__(self) -> Iterator[Sample]:
         return iter(self.samples)
-
-
-@dataclass(frozen=True)
-class Dataset(Rows):
-    """Samples of one file that are held; ``response`` is set if the row has any part of one.
-
-    ``digest`` (``digest_of_dataset``) is the same for the same rows as JSON or as CSV. ``beyond_limit`` holds
-    {query_id: query} of the rows that ``limit`` left out. ``judged_only``: queries without judgments are left out, so
-    a system may well have answered more.
-    """
-
-    samples: Sequence[Sample]
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    beyond_limit: Mapping[str, str] = field(default_factory=dict)
-    judged_only: bool = False
 
 
 @dataclass(frozen=True)

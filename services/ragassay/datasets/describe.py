@@ -13,7 +13,7 @@ from ragassay.core.formatting import listed
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.text import is_answerable
 from ragassay.datasets.columns import RESPONSE_FIELDS, SAMPLE_FIELDS
-from ragassay.datasets.dataset import Rows
+from ragassay.datasets.dataset import Dataset
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -87,7 +87,7 @@ class DatasetDescription(FrozenModel):
 
 
 def describe(
-    rows: Rows, metrics: Mapping[str, MissingInput] | None = None, *, similar: float = SIMILAR
+    rows: Dataset, metrics: Mapping[str, MissingInput] | None = None, *, similar: float = SIMILAR
 ) -> DatasetDescription:
     """Describe rows. ``metrics`` is {metric name: why a sample lacks its input, or None}.
 

@@ -19,7 +19,6 @@ from ragassay.core.errors import NothingToEvaluate
 from ragassay.datasets.source import Source
 
 _MAX_DEPTH = 32  # objects and lists inside an attribute
-_FRAME_PREFIX = "attributes."
 _STRUCTURED = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.retrieval.documents", "retrieval.documents")
 _OPERATIONS = {"retrieval": "RETRIEVER", "embeddings": "EMBEDDING", "chat": "LLM", "text_completion": "LLM"}
 _OPERATIONS |= {"generate_content": "LLM", "completion": "LLM"}
@@ -46,7 +45,6 @@ class TraceSpan:
     trace: str
     id: str
     parent: str | None
-    name: str
     kind: str
     began_ms: float
     ended_ms: float | None
@@ -65,9 +63,7 @@ def are_spans(value: object) -> bool:
         return False
     if isinstance(value.get("resourceSpans"), list) or _is_of_otlp(value):
         return True
-    context = value.get("context")
-    named = context if isinstance(context, Mapping) else value
-    of_phoenix = {"trace_id", "span_id"} <= named.keys() and named is context
+    of_phoenix = {"trace_id", "span_id"} <= _object(value.get("context")).keys()
     of_frame = {"context.trace_id", "context.span_id"} <= value.keys()
     of_langfuse = {"traceId", "id", "type", "startTime"} <= value.keys()
     return of_phoenix or of_frame or of_langfuse
@@ -107,7 +103,6 @@ def _of_otlp(given: Mapping[str, Any]) -> TraceSpan | None:
     failed = status.get("code") in (2, "STATUS_CODE_ERROR")
     return _span(
         (span.get("traceId"), span.get("spanId"), span.get("parentSpanId")),
-        span.get("name"),
         _pairs(span.get("attributes")),
         (_from_nanoseconds(span.get("startTimeUnixNano")), _from_nanoseconds(span.get("endTimeUnixNano"))),
         (status.get("message") or "the span has an error") if failed else None,
@@ -118,27 +113,21 @@ def _in_camel_case(key: str) -> str:
     return re.sub(r"_(\w)", lambda match: match[1].upper(), key)
 
 
-def _of_phoenix(span: Mapping[str, Any]) -> TraceSpan | None:
+def _of_phoenix(given: Mapping[str, Any]) -> TraceSpan | None:
     """As Phoenix's API and client, its data frame (dotted columns), and the console exporter of the SDK write it."""
-    inner, status = _object(span.get("context")), _object(span.get("status"))
-    code = status.get("status_code") or span.get("status_code")
-    said = status.get("description") or span.get("status_message")
-    of_frame = {key.removeprefix(_FRAME_PREFIX): entry for key, entry in span.items() if key.startswith(_FRAME_PREFIX)}
-    kind = span.get("span_kind")
+    span: dict[str, Any] = {}
+    for key, value in given.items():
+        _flatten(str(key), value, span)
+    attributes = {
+        key.removeprefix("attributes."): value for key, value in span.items() if key.startswith("attributes.")
+    }
+    failed = "ERROR" in (span.get("status.status_code"), span.get("status_code"))
+    message = span.get("status.description") or span.get("status_message") or "the span has an error"
     return _span(
-        (
-            inner.get("trace_id", span.get("context.trace_id")),
-            inner.get("span_id", span.get("context.span_id")),
-            span.get("parent_id"),
-        ),
-        span.get("name"),
-        {
-            **({"openinference.span.kind": kind} if kind else {}),
-            **_object(span.get("attributes")),
-            **of_frame,
-        },
+        (span.get("context.trace_id"), span.get("context.span_id"), span.get("parent_id")),
+        {"openinference.span.kind": span.get("span_kind"), **attributes},
         (_from_time(span.get("start_time")), _from_time(span.get("end_time"))),
-        (said or "the span has an error") if code == "ERROR" else None,
+        message if failed else None,
     )
 
 
@@ -165,8 +154,7 @@ def _of_langfuse(seen: Mapping[str, Any]) -> TraceSpan | None:
         given["retrieval.documents"] = [{"document": _document(each)} for each in documents]
     return _span(
         (seen["traceId"], seen.get("id"), seen.get("parentObservationId")),
-        seen.get("name"),
-        {key: value for key, value in given.items() if value is not None},
+        given,
         (_from_time(seen.get("startTime")), _from_time(seen.get("endTime"))),
         (seen.get("statusMessage") or "the observation has an error") if seen.get("level") == "ERROR" else None,
     )
@@ -184,7 +172,6 @@ def _document(value: object) -> dict[str, Any]:
 
 def _span(
     ids: tuple[Any, Any, Any],
-    name: Any,
     attributes: Mapping[str, Any],
     times: tuple[float | None, float | None],
     error: str | None,
@@ -198,7 +185,7 @@ def _span(
     kind = flat.get("openinference.span.kind") or _OPERATIONS.get(str(flat.get("gen_ai.operation.name")), "CHAIN")
     began_ms, ended_ms = times
     ended_ms = None if began_ms is None else ended_ms  # without a start it would have lasted since 1970
-    return TraceSpan(trace, own, parent, str(name or ""), str(kind).upper(), began_ms or 0.0, ended_ms, flat, error)
+    return TraceSpan(trace, own, parent, str(kind).upper(), began_ms or 0.0, ended_ms, flat, error)
 
 
 def _flatten(name: str, value: Any, into: dict[str, Any], depth: int = 0) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
@@ -14,13 +13,13 @@ from ragassay.core.errors import BadSettings, NothingToEvaluate
 from ragassay.core.models import FrozenModel, Sample, Usage
 from ragassay.core.validation import problems
 from ragassay.datasets.corpus import Corpus
-from ragassay.datasets.dataset import Dataset, Rows
+from ragassay.datasets.dataset import Dataset
 from ragassay.datasets.diff import DatasetDifference, difference
 from ragassay.datasets.ir import IrQueries
-from ragassay.datasets.load import SampleStream, load
+from ragassay.datasets.load import SampleStream
 from ragassay.datasets.split import PARTS, SplitPart
 from ragassay.datasets.split import split as divide
-from ragassay.datasets.versions import DatasetStore, DatasetVersion, Lineage, Origin, file_or_version, resolve
+from ragassay.datasets.versions import DatasetStore, DatasetVersion, Lineage, Origin, resolve
 from ragassay.testset import VERSION, Candidate, GenerationReport, candidates, draw
 
 
@@ -104,32 +103,9 @@ def import_rows(
     return store.add(name, rows, origin)
 
 
-@dataclass(frozen=True)
-class _VersionSamples:
-    """The rows of a version, read from the store each time."""
-
-    store: DatasetStore
-    version: DatasetVersion
-
-    def __iter__(self) -> Iterator[Sample]:
-        return self.store.samples(self.version)
-
-
-def stored_rows(store: DatasetStore, version: DatasetVersion) -> Rows:
-    """The rows of a version."""
-    samples, reference = _VersionSamples(store, version), version.reference
-    return Rows(reference, Path(reference), samples, version.digest, description=version.description)
-
-
-def stored_or_file_rows(store: DatasetStore, text: str, **options: Any) -> Rows:
-    """The rows of a stored version, or of a file with the ``options`` of ``load``; raises as ``file_or_version`` does."""
-    version = file_or_version(store, text)
-    return load(Path(text), **options) if version is None else stored_rows(store, version)
-
-
-def diff(a: Rows, b: Rows) -> DatasetDifference:
+def diff(a: Dataset, b: Dataset) -> DatasetDifference:
     """What changed from ``a`` to ``b``, row by row."""
-    return difference(a, b, names=(a.name, b.name))
+    return difference(a, b, names=(str(a.path), str(b.path)))
 
 
 def split(store: DatasetStore, reference: str, options: SplitOptions) -> SplitVersions:

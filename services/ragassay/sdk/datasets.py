@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ragassay.core.settings import Settings
 from ragassay.sdk.warn import warn
-from ragassay.storage.datasets import FolderDatasets
+from ragassay.storage.datasets import FolderDatasets, open_data
 
 if TYPE_CHECKING:
     from ragassay.core.models import Sample
@@ -98,19 +98,16 @@ class Datasets:
     ) -> DatasetDescription:
         """Counts, lengths, labels, similar questions and the metrics that the rows allow, of a dataset or a file."""
         from ragassay.datasets.describe import describe
-        from ragassay.evaluation import datasets
         from ragassay.evaluation.plan import computable
 
-        options: dict[str, Any] = {"format": format, "mapping": map, "duplicates": duplicates}
-        rows = datasets.stored_or_file_rows(self._store, str(data), **options)
-        return describe(rows, computable(), similar=similar)
+        dataset = open_data(self._store, Path(data), format=format, mapping=map, duplicates=duplicates)
+        return describe(dataset, computable(), similar=similar)
 
     def diff(self, a: str | Path, b: str | Path) -> DatasetDifference:
         """What changed from ``a`` to ``b``, row by row; datasets or files."""
         from ragassay.evaluation import datasets
 
-        store = self._store
-        return datasets.diff(datasets.stored_or_file_rows(store, str(a)), datasets.stored_or_file_rows(store, str(b)))
+        return datasets.diff(open_data(self._store, Path(a)), open_data(self._store, Path(b)))
 
     def split(
         self,

@@ -77,7 +77,13 @@ def open_data(
         raise BadSettings(
             f"{option} is about files; {data} is a stored dataset", hint="give it to: ragassay data import"
         )
+    return version_dataset(store, version, limit=limit, max_grade=max_grade)
+
+
+def version_dataset(
+    store: DatasetStore, version: DatasetVersion, *, limit: int | None = None, max_grade: float | None = None
+) -> Dataset:
+    """The rows of a stored version as a dataset; options and errors as of ``load``."""
     rows = dataset_of(set_aside_samples(store.samples(version)), limit=limit, max_grade=max_grade)
-    return replace(
-        rows, name=version.name, path=Path(data), description=version.description, judged_only=version.judged_only
-    )
+    path, about, judged_only = Path(version.reference), version.description, version.judged_only
+    return replace(rows, name=version.name, path=path, description=about, judged_only=judged_only)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import orjson
 from fastapi import Query, Request, Response
@@ -14,25 +14,18 @@ from ragassay.core.models import Sample
 from ragassay.core.text import is_answerable
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, SearchText, Start, pages, shown
-from ragassay.datasets.dataset import digest_of_dataset
 from ragassay.datasets.describe import DatasetDescription, describe
 from ragassay.datasets.diff import DatasetDifference
 from ragassay.datasets.versions import SHORT, DatasetStore, DatasetVersion, resolve
 from ragassay.evaluation import datasets
 from ragassay.reporting import datasets as said
 from ragassay.reporting.listing import RunSummary
+from ragassay.storage.datasets import version_dataset
 
 MOST_AT_ONCE = 20_000  # rows that are read through, and compared with each other, before somebody asks for it
 MOST_RUNS = 20
 VersionText = Annotated[str, Query(max_length=200)]
 router = pages()
-
-
-class Content(NamedTuple):
-    """What is in a version, and the digest that runs on its rows have of them."""
-
-    described: DatasetDescription
-    digest: str
 
 
 @router.get("/ui/datasets")
@@ -92,10 +85,10 @@ def _dataset(
         responses=any(row.response for row in first),
         of_service=library.of_service,
         content=content,
-        tables=list(said.tables(content.described)) if content else [],
-        cautions=content.described.warnings if content else [],
-        repeated=said.alike(content.described.repeated_queries) if content else [],
-        similar=said.alike(content.described.similar_queries) if content else [],
+        tables=list(said.tables(content)) if content else [],
+        cautions=content.warnings if content else [],
+        repeated=said.alike(content.repeated_queries) if content else [],
+        similar=said.alike(content.similar_queries) if content else [],
         earlier=earlier,
         difference=difference,
         change=difference and said.change(difference),
@@ -128,14 +121,13 @@ def _earlier(
 
 
 @lru_cache(8)
-def _content(store: DatasetStore, reference: str) -> Content:
-    rows = datasets.stored_rows(store, resolve(store, reference))
-    return Content(describe(rows), digest_of_dataset(rows))
+def _content(store: DatasetStore, reference: str) -> DatasetDescription:
+    return describe(version_dataset(store, resolve(store, reference)))
 
 
 @lru_cache(8)
 def _difference(store: DatasetStore, a: str, b: str) -> DatasetDifference:
-    return datasets.diff(*(datasets.stored_rows(store, resolve(store, each)) for each in (a, b)))
+    return datasets.diff(*(version_dataset(store, resolve(store, each)) for each in (a, b)))
 
 
 @lru_cache(8)
@@ -165,7 +157,7 @@ def _labels(sample: Sample) -> Iterator[str]:
         yield "can't be answered"
 
 
-def _runs(library: Library, name: str, content: Content | None) -> Iterator[tuple[RunSummary, str]]:
+def _runs(library: Library, name: str, content: DatasetDescription | None) -> Iterator[tuple[RunSummary, str]]:
     """The runs on these rows, under whatever name, and those on others of this name; newest first, with which of both."""
     for run in library.runs():
         if content and run.dataset_digest == content.digest:
