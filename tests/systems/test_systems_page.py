@@ -35,36 +35,38 @@ def evaluated(cli, tmp_path, monkeypatch):
         (tmp_path / "systems.yaml").write_text(re.sub(r"http://[\w.:]+/\w+", address, EXAMPLES[example]))
         code, out, err = cli("evaluate", "--config", "systems.yaml", "--json", "--metrics", "token_f1")
         assert code == 0, err
-        return json.loads(out)["systems"]["v2"]
+        return json.loads(out)
 
     return evaluate
 
 
 def test_an_endpoint_is_asked_as_the_page_shows(evaluated):
-    with Endpoint() as system:
-        report = evaluated("http", system.url)
-    assert report["metrics"]["token_f1"]["mean"] > 0
-    assert [body for body, *_ in system.asked] == [{"question": "Where?", "top_k": 5}]
+    with Endpoint() as endpoint:
+        report = evaluated("http", endpoint.url)
+    assert report["systems"]["v2"]["metrics"]["token_f1"]["mean"] > 0
+    assert [body for body, *_ in endpoint.asked] == [{"question": "Where?", "top_k": 5}]
 
 
 def test_a_stream_is_read_as_the_page_shows(evaluated):
-    with Endpoint() as system:
-        report = evaluated("stream", system.url, "lines")
-    assert (report["metrics"]["token_f1"]["mean"], report["first_token_ms"]["n"]) == (1.0, 1)
-    assert report["results"][0]["output_tokens"] == 3
+    with Endpoint() as endpoint:
+        report = evaluated("stream", endpoint.url, "lines")
+    system = report["systems"]["v2"]
+    assert (system["metrics"]["token_f1"]["mean"], system["first_token_ms"]["n"]) == (1.0, 1)
+    assert report["results"]["v2"][0]["output_tokens"] == 3
 
 
 def test_a_chat_api_is_asked_as_the_page_shows(evaluated):
     with play.Provider(then=play.says("Paris.")) as provider:
         report = evaluated("chat", provider.url)
-    assert (report["metrics"]["token_f1"]["mean"], report["first_token_ms"]["n"]) == (1.0, 1)
+    system = report["systems"]["v2"]
+    assert (system["metrics"]["token_f1"]["mean"], system["first_token_ms"]["n"]) == (1.0, 1)
     assert provider.log[0].body["max_tokens"] == 300
 
 
 @pytest.mark.parametrize("code", [FUNCTION, GENERATOR], ids=["function", "generator"])
 def test_a_function_is_called_as_the_page_shows(evaluated, tmp_path, code):
     (tmp_path / "own.py").write_text(code)
-    assert evaluated("python")["metrics"]["token_f1"]["mean"] == 1.0
+    assert evaluated("python")["systems"]["v2"]["metrics"]["token_f1"]["mean"] == 1.0
 
 
 def test_the_server_of_the_examples_is_asked_as_the_page_shows(cli, tmp_path):
