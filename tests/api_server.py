@@ -13,7 +13,7 @@ from job_workers import expire_leases
 from polling import until
 from ragassay.api import scheduled_jobs
 from ragassay.api.app import create_app
-from ragassay.api.headers import PROTECTIVE
+from ragassay.api.middleware import PROTECTIVE
 from ragassay.api.server import server
 from ragassay.core.http_guard import Allowed
 from ragassay.core.settings import Settings
@@ -33,8 +33,8 @@ class RecordingQueue:
     def __init__(self):
         self.sent = []
 
-    def enqueue(self, job, slot, nonce):
-        self.sent.append(("work", (job, slot, nonce)))
+    def enqueue(self, job):
+        self.sent.append(("work", (job,)))
         return True
 
     def finalize(self, job):

@@ -2,9 +2,9 @@
 
 from ragassay.analysis.trends import StoredRun
 from ragassay.core.models import Result, Score
-from ragassay.core.report import Provenance, Report, Source
+from ragassay.core.report import Provenance, ReportWithResults, Source
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation import reports
+from ragassay.evaluation.aggregate import aggregate
 from ragassay.metrics.metric import parse
 
 CREATED = "2026-01-31T14:05:09.000+00:00"
@@ -51,7 +51,7 @@ def make_report(systems, *, expected=None, run="run-1", created=CREATED, dataset
         configuration=JobSpec(**spec),
         configuration_digest="",
     )
-    return reports.build(run, created, provenance, systems, expected=expected)
+    return ReportWithResults.of(aggregate(run, created, provenance, systems, expected=expected), systems)
 
 
 def mrr_report(values, **more):
@@ -66,4 +66,4 @@ def stored(reports):
         yield StoredRun(source.dataset, report.systems, source.configuration, lambda report=report: report)
 
 
-__all__ = ["Report", "make_report", "mrr_report", "row", "rows", "stored"]
+__all__ = ["make_report", "mrr_report", "row", "rows", "stored"]

@@ -18,8 +18,8 @@ class RecordingQueue:
     def __init__(self):
         self.sent, self.finalized = [], []
 
-    def enqueue(self, job, slot, nonce):
-        self.sent.append((job, slot, nonce))
+    def enqueue(self, job):
+        self.sent.append(job)
         return True
 
     def finalize(self, job):
@@ -76,7 +76,7 @@ def submit_with_budget(jobs, **budget):
 
 def deliver(jobs, queue):
     """Deliver the oldest message."""
-    jobs.work(*queue.sent.pop(0))
+    jobs.work(queue.sent.pop(0))
 
 
 def deliver_all(jobs, queue):

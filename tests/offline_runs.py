@@ -143,9 +143,9 @@ def write_jsonl(path, rows):
 def without_times(report):
     """A report's document without ids, timestamps and measured evaluation durations."""
     document = {name: value for name, value in report.items() if name != "run"}
-    for system in document["systems"].values():
+    for name, system in document["systems"].items():
         bills = [system["evaluation"]["usage"], system["evaluation"]["waste"]]
-        for result in system["results"]:
+        for result in document.get("results", {}).get(name, ()):
             result["duration_ms"] = 0
             bills += [result["evaluation"], result["waste"]]
         for bill in bills:

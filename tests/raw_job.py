@@ -10,7 +10,7 @@ import ragassay.service
 
 LUA = Path(ragassay.service.__file__).parent / "scripts"
 LIFE = (
-    *("claim", "renew", "reserve", "settle", "commit", "give_back", "wait", "sweep", "book_open", "enqueue"),
+    *("claim", "renew", "reserve", "settle", "commit", "give_back", "wait", "sweep", "book_open"),
     *("pause", "resume", "transition_status", "retry"),
 )
 HEADS = {
@@ -80,9 +80,6 @@ class RawJob:
 
     def book_open(self, chunk):
         return self.run("book_open", chunk, calls=f"calls:{chunk}")
-
-    def enqueue(self, slots=4, patience_ms=LEASE_MS, nonce="n"):
-        return [int(slot) for slot in self.run("enqueue", slots, patience_ms, nonce)]
 
     def pause(self, resumes=0):
         return self.run("pause", "the budget is reached", resumes)

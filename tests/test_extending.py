@@ -104,7 +104,7 @@ def test_an_installed_package_brings_all_on_the_command_line(environment, tmp_pa
     report = json.loads(done.stdout)
     metrics = report["systems"]["ours"]["metrics"]
     assert (metrics["answered"]["mean"], metrics["relevance"]["mean"]) == (1.0, 0.75)
-    assert [row["answer"] for row in report["systems"]["ours"]["results"]] == ["Asked: 0?", "Asked: 1?", "Asked: 2?"]
+    assert [row["answer"] for row in report["results"]["ours"]] == ["Asked: 0?", "Asked: 1?", "Asked: 2?"]
     assert report["provenance"]["judge"]["name"] == "lenient"
     assert list(report["provenance"]["plugins"]) == ["our-rag 1.0"]
     assert "<td>answered</td><td>1.0</td>" in (tmp_path / "page.html").read_text()

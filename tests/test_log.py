@@ -43,7 +43,7 @@ def test_start_end_and_misses_are_logged_without_a_metric_being_asked_for_them(t
         # three judged queries: 1/5 / 3, 1/10 / 3, 1 / 3
         ("INFO", "evaluation of 4 queries ends: RUN, system bm25: P@5 0.067, P@10 0.033, MRR 0.333"),
     ]
-    assert [row.relevant_ranks for row in report.systems["bm25"].results] == [(1,), (), (), None]
+    assert [row.relevant_ranks for row in report.results["bm25"]] == [(1,), (), (), None]
 
 
 def test_each_query_is_logged_with_its_results_and_duration_when_one_asks_for_it(tmp_path, caplog):
@@ -62,7 +62,7 @@ def test_without_judgments_the_end_tells_no_retrieval_figures(tmp_path, caplog):
 def test_a_raised_bar_counts_for_the_ranks_too(tmp_path):
     graded = sample(1, relevant_doc_ids=None, relevance_scores={"paris": 1, "lyon": 2})
     run = new_run(tmp_path, [graded], JobSpec(metrics=("mrr",), relevant_from=2), systems=("a",))
-    [row] = evaluated(run).systems["a"].results
+    [row] = evaluated(run).results["a"]
     assert (row.relevant, row.relevant_ranks) == (1, (2,))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from offline_runs import evaluated, new_run, sample
 from ragassay.core.models import Response, Score
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation import reports
+from ragassay.evaluation.aggregate import distribution, mean_score
 from ragassay.metrics.metric import parse
 
 
@@ -73,7 +73,7 @@ def test_queries_without_relevant_and_without_hit_are_counted(report):
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=60))
 def test_percentiles_are_numpys(values):
-    percentiles = reports.distribution([*values, None])
+    percentiles = distribution([*values, None])
     assert [percentiles.p50, percentiles.p90, percentiles.p95, percentiles.p99] == pytest.approx(
         np.percentile(values, [50, 90, 95, 99]).tolist()
     )
@@ -83,5 +83,5 @@ def test_percentiles_are_numpys(values):
 
 def test_the_share_of_failed_rows_leaves_out_rows_that_lacked_input():
     scores = [Score(value=1.0), Score.absent("no key", "failed"), Score.absent("no answer", "no_input")]
-    metric = reports.aggregate(scores, parse("faithfulness"), JobSpec())
+    metric = mean_score(scores, parse("faithfulness"), JobSpec())
     assert metric.failed / (metric.n + metric.failed) == 0.5

@@ -93,8 +93,8 @@ def scores(samples: list[Sample], options: Mapping[str, Any]) -> dict[str, dict[
     """The values of each metric, by query."""
     rows = [row.model_dump(exclude_none=True) | {"query_id": row.query_id} for row in samples]
     report = ragassay.evaluate(rows, metrics=list(METRICS), **options)
-    (system,) = report.systems.values()
-    return {row.query_id: {name: row.scores[name].value for name in METRICS} for row in system.results}
+    (rows,) = report.results.values()
+    return {row.query_id: {name: row.scores[name].value for name in METRICS} for row in rows}
 
 
 def main() -> None:

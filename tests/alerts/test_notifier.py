@@ -185,38 +185,6 @@ def test_a_receiver_that_does_not_answer_holds_no_other_one_up(alerts, receiver,
         round_.join(30)
 
 
-def test_a_beat_that_dies_in_a_delivery_leaves_it_to_another_when_its_lease_has_ended(
-    alerts, receiver, webhook, work, notice, store
-):
-    alerts.notify(notice())
-    lease = f"ra:p:{{default}}:lease:{webhook.webhook.id}"
-    store.redis.set(lease, "of a dead process", px=60_000)
-    assert alerts._count_try("default", webhook.webhook.id, notice().id) == 1
-    work()
-    assert receiver.got == []
-    store.redis.delete(lease)  # what the time does
-    work()
-    assert len(receiver.got) == 1
-
-
-def test_a_delivery_that_kills_its_process_each_time_ends(alerts, webhook, receiver, work, notice):
-    alerts.notify(notice())
-    for number in range(MAX_TRIES):
-        assert alerts._count_try("default", webhook.webhook.id, notice().id) == number + 1
-    work()
-    assert receiver.got == []
-    assert state(alerts, webhook).last_error == "the process died in the last try"
-
-
-def test_a_long_queue_ends_its_turn_and_goes_on(alerts, webhook, receiver, work, notice, monkeypatch):
-    monkeypatch.setattr(notifier, "TURN_S", 0)
-    for number in range(3):
-        alerts.notify(notice(number))
-    for number in range(3):
-        work()
-        assert len(receiver.got) == number + 1
-
-
 def test_slack_gets_a_text_whose_names_act_on_nobody(alerts, receiver, work, notice):
     added = alerts.add_webhook("default", receiver.url, form="slack")
     assert added.secret is None
@@ -255,13 +223,6 @@ def test_a_webhook_that_is_deleted_gets_nothing_and_leaves_nothing_that_stays(
         alerts.webhook("default", webhook.webhook.id)
     left = {key for key in store.redis.keys("*") if store.redis.ttl(key) == -1}
     assert left == {b"ra:outboxes", b"ra:counters"}
-
-
-def test_a_webhook_that_is_deleted_in_a_delivery_leaves_nothing(alerts, webhook, receiver, work, notice, store):
-    receiver.answers.append(lambda: alerts.remove_webhook("default", webhook.webhook.id))
-    alerts.notify(notice())
-    work()
-    assert alerts.webhooks("default") == []
 
 
 def test_notices_end_by_themselves(alerts, webhook, receiver, work, notice, store):

@@ -66,7 +66,7 @@ def test_too_few_labels_leave_a_gate_to_the_judge_and_that_is_said():
     rows = [
         one
         for category, count in (("many", 60), ("few", 3))
-        for one in labelled(labels=count, rows=200, category=category).systems["default"].results
+        for one in labelled(labels=count, rows=200, category=category).results["default"]
     ]
     rows = [one.model_copy(update={"query_id": f"q{n}", "query": f"question {n}"}) for n, one in enumerate(rows)]
     gate = {"metric": "faithfulness", "min": 0.7, "slice": "category"}

@@ -10,11 +10,11 @@ from ragassay.analysis.models import Comparison
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
 from ragassay.core.formatting import json_document
 from ragassay.core.models import Result, Score
-from ragassay.core.report import Provenance, Source
+from ragassay.core.report import Provenance, ReportWithResults, Source
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation import reports
+from ragassay.evaluation.aggregate import aggregate
 from ragassay.metrics.metric import METRICS, metric
-from ragassay.reporting.comparison import markdown, regressions, tables
+from ragassay.reporting.comparison import markdown, regression_card, tables
 from ragassay.reporting.tables import table as table_lines
 from ragassay.stats.power import minimum_detectable_effect
 from ragassay.stats.tests import holm, paired, welch
@@ -46,7 +46,8 @@ def report(*, run="run-1", metrics=("mrr",), digest="0" * 64, judge=None, expect
         configuration_digest="d",
     )  # fmt: skip
     longest = max(map(len, systems.values())) if expected is None else expected
-    return reports.build(run, "2026-01-01T00:00:00+00:00", provenance, systems, expected=longest)
+    figures = aggregate(run, "2026-01-01T00:00:00+00:00", provenance, systems, expected=longest)
+    return ReportWithResults.of(figures, systems)
 
 
 def compared(*given, **options):
@@ -110,9 +111,10 @@ def test_where_less_is_better_more_is_worse():
     slow = report(metrics=("latency_ms",), a=rows("a", A, name="latency_ms"), b=rows("b", B, name="latency_ms"))
     delta = compared(slow).pairs[0].metrics["latency_ms"]
     assert (delta.better, delta.outcome, delta.wins, delta.losses) == ("lower", "worse", 1, 9)
-    worst = compared(slow, metrics=["latency_ms"], examples=2).pairs[0].regressions["latency_ms"]
+    worst = compared(slow, metrics=["latency_ms"], examples=2).pairs[0].regressions
     # 0.9 - 0.3 = 0.6 and 0.6 - 0.1 = 0.5 more
-    assert [(r.query_id, r.delta) for r in worst] == [("q5", pytest.approx(0.6)), ("q0", pytest.approx(0.5))]
+    changes = {r.query_id: r.scores["latency_ms"][1] - r.scores["latency_ms"][0] for r in worst}
+    assert changes == {"q5": pytest.approx(0.6), "q0": pytest.approx(0.5)}
 
 
 def test_rows_without_a_score_are_counted_with_their_reasons():
@@ -392,14 +394,13 @@ def test_regressions_are_of_every_metric_that_moved_and_have_both_answers():
     )
     b = rows("b", A, also=why, answer="New.", ids=[f"x{n}" for n in range(10)], query=[f"Q{n}" for n in range(10)])
     (pair,) = compared(report(metrics=("mrr", "map@10"), a=a), report(metrics=("mrr", "map@10"), run="r2", b=b)).pairs
-    assert list(pair.regressions) == ["map@10"]  # mrr stayed as it was
-    first = pair.regressions["map@10"][0]
-    assert (first.query_id, first.query_id_b, first.a, first.b) == ("q_0", "x0", 0.5, 0.25)
-    assert first.worse == {"map@10": (0.5, 0.25)}
-    assert (first.answer_a, first.answer_b, first.reason_b) == ("Old.", "New.", "found late")
-    shown = regressions(pair)[0]
-    assert (shown.label, shown.scores) == ("q_0 (x0 of b)", ("map@10 0.500 -> 0.250",))
-    assert (shown.answers, shown.why) == ((("a", "Old."), ("b", "New.")), "found late")
+    first = pair.regressions[0]
+    assert (first.query_id, first.query_id_b) == ("q_0", "x0")
+    assert first.scores == {"map@10": (0.5, 0.25)}  # mrr stayed as it was
+    assert (first.answer_a, first.answer_b, first.why) == ("Old.", "New.", "found late")
+    card = regression_card(pair, first)
+    assert card.about == "q_0 (x0 of b)"
+    assert dict(card.texts) == {"scores": "map@10 0.500 -> 0.250", "a": "Old.", "b": "New.", "why": "found late"}
 
 
 @pytest.mark.parametrize("scored", [0, 1])
@@ -470,10 +471,7 @@ def test_swapping_the_systems_flips_every_sign(table, name):
         pairs += [(side.slices["category"]["x"][name].delta for side in (there, back))]
     for left, right in pairs:
         assert left is right is None or left == pytest.approx(-right, abs=1e-12)
-    lost = [
-        (r.query_id, r.a, r.b) for r in compared(given, metrics=[name], examples=99).pairs[0].regressions.get(name, ())
-    ]
-    assert len(lost) == one.losses
+    assert len(compared(given, metrics=[name], examples=99).pairs[0].regressions) == one.losses
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import pytest
 import ragassay
 from offline_runs import evaluated, new_run, sample
 from ragassay.analysis.costs import CostReport
-from ragassay.storage.folder import FolderRun
 
 PRICE = (1000 * 0.15 + 100 * 0.60) / 1e6  # of a sample's tokens by gpt-4o-mini
 
@@ -78,19 +77,6 @@ def test_a_category_that_a_spreadsheet_would_run_is_quoted(home, cli, tmp_path):
     shown(cli, "--by", "category", "-o", tmp_path / "x.csv", "-o", tmp_path / "x.md")
     assert (tmp_path / "x.csv").read_text().splitlines()[1].startswith("'=1+1|x,")
     assert "=1+1\\|x" in (tmp_path / "x.md").read_text()
-
-
-def test_the_record_beside_a_report_is_made_again_where_it_is_missing_stale_or_damaged(home, cli):
-    run = made(home)
-    expected = run.costs()
-    record = run.folder / "costs.json"
-    for damage in (record.unlink, lambda: record.write_text("{"), lambda: record.write_text('{"of": [1, 2]}')):
-        damage()
-        assert FolderRun(run.folder).costs() == expected
-        assert record.exists()
-    half = run.report().model_copy(update={"systems": {"a": run.report().systems["a"]}, "between": ()})
-    run.report_file.write_bytes(half.model_dump_json().encode())  # written by another version, which knows no record
-    assert list(FolderRun(run.folder).costs().systems) == ["a"]
 
 
 def test_what_can_not_be_read_is_named_and_the_others_count(home, cli):

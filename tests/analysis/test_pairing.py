@@ -6,7 +6,7 @@ from handmade_reports import make_report, row, rows
 from ragassay.analysis.comparison import compare
 from ragassay.analysis.gates import Gate, check
 from ragassay.analysis.pairing import match
-from ragassay.evaluation.recount import slice_value
+from ragassay.evaluation.groups import slice_value
 
 
 def asked(*queries):

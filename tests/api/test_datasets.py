@@ -143,19 +143,6 @@ def test_an_upload_that_breaks_off_leaves_nothing(served, home):
     assert served.http.get("/v1/datasets/cut").status_code == 404
 
 
-def test_an_upload_that_is_too_slow_is_ended(redis, home):
-    def slowly():
-        yield CSV.encode()
-        time.sleep(2)  # a busy machine looks at it late
-
-    kind = {"Content-Type": "text/csv"}
-    with serving(redis.url, Settings(max_upload_s=0.2, home=home)) as served:
-        assert problem(put(served, "slow", slowly(), kind), 408)["code"] == "body_too_slow"
-    with serving(redis.url, Settings(max_dataset_s=0.01, home=home)) as served:
-        assert "was not done within 0.01 s" in problem(put(served, "slow", CSV, kind), 503)["detail"]
-        assert left_behind(served, home) == ([], [])
-
-
 @contextmanager
 def trickling(url, key, name):
     """An upload that announces a megabyte and sends a few bytes now and then."""
@@ -307,27 +294,3 @@ def test_the_client_has_the_verbs_of_the_folder(served, tmp_path):
         job = client.submit("rivers", metrics="mrr")
         served.work()
         assert client.report(job).provenance.dataset.rows == 30
-
-
-def test_client_import_keeps_the_first_of_duplicates_in_rows_in_memory(served):
-    (row,) = rows(1)
-    twice = {**row, "retrieved_doc_ids": ["d1", "d1", "d2"]}
-    with Client(served.url) as client:
-        client.datasets.import_([twice], "twice", duplicates="keep_first")
-        (kept,) = client.datasets.rows("twice")
-    assert kept.response.retrieved_doc_ids == ("d1", "d2")
-
-
-def test_errors_of_a_worker_process_come_back_as_they_were():
-    import pickle
-
-    from ragassay.core.errors import BadData, MissingExtra, Unavailable, UnknownName
-
-    for error in (
-        BadData(["a: 1", "b: 2"], hint="mend"),
-        UnknownName("dataset", "x", ["y"], where="here"),
-        MissingExtra("this", "parquet"),
-        Unavailable("away", retry_after=3.0),
-    ):
-        back = pickle.loads(pickle.dumps(error))
-        assert (type(back), vars(back), str(back)) == (type(error), vars(error), str(error))

@@ -59,32 +59,6 @@ def test_a_drop_from_the_baseline_is_a_regression_and_nothing_is_one_without_a_b
     assert missed["gate"] == "default: mrr >= 0.700"
 
 
-def with_a_broken_system(samples, error="HTTP 500"):
-    """The samples with their responses as those of v1, and a v2 that failed each time."""
-    names = ("answer", "contexts", "retrieved_doc_ids", "latency_ms", "cost_usd")
-    for row in samples:
-        row["responses"] = {"v1": {name: row.pop(name) for name in names}, "v2": {"error": error}}
-    return samples
-
-
-def test_a_drop_that_could_not_be_measured_is_a_missed_gate_and_no_regression(told):
-    _, documents = told(
-        with_a_broken_system(rows(10)), gates=[{"metric": "mrr", "max_drop": 0.1, "system": "v2"}], baseline="v1"
-    )
-    assert of_kind(documents, "regression") == []
-    (missed,) = of_kind(documents, "gate_missed")
-    assert (missed["system"], missed["cause"]) == ("v2", "missing")
-
-
-def test_rows_whose_response_failed_count_as_failed_in_the_progress_and_at_the_end(served, told):
-    job, documents = told(with_a_broken_system(rows(4)))
-    assert served.http.get(f"/v1/jobs/{job}").json()["progress"] == {"rows": 8, "done": 8, "failed": 4}
-    (finished,) = of_kind(documents, "job_finished")
-    assert (finished["rows"], finished["done"], finished["failed"]) == (8, 8, 4)
-    results = served.http.get(f"/v1/jobs/{job}/results", params={"failed": "true"}).json()["results"]
-    assert len(results) == 4
-
-
 def test_a_job_that_failed_is_told_without_its_error(served, told, receiver):
     job = served.submit(rows(3), metrics=["mrr"])["id"]
     served.jobs.store.redis.delete(f"ra:{{{job}}}:in::0", f"ra:{{{job}}}:in:default:0")
@@ -93,13 +67,6 @@ def test_a_job_that_failed_is_told_without_its_error(served, told, receiver):
     (got,) = receiver.got
     assert got.document["type"] == "job_failed"
     assert got.document["data"].keys() == {"id", "project", "job", "count", "rows", "done", "failed"}
-
-
-def test_a_cancelled_job_is_no_alert(served, told, receiver):
-    job = served.submit(rows(3), metrics=["mrr"], gates=[{"mrr": ">= 2"}])["id"]
-    served.http.delete(f"/v1/jobs/{job}")
-    served.work()
-    assert receiver.got == []
 
 
 def test_a_gate_on_slices_is_told_once_without_the_values_of_the_rows(told):
@@ -116,14 +83,6 @@ def test_a_gate_on_slices_is_told_once_without_the_values_of_the_rows(told):
         ("default, each metadata.customer: mrr >= 1.100", 1),
     ]
     assert MARK not in str(documents)
-
-
-def test_a_job_tells_of_so_many_gates_and_counts_the_others(told, monkeypatch):
-    monkeypatch.setattr("ragassay.service.job_notifications.MAX_NOTIFICATIONS", 2)
-    _, documents = told(rows(4), gates=[{"metric": "mrr", "min": 1 + n} for n in range(1, 6)])
-    missed = of_kind(documents, "gate_missed")
-    assert [each["count"] for each in missed] == [1, 1, 3]
-    assert "gate" not in missed[2]
 
 
 def test_no_text_of_a_job_is_in_what_a_receiver_gets(served, told, receiver):

@@ -53,7 +53,7 @@ def test_jobs_of_one_status_are_found_wherever_they_stand(served, many, monkeypa
     assert sorted(ids) == sorted([many[3], many[50], many[110]])
     assert sum(len(page) for page in pages(served, "/v1/jobs", status="queued", limit=10)) == 117
     assert list(pages(served, "/v1/jobs", status="failed")) == [[]]
-    monkeypatch.setattr("ragassay.service.job_listing.MOST_LOOKED_AT", 25)
+    monkeypatch.setattr("ragassay.service.jobs.MOST_LOOKED_AT", 25)
     looked = list(pages(served, "/v1/jobs", status="cancelled", limit=20))
     assert sorted(job["id"] for page in looked for job in page) == sorted(ids)
     assert len(looked) == 5  # 120 jobs, 25 looked at for each page
@@ -63,25 +63,6 @@ def test_a_job_whose_record_is_gone_is_passed_over(served):
     kept, gone, last = (served.submit(rows(1), metrics=["mrr"])["id"] for _ in range(3))
     served.jobs.store.redis.delete(f"ra:{{{gone}}}:meta")
     assert {job["id"] for page in pages(served, "/v1/jobs", limit=1) for job in page} == {kept, last}
-
-
-def test_results_come_in_the_datasets_order_whatever_the_page(served):
-    job = served.submit(rows(120), metrics=["mrr"])["id"]
-    served.work()
-    for limit in (1, 7, 50, 64, 120, 200):
-        results = [result for page in pages(served, f"/v1/jobs/{job}/results", limit=limit) for result in page]
-        assert [result["query_id"] for result in results] == [f"q{n}" for n in range(120)]
-    assert results[0]["scores"]["mrr"]["value"] == 1.0
-    assert results[1]["scores"]["mrr"]["value"] == 0.5
-    beyond = served.http.get(f"/v1/jobs/{job}/results", params={"cursor": "5000"}).json()
-    assert beyond == {"results": [], "next": None}
-
-
-def test_results_of_a_running_job_are_those_of_its_finished_chunks(served):
-    job = served.submit(rows(120), metrics=["mrr"])["id"]
-    assert list(pages(served, f"/v1/jobs/{job}/results")) == [[], [], []]
-    served.work(most=2)
-    assert sum(len(page) for page in pages(served, f"/v1/jobs/{job}/results")) == 100
 
 
 def test_results_that_were_let_go_are_said_to_be_gone(served):

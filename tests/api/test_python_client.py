@@ -8,17 +8,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from api_server import rows, serving, with_failed_rows
+from api_server import rows, serving
 from polling import until
 from ragassay import Client, Report
 from ragassay.core.errors import (
     BadData,
     BadSettings,
-    BudgetReached,
     NothingToEvaluate,
     Unavailable,
     UnknownName,
-    Unscored,
 )
 from ragassay.core.settings import Settings
 from ragassay.sdk.client import ServiceError
@@ -47,42 +45,6 @@ def test_a_job_is_submitted_waited_for_read_and_compared(served, worker):
     assert seen == sorted(seen)
     assert seen[-1] == 60
     assert comparison.pairs[0].metrics["faithfulness"].outcome == "worse"
-
-
-def test_a_job_is_cancelled_and_who_waits_for_it_is_told(served):
-    with Client(served.url) as client:
-        job = client.submit(rows(2), metrics="mrr")
-        assert client.cancel(job).status == "cancelled"
-        with pytest.raises(Unscored, match="is cancelled"):
-            client.wait(job)
-
-
-def test_failed_rows_are_tried_again_and_the_report_is_another(served):
-    with Client(served.url) as client:
-        job = client.submit(rows(2), metrics="mrr")
-        with_failed_rows(served, job.id)
-        assert client.report(job).metrics["mrr"].n == 0
-        assert client.retry(job).status == "running"
-        assert client.retry(job).retries == 1
-        served.work()
-        assert client.wait(job).status == "finished"
-        assert client.report(job).metrics["mrr"].n == 2
-
-
-def test_who_waits_for_a_paused_job_is_told_how_it_goes_on(served):
-    with Client(served.url) as client:
-        job = client.submit(rows(2), metrics="mrr")
-        store = served.jobs.store
-        store.redis.hset(store.key(job.id, "meta"), "status", "running")
-        store.pause(job.id, "the budget of 1 USD is reached", 0)
-        until(lambda: client.job(job).status == "paused")
-        with pytest.raises(
-            BudgetReached, match="the budget of 1 USD is reached; resume with a higher one: ragassay job"
-        ):
-            client.wait(job)
-        assert [one.id for one in client.jobs("paused")] == [job.id]
-        assert client.resume(job, budget_usd=2).status == "running"
-        assert [one.status for one in client.jobs()] == ["running"]
 
 
 def test_client_wait_outlives_a_short_outage_and_raises_after_two_minutes(served, monkeypatch):

@@ -116,12 +116,6 @@ def test_drops_are_measured_from_the_newest_run_that_passed(planned):
     assert (fifth["gates_passed"], fifth["gates_missed"], fifth["reason"]) == (1, 0, first["reason"])
 
 
-def test_a_gate_on_a_drop_keeps_its_threshold_before_any_run_has_passed(planned):
-    gates = [{"metric": "mrr", "min": 2, "max_drop": 0.01}]
-    create(planned, job={"baseline": "last-passed", "gates": gates})
-    assert [run_now(planned)["gates_missed"] for _ in range(2)] == [1, 1]
-
-
 def test_a_pause_leaves_times_out_and_missing_none(planned):
     create(planned, cron="* * * * *")
     paused = planned.http.patch("/v1/schedules/nightly", json={"paused": True}).json()
@@ -166,12 +160,6 @@ def test_lists_are_read_page_by_page(planned):
     assert [run["slot"] for run in page["runs"]] == [made[2], made[1]]
     last = planned.http.get(f"/v1/schedules/a/runs?limit=2&cursor={page['next']}").json()
     assert ([run["slot"] for run in last["runs"]], last["next"]) == ([made[0]], None)
-
-
-def test_list_schedules_bad_cursor_is_422(planned):
-    create(planned)
-    for path in ("?cursor=a/b", "/nightly/runs?cursor=x", "/nightly/runs?cursor=-1"):
-        assert "is not one that a page gave" in problem(planned.http.get(f"/v1/schedules{path}"), 422)["detail"]
 
 
 def test_last_passed_is_the_state_of_a_job_after_its_retry(planned):

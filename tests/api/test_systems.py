@@ -6,7 +6,6 @@ import pytest
 
 from api_server import problem, rows, serving
 from endpoint import CAPITAL, Endpoint
-from ragassay.core.errors import BadSettings
 from ragassay.service.registered import Registered
 
 METRICS = ["mrr", "faithfulness"]
@@ -51,26 +50,6 @@ def test_a_job_has_as_many_recorded_systems_as_its_rows_name(served):
     assert means == pytest.approx({"v1": 0.75, "v2": 0.5, "v3": 1 / 60})
     assert report["systems"]["v3"]["missing_from_run"] == 59
     assert served.http.get(f"/v1/jobs/{job['id']}").json()["progress"]["done"] == 180
-
-
-def test_a_response_without_a_name_is_the_system_default_beside_named_ones(served):
-    samples = [{**row, "responses": {"v2": {"answer": "Elsewhere."}}} for row in rows(2)]
-    assert served.submit(samples, metrics=["mrr"])["systems"] == ["default", "v2"]
-    assert served.submit(rows(2), metrics=["mrr"])["systems"] == ["default"]
-
-
-@pytest.mark.parametrize(
-    ("responses", "said"),
-    [
-        ({"v2": {"latency_ms": -1}}, "samples: responses.v2: row 2: latency_ms: should be at least 0"),
-        ({"v2": "answers.jsonl"}, "samples: row 2: responses.v2: should be an object, is 'answers.jsonl'"),
-        ({"../v2": {"answer": "a"}}, "system name '../v2' must be letters"),
-        ({"default": {"answer": "a"}}, "system 'default' is there twice"),
-    ],
-)
-def test_recorded_responses_that_do_not_fit_are_named_with_their_row(served, responses, said):
-    samples = [rows(1)[0], {**QUESTIONS[1], "responses": responses}]
-    assert said in problem(served.http.post("/v1/jobs", json={"samples": samples}), 422)["detail"]
 
 
 def test_a_baseline_may_be_a_system_of_the_job(served):
@@ -260,12 +239,6 @@ def test_a_body_names_systems_and_brings_none(operators, endpoint, systems, said
     assert endpoint.asked == []
 
 
-def test_a_recorded_system_and_a_registered_one_can_not_share_a_name(operators):
-    samples = [{**row, "responses": {"online": {"answer": "Lyon."}}} for row in QUESTIONS]
-    answer = operators.http.post("/v1/jobs", json={"samples": samples, "systems": ["online"]})
-    assert "'online' is there twice" in problem(answer, 422)["detail"]
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -295,18 +268,3 @@ def test_a_corpus_that_is_gone_is_the_operators_business(operators, tmp_path, ca
     document = problem(operators.http.post("/v1/jobs", json={"samples": QUESTIONS, "systems": ["bm25"]}), 422)
     assert document["detail"] == "system 'bm25' can't be used: its corpus can't be read"
     assert "corpus.jsonl: there is no such corpus" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("data: a.jsonl\nsystems: {a: {kind: bm25}}", r"systems.yaml:1: data is no key of registered systems"),
-        ("corpus: c.jsonl", "names no system"),
-        ("systems: {a: answers.jsonl}", "a registered system answers queries, so it is no file of responses"),
-        ("systems:\n  a b: {kind: bm25}", r"systems.yaml:2: system name 'a b' must be letters"),
-        ("systems: {a: {kind: bm25, projects: [a b]}}", "a.projects should be a list of names of projects"),
-    ],
-)
-def test_a_file_of_systems_that_is_wrong_is_one_line(tmp_path, text, said):
-    with pytest.raises(BadSettings, match=said):
-        Registered.read(written(tmp_path, text))

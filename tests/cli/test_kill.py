@@ -84,7 +84,7 @@ def test_a_killed_run_is_resumed_without_repeating_a_settled_call(provider, tmp_
     assert err == b""
     resumed = json.loads(out)
     assert len(log()) - before == ROWS - len(settled)
-    assert [row["query_id"] for row in resumed["systems"]["default"]["results"]] == [f"q{n}" for n in range(ROWS)]
+    assert [row["query_id"] for row in resumed["results"]["default"]] == [f"q{n}" for n in range(ROWS)]
 
     out, _ = ragassay(tmp_path / "calm", "evaluate", *options).communicate(timeout=120)
     calm = json.loads(out)

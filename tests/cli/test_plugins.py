@@ -124,7 +124,7 @@ def test_function_system_imports_a_module_of_its_folder(cli, project):
     )
     code, out, err = cli("evaluate", "--config", config, "--json")
     assert code == 0, err
-    assert json.loads(out)["systems"]["v2"]["results"][0]["answer"] == "Ann owns the pump."
+    assert json.loads(out)["results"]["v2"][0]["answer"] == "Ann owns the pump."
     (project / "conf" / "live.py").write_text("import no_such_server\n")
     assert "no_such_server is neither installed nor in the folder of" in cli("evaluate", "--config", config)[2]
 

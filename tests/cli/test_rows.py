@@ -34,7 +34,7 @@ def home(tmp_path_factory):
     evaluated(new_run(home, samples, systems=("old", "new"), judge=JUDGE), JUDGE)
     half = new_run(home, [sample(n) for n in range(1, 61)], JobSpec(name="nightly", metrics=("mrr",)))
     chunk = half.pending()[0]
-    (row,) = evaluated(new_run(tmp_path_factory.mktemp("x"), [sample(1)], half.record.spec)).systems["default"].results
+    (row,) = evaluated(new_run(tmp_path_factory.mktemp("x"), [sample(1)], half.record.spec)).results["default"]
     half.commit(chunk, [row.model_copy(update={"query_id": f"q{n}"}) for n in range(1, 51)])
     return home
 
@@ -173,7 +173,8 @@ def test_report_and_results_take_a_run_its_folder_and_a_file(run, home, tmp_path
 
 
 def test_text_of_a_report_from_elsewhere_is_shown_as_it_is_and_not_as_markup(run, home, tmp_path):
-    document = (home / "runs" / run.finished / "report.json").read_text()
+    run("export", run.finished, "-o", "exported.json")
+    document = (tmp_path / "exported.json").read_text()
     (tmp_path / "r.json").write_text(document.replace('"C1.1"', '"[bold]C1.1"').replace('"A1"', '"[red]A1"'))
     out = run("show", "r.json", "--query", "q2")[1]
     assert "[red]A1" in out

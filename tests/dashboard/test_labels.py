@@ -12,6 +12,7 @@ from ragassay.core.settings import Settings
 from ragassay.evaluation.human_labels import FolderLabels, report_of
 from ragassay.evaluation.labelling import Labelling
 from ragassay.storage.folder import FolderStore
+from ragassay.storage.protocol import report_with_results
 
 CONTEXT = "Books may be kept for 21 days. Films may be kept for {n} days. The reading room opens at nine."
 SAID = ["Books may be kept for 21 days.", "Every reader is given a blue umbrella.", "Films may be kept for long."]
@@ -104,9 +105,9 @@ def test_a_row_that_nobody_can_tell_is_passed_over_and_the_name_is_asked_once(ru
 
 def test_labels_correct_the_page_the_report_and_what_the_commands_make_of_them(run, page, cli, tmp_path):
     """The whole loop, with the files and commands that the page names."""
-    report = FolderStore(run[1]).open(run[0]).report()
+    report = report_with_results(FolderStore(run[1]).open(run[0]))
     order = Labelling(
-        report.systems["default"].results,
+        report.results["default"],
         "faithfulness",
         report.provenance.configuration,
         report.provenance.dataset.digest,
@@ -125,7 +126,7 @@ def test_labels_correct_the_page_the_report_and_what_the_commands_make_of_them(r
     assert f"corrected: {mean[0]} by 60 labels" in shown
     labelled = report_of(FolderStore(run[1]).open(run[0]))
     of_run = labelled.model_dump(mode="json")["systems"]["default"]
-    assert sum(bool(row["reference_labels"]) for row in of_run["results"]) == 60
+    assert sum(bool(row.reference_labels) for row in labelled.results["default"]) == 60
     (tmp_path / "labels.jsonl").write_bytes(page.get(address(run, "labels.jsonl")).content)
     code, out, err = cli("judge", "agreement", "labels.jsonl", "--json")
     assert code == 0, err

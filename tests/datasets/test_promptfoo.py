@@ -36,13 +36,13 @@ def test_evaluate_promptfoo_results_has_a_system_for_each_provider(tmp_path):
     )
     report = ragassay.evaluate(file, metrics=["exact_match", "faithfulness"])
     assert list(report.systems) == ["openai-gpt-4o-mini", "ollama-llama3"]
-    scores = {name: [row.scores["exact_match"].value for row in one.results] for name, one in report.systems.items()}
+    scores = {name: [row.scores["exact_match"].value for row in rows] for name, rows in report.results.items()}
     assert scores == {"openai-gpt-4o-mini": [1.0, 1.0], "ollama-llama3": [0.0, None]}
-    first = report.systems["openai-gpt-4o-mini"].results[0]
+    first = report.results["openai-gpt-4o-mini"][0]
     assert (first.query, first.input_tokens, first.cost_usd, first.latency_ms) == (
         *("When do backups start?", 10, 0.001, 812),
     )
-    assert report.systems["ollama-llama3"].results[1].error == "timeout"
+    assert report.results["ollama-llama3"][1].error == "timeout"
 
 
 def test_evaluate_promptfoo_results_of_one_provider_and_two_prompts(tmp_path):

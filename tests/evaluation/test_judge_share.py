@@ -80,11 +80,13 @@ def test_reference_judge_that_fails_corrects_no_mean_and_ends_with_3(cli, data):
         lenient, _, _ = cli("evaluate", *given, "--api-base", provider.url, "--max-missing", "0.5", "--json")
     report = json.loads(out)
     system = report["systems"]["default"]
-    chosen = sum(is_chosen(row["query_id"], 0.5, 0) for row in system["results"])
+    chosen = sum(is_chosen(row["query_id"], 0.5, 0) for row in report["results"]["default"])
     reference, mean = system["evaluation"]["reference"], system["metrics"]["faithfulness"]["corrected"]
     assert (code, lenient) == (3, 0)
     assert (reference["asked"], reference["failed"]) == (chosen, chosen // 4)
-    assert sum("content filter" in (row["reference_failure"] or "") for row in system["results"]) == chosen // 4
+    assert (
+        sum("content filter" in (row["reference_failure"] or "") for row in report["results"]["default"]) == chosen // 4
+    )
     assert (mean["mean"], "content filter" in mean["reason"]) == (None, True)
     assert system["evaluation"]["not_asked"] == 80 - chosen
     failed, triage = report["cautions"]
@@ -109,7 +111,7 @@ def test_the_same_seed_asks_about_the_same_rows_and_another_about_others(cli, da
     def chosen(*options):
         with Provider(then=strict) as provider:
             report = evaluate(cli, provider, "--judge-share", "0.3", "--no-cache", *options)
-        rows = report["systems"]["default"]["results"]
+        rows = report["results"]["default"]
         return [row["query_id"] for row in rows if row["reference_labels"]]
 
     assert chosen() == chosen("--limit", "80") != chosen("--seed", "1")
@@ -145,7 +147,7 @@ def test_probes_may_be_asked_about_the_share(cli, data):
         report = evaluate(cli, provider, "--judge-share", "0.2", "--judge-mode", "probe")
         asked = len(provider.log)
     system = report["systems"]["default"]
-    labelled = [row for row in system["results"] if row["reference_labels"]]
+    labelled = [row for row in report["results"]["default"] if row["reference_labels"]]
     assert (system["evaluation"]["usage"]["calls"], asked) == (2 * len(labelled), 2 * len(labelled))
     assert labelled
     for row in labelled:  # a yes without a sentence that shares a word with the answer is no support
@@ -161,7 +163,7 @@ def test_judge_share_marks_what_addresses_the_judge_and_drops_an_echo(cli, tmp_p
         report = evaluate(cli, provider, "--judge-share", "0.999999")
         assert len(provider.log) == 2  # an echo states nothing, whoever judges it
     system = report["systems"]["default"]
-    rows = {one["query_id"]: one for one in system["results"]}
+    rows = {one["query_id"]: one for one in report["results"]["default"]}
     assert {name: one["reference_labels"]["faithfulness"] for name, one in rows.items()} == {
         "order": 1.0,
         "echo": 0.0,

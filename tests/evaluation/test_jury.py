@@ -65,7 +65,7 @@ def scores(report):
 
 
 def rows_of(report):
-    return report["systems"]["default"]["results"]
+    return report["results"]["default"]
 
 
 def test_what_most_members_say_counts_and_rows_show_where_they_differ(evaluate, cli):

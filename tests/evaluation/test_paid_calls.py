@@ -36,7 +36,7 @@ def evaluate(cli, tmp_path):
 
 def failed(report):
     """Ids of the rows without a score."""
-    rows = report["systems"]["default"]["results"]
+    rows = report["results"]["default"]
     return [row["query_id"] for row in rows if row["scores"]["faithfulness"].get("value") is None]
 
 
@@ -52,7 +52,7 @@ def test_two_systems_with_the_same_answers_are_judged_once_and_get_the_same_verd
         _, report = evaluate(provider, queries, *systems, "--no-cache")
         assert len(provider.log) == len(ROWS)
     a, b = (report["systems"][name] for name in ("a", "b"))
-    assert [row["scores"] for row in a["results"]] == [row["scores"] for row in b["results"]]
+    assert [row["scores"] for row in report["results"]["a"]] == [row["scores"] for row in report["results"]["b"]]
     calls = [system["evaluation"]["usage"] for system in (a, b)]
     assert sum(each["calls"] for each in calls) == sum(each["cache_hits"] for each in calls) == len(ROWS)
 

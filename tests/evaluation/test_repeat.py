@@ -48,7 +48,13 @@ def evaluate(cli, provider, *options, metrics="faithfulness", status=0):
     given = ("--judge", "openai/tiny", "--api-base", provider.url, "--metrics", metrics, "--json")
     code, out, err = cli("evaluate", "rows.jsonl", *given, *options)
     assert code == status, err
-    return json.loads(out)["systems"]["default"] if status == 0 else err
+    return system_of(out) if status == 0 else err
+
+
+def system_of(out):
+    """The figures of the one system of a report, with its rows."""
+    report = json.loads(out)
+    return {**report["systems"]["default"], "results": report["results"]["default"]}
 
 
 def test_each_answer_is_judged_by_calls_and_seeds_of_its_own_and_scores_are_means(cli, data):
@@ -94,7 +100,7 @@ def test_a_budget_that_ends_between_judgings_is_resumed_without_paying_twice(cli
         assert 0 < asked < 2 * ROWS, err
         code, out, err = cli("evaluate", "--resume", "last", "--budget-tokens", "10000000", "--json")
         assert (code, len(provider.log)) == (0, 2 * ROWS), err
-    system = json.loads(out)["systems"]["default"]
+    system = system_of(out)
     assert system["evaluation"]["usage"]["calls"] == 2 * ROWS
     assert {len(row["scores"]["faithfulness"]["details"]["judgings"]) for row in system["results"]} == {2}
 
@@ -170,7 +176,7 @@ def test_report_has_the_judges_sd_on_the_terminal_in_markdown_and_by_row(cli, da
 def test_the_local_judge_is_not_asked_again(cli, data):
     code, out, err = cli("evaluate", "rows.jsonl", "--metrics", "faithfulness", "--repeat", "3", "--json")
     assert code == 0, err
-    system = json.loads(out)["systems"]["default"]
+    system = system_of(out)
     assert system["metrics"]["faithfulness"]["judge_sd"] is None
     assert not any("judgings" in row["scores"]["faithfulness"]["details"] for row in system["results"])
 

@@ -11,8 +11,8 @@ from offline_runs import fake_tools, sample
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.models import Sample, Score
 from ragassay.core.specification import JobSpec
+from ragassay.evaluation.aggregate import mean_score
 from ragassay.evaluation.engine import Plan, evaluate
-from ragassay.evaluation.reports import aggregate
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.metric import metric, name_of, parse
 from ragassay.metrics.ranked import Ranked
@@ -174,7 +174,7 @@ def test_without_declared_bounds_there_are_none():
         return float(len(row.answer.split()))
 
     found = [*scores("words", [sample(n, answer="one " * n) for n in (1, 5, 9)]), Score.absent("x", "failed")]
-    mean = aggregate(found, parse("words"), JobSpec())
+    mean = mean_score(found, parse("words"), JobSpec())
     assert parse("words").bounds is None
     assert mean.mean == 5.0
     assert mean.interval.high > 9  # t with 2 degrees of freedom: 5 +- 4.303 * 4 / sqrt(3) = 5 +- 9.94

@@ -14,7 +14,7 @@ from ragassay.analysis.trends import trend
 from ragassay.cli.terminal import print_report
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.models import Response
-from ragassay.core.report import Report
+from ragassay.core.report import ReportWithResults
 from ragassay.core.specification import JobSpec
 from ragassay.reporting import EXPORTERS
 from ragassay.reporting.rows import flat_rows
@@ -30,14 +30,14 @@ def report(tmp_path):
     data = source_of(samples, name="a | <b>")
     report = evaluated(new_run(tmp_path, samples, systems=("sum",), dataset=data))
     # No run takes such a name for a system; a report that somebody else wrote may hold it.
-    return Report.model_validate_json(report.model_dump_json().replace('"sum"', '"=sum"'))
+    return ReportWithResults.model_validate_json(report.model_dump_json().replace('"sum"', '"=sum"'))
 
 
 def test_json_is_the_document_and_fits_its_published_schema(report, tmp_path):
     EXPORTERS.write(report, tmp_path / "r.json")
     document = json.loads((tmp_path / "r.json").read_text())
-    jsonschema.validate(document, Report.model_json_schema())
-    assert Report.model_validate(document) == report
+    jsonschema.validate(document, ReportWithResults.model_json_schema())
+    assert ReportWithResults.model_validate(document) == report
 
 
 def table(report, tmp_path):
@@ -108,10 +108,11 @@ def test_a_bad_output_is_an_error_before_anything_runs(name, error, says, tmp_pa
 def marked(report):
     """The same report, one row of which is marked as suspicious."""
     one = report.systems["=sum"]
-    verdict = one.results[0].verdict.model_copy(update={"suspicious": ("A1", "C1.3")})
-    rows = (one.results[0].model_copy(update={"verdict": verdict}), *one.results[1:])
-    part = one.model_copy(update={"results": rows, "evaluation": one.evaluation.model_copy(update={"suspicious": 1})})
-    return report.model_copy(update={"systems": {"=sum": part}})
+    first, *others = report.results["=sum"]
+    verdict = first.verdict.model_copy(update={"suspicious": ("A1", "C1.3")})
+    rows = (first.model_copy(update={"verdict": verdict}), *others)
+    part = one.model_copy(update={"evaluation": one.evaluation.model_copy(update={"suspicious": 1})})
+    return report.model_copy(update={"systems": {"=sum": part}, "results": {"=sum": rows}})
 
 
 def test_suspicious_rows_are_counted_and_named_only_where_there_are_some(report, marked, tmp_path, capsys):

@@ -20,10 +20,10 @@ def essence(report):
     document.pop("interrupted")
     document["provenance"]["configuration"].pop("budget", None)
     document["provenance"].pop("configuration_digest")  # of the budget as well
-    for system in document["systems"].values():
-        for bill in (system["evaluation"]["waste"], *(result["waste"] for result in system["results"])):
-            for name in WHAT_HAPPENED:
-                bill.pop(name)
+    for name, system in document["systems"].items():
+        for bill in (system["evaluation"]["waste"], *(result["waste"] for result in document["results"][name])):
+            for field in WHAT_HAPPENED:
+                bill.pop(field)
     return document
 
 
@@ -41,7 +41,7 @@ class Outcome:
 
     @property
     def ids(self):
-        return [result["query_id"] for result in self.report["systems"]["default"]["results"]]
+        return [result["query_id"] for result in self.report["results"]["default"]]
 
     @property
     def uncertain(self):

@@ -54,7 +54,7 @@ def test_a_finished_report_stays_as_it_is_when_its_finalize_is_delivered_again(s
     ended = service.job(job)["ended_at"]
     queue = Queue(service.redis_url)
     queue.finalize(job)
-    queue.enqueue(job, 0, "stale")
+    queue.enqueue(job)
     other = service.submit(rows(10), performance={"cache": False})
     service.finished(other)
     assert service.client.get(f"/v1/jobs/{job}/report").content == first

@@ -330,7 +330,7 @@ def test_a_redis_is_moved():
         jobs = Jobs(moved_to, queue := RecordingQueue(), FakeRuntime())
         jobs.wake(job)
         while queue.sent:
-            jobs.work(*queue.sent.pop(0))
+            jobs.work(queue.sent.pop(0))
         jobs.finalize(job)
         assert jobs.get(job).status == "finished"
         jobs.close()

@@ -28,6 +28,6 @@ def test_workers_judge_and_score_with_the_operators_plugins():
         answer = service.ready().client.post("/v1/jobs", json=body)
         assert answer.status_code == 202, answer.text
         report = service.finished(answer.json()["id"], within_s=60)
-    assert [row["scores"]["both"]["value"] for row in report["systems"]["default"]["results"]] == [1.0, 0.5]
+    assert [row["scores"]["both"]["value"] for row in report["results"]["default"]] == [1.0, 0.5]
     assert report["provenance"]["judge"]["name"] == "words"
     assert set(report["provenance"]["plugins"]) == {"own_metric.py", "own_judge.py"}

@@ -81,7 +81,7 @@ def test_up_restarts_what_is_killed(idle):
         until(lambda line=line: line in "\n".join(idle.lines), 30, idle.lines)
         assert idle.part(word).pid != old.pid
         assert idle.client.get("/healthz").status_code == 200  # the socket stays: a request waits, none is refused
-    assert len(idle.finished(idle.submit(rows(10), **RETRIEVAL))["systems"]["default"]["results"]) == 10
+    assert len(idle.finished(idle.submit(rows(10), **RETRIEVAL))["results"]["default"]) == 10
 
 
 def test_up_ends_when_a_process_exits_again_and_again(tmp_path):
@@ -136,7 +136,7 @@ def test_a_signal_in_the_middle_of_a_job_ends_it_within_ten_seconds_and_the_job_
         with watch.looking():
             # The leases of a minute were given back, or this would take longer; and it was not held against the chunks.
             report = service.finished(job, within_s=45)
-        assert [r["query_id"] for r in report["systems"]["default"]["results"]] == [row["query_id"] for row in made]
+        assert [r["query_id"] for r in report["results"]["default"]] == [row["query_id"] for row in made]
         assert watch.repeated() == set()
         sent = [seen.prompt_hash for seen in provider.log[before:]]
         assert len(set(sent)) == len(made)
@@ -166,7 +166,7 @@ def test_killed_itself_it_leaves_nothing_behind_and_can_be_started_again(provide
         service.start().ready()  # at once: it waits for what is left of the other
         assert service.restarts() == []
         assert service.report(done) == report
-        assert len(service.finished(job)["systems"]["default"]["results"]) == 100
+        assert len(service.finished(job)["results"]["default"]) == 100
 
 
 def test_a_redis_that_is_there_is_used_and_left_running():

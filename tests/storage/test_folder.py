@@ -40,7 +40,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
     left = sum(run.record.rows_in(chunk) for chunk in again.pending())
     report = evaluated(again, judge)
     assert len(judge.asked) == left
-    assert [r.query_id for r in report.systems["default"].results] == [f"q{n}" for n in range(1, 121)]
+    assert [r.query_id for r in report.results["default"]] == [f"q{n}" for n in range(1, 121)]
 
 
 def test_a_run_whose_judge_changed_can_not_be_resumed(tmp_path):

@@ -38,7 +38,6 @@ CALLS = {
     "give_back": (lambda job, token: job.give_back(FIRST, token), 0),
     "wait": (lambda job, token: job.wait(FIRST, token), "stale"),
     "sweep": (lambda job, token: job.sweep(), []),
-    "enqueue": (lambda job, token: job.enqueue(), []),
     "pause": (lambda job, token: job.pause(), 0),
     "resume": (lambda job, token: job.resume(), None),
     "transition_status": (lambda job, token: job.turn("cancelled", "running"), None),
@@ -52,14 +51,6 @@ def test_a_script_makes_nothing_of_a_job_that_is_not_there(missing, script):
     call, nothing = CALLS[script]
     assert call(missing, "mine") == nothing
     assert missing.everything == {}
-
-
-@pytest.mark.parametrize("status", sorted(set(STATUSES) - {"queued", "running", "finalizing"}))
-def test_no_wake_ups_are_sent_in_a_status_without_work(job, status):
-    job.redis.hset(job.key("meta"), "status", status)
-    before = job.everything
-    assert job.enqueue() == []
-    assert job.everything == before
 
 
 def test_a_chunk_is_claimed_once_and_the_lease_has_its_length(job):
@@ -222,28 +213,9 @@ def test_a_provider_that_fails_is_waited_for_or_given_up(job, give_up_ms, outcom
     assert job.wait(FIRST, "mine", give_up_ms=give_up_ms) == outcome
     assert (FIRST in job.todo) == (outcome == "waiting")
     assert job.claim("other") == (None if outcome == "waiting" else SECOND)
-    assert job.enqueue() == ([] if outcome == "waiting" else [0])
     if outcome == "waiting":
         job.probe_due()
         assert job.claim("other") == FIRST
-
-
-@pytest.mark.parametrize(
-    ("slots", "patience_ms", "due"), [(4, LEASE_MS, [0, 1, 2]), (0, LEASE_MS, []), (-1, 0, []), (2, 0, [0, 1])]
-)
-def test_wake_ups_are_sent_for_as_many_chunks_as_wait_and_again_only_when_they_must_be_lost(
-    job, slots, patience_ms, due
-):
-    assert job.enqueue(slots, patience_ms) == due
-    assert job.enqueue(slots, LEASE_MS) == []
-
-
-def test_no_wake_up_is_sent_for_a_report_that_a_worker_makes(job):
-    job.redis.hset(job.key("meta"), "status", "finalizing")
-    job.redis.set(job.key("report_lock"), "a worker")
-    assert job.enqueue() == []
-    job.redis.delete(job.key("report_lock"))
-    assert job.enqueue() == [0]
 
 
 @pytest.fixture
@@ -252,7 +224,7 @@ def ended(job):
     for token, chunk in zip("abc", job.chunks, strict=True):
         job.claim(token)
         job.commit(chunk, token, failed=int(chunk == FIRST))
-    for name in ("report", "figures", "headline", "costs", "gates", "partial"):
+    for name in ("report", "headline", "costs", "gates", "partial"):
         job.redis.set(job.key(name), name)
     job.redis.hset(job.key("meta"), mapping={"alerts": "[]", "notifications": "[]", "given_up": "it was down"})
     job.turn("finished", "finalizing")
@@ -268,7 +240,7 @@ def test_a_chunk_that_is_tried_again_is_done_no_more_and_keeps_its_results_and_t
     assert ended.redis.get(ended.key(f"out:{FIRST}")) == b"results"
     assert (ended.redis.get(ended.key("report")), ended.redis.get(ended.key("partial"))) == (None, b"report")
     assert ended.redis.get(ended.key("partial_costs")) == b"costs"
-    assert not ended.redis.exists(*map(ended.key, ("gates", "figures", "headline")))
+    assert not ended.redis.exists(*map(ended.key, ("gates", "headline")))
     assert not {"alerts", "notifications", "given_up", "turned_ms"} & ended.meta.keys()
     assert ended.redis.ttl(ended.key("meta")) == -1
     assert ended.redis.smembers(ended.key("active")) == {ended.id.encode()}

@@ -56,7 +56,7 @@ SELECTIONS = [
 def test_rows_are_those_that_a_selection_in_memory_finds(tmp_path):
     run, report = run_of(tmp_path)
     rows = rows_of(run, report)
-    systems = {name: one.results for name, one in report.systems.items()}
+    systems = report.results
     for asked in SELECTIONS:
         wanted = list(Selection(**asked).of(systems, run.record.metrics))
         assert rows.at(rows.selected(Selection(**asked))) == wanted, asked

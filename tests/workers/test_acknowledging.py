@@ -4,14 +4,13 @@ import pytest
 from kombu import Connection, Queue
 from kombu.transport import redis as transport
 
-from ragassay_workers import acknowledging
+from ragassay_workers.process import FreeingQoS
 from redis_server import RedisServer
 
 
 @pytest.fixture
 def freeing(monkeypatch):
-    monkeypatch.setattr(transport.Channel, "QoS", transport.QoS)  # put back afterwards
-    acknowledging.install()
+    monkeypatch.setattr(transport.Channel, "QoS", FreeingQoS)
 
 
 def consumed(connection, count):

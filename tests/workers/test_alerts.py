@@ -1,16 +1,11 @@
 """A budget that is reached, and rows that a judge could not score, are told once each."""
 
-import logging
-
 import pytest
 
 from job_workers import PayingJudge, deliver_all, finish, submit, submit_with_budget
-from offline_runs import ScriptedJudge, sample, source_of
-from ragassay.core import telemetry
-from ragassay.core.jobs import Planned
+from offline_runs import ScriptedJudge
 from ragassay.core.models import Judgement
-from ragassay.core.specification import Budget, JobSpec
-from ragassay.evaluation import plan
+from ragassay.core.specification import Budget
 
 
 def told(jobs):
@@ -60,29 +55,3 @@ def test_rows_that_a_judge_could_not_score_beyond_the_limit_are_told_without_its
         assert (notice.metric, notice.value, notice.threshold, notice.count) == ("faithfulness", 0.8, 0.9, 1)
         assert notice.headline == "rows failed: faithfulness has 80 % of the rows, wanted are 90 %"
         assert "planted" not in notice.model_dump_json()
-
-
-def test_notices_and_log_lines_of_a_scheduled_job_name_its_project_schedule_and_time(make_jobs, queue):
-    class Fields(logging.Handler):
-        def emit(self, record):
-            said[getattr(record, "event", "")] = telemetry.fields()
-
-    said, handler = {}, Fields()
-    jobs = make_jobs(ScriptedJudge(q1=Judgement(reason="it broke")))
-    rows, slot = [sample(n) for n in range(4)], "2026-11-22T02:00:00.000+00:00"
-    planned = "7" * 32, Planned(schedule="nightly", slot=slot)
-    job, _ = jobs.of("a").submit(
-        JobSpec(metrics=("faithfulness",)), plan.recorded(source_of(rows), rows), planned=planned
-    )
-    log = logging.getLogger("ragassay")
-    log.addHandler(handler)
-    log.setLevel("INFO")
-    try:
-        finish(jobs, queue, job.id)
-    finally:
-        log.setLevel("NOTSET")
-        log.removeHandler(handler)
-    (notice,) = jobs.notifier.page("a", kind="coverage_low", cursor=None, limit=10).alerts
-    assert (notice.job, notice.schedule, notice.slot) == (job.id, "nightly", slot)
-    for event in ("evaluation_started", "job_finished", ""):
-        assert {"project": "a", "schedule": "nightly", "slot": slot}.items() <= said[event].items()

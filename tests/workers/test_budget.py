@@ -33,10 +33,7 @@ def judge():
 def test_a_budget_holds_over_all_workers_and_a_higher_one_goes_on(make_jobs, queue, judge):
     first, second = make_jobs(judge), make_jobs(judge)
     job = submit_with_budget(first, tokens=6000)
-    ends = [
-        in_a_thread(lambda jobs=jobs, slot=slot: jobs.work(*slot))
-        for jobs, slot in zip((first, second), queue.sent[:2], strict=True)
-    ]
+    ends = [in_a_thread(lambda jobs=jobs: jobs.work(job)) for jobs in (first, second)]
     for end in ends:
         end()
     del queue.sent[:2]

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from unittest.mock import Mock
 
 import orjson
 import pytest
@@ -26,7 +25,6 @@ from job_workers import (
 from polling import until
 from ragassay.core.errors import Conflict, NothingToEvaluate, Unavailable
 from ragassay.evaluation import runner
-from ragassay.service.job_state import Claim
 from ragassay.service.jobs import MOST_FAILED_FINALIZES, MOST_FINALIZES
 from ragassay.service.redis import MOST_DEATHS
 
@@ -68,7 +66,7 @@ def test_workers_log_a_jobs_start_once_and_its_end_with_how_well_it_retrieved(jo
 
 def test_a_job_is_done_chunk_by_chunk_and_finished_once(jobs, queue, store):
     job = submit(jobs)
-    assert [slot for _, slot, _ in queue.sent] == [0, 1]  # two chunks, so two queue
+    assert len(queue.sent) == 2  # one for each chunk
     deliver(jobs, queue)
     assert jobs.get(job).progress.done == 50
     deliver(jobs, queue)
@@ -101,22 +99,11 @@ def test_a_worker_that_stops_gives_its_chunk_back_and_nothing_is_held_against_it
     end()
     assert deaths(store, job) == {}
     assert store.redis.lrange(store.key(job, "todo"), 0, -1) == [b"default:0"]
-    jobs.work(job, 0, "late")
+    jobs.work(job)
     assert jobs.get(job).progress.done == 0, "a worker that stops takes nothing more"
-    queue.sent.clear()
     other = make_jobs()
-    other.tick()  # the slot was cleared, so a wake-up is sent at once
     deliver(other, queue)
     assert queue.finalized == [job]
-
-
-def test_a_worker_that_is_told_to_stop_before_its_chunk_has_begun_gives_it_back(make_jobs, queue, store):
-    jobs = make_jobs(SlowJudge())
-    job = submit(jobs, 10)
-    claim = store.claim(job)
-    jobs.break_off(stopping=True)
-    assert jobs._chunks.evaluate(claim, store.state(job)) == "stale"
-    assert store.redis.lrange(store.key(job, "todo"), 0, -1) == [b"default:0"]
 
 
 class OneCallATry(PayingJudge):
@@ -139,18 +126,6 @@ def test_work_goes_on_with_a_slow_chunk_that_makes_progress(make_jobs, queue):
     finish(jobs, queue, job)
     progress = jobs.get(job).progress
     assert (progress.done, progress.failed, judge.made) == (MOST_DEATHS + 3, 0, MOST_DEATHS + 3)
-
-
-def test_finalize_does_not_count_outages_as_crashes(jobs, queue, store, monkeypatch):
-    job = submit(jobs, 10)
-    deliver(jobs, queue)
-    with monkeypatch.context() as away:
-        away.setattr("ragassay.service.jobs.runner.finish", Mock(side_effect=RedisAway("no Redis")))
-        for _ in range(MOST_FINALIZES + 1):
-            with pytest.raises(RedisAway):
-                jobs.finalize(job)
-    jobs.finalize(job)
-    assert jobs.get(job).status == "finished"
 
 
 def test_a_chunk_that_takes_too_long_is_given_back_and_counts_as_a_death(begun, queue, store):
@@ -188,7 +163,7 @@ def test_a_chunk_that_meets_a_bug_again_and_again_becomes_failed_rows_with_its_e
     job = submit(jobs, 60)
     for _ in range(MOST_DEATHS):
         with pytest.raises(ZeroDivisionError):
-            buggy.work(job, 0, "any message")
+            buggy.work(job)
     jobs.tick()
     assert jobs.get(job).progress.failed == 50
     finish(jobs, queue, job)
@@ -237,11 +212,11 @@ def test_the_sweeper_passes_over_a_job_whose_keys_are_gone_and_closes_one_that_e
     gone, ended, alive = (submit(jobs, 10) for _ in range(3))
     store.redis.delete(f"ra:{{{gone}}}:meta")
     store.transition_status(ended, "cancelled", "queued")
-    store.redis.delete(f"ra:{{{alive}}}:slots")
+    store.redis.hdel(store.key(alive, "meta"), "sent_ms")
     queue.sent.clear()
     jobs.tick()
     assert store.active() == [alive]
-    assert [job for job, _, _ in queue.sent] == [alive]
+    assert queue.sent == [alive]
     assert store.redis.ttl(f"ra:{{{ended}}}:meta") > 0
 
 
@@ -249,10 +224,10 @@ def test_a_record_of_another_version_holds_up_no_other_job(jobs, queue, store, c
     """The sweeper used to end its round there, and the list of jobs to be an error."""
     unreadable, alive = sorted(submit(jobs, 10) for _ in range(2))
     store.redis.hset(store.key(unreadable, "meta"), "record", orjson.dumps({"id": unreadable, "from": "2099"}))
-    store.redis.delete(store.key(alive, "slots"))
+    store.redis.hdel(store.key(alive, "meta"), "sent_ms")
     queue.sent.clear()
     jobs.tick()
-    assert [job for job, _, _ in queue.sent] == [alive]
+    assert queue.sent == [alive]
     assert f"the record of job {unreadable} can't be read" in caplog.text
     assert store.active() == [unreadable, alive], "the version that wrote it goes on with it"
     assert [job.id for job in jobs.page(cursor=None, limit=10).jobs] == [alive]
@@ -325,17 +300,9 @@ def test_a_wake_up_that_could_not_be_sent_is_sent_in_the_next_round_not_after_a_
     [job] = store.active()
     queue.enqueue = enqueue
     jobs.tick()
-    assert [(each, slot) for each, slot, _ in queue.sent] == [(job, 0), (job, 1)]
+    assert queue.sent == [job, job]
     jobs.tick()
     assert len(queue.sent) == 2
-
-
-def test_a_lease_is_not_given_up_while_redis_is_away(store, monkeypatch):
-    def away(*_):
-        raise RedisAway("nobody there")
-
-    monkeypatch.setattr(store, "run", away)
-    assert store.renew(Claim("default", 0, "job", "token")) is True
 
 
 def test_a_job_whose_rows_were_evicted_fails_and_holds_up_no_other(jobs, queue, store):
@@ -345,20 +312,16 @@ def test_a_job_whose_rows_were_evicted_fails_and_holds_up_no_other(jobs, queue, 
         store.claim(evicted)
         store.redis.delete(store.key(evicted, "in:default:0"))
         expire_leases(store, evicted)
-        store.redis.delete(store.key(alive, "slots"))
+        store.redis.hdel(store.key(alive, "meta"), "sent_ms")
         queue.sent.clear()
         jobs.tick()
     failed = jobs.get(evicted)
     assert failed.status == "failed"
     assert failed.error.startswith(f"the rows of chunk default:0 of job {evicted} are gone from Redis; their retention")
-    assert (store.active(), [job for job, _, _ in queue.sent]) == ([alive], [alive])
+    assert (store.active(), queue.sent) == ([alive], [alive])
 
 
-@pytest.mark.parametrize("in_memory", [1000, 10])
-def test_results_that_were_evicted_before_the_report_fail_the_job_instead_of_lacking_in_it(
-    jobs, queue, store, monkeypatch, in_memory
-):
-    monkeypatch.setattr("ragassay.service.job_run.MOST_IN_MEMORY", in_memory)
+def test_results_that_were_evicted_before_the_report_fail_the_job_instead_of_lacking_in_it(jobs, queue, store):
     job = submit(jobs, 60)
     deliver_all(jobs, queue)
     store.redis.delete(store.key(job, "out:default:1"))

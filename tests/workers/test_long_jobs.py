@@ -11,22 +11,24 @@ from job_workers import deliver, finish, source_of, submit
 from offline_runs import sample
 from polling import until
 from ragassay.api import submission
+from ragassay.core.errors import NotFound
 from ragassay.core.jobs import Planned
 from ragassay.core.models import Response, Sample
-from ragassay.core.report import Report
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.datasets.versions import Lineage, Origin
 from ragassay.evaluation import plan
-from ragassay.service.job_run import JobResults, JobRun
+from ragassay.service.job_run import JobRun
 from ragassay.service.redis import RedisStore
 from ragassay.service.redis_datasets import RedisDatasets
+from ragassay.storage.protocol import report_with_results
+from ragassay.storage.rows import ChunkedResults
 
 
 @pytest.fixture
 def few_in_memory(monkeypatch):
     """Ten rows are many."""
-    monkeypatch.setattr("ragassay.service.job_run.MOST_IN_MEMORY", 10)
+    monkeypatch.setattr("ragassay.storage.rows.MOST_IN_MEMORY", 10)
 
 
 def of_rows(document):
@@ -37,42 +39,19 @@ def of_rows(document):
     return report
 
 
-def made_again(jobs, store, job):
-    """The report of a finished job, made once more."""
-    store.redis.delete(*(store.key(job, name) for name in ("report", "figures", "costs")))
-    store.redis.hset(store.key(job, "meta"), "status", "finalizing")
-    jobs.finalize(job)
-    return of_rows(jobs.store.report(job))
-
-
-def test_the_report_of_a_long_job_is_that_of_one_whose_rows_are_held(jobs, queue, store, request):
+def test_the_rows_of_a_long_job_are_read_from_redis_for_as_long_as_it_has_them(jobs, queue, store, few_in_memory):
     job = submit(jobs, 120)
     finish(jobs, queue, job)
-    held = JobRun(store, job).evaluated(jobs.store.state(job).record.chunks())
-    first = of_rows(jobs.store.report(job))
-    request.getfixturevalue("few_in_memory")
-    read = JobRun(store, job).evaluated(jobs.store.state(job).record.chunks())
-    assert isinstance(held, list)
-    assert isinstance(read, JobResults)
-    assert (len(read), read[119], read[-1], list(read)) == (120, held[119], held[119], held)
-    assert made_again(jobs, store, job) == first
-    rows = first["systems"]["default"].pop("results")
-    assert [row["query_id"] for row in rows] == [f"q{n}" for n in range(120)]
-    figures = of_rows(store.figures(job))
-    assert figures["systems"]["default"].pop("results") == []
-    assert figures == first
-
-
-def test_a_long_jobs_report_is_opened_without_its_rows_for_as_long_as_redis_has_them(jobs, queue, store, few_in_memory):
-    job = submit(jobs, 120)
-    finish(jobs, queue, job)
-    opened, held = JobRun(store, job).report(), Report.model_validate_json(jobs.store.report(job))
-    assert isinstance(opened.systems["default"].results, JobResults)
-    assert opened == held
+    report = report_with_results(JobRun(store, job))
+    rows = report.results_of("default")
+    assert isinstance(rows, ChunkedResults)
+    assert [row.query_id for row in rows] == [f"q{n}" for n in range(120)]
+    assert (rows[119], rows[-1]) == (tuple(rows)[119],) * 2
     store.redis.delete(store.key(job, "out:default:1"))
-    again = JobRun(store, job).report()
-    assert isinstance(again.systems["default"].results, tuple)
-    assert again == held
+    later = report_with_results(JobRun(store, job))
+    assert later.figures == report.figures
+    with pytest.raises(NotFound, match="70 of the 120 rows of default"):
+        later.results_of("default")
 
 
 def test_of_a_long_job_that_was_cancelled_the_chunks_that_are_done_make_its_report(
@@ -86,11 +65,11 @@ def test_of_a_long_job_that_was_cancelled_the_chunks_that_are_done_make_its_repo
     read, results = [], store.results
     monkeypatch.setattr(store, "results", lambda job, chunk: read.append(chunk.number) or results(job, chunk))
     jobs.finalize(job)
-    assert read == [0, 3, 1, 2, 1, 2], "whether they are lost; to count; for the report"
+    assert read == [1, 2]
     report = orjson.loads(jobs.store.report(job))
     assert lost.number == 0
     assert (report["run"]["status"], report["run"]["rows"], report["run"]["rows_done"]) == ("incomplete", 160, 100)
-    assert [row["query_id"] for row in report["systems"]["default"]["results"]] == [f"q{n}" for n in range(50, 150)]
+    assert [row.query_id for row in JobRun(store, job).rows("default")] == [f"q{n}" for n in range(50, 150)]
 
 
 def stored(store, rows):

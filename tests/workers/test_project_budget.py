@@ -46,9 +46,7 @@ def test_two_jobs_at_once_spend_no_more_than_their_project_may(make_jobs, queue,
     both = make_jobs(judge), make_jobs(judge)
     jobs = [submit_with_budget(each) for each in both]
     while queue.sent:
-        ends = [
-            in_a_thread(lambda on=on, slot=slot: on.work(*slot)) for on, slot in zip(both, queue.sent[:2], strict=False)
-        ]
+        ends = [in_a_thread(lambda on=on, job=job: on.work(job)) for on, job in zip(both, queue.sent[:2], strict=False)]
         del queue.sent[:2]
         for end in ends:
             end()
@@ -71,7 +69,7 @@ def test_two_jobs_at_once_spend_no_more_than_their_project_may(make_jobs, queue,
 
 def test_a_cap_that_is_new_counts_what_the_month_has_spent_and_one_that_is_gone_stops_nothing(jobs, queue, budgets):
     job = submit_with_budget(jobs)
-    jobs.work(*queue.sent.pop(0))
+    jobs.work(queue.sent.pop(0))
     spent = budgets.standing("default").spent_usd
     budgets.cap("default", spent + 0.01)
     deliver_all(jobs, queue)

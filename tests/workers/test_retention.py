@@ -1,14 +1,9 @@
 """What becomes of jobs that have ended: keys with an end, lists without those that are gone, a retention that changes."""
 
-import threading
-
 import pytest
 
 from api_server import serving
-from job_workers import deliver_all, expire_leases, finish, in_a_thread, submit
-from offline_runs import FakeRuntime
-from ragassay.service.jobs import Jobs
-from ragassay.service.redis import RedisStore
+from job_workers import finish, submit
 from ragassay.service.retention import DAY_S, Retention, Trimming, apply
 
 
@@ -29,7 +24,7 @@ def test_every_key_of_a_job_that_has_ended_has_an_end(store, queue, jobs, how):
     store.retention = Retention.of_days(results=3, reports=9)
     job = submit(jobs)
     if how == "cancelled":
-        jobs.work(*queue.sent.pop(0))
+        jobs.work(queue.sent.pop(0))
         jobs.cancel(job)
         jobs.finalize(job)
     elif how == "failed":
@@ -41,12 +36,8 @@ def test_every_key_of_a_job_that_has_ended_has_an_end(store, queue, jobs, how):
     left = lives(store, job)
     assert all(0 < seconds <= 9 * DAY_S for seconds in left.values()), left
     assert left["meta"] > 3 * DAY_S >= left["in:default:0"]
-    reports = {"meta", "report", "figures", "costs", "partial", "partial_costs", "gates"}
+    reports = {"meta", "report", "costs", "partial", "partial_costs", "gates"}
     assert {name for name, seconds in left.items() if seconds > 3 * DAY_S} <= reports
-
-
-def test_rows_never_outlive_their_report():
-    assert Retention.of_days(results=30, reports=7) == Retention(7 * DAY_S, 7 * DAY_S)
 
 
 def test_a_round_of_the_sweeper_takes_out_ids_whose_record_is_gone_and_no_others(store, queue, jobs):
@@ -60,33 +51,10 @@ def test_a_round_of_the_sweeper_takes_out_ids_whose_record_is_gone_and_no_others
     assert store.redis.zcard("ra:jobs") == 3
 
 
-def test_jobs_that_stay_at_the_head_of_the_list_hide_no_others(store):
-    store.redis.zadd("ra:jobs", {f"there{n}": n for n in range(25)} | {f"gone{n}": 100 + n for n in range(25)})
-    for n in range(25):
-        store.redis.hset(store.key(f"there{n}", "meta"), "status", "paused")
-    trimming = Trimming(store)
-    for _ in range(10):
-        trimming.trim("ra:jobs", most=10)
-    assert store.redis.zcard("ra:jobs") == 25
-
-
-def test_a_page_goes_on_after_a_job_that_was_trimmed_meanwhile(store, queue, jobs):
-    made = [submit(jobs) for _ in range(5)]
-    store.redis.zadd("ra:jobs", dict.fromkeys(made, 1_700_000_000_000))  # all at once: then the id decides
-    first = jobs.page(cursor=None, limit=2)
-    store.redis.delete(store.key(first.jobs[-1].id, "meta"))
-    jobs.tick()
-    second = jobs.page(cursor=first.next, limit=2)
-    third = jobs.page(cursor=second.next, limit=2)
-    read = [job.id for page in (first, second, third) for job in page.jobs]
-    assert read == sorted(made, reverse=True)
-    assert third.next is None
-
-
 def test_a_retention_that_changed_holds_for_jobs_that_ended_before(store, queue, jobs):
     young, middle, old, running = (submit(jobs) for _ in range(4))
     store.redis.delete(store.key(running, "todo"))
-    queue.sent = [message for message in queue.sent if message[0] != running]
+    queue.sent = [message for message in queue.sent if message != running]
     for job in (young, middle, old):
         finish(jobs, queue, job)
     age(store, middle, 8)
@@ -101,7 +69,7 @@ def test_a_retention_that_changed_holds_for_jobs_that_ended_before(store, queue,
     assert apply(store, ["ra:jobs"], shorter, dry_run=False) == counted
     assert (counted.jobs, counted.without_report, counted.without_rows) == (3, 1, 1)
     assert lives(store, old) == {}
-    assert set(lives(store, middle)) == {"meta", "report", "figures", "costs"}
+    assert set(lives(store, middle)) == {"meta", "report", "costs"}
     assert set(lives(store, young)) == set(before[young])
     assert max(lives(store, young).values()) <= 40 * DAY_S
     assert set(lives(store, running).values()) == {-1}
@@ -110,36 +78,6 @@ def test_a_retention_that_changed_holds_for_jobs_that_ended_before(store, queue,
     assert jobs.store.report(middle)
     assert apply(store, ["ra:jobs"], Retention(), dry_run=False).jobs == 2
     assert max(lives(store, young).values()) > 40 * DAY_S
-
-
-def test_two_sweepers_at_once_do_what_one_does(server, store, queue, jobs):
-    made = [submit(jobs) for _ in range(12)]
-    for job in made:
-        store.claim(job)
-        store.claim(job)
-        expire_leases(store, job)
-    queue.sent.clear()
-    stores = [RedisStore(server.url, lease_s=2) for _ in range(2)]
-    both, together = [Jobs(each, queue, FakeRuntime()) for each in stores], threading.Barrier(2)
-
-    def sweep(beat):
-        together.wait()
-        for _ in range(5):
-            beat.tick()
-
-    for ended in [in_a_thread(lambda beat=beat: sweep(beat)) for beat in both]:
-        ended()
-    sent = sorted((job, slot) for job, slot, _ in queue.sent)
-    assert len(sent) == len(set(sent))  # no wake-up twice
-    for job in made:
-        assert len(store.pending(job)) == 2
-        assert set(store.redis.hvals(store.key(job, "dead"))) == {b"1"}  # each death counted once
-    deliver_all(jobs, queue)
-    for job in made:
-        jobs.finalize(job)
-        assert jobs.get(job).progress.failed == 0
-    for each in (*both, *stores):
-        (each.redis if isinstance(each, RedisStore) else each).close()
 
 
 def test_readiness_does_not_look_at_jobs(server, store):

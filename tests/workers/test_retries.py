@@ -9,14 +9,13 @@ from offline_runs import ScriptedJudge, sample, source_of
 from ragassay.core.errors import Conflict, NotFound
 from ragassay.core.models import Judgement, Response, Usage
 from ragassay.core.protocols import Call, Reply
-from ragassay.core.report import Report
 from ragassay.core.specification import Budget, JobSpec
 from ragassay.evaluation import plan
 from ragassay.service import job_notifications
-from ragassay.service.job_retries import retry
 from ragassay.service.job_run import JobRun
 from ragassay.service.redis import MOST_DEATHS
 from ragassay.service.redis_ledger import RedisLedger, RetryLedger
+from ragassay.storage.protocol import report_with_results
 from ragassay.storage.selection import Selection
 
 PRICE = 0.25  # sums of it are exact
@@ -64,7 +63,7 @@ def work(jobs, queue):
 
     def work(job):
         finish(jobs, queue, job)
-        return Report.model_validate_json(jobs.store.report(job))
+        return report_with_results(JobRun(jobs.store, job))
 
     return work
 
@@ -76,7 +75,7 @@ def spent(report):
 
 
 def failed(report):
-    return {row.query_id for row in report.systems["default"].results if row.failed}
+    return {row.query_id for row in report.results["default"] if row.failed}
 
 
 def finished(jobs, work, count=120, **spec):
@@ -94,9 +93,9 @@ def test_only_failed_rows_are_judged_again_and_the_report_counts_all_that_was_sp
     job, before = finished(jobs, work)
     untouched = store.redis.get(store.key(job, "out:default:1"))
     judge.down, judge.asked = set(), []
-    now = retry(jobs, job)
+    now = jobs.retry(job)
     assert (now.status, now.retries, now.progress.done, now.progress.failed) == ("running", 1, 118, 0)
-    assert Report.model_validate_json(jobs.store.report(job)) == before, "until there is another"
+    assert report_with_results(JobRun(jobs.store, job)) == before, "until there is another"
     after = work(job)
     assert (judge.asked, len(judge.paid)) == (["q3", "q110"], 120)
     assert (jobs.get(job).status, jobs.get(job).progress.done, failed(after)) == ("finished", 120, set())
@@ -112,7 +111,7 @@ def test_a_reply_that_was_no_verdict_is_asked_for_again_and_both_are_counted(job
     job, before = finished(jobs, work, 10)
     for time in (1, 2):
         assert failed(before) == {"q0"}
-        retry(jobs, job)
+        jobs.retry(job)
         judge.garbled = {"q0"} if time == 1 else set()
         before = work(job)
     assert (failed(before), judge.paid.count("q0"), len(judge.paid)) == (set(), 3, 12)
@@ -123,11 +122,11 @@ def test_a_reply_that_was_no_verdict_is_asked_for_again_and_both_are_counted(job
 def test_a_worker_that_dies_in_between_loses_nothing_and_nothing_is_paid_twice(jobs, judge, queue, work, store):
     judge.down = {"q1", "q2", "q3"}
     job, _ = finished(jobs, work, 10)
-    retry(jobs, job)
+    jobs.retry(job)
     judge.down, judge.dies_at = set(), "q3"
     with pytest.raises(RuntimeError):
         deliver(jobs, queue)
-    assert failed(Report.model_validate_json(jobs.store.report(job))) == {"q1", "q2", "q3"}
+    assert failed(report_with_results(JobRun(jobs.store, job))) == {"q1", "q2", "q3"}
     assert sum(row.failed for row in jobs.results(job, cursor=None, limit=200).results) == 3
     judge.dies_at = None
     jobs.wake(job)
@@ -140,14 +139,14 @@ def test_a_worker_that_dies_in_between_loses_nothing_and_nothing_is_paid_twice(j
 def test_rows_that_fail_again_and_again_stay_failed_and_the_others_stay_as_they_were(jobs, judge, queue, work, store):
     judge.down = {"q1"}
     job, _ = finished(jobs, work, 10)
-    retry(jobs, job)
+    jobs.retry(job)
     for _ in range(MOST_DEATHS):
         assert store.claim(job) is not None
         expire_leases(store, job)
         jobs.tick()
     queue.sent.clear()
     after = work(job)
-    row = next(row for row in after.systems["default"].results if row.query_id == "q1")
+    row = next(row for row in after.results["default"] if row.query_id == "q1")
     assert row.scores["faithfulness"].reason == "worker crashed repeatedly on this chunk"
     assert (failed(after), spent(after)) == ({"q1"}, (9 * PRICE, 0.0, 1))
     assert (jobs.get(job).progress.done, jobs.get(job).progress.failed) == (10, 1)
@@ -158,7 +157,7 @@ def test_a_provider_that_was_given_up_is_asked_again(jobs, judge, work, store):
     job, _ = finished(jobs, work, 10)
     store.redis.hset(store.key(job, "meta"), "given_up", "it is down")
     judge.down = set()
-    retry(jobs, job)
+    jobs.retry(job)
     assert (failed(work(job)), jobs.get(job).error) == (set(), None)
 
 
@@ -166,15 +165,15 @@ def test_a_provider_that_was_given_up_is_asked_again(jobs, judge, work, store):
 def test_the_budget_holds_over_all_times_and_a_paused_one_goes_on_under_another(
     jobs, judge, queue, work, monkeypatch, in_memory
 ):
-    monkeypatch.setattr("ragassay.service.job_run.MOST_IN_MEMORY", in_memory)
+    monkeypatch.setattr("ragassay.storage.rows.MOST_IN_MEMORY", in_memory)
     judge.down = {"q1", "q2"}
     job, _ = finished(jobs, work, 10, budget=Budget(usd=8 * PRICE + 2 * MOST.cost_usd + PRICE))
     judge.down = set()
-    retry(jobs, job)
+    jobs.retry(job)
     deliver_all(jobs, queue)
     assert (jobs.get(job).status, len(judge.paid)) == ("paused", 8)
     with pytest.raises(Conflict, match="is paused"):
-        retry(jobs, job)
+        jobs.retry(job)
     assert failed(work(job)) == {"q1", "q2"}
     jobs.resume(job, Budget(usd=100.0))
     after = work(job)
@@ -186,25 +185,25 @@ def test_asked_for_again_it_changes_nothing_and_where_there_is_nothing_to_do_it_
     judge.down = {"q1"}
     job = submit(jobs, 10, metrics=("faithfulness",))
     with pytest.raises(Conflict, match="is queued"):
-        retry(jobs, job)
+        jobs.retry(job)
     work(job)
     judge.down = set()
-    assert [retry(jobs, job).retries for _ in range(3)] == [1, 1, 1]
+    assert [jobs.retry(job).retries for _ in range(3)] == [1, 1, 1]
     work(job)
     with pytest.raises(Conflict, match="no row of job"):
-        retry(jobs, job)
+        jobs.retry(job)
     with pytest.raises(NotFound):
-        retry(jobs, "0" * 32)
+        jobs.retry("0" * 32)
 
 
 def test_a_cancelled_retry_has_the_report_of_all_rows_and_no_further_one(jobs, judge, work):
     judge.down = {"q1"}
     job, before = finished(jobs, work, 10)
-    retry(jobs, job)
+    jobs.retry(job)
     jobs.cancel(job)
-    assert Report.model_validate_json(jobs.store.report(job)) == before
+    assert report_with_results(JobRun(jobs.store, job)) == before
     with pytest.raises(Conflict, match="is cancelled"):
-        retry(jobs, job)
+        jobs.retry(job)
 
 
 def test_what_a_recorded_response_lacks_can_not_be_tried_again(jobs, judge, work):
@@ -214,7 +213,7 @@ def test_what_a_recorded_response_lacks_can_not_be_tried_again(jobs, judge, work
     work(job.id)
     assert jobs.get(job.id).progress.failed == 1
     with pytest.raises(Conflict, match="1 rows were submitted with an error"):
-        retry(jobs, job.id)
+        jobs.retry(job.id)
 
 
 def test_a_job_that_fails_as_a_whole_goes_on_with_failed_rows_and_with_those_that_have_no_results(
@@ -228,13 +227,13 @@ def test_a_job_that_fails_as_a_whole_goes_on_with_failed_rows_and_with_those_tha
     queue.sent.clear()
     judge.down = set()
     for done, worked_on in ((49, 0), (49, 1), (50, 1)):
-        assert retry(jobs, job).progress.done == done
+        assert jobs.retry(job).progress.done == done
         for _ in range(worked_on):
             deliver(jobs, queue)
         store.fail(job, "no key")
         jobs.tick()
         queue.sent.clear()
-    retry(jobs, job)
+    jobs.retry(job)
     after = work(job)
     assert (failed(after), len(judge.paid), jobs.get(job).progress.done) == (set(), 170, 170)
     assert spent(after) == (170 * PRICE, 0.0, 1)
@@ -244,8 +243,8 @@ def test_a_finalize_of_the_time_before_changes_nothing_of_the_one_after(jobs, ju
     judge.down = {"q1"}
     job, before = finished(jobs, work, 10)
     late = JobRun(store, job)
-    retry(jobs, job)
-    late.save_report(before)
+    jobs.retry(job)
+    late.save_report(before.figures)
     assert not store.save_gates(job, b"{}", b"[]")
     store.keep_notifications(job, b"[]")
     store.keep_headline(job, b"{}")
@@ -259,7 +258,7 @@ def test_a_finalize_of_the_time_before_changes_nothing_of_the_one_after(jobs, ju
 def test_its_end_is_told_again(jobs, judge, work, store):
     judge.down = {"q1"}
     job, _ = finished(jobs, work, 10)
-    retry(jobs, job)
+    jobs.retry(job)
     work(job)
     assert [each.id for each in job_notifications.of_state(store.state(job))][-1] == f"{job}:job_finished:1"
 
@@ -269,7 +268,7 @@ def test_rows_whose_time_is_over_are_not_there_to_be_tried(jobs, judge, work, st
     job, _ = finished(jobs, work, 10)
     store.redis.delete(store.key(job, "in:default:0"))
     with pytest.raises(NotFound, match="rows or results"):
-        retry(jobs, job)
+        jobs.retry(job)
 
 
 def test_what_was_answered_before_is_used_unless_it_was_no_verdict_and_is_not_counted_again(jobs, judge, work, store):

@@ -1,4 +1,4 @@
-"""What a worker's processes do besides tasks: import heavy libraries before the fork, heartbeat, stop in time.
+"""What a worker's processes do besides tasks: log, import heavy libraries before the fork, heartbeat, stop in time.
 
 Celery's parent starts, forks its children and waits; the children run tasks. A pipe made before the fork tells the
 children that the parent stops: all of them read one end, and only the parent holds the other.
@@ -6,6 +6,7 @@ children that the parent stops: all of them read one end, and only the parent ho
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -14,8 +15,9 @@ from types import FrameType
 from typing import Any
 
 from celery import signals
+from kombu.transport import redis, virtual
 
-from ragassay.core import tracing
+from ragassay.core import logs, tracing
 from ragassay.core.settings import Settings
 from ragassay.service import wiring
 from ragassay.service.health import log_redis
@@ -23,12 +25,9 @@ from ragassay.service.jobs import Jobs
 from ragassay.service.queue import CHUNKS
 from ragassay.service.redis import RedisStore
 from ragassay.service.schedules import Schedules
-from ragassay_workers import (
-    acknowledging,
-    log,  # noqa: F401 - it listens to Celery
-)
 from ragassay_workers.periodic import Periodic, heartbeat
 
+VERBOSE_LIBRARIES = ("LiteLLM", "httpx", "httpcore", "openai", "sentence_transformers", "transformers")
 AHEAD_S = 2.0  # a child gives its chunk back this long before Celery would end it
 
 _pipe: tuple[int, int] | None = None
@@ -47,12 +46,40 @@ def schedules() -> Schedules:
     return wiring.schedules_for(Settings(), jobs())
 
 
+@signals.after_setup_logger.connect
+@signals.after_setup_task_logger.connect
+def _set_up_logs(logger: logging.Logger, **_: Any) -> None:
+    """Celery makes the handlers, the settings say what they write: it holds text from data, such as names of systems."""
+    for handler in logger.handlers:
+        logs.prepare(handler, Settings())
+    if logger is logging.getLogger():
+        logs.set_levels(Settings())
+    for name in VERBOSE_LIBRARIES:  # which log every call
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+class FreeingQoS(redis.QoS):  # type: ignore[misc]  # kombu has no types
+    """Frees a message's place in a worker even if the broker can't be told that it is done.
+
+    kombu keeps the place of a message whose acknowledgement failed, and a worker without a free place asks for no message,
+    so it would not notice that its connection is gone. The broker gives the message out again later, which does no harm.
+    """
+
+    def ack(self, delivery_tag: Any) -> None:
+        """Acknowledge a message; raises what the broker's connection raises, with the place free."""
+        try:
+            super().ack(delivery_tag)
+        except redis.get_redis_error_classes().connection_errors:
+            virtual.QoS.ack(self, delivery_tag)
+            raise
+
+
 @signals.worker_init.connect
 def _before_fork(**_: Any) -> None:
     """Import what is heavy once, in the parent; nothing is encoded before the fork, or the children would hang."""
     global _pipe
     _pipe = os.pipe()
-    acknowledging.install()
+    redis.Channel.QoS = FreeingQoS
     wiring.warm_up(Settings())
 
 

@@ -22,10 +22,10 @@ logger = logging.getLogger(__name__)
 
 
 @app.task(name="ragassay.work", max_retries=5, default_retry_delay=5)
-def work(job: str, slot: int, nonce: str) -> None:
+def work(job: str) -> None:
     """Run one chunk of a job. Delivered at least once, so it claims before it works."""
     with _jobs(job) as jobs:
-        jobs.work(job, slot, nonce)
+        jobs.work(job)
 
 
 @app.task(name="ragassay.finalize", max_retries=5, default_retry_delay=5)

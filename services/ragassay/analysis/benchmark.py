@@ -11,7 +11,7 @@ from ragassay.analysis.comparison import HEADLINES, compare_all
 from ragassay.analysis.models import Comparison
 from ragassay.analysis.sides import Side
 from ragassay.core.models import FrozenModel
-from ragassay.core.report import Report, without_rows
+from ragassay.core.report import Report, ReportWithResults
 from ragassay.stats.tests import Correction
 
 
@@ -63,7 +63,7 @@ class Benchmark(FrozenModel):
 
 
 def compared(
-    reports: Mapping[str, Report], baseline: str, *, alpha: float, correction: Correction
+    reports: Mapping[str, ReportWithResults], baseline: str, *, alpha: float, correction: Correction
 ) -> dict[str, Comparison]:
     """By dataset, each other system against the baseline; empty where there is none. All tests are corrected together.
 
@@ -81,7 +81,7 @@ def compared(
 
 
 def benchmark(
-    reports: Mapping[str, Report],
+    reports: Mapping[str, ReportWithResults],
     comparisons: Mapping[str, Comparison],
     baseline: str,
     *,
@@ -107,14 +107,14 @@ def benchmark(
         family=next((one.family for one in comparisons.values()), 0),
         metrics=metrics,
         datasets={
-            dataset: BenchmarkedDataset(report=without_rows(report), comparison=comparisons.get(dataset))
+            dataset: BenchmarkedDataset(report=report.figures, comparison=comparisons.get(dataset))
             for dataset, report in reports.items()
         },
         standings={system: {m: _standing(comparisons, system, m) for m in metrics} for system in others},
     )
 
 
-def _headlines(reports: Mapping[str, Report], comparisons: Mapping[str, Comparison]) -> tuple[str, ...]:
+def _headlines(reports: Mapping[str, ReportWithResults], comparisons: Mapping[str, Comparison]) -> tuple[str, ...]:
     """What the summary speaks of: what a comparison does, on any dataset."""
     computed = dict.fromkeys(name for report in reports.values() for name in report.provenance.metrics)
     primary = {name for one in comparisons.values() for name in one.primary}

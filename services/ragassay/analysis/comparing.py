@@ -14,7 +14,7 @@ from ragassay.analysis.models import Comparison
 from ragassay.analysis.sides import Side
 from ragassay.core.errors import BudgetReached
 from ragassay.core.models import Usage
-from ragassay.core.report import Report
+from ragassay.core.report import ReportWithResults
 from ragassay.core.specification import Budget, JobSpec
 from ragassay.datasets.readers import FORMATS
 from ragassay.evaluation.plan import Inputs
@@ -37,13 +37,13 @@ class Unevaluated:
 
 def compare(
     sides: Sequence[Side | Unevaluated],
-    evaluate: Callable[[Unevaluated, JobSpec], Report],
+    evaluate: Callable[[Unevaluated, JobSpec], ReportWithResults],
     *,
     alpha: float,
     correction: str,
     examples: int,
     **options: Any,
-) -> tuple[Comparison, list[Report]]:
+) -> tuple[Comparison, list[ReportWithResults]]:
     """The comparison of reports and of rows, and the reports of the rows, which ``evaluate`` makes one after the other.
 
     It is handed the specification to use: the side's own, whose budget is what earlier sides left of it. ``options`` are
@@ -51,7 +51,7 @@ def compare(
     BudgetReached.
     """
     comparison.check_terms(alpha, correction, examples)
-    made: list[Report] = []
+    made: list[ReportWithResults] = []
     chosen: list[Side] = []
     for side in sides:
         if isinstance(side, Unevaluated):
@@ -62,7 +62,7 @@ def compare(
     return result, made
 
 
-def _left(budget: Budget, made: Sequence[Report]) -> Budget:
+def _left(budget: Budget, made: Sequence[ReportWithResults]) -> Budget:
     """What of a budget the runs before have left; raises BudgetReached when that is nothing."""
     evaluations = [system.evaluation for report in made for system in report.systems.values()]
     spent = Usage.total(usage for one in evaluations for usage in (one.usage, one.waste))

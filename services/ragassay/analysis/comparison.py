@@ -13,7 +13,7 @@ from ragassay.analysis.models import ComparedSystem, Comparison, Pair, Pareto
 from ragassay.analysis.pairing import PairedSystems
 from ragassay.analysis.sides import LabelledSystem, Side, labelled
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
-from ragassay.core.report import Provenance, Report
+from ragassay.core.report import Provenance, ReportWithResults
 from ragassay.core.validation import shown
 from ragassay.metrics.composite import described, own_metrics
 from ragassay.metrics.failures import failures
@@ -33,7 +33,7 @@ SETTINGS = {
 
 
 def compare(
-    chosen: Sequence[Side | tuple[Report, str | None]],
+    chosen: Sequence[Side | tuple[ReportWithResults, str | None]],
     *,
     baseline: str | None = None,
     metrics: Sequence[str] | None = None,
@@ -58,7 +58,7 @@ def compare(
 
 
 def compare_all(
-    groups: Sequence[Sequence[Side | tuple[Report, str | None]]],
+    groups: Sequence[Sequence[Side | tuple[ReportWithResults, str | None]]],
     *,
     baseline: str | None = None,
     metrics: Sequence[str] | None = None,
@@ -111,6 +111,8 @@ def _matched(
         PairedSystems(
             first.part,
             other.part,
+            first.rows,
+            other.rows,
             Contrast(first.label, other.label, dataset, alpha, spec.seed, own),
             spec.max_missing,
         )
@@ -248,7 +250,7 @@ def _system(one: LabelledSystem, examples: int) -> ComparedSystem:
         latency_p50_ms=part.latency_ms.p50,
         measured={name: known for name in OPERATIONAL if (known := getattr(part, name)).n},
         cost_per_accurate_answer=part.cost_per_accurate_answer,
-        failures=failures(part.results, examples=examples),
+        failures=failures(one.rows, examples=examples),
     )
 
 

@@ -21,8 +21,8 @@ from ragassay.core.formatting import listed
 from ragassay.core.models import FrozenModel, Usage
 from ragassay.core.statistics import IncrementalCost, Interval
 from ragassay.core.validation import problems
-from ragassay.stats.ratio import Stratum, difference_sums_interval, mean_intervals, sums_interval, why_no_increment
-from ragassay.storage.cost_records import CostRecord
+from ragassay.stats.ratio import Stratum, marginal_cost, mean_intervals, sums_interval
+from ragassay.storage.cost_records import CostRecord, record_of
 from ragassay.storage.folder import FolderRun, FolderStore
 
 Dimension = Literal["system", "dataset", "category", "model", "day", "month", "judge"]
@@ -292,7 +292,7 @@ def cost_report_of_runs(store: FolderStore, query: CostQuery, now: datetime | No
     gathered = Gathered(query)
     for run in store.ids():
         try:
-            gathered.add(FolderRun(store.root / "runs" / run).costs())
+            gathered.add(record_of(FolderRun(store.root / "runs" / run).report()))
         except NotFound:
             gathered.left_out["without a report"] += 1
         except (AssayError, OSError):
@@ -430,22 +430,13 @@ def _increment(dataset: str, a: str, b: str, found: Sequence[tuple[CostRecord, R
         return _increment(dataset, b, a, [(record, _turned(sums)) for record, sums in found])
     strata = _strata((record, sums, sums.n) for record, sums in found)
     of_cost, of_accuracy = mean_intervals(strata, level=LEVEL)
-    reason = why_no_increment(whole, (a, b))
-    ends = Interval.absent(reason, LEVEL, "none") if reason else difference_sums_interval(strata, level=LEVEL)
     contrast = Contrast(a, b, dataset, alpha=1 - LEVEL)
     return Increment(
         reports=len({record.run for record, _ in found}),
         questions=sum(one.questions for one in strata),
         cost=contrast.of_sums("cost_usd", whole.cost_usd, whole.n, of_cost, better="lower"),
         accuracy=contrast.of_sums("accurate", whole.accurate, whole.n, of_accuracy, better="higher"),
-        marginal_cost=IncrementalCost(
-            n=whole.n,
-            extra_cost=whole.cost_usd,
-            extra_accurate=whole.accurate,
-            value=None if reason else whole.cost_usd / whole.accurate,
-            interval=ends,
-            reason=reason,
-        ),
+        marginal_cost=marginal_cost(strata, names=(a, b), level=LEVEL),
     )
 
 

@@ -12,7 +12,8 @@ from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.formatting import p_value
 from ragassay.core.models import FrozenModel, Result
 from ragassay.core.statistics import CorrectedMean, Interval, NonInferiority, Significance
-from ragassay.evaluation.recount import Questions, corrected_by_labels
+from ragassay.evaluation.aggregate import corrected_by_labels
+from ragassay.evaluation.groups import Questions
 from ragassay.metrics.metric import Metric, parse
 from ragassay.stats.intervals import averaged, difference_interval, differences
 from ragassay.stats.tests import marks, paired, smallest_p, welch

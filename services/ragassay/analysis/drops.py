@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Literal
@@ -12,10 +12,11 @@ from ragassay.analysis.figures import PER_ACCURATE, REFUSALS, SUSPICIOUS, Figure
 from ragassay.analysis.pairing import match
 from ragassay.core.formatting import listed, number
 from ragassay.core.models import FrozenModel, Result, Sample
-from ragassay.core.report import Report
+from ragassay.core.report import ReportWithResults
 from ragassay.core.specification import JobSpec
 from ragassay.core.statistics import Interval
-from ragassay.evaluation.recount import questions_of, reference_of, slice_value
+from ragassay.evaluation.aggregate import reference_of
+from ragassay.evaluation.groups import questions_of, slice_value
 from ragassay.metrics.judged import ANSWERED_UNANSWERABLE, WRONG_REFUSAL
 
 MOST_WORST = 5
@@ -33,22 +34,31 @@ class Scope:
     before: Rows | None
 
 
+def rows_by_system(report: ReportWithResults) -> dict[str, Rows]:
+    """The rows of each system in memory: gates go through them again and again. Raises NotFound if they are deleted."""
+    return {name: tuple(report.results_of(name)) for name in report.systems}
+
+
 def scopes(
-    report: Report, system: str | None, chosen: str | None, baseline: Report | None, baseline_system: str | None
+    rows_of: Mapping[str, Rows],
+    system: str | None,
+    chosen: str | None,
+    baseline: Mapping[str, Rows] | None,
+    baseline_system: str | None,
 ) -> Iterator[Scope]:
-    """Each system, or the one named, and each slice of it; one that the report lacks comes with no rows.
+    """Each system, or the one named, and each slice of it; one that has no rows comes with none.
 
     ``chosen``: a slice as ``FIELD=VALUE``, or a field alone for each of its values. A lone system is compared with a lone
     system of the baseline, whatever their names.
     """
-    for name in [system] if system is not None else report.systems:
-        rows = report.systems[name].results if name in report.systems else ()
+    for name in [system] if system is not None else rows_of:
+        rows = rows_of.get(name, ())
         before = None
         if baseline is not None:
-            known, other = baseline.systems, baseline_system or name
-            if other not in known and baseline_system is None and len(known) == len(report.systems) == 1:
-                other = next(iter(known))
-            before = known[other].results if other in known else None
+            other = baseline_system or name
+            if other not in baseline and baseline_system is None and len(baseline) == len(rows_of) == 1:
+                other = next(iter(baseline))
+            before = baseline.get(other)
         if chosen is None:
             yield Scope(name, None, rows, before)
             continue

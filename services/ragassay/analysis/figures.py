@@ -13,8 +13,17 @@ from ragassay.core.models import Result, Score
 from ragassay.core.report import SystemReport
 from ragassay.core.specification import JobSpec
 from ragassay.core.statistics import CorrectedMean, Interval
-from ragassay.evaluation.recount import Recount, corrected_by_labels, questions_of, reference_of
-from ragassay.evaluation.reports import aggregate, cost_and_accuracy, cost_per_accurate, distribution, refusals
+from ragassay.evaluation.accumulators import SystemAggregator
+from ragassay.evaluation.aggregate import (
+    corrected_by_labels,
+    cost_and_accuracy,
+    cost_per_accurate,
+    distribution,
+    mean_score,
+    reference_of,
+    refusals,
+)
+from ragassay.evaluation.groups import questions_of
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import FIGURES, OPERATIONAL, Metric, parse, unknown
 
@@ -136,13 +145,13 @@ class Figure:
         results = [row for row in results if self.applies_to(row)]
         n, rows = self.coverage(results)
         if self.column == PER_ACCURATE:
-            cost = cost_per_accurate(Recount(results), spec)
+            cost = cost_per_accurate(SystemAggregator.of(results), spec)
             return FigureValue(cost.value, n, rows, cost.interval, cost.reason)
         if self.column == SUSPICIOUS:
             marks = [values[0] for row in results if (values := self.values(row))]
             return FigureValue(sum(marks) if marks else None, n, rows, reason=None if marks else NO_VERDICT)
         if self.column in REFUSALS:
-            share = getattr(refusals(Recount(results), spec), self.column.removeprefix("refusal_"))
+            share = getattr(refusals(SystemAggregator.of(results), spec), self.column.removeprefix("refusal_"))
             return FigureValue(share.value, n, rows, share.interval, share.reason)
         if self.column not in OPERATIONAL and not any(self.column in row.scores for row in results):
             return FigureValue(None, 0, rows, reason=f"{self.column} was not computed")
@@ -158,7 +167,7 @@ class Figure:
             else Score(value=value)
             for row, value in zip(results, numbers, strict=True)
         ]
-        mean = aggregate(scores, own_metrics(spec).get(self.column, self.metric), spec, questions_of(results))
+        mean = mean_score(scores, own_metrics(spec).get(self.column, self.metric), spec, questions_of(results))
         labels = [row.reference_labels.get(self.column) for row in results]
         corrected = None
         if any(label is not None for label in labels):

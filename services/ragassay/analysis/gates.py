@@ -19,6 +19,7 @@ from ragassay.analysis.drops import (
     WorstBy,
     measure,
     measure_drop,
+    rows_by_system,
     scopes,
     slice_values,
     worst_rows,
@@ -27,7 +28,7 @@ from ragassay.analysis.figures import Figure
 from ragassay.core.errors import BadSettings, NothingToEvaluate, UnknownName
 from ragassay.core.formatting import listed, number
 from ragassay.core.models import FrozenModel, Sample
-from ragassay.core.report import Report, held
+from ragassay.core.report import Report, ReportWithResults
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import Metric
 
@@ -206,9 +207,9 @@ def check_names(
 
 
 def check(
-    report: Report,
+    report: ReportWithResults,
     gates: Sequence[Gate],
-    baseline: Report | None = None,
+    baseline: ReportWithResults | None = None,
     *,
     baseline_system: str | None = None,
     alpha: float = 0.05,
@@ -227,7 +228,7 @@ def check(
         raise NothingToEvaluate(f"run {report.run.id} has no system to check")
     if baseline is None and (missed := about_a_drop(gates)):
         raise BadSettings(missed, hint="give --baseline RUN or FILE")
-    report, earlier = held(report), None if baseline is None else held(baseline)
+    rows, earlier = rows_by_system(report), None if baseline is None else rows_by_system(baseline)
     spec = report.provenance.configuration
     own = own_metrics(spec) if metrics is None else metrics
     incomplete = _incomplete(report)
@@ -235,7 +236,7 @@ def check(
     for gate in gates:
         figure = Figure.parse(gate.metric, own)
         before = earlier if gate.needs_baseline else None
-        for scope in scopes(report, gate.system, gate.slice, before, baseline_system):
+        for scope in scopes(rows, gate.system, gate.slice, before, baseline_system):
             now = measure(figure, scope, spec)
             drop = measure_drop(figure, scope, spec, alpha) if gate.needs_baseline else None
             for condition in gate.conditions:
@@ -257,7 +258,7 @@ def check(
 def _incomplete(report: Report) -> str | None:
     """Why no gate may pass on this run; None for a whole one."""
     expected = report.provenance.dataset.rows
-    short = {name: len(s.results) for name, s in report.systems.items() if len(s.results) < expected}
+    short = {name: one.queries for name, one in report.systems.items() if one.queries < expected}
     if short:
         return f"the run is incomplete: {', '.join(f'{name} has {n} of {expected} rows' for name, n in short.items())}"
     return "the run is incomplete" if report.run.status != "finished" else None

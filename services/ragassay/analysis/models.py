@@ -56,24 +56,20 @@ class Matching(FrozenModel):
     other_ids: int = 0
 
 
-class RowDelta(FrozenModel):
-    """One query on which b scores worse than a, with both answers and the reasons given with either score.
+class Regression(FrozenModel):
+    """One query on which b scores worse than a, with both answers and ``why``: the reason given with one of b's scores.
 
-    ``query_id`` is a's; ``query_id_b`` is another one where rows without ids of their own were matched on their text.
-    ``worse`` has both scores of each compared metric that is worse on this query.
+    ``query_id`` is a's; ``query_id_b`` is another one if rows without ids of their own were matched on their text.
+    ``scores`` has a's and b's score of each compared metric that is worse on this query.
     """
 
     query_id: str
     query_id_b: str
     query: str
-    a: float
-    b: float
-    delta: float
-    worse: dict[str, tuple[float, float]]
+    scores: dict[str, tuple[float, float]]
     answer_a: str | None = None
     answer_b: str | None = None
-    reason_a: str | None = None
-    reason_b: str | None = None
+    why: str | None = None
 
 
 class Pair(FrozenModel):
@@ -90,7 +86,7 @@ class Pair(FrozenModel):
     measured: dict[str, Difference]
     incremental_cost: IncrementalCost
     slices: dict[str, dict[str, dict[str, Difference]]]
-    regressions: dict[str, tuple[RowDelta, ...]]
+    regressions: tuple[Regression, ...]
     verdict: tuple[str, ...]
     corrected_by: str = "labels"
 

@@ -14,14 +14,14 @@ from heapq import nsmallest
 from typing import Any, NamedTuple, TypeVar
 
 from ragassay.analysis.difference import Better, Contrast, Difference, bounds_of
-from ragassay.analysis.models import Matching, RowDelta
+from ragassay.analysis.models import Matching, Regression
 from ragassay.core.models import Result, Score
 from ragassay.core.protocols import AsksQuery
 from ragassay.core.report import SystemReport
 from ragassay.core.statistics import IncrementalCost, NonInferiority
 from ragassay.datasets.dataset import NUMBERED, plain_text
-from ragassay.evaluation.recount import Questions, questions_of, slice_value
-from ragassay.evaluation.reports import cost_and_accuracy
+from ragassay.evaluation.aggregate import cost_and_accuracy
+from ragassay.evaluation.groups import Questions, questions_of, slice_value
 from ragassay.metrics.metric import OPERATIONAL
 from ragassay.stats.intervals import averaged, bootstrap_interval
 from ragassay.stats.power import minimum_detectable_effect
@@ -75,13 +75,15 @@ class PairedScores(NamedTuple):
 
 @dataclass(frozen=True)
 class PairedSystems:
-    """The report ``a`` of the baseline with the report ``b`` of another system; ``contrast`` names them.
+    """The report ``a`` of the baseline with the report ``b`` of another system and their rows; ``contrast`` names them.
 
     ``max_missing``: the largest share of rows on which a reference judge may fail and still correct a difference.
     """
 
     a: SystemReport
     b: SystemReport
+    rows_a: Sequence[Result]
+    rows_b: Sequence[Result]
     contrast: Contrast
     max_missing: float = 0.05
     _scores: dict[str, PairedScores] = field(default_factory=dict, repr=False, compare=False)
@@ -89,7 +91,7 @@ class PairedSystems:
     @cached_property
     def rows(self) -> list[tuple[Result, Result]]:
         """The matched rows, in the order of ``a``."""
-        return match(self.a.results, self.b.results)
+        return match(self.rows_a, self.rows_b)
 
     @cached_property
     def questions(self) -> Questions:
@@ -108,8 +110,8 @@ class PairedSystems:
         """Rows of ``a`` without a partner although ``b`` asks the same: more than once on a side, and under other ids."""
         paired = {row.query_id for row, _ in self.rows}, {other.query_id for _, other in self.rows}
         left_a, left_b = (
-            _by_text(row for row in system.results if row.query_id not in ids)
-            for system, ids in zip((self.a, self.b), paired, strict=True)
+            _by_text(row for row in rows if row.query_id not in ids)
+            for rows, ids in zip((self.rows_a, self.rows_b), paired, strict=True)
         )
         repeated: list[Result] = []
         other_ids: list[Result] = []
@@ -120,7 +122,7 @@ class PairedSystems:
 
     def matching(self, *, same_dataset: bool) -> Matching:
         """How many rows belong together, and why the others don't."""
-        a, b = self.a.results, self.b.results
+        a, b = self.rows_a, self.rows_b
         left_a = {row.query_id for row in a} - {row.query_id for row, _ in self.rows}
         left_b = {row.query_id for row in b} - {other.query_id for _, other in self.rows}
         different_text = sum(not NUMBERED.fullmatch(query_id) for query_id in left_a & left_b)
@@ -150,11 +152,11 @@ class PairedSystems:
         better = self.a.metrics[name].better
         if not self.rows:
             a, b = (
-                _means_of_questions([(row, _score(row, name).value) for row in system.results])
-                for system in (self.a, self.b)
+                _means_of_questions([(row, _score(row, name).value) for row in rows])
+                for rows in (self.rows_a, self.rows_b)
             )
             found = self.contrast.unpaired(name, a, b, better=better)
-            coverage = _coverage(self.a.results, self.b.results, name)
+            coverage = _coverage(self.rows_a, self.rows_b, name)
         else:
             found = self._paired(name, self.scores(name))
             coverage = _coverage([row for row, _ in self.rows], [row for _, row in self.rows], name)
@@ -203,7 +205,9 @@ class PairedSystems:
     def slices(self, names: Sequence[str]) -> dict[str, dict[str, dict[str, Difference]]]:
         """Untested differences for each field that groups the baseline's rows, each of its values and each metric."""
         slices: dict[str, dict[str, dict[str, Difference]]] = {}
-        for group in self.a.slices if self.rows else ():
+        for group, values in self.a.slices.items() if self.rows else ():
+            if not values:
+                continue
             places: dict[str, set[int]] = {}
             for n, (row, _) in enumerate(self.rows):
                 if (value := slice_value(row, group)) is not None:
@@ -214,15 +218,29 @@ class PairedSystems:
             }
         return slices
 
-    def regressions(self, names: Sequence[str], limit: int) -> dict[str, tuple[RowDelta, ...]]:
-        """By metric the rows on which b is worse, the worst first, in the dataset's order where they are alike."""
-        return {name: rows for name in names if (rows := self._regressions(name, names, limit))}
+    def regressions(self, names: Sequence[str], limit: int) -> tuple[Regression, ...]:
+        """The rows on which b is worse, each once: by each metric the worst, in the dataset's order if they are alike."""
+        metrics_by_place: dict[int, list[str]] = {}
+        for name in names:
+            sign, both = self._sign(name), self.scores(name)
+            changes = ((sign * (y - x), n) for x, y, n in zip(both.a, both.b, both.places, strict=True))
+            for _, n in nsmallest(limit, ((change, n) for change, n in changes if change < -NOISE)):
+                metrics_by_place.setdefault(n, []).append(name)
+        return tuple(self._regression(n, by, names) for n, by in metrics_by_place.items())
 
-    def _regressions(self, name: str, names: Sequence[str], limit: int) -> tuple[RowDelta, ...]:
-        sign, both = self._sign(name), self.scores(name)
-        changes = ((sign * (y - x), n) for x, y, n in zip(both.a, both.b, both.places, strict=True))
-        losses = [(change, n) for change, n in changes if change < -NOISE]
-        return tuple(_row_delta(*self.rows[n], name, self._worse(n, names)) for _, n in nsmallest(limit, losses))
+    def _regression(self, place: int, by: Sequence[str], names: Sequence[str]) -> Regression:
+        row, other = self.rows[place]
+        # the reason of "accurate" repeats another metric's score; that metric's reason is the judge's
+        reasons = (_score(other, name).reason for name in sorted(by, key=lambda name: name == "accurate"))
+        return Regression(
+            query_id=row.query_id,
+            query_id_b=other.query_id,
+            query=row.query,
+            scores=self._worse(place, names),
+            answer_a=row.answer,
+            answer_b=other.answer,
+            why=next(filter(None, reasons), None),
+        )
 
     def _worse(self, place: int, names: Sequence[str]) -> dict[str, tuple[float, float]]:
         row, other = self.rows[place]
@@ -248,7 +266,7 @@ class PairedSystems:
         if self.rows:
             both = _scored((n, getattr(row, name), getattr(other, name)) for n, (row, other) in enumerate(self.rows))
             return self._paired(name, both, tested=False)
-        found = self.contrast.unpaired(name, _reported(self.a, name), _reported(self.b, name), better="lower")
+        found = self.contrast.unpaired(name, _reported(self.rows_a, name), _reported(self.rows_b, name), better="lower")
         return found.model_copy(update={"exploratory": True})
 
     def incremental_cost(self) -> IncrementalCost:
@@ -278,24 +296,6 @@ def _score(row: Result, name: str) -> Score:
     return row.scores.get(name, NOT_SCORED)
 
 
-def _row_delta(row: Result, other: Result, name: str, worse: dict[str, tuple[float, float]]) -> RowDelta:
-    x, y = _score(row, name), _score(other, name)
-    a, b = x.value or 0.0, y.value or 0.0
-    return RowDelta(
-        query_id=row.query_id,
-        query_id_b=other.query_id,
-        query=row.query,
-        a=a,
-        b=b,
-        delta=b - a,
-        worse=worse,
-        answer_a=row.answer,
-        answer_b=other.answer,
-        reason_a=x.reason,
-        reason_b=y.reason,
-    )
-
-
 def _detectable(difference: Difference, alpha: float) -> float | None:
     if not difference.sd or alpha >= POWER:
         return None
@@ -313,8 +313,8 @@ def _coverage(a: Sequence[Result], b: Sequence[Result], name: str) -> dict[str, 
     }
 
 
-def _reported(system: SystemReport, name: str) -> list[float]:
-    return _means_of_questions([(row, getattr(row, name)) for row in system.results])
+def _reported(rows: Sequence[Result], name: str) -> list[float]:
+    return _means_of_questions([(row, getattr(row, name)) for row in rows])
 
 
 def _means_of_questions(rows: Iterable[tuple[Result, float | None]]) -> list[float]:

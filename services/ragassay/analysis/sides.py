@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 from ragassay.core.errors import BadInput, UnknownName
-from ragassay.core.report import Report, SystemReport, held
+from ragassay.core.models import Result
+from ragassay.core.report import ReportWithResults, SystemReport
 
 DEFAULT_SYSTEM = "default"  # the responses that stand in the data: a name that tells a reader nothing
 SHORTEST_ID = 15  # date and time of a run's id
@@ -18,7 +20,7 @@ SHORTEST_ID = 15  # date and time of a run's id
 class Side(NamedTuple):
     """A report, one of its systems or None for all, and how the caller calls it: ``file_names`` for what lies in files."""
 
-    report: Report
+    report: ReportWithResults
     system: str | None = None
     name: str | None = None
 
@@ -28,7 +30,7 @@ class LabelledSystem:
     """One system of one report, under the name it has in the comparison."""
 
     label: str
-    report: Report
+    report: ReportWithResults
     system: str
 
     @property
@@ -36,8 +38,13 @@ class LabelledSystem:
         """The system's part of the report."""
         return self.report.systems[self.system]
 
+    @cached_property
+    def rows(self) -> tuple[Result, ...]:
+        """Its rows, in memory, as a comparison goes through them again and again; raises NotFound where they are gone."""
+        return tuple(self.report.results_of(self.system))
 
-def labelled(sides: Sequence[Side | tuple[Report, str | None]]) -> tuple[LabelledSystem, ...]:
+
+def labelled(sides: Sequence[Side | tuple[ReportWithResults, str | None]]) -> tuple[LabelledSystem, ...]:
     """The systems of all sides, or the named one of each.
 
     A system is called by its own name; where two share that, or the responses stand in the data, by that of its side or
@@ -49,7 +56,6 @@ def labelled(sides: Sequence[Side | tuple[Report, str | None]]) -> tuple[Labelle
         known = side.report.systems
         if side.system is not None and side.system not in known:
             raise UnknownName("system", side.system, known, where=side.name or f"run {side.report.run.id}")
-        side = side._replace(report=held(side.report, side.system))
         picked += [(side, name) for name in ([side.system] if side.system is not None else known)]
     ids = Counter((side.report.run.id, name) for side, name in picked)
     if twice := next((f"{run}#{name}" for (run, name), n in ids.items() if n > 1), None):

@@ -188,6 +188,6 @@ def stored_runs(store: FolderStore) -> Iterator[StoredRun | LeftOut]:
         if record.kind != "evaluation":  # it measures a judge
             continue
         if run.report_file.is_file():
-            yield StoredRun(record.dataset, record.systems, record.spec, run.report_without_rows)
+            yield StoredRun(record.dataset, record.systems, record.spec, run.report)
         else:
             yield LeftOut("not finished")

@@ -18,8 +18,7 @@ from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison
 from ragassay.api import (
     alerts,
-    comparisons,
-    costs,
+    analyses,
     datasets,
     health,
     jobs,
@@ -32,23 +31,22 @@ from ragassay.api import (
     ui,
 )
 from ragassay.api.alerts import NewWebhook
-from ragassay.api.comparisons import NewComparison
-from ragassay.api.headers import HeadersMiddleware
+from ragassay.api.analyses import NewComparison
 from ragassay.api.keys import NewKey
-from ragassay.api.observing import ObservingMiddleware
-from ragassay.api.security import Guard, SecurityMiddleware, asks_for_key
+from ragassay.api.middleware import ObservingMiddleware, SecurityMiddleware
+from ragassay.api.security import Guard, asks_for_key
 from ragassay.api.submission import NewJob
 from ragassay.config.schedules import NewSchedule, ScheduleChange
 from ragassay.core import tracing
 from ragassay.core.models import Sample
-from ragassay.core.report import Report
+from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.judges.instructions import read_prompt
 from ragassay.service.jobs import Jobs
 from ragassay.service.schedules import Schedules
 
 AT_ONCE = 2  # submissions at a time, and comparisons: each may take seconds of CPU and 150 MB, and others want answers
-_ROUTES = (jobs, comparisons, costs, datasets, schedules, alerts, metrics, systems, keys, health)
+_ROUTES = (jobs, analyses, datasets, schedules, alerts, metrics, systems, keys, health)
 _NO_SPANS_OF_ITS_OWN: Any = dict.fromkeys(("tracing", "metrics", "logs", "auto_configure"), False)  # FastAPI 0.165
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
 
@@ -81,7 +79,7 @@ def _schemas() -> dict[str, Any]:
     _, ours = models_json_schema(
         [
             (problems.Problem, "serialization"),
-            *((kind, "serialization") for kind in (Report, Comparison, CostReport, GateReport)),
+            *((kind, "serialization") for kind in (ReportWithResults, Comparison, CostReport, GateReport)),
             *((kind, "validation") for kind in (NewJob, NewComparison, NewSchedule, ScheduleChange)),
             *((kind, "validation") for kind in (NewKey, NewWebhook, Sample)),
         ],
@@ -126,8 +124,7 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
     app.add_api_route("/", lambda: RedirectResponse("/ui", 302), include_in_schema=False)
     app.add_api_route("/docs", lambda: HTMLResponse(_DOCS), include_in_schema=False)
     problems.install(app)
-    app.add_middleware(SecurityMiddleware, loopback_only=not asks_for_key(settings))
-    app.add_middleware(HeadersMiddleware, tls=settings.tls)
+    app.add_middleware(SecurityMiddleware, loopback_only=not asks_for_key(settings), tls=settings.tls)
     app.state.requests = requests = prometheus.Requests()
     requests.registry.register(prometheus.StoreCollector(service))
     app.add_middleware(ObservingMiddleware, requests=requests)

@@ -28,13 +28,12 @@ from ragassay.core.specification import Budget
 from ragassay.reporting import EXPORTERS, MEDIA_TYPES
 from ragassay.reporting.gates import markdown
 from ragassay.reporting.junit import gated
-from ragassay.service import job_retries
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import no_job
 from ragassay.service.jobs import MOST_ROWS_A_PAGE, Jobs
 from ragassay.service.notifications import MAX_ID
 from ragassay.service.redis_datasets import RedisDatasets
-from ragassay.service.stored_reports import unpacked
+from ragassay.storage.protocol import report_with_results
 from ragassay.storage.selection import Selection
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(by_method)])
@@ -157,7 +156,7 @@ def get(jobs: Service, job: JobId) -> Job:
 
 
 _REPORT: dict[int | str, dict[str, Any]] = {
-    200: answers("Report"),
+    200: answers("ReportWithResults"),
     304: {"description": "You have it: If-None-Match names this report"},
 }
 
@@ -185,18 +184,20 @@ async def report(
 
     As JSON, or as a file: a page, a PDF, a workbook, JUnit XML and so on; csv has the rows, summary.csv the figures.
     """
-    packed = await to_thread.run_sync(jobs.store.packed_report, job)
+    run = JobRun(jobs.store, job)
+    document = await to_thread.run_sync(jobs.store.report, job)
     as_it_is = query.format == "json" and query.fields is None
     form = "" if as_it_is else f"{query.format} {query.fields} {version('ragassay')}"
-    tag = f'"{hashlib.sha256(packed + form.encode()).hexdigest()[:32]}"'
+    tag = f'"{hashlib.sha256(document + form.encode()).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     if if_none_match and (tag in if_none_match or if_none_match.strip() == "*"):
         return Response(status_code=304, headers=headers)
     if as_it_is:
-        return StreamingResponse(unpacked(packed), media_type=MEDIA_TYPES["json"], headers=headers)
+        read = await to_thread.run_sync(report_with_results, run)
+        return StreamingResponse(read.json_parts(), media_type=MEDIA_TYPES["json"], headers=headers)
 
     def work() -> bytes:
-        return query.written(EXPORTERS, JobRun(jobs.store, job).report_with_labels())
+        return query.written(EXPORTERS, run.report_with_labels())
 
     answer = query.answer(await to_thread.run_sync(work, limiter=request.app.state.analyses), job)
     answer.headers.update(headers)
@@ -283,7 +284,7 @@ def retry(jobs: Service, job: JobId) -> Job:
     Its budget still holds, and what was spent before is part of it. Until the new report is made, the one before is read;
     for a job that is at it, this changes nothing.
     """
-    return job_retries.retry(jobs, job)
+    return jobs.retry(job)
 
 
 class _ResumeQuery(QueryParameters):

@@ -1,33 +1,26 @@
-"""Authentication, the check of the Host header, and unexpected exceptions without their details."""
+"""Authentication: who asks, and what they may do."""
 
 from __future__ import annotations
 
 import ipaddress
-import logging
 import math
-import re
 import secrets
 import time
-import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import urlsplit
 
 from anyio import to_thread
-from fastapi import Depends, Header, Request, Response
+from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ragassay.api.problems import Refused, respond
+from ragassay.api.problems import Refused
 from ragassay.core import telemetry
 from ragassay.core.errors import BadSettings, RateLimited
 from ragassay.core.report import DEFAULT_PROJECT, PROJECT
 from ragassay.core.settings import Settings
 from ragassay.service.access import Access, ApiKey, Permission, Requester, secret_setting
-from ragassay.service.redis_errors import unavailable
 
 if TYPE_CHECKING:
     from ragassay.service.jobs import Jobs
@@ -35,9 +28,6 @@ if TYPE_CHECKING:
 PROJECT_HEADER = "X-Ragassay-Project"
 LOOK_EVERY_S = 1.0
 MOST_ADDRESSES = 10_000
-_log = logging.getLogger("ragassay.api")
-_SAFE = ("GET", "HEAD", "OPTIONS")
-_HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[^\[\]:]+)(:[0-9]*)?")
 _bearer = HTTPBearer(auto_error=False, description="A key of a project, or the operator's bootstrap key.")
 
 
@@ -212,75 +202,3 @@ def _with(scope: Permission, asking: Requester) -> Requester:
     if scope not in asking.scopes:
         raise Refused(403, "forbidden", f"this key may not {scope}", hint=f"use one with the scope {scope!r}")
     return asking
-
-
-class SecurityMiddleware:
-    """Refuses DNS rebinding (a foreign Host, if the server has no key) and cross-site requests that change something; an
-    unexpected exception becomes a 503 or a 500 without its stack trace.
-    """
-
-    def __init__(self, app: ASGIApp, *, loopback_only: bool) -> None:
-        self._app, self._loopback_only = app, loopback_only
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one request on."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        started = False
-
-        async def out(message: Message) -> None:
-            nonlocal started
-            if message["type"] == "http.response.start":
-                started = True
-            await send(message)
-
-        if refused := self._refused(scope["method"], Headers(scope=scope)):
-            await respond(refused)(scope, receive, out)
-            return
-        try:
-            await self._app(scope, receive, out)
-        except Exception as error:
-            if started:
-                raise
-            answer = _unexpected(error, f"{scope['method']} {scope['path']}")
-            await answer(scope, receive, out)
-
-    def _refused(self, method: str, headers: Headers) -> Refused | None:
-        if self._loopback_only and not _names_loopback(headers.get("host", "")):
-            return Refused(
-                421,
-                "misdirected",
-                "this server has no key, so it answers on loopback names only",
-                where="Host",
-                hint="call it as 127.0.0.1 or localhost, or set RAGASSAY_BOOTSTRAP_KEY",
-            )
-        if method not in _SAFE and not _is_same_site(headers):
-            what = "this request came from a page of another site"
-            return Refused(403, "cross_site", what, hint="open the page here and send it again")
-        return None
-
-
-def _is_same_site(headers: Headers) -> bool:
-    """Browsers say where a request comes from in Sec-Fetch-Site, older ones in Origin; other programs send neither."""
-    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    if site is not None:
-        return site in ("same-origin", "none")
-    return origin is None or urlsplit(origin).netloc == headers.get("host")
-
-
-def _unexpected(error: Exception, request: str) -> Response:
-    """A 503 while Redis is away; else a 500 that only names the entry in the log."""
-    instance = f"urn:uuid:{uuid.uuid4()}"
-    if away := unavailable(error):
-        _log.warning("%s: %s (%s)", request, away, instance)
-        return respond(away, instance=instance)
-    _log.error("%s failed: %s", request, instance, exc_info=error)
-    hint = f"the server's log names it {instance}"
-    return respond(Refused(500, "internal", "an unexpected error", hint=hint), instance=instance)
-
-
-def _names_loopback(host: str) -> bool:
-    """Host is ``name``, ``name:port``, ``[::1]`` or ``[::1]:port``; HTTP/1.0 may leave it out."""
-    parts = _HOST.fullmatch(host)
-    return not host or (parts is not None and is_loopback(parts["name"]))

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ragassay.api.headers import PROTECTIVE
+from ragassay.api.middleware import PROTECTIVE
 from ragassay.api.problems import Refused, respond
 
 STOPS_WITHIN_S = 3

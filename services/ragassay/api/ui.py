@@ -17,7 +17,6 @@ from fastapi.responses import RedirectResponse
 from ragassay.api import submission
 from ragassay.api.dataset_work import keep
 from ragassay.api.datasets import apart
-from ragassay.api.forms import Form
 from ragassay.api.jobs import JobId
 from ragassay.api.problems import Refused
 from ragassay.api.security import Guard, address_of, permitted
@@ -33,9 +32,9 @@ from ragassay.dashboard.pages import planned
 from ragassay.dashboard.service import ServiceLibrary
 from ragassay.dashboard.site import Elsewhere, body, form_of, pages, shown
 from ragassay.datasets.versions import KeptVersion, check_name
-from ragassay.service import job_listing, job_retries
 from ragassay.service.access import Requester
 from ragassay.service.jobs import Jobs
+from ragassay.service.jobs import shown as shown_job
 from ragassay.service.redis_datasets import RedisDatasets
 
 COOKIE = "ragassay_session"
@@ -150,25 +149,24 @@ def _submit_page(request: Request, jobs: Jobs, given: Mapping[str, str], wrong: 
 async def _submit(request: Request, jobs: Service) -> Response:
     fields: dict[str, str] = {}
     try:
-        async with received_form(request, request.state.project) as (form, file):
-            fields = form.fields
-            job = await _submitted(request, jobs, fields, _named(form, file))
+        async with received_form(request, request.state.project) as (fields, filename, file):
+            job = await _submitted(request, jobs, fields, _named(fields, filename, file))
     except AssayError as error:
         return await to_thread.run_sync(_submit_page, request, jobs, fields, error)
     return RedirectResponse(f"/ui/jobs/{job}", 303)
 
 
-def _named(form: Form, file: Path) -> Path | None:
+def _named(fields: Mapping[str, str], filename: str, file: Path) -> Path | None:
     """The file of a form under the name of the dataset that it becomes; None where none was chosen. Raises BadInput."""
-    if not form.filename:
+    if not filename:
         return None
-    called = PureWindowsPath(form.filename)  # which takes slashes of both kinds
+    called = PureWindowsPath(filename)  # which takes slashes of both kinds
     if called.suffix.lower() not in TABLES.values():
         known = ", ".join(dict.fromkeys(TABLES.values()))
         raise BadInput(
             f"{called.name[:100]!r} is none of {known}", where="file", hint="its name has to end with one of these"
         )
-    name = form.fields.get("keep", "").strip() or re.sub(r"[^A-Za-z0-9_-]+", "-", called.stem).strip("-_")[:100]
+    name = fields.get("keep", "").strip() or re.sub(r"[^A-Za-z0-9_-]+", "-", called.stem).strip("-_")[:100]
     return file.rename(file.with_name(check_name(name) + called.suffix.lower()))
 
 
@@ -212,7 +210,7 @@ def _job(request: Request, jobs: Service, job: JobId) -> Response:
     return shown(
         request,
         "job.html",
-        job=job_listing.shown(state),
+        job=shown_job(state),
         outcome=summary.status,
         problem=summary.problem,
         gates=library.gates(job) if state.status == "finished" else None,
@@ -231,7 +229,7 @@ def _cancel(jobs: Service, job: JobId) -> Response:
 
 @jobs_pages.post("/ui/jobs/{job}/retry")
 def _retry(jobs: Service, job: JobId) -> Response:
-    job_retries.retry(jobs, job)
+    jobs.retry(job)
     return RedirectResponse(f"/ui/jobs/{job}", 303)
 
 

@@ -1,24 +1,27 @@
-"""Receives bodies of any length into a file: within a limit, in time, and never more than a piece of them in memory."""
+"""Receives bodies of any length into a file: within a limit, in time, and never more than a piece of them in memory.
+
+The file of a form passes through the system's temporary folder, as Starlette's parser writes it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from fastapi import Request
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 
 from ragassay.api.bodies import announced, media_type
-from ragassay.api.forms import Form
 from ragassay.api.problems import Refused
-from ragassay.core.errors import TooLarge, Unavailable
+from ragassay.core.errors import BadInput, TooLarge, Unavailable
 from ragassay.core.files import open_private, private_folder, write_errors
 from ragassay.core.settings import Settings
 
@@ -26,6 +29,7 @@ SILENT_S = 60.0
 LEAST_BYTES = 60_000  # in SILENT_S, else an upload ends: about 1 kB a second
 MOST_AT_ONCE, MOST_OF_A_PROJECT = 32, 8
 _PIECE = 1024 * 1024  # bytes that are written to the disk together
+MOST_FIELDS, LONGEST_FIELD = 200, 10_000  # of a form; bytes
 _LEFT_BEHIND_S = 24 * 3600  # by a process that was killed
 TABLES = {
     "application/x-ndjson": ".jsonl",
@@ -49,34 +53,48 @@ async def received(request: Request, project: str, name: str) -> AsyncIterator[P
     suffix = TABLES[media_type(request, TABLES, "can't be read: ", hint)]
     async with _arriving(request, project) as folder:
         path = folder / f"{name}{suffix}"
-        with write_errors(path), open(path, "wb", buffering=0, opener=open_private) as file:
-            await _receive(request, lambda content: _write_all(file.fileno(), content))
+        with write_errors(path), open(path, "wb", opener=open_private) as file:
+            held = bytearray()
+            async for piece in _limited(request):
+                held += piece
+                if len(held) >= _PIECE:
+                    await asyncio.to_thread(file.write, held)
+                    held = bytearray()
+            await asyncio.to_thread(file.write, held)
         yield path
 
 
 @asynccontextmanager
-async def received_form(request: Request, project: str) -> AsyncIterator[tuple[Form, Path]]:
-    """The body as a form and the file that it brings, empty where none was chosen, in a folder that goes with the block.
+async def received_form(request: Request, project: str) -> AsyncIterator[tuple[dict[str, str], str, Path]]:
+    """The fields of a form, the name of the file that it brings, empty if none was chosen, and the file.
 
-    Raises BadInput for what is no form, and as ``received`` does.
+    The file is in a folder that goes with the block. Raises BadInput for what is no form, and as ``received`` does.
     """
+    limits: dict[str, int] = {"max_files": 1, "max_fields": MOST_FIELDS, "max_part_size": LONGEST_FIELD}
     async with _arriving(request, project) as folder:
         path = folder / "file"
-        with write_errors(path), Form(request.headers.get("content-type", ""), path) as form:
-            await _receive(request, form.write)
-            form.end()
-        yield form, path
+        with write_errors(path):
+            try:
+                form = await MultiPartParser(request.headers, _limited(request), **limits).parse()
+            except (MultiPartException, KeyError) as error:  # KeyError: without a Content-Type
+                raise BadInput(f"the form can't be read ({error})", hint="send it again from the page") from None
+            fields = {key: value for key, value in form.items() if isinstance(value, str)}
+            uploads = [value for value in form.values() if isinstance(value, UploadFile)]
+            with open(path, "wb", opener=open_private) as file:
+                for upload in uploads:
+                    await asyncio.to_thread(shutil.copyfileobj, upload.file, file)
+            await form.close()
+        yield fields, uploads[0].filename or "" if uploads else "", path
 
 
 @asynccontextmanager
 async def _arriving(request: Request, project: str) -> AsyncIterator[Path]:
     """A folder for what arrives, one of a few of a project at a time; it goes with the block."""
-    state, settings = request.app.state, request.app.state.settings
-    arriving: Counter[str] = state.arriving
+    arriving: Counter[str] = request.app.state.arriving
     if arriving[project] >= MOST_OF_A_PROJECT or arriving.total() >= MOST_AT_ONCE:
         what = f"{arriving[project]} uploads of this project arrive already"
         raise Unavailable(what, hint="send it again in a minute", retry_after=60)
-    uploads = settings.home / "uploads"
+    uploads = request.app.state.settings.home / "uploads"
     arriving[project] += 1
     try:
         with write_errors(uploads):
@@ -91,53 +109,36 @@ async def _arriving(request: Request, project: str) -> AsyncIterator[Path]:
         arriving[project] -= 1
 
 
-async def _receive(request: Request, write: Callable[[bytearray], object]) -> None:
-    """Hand the body over to what writes it, in a thread of its own."""
+async def _limited(request: Request) -> AsyncGenerator[bytes, None]:
+    """The pieces of the body; raises Refused when it comes too slowly or breaks off, TooLarge."""
     settings: Settings = request.app.state.settings
     limit, longest = settings.max_upload_bytes, settings.max_upload_s
+    what = f"the body did not arrive within {longest:.0f} s, or less than {LEAST_BYTES:,} bytes in {SILENT_S:.0f} s"
+    too_slow = Refused(408, "body_too_slow", what, hint="send it again")
+    hint = "RAGASSAY_MAX_UPLOAD_BYTES is the operator's limit"
+    too_large = TooLarge(f"the body is larger than {limit:,} bytes", hint=hint)
     if announced(request) > limit:
-        raise _too_large(limit)
-    try:
-        async with asyncio.timeout(longest):
-            await _hand_over(request, write, limit)
-    except TimeoutError:
-        what = f"the body did not arrive within {longest:.0f} s, or less than {LEAST_BYTES:,} bytes in {SILENT_S:.0f} s"
-        raise Refused(408, "body_too_slow", what, hint="send it again") from None
-    except ClientDisconnect:
-        raise Refused(400, "gone", "the client disconnected before the body was complete") from None
-
-
-async def _hand_over(request: Request, write: Callable[[bytearray], object], limit: int) -> None:
-    pieces, held, size = request.stream(), bytearray(), 0
-    began, before = time.monotonic(), 0
+        raise too_large
+    pieces, size, before = request.stream(), 0, 0
+    began = since = time.monotonic()
     while True:
-        async with asyncio.timeout(SILENT_S):
-            piece = await anext(pieces, None)
-        if piece is None or len(held) >= _PIECE:
-            await asyncio.to_thread(write, held)
-            held = bytearray()
+        try:
+            async with asyncio.timeout(min(SILENT_S, began + longest - time.monotonic())):
+                piece = await anext(pieces, None)
+        except TimeoutError:
+            raise too_slow from None
+        except ClientDisconnect:
+            raise Refused(400, "gone", "the client disconnected before the body was complete") from None
         if piece is None:
             return
-        held += piece
         size += len(piece)
-        if (now := time.monotonic()) - began >= SILENT_S:
-            if size - before < LEAST_BYTES:
-                raise TimeoutError
-            began, before = now, size
         if size > limit:
-            raise _too_large(limit)
-
-
-def _write_all(file: int, content: bytearray) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[os.write(file, left) :]
-
-
-def _too_large(limit: int) -> TooLarge:
-    return TooLarge(
-        f"the body is larger than {limit:,} bytes", hint="RAGASSAY_MAX_UPLOAD_BYTES is the operator's limit"
-    )
+            raise too_large
+        yield piece
+        if (now := time.monotonic()) - since >= SILENT_S:
+            if size - before < LEAST_BYTES:
+                raise too_slow
+            since, before = now, size
 
 
 def _clear(uploads: Path) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse
 
-from ragassay.api.headers import HeadersMiddleware
-from ragassay.api.security import SecurityMiddleware
+from ragassay.api.middleware import SecurityMiddleware
 from ragassay.dashboard import pages
 from ragassay.dashboard.library import Library
 
@@ -21,5 +20,4 @@ def create_view(library: Library) -> FastAPI:
     pages.install(app, enter)
     app.add_api_route("/", lambda: RedirectResponse("/ui/runs", 302))
     app.add_middleware(SecurityMiddleware, loopback_only=True)
-    app.add_middleware(HeadersMiddleware, tls=False)
     return app

@@ -19,7 +19,7 @@ from ragassay.sdk.progress import Reporter, progress
 from ragassay.sdk.stored import runtime_of
 
 if TYPE_CHECKING:
-    from ragassay.core.report import Report
+    from ragassay.core.report import Report, ReportWithResults
     from ragassay.core.settings import Settings
     from ragassay.evaluation.runtime import Runtime
     from ragassay.storage.folder import FolderRun
@@ -64,7 +64,7 @@ def evaluate(
         limits = limits_of(options)
         run = foreground.resume(settings, resume)
         if not run.pending() and run.report_file.exists():
-            ended = run.report_without_rows().run.finished_at[:16].replace("T", " ")
+            ended = run.report().run.finished_at[:16].replace("T", " ")
             what = f"run {run.record.id} on {run.record.dataset.name} was finished at {ended} UTC"
             typer.echo(f"{what}; nothing is left to do", err=True)
         runtime = runtime_of(settings)
@@ -132,7 +132,9 @@ def limits_of(options: Mapping[str, Any]) -> dict[str, Any]:
     return {names[section]: limits[section] for section in given.values}
 
 
-def complete(runtime: Runtime, settings: Settings, run: FolderRun, reporter: Reporter, **limits: Any) -> Report:
+def complete(
+    runtime: Runtime, settings: Settings, run: FolderRun, reporter: Reporter, **limits: Any
+) -> ReportWithResults:
     """Evaluate the rest of a run."""
     from ragassay.sdk.evaluation import completed, finished
 
@@ -194,7 +196,9 @@ def print_notice(line: str) -> None:
     sys.stderr.write(f"{printable(line)}\n")  # the parser's echo would write into the bar
 
 
-def show(report: Report, place: str, outputs: list[Path], *, as_json: bool, server: str | None = None) -> None:
+def show(
+    report: ReportWithResults, place: str, outputs: list[Path], *, as_json: bool, server: str | None = None
+) -> None:
     """Write the files, print the report and the place where it lies, and fail when too much could not be scored.
 
     ``server``: the service that has the rows, where it was named.
@@ -217,7 +221,7 @@ def show(report: Report, place: str, outputs: list[Path], *, as_json: bool, serv
 
 def refuse_unscored(report: Report, limit: float) -> None:
     """Raise Unscored when more than a share ``limit`` of a metric's rows failed."""
-    from ragassay.evaluation import reports
+    from ragassay.evaluation.aggregate import beyond
 
-    if beyond := reports.beyond(report, limit):
-        raise Unscored(f"{beyond}; allowed: {limit:.0%} (--max-missing)")
+    if what := beyond(report, limit):
+        raise Unscored(f"{what}; allowed: {limit:.0%} (--max-missing)")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ragassay.analysis.gates import Gate, GateReport
     from ragassay.config import Configuration
-    from ragassay.core.report import Report, Source
+    from ragassay.core.report import ReportWithResults, Source
     from ragassay.core.settings import Settings
     from ragassay.evaluation.plan import Inputs
     from ragassay.sdk.progress import Reporter
@@ -131,7 +131,7 @@ def _keep(settings: Settings, results: GateReport) -> None:
 
 def _baseline(
     settings: Settings, configuration: Configuration, dataset: Source, *, but: str | None = None
-) -> tuple[Sequence[Gate], Report | None, str | None]:
+) -> tuple[Sequence[Gate], ReportWithResults | None, str | None]:
     """The gates to check, the baseline's report if one of them needs it, and the system of it that was named.
 
     ``last-passed`` is the newest run on ``dataset`` that passed, the run ``but`` left out. As long as there is none, gates

@@ -62,10 +62,10 @@ def schema(
     from ragassay.api.submission import NewJob
     from ragassay.config import Configuration
     from ragassay.core.models import FrozenModel, Response, Sample
-    from ragassay.core.report import Report
+    from ragassay.core.report import ReportWithResults
 
     documents: dict[str, type[FrozenModel]] = {
-        "report": Report,
+        "report": ReportWithResults,
         "comparison": Comparison,
         "benchmark": Benchmark,
         "gates": GateReport,

@@ -18,7 +18,7 @@ from ragassay.core.errors import BadSettings, UnknownName
 
 if TYPE_CHECKING:
     from ragassay.core.models import Result
-    from ragassay.core.report import Report
+    from ragassay.core.report import ReportWithResults
     from ragassay.storage.folder import FolderRun
 
 Run = Annotated[
@@ -179,15 +179,15 @@ def show(
 
 
 def _selected(
-    report: Report, system: str | None, *, wrong: bool, query: str | None, category: str | None
+    report: ReportWithResults, system: str | None, *, wrong: bool, query: str | None, category: str | None
 ) -> dict[str, list[Result]]:
     """The rows that are asked for, by system; raises UnknownName for a system, query or category that is not there."""
-    from ragassay.evaluation.recount import slice_value
+    from ragassay.evaluation.groups import slice_value
     from ragassay.metrics.failures import attribute
 
     if system is not None and system not in report.systems:
         raise UnknownName("system", system, report.systems)
-    found = {name: list(one.results) for name, one in report.systems.items() if system in (None, name)}
+    found = {name: list(report.results_of(name)) for name in report.systems if system in (None, name)}
     wanted: list[tuple[str, str | None, Callable[[Result], str | None]]] = [
         ("query", query, lambda row: row.query_id),
         ("category", category, lambda row: slice_value(row, "category")),
@@ -207,7 +207,7 @@ def _selected(
 
 
 def _ordered(
-    report: Report, selected: Mapping[str, list[Result]], sort: str | None, worst: int | None
+    report: ReportWithResults, selected: Mapping[str, list[Result]], sort: str | None, worst: int | None
 ) -> Iterator[Result]:
     """System by system in the dataset's order; where ``sort`` or ``worst`` is given, worst first."""
     from ragassay.metrics.metric import OPERATIONAL
@@ -220,8 +220,7 @@ def _ordered(
         if sort is None and worst is None:
             yield from rows
         else:
-            part = report.systems[name].model_copy(update={"results": tuple(rows)})
-            yield from islice(worst_first(part, sort and metrics[sort.lower()]), worst)
+            yield from islice(worst_first(report.systems[name], rows, sort and metrics[sort.lower()]), worst)
 
 
 def _evidence(row: Result, run: FolderRun | None) -> dict[str, str]:
@@ -247,13 +246,13 @@ def _document(row: Result, run: FolderRun | None) -> dict[str, Any]:
     }
 
 
-def _print(report: Report, rows: list[Result], run: FolderRun | None, most: int | None) -> None:
+def _print(report: ReportWithResults, rows: list[Result], run: FolderRun | None, most: int | None) -> None:
     from rich.markup import escape
 
     from ragassay.cli.terminal import console, print_fields
 
     out = console()
-    total = sum(len(system.results) for system in report.systems.values())
+    total = sum(system.queries for system in report.systems.values())
     out.print(f"{escape(report.provenance.dataset.name)}: {len(rows)} of {total} rows")
     for row in rows[:most]:
         marks = ", ".join(filter(None, (row.category, row.difficulty)))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from ragassay.core.report import Report
+    from ragassay.core.report import ReportWithResults
     from ragassay.reporting.document import Document
     from ragassay.reporting.tables import Table
 
@@ -86,7 +86,7 @@ def print_document(document: Document, *places: str) -> None:
         write(place)
 
 
-def print_report(report: Report, place: str, outputs: Sequence[Path], server: str | None = None) -> None:
+def print_report(report: ReportWithResults, place: str, outputs: Sequence[Path], server: str | None = None) -> None:
     """Systems side by side, what is missing, which rows failed and why, and last the headline and where it all lies."""
     from rich.markup import escape
 
@@ -151,7 +151,7 @@ def _print_section(out: Console, section: Table) -> None:
         out.print(escape(section.note))
 
 
-def _print_worst(out: Console, report: Report) -> None:
+def _print_worst(out: Console, report: ReportWithResults) -> None:
     from rich.markup import escape
 
     from ragassay.reporting.failing import worst_rows
@@ -176,7 +176,7 @@ def print_fields(out: Console, fields: Iterable[tuple[str, str]]) -> None:
     out.print(table)
 
 
-def _print_slices(out: Console, report: Report) -> None:
+def _print_slices(out: Console, report: ReportWithResults) -> None:
     """By category and difficulty; of the other fields only their names."""
     from rich.markup import escape
 

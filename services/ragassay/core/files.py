@@ -129,15 +129,7 @@ class LazyRows(Sequence[T]):
         return tuple, (tuple(self),)
 
 
-class StoredRows(LazyRows[T]):
-    """Rows that lie in files as JSON."""
-
-    @abstractmethod
-    def line(self, place: int) -> bytes:
-        """The JSON of the row at a place, from 0."""
-
-
-class LineRows(StoredRows[T]):
+class LineRows(LazyRows[T]):
     """The rows of a JSON Lines file that stays as it is; eight bytes of each are in memory.
 
     ``file`` is its descriptor, ``starts`` are the places where lines begin and, last, the end. ``parse`` makes a row of
@@ -163,14 +155,10 @@ class LineRows(StoredRows[T]):
     def __len__(self) -> int:
         return len(self._starts) - 1
 
-    def line(self, place: int) -> bytes:
-        """The JSON of the row at a place, from 0."""
-        start, end = self._starts[place : place + 2]
-        return os.pread(self._file, end - start, start)
-
     def row(self, place: int) -> T:
         """The row at a place, from 0."""
-        return self._parse(place + 1, self.line(place))
+        start, end = self._starts[place : place + 2]
+        return self._parse(place + 1, os.pread(self._file, end - start, start))
 
 
 def set_aside(rows: Iterable[T], line: Callable[[T], bytes], parse: Callable[[bytes], T]) -> Sequence[T]:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
-import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import orjson
 from pydantic import GetPydanticSchema, WrapSerializer, WrapValidator
 
 from ragassay.core.cost_sums import Between, CostPerAccurate, Spending
-from ragassay.core.errors import BadSettings
-from ragassay.core.files import LazyRows, StoredRows
+from ragassay.core.errors import BadSettings, NotFound
+from ragassay.core.files import LazyRows
 from ragassay.core.jury import Jury
 from ragassay.core.models import FrozenModel, Result, Usage
 from ragassay.core.specification import JobSpec
 from ragassay.core.statistics import CorrectedMean, Interval
 
+_PART = 2**16  # bytes
 JOB_ID = re.compile("[0-9a-f]{32}")
 PROJECT, DEFAULT_PROJECT = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "default"
 
@@ -147,15 +147,6 @@ class Evaluation(FrozenModel):
     reference: ReferenceJudge | None = None
 
 
-Results = Annotated[
-    Sequence[Result],
-    GetPydanticSchema(lambda _, handler: handler(tuple[Result, ...])),
-    WrapValidator(lambda rows, validated: rows if isinstance(rows, LazyRows) else validated(rows)),
-    WrapSerializer(lambda rows, serialized: serialized(tuple(rows))),
-]
-"""A tuple, or what reads the rows as they are asked for: that is gone through once by who needs all of them."""
-
-
 class Load(FrozenModel):
     """How a system that answers while it is evaluated was asked.
 
@@ -183,6 +174,7 @@ class Load(FrozenModel):
 class SystemReport(FrozenModel):
     """One system on one dataset.
 
+    ``slices``: by field and value; a category or difficulty of too many values has none.
     ``first_call_ms``: what the first query took with the start of the system (imports, models, connection), which is in no
     latency; the longest where several processes began. Null for recorded responses, and for a system that is called
     without a warm-up. ``first_token_ms``: of answers that are streamed. ``throughput_qps``: of a system that is called, as
@@ -212,7 +204,6 @@ class SystemReport(FrozenModel):
     refusals: Refusals
     evaluation: Evaluation
     jury: Jury | None = None
-    results: Results
 
 
 class Built(FrozenModel):
@@ -287,10 +278,10 @@ class Report(FrozenModel):
     Everything outside ``run`` and the measured evaluation durations is the same for the same inputs. ``interrupted``:
     calls in flight when a process was killed; they may have been paid, and belong to no row. ``cautions``: what is known
     to limit the scores, such as how far the judge agrees with people.
-    ``between``: of complete systems, two by two.
+    ``between``: of complete systems, two by two. The rows lie beside it: ``ReportWithResults``.
     """
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     kind: Literal["report"] = "report"
     run: RunInfo
     provenance: Provenance
@@ -300,45 +291,48 @@ class Report(FrozenModel):
     systems: dict[str, SystemReport]
 
 
-def json_parts(report: Report, *, indented: bool = False) -> Iterator[bytes]:
-    """The report as JSON in parts, so that its rows need not be in memory at once; it ends with a line feed."""
-    option, (before, between, after) = (0, (b"", b",", b"")) if not indented else (orjson.OPT_INDENT_2, _INDENTED)
-    rows = f'"{secrets.token_hex(16)}"'  # stands for those of each system until they are written
-    document = without_rows(report).model_dump(mode="json")
-    for system in document["systems"].values():
-        system["results"] = rows.strip('"')
-    figures = orjson.dumps(document, option=option | orjson.OPT_APPEND_NEWLINE).split(rows.encode())
-    for part, system_report in zip(figures, report.systems.values(), strict=False):
-        yield part
-        yield b"["
-        for n, row in enumerate(_row_documents(system_report.results)):
-            yield between if n else before
-            yield orjson.dumps(row, option=option).replace(b"\n", _INDENTED[0])
-        yield (after if system_report.results else b"") + b"]"
-    yield figures[-1]
+Results = Annotated[
+    Sequence[Result],
+    GetPydanticSchema(lambda _, handler: handler(tuple[Result, ...])),
+    WrapValidator(lambda rows, validated: rows if isinstance(rows, LazyRows) else validated(rows)),
+    WrapSerializer(lambda rows, serialized: serialized(tuple(rows))),
+]
+"""A tuple, or what reads the rows from a store while it is iterated."""
 
 
-_INDENTED = (b"\n        ", b",\n        ", b"\n      ")
+class ReportWithResults(Report):
+    """A report and the rows that it was made from, by system in the dataset's order: what is exported and compared."""
 
+    results: dict[str, Results]
 
-def _row_documents(rows: Sequence[Result]) -> Iterator[Any]:
-    if isinstance(rows, StoredRows):
-        return (orjson.loads(rows.line(n)) for n in range(len(rows)))
-    return (row.model_dump(mode="json") for row in rows)
+    @classmethod
+    def of(cls, report: Report, results: Mapping[str, Sequence[Result]]) -> Self:
+        """The report with these rows."""
+        return cls(**dict(report) | {"results": results})
 
+    @property
+    def figures(self) -> Report:
+        """The report without its rows."""
+        return Report(**{name: value for name, value in self if name != "results"})
 
-def without_rows(report: Report) -> Report:
-    """The report with no ``results``: its figures."""
-    systems = {name: one.model_copy(update={"results": ()}) for name, one in report.systems.items()}
-    return report.model_copy(update={"systems": systems})
+    def results_of(self, system: str) -> Sequence[Result]:
+        """The rows of a system; raises NotFound where the store does not keep them any more."""
+        rows, queries = self.results.get(system, ()), self.systems[system].queries
+        if len(rows) < queries:
+            what = f"{len(rows)} of the {queries} rows of {system} in run {self.run.id} are kept"
+            raise NotFound(what, hint="its figures stay; evaluate again for rows")
+        return rows
 
-
-def held(report: Report, system: str | None = None) -> Report:
-    """The report with the results of one system, or of all, in memory: for who goes through them again and again."""
-    stored = [name for name, one in report.systems.items() if isinstance(one.results, LazyRows)]
-    read = {
-        name: report.systems[name].model_copy(update={"results": tuple(report.systems[name].results)})
-        for name in stored
-        if system in (None, name)
-    }
-    return report.model_copy(update={"systems": {**report.systems, **read}}) if read else report
+    def json_parts(self) -> Iterator[bytes]:
+        """The report as JSON, a row on each line, in parts of some 64 KiB."""
+        figures = orjson.dumps(self.model_dump(mode="json", exclude={"results"}), option=orjson.OPT_INDENT_2)
+        yield figures.removesuffix(b"\n}") + b',\n  "results": {'
+        for n, (system, rows) in enumerate(self.results.items()):
+            part = bytearray((b",\n    " if n else b"\n    ") + orjson.dumps(system) + b": [")
+            for place, row in enumerate(rows):
+                part += (b",\n      " if place else b"\n      ") + row.model_dump_json().encode()
+                if len(part) > _PART:
+                    yield bytes(part)
+                    part.clear()
+            yield bytes(part) + b"\n    ]"
+        yield b"\n  }\n}\n"

@@ -9,7 +9,7 @@ import numpy as np
 
 from ragassay.core.formatting import interval, percent
 from ragassay.core.models import Result
-from ragassay.core.report import Report
+from ragassay.core.report import Report, ReportWithResults
 from ragassay.core.statistics import Interval
 from ragassay.metrics.failures import FailureName
 from ragassay.reporting import failing
@@ -90,7 +90,8 @@ def section(kinds: Sequence[FailureKind], systems: Iterable[str]) -> Table | Non
 
 def worst(report: Report, rows: RowPlaces) -> list[WorstRow]:
     """The worst rows, as many of each system, chosen without reading the others."""
-    per_system, systems = rows.record.dataset.rows, {}
+    per_system = rows.record.dataset.rows
+    few: dict[str, Sequence[Result]] = {}
     most = max(1, MOST_WORST // len(report.systems))
     kind, done = rows.column(label_column("failure")), rows.column(THERE) > 0
     inaccurate = np.isin(
@@ -103,9 +104,8 @@ def worst(report: Report, rows: RowPlaces) -> list[WorstRow]:
         scored = sum((np.isfinite(one) for one in figures), np.zeros(per_system))
         means = sum((np.nan_to_num(one) for one in figures), np.zeros(per_system)) / np.maximum(scored, 1)
         ranks = np.lexsort((np.where(scored > 0, means, 1.0), ~inaccurate[of_system], ~done[of_system]))
-        few = tuple(rows.at(ranks[:most] + first))
-        systems[name] = system.model_copy(update={"results": few})
-    return failing.worst_rows(report.model_copy(update={"systems": systems}), most)
+        few[name] = tuple(rows.at(ranks[:most] + first))
+    return failing.worst_rows(ReportWithResults.of(report, few), most)
 
 
 def failures(rows: RowPlaces) -> list[FailureKind]:

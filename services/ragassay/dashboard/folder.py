@@ -14,17 +14,17 @@ from ragassay.analysis.trends import Trend, stored_runs, trend
 from ragassay.core.errors import NotFound
 from ragassay.core.models import Result, Sample
 from ragassay.core.protocols import Purpose, Reply
-from ragassay.core.report import Report, run_and_system
+from ragassay.core.report import ReportWithResults, run_and_system
 from ragassay.dashboard.library import RowsPage
-from ragassay.evaluation import reports
+from ragassay.evaluation.aggregate import aggregate
 from ragassay.evaluation.human_labels import LABELS_FILE, FolderLabels, HumanLabel, with_labels
 from ragassay.evaluation.provenance import provenance
 from ragassay.reporting.listing import RunSummary, summary
 from ragassay.storage.datasets import FolderDatasets
-from ragassay.storage.derived import written
 from ragassay.storage.folder import GATES_FILE, REPORT_FILE, FolderRun, FolderStore
 from ragassay.storage.ledger import calls_about
 from ragassay.storage.places import RowPlaces
+from ragassay.storage.protocol import report_with_results
 from ragassay.storage.row_index import FolderRows
 from ragassay.storage.selection import Selection
 
@@ -62,14 +62,16 @@ class FolderLibrary:
         ids = [run for run in reversed(self._store.ids()) if not self._only or run in self._only]
         return filter(lambda run: run.has(text), map(self._summary, ids))
 
-    def report(self, run: str, *, labels: bool = True) -> Report:
+    def report(self, run: str, *, labels: bool = True) -> ReportWithResults:
         """A run's report, read once while it does not change; that of an unfinished run is of the rows that are done.
 
         Raises NotFound if no row is done, BadData.
         """
         version, file = self._version(run), self._folder(run) / LABELS_FILE
         labelled = labels and file.is_file()
-        report: Report = self._labelled(run, version, file.stat().st_size) if labelled else self._reports(run, version)
+        report: ReportWithResults = (
+            self._labelled(run, version, file.stat().st_size) if labelled else self._reports(run, version)
+        )
         return report
 
     def rows(self, run: str) -> RowPlaces:
@@ -136,23 +138,22 @@ class FolderLibrary:
         """A value that changes when the run's report does or, until there is one, its finished chunks. Raises NotFound."""
         folder = self._folder(run)
         file = folder / REPORT_FILE
-        return tuple(written(file)) if file.is_file() else (sum(1 for _ in folder.glob("results/*/*.jsonl")),)
+        if not file.is_file():
+            return (sum(1 for _ in folder.glob("results/*/*.jsonl")),)
+        return file.stat().st_size, file.stat().st_mtime_ns
 
     def _summary(self, run: str) -> RunSummary:
         gates = self._folder(run) / GATES_FILE
         return self._summaries(run, (*self._version(run), gates.stat().st_mtime_ns if gates.is_file() else 0))
 
-    def _read_report(self, run: str) -> Report:
+    def _read_report(self, run: str) -> ReportWithResults:
         opened = self._open(run)
         record = opened.record
         if opened.report_file.exists() or len(opened.pending()) == len(record.chunks()):
-            return opened.report()
-        done = {
-            name: opened.evaluated([chunk for chunk in record.chunks() if chunk.system == name])
-            for name in record.systems
-        }
-        rows = {name: one for name, one in done.items() if one}
-        return reports.build(record.id, record.created_at, provenance(record), rows, expected=record.dataset.rows)
+            return report_with_results(opened)
+        rows = {name: one for name in record.systems if (one := opened.rows(name))}
+        report = aggregate(record.id, record.created_at, provenance(record), rows, expected=record.dataset.rows)
+        return ReportWithResults.of(report, rows)
 
     def _read_rows(self, run: str) -> RowPlaces:
         opened = self._open(run)

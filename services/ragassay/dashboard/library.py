@@ -12,7 +12,7 @@ from ragassay.analysis.models import Comparison
 from ragassay.analysis.trends import Trend
 from ragassay.core.models import Result, Sample
 from ragassay.core.protocols import Purpose, Reply
-from ragassay.core.report import Report
+from ragassay.core.report import ReportWithResults
 from ragassay.datasets.versions import DatasetStore
 from ragassay.evaluation.human_labels import HumanLabel
 from ragassay.reporting.listing import RunSummary
@@ -47,7 +47,7 @@ class Library(Protocol):
     def runs(self, text: str = "") -> Iterable[RunSummary]:
         """Runs, newest first; with ``text`` those that have it."""
 
-    def report(self, run: str, *, labels: bool = True) -> Report:
+    def report(self, run: str, *, labels: bool = True) -> ReportWithResults:
         """A run's report, with what people's ``labels`` of its rows make of it; raises NotFound, BadData."""
 
     def rows(self, run: str) -> RowPlaces:

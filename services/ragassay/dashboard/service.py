@@ -20,7 +20,7 @@ from ragassay.analysis.trends import Trend
 from ragassay.core.errors import Conflict, NotFound
 from ragassay.core.models import Result, Sample
 from ragassay.core.protocols import Purpose, Reply
-from ragassay.core.report import JOB_ID, Report
+from ragassay.core.report import JOB_ID, ReportWithResults
 from ragassay.dashboard.library import RowsPage
 from ragassay.evaluation.human_labels import HumanLabel, with_labels
 from ragassay.reporting.listing import Headline, RunSummary, outcome
@@ -31,7 +31,7 @@ from ragassay.service.jobs import Jobs
 from ragassay.service.redis_datasets import RedisDatasets
 from ragassay.service.redis_ledger import calls_about
 from ragassay.storage.places import RowPlaces
-from ragassay.storage.protocol import ChunkId
+from ragassay.storage.protocol import ChunkId, report_with_results
 from ragassay.storage.selection import Selection
 
 MOST_REPORTS_HELD = 8
@@ -47,8 +47,8 @@ class ServiceLibrary:
     def __init__(self, jobs: Jobs) -> None:
         self._jobs, self._analyses = jobs, threading.BoundedSemaphore(_ANALYSES)
         self._reading = threading.Lock()
-        self._labelled: dict[str, tuple[Report, int, Report]] = {}
-        self._held: OrderedDict[tuple[str, str], tuple[Report, RowPlaces]] = OrderedDict()
+        self._labelled: dict[str, tuple[ReportWithResults, int, ReportWithResults]] = {}
+        self._held: OrderedDict[tuple[str, str], tuple[ReportWithResults, RowPlaces]] = OrderedDict()
 
     def of(self, project: str) -> ServiceLibrary:
         """The library of one project; what belongs to another is not there (NotFound)."""
@@ -88,7 +88,7 @@ class ServiceLibrary:
         """A job in one line; raises NotFound, Conflict."""
         return self._summary(self._jobs.store.state(job), math.inf)
 
-    def report(self, run: str, *, labels: bool = True) -> Report:
+    def report(self, run: str, *, labels: bool = True) -> ReportWithResults:
         """A job's report; raises NotFound, and Conflict while there is none."""
         report, said = self._read(run)[0], self.labels(run) if labels else ()
         if not said:
@@ -168,17 +168,17 @@ class ServiceLibrary:
         place = rows.find(row.system, row.query_id)
         return None if place is None else rows.chunk(place)
 
-    def _read(self, job: str) -> tuple[Report, RowPlaces]:
+    def _read(self, job: str) -> tuple[ReportWithResults, RowPlaces]:
         """A report with its rows, the same objects while it does not change."""
         if not JOB_ID.fullmatch(job):
             raise no_job(job)
         store = self._jobs.store
         state = store.state(job)
         finished = state.status == "finished"
-        version = (job, str(state.retries) if finished else sha256(store.packed_report(job)).hexdigest())
+        version = (job, str(state.retries) if finished else sha256(store.report(job)).hexdigest())
         if found := self._held.get(version):
             return found
-        report, record = JobRun(store, job).report(), state.record
+        report, record = report_with_results(JobRun(store, job)), state.record
         with self._reading:
             found = self._held.setdefault(version, (report, RowPlaces(record, JobRows(store, job, record))))
             while len(self._held) > MOST_REPORTS_HELD:
@@ -212,10 +212,6 @@ class ServiceLibrary:
             return Headline.model_validate_json(kept)
         if time.monotonic() > until:
             return _NO_HEADLINE
-        document = orjson.loads(store.figures(job) or store.report(job))
-        for system in document["systems"].values():
-            system["results"] = ()
-        report = Report.model_validate(document)
-        top = Headline.of(report)
+        top = Headline.of(JobRun(store, job).report())
         store.keep_headline(job, top.model_dump_json().encode(), retries=state.retries)
         return top

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ragassay.core.files import LazyRows
 from ragassay.core.formatting import number, quantity
 from ragassay.core.models import FactVerdict, Result, Sample, SentenceVerdict
-from ragassay.core.report import Aggregate, Report, without_rows
+from ragassay.core.report import Aggregate, Report
 from ragassay.judges.verdict import number_units
 from ragassay.metrics.failures import failure as failure_of
 from ragassay.reporting import failing, summary
@@ -20,9 +19,7 @@ MOST_DOCUMENTS = 50
 
 
 def sections(report: Report) -> list[Table]:
-    """What is shown as plain tables: slices, refusals, time and cost, what judging took. Reads no row of a long run."""
-    if any(isinstance(system.results, LazyRows) for system in report.systems.values()):
-        report = without_rows(report)
+    """What is shown as plain tables: slices, refusals, time and cost, what judging took. Reads no row."""
     shown = [one for one in summary.sections(report) if one.title not in KINDS.values()]
     slices = (failing.slice_section(report, field) for field in failing.slice_fields(report))
     return [one for one in (*slices, *shown) if one is not None]

@@ -95,7 +95,7 @@ class LabelledRows:
 
     def scored(self, run: RunStore) -> list[LabelledScore]:
         """Label and score of each row of a finished run."""
-        results = (row for chunk in run.record.chunks() for row in run.results(chunk) or ())
+        results = (row for system in run.record.systems for row in run.rows(system))
         return [self._scored(row) for row in results]
 
     def _scored(self, row: Result) -> LabelledScore:

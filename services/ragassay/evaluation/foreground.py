@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from ragassay.core.errors import BadData, BadInput, BudgetReached, Conflict, DiskFull
 from ragassay.core.models import Usage
 from ragassay.core.plugins import imported
-from ragassay.core.report import Report
+from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.core.specification import Budget, JobSpec
 from ragassay.core.validation import problems
@@ -97,7 +97,7 @@ async def complete(
     notice: Callable[[str], object] = str,
     others: Sequence[FolderRun] = (),
     go_on: str | None = None,
-) -> Report:
+) -> ReportWithResults:
     """Do what is left of a run, and keep its report. ``budget`` and ``give_up_s`` take the place of the run's own.
 
     ``others``: runs that spend from the same budget. ``go_on``: the command that resumes it, if that is not the run's own.

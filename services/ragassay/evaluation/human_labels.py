@@ -11,9 +11,10 @@ from pydantic import Field
 
 from ragassay.core.files import LazyRows, LineLog, locked
 from ragassay.core.models import Chance, FrozenModel, Result
-from ragassay.core.report import Report, SystemReport
-from ragassay.evaluation.recount import corrected_by_labels
+from ragassay.core.report import ReportWithResults, SystemReport
+from ragassay.evaluation.aggregate import corrected_by_labels
 from ragassay.storage.folder import FolderRun
+from ragassay.storage.protocol import report_with_results
 from ragassay.storage.rows import row_of
 
 LABELS_FILE = "labels.jsonl"
@@ -58,44 +59,42 @@ class FolderLabels:
         return [row_of(file, number, line, HumanLabel) for number, line in enumerate(lines, 1)]
 
 
-def with_labels(report: Report, labels: Iterable[HumanLabel]) -> Report:
+def with_labels(report: ReportWithResults, labels: Iterable[HumanLabel]) -> ReportWithResults:
     """The report with labels that were given after it was made: on its rows, and in the corrected mean of each metric.
 
-    The last label of a row and metric counts. Where a reference judge corrects the means, the report stays as it is.
+    The last label of a row and metric counts. The report stays as it is if a reference judge corrects the means, or its
+    rows are not kept any more.
     """
-    spec, said = report.provenance.configuration, dict[str, dict[str, dict[str, float]]]()
+    spec, values = report.provenance.configuration, dict[str, dict[str, dict[str, float]]]()
     for (system, query, metric), value in {(one.system, one.query_id, one.metric): one.value for one in labels}.items():
-        if value is not None:
-            said.setdefault(system, {}).setdefault(query, {})[metric] = value
-    if not said or spec.judge_share is not None:
+        if value is not None and len(report.results.get(system, ())) >= report.systems[system].queries:
+            values.setdefault(system, {}).setdefault(query, {})[metric] = value
+    if not values or spec.judge_share is not None:
         return report
-    systems = {
-        name: _labelled(one, said[name], spec.confidence) if name in said else one
-        for name, one in report.systems.items()
-    }
-    return report.model_copy(update={"systems": systems})
+    results = {name: _LabelledResults(report.results[name], of_rows) for name, of_rows in values.items()}
+    systems = {name: _corrected(report.systems[name], rows, spec.confidence) for name, rows in results.items()}
+    return report.model_copy(
+        update={"systems": {**report.systems, **systems}, "results": {**report.results, **results}}
+    )
 
 
-def report_of(run: FolderRun) -> Report:
+def report_of(run: FolderRun) -> ReportWithResults:
     """The report of a run, corrected by people's labels of its rows; raises as ``FolderRun.report`` does."""
-    return with_labels(run.report(), FolderLabels(run.folder).kept())
+    return with_labels(report_with_results(run), FolderLabels(run.folder).kept())
 
 
-def _labelled(report: SystemReport, labels: Mapping[str, Mapping[str, float]], level: float) -> SystemReport:
-    rows = _LabelledResults(report.results, labels)
-    named = {metric for of_row in labels.values() for metric in of_row} & report.metrics.keys()
-    pairs: dict[str, list[tuple[float | None, float | None]]] = {metric: [] for metric in named}
-    for row in rows:
-        for metric, found in pairs.items():
-            found.append((row.reference_labels.get(metric), row.scores[metric].value))
-    metrics = {
-        name: one.model_copy(update={"corrected": corrected_by_labels(pairs[name], level=level)})
-        if name in pairs
-        else one
-        for name, one in report.metrics.items()
+def _corrected(report: SystemReport, rows: _LabelledResults, level: float) -> SystemReport:
+    pairs: dict[str, list[tuple[float | None, float | None]]] = {
+        metric: [] for metric in rows.metrics & report.metrics.keys()
     }
-    results = rows if isinstance(report.results, LazyRows) else tuple(rows)
-    return report.model_copy(update={"metrics": metrics, "results": results})
+    for row in rows:
+        for metric, of_metric in pairs.items():
+            of_metric.append((row.reference_labels.get(metric), row.scores[metric].value))
+    metrics = {
+        name: report.metrics[name].model_copy(update={"corrected": corrected_by_labels(of_metric, level=level)})
+        for name, of_metric in pairs.items()
+    }
+    return report.model_copy(update={"metrics": {**report.metrics, **metrics}})
 
 
 class _LabelledResults(LazyRows[Result]):
@@ -103,6 +102,11 @@ class _LabelledResults(LazyRows[Result]):
 
     def __init__(self, rows: Sequence[Result], labels: Mapping[str, Mapping[str, float]]) -> None:
         self._rows, self._labels = rows, labels
+
+    @property
+    def metrics(self) -> set[str]:
+        """The metrics of the labels."""
+        return {metric for of_row in self._labels.values() for metric in of_row}
 
     def __len__(self) -> int:
         return len(self._rows)

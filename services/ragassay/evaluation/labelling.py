@@ -19,9 +19,9 @@ from ragassay.core.models import Result, Sample
 from ragassay.core.specification import JobSpec
 from ragassay.core.statistics import CorrectedMean
 from ragassay.core.validation import shown
+from ragassay.evaluation.aggregate import corrected_by_labels
 from ragassay.evaluation.human_labels import HumanLabel
 from ragassay.evaluation.labels import read_labels
-from ragassay.evaluation.recount import corrected_by_labels
 from ragassay.judges.agreement import FROM, Agreement, LabelledScore, agreement
 
 QUESTIONS = {

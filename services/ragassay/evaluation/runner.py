@@ -1,7 +1,7 @@
 """The one run driver: prepare, work, finish. The command line, Python and the workers call the same three functions.
 
 ``prepare`` resolves every name and chooses the metrics; its record is written down by the store that keeps the run.
-``work`` evaluates one chunk and commits it. ``finish`` recounts everything from the results.
+``work`` evaluates one chunk and commits it. ``finish`` aggregates all results into the report.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TypeVar
 from ragassay.core.errors import BadSettings, BudgetReached, DiskFull, NothingToEvaluate, ProviderDown
 from ragassay.core.models import Sample, Usage
 from ragassay.core.protocols import Ledger, System
-from ragassay.core.report import Report
+from ragassay.core.report import ReportWithResults
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation import reports
+from ragassay.evaluation.aggregate import aggregate
 from ragassay.evaluation.engine import Plan, assess, respond
 from ragassay.evaluation.outage import through_outages
 from ragassay.evaluation.plan import Inputs, choose_metrics, plan
@@ -227,18 +227,19 @@ def finish(
     run: RunStore,
     interrupted: Usage = Usage(),  # noqa: B008 - frozen
     uncertain_calls: int = 0,
-) -> Report:
-    """Recount everything from the results, and keep the report. The record must say what judges.
+) -> ReportWithResults:
+    """Aggregate the results into the report, and keep it. The record must say what judges.
 
     ``interrupted``: calls that were in flight when a process died. ``uncertain_calls``: all requests of the run with an
     unknown outcome, if its store counts them; those that no row counts are interrupted calls.
     """
-    record, chunks = run.record, run.record.chunks()
-    report = reports.build(
+    record = run.record
+    results = {system: run.rows(system) for system in record.systems}
+    report = aggregate(
         record.id,
         record.created_at,
         provenance(record),
-        {name: run.evaluated([chunk for chunk in chunks if chunk.system == name]) for name in record.systems},
+        results,
         expected=record.dataset.rows,
         interrupted=interrupted,
     )
@@ -246,7 +247,7 @@ def finish(
     if uncertain_calls > counted:
         report = report.model_copy(update={"interrupted": Usage(uncertain_calls=uncertain_calls - counted)})
     run.save_report(report)
-    return report
+    return ReportWithResults.of(report, results)
 
 
 def _planned(record: RunRecord) -> Plan:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ragassay.core.errors import MissingExtra
-from ragassay.core.report import Report
+from ragassay.core.report import ReportWithResults
 from ragassay.integrations.tracking import figures, files, sources
 from ragassay.reporting.rows import flat_rows
 
@@ -15,7 +15,7 @@ _FORBIDDEN = re.compile(r"[^\w.\- ]+")
 _TRAILING = re.compile(r"_+(?=\.|$)")
 
 
-def log(report: Report, *, experiment: str | None = None) -> list[str]:
+def log(report: ReportWithResults, *, experiment: str | None = None) -> list[str]:
     """Log a report into the run that is active, else into a new one; returns the ids of the runs.
 
     experiment: the name of the experiment of a new run. With several systems each is a run nested in it. Metrics are named as
@@ -33,7 +33,7 @@ def log(report: Report, *, experiment: str | None = None) -> list[str]:
     return _log(mlflow, report)
 
 
-def _log(client: Any, report: Report) -> list[str]:
+def _log(client: Any, report: ReportWithResults) -> list[str]:
     with files(report) as folder:
         client.log_artifacts(str(folder), "ragassay")
     if len(report.systems) == 1:
@@ -45,7 +45,7 @@ def _log(client: Any, report: Report) -> list[str]:
     return ids
 
 
-def _system(client: Any, report: Report, name: str) -> str:
+def _system(client: Any, report: ReportWithResults, name: str) -> str:
     values = figures(report, name)
     client.log_metrics(dict(zip(legal(values), values.values(), strict=True)))
     client.set_tag("ragassay.run", report.run.id)

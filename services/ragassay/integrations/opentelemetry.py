@@ -10,12 +10,12 @@ from ragassay.core.tracing import TraceEvent, send_events
 
 if TYPE_CHECKING:
     from ragassay.core.models import Result, Score
-    from ragassay.core.report import Report
+    from ragassay.core.report import ReportWithResults
 
 EVENT = "gen_ai.evaluation.result"
 
 
-def log(report: Report, *, endpoint: str | None = None) -> int:
+def log(report: ReportWithResults, *, endpoint: str | None = None) -> int:
     """Send an event for each score of each row, and for each that failed; returns how many.
 
     endpoint: of a collector, such as "http://127.0.0.1:4318"; default: OTEL_EXPORTER_OTLP_ENDPOINT. Rows that were read from
@@ -24,12 +24,12 @@ def log(report: Report, *, endpoint: str | None = None) -> int:
     return send_events(events(report), endpoint)
 
 
-def events(report: Report) -> Iterator[TraceEvent]:
+def events(report: ReportWithResults) -> Iterator[TraceEvent]:
     """``gen_ai.evaluation.result``: name, value, label of pass or fail, explanation; never a question or an answer."""
     at = int(datetime.fromisoformat(report.run.finished_at).timestamp() * 1e9)
     about = {"ragassay.run": report.run.id, "ragassay.judge": report.provenance.judge["name"]}
-    for system in report.systems.values():
-        for row in system.results:
+    for system in report.systems:
+        for row in report.results_of(system):
             trace, span = (str(row.metadata.get(key) or "") for key in ("trace_id", "span_id"))
             for metric, score in row.scores.items():
                 if score.value is not None or score.missing == "failed":

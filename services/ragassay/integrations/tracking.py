@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ragassay.core.report import Distribution, Report
+from ragassay.core.report import Distribution, Report, ReportWithResults
 from ragassay.metrics.metric import OPERATIONAL
 from ragassay.reporting import EXPORTERS
 
@@ -51,7 +51,7 @@ def sources(report: Report, system: str) -> dict[str, str]:
 
 
 @contextmanager
-def files(report: Report) -> Iterator[Path]:
+def files(report: ReportWithResults) -> Iterator[Path]:
     """A folder with the report as JSON and Markdown and its rows as CSV, for the length of the block."""
     with TemporaryDirectory(prefix="ragassay-") as folder:
         for name in FILES:

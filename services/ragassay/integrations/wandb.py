@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ragassay.core.errors import MissingExtra
-from ragassay.core.report import Report
+from ragassay.core.report import ReportWithResults
 from ragassay.integrations.tracking import figures, files, sources
 from ragassay.reporting.rows import flat_rows
 
 
-def log(report: Report, *, project: str = "ragassay", **options: Any) -> list[str]:
+def log(report: ReportWithResults, *, project: str = "ragassay", **options: Any) -> list[str]:
     """Log a report into the run that is active, else into a new one for each system; returns the ids of the runs.
 
     project and the other options are of ``wandb.init``, such as ``mode="offline"``, with which nothing is sent. Raises
@@ -30,7 +30,7 @@ def log(report: Report, *, project: str = "ragassay", **options: Any) -> list[st
     return ids
 
 
-def _system(library: Any, run: Any, report: Report, name: str) -> str:
+def _system(library: Any, run: Any, report: ReportWithResults, name: str) -> str:
     run.config.update(sources(report, name))
     run.summary.update(figures(report, name))
     rows = [row for row in flat_rows(report) if row["system"] == name]

@@ -35,12 +35,10 @@ class JuryCount:
             lambda: defaultdict(Counter)
         )
 
-    def counting(self, rows: Iterable[Result]) -> Iterator[Result]:
-        """The rows as they are given, each counted on its way."""
-        for row in rows:
-            if row.members:
-                self._add(row.members)
-            yield row
+    def add(self, row: Result) -> None:
+        """The next row; one that no jury judged counts nothing."""
+        if row.members:
+            self._add(row.members)
 
     def _add(self, members: Mapping[str, Judgement]) -> None:
         self._rows += 1

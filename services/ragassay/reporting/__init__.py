@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from ragassay.core.errors import BadSettings, class_and_reason
 from ragassay.core.formatting import Exporters
-from ragassay.core.report import Report
+from ragassay.core.report import ReportWithResults
 from ragassay.reporting import comparison, csv, junit, page, parquet, pdf, report, xlsx
 from ragassay.reporting.rows import printable_json
 
-Write = TypeVar("Write", bound=Callable[[Report], str | bytes])
+Write = TypeVar("Write", bound=Callable[[ReportWithResults], str | bytes])
 _EXTENSION = re.compile(r"[A-Za-z0-9_-]{1,20}")
 _OURS = ("csv", "json", "md")
 
@@ -34,12 +34,12 @@ def exporter(extension: str) -> Callable[[Write], Write]:
     return register
 
 
-def _checked(write: object) -> Callable[[Report], bytes]:
+def _checked(write: object) -> Callable[[ReportWithResults], bytes]:
     """A user's exporter, with what it does wrong as one line."""
     if not callable(write):
         raise BadSettings(f"an exporter is a function of a report, not a {type(write).__name__}")
 
-    def export(report: Report) -> bytes:
+    def export(report: ReportWithResults) -> bytes:
         name, hint = getattr(write, "__name__", "exporter"), f"the report is kept: ragassay report {report.run.id}"
         try:
             written = write(report)
@@ -54,7 +54,7 @@ def _checked(write: object) -> Callable[[Report], bytes]:
     return export
 
 
-EXPORTERS: Exporters[Report] = Exporters(
+EXPORTERS: Exporters[ReportWithResults] = Exporters(
     "exporter",
     {"csv": csv.export, "summary.csv": csv.figures, "json": printable_json, "md": report.markdown},
     defaults={

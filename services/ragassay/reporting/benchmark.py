@@ -7,17 +7,15 @@ from collections.abc import Collection, Iterator
 from ragassay.analysis.benchmark import Benchmark, BenchmarkedDataset, Standing
 from ragassay.analysis.difference import Difference
 from ragassay.analysis.models import Comparison
-from ragassay.core.formatting import Exporters, json_document, number, quantity
+from ragassay.core.formatting import Exporters, json_document, number
 from ragassay.core.models import Usage
-from ragassay.core.report import Aggregate, SystemReport
-from ragassay.reporting.comparison import metric_tables, tables
+from ragassay.core.report import Aggregate
+from ragassay.reporting.comparison import metric_tables, standing_table, tables
 from ragassay.reporting.document import Block, Document, Facts, Sentences
 from ragassay.reporting.figures import bounds
 from ragassay.reporting.markdown import to_markdown
-from ragassay.reporting.summary import PER_ACCURATE, interrupted, missing, sections
+from ragassay.reporting.summary import interrupted, missing, sections
 from ragassay.reporting.tables import Table
-
-UNKNOWN = "unknown"
 
 
 def of_benchmark(benchmark: Benchmark, *, whole: bool = False) -> Document:
@@ -69,12 +67,15 @@ def _of_dataset(benchmark: Benchmark, dataset: str, one: BenchmarkedDataset, *, 
     lines = [f"{source.dataset.rows} queries, judge {source.judge['name']}, run {report.run.id}"]
     lines += [line for line in (interrupted(report),) if line]
     lines += comparison.verdict if comparison else ()
-    blocks: list[Block] = [_trade(one)]
+    blocks: list[Block] = []
+    if whole or not comparison:
+        blocks += sections(report)
     if whole:
-        blocks = [*sections(report), *(tables(comparison) if comparison else blocks)]
+        blocks += tables(comparison) if comparison else ()
         if gaps := tuple(missing(report)):
             blocks.append(Sentences("What is missing, and why", gaps))
     elif comparison:
+        blocks += standing_table(comparison)
         blocks += metric_tables(_of_summary(comparison, benchmark.metrics))
     headlines = tuple(("", line) for line in lines)
     return Document(dataset, headlines=headlines, notes=tuple(_cautions(one)), blocks=tuple(blocks))
@@ -139,42 +140,8 @@ def _standings(benchmark: Benchmark) -> Table:
 
 
 def _counts(standing: Standing) -> str:
-    apart = f", {standing.unknown} {UNKNOWN}" if standing.unknown else ""
+    apart = f", {standing.unknown} unknown" if standing.unknown else ""
     return f"{standing.better}/{standing.worse}/{standing.not_shown}{apart}"
-
-
-def _trade(one: BenchmarkedDataset) -> Table:
-    """What each system reaches, what it costs and how long it takes; and which of them are Pareto-optimal."""
-    columns = ("system", "accurate", "USD a query", PER_ACCURATE, "ms p50", "ms p95", "queries/s", "Pareto-optimal")
-    rows = tuple((name, *_figures(part), _pareto(one.comparison, name)) for name, part in one.report.systems.items())
-    kept = [n for n in range(len(columns)) if n == 0 or any(row[n] != UNKNOWN for row in rows)]
-    return Table(
-        "Accuracy, cost and time",
-        tuple(columns[n] for n in kept),
-        tuple(tuple(row[n] for n in kept) for row in rows),
-        least=(PER_ACCURATE,),
-    )
-
-
-def _figures(part: SystemReport) -> tuple[str, ...]:
-    accurate, cost = part.metrics.get("accurate"), part.cost_per_accurate_answer
-    return (
-        UNKNOWN if accurate is None or accurate.mean is None else number(accurate.mean),
-        UNKNOWN if part.cost_usd.mean is None else number(part.cost_usd.mean),
-        UNKNOWN if cost.value is None else number(cost.value),
-        *(UNKNOWN if ms is None else quantity(ms) for ms in (part.latency_ms.p50, part.latency_ms.p95)),
-        UNKNOWN if part.throughput_qps is None else quantity(part.throughput_qps),
-    )
-
-
-def _pareto(comparison: Comparison | None, system: str) -> str:
-    if comparison is None or not comparison.pareto.axes:
-        return UNKNOWN
-    label = next(label for label, side in comparison.sides.items() if side.system == system)
-    front = comparison.pareto.systems
-    if label in front.front:
-        return "yes"
-    return f"no: {front.dominated[label]}" if label in front.dominated else UNKNOWN
 
 
 def _spent(benchmark: Benchmark) -> Iterator[str]:
@@ -182,7 +149,7 @@ def _spent(benchmark: Benchmark) -> Iterator[str]:
     evaluations = [s.evaluation for one in benchmark.datasets.values() for s in one.report.systems.values()]
     used = Usage.total(usage for one in evaluations for usage in (one.usage, one.waste))
     if used.calls or used.cache_hits:
-        cost = UNKNOWN if used.cost_usd is None else f"{number(used.cost_usd)} USD"
+        cost = "unknown cost" if used.cost_usd is None else f"{number(used.cost_usd)} USD"
         tokens = used.input_tokens + used.output_tokens
         yield f"judge: {used.calls:,} calls, {tokens:,} tokens, {cost}; {used.cache_hits:,} replies from the cache"
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ragassay.analysis.describe import frontier, times
 from ragassay.analysis.difference import Difference
-from ragassay.analysis.models import ComparedSystem, Comparison, Pair, RowDelta
+from ragassay.analysis.models import ComparedSystem, Comparison, Pair, Regression
 from ragassay.core.formatting import (
     Exporters,
     interval,
@@ -40,22 +39,6 @@ _change = partial(quantity, sign="+")
 
 
 OUTCOMES = {"no difference shown": "not shown"}
-
-
-@dataclass(frozen=True)
-class Regression:
-    """A query on which b is worse: its id in a and in b, the scores of both by metric, both answers, why b's is worse.
-
-    ``label``: the id in a, with that in b if it is another one.
-    """
-
-    query_id: str
-    query_id_b: str
-    label: str
-    query: str
-    scores: tuple[str, ...]
-    answers: tuple[tuple[str, str], ...]
-    why: str | None
 
 
 def to_csv(comparison: Comparison, fields: Sequence[str] = ()) -> Iterator[bytes]:
@@ -125,8 +108,7 @@ def tables(comparison: Comparison) -> Iterator[Table]:
             columns = ("a query", pair.a, pair.b, "ratio", "delta", level, "p50 delta", "p95 delta", "n")
             title, least = f"Time and cost: {pair.b} against {pair.a}", ("p50 delta", "p95 delta", "n", level, "delta")
             yield Table(title, columns, taken, _more(pair), least)
-    if standing := _standing(comparison):
-        yield standing
+    yield from standing_table(comparison)
     sides = {name: side.failures for name, side in comparison.sides.items()}
     if "accurate" in comparison.metrics or any(one.unknown < one.rows for one in sides.values()):
         yield causes(sides)
@@ -167,31 +149,13 @@ def regressions_title(pair: Pair) -> str:
     return f"Worst regressions: {pair.b} against {pair.a}"
 
 
-def regressions(pair: Pair) -> list[Regression]:
-    """The queries that ``pair.regressions`` lists, each once, in the order in which the metrics name them."""
-    by_query: dict[str, list[tuple[str, RowDelta]]] = {}
-    for name, rows in pair.regressions.items():
-        for row in rows:
-            by_query.setdefault(row.query_id, []).append((name, row))
-    made = []
-    for query_id, found in by_query.items():
-        row = found[0][1]
-        elsewhere = "" if row.query_id_b == query_id else f" ({row.query_id_b} of {pair.b})"
-        answers = ((pair.a, row.answer_a), (pair.b, row.answer_b))
-        # what the rule of "accurate" says repeats another metric's score; that metric's reason is the judge's
-        reasons = sorted((name == "accurate", n, one.reason_b) for n, (name, one) in enumerate(found) if one.reason_b)
-        made.append(
-            Regression(
-                query_id,
-                row.query_id_b,
-                query_id + elsewhere,
-                row.query,
-                tuple(f"{name} {number(a, beside=b)} -> {number(b, beside=a)}" for name, (a, b) in row.worse.items()),
-                tuple((name, answer or "no answer") for name, answer in answers) if any(a for _, a in answers) else (),
-                reasons[0][2] if reasons else None,
-            )
-        )
-    return made
+def regression_card(pair: Pair, row: Regression) -> Card:
+    """A query on which b is worse: its id in a, with that in b if it is another one; scores, answers, why b's is worse."""
+    elsewhere = "" if row.query_id_b == row.query_id else f" ({row.query_id_b} of {pair.b})"
+    scores = (f"{name} {number(a, beside=b)} -> {number(b, beside=a)}" for name, (a, b) in row.scores.items())
+    answers = ((pair.a, row.answer_a or "no answer"), (pair.b, row.answer_b or "no answer"))
+    texts = (("scores", ", ".join(scores)), *(answers if row.answer_a or row.answer_b else ()), ("why", row.why or ""))
+    return Card(row.query, f"{row.query_id}{elsewhere}", texts)
 
 
 def slice_tables(comparison: Comparison) -> Iterator[Table]:
@@ -216,8 +180,8 @@ def slice_tables(comparison: Comparison) -> Iterator[Table]:
             yield Table(f"Slices: {pair.b} against {pair.a}", columns, rows, note)
 
 
-def _standing(comparison: Comparison) -> Table | None:
-    """What is known of all systems over all their rows, and which are Pareto-optimal; None where nothing is."""
+def standing_table(comparison: Comparison) -> Iterator[Table]:
+    """What is known of all systems over all their rows, and which are Pareto-optimal; no table if nothing is."""
     figures: dict[str, tuple[Callable[[ComparedSystem], object], Callable[[ComparedSystem], str]]] = {
         "accuracy": (lambda side: side.accuracy, lambda side: _score(side.accuracy)),
         "USD a query": (lambda side: side.cost_usd, lambda side: _reported(side.cost_usd)),
@@ -231,10 +195,9 @@ def _standing(comparison: Comparison) -> Table | None:
     known = {
         name: write for name, (of, write) in figures.items() if any(of(side) is not None for side in sides.values())
     }
-    if not known:
-        return None
-    rows = tuple((label, *(write(side) for write in known.values())) for label, side in sides.items())
-    return Table("Accuracy, cost and latency", ("system", *known), rows, frontier(comparison.pareto))
+    if known:
+        rows = tuple((label, *(write(side) for write in known.values())) for label, side in sides.items())
+        yield Table("Accuracy, cost and latency", ("system", *known), rows, frontier(comparison.pareto))
 
 
 def _score(value: float | None, none: str = "not scored") -> str:
@@ -326,12 +289,8 @@ def _blocks(comparison: Comparison) -> Iterator[Block]:
         yield chart
     yield from tables(comparison)
     for pair in comparison.pairs:
-        cards = (
-            Card(row.query, row.label, (("scores", ", ".join(row.scores)), *row.answers, ("why", row.why or "")))
-            for row in regressions(pair)
-        )
-        if some := tuple(cards):
-            yield Cards(regressions_title(pair), some)
+        if pair.regressions:
+            yield Cards(regressions_title(pair), tuple(regression_card(pair, row) for row in pair.regressions))
 
 
 def _details(comparison: Comparison) -> Iterator[Block]:

@@ -13,7 +13,7 @@ import orjson
 from ragassay.analysis.ab import METRICS, Trial
 from ragassay.core.errors import BadInput
 from ragassay.core.formatting import cut, number
-from ragassay.core.report import Report
+from ragassay.core.report import Report, ReportWithResults
 from ragassay.reporting.grids import Grid, provenance, summary
 from ragassay.reporting.rows import row_grid
 
@@ -22,7 +22,7 @@ LONGEST_SHOWN = 300
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
 
 
-def export(report: Report, fields: Sequence[str] = ()) -> Iterator[bytes]:
+def export(report: ReportWithResults, fields: Sequence[str] = ()) -> Iterator[bytes]:
     """The columns of ``row_grid``, row by row; what is missing is an empty cell."""
     return lines(row_grid(report, fields))
 

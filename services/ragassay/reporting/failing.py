@@ -10,8 +10,8 @@ from typing import get_args
 
 from ragassay.core.formatting import MOST_LISTED, cut, number, percent
 from ragassay.core.models import FactVerdict, Result, SentenceVerdict
-from ragassay.core.report import Aggregate, Report, Slice, SystemReport
-from ragassay.evaluation.recount import slice_value
+from ragassay.core.report import Aggregate, Report, ReportWithResults, Slice, SystemReport
+from ragassay.evaluation.groups import MAX_SLICES
 from ragassay.metrics.failures import Cause, Failures, attribute, failures
 from ragassay.reporting.figures import aggregate
 from ragassay.reporting.tables import Table
@@ -77,14 +77,14 @@ def causes(sides: Mapping[str, Failures]) -> Table:
     return Table("Why answers are not accurate", ("", *sides), tuple(rows), note)
 
 
-def failure_causes(report: Report, examples: int = 1) -> Table | None:
+def failure_causes(report: ReportWithResults, examples: int = 1) -> Table | None:
     """The causes of each system's failures; None where no answer is known to be inaccurate."""
-    sides = {name: failures(system.results, examples=examples) for name, system in report.systems.items()}
+    sides = {name: failures(rows, examples=examples) for name, rows in report.results.items()}
     return causes(sides) if any(one.inaccurate for one in sides.values()) else None
 
 
-def worst_first(system: SystemReport, metric: str | None = None) -> Iterator[Result]:
-    """The rows, worst first: by ``metric``, or what a response took, rows without a value last.
+def worst_first(system: SystemReport, rows: Sequence[Result], metric: str | None = None) -> Iterator[Result]:
+    """The rows of a system, worst first: by ``metric``, or what a response took, rows without a value last.
 
     Where no metric is named, those that are not accurate come first.
     Within those, and among the others, the mean of correctness, completeness, faithfulness and relevance decides, as
@@ -92,21 +92,22 @@ def worst_first(system: SystemReport, metric: str | None = None) -> Iterator[Res
     """
     if metric is not None:
         sign = 1 if metric in system.metrics and system.metrics[metric].better == "higher" else -1
-        ranks = [_ascending(row, metric, sign) for row in system.results]
+        ranks = [_ascending(row, metric, sign) for row in rows]
     else:
         names = judging(system.metrics)
-        ranks = [(attribute(row) is None, _mean(row, names)) for row in system.results]
-    return (system.results[place] for place in sorted(range(len(ranks)), key=ranks.__getitem__))
+        ranks = [(attribute(row) is None, _mean(row, names)) for row in rows]
+    return (rows[place] for place in sorted(range(len(ranks)), key=ranks.__getitem__))
 
 
-def worst_rows(report: Report, most: int | None = None) -> list[WorstRow]:
+def worst_rows(report: ReportWithResults, most: int | None = None) -> list[WorstRow]:
     """The few worst rows of each system, ``most`` of them; none of those that have nothing wrong."""
     most = most or max(1, 4 - len(report.systems))
     shown = []
-    for name, system in report.systems.items():
+    for name, rows in report.results.items():
+        system = report.systems[name]
         names = judging(system.metrics)
         counted = [name for name in names if name != "relevance"] or names  # a "mostly" alone is nothing to read first
-        bad = [row for row in islice(worst_first(system), most) if attribute(row) or _mean(row, counted) < 1]
+        bad = [row for row in islice(worst_first(system, rows), most) if attribute(row) or _mean(row, counted) < 1]
         shown += [WorstRow(name, row.query_id, cut(row.query, _LONGEST_TEXT), _texts(row, names)) for row in bad]
     return shown
 
@@ -164,9 +165,8 @@ def slice_section(report: Report, field: str, most: int | None = None) -> Table 
         for value, one in table.items():
             sizes[value] = max(sizes.get(value, 0), one.n)
     if not sizes:
-        values = {slice_value(row, field) for system in systems for row in system.results} - {None}
-        note = f"{len(values)} values are too many for slices; {_one(field, report)}"
-        return Table(title, columns, (), note) if values else None
+        note = f"more than {MAX_SLICES} values are too many for slices; {_one(field, report)}"
+        return Table(title, columns, (), note) if any(field in system.slices for system in systems) else None
     largest = sorted(sizes, key=lambda value: (-sizes[value], value))
     shown = sorted(largest[:most])
     rows = tuple((value, *(_slice(table.get(value), name) for table in tables)) for value in shown)

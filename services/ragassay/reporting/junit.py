@@ -12,7 +12,7 @@ from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison, Pair
 from ragassay.core.formatting import cut, number, xml_text
 from ragassay.core.models import Result
-from ragassay.core.report import Report, SystemReport
+from ragassay.core.report import ReportWithResults, SystemReport
 from ragassay.metrics.failures import failure
 from ragassay.reporting.csv import as_text
 from ragassay.reporting.failing import headline, why
@@ -24,7 +24,7 @@ _BROKEN = ("response_failed", "not_scored")
 _LONGEST_NAME = 120
 
 
-def export(report: Report, fields: Sequence[str] = ()) -> Iterator[bytes]:
+def export(report: ReportWithResults, fields: Sequence[str] = ()) -> Iterator[bytes]:
     """A suite for each system with its figures, and a case for each row: a failure where it is not accurate.
 
     An error is a row without an answer, or whose scoring broke; skipped is one whose accuracy is unknown for want of an
@@ -55,14 +55,16 @@ def _document(name: str, suites: Iterable[Iterator[str]], counts: Counter[str] |
     yield b"</testsuites>\n"
 
 
-def _suite(report: Report, name: str, fields: tuple[Grid, Iterator[Sequence[object]]] | None) -> Iterator[str]:
-    system = report.systems[name]
-    counts = Counter(_outcome(row) for row in system.results)
+def _suite(
+    report: ReportWithResults, name: str, fields: tuple[Grid, Iterator[Sequence[object]]] | None
+) -> Iterator[str]:
+    system, rows = report.systems[name], report.results_of(name)
+    counts = Counter(map(_outcome, rows))
     yield _opened(name, counts)
     figures = {metric: aggregate(mean) for metric, mean in system.metrics.items()}
     sources = {name: as_text(value) for name, value in provenance(report).rows}
     yield _properties({"headline": headline(system), **figures, **sources}, "    ")
-    for row in system.results:
+    for row in rows:
         properties = ""
         if fields:
             grid, cells = fields

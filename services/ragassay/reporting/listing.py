@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import suppress
 from typing import Any
 
-from ragassay.core.errors import AssayError, DiskFull
+from ragassay.core.errors import AssayError
 from ragassay.core.models import FrozenModel
 from ragassay.core.report import Report
-from ragassay.evaluation.reports import beyond
+from ragassay.evaluation.aggregate import beyond
 from ragassay.reporting.failing import headline
-from ragassay.storage.derived import read_derived, write_derived
 from ragassay.storage.folder import FolderRun, FolderStore
 from ragassay.storage.ledger import rows_with_replies
-
-SUMMARY_FILE = "summary.json"  # beside a report: what a list says of it
 
 
 class Headline(FrozenModel):
@@ -26,7 +22,7 @@ class Headline(FrozenModel):
 
     @classmethod
     def of(cls, report: Report) -> Headline:
-        """The headline of a report, whose rows are not needed."""
+        """The headline of a report."""
         return cls(systems={name: headline(one) for name, one in report.systems.items()}, problem=problem_of(report))
 
 
@@ -93,7 +89,7 @@ def summary(store: FolderStore, run_id: str) -> RunSummary:
         run = store.open(str(store.root / "runs" / run_id))
         about = _of_record(run)
         if run.report_file.exists():
-            top = _headline(run)
+            top = Headline.of(run.report())
             about["status"] = outcome("finished", top.problem, run.passed)
             about |= {"headline": top.systems, "problem": top.problem}
         else:
@@ -101,15 +97,6 @@ def summary(store: FolderStore, run_id: str) -> RunSummary:
     except AssayError as error:
         return RunSummary(id=run_id, status="unreadable", error=str(error))
     return RunSummary(**about)
-
-
-def _headline(run: FolderRun) -> Headline:
-    if kept := read_derived(run.report_file, SUMMARY_FILE, "summary", Headline):
-        return kept
-    top = Headline.of(run.report_without_rows())
-    with suppress(OSError, DiskFull):  # a folder that may only be read
-        write_derived(run.report_file, SUMMARY_FILE, "summary", top.model_dump())
-    return top
 
 
 def _of_record(run: FolderRun) -> dict[str, Any]:

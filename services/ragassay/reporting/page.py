@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ragassay.analysis.models import Comparison
 from ragassay.core.formatting import printable
-from ragassay.core.report import Report
+from ragassay.core.report import ReportWithResults
 from ragassay.reporting.comparison import of_comparison
 from ragassay.reporting.document import Document
 from ragassay.reporting.report import of_report
@@ -21,7 +21,7 @@ TEMPLATES = HERE / "templates"
 STYLE = HERE / "static" / "style.css"
 
 
-def export(report: Report, fields: Sequence[str] = ()) -> Iterator[bytes]:
+def export(report: ReportWithResults, fields: Sequence[str] = ()) -> Iterator[bytes]:
     """The report as a page; ``fields``: of the rows too, as a table."""
     yield _page(of_report(report, fields))
 

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from ragassay.core.errors import BadSettings, class_and_reason
 from ragassay.core.plugins import Registry
-from ragassay.core.report import Report
+from ragassay.core.report import ReportWithResults
 from ragassay.reporting.charts import Chart
 from ragassay.reporting.tables import Table
 
-Draw = TypeVar("Draw", bound=Callable[[Report], Chart | Table | None])
+Draw = TypeVar("Draw", bound=Callable[[ReportWithResults], Chart | Table | None])
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,16 @@ def panel(name: str) -> Callable[[Draw], Draw]:
     return register
 
 
-def _checked(draw: object) -> Callable[[Report], object]:
+def _checked(draw: object) -> Callable[[ReportWithResults], object]:
     if not callable(draw):
         raise BadSettings(f"a panel is a function of a report, not a {type(draw).__name__}")
     return draw
 
 
-PANELS: Registry[Callable[[Report], object]] = Registry("panel", adopt=_checked)
+PANELS: Registry[Callable[[ReportWithResults], object]] = Registry("panel", adopt=_checked)
 
 
-def panels(report: Report) -> Iterator[Panel]:
+def panels(report: ReportWithResults) -> Iterator[Panel]:
     """What each panel that is registered shows of a report."""
     for name in PANELS.names():
         try:

@@ -10,7 +10,7 @@ import orjson
 
 from ragassay.analysis.models import Comparison
 from ragassay.core.models import FrozenModel
-from ragassay.core.report import Report, without_rows
+from ragassay.core.report import ReportWithResults
 from ragassay.reporting.comparison import delta_grid
 from ragassay.reporting.csv import as_text
 from ragassay.reporting.grids import Grid
@@ -20,9 +20,9 @@ _A_GROUP = 5000  # rows
 _A_PART = 2**20
 
 
-def export(report: Report, fields: Sequence[str] = ()) -> Iterator[bytes]:
+def export(report: ReportWithResults, fields: Sequence[str] = ()) -> Iterator[bytes]:
     """The columns of ``row_grid``; the report without its rows is the metadata ``ragassay``, as JSON."""
-    return _file(row_grid(report, fields), without_rows(report))
+    return _file(row_grid(report, fields), report.figures)
 
 
 def compared(comparison: Comparison, fields: Sequence[str] = ()) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ import orjson
 
 from ragassay.analysis.models import Comparison
 from ragassay.core.formatting import xml_text
-from ragassay.core.report import Report
+from ragassay.core.report import ReportWithResults
 from ragassay.reporting.charts import Chart
 from ragassay.reporting.comparison import of_comparison
 from ragassay.reporting.document import Document
@@ -29,7 +29,7 @@ _FAMILIES = ("Noto Sans", "Noto Sans Arabic", "Noto Sans Thai")  # then that of 
 _HANGUL, _KANA = re.compile("[\u1100-\u11ff\uac00-\ud7a3]"), re.compile("[\u3040-\u30ff]")
 
 
-def export(report: Report, fields: Sequence[str] = ()) -> Iterator[bytes]:
+def export(report: ReportWithResults, fields: Sequence[str] = ()) -> Iterator[bytes]:
     """The report on pages of A4; ``fields``: of the rows too, as a table."""
     yield _pages(of_report(report, fields))
 

@@ -7,7 +7,7 @@ from itertools import islice
 
 from ragassay.core.errors import BadInput
 from ragassay.core.formatting import listed, percent
-from ragassay.core.report import Report
+from ragassay.core.report import Report, ReportWithResults
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import parse
 from ragassay.reporting import failing, summary
@@ -24,12 +24,12 @@ MOST_ROWS = 1000  # of the chosen fields, on a page
 MOST_ROWS_IN_MARKDOWN = 100  # a comment on a pull request holds 65,536 characters
 
 
-def markdown(report: Report, fields: Sequence[str] = ()) -> bytes:
+def markdown(report: ReportWithResults, fields: Sequence[str] = ()) -> bytes:
     """The report for a pull request or a wiki; ``fields``: of the rows too, as a table."""
     return to_markdown(of_report(report, fields, MOST_ROWS_IN_MARKDOWN), "report")
 
 
-def of_report(report: Report, fields: Sequence[str] = (), most: int = MOST_ROWS) -> Document:
+def of_report(report: ReportWithResults, fields: Sequence[str] = (), most: int = MOST_ROWS) -> Document:
     """Figures, charts, what went wrong, the worst rows, what is missing and why, the method, and where it comes from.
 
     ``fields``: of the first ``most`` rows too, as a table.
@@ -48,7 +48,7 @@ def of_report(report: Report, fields: Sequence[str] = (), most: int = MOST_ROWS)
     )
 
 
-def in_short(report: Report) -> Document:
+def in_short(report: ReportWithResults) -> Document:
     """The report as Python prints it: a sentence on each system, the figures, what went wrong, what limits the figures."""
     source = report.provenance
     level = percent(source.configuration.confidence)
@@ -63,13 +63,13 @@ def in_short(report: Report) -> Document:
     )
 
 
-def worst_cards(report: Report) -> Iterator[Cards]:
+def worst_cards(report: ReportWithResults) -> Iterator[Cards]:
     """The few worst rows of each system, if anything is wrong with any."""
     if worst := failing.worst_rows(report):
         yield Cards("Worst rows", tuple(Card(row.query, f"{row.system} {row.query_id}", row.texts) for row in worst))
 
 
-def _blocks(report: Report) -> Iterator[Block]:
+def _blocks(report: ReportWithResults) -> Iterator[Block]:
     systems = tuple(report.systems)
     yield from (MeanTable(title, systems, tuple(rows)) for title, rows in metric_tables(report).items())
     yield from charts(report)
@@ -88,7 +88,7 @@ def _blocks(report: Report) -> Iterator[Block]:
         yield Sentences("What is missing, and why", missing)
 
 
-def _details(report: Report, fields: Sequence[str], most: int) -> Iterator[Block]:
+def _details(report: ReportWithResults, fields: Sequence[str], most: int) -> Iterator[Block]:
     if fields:
         yield _rows_table(report, fields, most)
     yield Sentences("How this was measured", tuple(method(report)))
@@ -100,11 +100,11 @@ def _details(report: Report, fields: Sequence[str], most: int) -> Iterator[Block
     yield Facts("Where these numbers come from", tuple((name, short_text(value)) for name, value in rows))
 
 
-def _rows_table(report: Report, fields: Sequence[str], most: int) -> Table:
+def _rows_table(report: ReportWithResults, fields: Sequence[str], most: int) -> Table:
     """The chosen fields of the first rows; a line below says how many there are more."""
     grid = row_grid(report, fields)
     rows = tuple(tuple(short_text(cell) for cell in row) for row in islice(grid.rows, most))
-    left = sum(len(one.results) for one in report.systems.values()) - len(rows)
+    left = sum(map(len, report.results.values())) - len(rows)
     note = f"The first {most:,} rows; {left:,} more are in the formats csv, json, parquet and xlsx." if left else ""
     return Table("Rows", tuple(grid.columns), rows, note)
 

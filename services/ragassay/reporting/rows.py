@@ -10,7 +10,7 @@ import orjson
 
 from ragassay.core.formatting import printable
 from ragassay.core.models import Result
-from ragassay.core.report import Report, json_parts, without_rows
+from ragassay.core.report import ReportWithResults
 from ragassay.judges.jury_agreement import divided
 from ragassay.metrics.failures import attribute
 from ragassay.metrics.metric import OPERATIONAL
@@ -20,7 +20,7 @@ _MEASURED: dict[str, Kind] = dict.fromkeys(("calls", "input_tokens", "output_tok
 _EVALUATION = ("calls", "input_tokens", "output_tokens", "cost_usd")
 
 
-def flat_rows(report: Report) -> Iterator[dict[str, Any]]:
+def flat_rows(report: ReportWithResults) -> Iterator[dict[str, Any]]:
     """A row for each result, system by system in the dataset's order; the keys are the same in all, in the same order.
 
     ``system``, ``query_id``, ``category``, ``difficulty``, ``query``, ``answer``, ``ground_truth_answer`` (several
@@ -36,7 +36,7 @@ def flat_rows(report: Report) -> Iterator[dict[str, Any]]:
     return (dict(zip(grid.columns, row, strict=True)) for row in grid.rows)
 
 
-def row_grid(report: Report, fields: Sequence[str] = ()) -> Grid:
+def row_grid(report: ReportWithResults, fields: Sequence[str] = ()) -> Grid:
     """The ``flat_rows`` as a grid, or these of their columns in this order; raises UnknownName, BadSettings."""
     metrics = report.provenance.metrics
     explained, repeated = set[str](), set[str]()
@@ -71,8 +71,8 @@ def row_grid(report: Report, fields: Sequence[str] = ()) -> Grid:
     return Grid("Rows", columns, rows).of(fields)
 
 
-def _results(report: Report) -> Iterator[Result]:
-    return (result for system in report.systems.values() for result in system.results)
+def _results(report: ReportWithResults) -> Iterator[Result]:
+    return (result for system in report.systems for result in report.results_of(system))
 
 
 def _row(
@@ -102,20 +102,18 @@ def _sd(values: Sequence[float]) -> float | None:
     return stdev(values) if len(values) > 1 else None
 
 
-def printable_json(report: Report, fields: Sequence[str] = ()) -> Iterator[bytes]:
-    """The report as indented JSON, in parts; text in it that a terminal would act on is escaped.
+def printable_json(report: ReportWithResults, fields: Sequence[str] = ()) -> Iterator[bytes]:
+    """The report with its rows as JSON, in parts; text in it that a terminal would act on is escaped.
 
     With ``fields`` it has no ``results``, but ``rows`` that hold these.
     """
-    parts = json_parts(report, indented=True) if not fields else _with_fields(report, fields)
+    parts = report.json_parts() if not fields else _with_fields(report, fields)
     return (printable(part.decode()).encode() for part in parts)
 
 
-def _with_fields(report: Report, fields: Sequence[str]) -> Iterator[bytes]:
+def _with_fields(report: ReportWithResults, fields: Sequence[str]) -> Iterator[bytes]:
     grid, indent = row_grid(report, fields), orjson.OPT_INDENT_2
-    document = without_rows(report).model_dump(mode="json") | {"kind": "rows", "rows": []}
-    for system in document["systems"].values():
-        del system["results"]
+    document = report.model_dump(mode="json", exclude={"results"}) | {"kind": "rows", "rows": []}
     figures = orjson.dumps(document, option=indent).removesuffix(b"[]\n}")
 
     def parts() -> Iterator[bytes]:

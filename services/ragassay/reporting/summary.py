@@ -8,7 +8,7 @@ from ragassay.core.cost_sums import CostPerAccurate
 from ragassay.core.formatting import listed, number, percent
 from ragassay.core.jury import JuryMember, JuryPair
 from ragassay.core.models import Usage
-from ragassay.core.report import Aggregate, Distribution, Report, Share, SystemReport
+from ragassay.core.report import Aggregate, Distribution, Report, ReportWithResults, Share, SystemReport
 from ragassay.reporting.figures import bounds, metric_tables, of_rows
 from ragassay.reporting.tables import Table
 
@@ -99,9 +99,16 @@ def interrupted(report: Report) -> str | None:
     return f"interrupted: {calls} {were} in flight when a process was killed; they may have been billed"
 
 
-def notes(report: Report) -> Iterator[str]:
-    """What limits the figures: a partial run, interrupted calls, cautions, suspicious rows."""
-    yield from filter(None, (partial(report), interrupted(report)))
+def rows_deleted(report: ReportWithResults) -> str | None:
+    """Says that rows of the run are deleted, so that no row is shown; None while they are kept."""
+    if all(len(report.results.get(name, ())) >= one.queries for name, one in report.systems.items()):
+        return None
+    return "rows: the rows of this run are deleted; the figures are of all rows, and worst rows and causes are left out"
+
+
+def notes(report: ReportWithResults) -> Iterator[str]:
+    """What limits the figures: a partial run, deleted rows, interrupted calls, cautions, suspicious rows."""
+    yield from filter(None, (partial(report), rows_deleted(report), interrupted(report)))
     yield from report.cautions
     yield from suspicious(report)
 
@@ -133,18 +140,18 @@ def missing(report: Report) -> Iterator[str]:
                 yield f"{name}: {member.judge} has no vote on {count} of {system.queries} rows ({reason})"
 
 
-def suspicious(report: Report) -> Iterator[str]:
+def suspicious(report: ReportWithResults) -> Iterator[str]:
     """A line for each system some of whose rows the judge's verdict marks as suspicious, with their labels."""
     for name, system in report.systems.items():
         if not system.evaluation.suspicious:
             continue
         marked = [
             f"{row.query_id} ({listed(row.verdict.suspicious)})"
-            for row in system.results
+            for row in report.results[name]
             if row.verdict and row.verdict.suspicious
         ]
         what = "hold text that addresses the judge or forges its form, or support that no context shows"
-        yield f"{name}: {len(marked)} of {system.queries} rows {what}: {listed(marked)}"
+        yield f"{name}: {system.evaluation.suspicious} of {system.queries} rows {what}: {listed(marked)}"
 
 
 def _range(mean: Aggregate) -> str:

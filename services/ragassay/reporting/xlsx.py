@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from ragassay.analysis.models import Comparison
-from ragassay.core.report import Report
+from ragassay.core.report import ReportWithResults
 from ragassay.reporting.comparison import delta_grid, side_grid
 from ragassay.reporting.csv import as_text
 from ragassay.reporting.grids import Grid, kind_with, provenance, summary, time
@@ -29,7 +29,7 @@ _A_PART = 2**20
 _WIDTHS = {"query": 40, "answer": 60, "ground_truth_answer": 40, "why": 40, "value": 66, "name": 24, "figure": 30}
 
 
-def export(report: Report, fields: Sequence[str] = ()) -> Iterator[bytes]:
+def export(report: ReportWithResults, fields: Sequence[str] = ()) -> Iterator[bytes]:
     """The sheets Summary, Rows (the columns of ``row_grid``) and Provenance."""
     grids = [summary(report), row_grid(report, fields), provenance(report)]
     return _file(grids, time(report.run.created_at))

@@ -39,7 +39,7 @@ class BenchmarkReport:
 
     def __init__(self, benchmarked: benchmark.Benchmarked) -> None:
         self.document: Benchmark = benchmarked.document
-        self.reports = {name: EvaluationReport.of(one) for name, one in benchmarked.reports.items()}
+        self.reports = {name: EvaluationReport.of(one, one.results) for name, one in benchmarked.reports.items()}
         self.comparisons = {name: ComparisonReport(**dict(one)) for name, one in benchmarked.comparisons.items()}
 
     @property

@@ -13,7 +13,7 @@ from ragassay.analysis.models import Comparison
 from ragassay.config import rebased_paths
 from ragassay.core.errors import AssayError, BadSettings, UnknownName
 from ragassay.core.formatting import json_document
-from ragassay.core.report import Report
+from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.core.specification import Budget, JobSpec
 from ragassay.evaluation import foreground
@@ -40,7 +40,7 @@ class Benchmarked(NamedTuple):
     """The end of a benchmark: its document, and by dataset the whole report and the comparison, where there is one."""
 
     document: Benchmark
-    reports: Mapping[str, Report]
+    reports: Mapping[str, ReportWithResults]
     comparisons: Mapping[str, Comparison]
 
 
@@ -136,7 +136,7 @@ async def complete(
     record = begun.benchmark.record
     with begun.benchmark.locked():
         limits: dict[str, Any] = {"budget": budget, "give_up_s": give_up_s, "go_on": resume_command(begun)}
-        reports: dict[str, Report] = {}
+        reports: dict[str, ReportWithResults] = {}
         for dataset, run in begun.runs.items():
             others = [other for other in begun.runs.values() if other is not run]
             reports[dataset] = await foreground.complete(

@@ -14,7 +14,7 @@ from ragassay.analysis.models import Comparison
 from ragassay.analysis.sides import Side, file_names
 from ragassay.config import Configuration
 from ragassay.core.errors import BadSettings
-from ragassay.core.report import Report, run_and_system
+from ragassay.core.report import ReportWithResults, run_and_system
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.metrics.metric import name_of
@@ -122,7 +122,7 @@ def sides_of(
     sides: list[Side | Unevaluated] = []
     rows: list[str] = []
     for reference, text in zip(references, texts, strict=True):
-        if isinstance(reference, Report):
+        if isinstance(reference, ReportWithResults):
             sides.append(Side(reference, None, reference.provenance.configuration.name))
             continue
         system, name = None, None
@@ -147,7 +147,7 @@ def compared(
     reporter: Reporter,
     evaluating: Callable[[Unevaluated, JobSpec], object] = lambda *_: None,
     **terms: Any,
-) -> tuple[Comparison, list[Report]]:
+) -> tuple[Comparison, list[ReportWithResults]]:
     """Evaluate the sides that need it and compare all; returns the reports that were made too.
 
     ``evaluating`` is called before each evaluation. ``terms`` are those of ``comparing.compare``.
@@ -155,7 +155,7 @@ def compared(
     settings = Settings()
     runtime = runtime_with(settings, *(side.inputs for side in sides if isinstance(side, Unevaluated)))
 
-    def evaluate(side: Unevaluated, spec: JobSpec) -> Report:
+    def evaluate(side: Unevaluated, spec: JobSpec) -> ReportWithResults:
         evaluating(side, spec)
         _, report = finished(partial(evaluated, runtime, settings, spec, side.inputs, reporter))
         return report

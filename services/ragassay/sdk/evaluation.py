@@ -18,12 +18,13 @@ from ragassay.config import Configuration, Layer
 from ragassay.config.document import SECTIONS, options
 from ragassay.core.errors import BadSettings
 from ragassay.core.options import ParameterOptions
-from ragassay.core.report import Report
+from ragassay.core.report import Report, ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.core.validation import shown, suggestion
 from ragassay.datasets.dataset import Dataset
-from ragassay.evaluation import foreground, plan, reports
+from ragassay.evaluation import foreground, plan
+from ragassay.evaluation.aggregate import beyond
 from ragassay.evaluation.labels import with_labels
 from ragassay.evaluation.plan import Inputs
 from ragassay.evaluation.runtime import Runtime
@@ -150,7 +151,7 @@ async def _evaluated(
     read = read_inputs(configuration, reporter, given)
     _, document = await evaluated(runtime_with(settings, read), settings, configuration.to_job_spec(), read, reporter)
     notice_unscored(document, reporter)
-    report = EvaluationReport.of(document)
+    report = EvaluationReport.of(document, document.results)
     for path in configuration.output:
         report.save(path)
     return report
@@ -158,8 +159,8 @@ async def _evaluated(
 
 def notice_unscored(report: Report, reporter: Reporter, about: str = "") -> None:
     """Warn if more rows failed than the configuration of the report allows; ``about`` begins the line."""
-    if beyond := reports.beyond(report, report.provenance.configuration.max_missing):
-        reporter.notice(f"{about}{beyond}; print the report for the reasons")
+    if what := beyond(report, report.provenance.configuration.max_missing):
+        reporter.notice(f"{about}{what}; print the report for the reasons")
 
 
 def runtime_with(settings: Settings, *read: Inputs) -> Runtime:
@@ -183,13 +184,15 @@ async def evaluated(
     read: Inputs,
     reporter: Reporter,
     kind: Literal["evaluation", "agreement"] = "evaluation",
-) -> tuple[FolderRun, Report]:
+) -> tuple[FolderRun, ReportWithResults]:
     """A new run and its report; raises what ``foreground.start`` and ``foreground.complete`` raise."""
     run = foreground.start(runtime, settings, spec, read, kind)
     return run, await completed(runtime, settings, run, reporter)
 
 
-async def completed(runtime: Runtime, settings: Settings, run: FolderRun, reporter: Reporter, **limits: Any) -> Report:
+async def completed(
+    runtime: Runtime, settings: Settings, run: FolderRun, reporter: Reporter, **limits: Any
+) -> ReportWithResults:
     """The report of a run after the rest of it is evaluated; ``limits`` as ``foreground.complete`` has them."""
     with reporter.watch([run], foreground.resume_command(run)) as done:
         return await foreground.complete(runtime, settings, run, done=done, notice=reporter.notice, **limits)

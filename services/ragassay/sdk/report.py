@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragassay.core.errors import AssayError, BadSettings, UnknownName
-from ragassay.core.report import Aggregate, Report
+from ragassay.core.report import Aggregate, ReportWithResults
 from ragassay.metrics.failures import Failures, failures
 from ragassay.reporting import EXPORTERS
 from ragassay.reporting.failing import headline, why, worst_first
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas
 
 
-class EvaluationReport(Report):
+class EvaluationReport(ReportWithResults):
     """What an evaluation found: ``ragassay.Report``.
 
     Beside the parts of the report document (``run``, ``provenance``, ``systems``): ``rows``, ``metrics``, ``failures``,
@@ -28,16 +28,12 @@ class EvaluationReport(Report):
     """
 
     @classmethod
-    def of(cls, document: Report) -> EvaluationReport:
-        """The report of a document."""
-        return cls(**dict(document))
-
-    @classmethod
     def open(cls, reference: str | Path) -> EvaluationReport:
         """A saved one: a run's id, its beginning or folder, ``last``, a report.json, or the id of a service's job."""
         from ragassay.sdk.stored import open_report
 
-        return cls.of(open_report(str(reference)))
+        document = open_report(str(reference))
+        return cls.of(document, document.results)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -53,7 +49,7 @@ class EvaluationReport(Report):
     @property
     def failures(self) -> dict[str, Failures]:
         """For each system how many answers are not accurate, for which causes, with examples."""
-        return {name: failures(one.results) for name, one in self.systems.items()}
+        return {name: failures(self.results_of(name)) for name in self.systems}
 
     def worst(self, n: int = 3, *, metric: str | None = None, system: str | None = None) -> list[dict[str, Any]]:
         """The ``n`` worst of the ``rows``, each with ``why``: by a metric, else by accuracy and what the judge says.
@@ -63,7 +59,8 @@ class EvaluationReport(Report):
         name = self._one_system(system)
         if metric is not None and metric not in self.systems[name].metrics:
             raise UnknownName("metric", metric, self.systems[name].metrics)
-        worst = {result.query_id: why(result) or None for result in islice(worst_first(self.systems[name], metric), n)}
+        ranked = worst_first(self.systems[name], self.results_of(name), metric)
+        worst = {result.query_id: why(result) or None for result in islice(ranked, n)}
         rows = {row["query_id"]: row for row in flat_rows(self) if row["system"] == name and row["query_id"] in worst}
         return [{**rows[query_id], "why": reason} for query_id, reason in worst.items()]
 
@@ -87,7 +84,7 @@ class EvaluationReport(Report):
         known = self.provenance.metrics
         if metric not in known:
             raise UnknownName("metric", metric, known)
-        return [row.scores[metric].value for one in self.systems.values() for row in one.results]
+        return [row.scores[metric].value for system in self.systems for row in self.results_of(system)]
 
     def _one_system(self, name: str | None) -> str:
         if name is None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ragassay.analysis.models import Comparison
     from ragassay.analysis.sides import Side
     from ragassay.core.models import Result
-    from ragassay.core.report import Report
+    from ragassay.core.report import ReportWithResults
     from ragassay.core.settings import Settings
     from ragassay.evaluation.runtime import Runtime
     from ragassay.sdk.client import Client
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _NO_OUTPUT = logging.NullHandler()
 
 
-def chosen(reference: str, server: str | None = None) -> tuple[Report, str | None]:
+def chosen(reference: str, server: str | None = None) -> tuple[ReportWithResults, str | None]:
     """The report that ``RUN`` or ``RUN#SYSTEM`` means, and the system where one is named."""
     from ragassay.core.report import run_and_system
 
@@ -81,7 +81,7 @@ def side(reference: str, server: str | None = None, *, name: str | None = None) 
     return Side(*chosen(reference, server), name)
 
 
-def open_report(reference: str, server: str | None = None) -> Report:
+def open_report(reference: str, server: str | None = None) -> ReportWithResults:
     """The report in a file, of a run, or of a job; only for what looks like a job's id is the service asked.
 
     Raises NotFound where there is none of that name, BadData for a file that is no report.
@@ -146,18 +146,16 @@ def open_results(reference: str, server: str | None = None, **selection: Any) ->
         with Client(server) as service, _job_is_there(service, not_local):
             yield from service.results(reference, **selection)
         return
-    systems: dict[str, Sequence[Result]]
+    systems: Mapping[str, Sequence[Result]]
     if run is None:
         report = open_report(reference, server)
-        systems, metrics = {name: one.results for name, one in report.systems.items()}, report.provenance.metrics
+        systems, metrics = report.results, report.provenance.metrics
     else:
-        record, systems, metrics = run.record, {}, run.record.metrics
-        for system in record.systems:
-            systems[system] = run.evaluated([chunk for chunk in record.chunks() if chunk.system == system])
+        systems, metrics = {system: run.rows(system) for system in run.record.systems}, run.record.metrics
     yield from Selection.given(**selection).of(systems, metrics)
 
 
-def _of_job(job: str, not_local: str, server: str | None) -> Report:
+def _of_job(job: str, not_local: str, server: str | None) -> ReportWithResults:
     from ragassay.sdk.client import Client
 
     with Client(server) as service, _job_is_there(service, not_local):

@@ -9,7 +9,7 @@ from typing import Any
 
 from ragassay.analysis.gates import GateReport, GateResult
 from ragassay.core.report import Report
-from ragassay.evaluation.reports import unscored
+from ragassay.evaluation.aggregate import unscored
 from ragassay.service.job_state import JobState
 from ragassay.service.notifications import MAX_NOTIFICATIONS, Notification, NotificationKind
 

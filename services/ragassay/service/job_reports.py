@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import orjson
@@ -18,7 +17,7 @@ from ragassay.core.errors import BadInput, BadSettings, Conflict, NotFound, Unkn
 from ragassay.core.formatting import json_document, number
 from ragassay.core.jobs import Alert
 from ragassay.core.models import FrozenModel, Sample
-from ragassay.core.report import JOB_ID, Report, run_and_system
+from ragassay.core.report import JOB_ID, ReportWithResults, run_and_system
 from ragassay.metrics.composite import own_metrics
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState, no_job
@@ -54,6 +53,19 @@ class JobReports:
             raise Conflict(f"job {job} is {state.status} and has no report", hint=f"follow it: GET /v1/jobs/{job}")
         return state
 
+    def baseline(self, job: str) -> RunRecord:
+        """The record of a finished job to measure drops from, whose rows are kept for their whole retention time again.
+
+        Raises what ``finished`` does, and Conflict if rows are deleted.
+        """
+        record = self.finished(job).record
+        if not self._store.keep_rows(job, record):
+            hint = (
+                "name a newer job; rows are kept for RAGASSAY_KEEP_RESULTS_DAYS after a job's end or use as a baseline"
+            )
+            raise Conflict(f"the rows of job {job} are deleted, so drops can't be measured from it", hint=hint)
+        return record
+
     def compare(self, references: Sequence[str], **options: Any) -> Comparison:
         """Compare jobs, or systems of jobs (JOB#SYSTEM), as ``comparison.compare`` does with its ``options``.
 
@@ -78,13 +90,9 @@ class JobReports:
                 continue
             if state.status == "finished":
                 record = state.record
-                yield StoredRun(record.dataset, record.systems, record.spec, partial(self._figures, job))
+                yield StoredRun(record.dataset, record.systems, record.spec, JobRun(self._store, job).report)
 
-    def _figures(self, job: str) -> Report:
-        document = self._store.figures(job)
-        return Report.model_validate_json(document) if document else self._report(job)
-
-    def _report(self, job: str) -> Report:
+    def _report(self, job: str) -> ReportWithResults:
         return JobRun(self._store, job).report_with_labels()
 
     # --- gates ------------------------------------------------------------------------------------------------
@@ -96,7 +104,7 @@ class JobReports:
         if gating.baseline is not None and gating.baseline not in record.systems:
             try:
                 job, system = run_and_system(gating.baseline)
-                systems = self.finished(job).record.systems
+                systems = (self.baseline(job) if without else self.finished(job).record).systems
             except (BadSettings, NotFound, Conflict) as error:
                 error.where = "baseline"
                 raise
@@ -106,7 +114,7 @@ class JobReports:
             hint = "name a system of the job or an earlier job: 'baseline': 'SYSTEM', 'JOB' or 'JOB#SYSTEM'"
             raise BadSettings(without, where="gates", hint=hint)
 
-    def check_gates(self, job: str, gating: Gating, report: Report, retries: int) -> GateReport | None:
+    def check_gates(self, job: str, gating: Gating, report: ReportWithResults, retries: int) -> GateReport | None:
         """Check a finished job's gates: keep the results, an alert for each one missed, and log those, all once.
 
         ``retries``: how often its failed rows had been tried again when the report was made. Returns the results; None where
@@ -131,7 +139,7 @@ class JobReports:
                 _log.error(form, job, alert.metric, number(alert.value), alert.threshold, alert.reason, extra=about)
         return results
 
-    def _checked(self, gating: Gating, report: Report) -> GateReport:
+    def _checked(self, gating: Gating, report: ReportWithResults) -> GateReport:
         earlier, system = None, None
         if gating.baseline in report.systems:
             earlier, system = report, gating.baseline

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from ragassay.core import telemetry
-from ragassay.core.files import MOST_IN_MEMORY, LazyRows
 from ragassay.core.models import Judgement, Result, Sample
-from ragassay.core.report import Report, json_parts, without_rows
+from ragassay.core.report import Report, ReportWithResults
 from ragassay.evaluation.human_labels import with_labels
 from ragassay.service.job_state import Claim, gone
 from ragassay.service.redis import RedisStore
 from ragassay.storage.cost_records import record_of
-from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
+from ragassay.storage.protocol import ChunkId, Outcome, RunRecord, report_with_results
+from ragassay.storage.rows import results_of
 
 
 class JobRun:
@@ -46,78 +46,37 @@ class JobRun:
     def _kept(self, claim: Claim, results: Sequence[Result]) -> Outcome:
         return self._store.commit(claim, results)
 
-    def results(self, chunk: ChunkId) -> list[Result] | None:
-        """The committed results of a chunk; None when it has none. Raises NotFound where they were and are gone."""
+    def rows(self, system: str) -> Sequence[Result]:
+        """The committed results of a system that are kept, in the dataset's order; many are read a chunk at a time."""
+        chunks = self._store.with_results(self._job, self.record.chunks_of(system))
+        return results_of(self.record, chunks, self._results)
+
+    def _results(self, chunk: ChunkId) -> list[Result]:
         results = self._store.results(self._job, chunk)
-        if results is None and not self._partial and self._store.is_done(self._job, chunk):
+        if results is None:
             raise gone(f"the results of chunk {chunk}", self._job)
         return results
 
-    def evaluated(self, chunks: Sequence[ChunkId]) -> Sequence[Result]:
-        """The committed results of these chunks of one system, in the dataset's order; many are read as they are asked for."""
-        if sum(map(self.record.rows_in, chunks)) <= MOST_IN_MEMORY:
-            return [row for chunk in chunks for row in self.results(chunk) or ()]
-        there = self._store.with_results(self._job, chunks)
-        known = set(there)
-        for chunk in chunks:
-            if chunk not in known:
-                self.results(chunk)  # raises where it should be there
-        return JobResults(self._store, self.record, there)
-
     def save_report(self, report: Report) -> None:
-        """Keep the report, unless one is kept already; a partial one takes the place of the one before."""
-        figures = without_rows(report).model_dump_json().encode()
+        """Keep the report, unless one is kept already; a partial one takes the place of the one before.
+
+        Raises NotFound for a whole one whose rows are not all kept.
+        """
+        if not self._partial and report.run.status != "finished":
+            kept = set(self._store.with_results(self._job, self.record.chunks()))
+            lost = [chunk for chunk in self.record.chunks() if chunk not in kept]
+            raise gone(f"the results of chunk {lost[0]}", self._job)
         costs = record_of(report).model_dump_json(exclude_defaults=True).encode()
-        self._store.save_report(
-            self._job, json_parts(report), figures, costs, partial=self._partial, retries=self._retries
-        )
+        document = report.model_dump_json().encode()
+        self._store.save_report(self._job, document, costs, partial=self._partial, retries=self._retries)
 
     def report(self) -> Report:
-        """The report; raises NotFound, or Conflict while there is none.
+        """The report; raises NotFound, or Conflict while there is none."""
+        return Report.model_validate_json(self._store.report(self._job))
 
-        That of a long job has its figures in memory and its results in Redis, for as long as all of these are there.
-        """
-        return self._of_figures() or Report.model_validate_json(self._store.report(self._job))
-
-    def report_with_labels(self) -> Report:
-        """The report, and what people's labels of the job's rows make of it; raises as ``report`` does."""
-        return with_labels(self.report(), self._store.labels(self._job))
-
-    def _of_figures(self) -> Report | None:
-        if self.record.dataset.rows <= MOST_IN_MEMORY or not (document := self._store.figures(self._job)):
-            return None
-        figures, systems = Report.model_validate_json(document), {}
-        for name, one in figures.systems.items():
-            chunks = [chunk for chunk in self.record.chunks() if chunk.system == name]
-            results = JobResults(self._store, self.record, self._store.with_results(self._job, chunks))
-            if len(results) < one.queries:
-                return None
-            systems[name] = one.model_copy(update={"results": results})
-        return figures.model_copy(update={"systems": systems})
-
-
-class JobResults(LazyRows[Result]):
-    """The results of a job's chunks of one system, which have results; those of one chunk are in memory."""
-
-    def __init__(self, store: RedisStore, record: RunRecord, chunks: Sequence[ChunkId]) -> None:
-        self._store, self._record, self._chunks = store, record, chunks
-        self._rows = sum(map(record.rows_in, chunks))
-        self._held: tuple[int, list[Result]] = (-1, [])
-
-    def __len__(self) -> int:
-        return self._rows
-
-    def row(self, place: int) -> Result:
-        """The result at a place, from 0; raises NotFound where it is gone."""
-        number, n = divmod(place, self._record.chunk_size)
-        held = self._held  # another thread may read another chunk
-        if held[0] != number:
-            chunk = self._chunks[number]
-            results = self._store.results(self._record.id, chunk)
-            if results is None:
-                raise gone(f"the results of chunk {chunk}", self._record.id)
-            held = self._held = number, results
-        return held[1][n]
+    def report_with_labels(self) -> ReportWithResults:
+        """The report with the rows that are kept, corrected by people's labels of them; raises as ``report`` does."""
+        return with_labels(report_with_results(self), self._store.labels(self._job))
 
 
 class RetriedRun(JobRun):
@@ -132,10 +91,7 @@ class RetriedRun(JobRun):
 
     @cached_property
     def _before(self) -> list[Result]:
-        results = self._store.results(self._job, self._claim)
-        if results is None:
-            raise gone(f"the results of chunk {self._claim}", self._job)
-        return results
+        return self._results(self._claim)
 
     def samples(self, chunk: ChunkId) -> list[Sample]:
         """The rows of the chunk that are tried again."""

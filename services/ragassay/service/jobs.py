@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
+import numpy as np
 import orjson
 from redis.exceptions import RedisError
 
@@ -22,31 +23,38 @@ from ragassay.core.errors import (
     Unavailable,
     class_and_reason,
 )
-from ragassay.core.jobs import Job, JobPage, JobStatus, Planned, ResultPage
+from ragassay.core.jobs import Alert, Job, JobPage, JobStatus, Planned, Progress, ResultPage
 from ragassay.core.report import DEFAULT_PROJECT
 from ragassay.core.specification import Budget, JobSpec
 from ragassay.datasets.dataset import digest_of_samples
 from ragassay.evaluation import plan, runner
 from ragassay.evaluation.engine import given_up
+from ragassay.evaluation.outage import waiting_text
 from ragassay.evaluation.provenance import with_tools
 from ragassay.evaluation.runtime import Runtime
 from ragassay.llm.journal import MemoryLedger
-from ragassay.service import job_listing, job_notifications, job_results
+from ragassay.service import job_notifications, job_results
 from ragassay.service.health import check_memory
 from ragassay.service.job_chunks import Chunks
 from ragassay.service.job_costs import JobCosts
 from ragassay.service.job_leases import report_claimed
-from ragassay.service.job_reports import Gating, JobReports
+from ragassay.service.job_reports import MOST_LOOKED_AT, Gating, JobReports
+from ragassay.service.job_results import JobRows
+from ragassay.service.job_rows import check_rows
 from ragassay.service.job_run import JobRun, run_of
-from ragassay.service.job_state import Claim, JobState
+from ragassay.service.job_state import Claim, JobState, not_under_way
 from ragassay.service.notifier import Notifier
+from ragassay.service.projects import clock_time
 from ragassay.service.queue import CHUNKS, REPORTS, Queue
 from ragassay.service.redis import RedisStore
 from ragassay.service.registered import Registered
 from ragassay.service.retention import Trimming
+from ragassay.storage.columns import FAILED, label_column, label_value
+from ragassay.storage.protocol import ChunkId
 from ragassay.storage.selection import Selection
 
 logger = logging.getLogger("ragassay.jobs")
+_RESPONSE_FAILED = label_value("response_failed")
 MOST_ROWS_A_PAGE, MOST_FAILED_FINALIZES, MOST_FINALIZES = 200, 3, 10  # the last count killed workers too
 SLOTS = 4  # messages of one job that may wait or work at once, at the most
 
@@ -107,7 +115,7 @@ class Jobs:
             if body_digest and (known := self._submitted(job, body_digest)):  # by a request at the same time
                 return known, False
             raise
-        self._enqueue(job)
+        self.wake(job)
         return self.get(job), True
 
     def _submitted(self, job: str, body_digest: str) -> Job | None:
@@ -118,7 +126,7 @@ class Jobs:
             return None
         if state.body_digest != body_digest:
             raise BadInput("this Idempotency-Key was used with another body", hint="use a new key for a new job")
-        return job_listing.shown(state)
+        return shown(state)
 
     def check(self, spec: JobSpec, inputs: plan.Inputs, gating: Gating) -> None:
         """Raise what ``submit`` would."""
@@ -154,11 +162,25 @@ class Jobs:
 
     def get(self, job: str) -> Job:
         """The job as it stands; raises NotFound."""
-        return job_listing.shown(self.store.state(job))
+        return shown(self.store.state(job))
 
     def page(self, *, cursor: str | None, limit: int, status: JobStatus | None = None) -> JobPage:
-        """Jobs, newest first; see ``job_listing.page``."""
-        return job_listing.page(self.store, cursor=cursor, limit=limit, status=status)
+        """Jobs, newest first. With ``status`` a page looks at so many jobs at the most, so it may hold fewer."""
+        most = limit if status is None else max(limit, MOST_LOOKED_AT)
+        listed = self.store.jobs(before=cursor, limit=most + 1)
+        jobs: list[Job] = []
+        last = None
+        for id_, after in listed[:most]:
+            last = after
+            try:
+                job = shown(self.store.state(id_))
+            except (NotFound, Conflict):  # the list outlives a job's record; another version's can't be read
+                continue
+            if status in (None, job.status):
+                jobs.append(job)
+            if len(jobs) == limit:
+                break
+        return JobPage(jobs=tuple(jobs), next=None if not listed or last == listed[-1][1] else last)
 
     def results(
         self,
@@ -188,17 +210,41 @@ class Jobs:
         before = self.store.resume(job, budget, lifted=lifted)
         if before != "paused":
             raise Conflict(f"job {job} is {before}, not paused")
-        self._enqueue(job)
+        self.wake(job)
+        return self.get(job)
+
+    def retry(self, job: str) -> Job:
+        """Have the failed rows of a job evaluated again, and of one that failed as a whole those without results.
+
+        A job that is at it stays as it is. Raises NotFound if there is no such job or its rows are gone, Conflict if it
+        has not ended or was cancelled, or has no row that can be tried again.
+        """
+        store, state = self.store, self.store.state(job)
+        if not (state.retries and state.status in ("running", "finalizing")):
+            if state.status in ("paused", "cancelled"):
+                raise not_under_way(state)
+            if not state.ended:
+                hint = "its failed rows can be tried again once it has ended"
+                raise Conflict(f"job {job} is {state.status}", hint=hint)
+            failed, recorded = _failed_rows(store, job, state)
+            done = set(store.done(job))
+            chunks = [chunk for chunk in state.record.chunks() if chunk in failed or str(chunk) not in done]
+            if not chunks and state.status == "finished":
+                raise _nothing(job, recorded)
+            check_rows(store, state.record, chunks, done)
+            chunks.sort(key=lambda chunk: chunk.number)
+            rows = sum(count for chunk, count in failed.items() if str(chunk) in done)
+            if store.retry(job, state.record, chunks, rows=rows, ended_ms=state.changed_ms) == "stale":
+                return self.retry(job)
+        self.wake(job)
         return self.get(job)
 
     # --- for workers ------------------------------------------------------------------------------------------
 
-    def work(self, job: str, slot: int, nonce: str) -> None:
-        """Work on one chunk of a job, then enqueue the next wake-up. Delivered at least once, so it claims first."""
+    def work(self, job: str) -> None:
+        """Work on one chunk of a job, then send the message for the next. Delivered at least once, so it claims first."""
         claim = None if self._chunks.stopping else self.store.claim(job)
         if claim is None:
-            if self.store.is_current(job, slot, nonce):
-                self.store.clear_slot(job, slot)
             return
         try:
             state = self.store.state(job)
@@ -206,9 +252,9 @@ class Jobs:
             self.store.give_back(claim)
             raise
         with telemetry.about(**state.origin):
-            self._work(claim, state, slot, nonce)
+            self._work(claim, state)
 
-    def _work(self, claim: Claim, state: JobState, slot: int, nonce: str) -> None:
+    def _work(self, claim: Claim, state: JobState) -> None:
         job = claim.job
         try:
             with self._turn(claim, state):
@@ -217,7 +263,6 @@ class Jobs:
             self.store.give_back(claim)
             self.store.pause(job, reached.message, state.resumes)
             logger.warning("job %s is paused: %s", job, reached.message, extra={"event": "job_paused"})
-            self.store.clear_slot(job, slot)
             self._queue.finalize(job)
             self._notify(self.store.state(job))
             return
@@ -230,11 +275,11 @@ class Jobs:
             self.store.give_back(claim, why=class_and_reason(error))
             raise
         if outcome == "last":
+            self._queue.finalize(job)
+        elif state.waiting is not None:  # its provider may answer again, which is work for all
             self.wake(job)
-        elif self.store.is_current(job, slot, nonce):
-            self.store.clear_slot(job, slot)
-            if not self._chunks.stopping:
-                self._enqueue(job)
+        else:
+            self._send(job, 1)
 
     @contextmanager
     def _turn(self, claim: Claim, state: JobState) -> Iterator[None]:
@@ -246,7 +291,7 @@ class Jobs:
                 for waiting in self.store.end_turn(claim):
                     if waiting != claim.job:
                         with suppress(NotFound):
-                            self._enqueue(waiting)
+                            self._send(waiting, 1)
 
     def break_off(self, *, stopping: bool) -> None:
         """Stop the chunk that is worked on, if any, and give it back; see ``Chunks.break_off``."""
@@ -257,7 +302,7 @@ class Jobs:
         self._chunks.close()
 
     def finalize(self, job: str) -> None:
-        """Recount everything and keep the report. Idempotent: the last step is what makes the job finished.
+        """Aggregate the results into the report and keep it. Idempotent: the last step is what makes the job finished.
 
         A paused or cancelled job gets a report of the rows that are done.
         """
@@ -307,8 +352,8 @@ class Jobs:
     # --- for the sweeper --------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Take back what dead workers held, give up chunks that kill them, and enqueue wake-ups that were lost: none was
-        where as many wait as all jobs can use. Several processes may do so at once. Ids of jobs whose retention is over
+        """Take back what dead workers held, give up chunks that kill them, and send messages again that were lost: none was
+        if as many wait as all jobs can use. Several processes may do so at once. Ids of jobs whose retention is over
         leave the list of jobs, some each time.
         """
         active = self.store.active()
@@ -332,46 +377,39 @@ class Jobs:
             except NotFound as error:  # rows or results that were evicted: no round brings them back
                 self._fail(job, str(error))
                 continue
-            if lost[REPORTS if state.status == "finalizing" else CHUNKS]:
-                self._enqueue(job)
+            if lost[REPORTS if state.status == "finalizing" else CHUNKS] and self.store.is_stalled(job):
+                self.wake(job)
         for listed in self.store.job_lists():
             self._trimming.trim(listed)
 
     def wake(self, job: str) -> None:
-        """Send every wake-up that a job can use, those too that seem to be under way.
+        """Send as many messages as processes can use, and one that waits: a message waits behind those of other jobs."""
+        self._send(job, self._slots())
 
-        So too where a chunk was the last: a finalize that no slot knows has the sweeper send another worker to the report.
-        """
-        for slot in range(SLOTS):
-            self.store.clear_slot(job, slot)
-        self._enqueue(job)
+    def _slots(self) -> int:
+        processes = self.store.processes_lately()
+        return min(SLOTS, processes + 1) if processes else SLOTS
+
+    def _send(self, job: str, most: int) -> None:
+        """Send a message for each chunk that waits, or that for the report. One that can't be sent is the sweeper's."""
+        if self.store.status(job) == "finalizing":
+            sent = self._queue.finalize(job)
+        else:
+            count = min(most, self.store.count_waiting(job))
+            sent = all(self._queue.enqueue(job) for _ in range(count)) and count > 0
+        if sent:
+            self.store.note_sent(job)
 
     def _give_up_poisoned(self, job: str, state: JobState) -> None:
-        for claim in self.store.sweep(job):
+        poisoned, returned = self.store.sweep(job)
+        for claim in poisoned:
             run, error = run_of(self.store, claim), self.store.why_dead(claim)
             reason = "worker crashed repeatedly on this chunk" + (f": {error}" if error else "")
             results = given_up(run.samples(claim), claim.system, state.record.metrics, reason)
             if run.commit(claim, results) == "last":
-                self.wake(job)
-
-    def _slots(self) -> int:
-        """As many as there are processes, and one that waits; another job's message waits behind those that wait before it."""
-        processes = self.store.processes_lately()
-        return min(SLOTS, processes + 1) if processes else SLOTS
-
-    def _enqueue(self, job: str) -> None:
-        finalizing = self.store.status(job) == "finalizing"
-        due = self.store.due_slots(job, slots=self._slots(), patience_ms=self.store.lease_ms)
-        try:
-            while due:
-                slot, nonce = due[0]
-                sent = self._queue.finalize(job) if finalizing else self._queue.enqueue(job, slot, nonce)
-                if not sent:
-                    break
-                due.pop(0)
-        finally:  # a process that ends in the middle must not leave a wake-up marked as sent for as long as a lease
-            for slot, _ in due:
-                self.store.clear_slot(job, slot)
+                self._queue.finalize(job)
+        if returned:
+            self._send(job, returned)
 
     def _fail(self, job: str, error: str) -> None:
         self.store.fail(job, error)
@@ -387,6 +425,32 @@ class Jobs:
         """Send the notifications of a job as it stands; those that were sent before are not sent again."""
         for notification in job_notifications.of_state(state):
             self.notifier.notify(notification)
+
+
+def shown(state: JobState) -> Job:
+    """A job as it stands."""
+    record, waiting = state.record, None
+    if not state.ended and state.waiting is not None and state.waiting_since_ms is not None:
+        waiting = waiting_text(state.waiting, state.waiting_since_ms / 1000)
+    return Job(
+        id=record.id,
+        name=record.spec.name,
+        status=state.status,
+        created_at=record.created_at,
+        started_at=None if state.started_ms is None else clock_time(state.started_ms),
+        ended_at=clock_time(state.changed_ms) if state.ended and state.changed_ms is not None else None,
+        judge=record.spec.judged_by,
+        metrics=record.metrics,
+        progress=Progress(rows=state.rows, done=state.rows_done, failed=state.rows_failed),
+        uncertain_calls=state.uncertain_calls,
+        retries=state.retries,
+        alerts=tuple(Alert(**alert) for alert in state.alerts) if state.ended else (),
+        systems=tuple(record.systems),
+        warnings=(*record.dataset.warnings, *(why for source in record.systems.values() for why in source.warnings)),
+        waiting=waiting,
+        error=state.error or (state.given_up and f"rows were given up: {state.given_up}"),
+        planned=state.planned,
+    )
 
 
 def _job_id(project: str | None, idempotency_key: str) -> str:
@@ -417,3 +481,27 @@ def _note_end(job: str, state: JobState) -> None:
     with telemetry.span("job", "internal", rows, parent=state.traceparent, began_ms=state.created_ms):
         about = {"event": "job_finished", "job": job, "rows": state.rows, "rows_failed": state.rows_failed}
         logger.info("job %s finished: %d rows, %d failed", job, state.rows, state.rows_failed, extra=about)
+
+
+def _failed_rows(store: RedisStore, job: str, state: JobState) -> tuple[dict[ChunkId, int], int]:
+    """How many rows of each chunk can be tried again; and how many can't, since their responses came with an error."""
+    record = state.record
+    found: dict[ChunkId, int] = {}
+    recorded = 0
+    for system, source in record.systems.items():
+        rows = JobRows(store, job, record).columns(system)
+        failed = rows.there() & (rows.column(FAILED) > 0)
+        if not (source.called or source.built):
+            given = failed & (rows.column(label_column("failure")) == _RESPONSE_FAILED)
+            recorded += int(given.sum())
+            failed &= ~given
+        numbers, counts = np.unique(np.flatnonzero(failed) // record.chunk_size, return_counts=True)
+        found |= {ChunkId(system, int(n)): int(count) for n, count in zip(numbers, counts, strict=True)}
+    return found, recorded
+
+
+def _nothing(job: str, recorded: int) -> Conflict:
+    if recorded:
+        what = f"job {job}: the responses of {recorded} rows were submitted with an error; nothing else failed"
+        return Conflict(what, hint="submit it with other responses")
+    return Conflict(f"no row of job {job} failed", hint="there is nothing to try again")

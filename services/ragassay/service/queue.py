@@ -22,9 +22,9 @@ class Queue:
     def __init__(self, url: str) -> None:
         self._url = url
 
-    def enqueue(self, job: str, slot: int, nonce: str) -> bool:
+    def enqueue(self, job: str) -> bool:
         """Send a message to the workers' queue. Where the broker does not take it, the sweeper sends it again."""
-        return self._send(CHUNKS, "ragassay.work", job, slot, nonce, about=f"job {job}")
+        return self._send(CHUNKS, "ragassay.work", job, about=f"job {job}")
 
     def finalize(self, job: str) -> bool:
         """Send the message for the report. Where the broker does not take it, the sweeper sends it again."""

@@ -1,7 +1,7 @@
 """The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
 
 The keys of a job are ``ra:{job}:meta todo lease owner dead done tries slots report_lock in:<chunk>
-calls:<chunk> out:<chunk> column:<system>:<name> texts report figures costs partial partial_costs gates labels``,
+calls:<chunk> out:<chunk> column:<system>:<name> texts report costs partial partial_costs gates labels``,
 and ``new:<id>``, rows of a job that is still being made.
 Who asks a system that is called is kept for all jobs together, in ``ra:asks:<system>``. Each project has a list of its jobs,
 ``jobs``. Times are milliseconds of the Redis server's own clock.
@@ -27,7 +27,6 @@ from ragassay.core.specification import Budget
 from ragassay.service.counters import KEY as COUNTERS
 from ragassay.service.job_rows import column_name, pack, row_names, rows_ahead, unpack
 from ragassay.service.job_state import Claim, JobState, gone, no_job
-from ragassay.service.presence import Presence
 from ragassay.service.retention import Retention
 from ragassay.service.stored_reports import PARTIAL, WHOLE, StoredReports
 from ragassay.storage.columns import columns, pack_texts
@@ -37,7 +36,7 @@ MOST_DEATHS = 5
 LOOK_EVERY_S, NO_LIMIT = 5.0, 10**9
 
 
-class RedisStore(StoredReports, Presence):
+class RedisStore(StoredReports):
     """Jobs, chunks, results and reports. Every method may be called by many processes at once."""
 
     def __init__(
@@ -173,7 +172,7 @@ class RedisStore(StoredReports, Presence):
             if status is not None and status.decode() not in ENDED:
                 return False
             pipe.srem("ra:active", job)
-            pipe.delete(*(self.key(job, name) for name in ("todo", "lease", "owner", "dead", "slots")))
+            pipe.delete(*(self.key(job, name) for name in ("todo", "lease", "owner", "dead")))
             for name in row_names(record) if record else ("done",):
                 pipe.expire(self.key(job, name), self.retention.results_s)
             pipe.expire(self.key(job, "meta"), self.retention.reports_s)
@@ -207,7 +206,7 @@ class RedisStore(StoredReports, Presence):
         Returns the status before; ``stale`` where it has ended again since. Raises NotFound.
         """
         names = ("meta", "todo", "done", "tries", "lease", "owner", "dead", "slots")
-        reports = (*WHOLE, *PARTIAL, "gates", "figures", "headline")
+        reports = (*WHOLE, *PARTIAL, "gates", "headline")
         own = [self.key(job, name) for name in names]
         kept = [self.key(job, name) for name in (*reports, *row_names(record))]
         arguments = ["" if ended_ms is None else ended_ms, rows, *map(str, chunks)]
@@ -300,14 +299,14 @@ class RedisStore(StoredReports, Presence):
         """How often the report was begun, or failed, this time included."""
         return int(self.redis.hincrby(self.key(job, "meta"), f"finalize_{what}", by))
 
-    def sweep(self, job: str) -> list[Claim]:
-        """Take back chunks whose lease ran out; returns those that died too often, claimed for the caller."""
+    def sweep(self, job: str) -> tuple[list[Claim], int]:
+        """Take back chunks whose lease ran out: those that died too often, claimed for the caller, and how many wait again."""
         token = uuid.uuid4().hex
         keys = [*(self.key(job, name) for name in ("meta", "todo", "lease", "owner", "dead")), COUNTERS]
         poisoned, expired = self.run("sweep", keys, [MOST_DEATHS, token, self.lease_ms])
         for chunk in expired:
             self._book_open(job, chunk.decode())
-        return [Claim.of(job, chunk, token) for chunk in poisoned]
+        return [Claim.of(job, chunk, token) for chunk in poisoned], len(expired) - len(poisoned)
 
     def _book_open(self, job: str, chunk: str) -> None:
         """Calls of a chunk that its worker left open count as spent: they may have been paid."""
@@ -339,6 +338,15 @@ class RedisStore(StoredReports, Presence):
             pipe.exists(self.key(job, f"out:{chunk}"))
         return [chunk for chunk, there in zip(chunks, pipe.execute(), strict=True) if there]
 
+    def keep_rows(self, job: str, record: RunRecord) -> bool:
+        """Keep the rows of a finished job for their whole retention time from now on; False if some are deleted."""
+        kept_s = min(self.retention.results_s, self.redis.ttl(self.key(job, "meta")))
+        pipe = self.redis.pipeline(transaction=False)
+        for name in row_names(record):
+            pipe.expire(self.key(job, name), kept_s)
+        pipe.execute()
+        return self.with_results(job, record.chunks()) == record.chunks()
+
     def done(self, job: str) -> list[str]:
         """The chunks whose results were committed and are not to be replaced."""
         return [chunk.decode() for chunk in self.redis.smembers(self.key(job, "done"))]
@@ -351,26 +359,35 @@ class RedisStore(StoredReports, Presence):
         """How often rows of the chunk were tried again, this time included; 0 for one that has no results yet."""
         return int(self.redis.hget(self.key(claim.job, "tries"), str(claim)) or 0)
 
-    def is_done(self, job: str, chunk: ChunkId) -> bool:
-        """Were results of the chunk committed?"""
-        return bool(self.redis.sismember(self.key(job, "done"), str(chunk)))
+    # --- messages ---------------------------------------------------------------------------------------------
 
-    # --- wake-ups --------------------------------------------------------------------------------------------
+    def count_waiting(self, job: str) -> int:
+        """How many chunks wait to be claimed; 0 while the provider's next probe is not due."""
+        probe_ms = int(self.redis.hget(self.key(job, "meta"), "next_ms") or 0)
+        return 0 if probe_ms > self.now_ms() else int(self.redis.llen(self.key(job, "todo")))
 
-    def due_slots(self, job: str, *, slots: int, patience_ms: int) -> list[tuple[int, str]]:
-        """Slots whose wake-up has to be sent now, each with the nonce that its message must carry; they are marked as sent."""
-        nonce = uuid.uuid4().hex
-        keys = [self.key(job, name) for name in ("meta", "todo", "slots", "report_lock")]
-        return [(int(slot), nonce) for slot in self.run("enqueue", keys, [slots, patience_ms, nonce])]
+    def note_sent(self, job: str) -> None:
+        """Write down that messages were sent for the job."""
+        self.redis.hset(self.key(job, "meta"), "sent_ms", int(self.now_ms()))
 
-    def is_current(self, job: str, slot: int, nonce: str) -> bool:
-        """Is this the slot's latest wake-up? An older message may work, but sends no further one."""
-        sent = self.redis.hget(self.key(job, "slots"), str(slot))
-        return sent is not None and sent.decode().partition(":")[2] == nonce
+    def is_stalled(self, job: str) -> bool:
+        """Does work of a job wait that no worker has, without a claim or a message for as long as a lease?
 
-    def clear_slot(self, job: str, slot: int) -> None:
-        """Forget that the slot's wake-up was sent, so that the next one may be sent at once."""
-        self.redis.hdel(self.key(job, "slots"), str(slot))
+        While a provider fails, the work waits for the next probe.
+        """
+        now = self.now_ms()
+        pipe = self.redis.pipeline(transaction=False)
+        pipe.hmget(self.key(job, "meta"), "status", "sent_ms", "claimed_ms", "next_ms")
+        pipe.llen(self.key(job, "todo"))
+        pipe.zcount(self.key(job, "lease"), now, "+inf")
+        pipe.exists(self.key(job, "report_lock"))
+        (status, sent, claimed, probe), waiting, leased, report = pipe.execute()
+        silent = now - max(int(sent or 0), int(claimed or 0)) >= self.lease_ms
+        if status == b"finalizing":
+            return silent and not report
+        if status not in (b"queued", b"running") or not waiting or leased:
+            return False
+        return silent if probe is None else int(probe) <= now and (sent is None or silent)
 
 
 def _asks_a_provider(record: RunRecord) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DAY_S = 86_400
 # Under which of a job's names the report is, and what it needs.
-REPORT_NAMES = ("meta", "report", "figures", "headline", "costs", "partial", "partial_costs", "gates", "labels")
+REPORT_NAMES = ("meta", "report", "headline", "costs", "partial", "partial_costs", "gates", "labels")
 A_ROUND = 1000  # ids that are looked at together
 
 

@@ -257,12 +257,15 @@ class Schedules:
         self.jobs.check(spec, inputs, gating)
 
     def _last_passed(self, name: str, digest: str) -> str | None:
-        """The newest job on that dataset whose gates all pass as it is now; one without gates passes when it has finished."""
+        """The newest job on that dataset whose gates all pass as it is now, and whose rows are kept.
+
+        One without gates passes when it has finished.
+        """
         known = self._stored(name)
         for run in () if known is None else self._runs(known.value, self._times(name)):
             if run.job is not None and run.status == "finished" and not run.gates_missed:
                 try:
-                    record = self.jobs.reports.finished(run.job).record
+                    record = self.jobs.reports.baseline(run.job)
                 except (NotFound, Conflict):
                     continue
                 if record.dataset.digest == digest:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import zstandard
 
 from ragassay.core.errors import Conflict, TooLarge
-from ragassay.core.files import MIB
 from ragassay.evaluation.human_labels import MOST_LABELS, HumanLabel
 from ragassay.service.projects import ProjectRedis
 from ragassay.service.retention import Retention
@@ -24,23 +23,13 @@ class StoredReports(ProjectRedis):
 
     retention: Retention
 
-    def save_report(
-        self,
-        job: str,
-        report: Iterable[bytes],
-        figures: bytes,
-        costs: bytes,
-        *,
-        partial: bool = False,
-        retries: int = 0,
-    ) -> None:
-        """Keep the finished report, in parts, its figures alone and its record of costs; the first ones stay.
+    def save_report(self, job: str, report: bytes, costs: bytes, *, partial: bool = False, retries: int = 0) -> None:
+        """Keep the finished report and its record of costs; the first ones stay.
 
         ``partial``: of the rows that a paused or cancelled job has done so far; the next one takes its place.
         """
-        packed = dict(zip(PARTIAL if partial else WHOLE, (_pack(report), zstandard.compress(costs)), strict=True))
-        if not partial:
-            packed["figures"] = zstandard.compress(figures)
+        names = PARTIAL if partial else WHOLE
+        packed = dict(zip(names, map(zstandard.compress, (report, costs)), strict=True))
 
         def save(pipe: Any) -> None:
             for name, content in packed.items():
@@ -62,10 +51,6 @@ class StoredReports(ProjectRedis):
         """The report's JSON, else that of the rows done when the job was paused or cancelled, or before failed ones were
         tried again. Raises NotFound for an unknown job, Conflict while there is no report.
         """
-        return b"".join(unpacked(self.packed_report(job)))
-
-    def packed_report(self, job: str) -> bytes:
-        """The same as it is kept, a fiftieth of its size; raises as ``report`` does."""
         blob: bytes | None = self.redis.get(self.key(job, "report"))
         if blob is None:
             retried = self.redis.hget(self.key(job, "meta"), "retries") is not None
@@ -74,12 +59,7 @@ class StoredReports(ProjectRedis):
         if blob is None:
             status = self.status(job)
             raise Conflict(f"job {job} is {status} and has no report", hint="follow it: GET /v1/jobs/" + job)
-        return blob
-
-    def figures(self, job: str) -> bytes | None:
-        """The JSON of the finished report without its rows; None while there is none."""
-        blob = self.redis.get(self.key(job, "figures"))
-        return blob and zstandard.decompress(blob)
+        return zstandard.decompress(blob)
 
     def save_gates(self, job: str, document: bytes, alerts: bytes, *, retries: int = 0) -> bool:
         """Keep what the gates say, and the alerts in the job's record; False where that was kept already."""
@@ -128,19 +108,3 @@ class StoredReports(ProjectRedis):
     def labels(self, job: str) -> Sequence[HumanLabel]:
         """What people said of the job's rows, oldest first; raises NotFound."""
         return [HumanLabel.model_validate_json(line) for line in self.redis.lrange(self.key(job, "labels"), 0, -1)]
-
-
-def unpacked(packed: bytes) -> Iterator[bytes]:
-    """The JSON of a packed report, in parts."""
-    with zstandard.ZstdDecompressor().stream_reader(packed) as reader:
-        while part := reader.read(MIB):
-            yield part
-
-
-def _pack(parts: Iterable[bytes]) -> bytes:
-    """Parts, compressed as they come."""
-    packing = zstandard.ZstdCompressor().compressobj()
-    packed = bytearray()
-    for part in parts:
-        packed += packing.compress(part)
-    return bytes(packed + packing.flush())

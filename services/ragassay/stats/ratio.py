@@ -168,7 +168,13 @@ def incremental_cost(
     first_cost, first_right, second_cost, second_right = columns(cost_a, accurate_a, cost_b, accurate_b)
     cost, accurate = differences(first_cost, second_cost), differences(first_right, second_right)
     sums = RatioSums.of(zip(cost.tolist(), accurate.tolist(), strict=True))
-    reason = why_no_increment(sums, names)
+    return marginal_cost([Stratum(sums, questions or sums.n)], names=names, level=level)
+
+
+def marginal_cost(strata: Sequence[Stratum], *, names: tuple[str, str], level: float) -> IncrementalCost:
+    """``incremental_cost`` from sums of B - A; ``names`` are those of A and B in the reason."""
+    sums = RatioSums.total(one.sums for one in strata)
+    reason = _why_no_increment(sums, names)
     return IncrementalCost(
         n=sums.n,
         extra_cost=sums.cost_usd,
@@ -176,12 +182,12 @@ def incremental_cost(
         value=None if reason else sums.cost_usd / sums.accurate,
         interval=Interval.absent(reason, level, OF_A_DIFFERENCE)
         if reason
-        else difference_sums_interval([Stratum(sums, questions or sums.n)], level=level),
+        else difference_sums_interval(strata, level=level),
         reason=reason,
     )
 
 
-def why_no_increment(sums: RatioSums, names: tuple[str, str]) -> str | None:
+def _why_no_increment(sums: RatioSums, names: tuple[str, str]) -> str | None:
     """Why one more accurate answer has no price with B in the place of A; None if it has one."""
     a, b = names
     if not sums.n:

@@ -22,7 +22,7 @@ LABELS: dict[str, Callable[[Result], str | None]] = {
     "failure": failure,
 }
 THERE = "?there"  # 1 where the row is done
-QUESTION = "?question"  # equal if rows ask the same and have the same ground truth, as in recount.question_key
+QUESTION = "?question"  # equal if rows ask the same and have the same ground truth, as in groups.question_key
 FAILED = "?failed"  # 1 where its response failed, or the scoring
 _WIDTH = 8  # bytes of a value
 

@@ -1,17 +1,12 @@
-"""What a report says of costs, small enough to read hundreds of: kept beside each report, made again where it is not."""
+"""What a report says of costs, small enough to read hundreds of: kept with the report of each job."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
-import orjson
-from pydantic import ValidationError
+from typing import Literal
 
 from ragassay.core.cost_sums import Between, Spending
-from ragassay.core.errors import BadData
 from ragassay.core.models import FrozenModel, Usage
 from ragassay.core.report import Report
-from ragassay.core.validation import problems
 
 
 class SystemCosts(FrozenModel):
@@ -56,16 +51,3 @@ def record_of(report: Report) -> CostRecord:
         },
         between=report.between,
     )
-
-
-def read_report_costs(content: bytes, where: str) -> CostRecord:
-    """The record of a report's JSON, whose rows are passed over; raises BadData that names ``where``."""
-    try:
-        document: Any = orjson.loads(content)
-        for system in document["systems"].values():
-            system["results"] = ()
-        return record_of(Report.model_validate(document))
-    except ValidationError as error:
-        raise BadData([f"{where}: not a report of this version of ragassay ({problems(error)[0]})"]) from None
-    except (ValueError, LookupError, TypeError, AttributeError):
-        raise BadData([f"{where}: is no report"]) from None

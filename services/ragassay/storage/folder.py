@@ -8,8 +8,7 @@ results/<system>/<n>.jsonl  results of chunk n, present only when the whole chun
 gates.json               what ``ragassay gate`` last said of it
 rows.sqlite              columns of a long run's rows, or of one that was looked at, so that pages choose without reading rows
 calls.jsonl              every finished call to the judge
-report.json              written last
-costs.json, summary.json what the report says of costs, and in a line; made again where they are missing
+report.json              the figures, written last; its rows are those in results/
 labels.jsonl             what people said of its rows, where somebody labelled some
 """
 
@@ -22,12 +21,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from pydantic import ValidationError
 
-from ragassay.core.errors import BadData, DiskFull, NotFound
+from ragassay.core.errors import BadData, NotFound
 from ragassay.core.files import (
     MOST_IN_MEMORY,
     LineLog,
@@ -39,19 +38,18 @@ from ragassay.core.files import (
     write_whole,
 )
 from ragassay.core.models import Response, Result, Sample
-from ragassay.core.report import Report, Source, SystemReport, json_parts, without_rows
+from ragassay.core.report import Report, ReportWithResults, Source
 from ragassay.core.validation import problems
 from ragassay.datasets.dataset import digest_of_dataset, digest_of_responses
-from ragassay.storage.cost_records import CostRecord, read_report_costs, record_of
-from ragassay.storage.derived import read_derived, write_derived
-from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
+from ragassay.storage.protocol import ChunkId, Outcome, RunRecord, report_with_results
 from ragassay.storage.row_index import INDEX_FILE, RowIndex
-from ragassay.storage.rows import DAMAGED, ChunkResults, RecordedResponses, places_of, row_of, rows_of
+from ragassay.storage.rows import DAMAGED, RecordedResponses, places_of, results_of, row_of, rows_of
 from ragassay.storage.run_ids import slug
 
-REPORT_FILE, GATES_FILE, _FIGURES_FILE, _COSTS_FILE = "report.json", "gates.json", "figures.json", "costs.json"
+REPORT_FILE, GATES_FILE = "report.json", "gates.json"
 LAST, LAST_PASSED = "last", "last-passed"
 _SLUG = slice(16, -5)  # of a run's id
+R = TypeVar("R", bound=Report)
 
 
 class FolderRun:
@@ -115,7 +113,6 @@ class FolderRun:
         """Write a chunk's results in one step; when ``given_up``, under a name that a resume passes over."""
         file, other = self._results_file(chunk), self._given_up_file(chunk)
         file, other = (other, file) if given_up else (file, other)
-        (self.folder / _FIGURES_FILE).unlink(missing_ok=True)
         write_whole(file, to_lines(result.model_dump(mode="json") for result in results), private=True)
         other.unlink(missing_ok=True)
         self._pending.pop(chunk, None)
@@ -124,22 +121,21 @@ class FolderRun:
                 self._index.write({chunk: (file, results)})
         return "kept" if self._pending else "last"
 
-    def results(self, chunk: ChunkId) -> list[Result] | None:
-        """The results of a chunk; None when it has none yet."""
-        file = self.file_of(chunk)
-        return (
-            None
-            if file is None
-            else [self.result(file, number, line) for number, line in numbered_lines(file, longest=-1)]
-        )
+    def results(self, chunk: ChunkId) -> list[Result]:
+        """The results of a chunk that has some; raises BadData."""
+        file = self.file_of(chunk) or self._results_file(chunk)
+        try:
+            results = [self.result(file, number, line) for number, line in numbered_lines(file, longest=-1)]
+        except OSError as error:
+            raise BadData([f"{file}: can't be read ({error.strerror})"], hint="was the run removed?") from None
+        if len(results) != (rows := self.record.rows_in(chunk)):
+            raise BadData([f"{file}: has {len(results)} rows instead of {rows}"], hint=DAMAGED)
+        return results
 
-    def evaluated(self, chunks: Sequence[ChunkId]) -> Sequence[Result]:
-        """The results that these chunks of one system have, in the dataset's order; many are read as they are asked for."""
-        files = [self.file_of(chunk) for chunk in chunks]
-        there = [file for file in files if file]
-        if sum(map(self.record.rows_in, chunks)) <= MOST_IN_MEMORY or files[: len(there)] != there:
-            return [row for chunk in chunks for row in self.results(chunk) or ()]
-        return ChunkResults(self.record, there, self.result)
+    def rows(self, system: str) -> Sequence[Result]:
+        """The results of a system that are there, in the dataset's order; many are read a chunk at a time. Raises BadData."""
+        chunks = [chunk for chunk in self.record.chunks_of(system) if self.file_of(chunk)]
+        return results_of(self.record, chunks, self.results)
 
     def file_of(self, chunk: ChunkId) -> Path | None:
         """Where the results of a chunk are; None when it has none yet."""
@@ -158,66 +154,16 @@ class FolderRun:
         return [chunk for chunk in self.record.chunks() if self._given_up_file(chunk).exists()]
 
     def save_report(self, report: Report) -> None:
-        """Write report.json and, beside that of a long run, its figures alone."""
-        (self.folder / _FIGURES_FILE).unlink(missing_ok=True)
-        write_whole(self.report_file, json_parts(report), private=True)
-        if any(isinstance(one.results, ChunkResults) for one in report.systems.values()):
-            write_derived(self.report_file, _FIGURES_FILE, "report", without_rows(report).model_dump(mode="json"))
-        self._save_costs(record_of(report))
+        """Write report.json."""
+        content = orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE)
+        write_whole(self.report_file, content, private=True)
 
     def report(self) -> Report:
-        """The run's report; raises NotFound while there is none, BadData for one that can't be read.
-
-        That of a long run has its figures in memory and its results in the files of the chunks.
-        """
+        """The run's report; raises NotFound while there is none, BadData for one that can't be read."""
         if not self.report_file.exists():
             name = self.folder.name
             raise NotFound(f"run {name} has no report yet", hint=f"ragassay evaluate --resume {name}")
-        figures = self._figures()
-        if figures is None:
-            return read_report(self.report_file)
-        systems = {
-            name: one.model_copy(update={"results": self._of_report(name, one)})
-            for name, one in figures.systems.items()
-        }
-        return figures.model_copy(update={"systems": systems})
-
-    def report_without_rows(self) -> Report:
-        """The report with ``results`` left out, which takes far less time to read; raises as ``report`` does."""
-        if not self.report_file.exists():
-            return self.report()
-        if figures := self._figures():
-            return figures
-        try:
-            document = orjson.loads(self.report_file.read_bytes())
-            for system in document["systems"].values():
-                system["results"] = ()
-            return Report.model_validate(document)
-        except (ValueError, LookupError, TypeError, AttributeError):
-            return self.report()  # which says what is wrong with it
-
-    def costs(self) -> CostRecord:
-        """What the report says of costs; raises NotFound while there is none, BadData for one that can't be read."""
-        if kept := read_derived(self.report_file, _COSTS_FILE, "costs", CostRecord):
-            return kept
-        if not self.report_file.exists() or self._figures():
-            record = record_of(self.report())
-        else:
-            record = read_report_costs(self.report_file.read_bytes(), str(self.report_file))
-        with suppress(OSError, DiskFull):  # a folder that may only be read
-            self._save_costs(record)
-        return record
-
-    def _save_costs(self, record: CostRecord) -> None:
-        write_derived(self.report_file, _COSTS_FILE, "costs", record.model_dump(mode="json", exclude_defaults=True))
-
-    def _of_report(self, system: str, report: SystemReport) -> Sequence[Result]:
-        chunks = [chunk for chunk in self.record.chunks() if chunk.system == system]
-        return self.evaluated(chunks[: -(-report.queries // self.record.chunk_size)])
-
-    def _figures(self) -> Report | None:
-        """The figures of the report; None where they were not kept apart, or report.json is no longer as it was then."""
-        return read_derived(self.report_file, _FIGURES_FILE, "report", Report)
+        return _read(self.report_file, Report)
 
     def sample(self, query_id: str, system: str) -> Sample | None:
         """A row with the response that is recorded of a system; None where the run has no such row."""
@@ -409,10 +355,16 @@ def _checked(run: FolderRun) -> FolderRun:
     return run
 
 
-def read_report(path: Path) -> Report:
-    """The report in a file; raises BadData for one that is no report of this version."""
+def read_report(path: Path) -> ReportWithResults:
+    """The report in a file, or in a run's folder; raises BadData for one that is no report of this version."""
+    if path.name == REPORT_FILE and path.with_name("run.json").is_file():
+        return report_with_results(FolderRun(path.parent))
+    return _read(path, ReportWithResults)
+
+
+def _read(path: Path, model: type[R]) -> R:
     try:
-        return Report.model_validate_json(path.read_bytes())
+        return model.model_validate_json(path.read_bytes())
     except ValidationError as error:
         raise BadData(
             [f"{path}: not a report of this version of ragassay ({problems(error)[0]})"],

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 
 from ragassay.core.models import FrozenModel, Result, Sample
 from ragassay.core.options import PerformanceOptions
-from ragassay.core.report import Report, Source
+from ragassay.core.report import Report, ReportWithResults, Source
 from ragassay.core.specification import JobSpec
 
 Outcome = Literal["kept", "last", "stale"]
@@ -66,7 +66,7 @@ class RunRecord(FrozenModel):
     rows to measure a judge; ``last`` and trends leave it out.
     """
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
     created_at: Annotated[str, AfterValidator(_with_zone)]
     kind: Literal["evaluation", "agreement"] = "evaluation"
@@ -82,7 +82,11 @@ class RunRecord(FrozenModel):
 
     def chunks(self) -> list[ChunkId]:
         """All chunks, system by system."""
-        return [ChunkId(system, n) for system in self.systems for n in range(-(-self.dataset.rows // self.chunk_size))]
+        return [chunk for system in self.systems for chunk in self.chunks_of(system)]
+
+    def chunks_of(self, system: str) -> list[ChunkId]:
+        """The chunks of one system, in the dataset's order."""
+        return [ChunkId(system, n) for n in range(-(-self.dataset.rows // self.chunk_size))]
 
     def rows_in(self, chunk: ChunkId) -> int:
         """How many rows a chunk has."""
@@ -108,14 +112,17 @@ class RunStore(Protocol):
         ``given_up``: rows lack scores because a provider failed for too long; a later resume may work on them again.
         """
 
-    def results(self, chunk: ChunkId) -> list[Result] | None:
-        """The results of a chunk; None when it has none yet."""
-
-    def evaluated(self, chunks: Sequence[ChunkId]) -> Sequence[Result]:
-        """The results that these chunks of one system have, in the dataset's order."""
+    def rows(self, system: str) -> Sequence[Result]:
+        """The results of a system that are there, in the dataset's order; many are read as they are asked for."""
 
     def save_report(self, report: Report) -> None:
-        """Keep the finished report."""
+        """Keep the finished report; its rows are those of the chunks."""
 
     def report(self) -> Report:
         """The report; raises NotFound or Conflict while there is none."""
+
+
+def report_with_results(run: RunStore) -> ReportWithResults:
+    """The report of a run with the rows that are kept; raises as ``RunStore.report`` does."""
+    report = run.report()
+    return ReportWithResults.of(report, {system: run.rows(system) for system in report.systems})

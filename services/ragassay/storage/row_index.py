@@ -123,7 +123,7 @@ class FolderRows:
         lacking = index.lacking({chunk: file.stat() for chunk, file in self._files.items()})
         for first in range(0, len(lacking), _IN_ONE_STEP):
             some = lacking[first : first + _IN_ONE_STEP]
-            index.write({chunk: (self._files[chunk], self._run.results(chunk) or ()) for chunk in some})
+            index.write({chunk: (self._files[chunk], self._run.results(chunk)) for chunk in some})
 
     def columns(self, system: str) -> _FolderColumns:
         """See ``KeptRows``."""

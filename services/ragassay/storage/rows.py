@@ -10,10 +10,10 @@ import orjson
 from pydantic import ValidationError
 
 from ragassay.core.errors import BadData, NotFound
-from ragassay.core.files import LineRows, StoredRows
+from ragassay.core.files import MOST_IN_MEMORY, LazyRows, LineRows
 from ragassay.core.models import FrozenModel, Response, Result
 from ragassay.core.validation import problems
-from ragassay.storage.protocol import RunRecord
+from ragassay.storage.protocol import ChunkId, RunRecord
 
 DAMAGED = "the run's folder is damaged"
 M = TypeVar("M", bound=FrozenModel)
@@ -67,40 +67,34 @@ class RecordedResponses(Mapping[str, Response]):
         return self._rows[self._places[query_id]].response
 
 
-class ChunkResults(StoredRows[Result]):
-    """The results in ``files``, one for each chunk, in the dataset's order; of one chunk the lines are in memory.
+class ChunkedResults(LazyRows[Result]):
+    """The results of those chunks of one system that have some, in the dataset's order; those of one chunk are in memory.
 
-    ``parse`` makes a result of its file, its number there, from 1, and its line.
+    ``read`` reads the results of a chunk, and raises where they are gone.
     """
 
-    def __init__(self, record: RunRecord, files: Sequence[Path], parse: Callable[[Path, int, bytes], Result]) -> None:
-        self._files, self._size, self._parse = [file.absolute() for file in files], record.chunk_size, parse
-        self._rows = min(len(files) * record.chunk_size, record.dataset.rows)
-        self._held: tuple[Path | None, list[bytes]] = (None, [])
+    def __init__(
+        self, record: RunRecord, chunks: Sequence[ChunkId], read: Callable[[ChunkId], Sequence[Result]]
+    ) -> None:
+        self._size, self._chunks, self._read = record.chunk_size, chunks, read
+        self._rows = sum(map(record.rows_in, chunks))
+        self._in_memory: tuple[int, Sequence[Result]] = (-1, ())
 
     def __len__(self) -> int:
         return self._rows
 
-    def line(self, place: int) -> bytes:
-        """The result at a place, from 0, as JSON."""
-        return self._find(place)[2]
-
     def row(self, place: int) -> Result:
         """The result at a place, from 0."""
-        return self._parse(*self._find(place))
-
-    def _find(self, place: int) -> tuple[Path, int, bytes]:
         number, n = divmod(place, self._size)
-        file = self._files[number]
-        held = self._held  # another thread may read another file
-        if held[0] != file:
-            try:
-                lines = file.read_bytes().splitlines()
-            except OSError as error:
-                raise BadData([f"{file}: can't be read ({error.strerror})"], hint="was the run removed?") from None
-            rows = min(self._size, self._rows - number * self._size)
-            if len(lines) != rows:
-                what = f"{file}: has {len(lines)} rows instead of {rows}"
-                raise BadData([what], hint=DAMAGED)
-            held = self._held = file, lines
-        return file, n + 1, held[1][n]
+        chunk = self._in_memory  # another thread may read another chunk
+        if chunk[0] != number:
+            chunk = self._in_memory = number, self._read(self._chunks[number])
+        return chunk[1][n]
+
+
+def results_of(
+    record: RunRecord, chunks: Sequence[ChunkId], read: Callable[[ChunkId], Sequence[Result]]
+) -> Sequence[Result]:
+    """The results of chunks of one system as a tuple or, where they are many, as what reads them a chunk at a time."""
+    results = ChunkedResults(record, chunks, read)
+    return tuple(results) if len(results) <= MOST_IN_MEMORY else results

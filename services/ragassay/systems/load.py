@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ragassay.core.formatting import listed
@@ -22,12 +22,6 @@ class LoadCount:
         self._wall_ms = self._longest_ms = 0.0
         self._unmatched: Counter[str] = Counter()
         self._keys: tuple[str, ...] = ()
-
-    def counting(self, rows: Iterable[Result]) -> Iterator[Result]:
-        """The rows as they are given, each counted on its way."""
-        for row in rows:
-            self.add(row)
-            yield row
 
     def add(self, row: Result) -> None:
         """The next row's; one that was recorded counts nothing."""

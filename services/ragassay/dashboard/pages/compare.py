@@ -69,7 +69,14 @@ def _compare(
         standing=_standing(library, made),
         tables=list(tables.tables(made)),
         slices=list(tables.slice_tables(made)),
-        regressions=[(tables.regressions_title(pair), pair, tables.regressions(pair)) for pair in made.pairs],
+        regressions=[
+            (
+                tables.regressions_title(pair),
+                pair,
+                [(row, tables.regression_card(pair, row)) for row in pair.regressions],
+            )
+            for pair in made.pairs
+        ],
     )
 
 

@@ -19,8 +19,8 @@ from ragassay.dashboard import views
 from ragassay.dashboard.failures import FAILURES, failures, section, worst
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, AnyForm, SearchText, Start, address_of, exported, pages, shown
+from ragassay.evaluation.groups import numbered
 from ragassay.evaluation.labelling import QUESTIONS
-from ragassay.evaluation.recount import numbered
 from ragassay.reporting import EXPORTERS, failing, figures, summary
 from ragassay.reporting.charts import Chart, histogram
 from ragassay.reporting.listing import problem_of

@@ -1,14 +1,14 @@
 -- Let a job that has ended work again on chunks of it: those of which rows failed, and those without results. The first lose
 -- their done-mark and `rows` of theirs count as not done; their results stay until others are kept. The report is that of the
 -- rows that are done until the next one is made. Nothing where the job has ended once more since the caller looked.
--- KEYS meta todo done tries lease owner dead slots active report costs partial partial_costs gates figures headline key...   ARGV ended_ms rows chunk...   -> the status before | 'stale' | false where there is no job
+-- KEYS meta todo done tries lease owner dead slots active report costs partial partial_costs gates headline key...   ARGV ended_ms rows chunk...   -> the status before | 'stale' | false where there is no job
 local status, ended_ms = unpack(redis.call('HMGET', KEYS[1], 'status', 'turned_ms'))
 if status ~= 'finished' and status ~= 'failed' then return status end
 if (ended_ms or '') ~= ARGV[1] then return 'stale' end
 redis.call('SADD', KEYS[9], string.match(KEYS[1], '{(.*)}'))
-for i = 17, #KEYS do redis.call('PERSIST', KEYS[i]) end
+for i = 16, #KEYS do redis.call('PERSIST', KEYS[i]) end
 redis.call('PERSIST', KEYS[1])
-redis.call('DEL', KEYS[2], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[14], KEYS[15], KEYS[16])
+redis.call('DEL', KEYS[2], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[14], KEYS[15])
 if redis.call('EXISTS', KEYS[10]) == 1 then
   redis.call('DEL', KEYS[12], KEYS[13])
   redis.call('RENAME', KEYS[10], KEYS[12])

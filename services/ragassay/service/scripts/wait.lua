@@ -15,6 +15,7 @@ if left <= 0 then
 end
 redis.call('HINCRBY', KEYS[1], 'probes', 1)
 redis.call('HSET', KEYS[1], 'next_ms', now + math.min(tonumber(ARGV[4]), left))
+redis.call('HDEL', KEYS[1], 'sent_ms') -- so that a message is sent for the probe
 redis.call('HDEL', KEYS[4], ARGV[1])
 redis.call('ZREM', KEYS[3], ARGV[1])
 redis.call('LPUSH', KEYS[2], ARGV[1])

@@ -1,13 +1,14 @@
-"""``/v1/comparisons`` and ``/v1/trends``: finished jobs beside each other, and one after the other."""
+"""``/v1/comparisons``, ``/v1/trends`` and ``/v1/costs``: over the reports of finished jobs."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import ConfigDict, Field
 
+from ragassay.analysis.costs import asked
 from ragassay.analysis.trends import Trend
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.exports import FileForm, answers
@@ -16,9 +17,10 @@ from ragassay.api.problems import takes
 from ragassay.api.security import by_method
 from ragassay.core.models import FrozenModel
 from ragassay.reporting.comparison import EXPORTERS
+from ragassay.reporting.costs import EXPORTERS as COST_EXPORTERS
 from ragassay.stats.tests import Correction
 
-router = APIRouter(prefix="/v1", tags=["comparisons"], dependencies=[Depends(by_method)])
+router = APIRouter(prefix="/v1", tags=["analyses"], dependencies=[Depends(by_method)])
 
 
 class NewComparison(FrozenModel):
@@ -89,9 +91,9 @@ async def compare(jobs: Service, request: Request, body: Body, query: Annotated[
     """
 
     def work() -> bytes:
-        asked = read_as(NewComparison, check_json(body))
-        options = asked.model_dump(exclude={"jobs", "limit"})
-        return query.written(EXPORTERS, jobs.reports.compare(asked.jobs, **options, examples=asked.limit))
+        new = read_as(NewComparison, check_json(body))
+        options = new.model_dump(exclude={"jobs", "limit"})
+        return query.written(EXPORTERS, jobs.reports.compare(new.jobs, **options, examples=new.limit))
 
     document = await to_thread.run_sync(work, limiter=request.app.state.analyses)
     return query.answer(document, "comparison")
@@ -109,3 +111,55 @@ async def trend(jobs: Service, request: Request, query: Annotated[_TrendQuery, Q
         return jobs.reports.trend(**query.model_dump())
 
     return await to_thread.run_sync(work, limiter=request.app.state.analyses)
+
+
+_COST_FORMS = {"json": "application/json", "csv": "text/csv", "md": "text/markdown"}
+_Name = Annotated[str, Field(max_length=200)]
+
+
+class _CostsQuery(QueryParameters):
+    since: Annotated[str | None, Field(max_length=40, description="only jobs from that day or time on")] = None
+    until: Annotated[
+        str | None, Field(max_length=40, description="only jobs until that time, or the end of that day")
+    ] = None
+    zone: Annotated[str, Field(max_length=60, description="time zone of days, such as Europe/Berlin")] = "UTC"
+    system: Annotated[tuple[_Name, ...], Field(max_length=50, description="only this system; repeatable")] = ()
+    dataset: Annotated[
+        tuple[_Name, ...], Field(max_length=50, description="only jobs on this dataset; repeatable")
+    ] = ()
+    by: Annotated[
+        str | None,
+        Field(
+            max_length=100,
+            description="groups: of system, dataset, category, model, day, month and judge; default: dataset,system",
+        ),
+    ] = None
+    format: Annotated[Literal["json", "csv", "md"], Field(description="the form of the answer")] = "json"
+
+
+_COSTS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/CostReport"}},
+            **{kind: {"schema": {"type": "string"}} for kind in (_COST_FORMS["csv"], _COST_FORMS["md"])},
+        }
+    },
+}
+
+
+@router.get(
+    "/costs",
+    operation_id="getCosts",
+    summary="Read what accurate answers cost",
+    response_class=Response,
+    responses=_COSTS,
+)
+async def costs(jobs: Service, request: Request, query: Annotated[_CostsQuery, Query()]) -> Response:
+    """The document that ``ragassay cost --json`` prints, over the newest 2,000 reports that are asked for."""
+
+    def work() -> bytes:
+        report = jobs.costs.report(asked(**query.model_dump(exclude={"format"})))
+        return COST_EXPORTERS.whole(report, query.format)
+
+    document = await to_thread.run_sync(work, limiter=request.app.state.analyses)
+    return Response(document, media_type=_COST_FORMS[query.format])
