@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,12 +41,6 @@ def test_no_correction_lowers_a_p_and_each_is_at_most_as_strict_as_the_one_befor
             assert fdr <= step + 1e-15
             assert step <= blunt + 1e-15
             assert blunt <= 1
-
-
-@given(values=st.lists(st.floats(0, 1), min_size=2, max_size=20))
-def test_corrections_keep_the_order(values):
-    for method, _ in METHODS:
-        assert (np.diff(np.array(method(values))[np.argsort(values)]) >= -1e-15).all()
 
 
 def test_a_correction_is_chosen_by_name():

@@ -23,13 +23,6 @@ def test_the_cost_of_one_more_accurate_answer():
     assert found.reason is None
 
 
-def test_by_hand():
-    # 4 rows at 2 cents instead of 1, one answer more is right: 0.04 USD for it
-    found = incremental_cost([0.01] * 4, [1, 0, 0, 0], [0.02] * 4, [1, 1, 0, 0])
-    assert found.value == pytest.approx(0.04)
-    assert found.interval.reason == "an interval needs 8 questions, there are 4"
-
-
 def test_equal_changes_everywhere_have_no_interval():
     found = incremental_cost([0.01] * 9, [0] * 9, [0.02] * 9, [1] * 9)
     assert found.value == pytest.approx(0.01)
@@ -75,11 +68,6 @@ def test_the_front_holds_who_is_beaten_by_nobody():
     assert front.front == ("bm25", "hybrid", "reranked")
     assert front.dominated == {"slow": "hybrid", "worst": "reranked"}
     assert front.unplaced == {"unpriced": "axis 2 is unknown"}
-
-
-def test_equals_share_the_front():
-    front = pareto_front({"a": (1, 2), "b": (1, 2)}, ("higher", "lower"))
-    assert (front.front, front.dominated) == (("a", "b"), {})
 
 
 coordinates = st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=12)

@@ -25,12 +25,6 @@ def test_the_t_interval_is_scipys(n, level):
     assert (found.level, found.method, found.reason) == (level, "t", None)
 
 
-def test_the_t_interval_by_hand():
-    # mean 0.5, s = sqrt((0.09 + 0.01 + 0.01 + 0.09) / 3) = 0.2582, t(3) = 3.1824, half = 3.1824 * 0.2582 / 2 = 0.41085
-    found = mean_interval([0.2, 0.4, 0.6, 0.8])
-    assert (found.low, found.high) == pytest.approx((0.08915, 0.91085), abs=5e-6)
-
-
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
@@ -110,20 +104,8 @@ def test_the_wilson_interval_is_that_of_statsmodels(successes, n, level):
     assert (found.low, found.high) == pytest.approx(expected, **EXACT)
 
 
-def test_the_wilson_interval_by_hand():
-    # z = 1.96, 8 of 10: centre (0.8 + 0.19207) / 1.38415 = 0.71674, half 1.96 / 1.38415 * sqrt(0.0256) = 0.22659
-    found = wilson_interval(8, 10)
-    assert (found.low, found.high) == pytest.approx((0.4902, 0.9433), abs=5e-5)
-
-
 def test_a_share_of_no_rows_has_no_interval():
     assert wilson_interval(0, 0) == Interval(level=0.95, method="wilson", reason="there are no rows")
-
-
-def test_failures_mirror_successes():
-    some, rest = wilson_interval(3, 11), wilson_interval(8, 11)
-    assert some.low == pytest.approx(1 - rest.high, abs=1e-15)
-    assert some.high == pytest.approx(1 - rest.low, abs=1e-15)
 
 
 @pytest.mark.parametrize("values", [[0.1, None], [0.1, math.inf], [[0.1, 0.2]]])

@@ -57,10 +57,6 @@ def test_tiny_effects_are_planned_with_the_normal_distribution():
     assert needed_n(1e-5, 1.0) == pytest.approx(7.8489e10, rel=1e-4)
 
 
-def test_huge_effects_need_two_rows():
-    assert needed_n(1e6, 1.0) == 2
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

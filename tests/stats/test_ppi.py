@@ -32,8 +32,8 @@ def test_mean_and_weight_are_those_of_the_published_formulas():
     assert found.mean == pytest.approx(mean)
     assert found.judged == pytest.approx(centre)
     spread = np.var([a - weight * b for a, b in zip(y, f, strict=True)], ddof=1) / n + weight**2 * np.var(g, ddof=1) / m
-    # 1.984: Student's t at 0.975 with 99 degrees of freedom; two further labels at the ends add 2 (weight / n)^2
-    half = 1.984 * np.sqrt(spread + 2 * (weight / n) ** 2)
+    # 1.984: Student's t at 0.975 with 99 degrees of freedom; a further label that disagrees by 1 adds (weight / n)^2
+    half = 1.984 * np.sqrt(spread + (weight / n) ** 2)
     assert found.interval.high - found.interval.low == pytest.approx(2 * half, rel=0.03)
 
 

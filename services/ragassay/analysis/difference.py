@@ -16,7 +16,7 @@ from ragassay.evaluation.aggregate import corrected_by_labels
 from ragassay.evaluation.groups import Questions
 from ragassay.metrics.metric import Metric, parse
 from ragassay.stats.intervals import averaged, difference_interval, differences
-from ragassay.stats.tests import marks, paired, smallest_p, welch
+from ragassay.stats.tests import cohens_d, marks, randomisation, smallest_p, t_test, welch
 
 Better = Literal["higher", "lower"]
 Outcome = Literal["better", "worse", "no difference shown", "can't tell"]
@@ -152,11 +152,13 @@ class Contrast:
         reason, p = None, None
         more: dict[str, Any] = {}
         if tested:
-            test = paired(first, second, alpha=self.alpha, seed=self.seed, **scale)
-            interval, p, reason = test.interval, test.randomisation.p, too_few(len(changes), self.alpha)
-            more = {"sd": test.sd, "cohens_d": test.cohens_d, "t_test": test.t}
-        else:
-            interval = difference_interval(first, second, level=1 - self.alpha, **scale)
+            p = randomisation(changes, alpha=self.alpha, seed=self.seed).p
+            reason = too_few(len(changes), self.alpha)
+            more = {
+                "sd": float(changes.std(ddof=1)) if len(changes) > 1 else None,
+                "cohens_d": cohens_d(changes),
+                "t_test": t_test(changes, alpha=self.alpha),
+            }
         by_labels = difference_by_labels(
             metric, rows, (y - x for x, y in zip(a, b, strict=True)), level=1 - self.alpha, failed=failed
         )
@@ -170,7 +172,7 @@ class Contrast:
             mean_a=_mean(first),
             mean_b=_mean(second),
             delta=float(changes.mean()) if len(changes) else None,
-            interval=interval,
+            interval=difference_interval(first, second, level=1 - self.alpha, **scale),
             p=p,
             exploratory=not tested,
             reason=reason,
@@ -183,19 +185,20 @@ class Contrast:
 
     def unpaired(self, metric: str, a: Sequence[float], b: Sequence[float], *, better: Better) -> Difference:
         """The difference of systems that share no question; a and b are means of questions."""
-        test = welch(a, b, alpha=self.alpha, bounds=bounds_of(metric, self.own))
+        test, interval = welch(a, b, alpha=self.alpha, bounds=bounds_of(metric, self.own))
+        mean_a, mean_b = _mean(a), _mean(b)
         return Difference(
             **self._about(metric, better),
             n=0,
             n_a=len(a),
             n_b=len(b),
-            mean_a=test.mean_a,
-            mean_b=test.mean_b,
-            delta=test.difference,
-            interval=test.interval,
-            p=test.welch.p,
-            reason=test.welch.reason,
-            t_test=test.welch,
+            mean_a=mean_a,
+            mean_b=mean_b,
+            delta=None if mean_a is None or mean_b is None else mean_b - mean_a,
+            interval=interval,
+            p=test.p,
+            reason=test.reason,
+            t_test=test,
         )
 
     def of_sums(self, metric: str, total: float, n: int, interval: Interval, *, better: Better) -> Difference:

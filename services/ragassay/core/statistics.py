@@ -82,41 +82,6 @@ class Significance(FrozenModel):
         return self
 
 
-class PairedTest(FrozenModel):
-    """Two systems on the same ``n`` queries. ``difference`` is B - A; a win is a query on which B is above A.
-
-    ``interval`` is that of the difference, wherever one is shown or tested. ``sd`` is the standard deviation of the
-    differences, None below two pairs.
-    """
-
-    n: int
-    alpha: Chance
-    mean_a: float | None
-    mean_b: float | None
-    difference: float | None
-    sd: float | None
-    wins: int
-    losses: int
-    ties: int
-    t: Significance
-    randomisation: Significance
-    cohens_d: float | None
-    interval: Interval
-
-
-class UnpairedTest(FrozenModel):
-    """Two systems on different rows. ``difference`` is B - A."""
-
-    n_a: int
-    n_b: int
-    alpha: Chance
-    mean_a: float | None
-    mean_b: float | None
-    difference: float | None
-    welch: Significance
-    interval: Interval
-
-
 class NonInferiority(FrozenModel):
     """Whether B is worse than A by less than ``margin``. ``lower`` is the one-sided bound of the gain of B over A."""
 

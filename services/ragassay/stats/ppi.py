@@ -37,12 +37,12 @@ def corrected_mean(
     from 0 (the labels alone) to 1: however bad the judge, the mean is right. If the interval would be no narrower than
     that of the labels alone, they are used alone.
 
-    The interval is Student's with n - 1 degrees of freedom, of a variance to which two further labels, one on either side
-    of the judge's score, add their disagreement: the largest one seen, or the whole range of ``bounds`` if none was, since
-    ten labels that all agree do not show that the judge never errs. Means
-    get the quasi-binomial form (``mean_interval``); with ``differences``, of scores within ``bounds``, the usual one, and a
-    p of no difference, at which the interval would begin to hold 0. Labels that are all equal say nothing about how judge
-    and labels go together: then they are used alone. Below 10 labels there is no mean, with the reason.
+    The interval is Student's with n - 1 degrees of freedom, of a variance to which one further label adds its disagreement
+    with the judge: the largest one seen, or the whole range of ``bounds`` if none was, since ten labels that all agree do
+    not show that the judge never errs. Means get the quasi-binomial form (``mean_interval``); with ``differences``, of
+    scores within ``bounds``, the usual one, and a p of no difference, at which the interval would begin to hold 0. Labels
+    that are all equal say nothing about how judge and labels go together: then they are used alone. Below 10 labels there
+    is no mean, with the reason.
 
     Source: Angelopoulos, Duchi and Zrnic, "PPI++: efficient prediction-powered inference" (2023), arXiv 2311.01453.
     """
@@ -94,7 +94,7 @@ def _estimate(y: Floats, f: Floats, g: Floats, weight: float, bounds: Bounds) ->
     rests = y - weight * f
     doubt = weight * (float(np.abs(y - f).max()) or bounds[1] - bounds[0]) / len(y)
     of_others = weight * standard_error(g) if len(g) > 1 else 0.0
-    error = math.sqrt(standard_error(rests) ** 2 + of_others**2 + 2 * doubt**2)
+    error = math.sqrt(standard_error(rests) ** 2 + of_others**2 + doubt**2)
     return float(rests.mean()) + weight * float(g.mean()), error
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy  # loads scipy.special at the first use; it takes a quarter of a second
 
 from ragassay.core.errors import BadSettings
-from ragassay.core.statistics import Interval, NonInferiority, PairedTest, Significance, UnpairedTest
+from ragassay.core.statistics import Interval, NonInferiority, Significance
 from ragassay.stats.intervals import (
     Bounds,
     Floats,
@@ -34,48 +34,8 @@ MOST_EXACT_FLIPS = 20
 MARKS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 
 
-def paired(
-    a: Values,
-    b: Values,
-    *,
-    alpha: float = 0.05,
-    seed: int = 0,
-    bounds: Bounds | None = None,
-    binary: bool = False,
-    flips: int = 9999,
-) -> PairedTest:
-    """B against A on the same queries: randomisation test, paired t-test, Cohen's d and the interval of the difference.
-
-    ``a`` and ``b`` have shape (n,), row i of both belongs together. Swapping them mirrors differences, effect and
-    interval exactly and leaves every p as it is. Cohen's d is the mean difference over the standard deviation of the
-    differences. ``interval`` is that of ``difference_interval`` at level 1 - ``alpha``.
-
-    Without a pair everything is None. With one pair, or if all differences are equal, there is no spread: t and d are
-    None, the randomisation test stays defined. Sources: Student (1908); Cohen, "Statistical power analysis for the
-    behavioral sciences" (1988); see ``randomisation``.
-    """
-    first, second = columns(a, b)
-    d, n = differences(first, second), len(first)
-    sd = float(d.std(ddof=1)) if n > 1 else None
-    return PairedTest(
-        n=n,
-        alpha=alpha,
-        mean_a=_mean(first),
-        mean_b=_mean(second),
-        difference=_mean(d),
-        sd=sd,
-        wins=int((d > 0).sum()),
-        losses=int((d < 0).sum()),
-        ties=int((d == 0).sum()),
-        t=_one_sample_t(d, alpha),
-        randomisation=randomisation(d, alpha=alpha, seed=seed, flips=flips),
-        cohens_d=float(d.mean()) / sd if sd and not is_constant(d) else None,
-        interval=difference_interval(first, second, level=1 - alpha, bounds=bounds, binary=binary),
-    )
-
-
-def randomisation(differences: Floats, *, alpha: float, seed: int, flips: int) -> Significance:
-    """Sign-flip test of the mean of ``differences``, shape (n,).
+def randomisation(differences: Floats, *, alpha: float = 0.05, seed: int = 0, flips: int = 9999) -> Significance:
+    """Sign-flip test of the mean of ``differences``, shape (n,): B - A on the same queries.
 
     Up to 20 differences that are not 0 every combination of signs is counted; beyond, ``flips`` random ones, and p is
     (1 + those at least as extreme) / (1 + flips). If none is as extreme, the flips only bound p from above: then it is
@@ -97,7 +57,7 @@ def randomisation(differences: Floats, *, alpha: float, seed: int, flips: int) -
         extreme = int((np.abs(_random_flips(moved, seed, flips)) >= least).sum())
         p = (1 + extreme) / (1 + flips)
         if not extreme:
-            t = _one_sample_t(differences, alpha).p
+            t = t_test(differences).p
             p = max(never_zero(least_p), p if t is None else min(p, t))
     return Significance(
         name="randomisation",
@@ -132,52 +92,56 @@ def _random_flips(moved: Floats, seed: int, flips: int) -> Floats:
     return totals
 
 
-def _one_sample_t(d: Floats, alpha: float) -> Significance:
-    reason, p = None, None
-    if len(d) < 2:
-        reason = f"a t-test needs two pairs, there are {len(d)}"
-    elif is_constant(d):
-        reason = f"all {len(d)} differences are {d[0]:.4g}: there is no spread to test against"
+def t_test(differences: Floats, *, alpha: float = 0.05) -> Significance:
+    """The paired t-test: Student's, of the mean of ``differences``. Without two of them, or if all are equal, p is None."""
+    n, reason, p = len(differences), None, None
+    if n < 2:
+        reason = f"a t-test needs two pairs, there are {n}"
+    elif is_constant(differences):
+        reason = f"all {n} differences are {differences[0]:.4g}: there is no spread to test against"
     else:
-        p = never_zero(2 * float(scipy.special.stdtr(len(d) - 1, -abs(float(d.mean())) / standard_error(d))))
+        t = float(differences.mean()) / standard_error(differences)
+        p = never_zero(2 * float(scipy.special.stdtr(n - 1, -abs(t))))
     return Significance(name="t", method="t", p=p, alpha=alpha, reason=reason)
 
 
-def welch(a: Values, b: Values, *, alpha: float = 0.05, bounds: Bounds | None = None) -> UnpairedTest:
-    """B against A on different queries: Welch's t-test (Biometrika 34, 1947) and the interval of the difference.
+def cohens_d(differences: Floats) -> float | None:
+    """The mean of ``differences`` over their standard deviation; None without a spread.
 
-    ``bounds`` are those of the scores. If the systems share queries use ``paired``: it needs far fewer of them. Below two
-    rows on either side, or if both sides are constant, p and interval are None with the reason.
+    Source: Cohen, "Statistical power analysis for the behavioral sciences" (1988).
+    """
+    if len(differences) < 2 or is_constant(differences):
+        return None
+    return float(differences.mean()) / float(differences.std(ddof=1))
+
+
+def welch(a: Values, b: Values, *, alpha: float = 0.05, bounds: Bounds | None = None) -> tuple[Significance, Interval]:
+    """B against A on different queries: Welch's t-test (Biometrika 34, 1947) and the interval of mean b - mean a.
+
+    ``bounds`` are those of the scores. If the systems share queries pair them: it needs far fewer. Below two rows on either
+    side, or if both sides are constant, p and interval are None with the reason.
     """
     (first,), (second,) = columns(a), columns(b)
-    mean_a, mean_b, level = _mean(first), _mean(second), 1 - alpha
-    reason, p = None, None
+    reason, level = None, 1 - alpha
     if min(len(first), len(second)) < 2:
         reason = f"each side needs two rows, there are {len(first)} and {len(second)}"
     elif is_constant(first) and is_constant(second):
         reason = "neither side varies: there is no spread to test against"
     if reason:
-        interval = Interval.absent(reason, level, "welch")
-    else:
-        # not scipy.stats.ttest_ind: it warns if one side is constant, which is no problem here
-        variances = [standard_error(column) ** 2 for column in (first, second)]
-        error = math.sqrt(sum(variances))
-        shares = [variance / sum(variances) for variance in variances]
-        df = 1 / sum(share**2 / (len(column) - 1) for share, column in zip(shares, (first, second), strict=True))
-        difference, half = float(second.mean() - first.mean()), t_quantile(df, level) * error
-        p = never_zero(2 * float(scipy.special.stdtr(df, -abs(difference) / error)))
-        least, most = span_of(bounds) if bounds else (-math.inf, math.inf)
-        low, high = max(difference - half, least), min(difference + half, most)
-        interval = Interval(low=low, high=high, level=level, method="welch")
-    return UnpairedTest(
-        n_a=len(first),
-        n_b=len(second),
-        alpha=alpha,
-        mean_a=mean_a,
-        mean_b=mean_b,
-        difference=None if mean_a is None or mean_b is None else mean_b - mean_a,
-        welch=Significance(name="welch", method="t", p=p, alpha=alpha, reason=reason),
-        interval=interval,
+        absent = Interval.absent(reason, level, "welch")
+        return Significance(name="welch", method="t", alpha=alpha, reason=reason), absent
+    # not scipy.stats.ttest_ind: it warns if one side is constant, which is no problem here
+    variances = [standard_error(column) ** 2 for column in (first, second)]
+    error = math.sqrt(sum(variances))
+    shares = [variance / sum(variances) for variance in variances]
+    df = 1 / sum(share**2 / (len(column) - 1) for share, column in zip(shares, (first, second), strict=True))
+    difference, half = float(second.mean() - first.mean()), t_quantile(df, level) * error
+    p = never_zero(2 * float(scipy.special.stdtr(df, -abs(difference) / error)))
+    least, most = span_of(bounds) if bounds else (-math.inf, math.inf)
+    low, high = max(difference - half, least), min(difference + half, most)
+    return (
+        Significance(name="welch", method="t", p=p, alpha=alpha),
+        Interval(low=low, high=high, level=level, method="welch"),
     )
 
 
@@ -213,7 +177,7 @@ def non_inferiority(
         n=len(gains),
         margin=margin,
         alpha=alpha,
-        gain=_mean(gains),
+        gain=float(gains.mean()) if len(gains) else None,
         lower=interval.low,
         p=p,
         non_inferior=None if interval.low is None else interval.low > -margin,
@@ -287,7 +251,3 @@ def _adjust(ps: PValues, rule: Callable[[Floats], Floats]) -> list[float | None]
     for rank, p in zip(order, np.minimum(rule(column[order]), 1.0), strict=True):
         adjusted[known[rank]] = float(p)
     return adjusted
-
-
-def _mean(column: Floats) -> float | None:
-    return float(column.mean()) if len(column) else None
