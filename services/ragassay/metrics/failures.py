@@ -90,15 +90,8 @@ def attribute(row: Result) -> Attribution | None:
     accurate = row.scores.get("accurate")
     if accurate is None or accurate.value is None or accurate.value > 0:
         return None
-    verdict = row.verdict
-    if row.answerable is False and verdict and verdict.refusal is not None:
-        return _unanswerable(verdict)
-    rank, held = _first_rank(row), _value(row, "context_recall", context_recall)
-    if verdict and verdict.refusal:
-        if rank == 0 or (rank is None and held is not None and held < ANSWERABLE_FROM):
-            return Attribution(cause="retrieval_miss", why=f"the system refused: {_retrieved(row, rank, held)}")
-        return Attribution(cause="wrong_refusal", why=f"wrong refusal: {_retrieved(row, rank, held)}")
-    return _retrieval_miss(row, rank, held) or _in_answer(row, rank, held) or _unknown(row)
+    cause, why = _cause(row)
+    return Attribution(cause=cause, why=why)
 
 
 def failure(row: Result) -> FailureName | None:
@@ -127,8 +120,9 @@ def failures(rows: Sequence[Result], *, examples: int = 3) -> Failures:
                 unattributed[attribution.why] += 1
             if len(of_cause := first.setdefault(attribution.cause, [])) < examples:
                 of_cause.append(FailureExample(query_id=row.query_id, query=row.query, why=attribution.why))
-        if (reason := _why_unknown(row)) is not None:
-            unknown[reason] += 1
+        accurate = row.scores.get("accurate")
+        if accurate is None or accurate.value is None:
+            unknown["accurate was not computed" if accurate is None else str(accurate.reason)] += 1
     return Failures(
         rows=len(rows),
         accurate=len(rows) - counts.total() - unknown.total(),
@@ -144,74 +138,58 @@ def failures(rows: Sequence[Result], *, examples: int = 3) -> Failures:
     )
 
 
-def _why_unknown(row: Result) -> str | None:
-    """Why a row has no accuracy; None when it has one."""
-    accurate = row.scores.get("accurate")
-    if accurate is None:
-        return "accurate was not computed"
-    return accurate.reason if accurate.value is None else None
-
-
-def _unanswerable(verdict: Verdict) -> Attribution:
-    """What went wrong with a query that can't be answered."""
-    if verdict.sentences:
-        return Attribution(cause="answered_the_unanswerable", why="answered the unanswerable")
-    return Attribution(cause=None, why="the query can't be answered, and the answer is empty instead of saying so")
-
-
-def _retrieved(row: Result, rank: int | None, held: float | None) -> str:
-    """What the system had retrieved when it refused."""
+def _cause(row: Result) -> tuple[Cause | None, str]:
+    """The first cause that holds, and why; None if none of what was checked does."""
+    verdict, rank, held = row.verdict, _first_rank(row), _value(row, "context_recall", context_recall)
+    sentences = verdict.sentences if verdict else ()
+    if row.answerable is False and verdict and verdict.refusal is not None:
+        if sentences:
+            return "answered_the_unanswerable", "answered the unanswerable"
+        return None, "the query can't be answered, and the answer is empty instead of saying so"
+    none_retrieved = f"none of {row.relevant} relevant documents was retrieved"
+    if verdict and verdict.refusal:
+        if rank == 0:
+            return "retrieval_miss", f"the system refused: {none_retrieved}"
+        if held is not None:
+            retrieved = f"the contexts hold {held:.0%} of the facts"
+        else:
+            retrieved = (
+                f"a relevant document is at rank {rank}" if rank else "the query can be answered, as far as is known"
+            )
+        if rank is None and held is not None and held < ANSWERABLE_FROM:
+            return "retrieval_miss", f"the system refused: {retrieved}"
+        return "wrong_refusal", f"wrong refusal: {retrieved}"
     if rank == 0:
-        return f"none of {row.relevant} relevant documents was retrieved"
-    if held is not None:
-        return f"the contexts hold {held:.0%} of the facts"
-    return f"a relevant document is at rank {rank}" if rank else "the query can be answered, as far as is known"
-
-
-def _retrieval_miss(row: Result, rank: int | None, held: float | None) -> Attribution | None:
-    if rank == 0:
-        return Attribution(cause="retrieval_miss", why=f"none of {row.relevant} relevant documents was retrieved")
+        return "retrieval_miss", none_retrieved
     if rank is None and held == 0:
-        return Attribution(cause="retrieval_miss", why="no fact of the ground truth is in the contexts")
-    return None
-
-
-def _in_answer(row: Result, rank: int | None, held: float | None) -> Attribution | None:
-    """The first cause that holds once something relevant, as far as is known, was retrieved."""
-    verdict = row.verdict
-    if verdict and (
-        suspects := [s.id for s in verdict.sentences if s.support == "supported" and s.truth == "conflicts"]
-    ):
-        why = f"the contexts support {', '.join(suspects)}, which the ground truth contradicts"
-        if verdict.judge in NAMES:
-            why += ": the local judge or the ground truth is wrong"
-        return Attribution(cause="gold_suspect", why=why)
+        return "retrieval_miss", "no fact of the ground truth is in the contexts"
+    if verdict and (suspects := [s.id for s in sentences if s.support == "supported" and s.truth == "conflicts"]):
+        whose = ": the local judge or the ground truth is wrong" if verdict.judge in NAMES else ""
+        return "gold_suspect", f"the contexts support {', '.join(suspects)}, which the ground truth contradicts{whose}"
     if rank and rank > LOWEST_GOOD_RANK:
-        return Attribution(cause="ranking_miss", why=f"the first relevant document is at rank {rank}")
+        return "ranking_miss", f"the first relevant document is at rank {rank}"
     if rank and held is not None and held < 1:
-        why = f"the contexts hold {held:.0%} of the facts, though a relevant document is at rank {rank}"
-        return Attribution(cause="ranking_miss", why=why)
-    if verdict and (denied := [s for s in verdict.sentences if s.support == "contradicted"]):
-        why = "; ".join(f"{s.id} is contradicted by {', '.join(s.evidence) or 'the contexts'}" for s in denied)
-        return Attribution(cause="unfaithful", why=why)
+        return (
+            "ranking_miss",
+            f"the contexts hold {held:.0%} of the facts, though a relevant document is at rank {rank}",
+        )
+    if denied := [s for s in sentences if s.support == "contradicted"]:
+        by = "; ".join(f"{s.id} is contradicted by {', '.join(s.evidence) or 'the contexts'}" for s in denied)
+        return "unfaithful", by
     addressed, covered = _value(row, "relevance", relevance), _value(row, "completeness", completeness)
     if addressed is not None and addressed <= OFF_TOPIC_UP_TO and not covered:
-        return Attribution(cause="off_topic", why=f"relevance is {addressed:.3g}")
+        return "off_topic", f"relevance is {addressed:.3g}"
     supported = _value(row, "faithfulness", faithfulness)
     if supported is not None and supported < FAITHFUL_FROM:
-        return Attribution(cause="unfaithful", why=f"faithfulness is {supported:.3g}")
-    if covered is None or covered >= COMPLETE_FROM:
-        return None
-    if held is not None and held >= CONTEXTS_HOLD_FROM and covered < USED_FROM:
-        why = f"the contexts hold {held:.0%} of the facts, the answer covers {covered:.0%}"
-        return Attribution(cause="contexts_unused", why=why)
-    return Attribution(cause="incomplete", why=f"the answer covers {covered:.0%} of the facts")
-
-
-def _unknown(row: Result) -> Attribution:
-    if row.verdict is None:
-        return Attribution(cause=None, why="there is no verdict on the answer")
-    return Attribution(cause=None, why="every part that was checked is fine, only the accuracy rule is not met")
+        return "unfaithful", f"faithfulness is {supported:.3g}"
+    if covered is not None and covered < COMPLETE_FROM:
+        if held is not None and held >= CONTEXTS_HOLD_FROM and covered < USED_FROM:
+            why = f"the contexts hold {held:.0%} of the facts, the answer covers {covered:.0%}"
+            return "contexts_unused", why
+        return "incomplete", f"the answer covers {covered:.0%} of the facts"
+    if verdict is None:
+        return None, "there is no verdict on the answer"
+    return None, "every part that was checked is fine, only the accuracy rule is not met"
 
 
 def _first_rank(row: Result) -> int | None:

@@ -187,7 +187,7 @@ class Metric:
         return score(self, chunk)
 
 
-_OURS = ("accuracy", "diversity", "embedding", "answer", "judged", "operational", "retrieval", "decisions")
+_OURS = ("accuracy", "diversity", "embedding", "answer", "judged", "operational", "retrieval")
 METRICS: Registry[Metric] = Registry(
     "metric", modules=[f"ragassay.metrics.{name}" for name in _OURS], adopt=lambda thing: METRICS.get(name_of(thing))
 )
