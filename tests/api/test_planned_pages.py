@@ -9,7 +9,6 @@ import pytest
 from api.projects import keyed_server, made_key
 from api_server import rows
 from browsing import PAYLOADS, Elements
-from ragassay.dashboard.pages import datasets
 from receiver import Receiver
 
 NIGHTLY = {
@@ -83,14 +82,11 @@ def test_alerts_show_what_happened_and_the_last_try_of_each_webhook(planned):
     assert "s3cr3t" not in alerts
 
 
-def test_a_service_leaves_many_rows_to_its_api(planned, monkeypatch):
-    whole = text_of(planned, "/ui/datasets/answers")
-    assert "What is in it" in whole
-    assert "<pre>POST /v1/jobs" in whole
-    monkeypatch.setattr(datasets, "MOST_AT_ONCE", 3)
-    shown = text_of(planned, "/ui/datasets/answers?details=true")
-    assert "What is in it" not in shown
-    assert "ragassay data describe" in shown
+def test_a_dataset_names_what_evaluates_and_describes_it(planned):
+    text = text_of(planned, "/ui/datasets/answers")
+    assert "<pre>POST /v1/jobs" in text
+    assert "on your machine" in text
+    assert "ragassay data describe answers@" in text
 
 
 @pytest.mark.parametrize(

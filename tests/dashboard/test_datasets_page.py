@@ -8,7 +8,6 @@ import pytest
 
 import ragassay
 from browsing import browsing
-from ragassay.dashboard.pages import datasets as page_module
 
 
 def question(n):
@@ -65,24 +64,13 @@ def test_datasets_are_found_by_name_and_description(keep):
         assert "No dataset matches" in http.get("/ui/datasets?q=nowhere").text
 
 
-def test_versions_are_listed_with_what_changed_since_the_one_before(keep):
-    first = keep(questions(5))
-    second = keep([*questions(4, q02={"category": "new"}), {"query_id": "more", "query": "Why?"}])
-    third = keep(questions(2))
+def test_versions_are_listed_with_the_commands_that_describe_and_compare_them(keep):
+    first, second = keep(questions(5)), keep(questions(4))
     with browsing() as http:
-        text = http.get("/ui/datasets/cities", params={"version": second.digest[:12]}).text
-        assert "1 added, 1 removed, 1 changed, 3 alike" in text
-        assert [row[1:] for row in table(text, "Rows that differ")] == [
-            ["more", "added", ""],
-            ["q04", "removed", ""],
-            ["q02", "changed", "category"],
-        ]
-        assert {row[0].split()[0] for row in table(text, "Versions")} == {
-            one.digest[:12] for one in (first, second, third)
-        }
-        latest = http.get("/ui/datasets/cities", params={"against": first.reference}).text
-        assert "0 added, 3 removed, 0 changed, 2 alike" in latest
-        assert "What changed" not in http.get("/ui/datasets/cities", params={"version": first.digest}).text
+        text = http.get("/ui/datasets/cities", params={"version": first.digest[:12]}).text
+    assert {row[0].split()[0] for row in table(text, "Versions")} == {one.digest[:12] for one in (first, second)}
+    assert f"ragassay data describe {first.reference}" in text
+    assert f"ragassay data diff {first.reference} {second.reference}" in text
 
 
 def test_rows_are_searched_and_turned_page_by_page(keep):
@@ -125,24 +113,11 @@ def test_runs_are_linked_by_the_rows_that_they_are_of(keep):
         assert f"<pre>ragassay evaluate {kept.reference}</pre>" in text
 
 
-def test_many_rows_are_read_through_only_when_somebody_asks(keep, monkeypatch):
-    monkeypatch.setattr(page_module, "MOST_AT_ONCE", 3)
-    keep(questions(3))
-    keep(questions(4))
-    with browsing() as http:
-        text = http.get("/ui/datasets/cities").text
-        assert "What is in it" not in text
-        assert "Not compared yet" in text
-        asked = re.search(r'href="([^"]*details=true[^"]*)"', text)[1].replace("&amp;", "&")
-        assert "1 added, 0 removed, 0 changed, 3 alike" in http.get(asked).text
-
-
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
         ("/ui/datasets/nothing", 422, "nothing"),
         ("/ui/datasets/cities?version=ffff", 404, "has no version"),
-        ("/ui/datasets/cities?against=../x", 422, "is not of the form"),
         ("/ui/datasets/%2e%2e%2fruns", 404, ""),
         ("/ui/datasets/cities?from=-1", 422, "from:"),
     ],

@@ -119,7 +119,7 @@ def test_labels_correct_the_page_the_report_and_what_the_commands_make_of_them(r
         answer = say(page, run, truth(row), row, size=60)
     assert "60 of 60 rows labelled" in answer.text
     assert "Every row of this sample was shown" in page.get(address(run, size=60)).text
-    mean = re.search(r'class="mean">(0\.\d+), 95 % interval (0\.\d+) to (0\.\d+)', answer.text).groups()
+    mean = re.search(r"Mean by labels</dt><dd>(0\.\d+), 95 % interval (0\.\d+) to (0\.\d+)", answer.text).groups()
     balanced = re.search(r"balanced accuracy</dt><dd>(0\.\d+), 95 % interval", answer.text)[1]
     assert "Is the answer accurate?" in page.get(address(run, metric="accurate")).text
     shown = page.get(f"/ui/runs/{run[0]}").text

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 
-import httpx
 import pytest
 
 import ragassay
@@ -81,34 +80,6 @@ def shown(text):
 def linked(text, label):
     """The address behind a text."""
     return re.search(rf'href="([^"]*)"[^>]*>\s*{label}', text)[1].replace("&amp;", "&")
-
-
-def test_from_and_to_become_bounds_in_the_address_and_can_be_taken_away(run, http):
-    page = f"/ui/runs/{run}/queries"
-    given = {"figure": "correctness", "least": "0.5", "most": "1", "system": "old", "where": "mrr>=0"}
-    answer = http.get(page, params=given)
-    assert answer.status_code == 303
-    address = answer.headers["location"]
-    assert httpx.URL(address).params.get_list("where") == ["mrr>=0", "correctness>=0.5", "correctness<=1"]
-    text = http.get(address).text
-    wanted = [r.query_id for r in results(run) if r.system == "old" and (r.scores["correctness"].value or 0) >= 0.5]
-    assert [query for query, _ in shown(text)] == wanted
-    without = http.get(linked(text, "correctness&gt;=0.5"))
-    assert "correctness&gt;=0.5" not in without.text
-    assert "correctness&lt;=1" in without.text
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ("figure=correctness&least=much", "&#39;much&#39; is not a number"),
-        ("failure=bad", "bad&#39;"),
-    ],
-)
-def test_what_can_not_be_asked_is_said_in_a_sentence(run, http, asked, said):
-    answer = http.get(f"/ui/runs/{run}/queries?{asked}")
-    assert answer.status_code in (404, 422)
-    assert said in answer.text
 
 
 def test_errors_are_counted_by_kind_and_each_links_to_its_rows(run, http):

@@ -14,7 +14,6 @@ from ragassay.core.statistics import Interval
 from ragassay.metrics.failures import FailureName
 from ragassay.reporting import failing
 from ragassay.reporting.failing import WorstRow, words
-from ragassay.reporting.figures import Bar
 from ragassay.reporting.tables import Table
 from ragassay.stats.intervals import wilson_interval
 from ragassay.storage.columns import THERE, label_column, label_value
@@ -41,26 +40,12 @@ FAILURES: dict[FailureName, str] = {
 
 @dataclass(frozen=True)
 class FailureShare:
-    """How many rows of a system failed in a way."""
+    """How many rows of a system failed in a way, and the share of all rows in percent with its interval."""
 
     system: str
     rows: int
     of: int
-    interval: Interval
-
-    @property
-    def share(self) -> str:
-        """In percent, with its interval."""
-        ends = interval(self.interval, lambda end: percent(round(end, 3)), "{} to {}")
-        return f"{percent(round(self.rows / self.of, 3))}, {ends}"
-
-    @property
-    def bar(self) -> Bar:
-        """The share on a scale from 0 to 100 %."""
-        at, low, high = (
-            round(100 * (end or 0), 2) for end in (self.rows / self.of, self.interval.low, self.interval.high)
-        )
-        return Bar(at, low, high, "0 to 100 %")
+    share: str
 
 
 @dataclass(frozen=True)
@@ -75,11 +60,6 @@ class FailureKind:
     def title(self) -> str:
         """Its name as text."""
         return words(self.name)
-
-    @property
-    def what(self) -> str:
-        """What it means."""
-        return FAILURES[self.name]
 
 
 def section(kinds: Sequence[FailureKind], systems: Iterable[str]) -> Table | None:
@@ -123,7 +103,8 @@ def failures(rows: RowPlaces) -> list[FailureKind]:
             n = int(np.count_nonzero(places // per_system == place))
             of = int(np.count_nonzero(done[place * per_system : (place + 1) * per_system]))
             if of:
-                shares.append(FailureShare(system, n, of, wilson_interval(n, of)))
+                ends = interval(wilson_interval(n, of), lambda end: percent(round(end, 3)), "{} to {}")
+                shares.append(FailureShare(system, n, of, f"{percent(round(n / of, 3))}, {ends}"))
         read = rows.at(places[:MOST_EXAMPLES])
         examples = tuple((at, row, failing.why(row, judge=False) or row.error or "") for at, row in enumerate(read))
         found.append((len(places), FailureKind(name, tuple(shares), examples)))

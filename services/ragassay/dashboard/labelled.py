@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from ragassay.core.formatting import interval, number, percent
 from ragassay.core.models import Result
@@ -12,7 +11,6 @@ from ragassay.core.statistics import Interval
 from ragassay.evaluation.human_labels import HumanLabel
 from ragassay.evaluation.labelling import LabelProgress
 from ragassay.judges.agreement import FROM
-from ragassay.reporting.figures import Bar
 
 ANSWERS = {
     "faithfulness": {"1": "supported", "0.5": "partly", "0": "not supported"},
@@ -24,53 +22,25 @@ ANSWERS = {
 """What can be said, by metric: the value of each answer, and its words."""
 
 
-@dataclass(frozen=True)
-class ProgressInWords:
-    """The progress in words. ``reason``: why there is no corrected mean."""
-
-    counts: str
-    corrected: str
-    judged: str
-    bar: Bar | None
-    reason: str
-    agreement: tuple[tuple[str, str], ...]
-
-
-def told(progress: LabelProgress) -> ProgressInWords:
-    """The progress of labelling in words."""
-    mean = progress.mean
+def progress_lines(progress: LabelProgress) -> Iterator[tuple[str, str]]:
+    """What the labels say so far: how many there are, the corrected mean or why there is none, and the judge's agreement."""
     skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
-    return ProgressInWords(
-        counts=f"{progress.labelled:,} of {progress.asked:,} rows labelled{skipped}",
-        corrected="" if mean.mean is None else f"{number(mean.mean)}, {_ends(mean.interval)}",
-        judged="" if mean.judged is None else f"the judge's own is {number(mean.judged)}",
-        bar=_bar(mean.mean, mean.interval),
-        reason=mean.reason or "",
-        agreement=tuple(_agreement(progress)),
-    )
+    yield "Labels", f"{progress.labelled:,} of {progress.asked:,} rows labelled{skipped}"
+    mean = progress.mean
+    if mean.mean is None:
+        yield "Mean by labels", f"none: {mean.reason}"
+    else:
+        own = "" if mean.judged is None else f"; the judge's own is {number(mean.judged)}"
+        yield "Mean by labels", f"{number(mean.mean)}, {_ends(mean.interval)}{own}"
+    if found := progress.agreement:
+        for name, words in (("balanced_accuracy", "balanced accuracy"), ("kappa", "kappa")):
+            value = getattr(found, name)
+            known = None if value is None else f"{number(value, 2)}, {_ends(found.intervals[name], 2)}"
+            yield f"Judge's {words}", known or "people gave all one label"
 
 
 def _ends(ends: Interval, digits: int = 3) -> str:
     return interval(ends, lambda end: number(end, digits), f"{percent(ends.level)} interval {{}} to {{}}")
-
-
-def _bar(mean: float | None, ends: Interval) -> Bar | None:
-    if mean is None or ends.low is None or ends.high is None:
-        return None
-    at, low, high = (round(100 * value, 2) for value in (mean, ends.low, ends.high))
-    return Bar(at, low, high, "0 to 1")
-
-
-def _agreement(progress: LabelProgress) -> Iterator[tuple[str, str]]:
-    found = progress.agreement
-    if found is None:
-        return
-    for name, words in (("balanced_accuracy", "balanced accuracy"), ("kappa", "kappa")):
-        value = getattr(found, name)
-        said = (
-            "people gave all one label" if value is None else f"{number(value, 2)}, {_ends(found.intervals[name], 2)}"
-        )
-        yield words, said
 
 
 def answered(label: HumanLabel) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any
 
@@ -17,27 +16,7 @@ from ragassay.reporting.charts import Chart
 
 RECENT = 30  # runs that can be ticked
 router = pages()
-_TONES = {"better": ("good", "better"), "worse": ("bad", "worse")}
-
-
-@dataclass(frozen=True)
-class HeatCell:
-    """A system's mean of a metric: its text, whether it is better or worse than the baseline's, and the mark of that."""
-
-    system: str
-    text: str
-    tone: str
-    said: str
-    mark: str
-
-
-@dataclass(frozen=True)
-class HeatRow:
-    """A metric's cells, the baseline's first, and the queries that both systems have a score on."""
-
-    name: str
-    pairs: str
-    cells: tuple[HeatCell, ...]
+_TONES = {"better": "good", "worse": "bad"}
 
 
 @router.get("/ui/compare")
@@ -86,19 +65,18 @@ def _title(library: Library, run: str) -> str:
     return f"{report.provenance.configuration.name or run}, {report.run.created_at[:16].replace('T', ' ')}"
 
 
-def _heat(made: Comparison) -> list[HeatRow]:
-    """The metrics, that of the headline first."""
+def _heat(made: Comparison) -> list[dict[str, Any]]:
+    """The metrics, that of the headline first: the pairs, and each system's mean with the tone, outcome and mark of it."""
     found = []
     for name in sorted(made.metrics, key=lambda name: name != "accurate"):
         deltas = [pair.metrics[name] for pair in made.pairs]
         first = next((delta.mean_a for delta in deltas if delta.mean_a is not None), None)
-        cells = [HeatCell(made.baseline, _mean(first), "", "reference", "")]
+        cells = [(made.baseline, _mean(first), "", "reference")]
         for pair, delta in zip(made.pairs, deltas, strict=True):
-            tone, said = _TONES.get(delta.outcome, ("", delta.outcome))
-            cells.append(HeatCell(pair.b, _mean(delta.mean_b), tone, said, delta.mark))
+            cells.append((pair.b, _mean(delta.mean_b), _TONES.get(delta.outcome, ""), delta.outcome + delta.mark))
         n = sorted({delta.n for delta in deltas})
         pairs = "" if not n[-1] else f"{n[0]:,} pairs" if len(n) == 1 else f"{n[0]:,} to {n[-1]:,} pairs"
-        found.append(HeatRow(name, pairs, tuple(cells)))
+        found.append({"name": name, "pairs": pairs, "cells": cells})
     return found
 
 

@@ -14,15 +14,12 @@ from ragassay.core.models import Sample
 from ragassay.core.text import is_answerable
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, SearchText, Start, pages, shown
-from ragassay.datasets.describe import DatasetDescription, describe
-from ragassay.datasets.diff import DatasetDifference
+from ragassay.datasets.dataset import digest_of_dataset
 from ragassay.datasets.versions import SHORT, DatasetStore, DatasetVersion, resolve
-from ragassay.evaluation import datasets
 from ragassay.reporting import datasets as said
 from ragassay.reporting.listing import RunSummary
-from ragassay.storage.datasets import version_dataset
 
-MOST_AT_ONCE = 20_000  # rows that are read through, and compared with each other, before somebody asks for it
+MOST_AT_ONCE = 20_000  # rows that are read through for their digest
 MOST_RUNS = 20
 VersionText = Annotated[str, Query(max_length=200)]
 router = pages()
@@ -57,20 +54,14 @@ def _dataset(
     request: Request,
     name: str,
     version: VersionText = "",
-    against: VersionText = "",
     text: SearchText = "",
     start: Start = 0,
-    details: bool = False,
 ) -> Response:
     library: Library = request.state.library
     store = library.datasets
     chosen = resolve(store, f"{name}@{version}" if version else name)
     versions = store.versions(chosen.name)
-    earlier = _earlier(store, chosen, versions, against)
-    details = details and not library.of_service  # there it has a process of its own, behind the API
-    content = _content(store, _full(chosen)) if details or chosen.rows <= MOST_AT_ONCE else None
-    compared = earlier and (details or max(chosen.rows, earlier.rows) <= MOST_AT_ONCE)
-    difference = _difference(store, _full(earlier), _full(chosen)) if earlier and compared else None
+    digest = _digest(store, _full(chosen)) if chosen.rows <= MOST_AT_ONCE else None
     places = _matching(store, _full(chosen), text) if text else range(chosen.rows)
     here = frozenset(places[start : start + A_PAGE])
     rows = list(store.samples(chosen, lambda place, _: place in here))
@@ -84,18 +75,9 @@ def _dataset(
         short=SHORT,
         responses=any(row.response for row in first),
         of_service=library.of_service,
-        content=content,
-        tables=list(said.tables(content)) if content else [],
-        cautions=content.warnings if content else [],
-        repeated=said.alike(content.repeated_queries) if content else [],
-        similar=said.alike(content.similar_queries) if content else [],
-        earlier=earlier,
-        difference=difference,
-        change=difference and said.change(difference),
-        changes=difference and said.changes(difference),
         most_runs=MOST_RUNS,
-        runs=list(islice(_runs(library, chosen.name, content), MOST_RUNS)),
-        asked={"version": version, "against": against, "text": text, "details": "true" if details else ""},
+        runs=list(islice(_runs(library, chosen.name, digest), MOST_RUNS)),
+        asked={"version": version, "text": text},
         rows=[(row, ", ".join(_labels(row))) for row in rows],
         start=start,
         total=len(places),
@@ -107,27 +89,10 @@ def _full(version: DatasetVersion) -> str:
     return f"{version.name}@{version.digest}"
 
 
-def _earlier(
-    store: DatasetStore, chosen: DatasetVersion, versions: Sequence[DatasetVersion], against: str
-) -> DatasetVersion | None:
-    """The version to compare with: the one that is asked for, the one it was made after, or the next older one.
-
-    Raises as ``resolve`` does.
-    """
-    if against:
-        return resolve(store, against)
-    parents = [one for one in versions if _full(one) == chosen.lineage.parent]
-    return next(iter([*parents, *versions[versions.index(chosen) + 1 :]]), None)
-
-
 @lru_cache(8)
-def _content(store: DatasetStore, reference: str) -> DatasetDescription:
-    return describe(version_dataset(store, resolve(store, reference)))
-
-
-@lru_cache(8)
-def _difference(store: DatasetStore, a: str, b: str) -> DatasetDifference:
-    return datasets.diff(*(version_dataset(store, resolve(store, each)) for each in (a, b)))
+def _digest(store: DatasetStore, reference: str) -> str:
+    """The digest that runs on these rows have of them."""
+    return digest_of_dataset(store.samples(resolve(store, reference)))
 
 
 @lru_cache(8)
@@ -157,10 +122,10 @@ def _labels(sample: Sample) -> Iterator[str]:
         yield "can't be answered"
 
 
-def _runs(library: Library, name: str, content: DatasetDescription | None) -> Iterator[tuple[RunSummary, str]]:
+def _runs(library: Library, name: str, digest: str | None) -> Iterator[tuple[RunSummary, str]]:
     """The runs on these rows, under whatever name, and those on others of this name; newest first, with which of both."""
     for run in library.runs():
-        if content and run.dataset_digest == content.digest:
+        if digest and run.dataset_digest == digest:
             yield run, "these rows"
         elif run.dataset == name:
-            yield run, "other rows" if content and run.dataset_digest else "rows of this name"
+            yield run, "other rows" if digest and run.dataset_digest else "rows of this name"

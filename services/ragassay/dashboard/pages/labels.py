@@ -123,7 +123,7 @@ def _label(request: Request, run: str, asked: Address) -> Response:
         facts=facts,
         contexts=views.contexts(sample),
         place=rows.labelling.place(query) if query else None,
-        told=labelled.told(rows.labelling.progress(rows.said, asked.size)),
+        progress=labelled.progress_lines(rows.labelling.progress(rows.said, asked.size)),
         last=[(one, labelled.answered(one)) for one in list(rows.said.values())[: -_LAST_SHOWN - 1 : -1]],
         commands=labelled.commands(rows.report, rows.metric),
         name=_name(request),

@@ -10,22 +10,19 @@ from typing import Annotated, Any
 from fastapi import Query, Request, Response
 
 from ragassay.analysis.costs import DIMENSIONS, CostGroup, CostReport, asked
-from ragassay.analysis.describe import describe
 from ragassay.analysis.figures import PER_ACCURATE
 from ragassay.analysis.trends import Point, Trend
-from ragassay.core.errors import AssayError, NothingToEvaluate
+from ragassay.core.errors import NothingToEvaluate
 from ragassay.core.formatting import interval, number, percent
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import pages, shown
 from ragassay.reporting import costs
 from ragassay.reporting.charts import Chart, Drawn, bars, over_time
-from ragassay.reporting.comparison import metric_tables
 from ragassay.reporting.listing import RunSummary
 from ragassay.reporting.tables import Table
 
 MOST_POINTS, POINTS = 365, 30
 A_WEEK = timedelta(days=7)
-MOST_COMPARED = 20_000  # rows of a run that is compared on the page of trends
 FIGURES = (PER_ACCURATE, "cost_usd.mean", "latency_ms.p50", "latency_ms.p95")
 OptionText = Annotated[str, Query(max_length=300)]
 Names = Annotated[list[str] | None, Query(max_length=20)]
@@ -142,7 +139,7 @@ def _trends(
         chart=_trend_chart(trend),
         changes=list(_changes(trend)),
         points=_points(library, trend),
-        week=_since_last_week(library, trend),
+        ends=_first_and_newest(trend),
     )
 
 
@@ -212,27 +209,13 @@ def _points(library: Library, trend: Trend) -> Table:
     )
 
 
-def _since_last_week(library: Library, trend: Trend) -> dict[str, Any] | None:
-    """The newest run against the newest that is a week older, or the oldest; None where there is one run alone."""
-    runs = {point.run: point for one in trend.systems.values() for point in one.points}
-    if len(runs) < 2:
-        return None
-    *before, newest = sorted(runs.values(), key=lambda point: point.created_at)
-    until = datetime.fromisoformat(newest.created_at) - A_WEEK
-    older = [point for point in before if datetime.fromisoformat(point.created_at) <= until]
-    first = older[-1] if older else before[0]
-    shared = [name for name, one in trend.systems.items() if {first.run, newest.run} <= {p.run for p in one.points}]
-    found: dict[str, Any] = {"a": first, "b": newest, "of": shared, "made": [], "why": "", "week": bool(older)}
-    if max(first.rows, newest.rows) > MOST_COMPARED:
-        found["why"] = "These runs are long: comparing them takes a while."
-        return found
-    for name in shared:
-        try:
-            made = library.compare([f"{first.run}#{name}", f"{newest.run}#{name}"], None, None)
-        except AssayError as error:
-            found["why"] = error.message
-            continue
-        changed = made.pairs[0].metrics.get(trend.metric)
-        moved = describe(changed) if changed else ""
-        found["made"].append((name, moved, made.verdict, list(metric_tables(made))))
-    return found
+def _first_and_newest(trend: Trend) -> dict[str, list[str]]:
+    """For each system with two runs or more, what a comparison of its newest run with one a week before, or the first, names."""
+    ends = {}
+    for name, one in trend.systems.items():
+        *before, newest = sorted(one.points, key=lambda point: point.created_at)
+        until = datetime.fromisoformat(newest.created_at) - A_WEEK
+        if before:
+            older = [point for point in before if datetime.fromisoformat(point.created_at) <= until]
+            ends[name] = [f"{point.run}#{name}" for point in ((older or before[:1])[-1], newest)]
+    return ends

@@ -2,42 +2,69 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from typing import Annotated
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import Query, Request, Response
-from fastapi.responses import RedirectResponse
 
-from ragassay.core.errors import BadInput, NotFound
+from ragassay.core.errors import NotFound
 from ragassay.core.models import Result
 from ragassay.dashboard import views
 from ragassay.dashboard.failures import FAILURES
-from ragassay.dashboard.library import Library
+from ragassay.dashboard.library import Library, RowsPage
 from ragassay.dashboard.one_row import raw as raw_of
-from ragassay.dashboard.rows import ChosenRows, asked_in, bounded, chosen, marks
-from ragassay.dashboard.site import A_PAGE, MOST_PLACES, As, Start, address_of, pages, shown, table
+from ragassay.dashboard.site import A_PAGE, MOST_PLACES, As, Start, pages, shown, table
 from ragassay.judges.jury_agreement import divided
 from ragassay.reporting import failing
 from ragassay.storage.columns import FIGURES
+from ragassay.storage.places import RowPlaces
+from ragassay.storage.selection import Selection
 
 router = pages()
+_ONE = ("system", "category", "difficulty", "text", "failed", "failure", "sort")
+
+
+def asked_in(request: Request) -> dict[str, Any]:
+    """The selection of rows in an address, as an address has it."""
+    given = request.query_params
+    asked: dict[str, Any] = {name: given[name] for name in _ONE if given.get(name)}
+    if where := tuple(text for text in given.getlist("where") if text.strip()):
+        asked["where"] = where
+    return asked
+
+
+@dataclass(frozen=True)
+class ChosenRows:
+    """The rows of a run that an address asks for."""
+
+    rows: RowPlaces
+    places: Any
+
+    def page(self, start: int, most: int) -> RowsPage:
+        """So many of them."""
+        return RowsPage(self.rows.at(self.places[start : start + most]), start, len(self.places))
+
+
+def chosen(library: Library, run: str, asked: Mapping[str, Any]) -> ChosenRows:
+    """The rows that are asked for; raises BadInput, UnknownName and NotFound for what is not there."""
+    rows = library.rows(run)
+    return ChosenRows(rows, rows.selected(Selection.given(**asked)))
 
 
 @router.get("/ui/runs/{run}/queries")
 def _queries(request: Request, run: str, start: Start = 0, form: As = "page") -> Response:
     library: Library = request.state.library
     asked = asked_in(request)
-    if bounds := _bounds(request):
-        where = (*asked.get("where", ()), *bounds)
-        return RedirectResponse(f"{request.url.path}?{address_of({**asked, 'where': where})}", 303)
     report = library.report(run)
     found = chosen(library, run, asked)
     metrics = report.provenance.metrics
     sorted_by = asked.get("sort", "").removeprefix("-")
-    wanted = [name.lower() for name in (sorted_by, *map(bounded, asked.get("where", ())))]
-    columns = views.columns(metrics, [name for name in metrics if name.lower() in wanted])
+    filtered_by = [re.split("[<>=]", bound)[0].strip().lower() for bound in asked.get("where", ())]
+    wanted = [name for name in metrics if name.lower() in (sorted_by.lower(), *filtered_by)]
+    columns = views.columns(metrics, wanted)
     if form == "csv":
         header = ["system", "query_id", "query", "category", *columns, "failure", "latency_ms"]
         return table(f"{run}-queries", header, _cells(found, columns))
@@ -48,7 +75,6 @@ def _queries(request: Request, run: str, start: Start = 0, form: As = "page") ->
         run=run,
         report=report,
         asked=asked,
-        marks=marks(asked),
         sorted_by=sorted_by,
         page=page,
         columns=columns,
@@ -56,22 +82,6 @@ def _queries(request: Request, run: str, start: Start = 0, form: As = "page") ->
         failures=FAILURES,
         categories=sorted({value for one in report.systems.values() for value in one.slices.get("category", {})}),
     )
-
-
-def _bounds(request: Request) -> list[str]:
-    """The bounds that the form asks for: of ``figure``, ``least`` and ``most``; raises BadInput."""
-    given = request.query_params
-    bounds = [(sign, text) for sign, name in ((">=", "least"), ("<=", "most")) if (text := given.get(name, "").strip())]
-    for _, text in bounds:
-        try:
-            is_number = math.isfinite(float(text))
-        except ValueError:
-            is_number = False
-        if not is_number:
-            raise BadInput(f"{text[:40]!r} is not a number", where="from and to")
-    if bounds and not given.get("figure"):
-        raise BadInput("from and to of which figure? Choose one", where="figure")
-    return [f"{given['figure']}{sign}{text}" for sign, text in bounds]
 
 
 def _cells(found: ChosenRows, columns: list[str]) -> Iterator[list[object]]:

@@ -146,6 +146,7 @@ def _errors(request: Request, run: str) -> Response:
         run=run,
         report=report,
         kinds=kinds,
+        what=FAILURES,
         absent=[failing.words(name) for name in FAILURES if name not in {kind.name for kind in kinds}],
         judged="accurate" in report.provenance.metrics,
     )
