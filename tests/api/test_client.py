@@ -75,13 +75,13 @@ def test_no_command_sends_control_characters_of_a_job_to_the_terminal(cli, serve
     gate = {"metric": "mrr", "min": 1.0, "slice": f"category={hostile}"}
     job = served.submit(samples, name=hostile, metrics=["mrr"], gates=[gate])["id"]
     served.work()
-    _, lines, _ = cli("results", job)
+    _, lines, _ = cli("show", "--json", job)
     assert [json.loads(line)["answer"] for line in lines.splitlines()] == [hostile] * 2
     for command in (
         ("job", "show", job),
         ("job", "show", job, "--json"),
         ("report", job),
-        ("results", job),
+        ("show", "--json", job),
         ("job", "show", hostile),
     ):
         _, out, err = cli(*command)
@@ -109,7 +109,7 @@ def test_submit_prints_the_id_alone_and_the_other_commands_take_it(cli, data, se
     assert f"{served.url}/v1/jobs/{job}/report" in out
     assert json.loads((data.parent / "r.json").read_text())["systems"]["default"]["queries"] == 60
     assert (data.parent / "r.csv").exists()
-    code, out, _ = cli("results", job)
+    code, out, _ = cli("show", "--json", job)
     assert [json.loads(line)["query_id"] for line in out.splitlines()] == [f"q{n}" for n in range(60)]
     code, _, err = cli("job", "cancel", job)
     assert (code, "finished already" in err) == (2, True)

@@ -55,7 +55,7 @@ def test_a_composite_is_a_metric_wherever_one_is_named(cli, project):
     assert "ranking is better than" not in cli("compare", "report.json", "last", "--metrics", "ranking,balance")[1]
     assert cli("trend", "balance")[0] == 0
     code, out, _ = cli("show", "last", "--sort", "ranking", "--json")
-    assert (code, json.loads(out)[0]["query_id"]) == (0, "q3")
+    assert (code, json.loads(out.splitlines()[0])["query_id"]) == (0, "q3")
 
 
 def test_compare_says_that_a_composite_meant_something_else(cli, project):

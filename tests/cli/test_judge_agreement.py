@@ -63,8 +63,8 @@ def test_what_is_printed_says_who_was_asked_and_where_the_verdicts_are(cli, tmp_
     assert lines[0] == "judge local beside people: faithfulness on labelled, 12 items, 12 groups"
     assert lines[1].startswith("people say yes to 50 %, the judge's mean score is ")
     assert lines[4].split()[:2] == ["accuracy", "1.000"]
-    run = lines[-1].removeprefix("verdicts: ragassay results ")
-    assert cli("results", run)[0] == 0
+    run = lines[-1].removeprefix("verdicts: ragassay show ")
+    assert cli("show", "--json", run)[0] == 0
 
 
 def test_rows_that_share_max_group_are_one_item(labelled):

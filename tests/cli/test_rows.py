@@ -1,4 +1,4 @@
-"""``runs``, ``show``, ``report`` and ``results`` of runs in a folder."""
+"""``runs``, ``show`` and ``report`` of runs in a folder."""
 
 import json
 import os
@@ -99,7 +99,7 @@ def test_a_row_shows_each_sentence_and_fact_with_verdict_evidence_and_why(run):
     text = " ".join(out.split())
     assert code == 0
     for part in (
-        "france: 1 of 26 rows old q2 (conceptual, easy) query Question 2?",
+        "1 row old q2 (conceptual, easy) query Question 2?",
         "answer Paris is the capital. It lies on the Seine. expected Paris.",
         "correctness 0.000",
         "failed unfaithful: faithfulness is 0",
@@ -113,7 +113,7 @@ def test_a_row_shows_each_sentence_and_fact_with_verdict_evidence_and_why(run):
 SELECTED = {
     "wrong": (["--wrong"], ["old q2", "old q6", "new q2", "new q6"]),
     "worst": (["--worst", "3"], ["old q2", "old q6", "old q1", "new q2", "new q6", "new q1"]),
-    "sorted by a metric where less is better": (["--sort", "LATENCY_MS", "--worst", "1"], ["old q13", "new q13"]),
+    "sorted, and within a bound": (["--sort", "-LATENCY_MS", "--where", "latency_ms>=1300"], ["old q13", "new q13"]),
     "a category of one system": (
         ["--category", "conceptual", "--system", "new"],
         [f"new q{n}" for n in (2, 4, 6, 8, 10, 12)],
@@ -125,12 +125,12 @@ SELECTED = {
 @pytest.mark.parametrize("case", SELECTED)
 def test_rows_are_selected_and_ordered(run, case):
     options, expected = SELECTED[case]
-    rows = json.loads(run("show", run.finished, *options, "--json")[1])
+    rows = map(json.loads, run("show", run.finished, *options, "--json")[1].splitlines())
     assert [f"{row['system']} {row['query_id']}" for row in rows] == expected
 
 
 def test_a_row_as_json_has_its_failure_and_the_text_of_its_evidence(run):
-    (row,) = json.loads(run("show", f"{run.finished}#old", "--query", "q2", "--json")[1])
+    row = json.loads(run("show", f"{run.finished}#old", "--query", "q2", "--json")[1])
     assert row["failure"] == {"cause": "unfaithful", "why": "faithfulness is 0"}
     assert row["evidence"] == {"C1.1": "Paris is the capital of France."}
 
@@ -144,9 +144,9 @@ def test_a_long_list_is_cut_and_the_rest_counted(run):
 REFUSED = {
     "run": (["show", "france"], "there is no run 'france'", "-france-"),
     "query": (["show", "RUN", "--query", "q99"], "unknown query 'q99'", "did you mean"),
-    "metric": (["show", "RUN", "--sort", "recal@10"], "unknown metric of the run 'recal@10'", "recall@10"),
+    "metric": (["show", "RUN", "--sort", "recal@10"], "unknown figure of the rows 'recal@10'", "recall@10"),
     "system": (["show", "RUN", "--system", "older"], "unknown system", "old"),
-    "no report yet": (["show", "HALF"], "has no report yet", "--resume"),
+    "no report yet": (["report", "HALF"], "has no report yet", "--resume"),
     "report of none": (["report", "nowhere"], "there is no run 'nowhere'", "ragassay runs lists them"),
 }
 
@@ -160,16 +160,16 @@ def test_what_is_not_there_is_one_error_that_names_what_is(run, case):
     assert [text for text in says if text not in err] == []
 
 
-def test_report_and_results_take_a_run_its_folder_and_a_file(run, home, tmp_path):
+def test_report_and_show_take_a_run_its_folder_and_a_file(run, home, tmp_path):
     folder = home / "runs" / run.finished
     for place in (run.finished, str(folder), str(folder / "report.json")):
         code, out, _ = run("report", place, "-o", "copy.json")
         assert (code, f"report: {folder}" in out.replace("\n", "")) == (0, True)
         assert json.loads((tmp_path / "copy.json").read_text())["run"]["id"] == run.finished
-        lines = run("results", place)[1].splitlines()
+        lines = run("show", "--json", place)[1].splitlines()
         assert [json.loads(line)["query_id"] for line in lines[11:15]] == ["q12", "q13", "q1", "q2"]
     assert json.loads(run("report", run.finished, "--json")[1])["run"]["id"] == run.finished
-    assert len(run("results", "last")[1].splitlines()) == 50  # what is there of the unfinished one
+    assert len(run("show", "--json", "last")[1].splitlines()) == 50  # what is there of the unfinished one
 
 
 def test_text_of_a_report_from_elsewhere_is_shown_as_it_is_and_not_as_markup(run, home, tmp_path):
@@ -186,7 +186,7 @@ def test_rows_whose_system_failed_are_failed_rows(run, home, tmp_path):
     report = evaluated(new_run(tmp_path, samples, JobSpec(metrics=("mrr",))))
     (tmp_path / "r.json").write_text(report.model_dump_json())
     code, out, _ = run("show", "r.json", "--wrong")
-    assert (code, "1 of 2 rows" in out, "no reply" in out) == (0, True, True)
+    assert (code, "1 row" in out, "no reply" in out) == (0, True, True)
 
 
 def test_failed_rows_of_a_run_without_accuracy_are_those_that_broke(run, home, tmp_path):
@@ -195,5 +195,5 @@ def test_failed_rows_of_a_run_without_accuracy_are_those_that_broke(run, home, t
     report = evaluated(new_run(tmp_path, samples, JobSpec(metrics=("faithfulness",)), judge=judge), judge)
     (tmp_path / "r.json").write_text(report.model_dump_json())
     code, out, err = run("show", "r.json", "--wrong")
-    assert (code, "1 of 2 rows" in out, "the provider said no" in out) == (0, True, True)
+    assert (code, "1 row" in out, "the provider said no" in out) == (0, True, True)
     assert "accurate was not computed" in err

@@ -66,7 +66,7 @@ def test_no_command_sends_control_characters_of_the_data_to_the_terminal(cli, da
         ("show", "last", "--query", "q1"),
         ("show", "last", "--category", HOSTILE),
         ("report", "last"),
-        ("results", "last"),
+        ("show", "--json", "last"),
         ("trend", "mrr"),
         ("trend", "mrr", "--json"),
         ("evaluate", f"no{HOSTILE}.json"),

@@ -200,7 +200,7 @@ def test_what_the_command_line_prints_of_a_long_run_is_what_it_prints_of_a_short
         evaluate = cli(
             "evaluate", "rows.jsonl", "--metrics", "mrr,accurate,latency_ms", "--accurate", "mrr >= 0.9", "-o", "r.csv"
         )
-        shown = cli("show", "last", "--worst", "3"), cli("results", "last"), cli("report", "last")
+        shown = cli("show", "last", "--worst", "3"), cli("show", "--json", "last"), cli("report", "last")
         written = "\n".join((evaluate[1], *(out for _, out, _ in shown), (tmp_path / "r.csv").read_text()))
         unwrapped = written.replace("\n", "")  # a long path wraps inside the run's id
         return re.sub(r"\d{8}-\d{6}-rows-\w{4}|\"duration_ms\":[\d.e-]+", "", unwrapped)

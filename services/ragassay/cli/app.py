@@ -18,7 +18,6 @@ from ragassay.cli import (
     compare,
     cost,
     evaluate,
-    export,
     gate,
     generate,
     jobs,
@@ -55,8 +54,6 @@ app.command("view")(view.view)
 app.command("runs")(rows.runs)
 app.command("show")(rows.show)
 app.command("report")(rows.report)
-app.command("results")(rows.results)
-app.command("export")(export.export)
 app.command("init")(setup.init)
 app.add_typer(generate.data, name="data")
 app.add_typer(judge.judge, name="judge")

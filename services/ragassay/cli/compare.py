@@ -82,7 +82,7 @@ def compare(
     **options: Any,
 ) -> None:
     """Compare the systems of a run, or of several runs, jobs and data files, with the first one."""
-    from ragassay.cli.evaluate import Terminal, refuse_unscored, warnings_shown
+    from ragassay.cli.evaluate import Terminal, refuse_unscored
     from ragassay.metrics.names import split_names
     from ragassay.reporting.comparison import EXPORTERS
     from ragassay.sdk.comparing import compared
@@ -105,13 +105,7 @@ def compare(
         correction=correction_named(correction, where="--correction"),
         examples=limit,
     )
-    with warnings_shown("ragassay.exporters"):
-        for path in output or ():
-            EXPORTERS.write(result, path)
-    if as_json:
-        print_json(result)
-    else:
-        _print(result, output or [])
+    show_comparison(result, output or [], as_json=as_json)
     for report in made:
         refuse_unscored(report, report.provenance.configuration.max_missing)
 
@@ -139,12 +133,19 @@ def _sides(
     return sides
 
 
-def _print(result: Comparison, outputs: list[Path]) -> None:
-    """The verdict first, then the tables behind it and the queries that got worse."""
+def show_comparison(result: Comparison, outputs: list[Path], *, as_json: bool, **written: Any) -> None:
+    """Write the files, of the form and with the fields ``written``, and print the verdict and the tables behind it."""
+    from ragassay.cli.evaluate import warnings_shown
     from ragassay.cli.terminal import print_document
-    from ragassay.reporting.comparison import of_comparison
+    from ragassay.reporting.comparison import EXPORTERS, of_comparison
 
-    print_document(of_comparison(result), *(f"also: {output}" for output in outputs))
+    with warnings_shown("ragassay.exporters"):
+        for path in outputs:
+            EXPORTERS.write(result, path, **written)
+    if as_json:
+        print_json(result)
+    else:
+        print_document(of_comparison(result), *(f"also: {output}" for output in outputs))
 
 
 def power(

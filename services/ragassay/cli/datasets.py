@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,11 +11,9 @@ import typer
 from ragassay.cli.configured import AsJson, Plugins, import_plugins, option, pairs
 from ragassay.cli.terminal import print_json
 from ragassay.core.errors import BadSettings
-from ragassay.core.formatting import listed, shortlist
+from ragassay.core.formatting import listed
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ragassay.datasets.describe import DatasetDescription
     from ragassay.datasets.ir import IrQueries
     from ragassay.datasets.versions import DatasetVersion
@@ -46,28 +44,19 @@ def import_(
 ) -> None:
     """Keep the rows of files, or of ir:NAME of ir_datasets, as a version of a dataset; the same rows are the same version."""
     from ragassay.datasets.ir import PREFIX, IrQueries
-    from ragassay.datasets.load import SampleStream
-    from ragassay.datasets.versions import check_name
-    from ragassay.evaluation.datasets import import_rows
+    from ragassay.sdk.datasets import Datasets
 
     columns = pairs(mapping, "--map", "OURS=THEIRS")
-    of_library = [str(file) for file in files if str(file).startswith(PREFIX)]
-    rows: SampleStream | IrQueries
-    if of_library:
-        if len(files) > 1 or columns or format != "auto":
-            raise BadSettings("is imported alone and without options about files", where=of_library[0])
-        rows = IrQueries(of_library[0].removeprefix(PREFIX))
-        chosen = check_name(name or rows.name.replace("/", "-"))
-        if passages:
-            _write_passages(rows, passages)
-    elif passages:
+    of_library = next((str(file) for file in files if str(file).startswith(PREFIX)), None)
+    if of_library and (len(files) > 1 or columns or format != "auto"):
+        raise BadSettings("is imported alone and without options about files", where=of_library)
+    if passages and not of_library:
         raise BadSettings(f"--passages is about {PREFIX}NAME; files hold no documents")
-    else:
-        chosen = check_name(name or files[0].resolve().stem)
-        rows = SampleStream(files, format=format, mapping=columns, duplicates=duplicates)
-    version = import_rows(_store(), chosen, rows, sources=map(str, files), description=description)
-    for warning in rows.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+    if passages and of_library:
+        _write_passages(IrQueries(of_library.removeprefix(PREFIX)), passages)
+    version = Datasets().import_(
+        of_library or files, name, description=description, format=format, map=columns, duplicates=duplicates
+    )
     _print([version], as_json=as_json)
 
 
@@ -170,14 +159,12 @@ def diff(a: DataArgument, b: DataArgument, as_json: AsJson = False) -> None:
     if as_json:
         print_json(found)
         return
-    from ragassay.reporting.datasets import change
+    from ragassay.cli.terminal import print_document
+    from ragassay.reporting.datasets import change, changes
+    from ragassay.reporting.document import Document
 
-    typer.echo(f"{found.a} -> {found.b}: {change(found)}")
-    lines = [f"+ {row.query_id}: {row.query}" for row in found.added]
-    lines += [f"- {row.query_id}: {row.query}" for row in found.removed]
-    lines += [f"~ {row.query_id}: {row.query} ({listed(row.fields)})" for row in found.changed]
-    for line in shortlist(lines):
-        typer.echo(line)
+    blocks = (changes(found),) if found.added or found.removed or found.changed else ()
+    print_document(Document("", headlines=((f"{found.a} -> {found.b}", change(found)),), blocks=blocks))
 
 
 @data.command("split")
@@ -206,74 +193,38 @@ def split(
 
 def _print_description(description: DatasetDescription) -> None:
     """What a dataset holds."""
-    from rich.markup import escape
-    from rich.table import Table
+    from ragassay.cli.terminal import print_document
+    from ragassay.reporting.datasets import alike, tables
+    from ragassay.reporting.document import Document, Sentences
 
-    from ragassay.cli.terminal import console
-    from ragassay.reporting.datasets import alike
-
-    out, mapped = console(), description.mapped
-    counts = f"{description.rows} rows, {description.responses} with a response"
     digest = f", digest {description.digest[:12]}" if description.digest else ""
-    out.print(f"{escape(description.path)}: {counts}{digest}")
-    fields = Table(box=None, pad_edge=False)
-    for column in ("field", "column", "rows", "null"):
-        fields.add_column(column, justify="right" if column in ("rows", "null") else "left")
-    for name, rows in description.fields.items():
-        fields.add_row(name, escape(mapped.get(name, "")), str(rows), str(description.rows - rows))
-    out.print(fields)
-    if description.kept_as_metadata:
-        out.print(f"kept as metadata: {escape(', '.join(description.kept_as_metadata))}")
-    tables = {
-        "categories": description.categories,
-        "difficulties": description.difficulties,
-        "parts": description.splits,
+    sentences = {
+        "Read as our fields": [
+            f"{ours} from {theirs}" for ours, theirs in description.mapped.items() if ours != theirs
+        ],
+        "Kept as metadata": description.kept_as_metadata,
+        "Asked more than once": alike(description.repeated_queries),
+        "Nearly the same": alike(description.similar_queries),
+        "Metrics that can be computed": [*_computable(description)],
     }
-    if description.generated:
-        out.print(f"generated by a program: {description.generated} of {description.rows} rows")
-    if description.unanswerable:
-        out.print(f"can't be answered: {description.unanswerable} of {description.rows} rows")
-    for label, table in tables.items():
-        if table:
-            out.print(f"{label}: {escape(', '.join(f'{name} {rows}' for name, rows in table.items()))}")
-    spreads = {
-        "relevant documents": description.relevant_per_query,
-        "retrieved documents": description.retrieved_per_query,
-        "contexts": description.contexts_per_query,
-        **{f"words of {name}": spread for name, spread in description.words.items()},
-    }
-    for label, spread in spreads.items():
-        if spread:
-            out.print(f"{label}: {spread.mean:.1f} on average, {spread.min:g} to {spread.max:g}")
-    for line in alike(description.repeated_queries):
-        out.print(f"asked more than once: {escape(line)}")
-    for line in alike(description.similar_queries):
-        out.print(f"nearly the same: {escape(line)}")
-    if description.metrics:
-        _print_computable(out, description)
-    for warning in description.warnings:
-        out.print(f"warning: {escape(warning)}")
+    counts = f"{description.rows} rows, {description.responses} with a response{digest}"
+    blocks = (Sentences(title, tuple(lines)) for title, lines in sentences.items() if lines)
+    headlines = ((description.path, counts),)
+    document = Document("", headlines=headlines, notes=description.warnings, blocks=(*tables(description), *blocks))
+    print_document(document)
 
 
-def _print_computable(out: Console, description: DatasetDescription) -> None:
-    """Metrics by how many rows have their input; what the others lack is said once per reason."""
-    from rich.markup import escape
-
+def _computable(description: DatasetDescription) -> Iterator[str]:
+    """Metrics by how many rows have their input, each reason for which others lack it once."""
     groups: dict[tuple[int, str], list[str]] = {}
     for metric in description.metrics:
         counted = (f"{reason} ({rows})" if metric.rows else reason for reason, rows in metric.lacking.items())
-        lacking = "; ".join(counted)
-        groups.setdefault((metric.rows, lacking), []).append(metric.metric)
-    out.print("\nmetrics that can be computed")
+        groups.setdefault((metric.rows, "; ".join(counted)), []).append(metric.metric)
     for (rows, lacking), names in sorted(groups.items(), key=lambda group: -group[0][0]):
         if rows:
-            out.print(
-                f"  {rows} of {description.rows} rows: {', '.join(names)}"
-                + (f" - {escape(lacking)}" if lacking else "")
-            )
-    none = [f"{', '.join(names)} ({escape(lacking)})" for (rows, lacking), names in groups.items() if not rows]
-    if none:
-        out.print(f"  no row: {'; '.join(none)}")
+            yield f"{rows} of {description.rows} rows: {', '.join(names)}{f' - {lacking}' if lacking else ''}"
+    if none := [f"{', '.join(names)} ({lacking})" for (rows, lacking), names in groups.items() if not rows]:
+        yield f"no row: {'; '.join(none)}"
 
 
 def _store() -> FolderDatasets:

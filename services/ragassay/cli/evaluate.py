@@ -83,7 +83,7 @@ def evaluate(
         run = foreground.start(runtime, settings, spec, inputs)
     report = complete(runtime, settings, run, reporter, **limits)
     try:
-        show(report, str(run.report_file), outputs, as_json=as_json)
+        show_report(report, str(run.report_file), outputs, as_json=as_json)
     except DiskFull as full:
         full.hint = f"the report is kept; make room, then: ragassay evaluate --resume {run.record.id} -o FILE"
         raise
@@ -111,7 +111,7 @@ def demo() -> None:
     inputs = plan.load(quickstart / "queries.jsonl", systems, name="quickstart")
     run = foreground.start(runtime, settings, JobSpec(), inputs)
     report = complete(runtime, settings, run, Terminal(quiet=False))
-    show(report, str(run.report_file), [], as_json=False)
+    show_report(report, str(run.report_file), [], as_json=False)
     command = "ragassay" if shutil.which("ragassay") else sys.argv[0]  # make demo's environment is not on the PATH
     typer.echo(
         "\nNext, your own file (JSON, JSONL, CSV, TSV or Parquet):\n"
@@ -196,19 +196,25 @@ def print_notice(line: str) -> None:
     sys.stderr.write(f"{printable(line)}\n")  # the parser's echo would write into the bar
 
 
-def show(
-    report: ReportWithResults, place: str, outputs: list[Path], *, as_json: bool, server: str | None = None
+def show_report(
+    report: ReportWithResults,
+    place: str,
+    outputs: list[Path],
+    *,
+    as_json: bool,
+    server: str | None = None,
+    **written: Any,
 ) -> None:
     """Write the files, print the report and the place where it lies, and fail when too much could not be scored.
 
-    ``server``: the service that has the rows, where it was named.
+    ``server``: the service that has the rows, where it was named. ``written``: the form and fields of the files.
     """
     from ragassay.reporting import EXPORTERS
     from ragassay.reporting.rows import printable_json
 
     with warnings_shown("ragassay.exporters"):
         for path in outputs:
-            EXPORTERS.write(report, path)
+            EXPORTERS.write(report, path, **written)
     if as_json:
         for part in printable_json(report):
             typer.echo(part, nl=False)

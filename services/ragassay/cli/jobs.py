@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ragassay.cli.configured import AsJson, configured, takes_options
-from ragassay.cli.evaluate import Config, Data, show
+from ragassay.cli.evaluate import Config, Data, show_report
 from ragassay.cli.terminal import print_json
 from ragassay.core.errors import BadSettings, GateFailed
 from ragassay.sdk.progress import progress
@@ -73,7 +73,7 @@ def submit(
         for alert in job.alerts:
             typer.echo(f"error: {alert.reason}", err=True)
         place = f"{service.server}/v1/jobs/{job.id}/report"
-        show(service.report(job.id), place, list(configuration.output), as_json=as_json, server=server)
+        show_report(service.report(job.id), place, list(configuration.output), as_json=as_json, server=server)
         if job.alerts:
             raise GateFailed("a gate was missed", hint=f"see {service.server}/v1/jobs/{job.id}/gates")
 

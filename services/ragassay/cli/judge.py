@@ -105,4 +105,4 @@ def _print(found: JudgeAgreement) -> None:
         if b.n
     ]
     typer.echo("\n".join(table(["score", "items", "mean score", "share of yes"], bins)))
-    typer.echo(f"\nverdicts: ragassay results {found.run}")
+    typer.echo(f"\nverdicts: ragassay show {found.run}")

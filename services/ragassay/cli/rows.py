@@ -1,10 +1,10 @@
-"""What was evaluated, run by run and row by row: ``runs``, ``show``, ``report``, ``results``."""
+"""What was evaluated, run by run and row by row: ``runs``, ``report`` and ``show``."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,32 +18,58 @@ from ragassay.core.errors import BadSettings, UnknownName
 
 if TYPE_CHECKING:
     from ragassay.core.models import Result
-    from ragassay.core.report import ReportWithResults
     from ragassay.storage.folder import FolderRun
 
 Run = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="Run id or its beginning, 'last', run folder, report file, or a job's id."),
+    typer.Argument(
+        metavar="RUN|COMPARISON",
+        help="Run id or its beginning, 'last', run folder, a job's id, or the JSON of a report or a comparison.",
+    ),
 ]
 RunOrSystem = Annotated[
     str, typer.Argument(metavar="RUN[#SYSTEM]", help="Run id, 'last', run folder, report file, or a job's id.")
 ]
 Server = Annotated[str | None, typer.Option("--server", metavar="URL", help="The service. [http://127.0.0.1:8400]")]
 Outputs = Annotated[list[Path] | None, option("output")]
-Last = Annotated[int, typer.Option("--last", metavar="N", help="Only the newest N runs.")]
+Last = Annotated[int, typer.Option("--last", metavar="N", min=1, help="Only the newest N runs.")]
+Fields = Annotated[
+    str | None, typer.Option("--fields", metavar="NAME,...", help="Only these columns of the rows, in this order.")
+]
+FormatName = Annotated[
+    str | None,
+    typer.Option(
+        "--format", metavar="FORMAT", help="Format of the files if the extension is not it; without -o: print it."
+    ),
+]
 Wrong = Annotated[
     bool, typer.Option("--wrong", help="Only rows whose answer is not accurate, or whose response or scoring failed.")
 ]
 Worst = Annotated[
-    int | None, typer.Option("--worst", metavar="N", help="The N worst rows of each system, worst first.")
+    int | None, typer.Option("--worst", metavar="N", min=1, help="The N worst rows of each system, worst first.")
 ]
 Query = Annotated[str | None, typer.Option("--query", metavar="ID", help="Only the query of that id.")]
 Category = Annotated[str | None, typer.Option("--category", metavar="NAME", help="Only rows of that category.")]
+Difficulty = Annotated[str | None, typer.Option("--difficulty", metavar="NAME", help="Only rows of that difficulty.")]
+Failed = Annotated[bool, typer.Option("--failed", help="Only rows whose response or scoring failed.")]
+Failure = Annotated[
+    str | None, typer.Option("--failure", metavar="KIND", help="Only rows that failed so, such as retrieval_miss.")
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="BOUND", help="Only rows within it, such as 'mrr<0.5'; repeatable."),
+]
+Text = Annotated[
+    str | None, typer.Option("--text", metavar="TEXT", help="Only rows with this in id, query, answer or truth.")
+]
 Sort = Annotated[
-    str | None, typer.Option("--sort", metavar="METRIC", help="Worst first by this metric, or such as latency_ms.")
+    str | None,
+    typer.Option("--sort", metavar="FIGURE", help="By this metric or figure; -FIGURE: the largest first."),
 ]
 SystemName = Annotated[str | None, typer.Option("--system", metavar="NAME", help="Only this system.")]
+RowsAsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document a line, all rows.")]
 MOST_SHOWN = 20
+_BINARY = ("parquet", "pdf", "xlsx")
 
 
 def runs(last: Last = 20, as_json: AsJson = False) -> None:
@@ -53,8 +79,6 @@ def runs(last: Last = 20, as_json: AsJson = False) -> None:
     from ragassay.storage.benchmarks import FolderBenchmarks
     from ragassay.storage.folder import FolderStore
 
-    if last < 1:
-        raise BadSettings(f"should be at least 1, is {last}", where="--last")
     store = FolderStore(Settings().home)
     ids = store.ids()[::-1]
     of_benchmark = FolderBenchmarks(store.root).of_runs()
@@ -91,65 +115,45 @@ def _line(run: Mapping[str, Any], progress: str) -> str:
 
 
 def report(
-    run: Run, server: Server = None, output: Outputs = None, plugin: Plugins = None, as_json: AsJson = False
+    run: Run,
+    output: Outputs = None,
+    form: FormatName = None,
+    fields: Fields = None,
+    server: Server = None,
+    plugin: Plugins = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Print the report of a run or of a finished job, or the result of a benchmark."""
-    from ragassay.cli import evaluate
+    """Print a report, a comparison or the result of a benchmark, or write it as csv, html, json, md, parquet, pdf, xlsx or xml."""
+    from ragassay.cli.compare import show_comparison
+    from ragassay.cli.evaluate import show_report, warnings_shown
     from ragassay.core.settings import Settings
-    from ragassay.reporting import EXPORTERS
-    from ragassay.sdk.stored import open_report, stored_benchmark, stored_run
+    from ragassay.metrics.names import split_names
+    from ragassay.reporting import EXPORTERS, comparison
+    from ragassay.sdk.stored import open_comparison, open_report, stored_benchmark, stored_run
 
     import_plugins(plugin)
     if benchmark := stored_benchmark(run):
         show_benchmark(benchmark, output or [], as_json=as_json)
         return
-    EXPORTERS.check(output or ())
-    document = open_report(run, server)
-    local = run if Path(run).exists() else None
-    stored = stored_run(run)
-    place = str(stored.report_file) if stored else local or f"{server or Settings().server}/v1/jobs/{run}/report"
-    evaluate.show(document, place, output or [], as_json=as_json, server=None if stored or local else server)
-
-
-def results(
-    run: Run,
-    server: Server = None,
-    system: SystemName = None,
-    category: Category = None,
-    difficulty: Annotated[
-        str | None, typer.Option("--difficulty", metavar="NAME", help="Only rows of that difficulty.")
-    ] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Only rows whose response or scoring failed.")] = False,
-    failure: Annotated[
-        str | None, typer.Option("--failure", metavar="KIND", help="Only rows that failed so, such as retrieval_miss.")
-    ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", metavar="BOUND", help="Only rows within it, such as 'mrr<0.5'; repeatable."),
-    ] = None,
-    text: Annotated[
-        str | None, typer.Option("--text", metavar="TEXT", help="Only rows with this in id, query, answer or truth.")
-    ] = None,
-    sort: Annotated[
-        str | None,
-        typer.Option("--sort", metavar="FIGURE", help="By this metric or figure; -FIGURE: the largest first."),
-    ] = None,
-) -> None:
-    """Print the results that are there, one JSON document a line, in the dataset's order; of a job the service selects."""
-    from ragassay.sdk.stored import open_results
-
-    asked = {
-        "system": system,
-        "category": category,
-        "difficulty": difficulty,
-        "text": text,
-        "sort": sort,
-        "failure": failure,
-    }
-    more = {"failed": failed or None, "where": tuple(where or ()) or None}
-    selection = {key: value for key, value in {**asked, **more}.items() if value is not None}
-    for result in open_results(run, server, **selection):
-        sys.stdout.write(result.model_dump_json() + "\n")
+    compared = open_comparison(run)
+    exporters: Any = EXPORTERS if compared is None else comparison.EXPORTERS
+    for path in output or ():
+        exporters.for_file(path, form)
+    if not output and form in _BINARY and sys.stdout.isatty():
+        raise BadSettings(f"a terminal can't show {form}", where="--format", hint=f"name a file: -o report.{form}")
+    document: Any = compared or open_report(run, server)
+    written = {"form": form, "fields": split_names(fields) if fields else ()}
+    if form is not None and not output:
+        with warnings_shown("ragassay.exporters"):
+            content = exporters.make(document, **written)
+            sys.stdout.buffer.writelines((content,) if isinstance(content, bytes) else content)
+    elif compared is not None:
+        show_comparison(compared, output or [], as_json=as_json, **written)
+    else:
+        local, stored = run if Path(run).exists() else None, stored_run(run)
+        place = str(stored.report_file) if stored else local or f"{server or Settings().server}/v1/jobs/{run}/report"
+        at = None if stored or local else server
+        show_report(document, place, output or [], as_json=as_json, server=at, **written)
 
 
 def show(
@@ -157,70 +161,66 @@ def show(
     wrong: Wrong = False,
     worst: Worst = None,
     query: Query = None,
-    category: Category = None,
-    sort: Sort = None,
     system: SystemName = None,
-    as_json: AsJson = False,
+    category: Category = None,
+    difficulty: Difficulty = None,
+    failed: Failed = False,
+    failure: Failure = None,
+    where: Where = None,
+    text: Text = None,
+    sort: Sort = None,
+    as_json: RowsAsJson = False,
     server: Server = None,
 ) -> None:
     """Show rows: query, answer, ground truth, and each sentence and fact with its verdict, evidence and why."""
-    from ragassay.sdk.stored import chosen, stored_run
+    import orjson
 
-    if worst is not None and worst < 1:
-        raise BadSettings(f"should be at least 1, is {worst}", where="--worst")
-    document, named = chosen(run, server)
-    stored = stored_run(run.removesuffix(f"#{named}") if named else run)
-    selected = _selected(document, system or named, wrong=wrong, query=query, category=category)
-    rows = list(_ordered(document, selected, sort, worst))
-    if as_json:
-        print_json([_document(row, stored) for row in rows])
-        return
-    _print(document, rows, stored, None if worst else MOST_SHOWN)
-
-
-def _selected(
-    report: ReportWithResults, system: str | None, *, wrong: bool, query: str | None, category: str | None
-) -> dict[str, list[Result]]:
-    """The rows that are asked for, by system; raises UnknownName for a system, query or category that is not there."""
-    from ragassay.evaluation.groups import slice_value
+    from ragassay.core.report import run_and_system
     from ragassay.metrics.failures import attribute
+    from ragassay.sdk.stored import open_results, stored_run
 
-    if system is not None and system not in report.systems:
-        raise UnknownName("system", system, report.systems)
-    found = {name: list(report.results_of(name)) for name in report.systems if system in (None, name)}
-    wanted: list[tuple[str, str | None, Callable[[Result], str | None]]] = [
-        ("query", query, lambda row: row.query_id),
-        ("category", category, lambda row: slice_value(row, "category")),
-    ]
-    for what, value, of in wanted:
-        if value is None:
-            continue
-        known = dict.fromkeys(of(row) or "" for rows in found.values() for row in rows)
-        if value not in known:
-            raise UnknownName(what, value, filter(None, known))
-        found = {name: [row for row in rows if of(row) == value] for name, rows in found.items()}
+    run, named = run_and_system(run, Path())
+    asked = {
+        "system": system or named,
+        "category": category,
+        "difficulty": difficulty,
+        "failed": failed or None,
+        "failure": failure,
+        "where": tuple(where or ()) or None,
+        "text": text,
+        "sort": sort,
+    }
+    selection = {key: value for key, value in asked.items() if value is not None}
+    rows: Iterable[Result] = open_results(run, server, **selection)
+    if query is not None:
+        every = list(rows)
+        rows = [row for row in every if row.query_id == query]
+        if not rows:
+            raise UnknownName("query", query, dict.fromkeys(row.query_id for row in every))
     if wrong:
-        found = {name: [row for row in rows if row.failed or attribute(row)] for name, rows in found.items()}
-        if "accurate" not in report.provenance.metrics:
+        every = list(rows)
+        rows = [row for row in every if row.failed or attribute(row)]
+        if not any("accurate" in row.scores for row in every):
             typer.echo("accurate was not computed, so only rows whose response or scoring failed are shown", err=True)
-    return found
+    if worst is not None:
+        rows = list(_worst(run, server, list(rows), worst))
+    stored = stored_run(run)
+    if as_json:
+        for row in rows:
+            failure_of = attribute(row)
+            more = {"failure": failure_of and failure_of.model_dump(mode="json"), "evidence": _evidence(row, stored)}
+            sys.stdout.write(orjson.dumps({**row.model_dump(mode="json"), **more}).decode() + "\n")
+        return
+    _print(list(rows), stored, None if worst else MOST_SHOWN)
 
 
-def _ordered(
-    report: ReportWithResults, selected: Mapping[str, list[Result]], sort: str | None, worst: int | None
-) -> Iterator[Result]:
-    """System by system in the dataset's order; where ``sort`` or ``worst`` is given, worst first."""
-    from ragassay.metrics.metric import OPERATIONAL
+def _worst(run: str, server: str | None, rows: list[Result], most: int) -> Iterator[Result]:
+    """The worst of the rows of each system, as the report ranks them."""
     from ragassay.reporting.failing import worst_first
+    from ragassay.sdk.stored import open_report
 
-    metrics = {name.lower(): name for name in (*report.provenance.metrics, *OPERATIONAL)}
-    if sort is not None and sort.lower() not in metrics:
-        raise UnknownName("metric of the run", sort, metrics.values())
-    for name, rows in selected.items():
-        if sort is None and worst is None:
-            yield from rows
-        else:
-            yield from islice(worst_first(report.systems[name], rows, sort and metrics[sort.lower()]), worst)
+    for name, system in open_report(run, server).systems.items():
+        yield from islice(worst_first(system, [row for row in rows if row.system == name]), most)
 
 
 def _evidence(row: Result, run: FolderRun | None) -> dict[str, str]:
@@ -235,25 +235,13 @@ def _evidence(row: Result, run: FolderRun | None) -> dict[str, str]:
     return {label: contexts[label] for labels in cited for label in labels if label in contexts}
 
 
-def _document(row: Result, run: FolderRun | None) -> dict[str, Any]:
-    from ragassay.metrics.failures import attribute
-
-    failure = attribute(row)
-    return {
-        **row.model_dump(mode="json"),
-        "failure": failure and failure.model_dump(mode="json"),
-        "evidence": _evidence(row, run),
-    }
-
-
-def _print(report: ReportWithResults, rows: list[Result], run: FolderRun | None, most: int | None) -> None:
+def _print(rows: list[Result], run: FolderRun | None, most: int | None) -> None:
     from rich.markup import escape
 
     from ragassay.cli.terminal import console, print_fields
 
     out = console()
-    total = sum(system.queries for system in report.systems.values())
-    out.print(f"{escape(report.provenance.dataset.name)}: {len(rows)} of {total} rows")
+    out.print(f"{len(rows)} rows" if len(rows) != 1 else "1 row")
     for row in rows[:most]:
         marks = ", ".join(filter(None, (row.category, row.difficulty)))
         out.print(

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from ragassay.core.report import ReportWithResults
     from ragassay.reporting.document import Document
-    from ragassay.reporting.tables import Table
 
 
 class _Printable:
@@ -87,80 +86,15 @@ def print_document(document: Document, *places: str) -> None:
 
 
 def print_report(report: ReportWithResults, place: str, outputs: Sequence[Path], server: str | None = None) -> None:
-    """Systems side by side, what is missing, which rows failed and why, and last the headline and where it all lies."""
-    from rich.markup import escape
+    """A sentence on each system, its figures, which rows failed and why, and last where it all lies."""
+    from ragassay.reporting.failing import failure_causes
+    from ragassay.reporting.report import in_short
 
-    from ragassay.reporting.failing import failure_causes, headline
-    from ragassay.reporting.summary import (
-        interrupted,
-        missing,
-        partial,
-        sections,
-        suspicious,
-    )
-
-    out = console()
-    source = report.provenance
-    out.print(
-        f"{escape(source.dataset.name)}: {source.dataset.rows} queries, judge {escape(str(source.judge['name']))}, "
-        f"{source.configuration.confidence:.0%} intervals"
-    )
-    if part := partial(report):
-        out.print(f"[bold]{escape(part)}[/bold]")
-    for section in sections(report):
-        _print_section(out, section)
-    if line := interrupted(report):
-        out.print(f"\n{escape(line)}")
-    for title, lines in (("Missing", missing(report)), ("Suspicious", suspicious(report))):
-        if shown := list(lines):
-            out.print(f"\n[bold]{title}[/bold]")
-            for line in shown:
-                out.print(f"  {escape(line)}")
-    failed = failure_causes(report)
-    unanswered = any(system.failed_responses for system in report.systems.values())
-    if failed:
-        _print_section(out, failed)
-    _print_worst(out, report)
-    _print_slices(out, report)
-    out.print()
-    for name, system in report.systems.items():
-        out.print(f"[bold]{escape(name)}[/bold]: {escape(headline(system))}")
-    for caution in report.cautions:
-        out.print(f"caution: {escape(caution)}")
-    out.print(f"\nreport: {escape(place)}")
-    for output in outputs:
-        out.print(f"also: {escape(str(output))}")
-    which = "--wrong" if failed or unanswered else "--worst 10"
-    out.print(f"rows: ragassay show {escape(report.run.id)} {which}{f' --server {escape(server)}' if server else ''}")
-
-
-def _print_section(out: Console, section: Table) -> None:
-    from rich.markup import escape
-    from rich.table import Table as RichTable
-
-    out.print()
-    if not section.rows:
-        out.print(f"[bold]{escape(section.title)}[/bold]: {escape(section.note)}")
-        return
-    out.print(f"[bold]{escape(section.title)}[/bold]")
-    table = RichTable(*map(escape, section.columns), box=None, pad_edge=False)
-    for row in section.rows:
-        table.add_row(*map(escape, row))
-    out.print(table)
-    if section.note:
-        out.print(escape(section.note))
-
-
-def _print_worst(out: Console, report: ReportWithResults) -> None:
-    from rich.markup import escape
-
-    from ragassay.reporting.failing import worst_rows
-
-    if rows := worst_rows(report):
-        out.print("\n[bold]Worst rows[/bold]")
-    for row in rows:
-        out.print(f"  {escape(row.system)} {escape(row.query_id)}: {escape(row.query)}")
-        print_fields(out, row.texts)
+    failed = failure_causes(report) or any(system.failed_responses for system in report.systems.values())
+    rows = f"rows: ragassay show {report.run.id} {'--wrong' if failed else '--worst 10'}"
+    at = f" --server {server}" if server else ""
+    also = [f"also: {output}" for output in outputs]
+    print_document(in_short(report), "", f"report: {place}", *also, f"{rows}{at}")
 
 
 def print_fields(out: Console, fields: Iterable[tuple[str, str]]) -> None:
@@ -174,18 +108,3 @@ def print_fields(out: Console, fields: Iterable[tuple[str, str]]) -> None:
     for label, text in fields:
         table.add_row(f"    {escape(label)}", escape(text))
     out.print(table)
-
-
-def _print_slices(out: Console, report: ReportWithResults) -> None:
-    """By category and difficulty; of the other fields only their names."""
-    from rich.markup import escape
-
-    from ragassay.core.formatting import listed
-    from ragassay.reporting.failing import MOST_SLICES_SHOWN, slice_fields, slice_section
-
-    ours, own = (fields := slice_fields(report))[:2], fields[2:]
-    for field in ours:
-        if section := slice_section(report, field, MOST_SLICES_SHOWN):
-            _print_section(out, section)
-    if own:
-        out.print(f"\nalso by {escape(listed(own))}: -o FILE.md has them")

@@ -10,7 +10,6 @@ import numpy as np
 from ragassay.core.formatting import interval, percent
 from ragassay.core.models import Result
 from ragassay.core.report import Report, ReportWithResults
-from ragassay.core.statistics import Interval
 from ragassay.metrics.failures import FailureName
 from ragassay.reporting import failing
 from ragassay.reporting.failing import WorstRow, words

@@ -49,17 +49,24 @@ def of_report(report: ReportWithResults, fields: Sequence[str] = (), most: int =
 
 
 def in_short(report: ReportWithResults) -> Document:
-    """The report as Python prints it: a sentence on each system, the figures, what went wrong, what limits the figures."""
+    """The report as it is printed: a sentence on each system, the figures, what went wrong, what limits the figures."""
     source = report.provenance
     level = percent(source.configuration.confidence)
     about = f"{source.dataset.name}: {source.dataset.rows} queries, judge {source.judge['name']}, {level} intervals"
-    causes, gaps = failing.failure_causes(report), tuple(summary.missing(report))
-    blocks: list[Block] = [*summary.sections(report), *([causes] if causes else []), *worst_cards(report)]
+    fields, gaps = failing.slice_fields(report), tuple(summary.missing(report))
+    slices = (failing.slice_section(report, field, failing.MOST_SLICES_SHOWN) for field in fields[:2])
+    tables = (*summary.sections(report), failing.failure_causes(report), *slices)
+    more = (f"also by {listed(fields[2:])}: -o FILE.md has them",) if fields[2:] else ()
+    sentences = {"What is missing, and why": gaps, "Slices": more}
     return Document(
         about,
         headlines=(("", about), *((name, failing.headline(one)) for name, one in report.systems.items())),
         notes=tuple(summary.notes(report)),
-        blocks=(*blocks, *([Sentences("What is missing, and why", gaps)] if gaps else [])),
+        blocks=(
+            *filter(None, tables),
+            *worst_cards(report),
+            *(Sentences(title, lines) for title, lines in sentences.items() if lines),
+        ),
     )
 
 

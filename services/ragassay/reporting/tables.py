@@ -24,8 +24,8 @@ class Table:
 
 
 def width() -> int:
-    """Columns of the terminal, or of ``COLUMNS``; 80 where there is neither."""
-    return shutil.get_terminal_size((80, 24)).columns
+    """Columns of the terminal, or of ``COLUMNS``; 100 where there is neither."""
+    return shutil.get_terminal_size((100, 24)).columns
 
 
 def table(

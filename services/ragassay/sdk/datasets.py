@@ -42,7 +42,9 @@ class Datasets:
         map: Mapping[str, str] | None = None,  # noqa: A002 - as the option is called
         duplicates: Duplicates = "error",
     ) -> DatasetVersion:
-        """Keep rows as a version: a file, ``ir:NAME`` of ir_datasets, or rows as ``evaluate`` takes them, with a name.
+        """Keep rows as a version: a file or a list of files, ``ir:NAME`` of ir_datasets, or rows as ``evaluate`` takes them.
+
+        Rows in memory need a name.
 
         The same rows are the same version. Raises BadData with a line for every bad row, and keeps nothing then.
         """
@@ -52,14 +54,15 @@ class Datasets:
         from ragassay.datasets.versions import check_name
         from ragassay.evaluation.datasets import import_rows
 
-        sources = [str(data)] if isinstance(data, str | Path) else []
+        files = [data] if isinstance(data, str | Path) else data if _are_files(data) else []
+        sources = [str(file) for file in files]
         rows: Any
         if sources and sources[0].startswith(PREFIX):
             rows = IrQueries(sources[0].removeprefix(PREFIX))
             name = name or rows.name.replace("/", "-")
         elif sources:
-            rows = SampleStream([Path(data)], format=format, mapping=map, duplicates=duplicates)
-            name = name or Path(data).resolve().stem
+            rows = SampleStream([Path(file) for file in files], format=format, mapping=map, duplicates=duplicates)
+            name = name or Path(sources[0]).resolve().stem
         elif name is None:
             raise BadSettings("rows in memory need a name", hint='import_(rows, "NAME")')
         else:
@@ -155,6 +158,10 @@ class Datasets:
         how = datasets.GenerateOptions(count=count, seed=seed, unanswerable=unanswerable)
         written = _questions_of_model(model, Settings(), chosen, corpus, how, **options) if model is not None else None
         return datasets.generate(self._store, chosen, corpus, how, sources=[str(path)], written=written)
+
+
+def _are_files(data: object) -> bool:
+    return isinstance(data, list) and bool(data) and all(isinstance(one, Path) for one in data)
 
 
 def _questions_of_model(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 
 _NO_OUTPUT = logging.NullHandler()
+_COMPARISON = re.compile(rb'"kind":\s*"comparison"')
+_HEAD = 4096  # bytes, in which a document says its kind
 
 
 def chosen(reference: str, server: str | None = None) -> tuple[ReportWithResults, str | None]:
@@ -109,14 +112,20 @@ def open_report(reference: str, server: str | None = None) -> ReportWithResults:
     return report_of(run)
 
 
-def open_comparison(path: Path) -> Comparison:
-    """The comparison in a file; raises BadData for one that is none of this version."""
+def open_comparison(reference: str) -> Comparison | None:
+    """The comparison in a file; None for a reference to anything else. Raises BadData for one of another version."""
     from pydantic import ValidationError
 
     from ragassay.analysis.models import Comparison
     from ragassay.core.errors import BadData
     from ragassay.core.validation import problems
 
+    path = Path(reference)
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        if not _COMPARISON.search(file.read(_HEAD)):
+            return None
     try:
         return Comparison.model_validate_json(path.read_bytes())
     except ValidationError as error:
