@@ -24,17 +24,11 @@ def only(path: Path, **options: Any) -> Sample:
 
 GOLD_OR_RETRIEVED: dict[str, tuple[dict[str, Any], str]] = {
     "DeepEval test case": ({"input": "q", "actual_output": "r"}, "gold"),
-    "DeepEval golden": ({"input": "q", "expected_output": "t"}, "gold"),
     "DeepEval export with nulls": ({"input": "q", "actual_output": None, "retrieval_context": None}, "gold"),
-    "beside retrieval_context": ({"query": "q", "answer": "r", "retrieval_context": ["x"]}, "gold"),
-    "beside contexts": ({"query": "q", "answer": "r", "contexts": ["x"]}, "gold"),
     "LangChain with a result": ({"question": "q", "answer": "r"}, "retrieved"),
     "RAGAS with a response": ({"user_input": "q", "response": "r", "reference": "t"}, "retrieved"),
     "beside document ids": ({"query": "q", "retrieved_doc_ids": ["d"]}, "retrieved"),
-    "beside gold of another name": ({"query": "q", "reference_contexts": ["x"]}, "retrieved"),
     "beside gold and retrieved": ({"query": "q", "reference_contexts": ["x"], "contexts": ["y"]}, "kept"),
-    "output and a reference": ({"input": "q", "output": "r", "reference": "t"}, "retrieved"),
-    "a query alone": ({"query": "q"}, "undecided"),
     "input and output": ({"input": "q", "output": "t"}, "undecided"),
     "a run beside an expected output": ({"input": "q", "output": "r", "expected_output": "t"}, "undecided"),
 }
@@ -69,15 +63,11 @@ def test_map_has_the_last_word_on_context_even_where_the_columns_decide(write: W
 
 OUTPUT: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
     "alone": ({}, {}, "truth"),
-    "beside metadata": ({"metadata": {"x": 1}, "category": "factual"}, {}, "truth"),
     "beside a reference": ({"reference": "t"}, {}, "answer"),
-    "beside contexts": ({"contexts": ["c"]}, {}, "answer"),
     "beside a latency": ({"latency_ms": 3}, {}, "answer"),
     "beside a native answer": ({"answer": "r"}, {}, "metadata"),
-    "mapped to the answer": ({}, {"answer": "output"}, "answer"),
     "mapped to the truth beside a run": ({"latency_ms": 3}, {"ground_truth_answer": "output"}, "truth"),
     "beside a truth that map names": ({"gold": "t"}, {"ground_truth_answer": "gold"}, "answer"),
-    "beside an answer that map names": ({"said": "r"}, {"answer": "said"}, "metadata"),
 }
 
 

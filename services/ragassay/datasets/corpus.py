@@ -87,12 +87,10 @@ def _passage(line: bytes) -> Passage:
         row: Any = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error})") from None
-    if not isinstance(row, dict):
-        raise ValueError("not a JSON object")  # noqa: TRY004 - the caller lists what is wrong with a line
-    values = {"id": row.get("id", row.get("_id")), "text": row.get("text"), "title": row.get("title") or ""}
-    if missing := [key for key in ("id", "text") if values[key] is None]:
-        raise ValueError(f"{' and '.join(missing)} missing")
+    if isinstance(row, dict):
+        known = {"id": row.get("id", row.get("_id")), "text": row.get("text"), "title": row.get("title") or ""}
+        row = {key: value for key, value in known.items() if value is not None}
     try:
-        return Passage(**values)
+        return Passage.model_validate(row)
     except ValidationError as error:
         raise ValueError(str(problems(error)[0])) from None
