@@ -23,7 +23,7 @@ from ragassay.core.validation import shown
 from ragassay.systems.base import LiveOptions, RequestTimer, StreamedResponse, SystemClient, response_from
 
 T = TypeVar("T")
-Function = Callable[[str], Any]
+Function = Callable[[Any], Any]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
 OURS = ("bm25", "dense", "hybrid", "http", "python", "openai")
 
@@ -54,24 +54,25 @@ class FunctionConfig(LiveOptions):
 
 
 class FunctionClient:
-    """Calls a function with the query's text; one that is not async, in a thread of its own.
+    """Calls a function with the query's text, or with the ``whole`` sample; one that is not async, in its own thread.
 
     A generator streams its answer: it yields parts of it, and objects with what else a response has.
     """
 
-    def __init__(self, function: Function) -> None:
-        self._function = function
+    def __init__(self, function: Function, *, whole: bool = False) -> None:
+        self._function, self._whole = function, whole
 
     async def warm_up(self) -> None:
         """Nothing to load."""
 
     async def ask(self, sample: Sample, clock: RequestTimer) -> Response | None:
         """What the function returned, as a response; raises BadInput with what it raised."""
+        query = sample if self._whole else sample.query
         try:
             if inspect.iscoroutinefunction(self._function) or inspect.isasyncgenfunction(self._function):
-                returned = self._function(sample.query)
+                returned = self._function(query)
             else:
-                returned = await _in_thread(lambda: _drained(self._function(sample.query), clock))
+                returned = await _in_thread(lambda: _drained(self._function(query), clock))
             if inspect.isasyncgen(returned):
                 return await _streamed(returned, clock)
             returned = await returned if inspect.isawaitable(returned) else returned
@@ -233,24 +234,7 @@ def make_client(config: RegisteredConfig, where: str) -> SystemClient:
     if not isinstance(thing, type):
         return FunctionClient(partial(thing, **config.options))
     try:
-        return _ObjectClient(thing(**config.options))
+        return FunctionClient(thing(**config.options).respond, whole=True)
     except Exception as error:  # the user's code
         what = f"{config.kind} can't be made: {class_and_reason(error)}"
         raise BadSettings(what, where=where) from error
-
-
-class _ObjectClient:
-    """Asks an object that is given the whole sample."""
-
-    def __init__(self, system: Any) -> None:
-        self._system = system
-
-    async def warm_up(self) -> None:
-        """Nothing to load."""
-
-    async def ask(self, sample: Sample, clock: RequestTimer) -> Response | None:
-        """The system's response; raises BadInput with what it raised or returned."""
-        return await FunctionClient(lambda _: self._system.respond(sample)).ask(sample, clock)
-
-    async def close(self) -> None:
-        """Nothing to close."""
