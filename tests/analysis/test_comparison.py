@@ -16,7 +16,6 @@ from ragassay.core.specification import JobSpec
 from ragassay.evaluation.aggregate import aggregate
 from ragassay.metrics.metric import METRICS, metric
 from ragassay.reporting.comparison import markdown, regression_card, tables
-from ragassay.reporting.tables import table as table_lines
 from ragassay.stats.intervals import difference_interval
 from ragassay.stats.power import minimum_detectable_effect
 from ragassay.stats.tests import cohens_d, holm, randomisation, t_test, welch
@@ -143,19 +142,6 @@ def test_no_pair_scored_on_both_sides_can_not_tell():
     assert "mrr (0 pairs: nothing to compare)" in comparison.verdict[1]
 
 
-def test_equal_systems_show_no_difference_and_no_worse():
-    comparison = compared(report(a=rows("a", A), b=rows("b", A)), metrics=["mrr"])
-    delta = comparison.pairs[0].metrics["mrr"]
-    assert (delta.outcome, delta.p, delta.mark, delta.ties, delta.detectable) == (
-        "no difference shown",
-        1.0,
-        "",
-        10,
-        None,
-    )
-    assert comparison.verdict[0].startswith("No difference between b and a is shown")
-
-
 def test_runs_are_matched_on_id_and_text_and_the_rest_is_counted():
     a = rows("a", A, ids=[f"q{n}" for n in range(10)])
     b = rows(
@@ -219,13 +205,6 @@ def test_what_was_not_measured_alike_is_a_warning_and_in_the_verdict():
     comparison = compared(first, report(run="r2", b=rows("b", B)).model_copy(update={"provenance": changed}))
     assert "not the same embeddings: none and e5" in comparison.warnings[0]
     assert "not the same code" in comparison.warnings[1]
-
-
-def test_incomplete_runs_and_metrics_of_one_side_are_said():
-    second = report(run="r2", metrics=("mrr", "map@10"), expected=12, b=rows("b", B, also={"map@10": Score(value=0.5)}))
-    comparison = compared(report(a=rows("a", A)), second)
-    assert comparison.metrics == ("mrr",)
-    assert set(comparison.warnings) == {"b: run r2 is incomplete", "map@10 is not compared: a did not compute it"}
 
 
 def test_slices_are_exploratory_and_carry_their_n():
@@ -331,11 +310,6 @@ def test_the_verdict_says_how_large_a_difference_the_rows_could_have_shown():
     assert "No difference is shown on mrr (10 pairs show about " in mixed.verdict[1]
 
 
-def test_one_system_of_a_report_can_be_chosen():
-    comparison = compare([(report(a=rows("a", A), b=rows("b", B)), "b"), (report(run="r2", c=rows("c", A)), None)])
-    assert (comparison.baseline, [pair.b for pair in comparison.pairs]) == ("b", ["c"])
-
-
 def test_what_can_not_be_compared_is_refused():
     two = report(a=rows("a", A), b=rows("b", B))
     with pytest.raises(BadInput, match="needs two systems, there is only 'a'"):
@@ -402,16 +376,6 @@ def test_regressions_are_of_every_metric_that_moved_and_have_both_answers():
     assert dict(card.texts) == {"scores": "map@10 0.500 -> 0.250", "a": "Old.", "b": "New.", "why": "found late"}
 
 
-@pytest.mark.parametrize("scored", [0, 1])
-def test_no_interval_stands_where_there_is_no_pair_or_one(scored):
-    a, b = ([*values[:scored], *[None] * (10 - scored)] for values in (A, B))
-    comparison = compared(report(a=rows("a", a, category="x"), b=rows("b", b, category="x")))
-    assert comparison.pairs[0].metrics["mrr"].interval.low is None
-    assert comparison.pairs[0].slices["category"]["x"]["mrr"].interval.low is None
-    for line in markdown(comparison).decode().splitlines():
-        assert ".." not in line, line
-
-
 def test_questions_on_both_sides_that_can_not_be_matched_are_said():
     a = rows("a", A[:4], ids=["q_0", "q_1", "q_2", "old"], query=["Why?", "Who?", "Why?", "How?"])
     b = rows("b", B[:4], ids=["x1", "x2", "x3", "new"], query=["Why?", "Who?", "Where?", "How?"])
@@ -423,18 +387,6 @@ def test_questions_on_both_sides_that_can_not_be_matched_are_said():
         "not matched: 2 rows of a whose question stands more than once, such as 'Why?'; give the rows ids" in repeated
     )
     assert "not matched: 1 questions that have another id on each side, such as 'How?'; give them the same" in renamed
-
-
-def test_a_price_without_an_upper_end_is_unbounded():
-    a, b = [0.0] * 5 + [1.0] * 5, [1.0, 1.0, *[0.0] * 3, *[1.0] * 4, 0.0]
-    given = report(metrics=("accurate",), a=accurate("a", a, 0.01, 1.0), b=accurate("b", b, 0.03, 1.0))
-    comparison = compared(given)
-    # 10 * 0.02 more for 6 - 5 = 1 more
-    assert comparison.pairs[0].incremental_cost.value == pytest.approx(0.2)
-    assert "..unbounded" in markdown(comparison).decode()
-    text = markdown(comparison).decode()
-    assert "One more accurate answer costs 0.200 USD" in text
-    assert "..unbounded, n=10" in text
 
 
 SCORES = st.lists(
@@ -482,12 +434,6 @@ def test_swapping_the_systems_flips_every_sign(table, name):
             "b answers accurately more often than a: 100 % of its answers are accurate, 0 % of a's (0 got worse, 20 better).",
         ),
         (
-            [1.0] * 20,
-            [0.0] * 20,
-            "b answers accurately less often than a: 0 % of its answers are accurate, 100 % of a's (20 got worse, 0 better).",
-        ),
-        ([1.0, 0.0], [1.0, 0.0], "b answers accurately as often as a: 50 % (0 got worse, 0 better)."),
-        (
             [0.0, 0.0, 1.0],
             [0.0, 1.0, 1.0],
             (
@@ -500,10 +446,6 @@ def test_swapping_the_systems_flips_every_sign(table, name):
 def test_which_answers_accurately_more_often_is_one_sentence(a, b, said):
     given = report(metrics=("accurate",), a=accurate("a", a, 0.01, 1.0), b=accurate("b", b, 0.01, 1.0))
     assert in_short(compared(given).pairs[0]) == said
-
-
-def test_without_accuracy_there_is_no_such_sentence():
-    assert in_short(compared(report(a=rows("a", [1.0, 0.0]), b=rows("b", [1.0, 1.0]))).pairs[0]) == ""
 
 
 def test_compare_corrects_the_primary_metrics_and_marks_the_rest_exploratory():
@@ -575,14 +517,6 @@ def test_compare_never_calls_an_interval_without_0_no_difference(table):
     deltas = compared(report(metrics=("mrr", "correctness"), **both), metrics=["mrr", "correctness"]).pairs[0].metrics
     for delta in deltas.values():
         assert delta.outcome != "no difference shown" or delta.interval.contains(0.0)
-
-
-def test_comparison_at_80_columns_keeps_p_and_won_lost_tied():
-    shown = next(tables(compared(report(a_long_name=rows("a_long_name", A), another_name=rows("another_name", B)))))
-    lines = "\n".join(table_lines(shown.columns, shown.rows, least=shown.least, within=80))
-    assert "0.0059" in lines
-    assert "9/1/0" in lines
-    assert "p" not in shown.least
 
 
 def test_incremental_cost_names_both_rays_of_possible_prices():

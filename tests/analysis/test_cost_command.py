@@ -72,13 +72,6 @@ def test_all_forms_have_the_same_groups(home, cli, tmp_path):
     assert (code, "unknown cost exporter 'pdf'" in err) == (2, True)
 
 
-def test_a_category_that_a_spreadsheet_would_run_is_quoted(home, cli, tmp_path):
-    made(home, category="=1+1|x")
-    shown(cli, "--by", "category", "-o", tmp_path / "x.csv", "-o", tmp_path / "x.md")
-    assert (tmp_path / "x.csv").read_text().splitlines()[1].startswith("'=1+1|x,")
-    assert "=1+1\\|x" in (tmp_path / "x.md").read_text()
-
-
 def test_what_can_not_be_read_is_named_and_the_others_count(home, cli):
     good, broken, newer, begun = made(home), made(home), made(home), made(home)
     broken.report_file.write_text('{"systems"')

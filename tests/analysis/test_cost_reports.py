@@ -64,20 +64,6 @@ def test_a_lone_report_has_the_number_and_the_interval_that_it_says_itself():
     assert sum(one.rows for one in by_category.groups) == 32
 
 
-def test_by_model_the_interval_is_that_of_the_sums():
-    rows = [
-        one.model_copy(update={"model": "small" if n % 3 else "large"})
-        for n, one in enumerate(answers(COSTS * 4, RIGHT * 4))
-    ]
-    large, small = costs(night(rows), by="model").groups
-    assert (large.key["model"], small.key["model"]) == ("large", "small")
-    chosen = [one for one in rows if one.model == "large"]
-    assert large.rows == large.known == len(chosen)
-    right = sum(one.scores["accurate"].value for one in chosen)
-    assert large.cost_per_accurate_answer == pytest.approx(sum(one.cost_usd for one in chosen) / right)
-    assert large.interval.low < large.cost_per_accurate_answer < large.interval.high
-
-
 # --- many ---
 
 

@@ -35,15 +35,6 @@ def test_a_maximum_is_met_at_the_threshold_and_missed_above_it():
     assert check_gate(report, {"metric": "latency_ms.total", "max": 23100}).value == 23100
 
 
-def test_both_thresholds_of_a_gate_are_checked():
-    assert [
-        r.condition for r in check_gates(mrr_report([0.5, 0.6]), {"metric": "mrr", "min": 0.1, "max": 0.2}).results
-    ] == [
-        "min",
-        "max",
-    ]
-
-
 NOTHING_SCORED = {
     "every score failed": mrr_report([None] * 10),
     "the metric was not asked for": make_report(rows([1.0] * 10, metric="map")),

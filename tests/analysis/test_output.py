@@ -10,7 +10,6 @@ import pytest
 from gate_checks import check_gate, check_gates
 from handmade_reports import make_report, mrr_report, rows
 from ragassay.analysis.gates import GateReport
-from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.reporting.gates import EXPORTERS, markdown
 from ragassay.reporting.junit import gated
 
@@ -64,11 +63,3 @@ def test_json_is_the_document_and_fits_its_schema(mixed, tmp_path):
     document = json.loads((tmp_path / "g.json").read_bytes())
     jsonschema.validate(document, GateReport.model_json_schema())
     assert GateReport.model_validate(document) == mixed
-
-
-def test_a_file_that_cannot_be_written_is_refused_before(tmp_path):
-    with pytest.raises(UnknownName, match="docx"):
-        EXPORTERS.for_file(tmp_path / "g.docx")
-    (tmp_path / "d.xml").mkdir()
-    with pytest.raises(BadSettings, match="is a folder"):
-        EXPORTERS.for_file(tmp_path / "d.xml")

@@ -93,16 +93,6 @@ def test_options_reach_the_comparison(cli, two):
     assert "p can't be below 0.00781" in " ".join(found["verdict"])
 
 
-def test_outputs_are_written(cli, two, tmp_path):
-    code, out, _ = cli("compare", "last", "-o", "c.json", "-o", "c.md")
-    assert code == 0
-    assert "also: c.md" in out
-    assert Comparison.model_validate_json((tmp_path / "c.json").read_bytes()).baseline == "a"
-    text = (tmp_path / "c.md").read_text()
-    assert "\n\nb is better than a on mrr" in text
-    assert f"b: run: {two}\n" in text
-
-
 def test_different_datasets_are_compared_as_two_groups_and_that_is_said(cli, two, tmp_path):
     write_jsonl(tmp_path / "others.jsonl", OTHERS)
     responses(tmp_path / "c.jsonl", 3, OTHERS)

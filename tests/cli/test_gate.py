@@ -264,19 +264,6 @@ def test_a_trend_keeps_datasets_and_systems_apart(cli, history):
     assert cli("trend", "mrr", "--system", "c")[0] == 5
 
 
-def test_a_trend_says_where_the_dataset_changed_and_counts_changes_on_known_values(cli, history):
-    values = [[None], *([[0.9]] * 8), *([[0.1]] * 8)]
-    history(*(at(day, v, digest=("0" if day < 5 else "1") * 64) for day, v in enumerate(values, 1)))
-    said = cli("trend", "mrr")[1].splitlines()
-    assert (
-        "run-5"
-        in said[
-            next(n for n, line in enumerate(said) if "not the same dataset: france (1 queries) and france" in line) + 1
-        ]
-    )
-    assert "run-10" in said[next(n for n, line in enumerate(said) if "level changed" in line) + 1]
-
-
 def test_a_trend_reads_the_runs_of_the_home_folder_and_names_what_it_leaves_out(cli, folder):
     cli("gate"), cli("gate")
     runs = sorted((folder / "home" / "runs").iterdir())

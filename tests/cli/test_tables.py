@@ -16,15 +16,6 @@ def test_a_table_that_fits_is_whole():
     ]
 
 
-def test_headings_are_broken_between_words_before_a_column_is_left_out():
-    assert table(COLUMNS, ROWS, least=("n", "95 %"), within=50)[:4] == [
-        "           bm25-",
-        "           with-",
-        "metric     reranking  hybrid  95 %          n",
-        "recall@10  0.500      0.700   +0.10..+0.30  30",
-    ]
-
-
 def test_columns_are_left_out_as_told_and_named():
     lines = table(COLUMNS, ROWS, least=("n", "95 %"), within=30)
     assert lines[2:] == [

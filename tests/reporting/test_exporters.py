@@ -73,22 +73,6 @@ def test_a_row_that_failed_says_its_cause_and_values_keep_their_types(tmp_path):
     assert "mrr_reason" not in fine
 
 
-def test_csv_cells_that_a_spreadsheet_would_run_get_a_quote_unless_they_are_numbers(report, tmp_path):
-    rows = table(report, tmp_path)
-    assert (rows[0]["answer"], rows[0]["query"], rows[0]["system"]) == ("'=HYPERLINK(1)", "'-1+1", "'=sum")
-    assert rows[1]["answer"] == "-4.5"
-    assert next(flat_rows(report))["answer"] == "=HYPERLINK(1)"
-
-
-def test_markdown_shows_names_as_text_and_says_what_is_missing(report, tmp_path):
-    EXPORTERS.write(report, tmp_path / "r.md")
-    text = (tmp_path / "r.md").read_text()
-    assert text.startswith("<!-- ragassay report -->\n# Evaluation of a \\| \\<b\\>\n")
-    assert "| mrr | 1.000 " in text
-    assert "2/3" in text
-    assert "response has no retrieved\\_doc\\_ids" in text
-
-
 @pytest.mark.parametrize(
     ("name", "error", "says"),
     [

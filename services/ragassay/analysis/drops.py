@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Literal
 
 from ragassay.analysis.difference import Contrast, Difference
-from ragassay.analysis.figures import PER_ACCURATE, REFUSALS, SUSPICIOUS, Figure
+from ragassay.analysis.figures import PER_ACCURATE, REFUSALS, SUSPICIOUS, Figure, Measured
 from ragassay.analysis.pairing import match
 from ragassay.core.formatting import listed, number
 from ragassay.core.models import FrozenModel, Result, Sample
 from ragassay.core.report import ReportWithResults
 from ragassay.core.specification import JobSpec
-from ragassay.core.statistics import Interval
 from ragassay.evaluation.aggregate import reference_of
 from ragassay.evaluation.groups import questions_of, slice_value
 from ragassay.metrics.judged import ANSWERED_UNANSWERABLE, WRONG_REFUSAL
@@ -80,46 +79,6 @@ def _slice(rows: Rows, field: str, value: str) -> Rows:
     return tuple(row for row in rows if slice_value(row, field) == value)
 
 
-class Measured(FrozenModel):
-    """A figure of ``n`` of ``rows`` rows; against a baseline, of the ``n`` of its ``rows`` that are scored in both runs.
-
-    ``drop`` is positive if ``value`` is worse than ``baseline``, whichever way is better; ``interval`` is that of the
-    drop then, the one that a comparison of both runs shows, turned if higher is better. ``shown``: do the data show the
-    drop? None if so few queries differ that no test could show it, with the ``reason``. A figure that is no mean has no
-    interval: its value shows the drop. ``corrected_by``: how many labels correct all of these; ``judged`` is the figure by
-    the judge's own scores then. ``uncorrected`` says why labels could not correct it.
-    """
-
-    n: int
-    rows: int
-    value: float | None = None
-    baseline: float | None = None
-    drop: float | None = None
-    interval: Interval | None = None
-    shown: bool | None = None
-    reason: str | None = None
-    corrected_by: int | None = None
-    judged: float | None = None
-    uncorrected: str | None = None
-
-    @property
-    def coverage(self) -> float:
-        """Share of the rows, or of the baseline's queries, that are scored, of those that can be."""
-        return self.n / self.rows if self.rows else 0.0
-
-
-def measure(figure: Figure, scope: Scope, spec: JobSpec) -> Measured:
-    """The figure now, by labels if there are enough of them."""
-    judged = figure.measure(scope.rows, spec)
-    corrected = judged.corrected
-    if corrected is None or corrected.mean is None:
-        uncorrected = corrected.reason if corrected else None
-        more: dict[str, Any] = {"reason": judged.reason, "uncorrected": uncorrected}
-        return Measured(n=judged.n, rows=judged.rows, value=judged.value, interval=judged.interval, **more)
-    by_labels: dict[str, Any] = {"corrected_by": corrected.labels, "judged": judged.value}
-    return Measured(n=judged.n, rows=judged.rows, value=corrected.mean, interval=corrected.interval, **by_labels)
-
-
 def measure_drop(figure: Figure, scope: Scope, spec: JobSpec, alpha: float) -> Measured:
     """The figure before and now, with the interval of the drop at level 1 - ``alpha``."""
     if scope.before is None:
@@ -130,12 +89,12 @@ def measure_drop(figure: Figure, scope: Scope, spec: JobSpec, alpha: float) -> M
     if not pairs:
         return Measured(n=0, rows=rows, reason=f"none of the baseline's {rows} queries is scored in both runs")
     before, now = (figure.measure([pair[side] for pair in pairs], spec) for side in (0, 1))
-    if before.value is None or now.value is None:
-        reason = f"in the baseline {before.reason}" if before.value is None else f"now {now.reason}"
-        return Measured(n=n, rows=rows, value=now.value, baseline=before.value, reason=reason)
+    was, value = (one.value if one.corrected_by is None else one.judged for one in (before, now))
+    if was is None or value is None:
+        reason = f"in the baseline {before.reason}" if was is None else f"now {now.reason}"
+        return Measured(n=n, rows=rows, value=value, baseline=was, reason=reason)
     sign = 1 if figure.better == "higher" else -1
-    drop = sign * (before.value - now.value)
-    found = Measured(n=n, rows=rows, value=now.value, baseline=before.value, drop=drop, shown=True)
+    found = Measured(n=n, rows=rows, value=value, baseline=was, drop=sign * (was - value), shown=True)
     if not figure.is_mean:
         return found
     a, b = ([values[0] for pair in pairs if (values := figure.values(pair[side]))] for side in (0, 1))
@@ -151,13 +110,11 @@ def measure_drop(figure: Figure, scope: Scope, spec: JobSpec, alpha: float) -> M
     if sign > 0 and interval.low is not None and interval.high is not None:
         interval = interval.model_copy(update={"low": -interval.high, "high": -interval.low})
     shown = {"interval": interval, "shown": difference.shown, "reason": _undecided(difference, alpha)}
-    if difference.labels is None or change is None or before.corrected is None or before.corrected.mean is None:
+    if difference.labels is None or change is None or before.corrected_by is None or before.value is None:
         shown["uncorrected"] = difference.by_labels.reason if difference.by_labels else None
         return found.model_copy(update=shown)
-    was = before.corrected.mean
-    by_labels = {"corrected_by": difference.labels, "judged": now.value}
-    corrected = {"value": was + change, "baseline": was, "drop": -sign * change}
-    return found.model_copy(update={**shown, **corrected, **by_labels})
+    corrected = {"value": before.value + change, "baseline": before.value, "drop": -sign * change}
+    return found.model_copy(update={**shown, **corrected, "corrected_by": difference.labels, "judged": value})
 
 
 def _undecided(difference: Difference, alpha: float) -> str | None:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from ragassay.core.cost_sums import CostPerAccurate
 from ragassay.core.errors import BadSettings, UnknownName
-from ragassay.core.models import Result, Score
-from ragassay.core.report import SystemReport
+from ragassay.core.models import FrozenModel, Result, Score
+from ragassay.core.report import Share, SystemReport
 from ragassay.core.specification import JobSpec
-from ragassay.core.statistics import CorrectedMean, Interval
+from ragassay.core.statistics import Interval
 from ragassay.evaluation.accumulators import SystemAggregator
 from ragassay.evaluation.aggregate import (
     corrected_by_labels,
@@ -33,23 +34,31 @@ NOT_SCORED = Score.absent("not scored", "no_input")
 STATISTICS = ("mean", "p50", "p90", "p95", "p99", "total")
 
 
-@dataclass(frozen=True, slots=True)
-class FigureValue:
-    """A figure of a report: its value, or the ``reason`` why there is none. ``n`` of ``rows`` rows were scored.
+class Measured(FrozenModel):
+    """A figure of ``n`` of ``rows`` rows; against a baseline, of the ``n`` of its ``rows`` that are scored in both runs.
 
-    ``corrected``: the figure by labels, if some of the rows have one.
+    ``drop`` is positive if ``value`` is worse than ``baseline``, whichever way is better; ``interval`` is that of the
+    drop then, the one that a comparison of both runs shows, turned if higher is better. ``shown``: do the data show the
+    drop? None if so few queries differ that no test could show it, with the ``reason``. A figure that is no mean has no
+    interval: its value shows the drop. ``corrected_by``: how many labels correct all of these; ``judged`` is the figure by
+    the judge's own scores then. ``uncorrected`` says why labels could not correct it.
     """
 
-    value: float | None
     n: int
     rows: int
+    value: float | None = None
+    baseline: float | None = None
+    drop: float | None = None
     interval: Interval | None = None
+    shown: bool | None = None
     reason: str | None = None
-    corrected: CorrectedMean | None = None
+    corrected_by: int | None = None
+    judged: float | None = None
+    uncorrected: str | None = None
 
     @property
     def coverage(self) -> float:
-        """Share of the rows that have a score; 0 if there is no row."""
+        """Share of the rows, or of the baseline's queries, that are scored, of those that can be."""
         return self.n / self.rows if self.rows else 0.0
 
 
@@ -117,50 +126,55 @@ class Figure:
             return any(parse(name, self.own).uses_judge for name in metrics)
         return self._computed_from in OPERATIONAL or self._computed_from in metrics
 
-    def of(self, system: SystemReport) -> FigureValue:
-        """The figure as a report has it."""
+    def of(self, system: SystemReport) -> Measured:
+        """The figure as a report has it, by the judge's own scores."""
         if self.column == PER_ACCURATE:
             cost = system.cost_per_accurate_answer
-            return FigureValue(cost.value, cost.n, cost.n + cost.missing, cost.interval, cost.reason)
+            return _measured(cost, cost.n, cost.n + cost.missing)
         if self.column == SUSPICIOUS:
             if not system.evaluation.verdicts:
-                return FigureValue(None, 0, system.queries, reason=NO_VERDICT)
-            return FigureValue(system.evaluation.suspicious, system.evaluation.verdicts, system.queries)
+                return Measured(n=0, rows=system.queries, reason=NO_VERDICT)
+            return Measured(n=system.evaluation.verdicts, rows=system.queries, value=system.evaluation.suspicious)
         if self.column in REFUSALS:
             share = getattr(system.refusals, self.column.removeprefix("refusal_"))
-            return FigureValue(share.value, share.n, share.n, share.interval, share.reason)
+            return _measured(share, share.n, share.n)
         if self.column in system.metrics and self.statistic == "mean":
             mean = system.metrics[self.column]
             reason = None if mean.mean is not None else mean.interval.reason if mean.n else _unscored(mean.missing)
-            return FigureValue(mean.mean, mean.n, mean.n + mean.missing, mean.interval, reason, mean.corrected)
+            return Measured(
+                n=mean.n, rows=mean.n + mean.missing, value=mean.mean, interval=mean.interval, reason=reason
+            )
         if self.column not in OPERATIONAL:
-            return FigureValue(None, 0, system.queries, reason=f"{self.column} was not computed")
+            return Measured(n=0, rows=system.queries, reason=f"{self.column} was not computed")
         reported = getattr(system, self.column)
         value = getattr(reported, self.statistic)
         rows = reported.n + reported.missing
-        return FigureValue(value, reported.n, rows, reason=_unscored(rows) if value is None else None)
+        return Measured(n=reported.n, rows=rows, value=value, reason=_unscored(rows) if value is None else None)
 
-    def measure(self, results: Sequence[Result], spec: JobSpec) -> FigureValue:
-        """The figure over some rows, such as those of a slice or of matched queries, by the code that computes reports."""
+    def measure(self, results: Sequence[Result], spec: JobSpec) -> Measured:
+        """The figure over some rows, such as those of a slice or of matched queries, by the code that computes reports.
+
+        If enough of the rows have labels, they correct it.
+        """
         results = [row for row in results if self.applies_to(row)]
         n, rows = self.coverage(results)
         if self.column == PER_ACCURATE:
             cost = cost_per_accurate(SystemAggregator.of(results), spec)
-            return FigureValue(cost.value, n, rows, cost.interval, cost.reason)
+            return _measured(cost, n, rows)
         if self.column == SUSPICIOUS:
             marks = [values[0] for row in results if (values := self.values(row))]
-            return FigureValue(sum(marks) if marks else None, n, rows, reason=None if marks else NO_VERDICT)
+            return Measured(n=n, rows=rows, value=sum(marks) if marks else None, reason=None if marks else NO_VERDICT)
         if self.column in REFUSALS:
             share = getattr(refusals(SystemAggregator.of(results), spec), self.column.removeprefix("refusal_"))
-            return FigureValue(share.value, n, rows, share.interval, share.reason)
+            return _measured(share, n, rows)
         if self.column not in OPERATIONAL and not any(self.column in row.scores for row in results):
-            return FigureValue(None, 0, rows, reason=f"{self.column} was not computed")
+            return Measured(n=0, rows=rows, reason=f"{self.column} was not computed")
         if not n:
-            return FigureValue(None, 0, rows, reason=_unscored(rows))
+            return Measured(n=0, rows=rows, reason=_unscored(rows))
         numbers = [value[0] if (value := self.values(row)) else None for row in results]
         if self.statistic != "mean":
             reported = distribution(numbers)
-            return FigureValue(getattr(reported, self.statistic), n, rows)
+            return Measured(n=n, rows=rows, value=getattr(reported, self.statistic))
         scores = [  # latency, tokens and cost are on the row if no metric asked for them
             score
             if (score := row.scores.get(self.column, NOT_SCORED)).value is not None or value is None
@@ -169,12 +183,16 @@ class Figure:
         ]
         mean = mean_score(scores, own_metrics(spec).get(self.column, self.metric), spec, questions_of(results))
         labels = [row.reference_labels.get(self.column) for row in results]
-        corrected = None
-        if any(label is not None for label in labels):
-            pairs = zip(labels, (score.value for score in scores), strict=True)
-            failed = reference_of(results).too_many_failed(spec.max_missing)
-            corrected = corrected_by_labels(pairs, level=spec.confidence, failed=failed)
-        return FigureValue(mean.mean, n, rows, mean.interval, corrected=corrected)
+        found = Measured(n=n, rows=rows, value=mean.mean, interval=mean.interval)
+        if all(label is None for label in labels):
+            return found
+        pairs = zip(labels, (score.value for score in scores), strict=True)
+        failed = reference_of(results).too_many_failed(spec.max_missing)
+        corrected = corrected_by_labels(pairs, level=spec.confidence, failed=failed)
+        if corrected.mean is None:
+            return found.model_copy(update={"uncorrected": corrected.reason})
+        by_labels = {"value": corrected.mean, "interval": corrected.interval, "corrected_by": corrected.labels}
+        return found.model_copy(update={**by_labels, "judged": mean.mean})
 
     def values(self, row: Result) -> tuple[float, ...] | None:
         """What one row adds to it, which may be nothing; None if the row was not scored."""
@@ -224,3 +242,7 @@ class Figure:
 
 def _unscored(rows: int) -> str:
     return f"none of {rows} rows has a score" if rows else "there are no rows that could have one"
+
+
+def _measured(figure: CostPerAccurate | Share, n: int, rows: int) -> Measured:
+    return Measured(n=n, rows=rows, value=figure.value, interval=figure.interval, reason=figure.reason)

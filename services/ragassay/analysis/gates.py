@@ -14,17 +14,15 @@ from ragassay.analysis.comparison import cautions
 from ragassay.analysis.describe import better_or_worse, change
 from ragassay.analysis.drops import (
     GateRow,
-    Measured,
     Scope,
     WorstBy,
-    measure,
     measure_drop,
     rows_by_system,
     scopes,
     slice_values,
     worst_rows,
 )
-from ragassay.analysis.figures import Figure
+from ragassay.analysis.figures import Figure, Measured
 from ragassay.core.errors import BadSettings, NothingToEvaluate, UnknownName
 from ragassay.core.formatting import listed, number
 from ragassay.core.models import FrozenModel, Sample
@@ -237,7 +235,7 @@ def check(
         figure = Figure.parse(gate.metric, own)
         before = earlier if gate.needs_baseline else None
         for scope in scopes(rows, gate.system, gate.slice, before, baseline_system):
-            now = measure(figure, scope, spec)
+            now = figure.measure(scope.rows, spec)
             drop = measure_drop(figure, scope, spec, alpha) if gate.needs_baseline else None
             for condition in gate.conditions:
                 case = _Case(
