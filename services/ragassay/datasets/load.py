@@ -33,7 +33,7 @@ def load(
     limit: int | None = None,
     max_grade: float | None = None,
 ) -> Dataset:
-    """The dataset in a file, or in rows as ``objects.rows_in`` takes them; Samples are taken as they are.
+    """The dataset in a file, or in rows as ``tables.rows_in`` takes them; Samples are taken as they are.
 
     A file of JSON Lines, CSV, TSV or Parquet is read row by row, twice: first to decide what its columns are. Many samples
     are kept in a temporary file (``set_aside``). ``limit``: only this number of rows, from the first, is kept and checked.

@@ -14,10 +14,9 @@ from ragassay.core.errors import BadData, BadInput, NotFound, NothingToEvaluate,
 from ragassay.core.validation import shown
 from ragassay.datasets import promptfoo
 from ragassay.datasets.judgments import beir_folder, read_beir, read_trec
-from ragassay.datasets.objects import rows_in
 from ragassay.datasets.source import SAVE_AS_UTF8, Source, ValueProblem, read_errors, undecodable
 from ragassay.datasets.strict_json import NotJson, jsonl_rows, object_of, parse_text
-from ragassay.datasets.tables import csv_rows, parquet_rows, tsv_rows
+from ragassay.datasets.tables import csv_rows, parquet_rows, rows_in, tsv_rows
 from ragassay.datasets.traces import are_spans, rows_of_spans
 
 LARGEST_JSON = 2**30

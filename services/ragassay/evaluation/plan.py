@@ -18,8 +18,8 @@ from ragassay.core.specification import JobSpec
 from ragassay.datasets import promptfoo
 from ragassay.datasets.dataset import Dataset, digest_of_responses
 from ragassay.datasets.load import load as load_dataset
-from ragassay.datasets.objects import rows_in
 from ragassay.datasets.responses import join, load_responses
+from ragassay.datasets.tables import rows_in
 from ragassay.evaluation.engine import Plan, Tools, rows_to_judge
 from ragassay.llm.journal import DryLedger
 from ragassay.metrics.accuracy import AccuracyRule
@@ -166,7 +166,7 @@ def load(
 
     A file of promptfoo's results with several providers has a system for each.
 
-    ``data`` is a file, a dataset that is loaded already, or rows as ``data.objects`` takes them; so are the responses
+    ``data`` is a file, a dataset that is loaded already, or rows as ``datasets.tables`` takes them; so are the responses
     of a system. Without ``data`` the questions are those of the first system's file. A SystemConfig is a built-in system,
     which searches ``corpus``; an endpoint or a function is called; neither has responses yet.
     """
