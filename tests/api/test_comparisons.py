@@ -6,11 +6,10 @@ import re
 import orjson
 import pytest
 
-from api_server import problem, rows
+from api_server import rows
 from ragassay.analysis.models import Comparison
 
 METRICS = "mrr,recall@5,faithfulness,correctness,accurate"
-UNKNOWN = "0" * 32
 
 
 def worse(made):
@@ -71,46 +70,7 @@ def test_a_run_can_be_compared_with_a_job(cli, two, tmp_path, served):
     assert renamed(out, run, two[1]) == renamed(of_jobs, *two)
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "said"),
-    [
-        ({"jobs": ["A", UNKNOWN]}, 404, f"there is no job '{UNKNOWN}'"),
-        ({"jobs": ["A", "QUEUED"]}, 409, "is queued and has no report"),
-        ({"jobs": ["A", "CANCELLED"]}, 409, "is cancelled and has no report"),
-        ({"jobs": ["A"]}, 422, "a comparison needs two systems, there is only 'rivers'"),
-        ({"jobs": ["A", "A"]}, 422, "is chosen twice"),
-        ({"jobs": ["A", "B#other"]}, 422, "unknown system 'other'"),
-        ({"jobs": ["A", "B"], "baseline": "other"}, 422, "unknown baseline 'other'"),
-        ({"jobs": ["A", "B"], "metrics": ["ndcg@3"]}, 422, "has no ndcg@3"),
-        ({"jobs": ["A", "B"], "alpha": 1}, 422, "alpha: should be less than 1"),
-        ({"jobs": ["A", "B"], "metric": ["mrr"]}, 422, "unknown key 'metric'"),
-        ({"jobs": ["A"] * 21}, 422, "jobs: has more than 20 entries"),
-    ],
-)
-def test_a_comparison_that_can_not_be_made_is_a_problem_that_says_why(served, two, body, status, said):
-    queued, cancelled = (served.submit(rows(2), metrics=["mrr"])["id"] for _ in range(2))
-    served.http.delete(f"/v1/jobs/{cancelled}")
-    names = {"A": two[0], "B": two[1], "QUEUED": queued, "CANCELLED": cancelled}
-    text = re.sub(r'"(A|B|QUEUED|CANCELLED)(#\w*)?"', lambda m: f'"{names[m[1]]}{m[2] or ""}"', json.dumps(body))
-    headers = {"Content-Type": "application/json"}
-    document = problem(served.http.post("/v1/comparisons", content=text, headers=headers), status)
-    assert said in document["detail"]
-
-
 # --- the command line, where a service may or may not know the name ---
-
-
-def test_a_job_that_neither_side_knows_is_one_line_that_says_so(cli, two):
-    code, out, err = cli("compare", two[0], UNKNOWN)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert f"there is no run '{UNKNOWN}'" in err
-    assert "has no such job" in err
-
-
-def test_a_job_under_way_says_so(cli, served):
-    job = served.submit(rows(2), metrics=["mrr"])["id"]
-    code, _, err = cli("compare", job)
-    assert (code, "is queued and has no report" in err) == (2, True)
 
 
 # --- trends ---

@@ -8,8 +8,7 @@ import zstandard
 
 from api_server import problem, rows
 from ragassay.analysis.costs import CostReport
-from ragassay.sdk.client import Client
-from ragassay.service.job_rows import column_names
+from ragassay.service.redis import column_names
 
 OPTIONS = {"metrics": ["correctness", "accurate"], "accurate": "correctness >= 0.5", "dataset": "rivers"}
 
@@ -106,19 +105,3 @@ def test_the_form_is_what_format_asks_for(served, kind):
     if form == "csv":
         (row,) = csv.DictReader(io.StringIO(answer.text))
         assert (row["dataset"], row["rows"], row["cost_usd"]) == ("rivers", "10", "0.01")
-
-
-def test_the_command_line_and_the_client_give_the_services_document(served, cli):
-    finished(served)
-    cli("cost", "--json")  # there is no run here, and no service is asked for one
-    code, out, err = cli("cost", "--server", served.url, "--by", "day,system", "--json")
-    assert (code, err) == (0, "")
-    asked = {"by": "day,system"}
-    there = costs(served, **asked)
-    assert figures(CostReport.model_validate_json(out)) == figures(there)
-    with Client(served.url) as service:
-        assert service.costs(by=["day", "system"]).groups == there.groups
-        assert "USD" in str(service.costs())
-    code, out, err = cli("cost", "--server", served.url)
-    assert (code, err) == (0, "")
-    assert "Cost of an accurate answer" in out

@@ -10,11 +10,9 @@ import pytest
 from api.projects import caller, keyed_server, made_key
 from api_server import problem, rows, serving
 from polling import until
-from ragassay import Client, Datasets, load
+from ragassay import load
 from ragassay.api import uploads
-from ragassay.core.errors import NotFound
 from ragassay.core.settings import Settings
-from ragassay.sdk.client import ServiceError
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 CSV = "id,question,answer\nq1,When?,At 02:00.\nq2,Where?,In Kiel.\n"
@@ -193,17 +191,6 @@ def test_lists_are_read_page_by_page(served):
         assert "is not one that a page gave" in problem(served.http.get(f"/v1/datasets/{path}"), 422)["detail"]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("rivulets", "rivulets/rows", "rivulets/versions", "rivers@00000"),
-    ],
-)
-def test_what_is_not_there_is_a_404_with_a_suggestion(served, path):
-    put(served, "rivers", lines(rows(2)))
-    assert problem(served.http.get(f"/v1/datasets/{path}"), 404)["hint"]
-
-
 def test_a_job_names_a_dataset_and_gives_the_report_of_its_rows(served):
     put(served, "rivers", lines(rows(4)))
     version = put(served, "rivers", lines(rows(3))).json()
@@ -274,23 +261,3 @@ def test_submit_sends_labels_with_the_rows_of_a_stored_dataset(served, cli, tmp_
     served.work()
     results = served.http.get(f"/v1/jobs/{out.strip()}/results").json()["results"]
     assert [row.get("reference_labels") for row in results] == [{}, {"faithfulness": 0.5}, {}]
-
-
-def test_the_client_has_the_verbs_of_the_folder(served, tmp_path):
-    (tmp_path / "rivers.jsonl").write_text(lines(rows(30)))
-    ours = Datasets()
-    here = ours.import_(tmp_path / "rivers.jsonl", description="Ends")
-    with Client(served.url) as client:
-        there = client.datasets
-        assert there.import_(tmp_path / "rivers.jsonl").digest == here.digest
-        assert there.import_("rivers", "copy").digest == here.digest
-        assert there.import_(rows(30), "memory").digest == here.digest
-        assert [version.name for version in there.list()] == ["copy", "memory", "rivers"]
-        assert list(there.rows("rivers")) == list(ours.rows("rivers"))
-        assert [version.name for version in there.delete("copy")] == ["copy"]
-        with pytest.raises(ServiceError, match="unknown dataset 'copy'") as gone:
-            there.show("copy")
-        assert gone.value.status == NotFound.status
-        job = client.submit("rivers", metrics="mrr")
-        served.work()
-        assert client.report(job).provenance.dataset.rows == 30

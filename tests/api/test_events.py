@@ -6,7 +6,7 @@ import time
 import pytest
 
 from api_server import problem, rows, serving
-from ragassay.api import events
+from ragassay.api import jobs as routes
 
 METRICS = ["mrr"]
 
@@ -18,7 +18,7 @@ def job(served):
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    monkeypatch.setattr(events, "POLL_S", 0.05)
+    monkeypatch.setattr(routes, "POLL_S", 0.05)
 
 
 def stream(served, job):

@@ -8,7 +8,7 @@ import orjson
 import pyarrow.parquet
 import pytest
 
-from api_server import problem, rows
+from api_server import rows
 from ragassay.reporting import MEDIA_TYPES
 
 
@@ -64,20 +64,6 @@ def test_the_json_of_a_report_has_its_figures_and_its_rows(server, job):
     assert {name: len(of_system) for name, of_system in rows.items()} == {
         name: system["queries"] for name, system in document["systems"].items()
     }
-
-
-@pytest.mark.parametrize(
-    ("asked", "says"),
-    [
-        ({"format": "docx"}, "unknown exporter 'docx'"),
-        ({"format": "csv", "fields": "mrrr"}, "unknown field 'mrrr'"),
-        ({"format": "summary.csv", "fields": "mrr"}, "has no fields"),
-        ({"form": "csv"}, "unknown query parameter 'form'"),
-    ],
-)
-def test_what_can_not_be_made_is_a_problem(server, job, asked, says):
-    document = problem(server.http.get(f"/v1/jobs/{job}/report", params=asked), 422)
-    assert says in document["detail"]
 
 
 def test_a_comparison_comes_as_a_file_too(server, job):

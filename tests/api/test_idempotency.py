@@ -72,16 +72,16 @@ def test_submit_with_one_key_makes_one_job_however_long_it_takes(served):
 
 def test_the_key_is_kept_with_the_job_or_not_at_all(served):
     """A crash right after the job was saved must not leave a key that makes another one."""
-    enqueue = served.jobs._enqueue
+    enqueue = served.jobs.wake
 
     def crash(job):
         raise KeyError(job)
 
-    served.jobs._enqueue = crash
+    served.jobs.wake = crash
     try:
         problem(post(served, "abc", rows(1)), 500)
     finally:
-        served.jobs._enqueue = enqueue
+        served.jobs.wake = enqueue
     (made,) = served.http.get("/v1/jobs").json()["jobs"]
     again = post(served, "abc", rows(1))
     assert (again.status_code, again.json()["id"]) == (202, made["id"])

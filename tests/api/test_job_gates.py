@@ -10,7 +10,6 @@ import yaml
 
 from api_server import problem, rows
 from ragassay.analysis.gates import GateReport
-from redis_server import free_port
 
 UNKNOWN = "0" * 32
 GATES = [
@@ -170,28 +169,3 @@ def test_a_job_without_gates_or_without_an_end_has_nothing_to_say(served):
 
 
 # --- ragassay submit --config ---
-
-
-def test_a_configuration_file_is_submitted_with_its_gates(served, cli, tmp_path, worker):
-    file = write(tmp_path, made(), gates=GATES, seed=3, statistics={"alpha": 0.01}, output=["r.json"])
-    code, out, err = cli("submit", "--config", file, "--wait", "--json", "--seed", "4")
-    assert code == 1
-    report = json.loads(out)
-    url = f"{served.url}/v1/jobs/{report['run']['id']}/gates"
-    assert err == f"error: mrr is 0.750, not >= 0.800 (n=10)\nerror: a gate was missed; see {url}\n"
-    assert report["provenance"]["configuration"]["seed"] == 4  # the command line beats the file
-    assert report["provenance"]["dataset"]["name"] == "rivers"
-    assert json.loads((tmp_path / "r.json").read_text()) == report
-    job = report["run"]["id"]
-    assert served.http.get(f"/v1/jobs/{job}/gates").json()["alpha"] == 0.01
-    code, out, _ = cli("job", "show", job)
-    assert code == 0
-    assert "alert:           default: mrr >= 0.800: mrr is 0.750, not >= 0.800 (n=10)\n" in out
-
-
-def test_the_environment_says_who_judges_and_the_providers_address_stays_at_home(served, cli, tmp_path, monkeypatch):
-    monkeypatch.setenv("RAGASSAY_API_BASE", f"http://127.0.0.1:{free_port()}")
-    monkeypatch.setenv("RAGASSAY_JUDGE", "some-model")
-    code, out, err = cli("submit", "--config", write(tmp_path, made()), "--json")
-    assert code == 0, err
-    assert json.loads(out)["judge"] == "some-model"

@@ -5,8 +5,8 @@ import pytest
 from api_server import rows
 from ragassay.core.errors import Conflict, NotFound, TooLarge
 from ragassay.evaluation.human_labels import HumanLabel
-from ragassay.service import stored_reports
-from ragassay.service.retention import DAY_S, Retention, apply
+from ragassay.service import redis as store_module
+from ragassay.service.job_state import DAY_S, Retention
 
 LABELS = [
     HumanLabel(
@@ -33,7 +33,7 @@ def test_labels_are_kept_in_order_and_live_as_long_as_the_report(served):
     assert store.labels(job) == LABELS
     left = [store.redis.ttl(store.key(job, name)) for name in ("labels", "report")]
     assert abs(left[0] - left[1]) <= 2
-    apply(store, [store.of_project("jobs")], Retention(DAY_S, 2 * DAY_S), dry_run=False)
+    store.apply_retention([store.of_project("jobs")], Retention(DAY_S, 2 * DAY_S), dry_run=False)
     assert 0 < store.redis.ttl(store.key(job, "labels")) <= 2 * DAY_S
 
 
@@ -46,7 +46,7 @@ def test_another_project_has_none_of_them_and_can_not_add_any(served):
 
 
 def test_a_job_has_no_more_labels_than_fit(served, monkeypatch):
-    monkeypatch.setattr(stored_reports, "MOST_LABELS", 4)
+    monkeypatch.setattr(store_module, "MOST_LABELS", 4)
     job, store = completed(served)
     store.add_labels(job, LABELS)
     with pytest.raises(TooLarge, match="4 labels"):

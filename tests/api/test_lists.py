@@ -59,12 +59,6 @@ def test_jobs_of_one_status_are_found_wherever_they_stand(served, many, monkeypa
     assert len(looked) == 5  # 120 jobs, 25 looked at for each page
 
 
-def test_a_job_whose_record_is_gone_is_passed_over(served):
-    kept, gone, last = (served.submit(rows(1), metrics=["mrr"])["id"] for _ in range(3))
-    served.jobs.store.redis.delete(f"ra:{{{gone}}}:meta")
-    assert {job["id"] for page in pages(served, "/v1/jobs", limit=1) for job in page} == {kept, last}
-
-
 def test_results_that_were_let_go_are_said_to_be_gone(served):
     job = served.submit(rows(60), metrics=["mrr"])["id"]
     served.work()

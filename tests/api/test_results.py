@@ -5,7 +5,6 @@ import random
 import pytest
 
 from api_server import rows
-from ragassay import Client
 
 METRICS = ["mrr", "faithfulness", "token_f1"]
 
@@ -63,20 +62,6 @@ def test_results_come_system_by_system_in_the_datasets_order(served, job):
     assert pages(served, job, system="v2") == [one for one in wanted if one[0] == "v2"]
 
 
-@pytest.mark.parametrize("name", ["mrr", "token_f1", "latency_ms", "duration_ms", "MRR"])
-@pytest.mark.parametrize("sign", ["", "-"])
-def test_results_are_sorted_by_any_figure_with_missing_ones_last(served, job, name, sign):
-    rows = everything(served, job)
-
-    def order(row):
-        value = figure(row, name.lower())
-        return (value is None, 0 if value is None else -value if sign else value)
-
-    wanted = [(row["system"], row["query_id"]) for row in sorted(rows, key=order)]
-    assert pages(served, job, sort=f"{sign}{name}") == wanted
-    assert pages(served, job, sort=f"{sign}{name}", limit=7) == wanted
-
-
 @pytest.mark.parametrize(
     ("parameters", "wanted"),
     [
@@ -130,11 +115,3 @@ def test_the_columns_of_a_job_are_let_go_with_its_results(served, job):
     keys = [key for key in store.redis.scan_iter(f"ra:{{{job}}}:*") if key not in of_report]
     assert {b"column", b"texts", b"out", b"in"} <= {key.split(b":")[2] for key in keys}
     assert {key: store.redis.ttl(key) for key in keys if not 0 < store.redis.ttl(key) <= 30 * 86_400} == {}
-
-
-def test_the_client_has_the_service_select_rows(served, job):
-    wanted = pages(served, job, sort="-mrr", system="v2", failed="false", where="mrr<1")
-    asked = {"sort": "-mrr", "system": "v2", "failed": False, "where": ["mrr<1"]}
-
-    with Client(served.url) as client:
-        assert [(row.system, row.query_id) for row in client.results(job, **asked)] == wanted

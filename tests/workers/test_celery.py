@@ -8,7 +8,6 @@ import sys
 import time
 
 import pytest
-from celery.app.defaults import NAMESPACES, flatten
 from redis.exceptions import ConnectionError as RedisAway
 
 from job_workers import submit
@@ -16,16 +15,11 @@ from offline_runs import FakeRuntime
 from polling import until
 from ragassay.core.errors import Unavailable
 from ragassay.service.jobs import SLOTS, Jobs
-from ragassay.service.queue import CHUNKS, REPORTS, SCHEDULES, Queue, broker_url
+from ragassay.service.queue import CHUNKS, REPORTS, SCHEDULES, Queue
 from ragassay.service.redis import RedisStore
 from ragassay_workers import periodic, process, tasks
-from ragassay_workers.app import configuration
 from ragassay_workers.periodic import Periodic, heartbeat
 from redis_server import redis_server
-
-
-def test_every_setting_is_one_that_celery_knows():
-    assert set(configuration()) <= {name for name, _ in flatten(NAMESPACES)}
 
 
 def test_without_workers_wake_ups_do_not_pile_up_and_lost_ones_are_sent_again():
@@ -54,20 +48,6 @@ def test_importing_the_application_reads_no_environment_and_loads_nothing_heavy(
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-
-
-@pytest.mark.parametrize(
-    ("ours", "celerys"),
-    [
-        ("redis://h:1/2", "redis://h:1/2"),
-        ("rediss://:pw@h/0", "rediss://:pw@h/0"),
-        ("unix:///s.sock", "redis+socket:///s.sock"),
-        ("unix:///s.sock?db=1", "redis+socket:///s.sock?virtual_host=1"),
-        ("unix:///s.sock?socket_timeout=3&db=1", "redis+socket:///s.sock?socket_timeout=3&virtual_host=1"),
-    ],
-)
-def test_celery_spells_a_socket_its_own_way(ours, celerys):
-    assert broker_url(ours) == celerys
 
 
 def test_a_message_that_the_broker_does_not_take_is_logged_and_no_error(caplog):

@@ -31,14 +31,6 @@ def few_in_memory(monkeypatch):
     monkeypatch.setattr("ragassay.storage.rows.MOST_IN_MEMORY", 10)
 
 
-def of_rows(document):
-    """A report without the times at which it was made."""
-    report = orjson.loads(document)
-    for name in ("finished_at", "duration_s"):
-        del report["run"][name]
-    return report
-
-
 def test_the_rows_of_a_long_job_are_read_from_redis_for_as_long_as_it_has_them(jobs, queue, store, few_in_memory):
     job = submit(jobs, 120)
     finish(jobs, queue, job)
@@ -108,7 +100,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_dataset_whose_job_is_taken(jobs
 
 @pytest.fixture
 def two_chunks_at_once(monkeypatch):
-    monkeypatch.setattr("ragassay.service.job_rows.CHUNKS_AT_ONCE", 2)
+    monkeypatch.setattr("ragassay.service.redis.CHUNKS_AT_ONCE", 2)
 
 
 def rows_of_jobs_in_the_making(store):

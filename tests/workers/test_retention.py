@@ -4,7 +4,7 @@ import pytest
 
 from api_server import serving
 from job_workers import finish, submit
-from ragassay.service.retention import DAY_S, Retention, Trimming, apply
+from ragassay.service.job_state import DAY_S, Retention
 
 
 def lives(store, job):
@@ -43,8 +43,10 @@ def test_every_key_of_a_job_that_has_ended_has_an_end(store, queue, jobs, how):
 def test_a_round_of_the_sweeper_takes_out_ids_whose_record_is_gone_and_no_others(store, queue, jobs):
     kept = [submit(jobs) for _ in range(3)]
     store.redis.zadd("ra:jobs", {f"gone{n}": 1_000_000 + n for n in range(2500)})
-    trimming = Trimming(store)
-    assert [trimming.trim("ra:jobs") for _ in range(3)] == [1000, 1000, 500]
+    at = 0
+    for left in (1503, 503, 3):
+        at = store.trim("ra:jobs", at)
+        assert store.redis.zcard("ra:jobs") == left
     assert [job for job, _ in store.jobs(before=None, limit=10)] == sorted(kept, key=kept.index, reverse=True)
     store.redis.zadd("ra:jobs", {"late": 1})
     jobs.tick()
@@ -61,12 +63,12 @@ def test_a_retention_that_changed_holds_for_jobs_that_ended_before(store, queue,
     age(store, old, 50)
     before = {job: lives(store, job) for job in (young, middle, old, running)}
     shorter = Retention.of_days(results=7, reports=40)
-    counted = apply(store, ["ra:jobs"], shorter, dry_run=True)
+    counted = store.apply_retention(["ra:jobs"], shorter, dry_run=True)
     # seconds that are left; one may pass in between
     assert {job: lives(store, job) for job in before} == {
         job: pytest.approx(left, abs=5) for job, left in before.items()
     }
-    assert apply(store, ["ra:jobs"], shorter, dry_run=False) == counted
+    assert store.apply_retention(["ra:jobs"], shorter, dry_run=False) == counted
     assert (counted.jobs, counted.without_report, counted.without_rows) == (3, 1, 1)
     assert lives(store, old) == {}
     assert set(lives(store, middle)) == {"meta", "report", "costs"}
@@ -76,7 +78,7 @@ def test_a_retention_that_changed_holds_for_jobs_that_ended_before(store, queue,
     jobs.tick()
     assert {job for job, _ in store.jobs(before=None, limit=10)} == {young, middle, running}
     assert jobs.store.report(middle)
-    assert apply(store, ["ra:jobs"], Retention(), dry_run=False).jobs == 2
+    assert store.apply_retention(["ra:jobs"], Retention(), dry_run=False).jobs == 2
     assert max(lives(store, young).values()) > 40 * DAY_S
 
 

@@ -19,15 +19,14 @@ from ragassay.analysis.models import Comparison
 from ragassay.api import (
     alerts,
     analyses,
+    catalog,
     datasets,
     health,
     jobs,
     keys,
-    metrics,
     problems,
     prometheus,
     schedules,
-    systems,
     ui,
 )
 from ragassay.api.alerts import NewWebhook
@@ -46,7 +45,7 @@ from ragassay.service.jobs import Jobs
 from ragassay.service.schedules import Schedules
 
 AT_ONCE = 2  # submissions at a time, and comparisons: each may take seconds of CPU and 150 MB, and others want answers
-_ROUTES = (jobs, analyses, datasets, schedules, alerts, metrics, systems, keys, health)
+_ROUTES = (jobs, analyses, datasets, schedules, alerts, catalog, keys, health)
 _NO_SPANS_OF_ITS_OWN: Any = dict.fromkeys(("tracing", "metrics", "logs", "auto_configure"), False)  # FastAPI 0.165
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Collection
 from typing import Any, TypeVar
 
@@ -16,12 +15,12 @@ from ragassay.api.problems import Refused
 from ragassay.core.errors import BadData, TooLarge, UnknownName
 from ragassay.core.models import FrozenModel
 from ragassay.core.settings import Settings
-from ragassay.core.validation import is_text, problems, shown
+from ragassay.core.validation import problems, shown
+from ragassay.datasets.cells import plain
 from ragassay.datasets.source import ValueProblem
-from ragassay.datasets.strict_json import NotJson, parse
+from ragassay.datasets.strict_json import NotJson, object_of, parse_text
 
 LONGEST_S = 60.0
-DEEPEST = 64
 MOST_CONTAINERS = 200_000  # more take seconds of the interpreter, which other requests need too
 _Body = TypeVar("_Body", bound=FrozenModel)
 
@@ -94,16 +93,16 @@ def check_json(body: bytes) -> dict[str, Any]:
         hint = "keep the rows as a dataset and name that: ragassay data import FILE --name NAME, ragassay submit NAME"
         raise TooLarge(f"the body has more than {MOST_CONTAINERS:,} lists and objects", hint=hint)
     try:
-        document = parse(body.decode())
+        document = object_of(parse_text(body.decode()))
+        plain(document)
     except UnicodeDecodeError as error:
-        raise _bad_json(f"body: is not UTF-8: byte 0x{body[error.start]:02x} at offset {error.start}") from None
+        what = f"is not UTF-8: byte 0x{body[error.start]:02x} at offset {error.start}"
+        raise Refused(400, "bad_json", f"body: {what}") from None
     except NotJson as error:
-        raise _bad_json(f"body: line {error.line}, column {error.column}: {error.what}") from None
+        what = f"body: line {error.line}, column {error.column}: {error.what}"
+        raise Refused(400, "bad_json", what) from None
     except ValueProblem as error:
-        raise _bad_json(f"body: {error.what}") from None
-    if not isinstance(document, dict):
-        raise _bad_json(f"body: should be an object, is {shown(document)}")
-    _check_values(document)
+        raise Refused(400, "bad_json", f"{error.at.lstrip('.') or 'body'}: {error.what}") from None
     return document
 
 
@@ -116,41 +115,3 @@ def read_as(kind: type[_Body], document: dict[str, Any]) -> _Body:
         return kind.model_validate_json(orjson.dumps(document), strict=True)
     except ValidationError as error:
         raise BadData([str(problem) for problem in problems(error, kind)]) from None
-
-
-def _check_values(document: dict[str, Any]) -> None:
-    """Without recursion, and with a place in every complaint."""
-    left: list[tuple[str, Any, int]] = [("", document, 1)]
-    while left:
-        at, container, depth = left.pop()
-        if depth > DEEPEST:
-            raise _bad_json(f"body: is nested more than {DEEPEST} levels deep")
-        is_object = isinstance(container, dict)
-        if is_object and (bad := next((key for key in container if not is_text(key)), None)):
-            raise _bad_json(f"{at or 'body'}: the key {shown(bad)} holds half a surrogate pair, which is no text")
-        for key, value in container.items() if is_object else enumerate(container):
-            if isinstance(value, dict | list):
-                left.append((_place(at, key), value, depth + 1))
-            elif what := _misfit(value):
-                raise _bad_json(f"{_place(at, key)}: {what}")
-
-
-def _misfit(value: object) -> str | None:
-    if isinstance(value, str):
-        return None if is_text(value) else f"holds half a surrogate pair, which is no text: {shown(value)}"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"is {shown(value)}, which JSON does not have"
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return "is a whole number of more than 64 bits; write it as text"
-    return None
-
-
-def _place(at: str, key: object) -> str:
-    if isinstance(key, int):
-        return f"{at}[{key}]"
-    name = str(key)[:60]
-    return f"{at}.{name}" if at else name
-
-
-def _bad_json(what: str) -> Refused:
-    return Refused(400, "bad_json", what)

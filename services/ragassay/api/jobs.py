@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import logging
 from collections import Counter
 from collections.abc import AsyncIterable
 from importlib.metadata import version
@@ -13,16 +15,16 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from redis.exceptions import RedisError
 
 from ragassay.analysis.gates import GateReport
 from ragassay.api import submission
 from ragassay.api.bodies import json_body
-from ragassay.api.events import events
 from ragassay.api.exports import FileForm, answers
 from ragassay.api.problems import takes
 from ragassay.api.security import Authorized, by_method
-from ragassay.core.errors import BadData, UnknownName
-from ragassay.core.jobs import Job, JobPage, JobStatus, ResultPage
+from ragassay.core.errors import BadData, NotFound, UnknownName
+from ragassay.core.jobs import ENDED, Job, JobPage, JobStatus, ResultPage
 from ragassay.core.report import JOB_ID
 from ragassay.core.specification import Budget
 from ragassay.reporting import EXPORTERS, MEDIA_TYPES
@@ -36,6 +38,8 @@ from ragassay.service.redis_datasets import RedisDatasets
 from ragassay.storage.protocol import report_with_results
 from ragassay.storage.selection import Selection
 
+POLL_S = 1.0  # between looks at a job that is followed
+_log = logging.getLogger("ragassay.api")
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(by_method)])
 
 
@@ -258,8 +262,19 @@ async def follow(jobs: Service, job: Annotated[Job, Depends(_followed)]) -> Asyn
 
     A comment every 15 seconds keeps the connection. To continue after a lost connection, connect again.
     """
-    async for event in events(jobs, job):
-        yield event
+    while True:
+        yield ServerSentEvent(raw_data=job.model_dump_json())
+        if job.status in ENDED:
+            return
+        known = job
+        while job == known:
+            await asyncio.sleep(POLL_S)
+            try:
+                job = await to_thread.run_sync(jobs.get, job.id)
+            except NotFound:
+                return
+            except RedisError as error:
+                _log.warning("job %s can't be followed now: %s", job.id, error)
 
 
 _CANCEL: dict[str, Any] = {"summary": "Cancel a job"}

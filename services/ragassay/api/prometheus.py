@@ -27,7 +27,7 @@ from ragassay.api.problems import Refused
 from ragassay.api.security import requires, unauthorized
 from ragassay.core.settings import Settings
 from ragassay.service.access import Requester
-from ragassay.service.counters import COUNTERS, PROVIDER_SECONDS, MetricFamily, buckets, read
+from ragassay.service.counters import COUNTERS, PROVIDER_SECONDS, buckets, read
 from ragassay.service.health import health
 from ragassay.service.jobs import Jobs
 from ragassay.service.redis import RedisStore
@@ -35,31 +35,25 @@ from ragassay.service.redis import RedisStore
 KEPT_S = 2.0  # several scrapers at once ask Redis once
 _REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _PREFIX = "ragassay_"
-_HEALTH = {  # by the field of ServiceHealth
-    "chunks_waiting": MetricFamily("chunks_waiting", (), "Chunks of queued and running jobs that no worker has."),
-    "chunks_leased": MetricFamily("chunks_leased", (), "Chunks, and reports in the making, that workers have."),
-    "chunk_age_s": MetricFamily("chunk_age_seconds", (), "Since the oldest job with waiting chunks was submitted."),
-    "unclaimed_s": MetricFamily(
-        "unclaimed_seconds", (), "Longest time that a job with waiting chunks has got no worker."
-    ),
-    "jobs_waiting": MetricFamily("jobs_waiting", (), "Jobs that wait for a provider which is down."),
-    "outage_s": MetricFamily("outage_seconds", (), "Longest time that a job has waited for its provider."),
-    "workers": MetricFamily("workers", (), "Workers that sent a heartbeat in the last 30 s."),
-    "processes": MetricFamily("worker_processes", (), "Processes that they have for chunks."),
-    "beats": MetricFamily("beats", (), "Sweepers that sent a heartbeat in the last 30 s."),
-    "schedule_overdue_s": MetricFamily(
-        "schedule_overdue_seconds", (), "Longest time that a schedule has been due with no beat to notice."
-    ),
+# name and meaning, by the field of ServiceHealth
+_HEALTH = {
+    "chunks_waiting": ("chunks_waiting", "Chunks of queued and running jobs that no worker has."),
+    "chunks_leased": ("chunks_leased", "Chunks, and reports in the making, that workers have."),
+    "chunk_age_s": ("chunk_age_seconds", "Since the oldest job with waiting chunks was submitted."),
+    "unclaimed_s": ("unclaimed_seconds", "Longest time that a job with waiting chunks has got no worker."),
+    "jobs_waiting": ("jobs_waiting", "Jobs that wait for a provider which is down."),
+    "outage_s": ("outage_seconds", "Longest time that a job has waited for its provider."),
+    "workers": ("workers", "Workers that sent a heartbeat in the last 30 s."),
+    "processes": ("worker_processes", "Processes that they have for chunks."),
+    "beats": ("beats", "Sweepers that sent a heartbeat in the last 30 s."),
+    "schedule_overdue_s": ("schedule_overdue_seconds", "Longest time that a schedule has been due without a beat."),
 }
-_JOBS = MetricFamily("jobs", ("status",), "Jobs that have not ended; paused: the budget is reached.")
-_REDIS_UP = MetricFamily("redis_up", (), "1 where the Redis of the jobs answers.")
 _REDIS = {  # by the field of RedisServer
-    "used_bytes": MetricFamily("redis_memory_bytes", (), "Memory that it uses."),
-    "limit_bytes": MetricFamily("redis_memory_limit_bytes", (), "Memory that it may use; 0: no limit."),
-    "problems": MetricFamily(
-        "redis_problems", (), "Findings about its configuration that /readyz names: what could lose jobs."
-    ),
+    "used_bytes": ("redis_memory_bytes", "Memory that it uses."),
+    "limit_bytes": ("redis_memory_limit_bytes", "Memory that it may use; 0: no limit."),
+    "problems": ("redis_problems", "Findings about its configuration that /readyz names: what could lose jobs."),
 }
+_REDIS_UP = ("redis_up", "1 where the Redis of the jobs answers.")
 
 
 class Requests:
@@ -112,7 +106,7 @@ class StoreCollector(Collector):
         try:
             return [*of_counters(self._jobs.store), *of_health(self._jobs.store)]
         except RedisError:
-            return [_gauge(_REDIS_UP, 0)]
+            return [_gauge(*_REDIS_UP, 0)]
 
 
 def of_counters(store: RedisStore) -> list[Metric]:
@@ -138,21 +132,22 @@ def of_counters(store: RedisStore) -> list[Metric]:
 def of_health(store: RedisStore) -> list[Metric]:
     """What waits, who works on it, whether nightly runs begin, and the Redis of the jobs."""
     now = health(store)
-    by_status = GaugeMetricFamily(_PREFIX + _JOBS.name, _JOBS.about, labels=_JOBS.labels)
+    about = "Jobs that have not ended; paused: the budget is reached."
+    by_status = GaugeMetricFamily(f"{_PREFIX}jobs", about, labels=("status",))
     for status, number in now.jobs.items():
         by_status.add_metric([status], number)
     (server,) = now.redis
     redis = {**server.model_dump(), "limit_bytes": server.limit_bytes or 0, "problems": len(server.problems)}
     return [
         by_status,
-        *(_gauge(family, getattr(now, field)) for field, family in _HEALTH.items()),
-        _gauge(_REDIS_UP, 1),
-        *(_gauge(family, redis[field]) for field, family in _REDIS.items()),
+        *(_gauge(*named, getattr(now, field)) for field, named in _HEALTH.items()),
+        _gauge(*_REDIS_UP, 1),
+        *(_gauge(*named, redis[field]) for field, named in _REDIS.items()),
     ]
 
 
-def _gauge(family: MetricFamily, value: float) -> Metric:
-    return GaugeMetricFamily(_PREFIX + family.name, family.about, value=value)
+def _gauge(name: str, about: str, value: float) -> Metric:
+    return GaugeMetricFamily(_PREFIX + name, about, value=value)
 
 
 async def _metrics_key(request: Request) -> None:

@@ -6,17 +6,17 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field
 
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.security import asks_for_key
 from ragassay.config import Configuration, check_rules
-from ragassay.config.document import Performance, option_of, options, section_of
+from ragassay.config.document import options, section_of
 from ragassay.core.errors import BadData, BadSettings, NotFound, UnknownName
 from ragassay.core.models import Sample
 from ragassay.core.report import Source
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec, JudgeParameters
+from ragassay.core.specification import JobSpec
 from ragassay.datasets.load import load_rows
 from ragassay.datasets.responses import load_named_responses
 from ragassay.datasets.versions import DatasetStore, reference_in, resolve
@@ -33,7 +33,6 @@ _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _OPERATOR = "a job can't set this; the server's operator does"
 _SEE_SERVE = "see: ragassay serve --help"
 _ROWS = "the service reads no file of a caller's"
-_CODE = "the service runs no code of a caller's; its operator installs plug-ins"
 _SAMPLES = "put the rows, each with its response, into 'samples', or upload them: PUT /v1/datasets/NAME"
 _NEITHER = (
     "samples: is missing: put the rows, each with its response, into 'samples', or name a stored dataset: 'dataset'"
@@ -43,14 +42,10 @@ _NAMES = (
     "write their names, such as ['v2', 'bm25'] (see: GET /v1/systems), or recorded responses into the rows: 'responses'"
 )
 REFUSED = {
-    **dict.fromkeys(
-        ("api_key", "base_url", "key", "provider", "endpoint", "url", "embeddings", "callback"),
-        (_OPERATOR, _SEE_SERVE),
-    ),
     **{key: (_OPERATOR, _SEE_SERVE) for key, (_, option) in options().items() if option.set_by == "operator"},
     **{key: (_ROWS, _SAMPLES) for key, (_, option) in options().items() if option.set_by == "files"},
     "judge_prompt": (_OPERATOR, _SEE_SERVE),
-    **dict.fromkeys(("plugin", "plugins", "import", "callable", "module"), (_CODE, "see: GET /v1/metrics")),
+    "plugins": ("the service runs no code of a caller's; its operator installs plug-ins", "see: GET /v1/metrics"),
     "systems": (_REGISTERED, _NAMES),
     "schedule": ("a job is run once, as soon as there is a worker", "plan one: POST /v1/schedules"),
     "output": ("the service writes no file for a caller", "fetch the report: GET /v1/jobs/ID/report"),
@@ -74,47 +69,11 @@ def _as_sent(schema: dict[str, Any]) -> None:
     schema["example"] = {"name": "nightly", "dataset": "handbook", "metrics": ["mrr", "faithfulness"]}
 
 
-class JobParameters(JudgeParameters):
-    """What a job may send the judge's model: a body of its own could have the operator's provider do anything."""
-
-    model_config = ConfigDict(json_schema_extra=lambda schema: schema["properties"].pop("extra_body"))
-
-    @field_validator("extra_body")
-    @classmethod
-    def _is_the_operators(cls, body: dict[str, Any]) -> dict[str, Any]:
-        if body:
-            raise ValueError(_OPERATOR)
-        return body
-
-
-_OF_ALL_JOBS = ("requests_per_minute", "tokens_per_minute")
-
-
-def _without_limits(schema: dict[str, Any]) -> None:
-    for key in _OF_ALL_JOBS:
-        del schema["properties"][key]
-
-
-class JobPerformance(Performance):
-    """How fast a job may go; what all jobs may send in a minute is no job's to say."""
-
-    model_config = ConfigDict(json_schema_extra=_without_limits)
-
-    @field_validator(*_OF_ALL_JOBS)
-    @classmethod
-    def _is_the_operators(cls, limit: int | None) -> int | None:
-        if limit is not None:
-            raise ValueError(_OPERATOR)
-        return limit
-
-
 class NewJob(Configuration):
     """An evaluation to be queued: rows, and any of the keys of a configuration that name no file of the server."""
 
     model_config = ConfigDict(strict=True, json_schema_extra=_as_sent)
 
-    parameters: Annotated[JobParameters, option_of(Configuration.model_fields["parameters"])] = JobParameters()
-    performance: Annotated[JobPerformance, option_of(Configuration.model_fields["performance"])] = JobPerformance()
     samples: list[dict[str, Any]] | None = Field(
         None,
         min_length=1,
@@ -164,6 +123,7 @@ def parts(document: dict[str, Any], settings: Settings) -> tuple[NewJob, JobSpec
         own["judge_prompt"] = read_prompt(settings.judge_prompt, "RAGASSAY_JUDGE_PROMPT")
     spec = job.to_job_spec().model_copy(update=own)
     check_rules(job)
+    _check_of_operator(job)
     check_jury(spec)
     check_share(spec)
     return job, spec, Gating(gates=job.gates, baseline=job.baseline, statistics=job.statistics)
@@ -230,28 +190,27 @@ def _check_keys(document: dict[str, Any]) -> None:
     """Refuse keys that a body must not set. A whole ragassay.yaml may be sent: a default is not refused."""
     for key, value in document.items():
         if key == "systems":
-            _check_systems(value)
-        elif key in REFUSED and (key not in Configuration.model_fields or value not in _defaults(key)):
+            brought = not isinstance(value, list) or not all(isinstance(name, str) for name in value)
+            refused = bool(value) and brought
+        else:
+            refused = key in REFUSED and (key not in Configuration.model_fields or value not in _defaults(key))
+        if refused:
             what, hint = REFUSED[key]
             raise BadSettings(what, where=key, hint=hint)
         if section := section_of(key):
             raise BadSettings(f"unknown key {key!r}", where=key, hint=f"it belongs in {section!r}")
 
 
-def _check_systems(given: object) -> None:
-    """Refuse systems that are brought rather than named."""
-    brought = given if isinstance(given, dict) else dict(enumerate(given)) if isinstance(given, list) else {}
-    for name, system in brought.items():
-        if isinstance(given, list) and isinstance(system, str):
-            continue
-        what, hint = REFUSED["systems"]
-        if isinstance(system, str):
-            what, hint = _ROWS, "put the system's responses into the rows: 'responses': {NAME: {...}}"
-        elif isinstance(system, dict) and system.get("function") is not None:
-            what, _ = REFUSED["callable"]
-        elif isinstance(system, dict) and system.get("url") is not None:
-            what = "the service calls no address of a caller's"
-        raise BadSettings(what, where=f"systems.{name}" if isinstance(given, dict) else f"systems[{name}]", hint=hint)
+def _check_of_operator(job: NewJob) -> None:
+    """Refuse what all jobs share: limits of a minute, and a body that could have the provider do anything."""
+    shared = {
+        "parameters.extra_body": job.parameters.extra_body,
+        "performance.requests_per_minute": job.performance.requests_per_minute,
+        "performance.tokens_per_minute": job.performance.tokens_per_minute,
+    }
+    for where, value in shared.items():
+        if value:
+            raise BadSettings(_OPERATOR, where=where, hint=_SEE_SERVE)
 
 
 def _defaults(key: str) -> tuple[Any, ...]:

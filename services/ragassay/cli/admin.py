@@ -81,15 +81,15 @@ def _lines(known: ServiceHealth) -> Iterator[tuple[str, str]]:
 @admin.command()
 def retention(apply: Apply = False, dry_run: DryRun = False) -> None:
     """Show for how long jobs are kept; --apply holds those to it that have ended already."""
-    from ragassay.service import retention as kept
+    from ragassay.service.job_state import DAY_S
 
     with _jobs() as jobs:
         days = jobs.store.retention
-        typer.echo(f"rows:     {days.results_s // kept.DAY_S} days after a job's end (RAGASSAY_KEEP_RESULTS_DAYS)")
-        typer.echo(f"reports:  {days.reports_s // kept.DAY_S} days (RAGASSAY_KEEP_REPORTS_DAYS)")
+        typer.echo(f"rows:     {days.results_s // DAY_S} days after a job's end (RAGASSAY_KEEP_RESULTS_DAYS)")
+        typer.echo(f"reports:  {days.reports_s // DAY_S} days (RAGASSAY_KEEP_REPORTS_DAYS)")
         if not apply and not dry_run:
             return
-        applied = kept.apply(jobs.store, jobs.store.job_lists(), days, dry_run=dry_run)
+        applied = jobs.store.apply_retention(jobs.store.job_lists(), days, dry_run=dry_run)
     would = "would be" if dry_run else "were"
     typer.echo(f"of {applied.jobs} jobs that have ended:")
     typer.echo(f"  {applied.without_report} {would} deleted, {applied.without_rows} {would} left without their rows")

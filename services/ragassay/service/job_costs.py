@@ -10,8 +10,7 @@ import zstandard
 from pydantic import ValidationError
 
 from ragassay.analysis.costs import CostQuery, CostReport, Gathered, cost_report
-from ragassay.service.redis import RedisStore
-from ragassay.service.stored_reports import PARTIAL, WHOLE
+from ragassay.service.redis import PARTIAL, WHOLE, RedisStore
 from ragassay.storage.cost_records import CostRecord
 
 MOST_REPORTS = 2000  # of one answer, the newest

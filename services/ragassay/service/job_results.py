@@ -10,9 +10,8 @@ import numpy as np
 from ragassay.core.errors import BadInput, NotFound, UnknownName, bad_cursor
 from ragassay.core.jobs import ResultPage
 from ragassay.core.models import Result
-from ragassay.service.job_rows import column_name, read_rows
-from ragassay.service.redis import RedisStore
-from ragassay.service.retention import DAY_S
+from ragassay.service.job_state import DAY_S
+from ragassay.service.redis import RedisStore, column_name
 from ragassay.storage.columns import THERE, read_column, rows_with
 from ragassay.storage.places import RowPlaces
 from ragassay.storage.protocol import ChunkId, RunRecord
@@ -84,7 +83,7 @@ class JobRows:
 
     def read(self, wanted: Mapping[ChunkId, Iterable[int]]) -> dict[ChunkId, dict[int, Result]]:
         """See ``KeptRows``."""
-        return read_rows(self._store, self._job, wanted)
+        return self._store.read_rows(self._job, wanted)
 
 
 class _StoredColumns:

@@ -17,6 +17,7 @@ from ragassay.service.notifications import Notification
 from ragassay.storage.protocol import ChunkId, RunRecord
 
 SUBMIT_AGAIN = "submit it again; replies that are known are not paid again"
+DAY_S = 86_400
 _TEXTS = {"status", "error", "waiting", "given_up", "project", "traceparent", "body_digest"}
 _COUNTS = {
     *("chunks", "rows", "rows_done", "rows_failed", "uncertain_calls", "resumes"),
@@ -36,6 +37,19 @@ class Claim(ChunkId):
         """The claim on a chunk as Redis names it."""
         known = ChunkId.parse(chunk.decode())
         return cls(known.system, known.number, job, token)
+
+
+@dataclass(frozen=True)
+class Retention:
+    """For how many seconds after a job has ended its rows and its report are kept. Rows never outlive the report."""
+
+    results_s: int = 30 * DAY_S
+    reports_s: int = 400 * DAY_S
+
+    @classmethod
+    def of_days(cls, results: int, reports: int) -> Retention:
+        """From the settings, which are days."""
+        return cls(min(results, reports) * DAY_S, reports * DAY_S)
 
 
 class JobState(FrozenModel):

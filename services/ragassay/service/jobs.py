@@ -40,7 +40,6 @@ from ragassay.service.job_costs import JobCosts
 from ragassay.service.job_leases import report_claimed
 from ragassay.service.job_reports import MOST_LOOKED_AT, Gating, JobReports
 from ragassay.service.job_results import JobRows
-from ragassay.service.job_rows import check_rows
 from ragassay.service.job_run import JobRun, run_of
 from ragassay.service.job_state import Claim, JobState, not_under_way
 from ragassay.service.notifier import Notifier
@@ -48,7 +47,6 @@ from ragassay.service.projects import clock_time
 from ragassay.service.queue import CHUNKS, REPORTS, Queue
 from ragassay.service.redis import RedisStore
 from ragassay.service.registered import Registered
-from ragassay.service.retention import Trimming
 from ragassay.storage.columns import FAILED, label_column, label_value
 from ragassay.storage.protocol import ChunkId
 from ragassay.storage.selection import Selection
@@ -75,7 +73,7 @@ class Jobs:
         self.reports, self.costs = JobReports(store), JobCosts(store)
         self._runtime = runtime
         self._chunks = Chunks(store, self._runtime, self.registered)
-        self._trimming = Trimming(store)
+        self._trimmed: dict[str, int] = {}  # how far each list of jobs was looked through
 
     def of(self, project: str) -> Jobs:
         """The use cases over one project's jobs and datasets; what belongs to another is not there (NotFound)."""
@@ -231,7 +229,7 @@ class Jobs:
             chunks = [chunk for chunk in state.record.chunks() if chunk in failed or str(chunk) not in done]
             if not chunks and state.status == "finished":
                 raise _nothing(job, recorded)
-            check_rows(store, state.record, chunks, done)
+            store.check_rows(state.record, chunks, done)
             chunks.sort(key=lambda chunk: chunk.number)
             rows = sum(count for chunk, count in failed.items() if str(chunk) in done)
             if store.retry(job, state.record, chunks, rows=rows, ended_ms=state.changed_ms) == "stale":
@@ -380,7 +378,7 @@ class Jobs:
             if lost[REPORTS if state.status == "finalizing" else CHUNKS] and self.store.is_stalled(job):
                 self.wake(job)
         for listed in self.store.job_lists():
-            self._trimming.trim(listed)
+            self._trimmed[listed] = self.store.trim(listed, self._trimmed.get(listed, 0))
 
     def wake(self, job: str) -> None:
         """Send as many messages as processes can use, and one that waits: a message waits behind those of other jobs."""

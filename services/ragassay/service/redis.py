@@ -1,6 +1,6 @@
 """The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
 
-The keys of a job are ``ra:{job}:meta todo lease owner dead done tries slots report_lock in:<chunk>
+The keys of a job are ``ra:{job}:meta todo lease owner dead done tries report_lock in:<chunk>
 calls:<chunk> out:<chunk> column:<system>:<name> texts report costs partial partial_costs gates labels``,
 and ``new:<id>``, rows of a job that is still being made.
 Who asks a system that is called is kept for all jobs together, in ``ra:asks:<system>``. Each project has a list of its jobs,
@@ -12,31 +12,48 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 import orjson
+import zstandard
 from redis import exceptions
 
-from ragassay.core.errors import Conflict, bad_cursor
+from ragassay.core.errors import Conflict, NotFound, TooLarge, Unavailable, bad_cursor
 from ragassay.core.jobs import ENDED, Planned
 from ragassay.core.models import Response, Result, Sample
 from ragassay.core.report import DEFAULT_PROJECT
 from ragassay.core.specification import Budget
+from ragassay.evaluation.human_labels import MOST_LABELS, HumanLabel
 from ragassay.service.counters import KEY as COUNTERS
-from ragassay.service.job_rows import column_name, pack, row_names, rows_ahead, unpack
-from ragassay.service.job_state import Claim, JobState, gone, no_job
-from ragassay.service.retention import Retention
-from ragassay.service.stored_reports import PARTIAL, WHOLE, StoredReports
+from ragassay.service.job_state import Claim, JobState, Retention, gone, no_job
+from ragassay.service.projects import ProjectRedis
 from ragassay.storage.columns import columns, pack_texts
+from ragassay.storage.columns import names as column_kinds
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
 
 MOST_DEATHS = 5
 LOOK_EVERY_S, NO_LIMIT = 5.0, 10**9
+WHOLE, PARTIAL = ("report", "costs"), ("partial", "partial_costs")
+REPORT_NAMES = ("meta", *WHOLE, *PARTIAL, "headline", "gates", "labels")
+CHUNKS_AT_ONCE = 16  # whose rows are sent to Redis
+WRITTEN_WITHIN_S = 3600
+A_ROUND = 1000  # ids of jobs that are looked at together
 
 
-class RedisStore(StoredReports):
+@dataclass
+class Applied:
+    """How many jobs a retention was applied to, and of these, how many lose all or their rows at once."""
+
+    jobs: int = 0
+    without_report: int = 0
+    without_rows: int = 0
+
+
+class RedisStore(ProjectRedis):
     """Jobs, chunks, results and reports. Every method may be called by many processes at once."""
 
     def __init__(
@@ -76,7 +93,7 @@ class RedisStore(StoredReports):
         once = planned is not None or body_digest is not None
         if once and self.redis.exists(self.key(job, "meta")):
             raise _exists(job)
-        with rows_ahead(self, record, samples, responses) as ahead, self.redis.pipeline(transaction=True) as pipe:
+        with self._rows_ahead(record, samples, responses) as ahead, self.redis.pipeline(transaction=True) as pipe:
             if once:
                 pipe.watch(self.key(job, "meta"))
                 if pipe.exists(self.key(job, "meta")):
@@ -205,7 +222,7 @@ class RedisStore(StoredReports):
 
         Returns the status before; ``stale`` where it has ended again since. Raises NotFound.
         """
-        names = ("meta", "todo", "done", "tries", "lease", "owner", "dead", "slots")
+        names = ("meta", "todo", "done", "tries", "lease", "owner", "dead")
         reports = (*WHOLE, *PARTIAL, "gates", "headline")
         own = [self.key(job, name) for name in names]
         kept = [self.key(job, name) for name in (*reports, *row_names(record))]
@@ -388,6 +405,231 @@ class RedisStore(StoredReports):
         if status not in (b"queued", b"running") or not waiting or leased:
             return False
         return silent if probe is None else int(probe) <= now and (sent is None or silent)
+
+    # --- reports, each once: a finalize that was overtaken must not change what was read ----------------------
+    # What follows from a report is kept only if the failed rows were tried again ``retries`` times when it was made.
+
+    def save_report(self, job: str, report: bytes, costs: bytes, *, partial: bool = False, retries: int = 0) -> None:
+        """Keep the finished report and its record of costs; the first ones stay.
+
+        ``partial``: of the rows that a paused or cancelled job has done so far; the next one takes its place.
+        """
+        names = PARTIAL if partial else WHOLE
+        packed = dict(zip(names, map(zstandard.compress, (report, costs)), strict=True))
+
+        def save(pipe: Any) -> None:
+            for name, content in packed.items():
+                pipe.set(self.key(job, name), content, ex=self.retention.reports_s, nx=not partial)
+
+        self._at_retry(job, retries, save)
+
+    def _at_retry(self, job: str, retries: int, write: Callable[[Any], object]) -> list[Any]:
+        def checked(pipe: Any) -> None:
+            known = int(pipe.hget(self.key(job, "meta"), "retries") or 0)
+            pipe.multi()
+            if known == retries:
+                write(pipe)
+
+        answers: list[Any] = self.redis.transaction(checked, self.key(job, "meta"))
+        return answers
+
+    def report(self, job: str) -> bytes:
+        """The report's JSON, else that of the rows done when the job was paused or cancelled, or before failed ones were
+        tried again. Raises NotFound for an unknown job, Conflict while there is no report.
+        """
+        blob: bytes | None = self.redis.get(self.key(job, "report"))
+        if blob is None:
+            retried = self.redis.hget(self.key(job, "meta"), "retries") is not None
+            if retried or self.status(job) in ("paused", "cancelled"):
+                blob = self.redis.get(self.key(job, "partial"))
+        if blob is None:
+            status = self.status(job)
+            raise Conflict(f"job {job} is {status} and has no report", hint="follow it: GET /v1/jobs/" + job)
+        return zstandard.decompress(blob)
+
+    def save_gates(self, job: str, document: bytes, alerts: bytes, *, retries: int = 0) -> bool:
+        """Keep what the gates say, and the alerts in the job's record; False where that was kept already."""
+
+        def save(pipe: Any) -> None:
+            pipe.set(self.key(job, "gates"), document, ex=self.retention.reports_s, nx=True)
+            pipe.hsetnx(self.key(job, "meta"), "alerts", alerts)
+
+        answers = self._at_retry(job, retries, save)
+        return bool(answers and answers[0])
+
+    def keep_notifications(self, job: str, notifications: bytes, *, retries: int = 0) -> None:
+        """Keep the notifications of a job's report until they are sent; the first stay."""
+        self._at_retry(job, retries, lambda pipe: pipe.hsetnx(self.key(job, "meta"), "notifications", notifications))
+
+    def headline(self, job: str) -> bytes | None:
+        """The sentences on a finished job's systems, as JSON; None where nobody has asked for them."""
+        kept: bytes | None = self.redis.get(self.key(job, "headline"))
+        return kept
+
+    def keep_headline(self, job: str, headline: bytes, *, retries: int = 0) -> None:
+        """Keep those sentences as long as a report may live."""
+        name, kept_s = self.key(job, "headline"), self.retention.reports_s
+        self._at_retry(job, retries, lambda pipe: pipe.set(name, headline, ex=kept_s))
+
+    def gates(self, job: str) -> bytes | None:
+        """What the gates of a job say, as JSON; empty where they could not be checked."""
+        document: bytes | None = self.redis.get(self.key(job, "gates"))
+        return document
+
+    def add_labels(self, job: str, labels: Sequence[HumanLabel]) -> None:
+        """Keep labels for as long as the finished report.
+
+        Raises NotFound, Conflict while there is no such report, and TooLarge beyond what is kept of a job.
+        """
+        left_s = self.redis.ttl(self.key(job, "report"))
+        if left_s <= 0:
+            raise Conflict(f"job {job} is {self.status(job)}", hint="rows can be labelled once it is completed")
+        if self.redis.llen(self.key(job, "labels")) + len(labels) > MOST_LABELS:
+            raise TooLarge(f"of a job {MOST_LABELS:,} labels are kept", hint="label another run")
+        pipe = self.redis.pipeline(transaction=True)
+        pipe.rpush(self.key(job, "labels"), *(label.model_dump_json() for label in labels))
+        pipe.expire(self.key(job, "labels"), left_s)
+        pipe.execute()
+
+    def labels(self, job: str) -> Sequence[HumanLabel]:
+        """What people said of the job's rows, oldest first; raises NotFound."""
+        return [HumanLabel.model_validate_json(line) for line in self.redis.lrange(self.key(job, "labels"), 0, -1)]
+
+    # --- rows -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _rows_ahead(
+        self, record: RunRecord, samples: Sequence[Sample], responses: Mapping[str, Mapping[str, Response]]
+    ) -> Iterator[dict[str, str]]:
+        """Write each chunk's rows beside its key, for an hour, a few chunks at a time; {key: where they are}.
+
+        They go where the block is refused. Raises Unavailable where they took too long.
+        """
+        inputs = {input_chunk(chunk, record): None for chunk in record.chunks()}
+        names = {self.key(record.id, f"in:{chunk}"): self.key(record.id, f"new:{uuid.uuid4().hex}") for chunk in inputs}
+        try:
+            self._write_rows(record, samples, responses, dict(zip(inputs, names.values(), strict=True)))
+            yield names
+        except BaseException as error:
+            # after a lost answer the transaction of the block may yet take place
+            if not isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError):
+                with suppress(exceptions.RedisError):
+                    self.redis.unlink(*names.values())
+            raise
+
+    def _write_rows(
+        self,
+        record: RunRecord,
+        samples: Sequence[Sample],
+        responses: Mapping[str, Mapping[str, Response]],
+        names: Mapping[ChunkId, str],
+    ) -> None:
+        size, began = record.chunk_size, time.monotonic()
+        pipe = self.redis.pipeline(transaction=False)
+        for number, (chunk, name) in enumerate(names.items(), 1):
+            rows = samples[chunk.number * size : (chunk.number + 1) * size]
+            recorded = responses.get(chunk.system, {})
+            given = [row.model_copy(update={"response": recorded.get(row.query_id)}) for row in rows]
+            packed = pack([row.model_dump(mode="json", exclude_defaults=True) for row in given])
+            pipe.set(name, packed, ex=WRITTEN_WITHIN_S)
+            if number % CHUNKS_AT_ONCE == 0:
+                pipe.execute()
+        pipe.execute()
+        if time.monotonic() - began > WRITTEN_WITHIN_S / 2:
+            raise Unavailable("the rows of the job came too slowly", hint="submit it again")
+
+    def check_rows(self, record: RunRecord, chunks: Iterable[ChunkId], done: Collection[str]) -> None:
+        """Raise NotFound where Redis has lost the input of these chunks, or results of those that are done."""
+        names = {f"in:{input_chunk(chunk, record)}" for chunk in chunks} | {f"out:{chunk}" for chunk in done}
+        if self.redis.exists(*(self.key(record.id, name) for name in names)) < len(names):
+            raise gone("rows or results", record.id)
+
+    def read_rows(self, job: str, wanted: Mapping[ChunkId, Iterable[int]]) -> dict[ChunkId, dict[int, Result]]:
+        """Some of the committed results of chunks, by their numbers in these; what is not there is left out."""
+        blobs = self.redis.mget([self.key(job, f"out:{chunk}") for chunk in wanted]) if wanted else []
+        kept = {chunk: unpack(blob) for chunk, blob in zip(wanted, blobs, strict=True) if blob is not None}
+        return {chunk: {n: Result.model_validate(rows[n]) for n in wanted[chunk]} for chunk, rows in kept.items()}
+
+    # --- retention --------------------------------------------------------------------------------------------
+
+    def trim(self, listed: str, at: int, most: int = A_ROUND) -> int:
+        """Take ids whose records are gone out of the list under a key, of the ``most`` from ``at`` on; where to go on."""
+        ids = self.redis.zrange(listed, at, at + most - 1)
+        pipe = self.redis.pipeline(transaction=False)
+        for job in ids:
+            pipe.exists(self.key(job.decode(), "meta"))
+        if gone := [job for job, there in zip(ids, pipe.execute(), strict=True) if not there]:
+            self.redis.zrem(listed, *gone)
+        return 0 if len(ids) < most else at + most - len(gone)
+
+    def apply_retention(self, lists: Iterable[str], retention: Retention, *, dry_run: bool) -> Applied:
+        """Let every job of these lists that has ended live as long as if the retention had held when it ended.
+
+        A job of another version of ragassay that can't be read stays as it is. ``dry_run`` only counts.
+        """
+        applied = Applied()
+        for state in (each for listed in lists for each in self._ended(listed)):
+            now_s = self.now_ms() / 1000
+            ended_s = (state.changed_ms or 0) / 1000 or now_s
+            rows_s, report_s = (int(ended_s + kept - now_s) for kept in (retention.results_s, retention.reports_s))
+            rows = [self.key(state.record.id, name) for name in row_names(state.record)]
+            reports = [self.key(state.record.id, name) for name in REPORT_NAMES]
+            applied.jobs += 1
+            applied.without_report += report_s <= 0
+            applied.without_rows += rows_s <= 0 < report_s and self.redis.exists(*rows) > 0
+            if dry_run:
+                continue
+            pipe = self.redis.pipeline(transaction=True)
+            for keys, seconds_left in ((rows, rows_s), (reports, report_s)):
+                for key in keys:
+                    pipe.expire(key, seconds_left)  # of a time that is over, it deletes
+            pipe.execute()
+        return applied
+
+    def _ended(self, listed: str) -> Iterator[JobState]:
+        """The jobs of a list that have ended, the oldest first; a part of it at a time."""
+        at = 0
+        while ids := self.redis.zrange(listed, at, at + A_ROUND - 1):
+            at += len(ids)
+            for job in ids:
+                with suppress(NotFound, Conflict):
+                    state = self.state(job.decode())
+                    if state.ended:
+                        yield state
+
+
+def pack(rows: Sequence[Any]) -> bytes:
+    """Rows as they are kept."""
+    return zstandard.compress(orjson.dumps(rows))
+
+
+def unpack(blob: bytes) -> list[Any]:
+    """The rows that were kept."""
+    rows: list[Any] = orjson.loads(zstandard.decompress(blob))
+    return rows
+
+
+def column_name(system: str, name: str) -> str:
+    """Under which name of a job's keys one column of a system's rows is."""
+    return f"column:{system}:{name}"
+
+
+def column_names(record: RunRecord) -> list[str]:
+    """Under which names all columns and the texts are."""
+    return ["texts", *(column_name(system, name) for system in record.systems for name in column_kinds(record.metrics))]
+
+
+def input_chunk(chunk: ChunkId, record: RunRecord) -> ChunkId:
+    """The chunk under which a chunk's input is kept: systems without recorded responses share theirs."""
+    source = record.systems[chunk.system]
+    return ChunkId("", chunk.number) if source.called or source.built else chunk
+
+
+def row_names(record: RunRecord) -> list[str]:
+    """Under which names all of a job's rows are: what was asked, what was called, what came of it."""
+    names = {f"{kind}:{chunk}": None for chunk in record.chunks() for kind in ("calls", "out")}
+    inputs = {f"in:{input_chunk(chunk, record)}": None for chunk in record.chunks()}
+    return [*inputs, *names, "contents", "done", "tries", *column_names(record)]
 
 
 def _asks_a_provider(record: RunRecord) -> bool:

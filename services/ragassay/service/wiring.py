@@ -21,13 +21,13 @@ def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
 
     A process takes one core for its arithmetic: there are as many workers as cores.
     """
+    from ragassay.service.job_state import Retention
     from ragassay.service.jobs import Jobs
     from ragassay.service.notifier import Notifier
     from ragassay.service.queue import Queue
     from ragassay.service.redis import RedisStore
     from ragassay.service.redis_spacing import RedisSpacing
     from ragassay.service.registered import Registered
-    from ragassay.service.retention import Retention
 
     for name in settings.plugin_names:
         import_plugin(name, "RAGASSAY_PLUGINS")

@@ -1,0 +1,78 @@
+"""``/v1/metrics`` and ``/v1/systems``: what a job may name."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from fastapi import APIRouter, Depends
+from pydantic import ConfigDict
+
+from ragassay.api.jobs import Service
+from ragassay.api.security import by_method
+from ragassay.core.models import FrozenModel
+from ragassay.metrics.metric import METRICS, Kind
+
+router = APIRouter(prefix="/v1", tags=["catalog"], dependencies=[Depends(by_method)])
+
+
+_EXAMPLE: dict[str, Any] = {
+    "name": "recall@k",
+    "kind": "retrieval",
+    "better": "higher",
+    "needs": ["judgments"],
+    "description": "Share of the relevant documents that are among the first k.",
+}
+
+
+class MetricInfo(FrozenModel):
+    """A metric as a job may name it. ``name`` shows its parameter; ``ndcg@k`` is asked for as ``ndcg@10``."""
+
+    model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE})
+
+    name: str
+    kind: Kind
+    better: Literal["higher", "lower"]
+    needs: tuple[str, ...]
+    description: str
+
+
+class MetricList(FrozenModel):
+    """All metrics, plug-ins included."""
+
+    metrics: tuple[MetricInfo, ...]
+
+
+@router.get("/metrics", operation_id="listMetrics", summary="List the metrics")
+def list_metrics() -> MetricList:
+    """The metrics that a job may name, what each needs and what it says."""
+    listed = (
+        MetricInfo(name=one.form, kind=one.kind, better=one.better, needs=one.needs, description=one.description)
+        for one in METRICS
+    )
+    return MetricList(metrics=tuple(listed))
+
+
+_SYSTEMS: dict[str, Any] = {"systems": [{"name": "v2", "kind": "http", "description": "the assistant as it is online"}]}
+
+
+class SystemInfo(FrozenModel):
+    """A system that the operator registered. ``kind``: how it answers, such as ``http`` or ``bm25``."""
+
+    name: str
+    kind: str
+    description: str | None = None
+
+
+class SystemList(FrozenModel):
+    """All of them, by name."""
+
+    model_config = ConfigDict(json_schema_extra={"example": _SYSTEMS})
+
+    systems: tuple[SystemInfo, ...]
+
+
+@router.get("/systems", operation_id="listSystems", summary="List the systems")
+def list_systems(jobs: Service) -> SystemList:
+    """The registered systems that a job may name in ``systems``."""
+    listed = (SystemInfo(name=one.name, kind=one.config.kind, description=one.description) for one in jobs.registered)
+    return SystemList(systems=tuple(listed))
