@@ -178,7 +178,7 @@ def test_a_provider_that_is_down_costs_the_judged_scores_and_a_resume_gets_them(
         assert "1.000" in out
         assert "not scored n=0/3" in out
         *_, hint, error = err.splitlines()
-        assert hint.startswith("the provider failed for too long for 3 rows; to work on them again: ragassay evaluate")
+        assert hint.startswith("3 rows failed; to evaluate them again: ragassay evaluate")
         assert error == (
             "error: rows without a score because something failed: faithfulness 100%; allowed: 5% (--max-missing)"
         )
@@ -232,7 +232,7 @@ def test_a_gate_waits_for_its_provider_gives_up_and_says_how_to_go_on(data, tmp_
     assert code == 3
     assert json.loads(out)["passed"] is True
     assert err.startswith("waiting: ")
-    assert "to work on them again: ragassay evaluate --resume " in err
+    assert "to evaluate them again: ragassay evaluate --resume " in err
 
 
 def test_only_the_owner_reads_what_was_asked_and_answered(waiting, cli, tmp_path):

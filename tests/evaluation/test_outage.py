@@ -128,6 +128,8 @@ def test_rows_that_were_given_up_are_judged_when_the_run_is_resumed(tmp_path):
         run = run_of(tmp_path, give_up_s=0.5)
         work_through(run, provider)
         again = FolderStore(tmp_path).open("last")
+        assert again.pending() == []
+        again.evaluate_failed_again()
         assert [chunk.number for chunk in again.pending()] == [0]
         provider.then = play.good
         system, _ = work_through(again, provider)

@@ -7,6 +7,8 @@ import pytest
 
 from offline_runs import ScriptedJudge, evaluated, new_run, sample, scripted_runtime
 from ragassay.core.errors import BadData, BadSettings, Conflict, NotFound, NothingToEvaluate
+from ragassay.core.models import Judgement
+from ragassay.core.specification import JobSpec
 from ragassay.evaluation import runner
 from ragassay.llm.journal import MemoryLedger
 from ragassay.storage.folder import FolderStore
@@ -41,6 +43,28 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
     report = evaluated(again, judge)
     assert len(judge.asked) == left
     assert [r.query_id for r in report.results["default"]] == [f"q{n}" for n in range(1, 121)]
+
+
+def test_failed_rows_of_a_finished_run_are_pending_again_and_the_others_keep_their_results(tmp_path):
+    samples = [sample(1), sample(2), sample(3, error="no reply")]
+    spec = JobSpec(metrics=("faithfulness", "mrr"))
+    failing = ScriptedJudge(q2=Judgement(reason="the provider refused the request (400)"))
+    run = new_run(tmp_path, samples, spec, judge=failing)
+    evaluated(run, failing)
+    assert run.failed_rows == 1  # a recorded error stays one
+
+    again = FolderStore(tmp_path).open("last")
+    again.evaluate_failed_again()
+    assert [one.query_id for chunk in again.pending() for one in again.samples(chunk)] == ["q2"]
+    judge = ScriptedJudge()
+    rows = evaluated(again, judge).results["default"]
+    assert judge.asked == ["q2"]
+    assert [(row.scores["faithfulness"].value, row.error) for row in rows] == [
+        (1.0, None),
+        (1.0, None),
+        (1.0, "no reply"),
+    ]
+    assert (again.pending(), again.failed_rows) == ([], 0)
 
 
 def test_a_run_whose_judge_changed_can_not_be_resumed(tmp_path):

@@ -169,9 +169,8 @@ class Terminal(Reporter):
         except (KeyboardInterrupt, CancelledError):  # Ctrl-C; an event loop cancels its task
             typer.echo(f"interrupted; go on with: {resume_command}", err=True)
             raise
-        if rows := sum(run.record.rows_in(chunk) for run in runs for chunk in run.given_up()):
-            what = f"the provider failed for too long for {rows} rows; to work on them again"
-            typer.echo(f"{what}: {resume_command}", err=True)
+        if rows := sum(run.failed_rows for run in runs):
+            typer.echo(f"{rows} rows failed; to evaluate them again: {resume_command}", err=True)
 
 
 @contextmanager

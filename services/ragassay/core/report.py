@@ -239,6 +239,11 @@ class Source(FrozenModel):
     called: Called | None = None
     warnings: tuple[str, ...] = ()
 
+    @property
+    def answers(self) -> bool:
+        """Does the system answer while it is evaluated, rather than bring recorded responses?"""
+        return self.called is not None or self.built is not None
+
 
 class Provenance(FrozenModel):
     """What has to be the same for the numbers to be the same. ``plugins``: SHA-256 of each file or module of metrics."""

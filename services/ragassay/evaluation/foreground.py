@@ -69,6 +69,7 @@ def resume(settings: Settings, reference: str) -> FolderRun:
     run = store.open(reference)
     run.check()
     _check_rules(run.record, run.folder / "run.json")
+    run.evaluate_failed_again()
     return run
 
 

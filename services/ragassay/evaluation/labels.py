@@ -114,7 +114,7 @@ def _about(row: RowLabels, inputs: Inputs, labels: Mapping[str, Mapping[str, Any
     if system not in inputs.systems:
         raise ValueError(f"there is no system {system!r}")
     source = inputs.systems[system].source
-    if source.called or source.built:
+    if source.answers:
         raise ValueError(f"{system} answers while it is evaluated: a label is about an answer that is known")
     if row.query_id not in inputs.systems[system].responses:
         raise ValueError(f"{system} has no response to {row.query_id!r}")

@@ -24,7 +24,6 @@ from ragassay.evaluation.plan import Inputs, choose_metrics, plan
 from ragassay.evaluation.provenance import provenance, with_tools
 from ragassay.evaluation.runtime import Runtime
 from ragassay.llm import together
-from ragassay.llm.journal import GivenUpLedger
 from ragassay.metrics.composite import check_own, own_metrics
 from ragassay.metrics.metric import parse
 from ragassay.storage.folder import FolderRun
@@ -125,7 +124,7 @@ async def work(
         system = Recorded(chunk.system, responses, measured=record.systems[chunk.system].built is not None)
     answered = await respond(samples, system, planned, tools)
     results = await assess(answered, chunk.system, planned, tools)
-    return run.commit(chunk, results, given_up=isinstance(ledger, GivenUpLedger))
+    return run.commit(chunk, results)
 
 
 async def work_through(

@@ -7,13 +7,13 @@ from functools import cached_property
 
 from ragassay.core import telemetry
 from ragassay.core.models import Judgement, Result, Sample
-from ragassay.core.report import Report, ReportWithResults
+from ragassay.core.report import Report, ReportWithResults, Source
 from ragassay.evaluation.human_labels import with_labels
 from ragassay.service.job_state import Claim, gone
 from ragassay.service.redis import RedisStore
 from ragassay.storage.cost_records import record_of
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord, report_with_results
-from ragassay.storage.rows import results_of
+from ragassay.storage.rows import is_pending_again, results_of
 
 
 class JobRun:
@@ -36,7 +36,7 @@ class JobRun:
         """The rows of a chunk with their recorded responses."""
         return self._store.samples(self._job, chunk)
 
-    def commit(self, chunk: ChunkId, results: Sequence[Result], *, given_up: bool = False) -> Outcome:  # noqa: ARG002 - a job that ended stays so
+    def commit(self, chunk: ChunkId, results: Sequence[Result]) -> Outcome:
         """Keep a chunk's results; ``chunk`` must be a claim, and ``stale`` says that it was lost."""
         with telemetry.span("commit") as span:
             outcome = self._kept(chunk, results) if isinstance(chunk, Claim) else "stale"
@@ -96,7 +96,7 @@ class RetriedRun(JobRun):
     def samples(self, chunk: ChunkId) -> list[Sample]:
         """The rows of the chunk that are tried again."""
         rows = zip(super().samples(chunk), self._before, strict=True)
-        return [sample for sample, before in rows if self._is_tried(before)]
+        return [sample for sample, before in rows if is_pending_again(before, self._source)]
 
     @property
     def unread(self) -> Iterator[str]:
@@ -105,13 +105,13 @@ class RetriedRun(JobRun):
             if row.verdict is None and (row.waste.calls or row.waste.cache_hits):
                 yield row.query_id
 
-    def _is_tried(self, row: Result) -> bool:
-        source = self.record.systems[row.system]
-        return row.failed and (row.error is None or bool(source.called or source.built))
+    @property
+    def _source(self) -> Source:
+        return self.record.systems[self._claim.system]
 
     def _kept(self, claim: Claim, results: Sequence[Result]) -> Outcome:
         new = iter(results)
-        rows = [_with_spent(row, next(new)) if self._is_tried(row) else row for row in self._before]
+        rows = [_with_spent(row, next(new)) if is_pending_again(row, self._source) else row for row in self._before]
         return self._store.commit(claim, rows, results)
 
 

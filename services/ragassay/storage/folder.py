@@ -3,8 +3,7 @@
 run.json                 what is evaluated: data, systems, configuration
 samples.jsonl            the dataset's rows
 responses/<system>.jsonl the recorded responses; those of a built-in system are written before any is judged
-results/<system>/<n>.jsonl  results of chunk n, present only when the whole chunk is done; <n>.given-up.jsonl when the
-                         provider failed for too long: a resume works on that chunk again
+results/<system>/<n>.jsonl  results of chunk n, present only when the whole chunk is done
 gates.json               what ``ragassay gate`` last said of it
 rows.sqlite              columns of a long run's rows, or of one that was looked at, so that pages choose without reading rows
 calls.jsonl              every finished call to the judge
@@ -43,7 +42,7 @@ from ragassay.core.validation import problems
 from ragassay.datasets.dataset import digest_of_dataset, digest_of_responses
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord, report_with_results
 from ragassay.storage.row_index import INDEX_FILE, RowIndex
-from ragassay.storage.rows import DAMAGED, RecordedResponses, places_of, results_of, row_of, rows_of
+from ragassay.storage.rows import DAMAGED, RecordedResponses, is_pending_again, places_of, results_of, row_of, rows_of
 from ragassay.storage.run_ids import slug
 
 REPORT_FILE, GATES_FILE = "report.json", "gates.json"
@@ -57,6 +56,8 @@ class FolderRun:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._again: dict[ChunkId, None] = {}  # chunks whose failed rows are evaluated again
+        self.failed_rows = 0  # committed through this object, that would be pending again
 
     @cached_property
     def record(self) -> RunRecord:
@@ -82,21 +83,39 @@ class FolderRun:
         """Rows that were evaluated and rows that are left have to be of the same questions and answers."""
         sources = {"samples.jsonl": (self.record.dataset, digest_of_dataset(self._rows))}
         for name, source in self.record.systems.items():
-            if source.built is None and source.called is None:
+            if not source.answers:
                 sources[f"responses/{name}.jsonl"] = source, digest_of_responses(self._responses(name))
         for file, (source, digest) in sources.items():
             if digest != source.digest:
                 raise BadData([f"{self.folder / file}: changed since the run began"], hint="start a new run")
 
     def pending(self) -> list[ChunkId]:
-        """The chunks without results."""
-        return list(self._pending)
+        """The chunks without results, and those with rows to evaluate again."""
+        return [*self._pending, *self._again]
+
+    def evaluate_failed_again(self) -> None:
+        """Make failed rows pending again, if no chunk lacks results. Rows keep their results until new ones are committed."""
+        if not self._pending:
+            self._again = {chunk: None for chunk in self.record.chunks() if self._has_failed(chunk)}
+
+    def _has_failed(self, chunk: ChunkId) -> bool:
+        source, file = self.record.systems[chunk.system], self._results_file(chunk)
+        return any(
+            is_pending_again(self.result(file, number, line), source)
+            for number, line in numbered_lines(file, longest=-1)
+            if b'"missing":"failed"' in line or b'"error":"' in line  # the others need not be read
+        )
 
     def samples(self, chunk: ChunkId) -> list[Sample]:
         """The rows of a chunk, with the responses that are recorded."""
         first, responses = chunk.number * self.record.chunk_size, self._responses(chunk.system)
         rows = (self._rows[first + n] for n in range(self.record.rows_in(chunk)))
-        return [row.model_copy(update={"response": responses.get(row.query_id)}) for row in rows]
+        samples = [row.model_copy(update={"response": responses.get(row.query_id)}) for row in rows]
+        if chunk not in self._again:
+            return samples
+        source = self.record.systems[chunk.system]
+        before = zip(samples, self.results(chunk), strict=True)
+        return [sample for sample, result in before if is_pending_again(result, source)]
 
     @contextmanager
     def answering(self, system: str) -> Iterator[Callable[[str, Response], None]]:
@@ -109,21 +128,24 @@ class FolderRun:
             log.close()
             self._responses_read.pop(system, None)
 
-    def commit(self, chunk: ChunkId, results: Sequence[Result], *, given_up: bool = False) -> Outcome:
-        """Write a chunk's results in one step; when ``given_up``, under a name that a resume passes over."""
-        file, other = self._results_file(chunk), self._given_up_file(chunk)
-        file, other = (other, file) if given_up else (file, other)
+    def commit(self, chunk: ChunkId, results: Sequence[Result]) -> Outcome:
+        """Write a chunk's results in one step; rows that were evaluated again take the place of the failed ones."""
+        file, source = self._results_file(chunk), self.record.systems[chunk.system]
+        self.failed_rows += sum(is_pending_again(result, source) for result in results)
+        if chunk in self._again:
+            new = iter(results)
+            results = [next(new) if is_pending_again(row, source) else row for row in self.results(chunk)]
         write_whole(file, to_lines(result.model_dump(mode="json") for result in results), private=True)
-        other.unlink(missing_ok=True)
         self._pending.pop(chunk, None)
+        self._again.pop(chunk, None)
         if self.record.dataset.rows > MOST_IN_MEMORY:
             with suppress(OSError, sqlite3.Error):  # else it is made when it is needed
                 self._index.write({chunk: (file, results)})
-        return "kept" if self._pending else "last"
+        return "kept" if self.pending() else "last"
 
     def results(self, chunk: ChunkId) -> list[Result]:
         """The results of a chunk that has some; raises BadData."""
-        file = self.file_of(chunk) or self._results_file(chunk)
+        file = self._results_file(chunk)
         try:
             results = [self.result(file, number, line) for number, line in numbered_lines(file, longest=-1)]
         except OSError as error:
@@ -139,8 +161,8 @@ class FolderRun:
 
     def file_of(self, chunk: ChunkId) -> Path | None:
         """Where the results of a chunk are; None when it has none yet."""
-        files = self._results_file(chunk), self._given_up_file(chunk)
-        return next((file for file in files if file.exists()), None)
+        file = self._results_file(chunk)
+        return file if file.exists() else None
 
     def result(self, file: Path, number: int, line: bytes) -> Result:
         """A line of such a file, counted from 1; raises BadData."""
@@ -148,10 +170,6 @@ class FolderRun:
         if missing := sorted(set(self.record.metrics) - result.scores.keys()):
             raise BadData([f"{file}:{number}: scores.{missing[0]}: is missing"], hint=DAMAGED)
         return result
-
-    def given_up(self) -> list[ChunkId]:
-        """The chunks whose rows were given up because a provider failed for too long."""
-        return [chunk for chunk in self.record.chunks() if self._given_up_file(chunk).exists()]
 
     def save_report(self, report: Report) -> None:
         """Write report.json."""
@@ -229,9 +247,6 @@ class FolderRun:
 
     def _results_file(self, chunk: ChunkId) -> Path:
         return self.folder / "results" / chunk.system / f"{chunk.number:05d}.jsonl"
-
-    def _given_up_file(self, chunk: ChunkId) -> Path:
-        return self._results_file(chunk).with_suffix(".given-up.jsonl")
 
 
 class FolderStore:

@@ -101,16 +101,13 @@ class RunStore(Protocol):
         """What the run evaluates."""
 
     def pending(self) -> list[ChunkId]:
-        """The chunks without results."""
+        """The chunks without results; of a run whose failed rows are evaluated again, those that have some."""
 
     def samples(self, chunk: ChunkId) -> list[Sample]:
-        """The rows of a chunk, with the responses that are recorded."""
+        """The rows of a chunk that are to be evaluated, with the responses that are recorded."""
 
-    def commit(self, chunk: ChunkId, results: Sequence[Result], *, given_up: bool = False) -> Outcome:
-        """Keep a chunk's results, whole and once: ``last`` when no chunk is pending any more, ``stale`` when refused.
-
-        ``given_up``: rows lack scores because a provider failed for too long; a later resume may work on them again.
-        """
+    def commit(self, chunk: ChunkId, results: Sequence[Result]) -> Outcome:
+        """Keep a chunk's results, whole and once: ``last`` when no chunk is pending any more, ``stale`` when refused."""
 
     def rows(self, system: str) -> Sequence[Result]:
         """The results of a system that are there, in the dataset's order; many are read as they are asked for."""

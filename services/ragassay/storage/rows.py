@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from ragassay.core.errors import BadData, NotFound
 from ragassay.core.files import MOST_IN_MEMORY, LazyRows, LineRows
 from ragassay.core.models import FrozenModel, Response, Result
+from ragassay.core.report import Source
 from ragassay.core.validation import problems
 from ragassay.storage.protocol import ChunkId, RunRecord
 
@@ -40,6 +41,11 @@ def row_of(path: Path, number: int, line: bytes, model: type[M]) -> M:
         raise BadData([f"{path}:{number}: {problems(error)[0]}"], hint=DAMAGED) from None
     except ValueError as error:
         raise BadData([f"{path}:{number}: not JSON ({error})"], hint=DAMAGED) from None
+
+
+def is_pending_again(row: Result, source: Source) -> bool:
+    """Does a resumed run, or a job's retry, evaluate a row again? If something failed, but not a recorded response."""
+    return row.failed and (row.error is None or source.answers)
 
 
 class _RecordedResponse(FrozenModel):
