@@ -181,14 +181,6 @@ def test_without_declared_bounds_there_are_none():
     assert mean.bounds is None  # the one without a score might be anything
 
 
-def test_a_share_lies_between_0_and_1_without_saying_so():
-    @metric(better="higher", share=True)
-    def short(row: Sample) -> bool:
-        return len(row.answer) < 10
-
-    assert parse("short").bounds == (0.0, 1.0)
-
-
 class Short:
     """1 when the answer is short.
 

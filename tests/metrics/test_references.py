@@ -1,4 +1,4 @@
-"""Thousands of random rankings against trec_eval, ir_measures, scipy and plain definitions, equal to 1e-9."""
+"""Random rankings, with tied scores, against trec_eval, ir_measures, scipy and plain definitions, equal to 1e-9."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ragassay import Ranked
+from ragassay import Ranked, retrieval
 from ragassay.metrics.metric import parse
 
 DOCS = [f"d{n}" for n in range(8)]
@@ -22,7 +22,7 @@ TREC = {
     "map": "map", "map@3": "map_cut_3", "r_precision": "Rprec", "bpref": "bpref",
 }  # fmt: skip
 MEASURES = {
-    "mrr@5": "RR@5", "judged@5": "Judged@5", "ndcg_exp@5": "nDCG(gains={2:3,3:7})@5", "hit@5": "Success@5",
+    "map@5": "AP@5", "ndcg_exp@5": "nDCG(gains={2:3,3:7})@5", "hit@5": "Success@5",
     "recall@5": "R@5", "bpref": "Bpref",
 }  # fmt: skip
 
@@ -33,40 +33,36 @@ def values(name, queries, **options):
     return metric.function(Ranked.build(*zip(*queries, strict=True), **options), **metric.arguments).tolist()
 
 
-def scored(ranking):
-    return {doc: float(len(ranking) - n) for n, doc in enumerate(ranking)}
+# scores of few values, so that many documents of a run are tied
+QUERIES = st.lists(
+    st.tuples(st.dictionaries(st.sampled_from(DOCS), st.sampled_from([0.5, 1.0, 2.0]), min_size=1), GRADES), min_size=1
+)
 
 
-@settings(max_examples=400, deadline=None)
-@given(st.lists(st.tuples(RANKING, GRADES), min_size=1, max_size=12), st.sampled_from([1, 2]))
-def test_trec_eval_gives_the_same(queries, bar):
-    # trec_eval leaves a query without a judgment or without a document out and crashes on one whose grades are all
-    # negative; we score them, which other tests look at
-    queries = [(ranking, grades) for ranking, grades in queries if ranking and max(grades.values(), default=-1) >= 0]
-    run = {f"q{n}": scored(ranking) for n, (ranking, _) in enumerate(queries)}
-    qrels = {f"q{n}": grades for n, (_, grades) in enumerate(queries)}
-    theirs = pytrec_eval.RelevanceEvaluator(
-        qrels,
-        {"P.3", "recall.5", "success.1", "recip_rank", "ndcg_cut.5", "map", "map_cut.3", "Rprec", "bpref"},
-        relevance_level=bar,
-    ).evaluate(run)
-    for ours, name in TREC.items() if queries else ():
-        expected = [theirs[f"q{n}"][name] for n in range(len(queries))]
-        assert values(ours, queries, relevant_from=float(bar)) == pytest.approx(expected, abs=1e-9), ours
+@settings(max_examples=300, deadline=None)
+@given(QUERIES, st.sampled_from([1, 2]))
+def test_trec_eval_gives_the_same_with_tied_scores(queries, bar):
+    # trec_eval leaves a query without a judgment out and crashes on one whose grades are all negative; we score them
+    queries = [(run, grades) for run, grades in queries if max(grades.values(), default=-1) >= 0]
+    run, qrels = ({f"q{n}": pair[side] for n, pair in enumerate(queries)} for side in (0, 1))
+    asked = {"P.3", "recall.5", "success.1", "recip_rank", "ndcg_cut.5", "map", "map_cut.3", "Rprec", "bpref"}
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, asked, relevance_level=bar).evaluate(run)
+    ours = retrieval(qrels, run, TREC, relevant_from=float(bar)).per_query if queries else {}
+    for query, scores in ours.items():
+        assert scores == pytest.approx({name: theirs[query][TREC[name]] for name in TREC}, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(RANKING, GRADES), min_size=1, max_size=12))
-def test_ir_measures_gives_the_same(queries):
+@settings(max_examples=300, deadline=None)
+@given(QUERIES)
+def test_ir_measures_gives_the_same_with_tied_scores(queries):
     # it counts a negative grade as judged, and passes over what trec_eval passes over
-    queries = [(r, {doc: max(g, 0) for doc, g in grades.items()}) for r, grades in queries if r and grades]
-    run = {f"q{n}": scored(ranking) for n, (ranking, _) in enumerate(queries)}
-    qrels = {f"q{n}": grades for n, (_, grades) in enumerate(queries)}
-    for ours, name in MEASURES.items() if queries else ():
-        measure = ir_measures.parse_measure(name)
-        theirs = {m.query_id: m.value for m in ir_measures.iter_calc([measure], qrels, run)}
-        expected = [theirs[f"q{n}"] for n in range(len(queries))]
-        assert values(ours, queries) == pytest.approx(expected, abs=1e-9), ours
+    queries = [(run, {doc: max(g, 0) for doc, g in grades.items()}) for run, grades in queries if grades]
+    run, qrels = ({f"q{n}": pair[side] for n, pair in enumerate(queries)} for side in (0, 1))
+    measures = {name: ir_measures.parse_measure(text) for name, text in MEASURES.items()}
+    ours = retrieval(qrels, run, MEASURES).per_query if queries else {}
+    theirs = {(m.query_id, m.measure): m.value for m in ir_measures.iter_calc(measures.values(), qrels, run)}
+    for query, scores in ours.items():
+        assert scores == pytest.approx({name: theirs[query, one] for name, one in measures.items()}, abs=1e-9)
 
 
 @settings(max_examples=200, deadline=None)
@@ -81,6 +77,15 @@ def test_scipy_gives_the_same_order_correlations(ranking, grades):
         positions = [-n for n in range(len(gains))]
         assert tau == pytest.approx(stats.kendalltau(positions, gains).statistic, abs=1e-9)
         assert rho == pytest.approx(stats.spearmanr(positions, gains).statistic, abs=1e-9)
+
+
+@given(QUERIES)
+def test_judged_follows_its_definition_with_tied_scores(queries):
+    # ir_measures orders tied documents in another way for Judged and RR@k
+    for run, grades in queries:
+        first = sorted(run, key=lambda doc: (run[doc], doc), reverse=True)[:5]
+        found = retrieval({"q": grades}, {"q": run}, "judged@5").per_query["q"]["judged@5"]
+        assert found == pytest.approx(sum(grades.get(doc, -1) >= 0 for doc in first) / len(first))
 
 
 def q_by_definition(ranking, grades, k):

@@ -30,21 +30,6 @@ def value(name, answer, *truths):
     return score(name, answer, *truths).value
 
 
-def test_rouge_1_counts_shared_words():
-    # answer 5 words, truth 4, shared: the, cat, sat -> P 3/5, R 3/4, F = 2 x 3 / (5 + 4)
-    assert value("rouge1", "The cat sat on it", "the cat sat down") == pytest.approx(6 / 9)
-
-
-def test_rouge_2_counts_shared_pairs():
-    # pairs: answer 4, truth 3, shared: the-cat, cat-sat -> F = 2 x 2 / (4 + 3)
-    assert value("rouge2", "The cat sat on it", "the cat sat down") == pytest.approx(4 / 7)
-
-
-def test_rouge_l_takes_the_longest_common_subsequence():
-    # a c d of a b c d and a c e d -> F = 2 x 3 / (4 + 4)
-    assert value("rougeL", "a b c d", "a c e d") == pytest.approx(6 / 8)
-
-
 def test_rouge_finds_words_of_every_script():
     for name in ("rouge1", "rouge2", "rougeL"):
         assert value(name, "Привет, большой мир", "привет большой мир") == 1.0

@@ -94,14 +94,6 @@ class LibraryModel:
             )
         return vectors.astype(np.float32, copy=False)
 
-    def encode_tokens(self, texts: Sequence[str]) -> list[Vectors]:
-        """For each text the vectors of its word pieces, marks included; not of unit length, shape (pieces, dimensions)."""
-        with self._lock:
-            encoded = self._model.encode(
-                list(texts), batch_size=BATCH, output_value="token_embeddings", show_progress_bar=False
-            )
-        return [tensor.float().numpy() for tensor in encoded]
-
 
 class CrossEncoder:
     """A sentence-transformers cross-encoder on the CPU: reads query and text together. No model comes with ragassay.
