@@ -30,7 +30,7 @@ from ragassay.core.protocols import Judge, Reply  # noqa: E402
 from ragassay.judges.llm import LLMJudge  # noqa: E402
 from ragassay.judges.probe import ProbeJudge  # noqa: E402
 from ragassay.llm import Messages, Prices  # noqa: E402
-from ragassay.llm.journal import MemoryLedger  # noqa: E402
+from ragassay.llm.journal import MemoryJournal  # noqa: E402
 
 PAGE = ROOT / "docs" / "judging.md"
 TABLE = re.compile(r"(<!-- scripts/judge_costs\.py -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -86,7 +86,7 @@ def samples() -> list[Sample]:
 def of_a_row(judge_of: Callable[[Counting], Judge]) -> tuple[float, ...]:
     """Calls, prompt tokens, completion tokens and cached prompt tokens of a row."""
     model = Counting()
-    asyncio.run(judge_of(model).judge(samples(), MemoryLedger()))
+    asyncio.run(judge_of(model).judge(samples(), MemoryJournal()))
     return tuple(total / ROWS for total in (model.asked, model.prompt, model.completion, model.cached))
 
 

@@ -34,7 +34,7 @@ from ragassay.judges.probe import YES, ProbeJudge  # noqa: E402
 from ragassay.judges.prompt import disarm  # noqa: E402
 from ragassay.judges.verdict import COVERED, SUPPORT, TRUTH, number_units  # noqa: E402
 from ragassay.llm import LLM, Prices  # noqa: E402
-from ragassay.llm.journal import MemoryLedger  # noqa: E402
+from ragassay.llm.journal import MemoryJournal  # noqa: E402
 from ragassay.metrics.failures import attribute  # noqa: E402
 from ragassay.metrics.judged import STEPS  # noqa: E402
 from ragassay.systems.base import Recorded  # noqa: E402
@@ -122,7 +122,7 @@ def outcomes(judge: Judge) -> dict[str, Outcome]:
     spec = JobSpec()
     system = Recorded("answers", {sample.query_id: sample.response for sample in SAMPLES if sample.response})
     planned = plan(spec, choose_metrics(spec, {"answers": SAMPLES}))
-    results = asyncio.run(evaluate(SAMPLES, system, planned, Tools(judge, MemoryLedger(), Prices())))
+    results = asyncio.run(evaluate(SAMPLES, system, planned, Tools(judge, MemoryJournal(), Prices())))
     return {row.query_id: _outcome(row) for row in results}
 
 

@@ -67,8 +67,8 @@ class Lexical(Runtime):
     def __init__(self, settings=None):
         super().__init__(settings or Settings.model_construct())
 
-    def tools(self, spec, ledger):
-        return Tools(LocalJudge(None), ledger, Prices(spec.prices), None, "the tests need no model")
+    def tools(self, spec, journal):
+        return Tools(LocalJudge(None), journal, Prices(spec.prices), None, "the tests need no model")
 
 
 @dataclass

@@ -12,7 +12,7 @@ import orjson
 
 from ragassay.core.errors import BadSettings
 from ragassay.core.models import Usage
-from ragassay.core.protocols import Call, Ledger, Reply
+from ragassay.core.protocols import Call, CallAccount, Journal, Reply
 from ragassay.embeddings import refuse_blank
 from ragassay.embeddings.minilm import Vectors
 from ragassay.llm import Messages
@@ -60,24 +60,28 @@ class FakeLLM:
         schema_name: str = "reply",
         max_tokens: int,
         call: Call,
-        ledger: Ledger,
+        journal: Journal,
+        account: CallAccount | None = None,
         alternatives: int = 0,
         seed_shift: int = 0,
         read: Callable[[Reply], object] | None = None,
     ) -> Reply:
         """The next scripted reply; settled like a real one. Raises BadSettings when the script is at its end."""
-        if settled := await ledger.reserve(call, Usage(calls=1)):
-            return settled
-        self.calls.append(Asked(messages, schema, max_tokens, call))
-        scripted = self._next(messages)
-        if isinstance(scripted, Exception):
-            await ledger.release(call, Usage())
-            raise scripted
-        reply = scripted if isinstance(scripted, Reply) else _reply(scripted, messages, self.model)
-        if read and read(reply) is None:
-            reply = reply.model_copy(update={"unreadable": True})
-        await ledger.settle(call, reply)
-        return reply
+        async with journal.attempt(call, Usage(calls=1)) as attempt:
+            if attempt.reply is not None:
+                return attempt.reply
+            if account:
+                account.begins()
+            self.calls.append(Asked(messages, schema, max_tokens, call))
+            attempt.free()
+            scripted = self._next(messages)
+            if isinstance(scripted, Exception):
+                raise scripted
+            reply = scripted if isinstance(scripted, Reply) else _reply(scripted, messages, self.model)
+            if read and read(reply) is None:
+                reply = reply.model_copy(update={"unreadable": True})
+            attempt.settle(reply)
+            return reply
 
     def _next(self, messages: Messages) -> Scripted:
         if callable(self._replies):

@@ -37,11 +37,11 @@ class SlowJudge(ScriptedJudge):
         super().__init__()
         self.began, self.go = threading.Event(), threading.Event()
 
-    async def judge(self, samples, ledger):
+    async def judge(self, samples, journal):
         self.began.set()
         while not self.go.is_set():
             await asyncio.sleep(0.005)
-        return await super().judge(samples, ledger)
+        return await super().judge(samples, journal)
 
 
 class PayingJudge(ScriptedJudge):
@@ -51,15 +51,16 @@ class PayingJudge(ScriptedJudge):
         super().__init__()
         self.made = 0
 
-    async def judge(self, samples, ledger):
+    async def judge(self, samples, journal):
         for each in samples:
             call = Call(id=each.query_id, content=f"x{each.query_id}", purpose="judge")
             most = Usage(calls=1, input_tokens=50, output_tokens=50, cost_usd=0.002)
-            if await ledger.reserve(call, most) is None:
-                self.made += 1
-                bill = Usage(calls=1, input_tokens=30, output_tokens=30, cost_usd=0.001)
-                await ledger.settle(call, Reply(text="{}", usage=bill))
-        return await super().judge(samples, ledger)
+            async with journal.attempt(call, most) as attempt:
+                if attempt.reply is None:
+                    self.made += 1
+                    bill = Usage(calls=1, input_tokens=30, output_tokens=30, cost_usd=0.001)
+                    attempt.settle(Reply(text="{}", usage=bill))
+        return await super().judge(samples, journal)
 
 
 def submit(jobs, count=60, **spec):

@@ -5,7 +5,7 @@ import asyncio
 from ragassay.core.models import Response, Sample
 from ragassay.judges.llm import LLMJudge
 from ragassay.llm import LLM
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm.journal import MemoryJournal
 
 
 def sample(query_id="q1", **changes):
@@ -24,8 +24,8 @@ ASKED = ["A1", "A2", "A3", "G1", "G2"]
 LABELS = ["C1.1", "C1.2", "C2.1", *ASKED]
 
 
-def judge(llm, samples, ledger=None, **options):
-    return asyncio.run(LLMJudge(llm, **options).judge(samples, ledger or MemoryLedger()))
+def judge(llm, samples, journal=None, **options):
+    return asyncio.run(LLMJudge(llm, **options).judge(samples, journal or MemoryJournal()))
 
 
 def model_at(provider, **options):

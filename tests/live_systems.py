@@ -3,22 +3,22 @@
 import asyncio
 
 from ragassay.core.models import Sample
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm.journal import MemoryJournal
 from ragassay.systems.http import HttpClient, HttpConfig
 from ragassay.systems.runner import LiveSystem
 
 
-def ask(queries, *, url, ledger=None, ahead=False, **options):
+def ask(queries, *, url, journal=None, ahead=False, **options):
     """The response to each query; ``ahead``: all of them are asked before the first is looked at, as a run does."""
-    return respond(HttpConfig(kind="http", url=url, **options), queries, ledger, ahead=ahead)
+    return respond(HttpConfig(kind="http", url=url, **options), queries, journal, ahead=ahead)
 
 
-def respond(config, queries, ledger=None, *, ahead=False, asks=None):
+def respond(config, queries, journal=None, *, ahead=False, asks=None):
     """The same, with a configuration and a way of asking."""
 
     async def all_of_them():
         reached = asks or HttpClient(config, "systems.live")
-        system = LiveSystem("live", config, reached, ledger or MemoryLedger(), run="r")
+        system = LiveSystem("live", config, reached, journal or MemoryJournal(), run="r")
         samples = [Sample(query_id=str(n), query=query, metadata={"user": 7}) for n, query in enumerate(queries)]
         try:
             if ahead:

@@ -1,11 +1,12 @@
-"""How the tests of the language model ask it: one short call, through a ledger in memory."""
+"""How the tests of the language model ask it: one short call, through a journal in memory."""
 
 import asyncio
 
 import provider as play
+from ragassay.core.models import Usage
 from ragassay.core.protocols import Call
 from ragassay.llm import LLM
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm.journal import MemoryJournal
 
 SCHEMA = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 HELLO = play.says("hello")
@@ -20,10 +21,27 @@ def llm(provider, name="gpt-4o-mini", **options):
     return LLM(name, api_base=provider.url, **{"timeout_s": 10, **options})
 
 
-async def ask(llm, text="hi", name="c1", ledger=None, schema=None, max_tokens=50):
+class Account:
+    """Adds up what calls without a reply have spent."""
+
+    def __init__(self):
+        self.lost = Usage()
+
+    def begins(self):
+        pass
+
+    def waits(self, seconds):
+        pass
+
+    def wasted(self, usage):
+        self.lost += usage
+
+
+async def ask(llm, text="hi", name="c1", journal=None, schema=None, max_tokens=50, account=None):
     messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": text}]
-    ledger = ledger or MemoryLedger()
-    return await llm.complete(messages, schema=schema, max_tokens=max_tokens, call=call(name), ledger=ledger)
+    journal = journal or MemoryJournal()
+    asked = {"schema": schema, "max_tokens": max_tokens, "call": call(name)}
+    return await llm.complete(messages, **asked, journal=journal, account=account)
 
 
 def reply_of(*args, **kwargs):

@@ -15,7 +15,7 @@ from ragassay.evaluation.engine import Tools
 from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.verdict import check_verdict, number_units
 from ragassay.llm import Prices
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm.journal import MemoryJournal
 from ragassay.storage.folder import FolderStore
 from ragassay.storage.run_ids import new_run_id
 
@@ -63,7 +63,7 @@ class ScriptedJudge:
     def __init__(self, **judgements):
         self.judgements, self.asked = judgements, []
 
-    async def judge(self, samples, ledger):
+    async def judge(self, samples, journal):
         return [self._one(sample) for sample in samples]
 
     def _one(self, sample):
@@ -86,9 +86,9 @@ class ScriptedJudge:
         return Judgement(verdict=check_verdict(raw, units, self.name), usage=usage)
 
 
-def fake_tools(judge=None, ledger=None):
+def fake_tools(judge=None, journal=None):
     """Everything an evaluation needs, without a model or a network."""
-    return Tools(judge or ScriptedJudge(), ledger or MemoryLedger(), Prices(), FakeEmbedder())
+    return Tools(judge or ScriptedJudge(), journal or MemoryJournal(), Prices(), FakeEmbedder())
 
 
 class FakeRuntime(Runtime):
@@ -98,10 +98,10 @@ class FakeRuntime(Runtime):
         super().__init__(Settings.model_construct())
         self.judge, self.error = judge, error
 
-    def tools(self, spec, ledger):
+    def tools(self, spec, journal):
         if self.error:
             raise self.error
-        return fake_tools(self.judge, ledger)
+        return fake_tools(self.judge, journal)
 
 
 def scripted_runtime(judge=None):
@@ -119,14 +119,14 @@ def new_run(root, samples, spec=None, *, systems=("default",), dataset=None, jud
     }
     inputs = plan.Inputs(dataset or source_of(samples), samples, given)
     used, spec = scripted_runtime(judge), spec or JobSpec()
-    record = runner.describe(used, runner.prepare(spec, inputs, new_run_id(inputs.dataset.name)), MemoryLedger())
+    record = runner.describe(used, runner.prepare(spec, inputs, new_run_id(inputs.dataset.name)), MemoryJournal())
     return FolderStore(root).create(record, samples, inputs.responses())
 
 
 def evaluated(run, judge=None):
     """The report of a run, after its pending chunks are worked on."""
-    asyncio.run(runner.work_through(scripted_runtime(judge), run, MemoryLedger()))
-    return runner.finish(run)
+    asyncio.run(runner.work_through(scripted_runtime(judge), run, MemoryJournal()))
+    return runner.finish(run, 0)
 
 
 def source_of(samples, name="france"):

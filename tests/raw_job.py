@@ -50,18 +50,22 @@ class RawJob:
     # --- the scripts, with what most calls of them say --------------------------------------------------------
 
     def claim(self, token, most=10**9, lease_ms=LEASE_MS):
-        return self.run("claim", token, lease_ms, most)
+        chunk = self.run("claim", token, lease_ms, most)
+        if chunk:
+            self.book_open(chunk)
+        return chunk
 
     def renew(self, chunk, token, lease_ms=LEASE_MS):
         return self.run("renew", chunk, token, lease_ms)
 
-    def reserve(self, chunk, token, call="c", *, attempt=0, usd="0.5", tokens=100, content=""):
-        arguments = [call, token, chunk, attempt, usd, tokens, content, 1000]
-        return self.run("reserve", *arguments, calls=f"calls:{chunk}")
+    def reserve(self, chunk, token, call="c", *, number=1, usd="0.5", tokens=100, content=""):
+        """The answer in words, with the reply where there is one."""
+        arguments = [call, f"{call}#{number}", token, chunk, usd, tokens, content, 1000]
+        return " ".join(word.decode() for word in self.run("reserve", *arguments, calls=f"calls:{chunk}"))
 
-    def settle(self, chunk, token, call="c", reply="reply", *, spent=("0.25", 60), lost=0, **counted):
-        books = [*spent, lost, 0, token, json.dumps(counted), 2000]
-        return self.run("settle", call, reply, *books, chunk, calls=f"calls:{chunk}")
+    def settle(self, chunk, token, call="c", reply="reply", *, number=1, spent=("0.25", 60), unknown=0, **counted):
+        books = [*spent, unknown, spent[0] if unknown else 0, json.dumps(counted), 2000]
+        return self.run("settle", call, f"{call}#{number}", token, chunk, reply, *books, calls=f"calls:{chunk}")
 
     def commit(self, chunk, token, *, blob="results", rows=50, failed=0, number=0):
         return self.run("commit", chunk, token, blob, rows, failed, "texts", number, out=f"out:{chunk}")

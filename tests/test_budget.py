@@ -13,7 +13,8 @@ from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.core.specification import Budget, Price
 from ragassay.llm import LLM, Prices
-from ragassay.llm.journal import BudgetLedger, MemoryLedger
+from ragassay.llm.budget import BudgetAccount
+from ragassay.llm.journal import MemoryJournal
 
 MOST = Usage(calls=1, input_tokens=60, output_tokens=40, cost_usd=0.01)
 
@@ -28,13 +29,13 @@ def reply(**usage):
     )
 
 
-async def spend(ledger, number, answer=None):
-    await ledger.reserve(call(number), MOST)
-    await ledger.settle(call(number), answer or reply())
+async def spend(journal, number, answer=None):
+    async with journal.attempt(call(number), MOST) as attempt:
+        attempt.settle(answer or reply())
 
 
 def under(budget, **more):
-    return BudgetLedger(MemoryLedger(), Budget(**budget), Usage(**more))
+    return MemoryJournal(BudgetAccount(Budget(**budget), Usage(**more)))
 
 
 @pytest.mark.parametrize(
@@ -48,10 +49,10 @@ def under(budget, **more):
 )
 def test_a_call_is_made_only_if_the_most_it_may_take_still_fits(budget, made):
     async def until_reached():
-        ledger = under(budget)
+        journal = under(budget)
         for n in range(10):
             try:
-                await spend(ledger, n)
+                await spend(journal, n)
             except BudgetReached:
                 return n
         return None
@@ -66,37 +67,40 @@ def test_what_was_spent_before_an_interruption_counts():
 
 def test_calls_in_flight_are_waited_for_because_they_may_leave_something():
     async def both():
-        ledger = under({"usd": 0.015})
-        await ledger.reserve(call(1), MOST)
-        second = asyncio.create_task(ledger.reserve(call(2), MOST))
-        await asyncio.sleep(0.01)
-        assert not second.done()
-        await ledger.settle(call(1), reply())
-        return await asyncio.wait_for(second, 1)
+        journal = under({"usd": 0.015})
+        async with journal.attempt(call(1), MOST) as first:
+            second = asyncio.create_task(spend(journal, 2))
+            await asyncio.sleep(0.01)
+            assert not second.done()
+            first.settle(reply())
+        await asyncio.wait_for(second, 1)
 
-    assert asyncio.run(both()) is None
+    asyncio.run(both())
 
 
 def test_a_settled_call_costs_nothing_again():
     async def twice():
-        ledger = under({"usd": 0.01})
-        await spend(ledger, 1)
-        return await ledger.reserve(call(1), MOST)
+        journal = under({"usd": 0.01})
+        await spend(journal, 1)
+        return await journal.reserve(call(1), MOST)
 
     assert asyncio.run(twice()) == reply()
 
 
-def test_a_lost_attempt_and_a_bill_without_a_price_count_with_the_estimate():
+def test_each_attempt_is_booked_once_and_one_with_an_unknown_outcome_at_its_estimate():
     async def spent():
-        ledger = under({"usd": 1})
-        await ledger.reserve(call(1), MOST)
-        await ledger.release(call(1), Usage(retries=1, uncertain_calls=2))
-        await spend(ledger, 2, reply(cost_usd=None))
-        await ledger.reserve(call(3), MOST)
-        await ledger.release(call(3), Usage())
-        return ledger.spent.cost_usd
+        journal = under({"usd": 1})
+        for _ in range(2):
+            async with journal.attempt(call(1), MOST):
+                pass  # it timed out, say
+        async with journal.attempt(call(1), MOST) as refused:
+            refused.free()
+        await spend(journal, 1)
+        await spend(journal, 2, reply(cost_usd=None))
+        return journal.account.spent
 
-    assert asyncio.run(spent()) == pytest.approx(0.01 * 2 + 0.01)
+    found = asyncio.run(spent())
+    assert (found.cost_usd, found.uncertain_calls, found.calls) == (pytest.approx(3 * 0.01 + 0.004), 2, 2)
 
 
 def test_a_cap_on_usd_needs_a_price():
@@ -148,39 +152,14 @@ def test_a_run_ends_at_its_budget_and_goes_on_with_a_higher_one(cli, tmp_path):
     assert system["evaluation"]["usage"]["calls"] == 30
 
 
-def test_an_attempt_that_was_lost_is_reserved_anew_and_booked_once():
-    async def spent():
-        ledger = under({"usd": 0.05})
-        for _ in range(3):  # asked again twice: two attempts may have been paid
-            await ledger.reserve(call(1), MOST)
-        held = ledger.spent.cost_usd
-        await ledger.settle(call(1), reply().model_copy(update={"waste": Usage(retries=2, uncertain_calls=2)}))
-        return held, ledger.spent.cost_usd
-
-    assert asyncio.run(spent()) == (pytest.approx(0.02), pytest.approx(0.02 + 0.004))
-
-
-def test_an_attempt_that_was_lost_is_booked_once_where_the_next_one_cost_nothing():
-    async def spent():
-        ledger = under({"usd": 0.05})
-        for _ in range(2):
-            await ledger.reserve(call(1), MOST)
-        await ledger.release(call(1), Usage())
-        await ledger.reserve(call(1), MOST)
-        await ledger.settle(call(1), reply().model_copy(update={"waste": Usage(retries=2, uncertain_calls=1)}))
-        return ledger.spent.cost_usd
-
-    assert asyncio.run(spent()) == pytest.approx(0.01 + 0.004)
-
-
 def test_nobody_who_waits_for_the_budget_keeps_a_call_from_trying_again():
     async def race(provider):
         llm = LLM(
             "m", api_base=provider.url, concurrency=2, prices=Prices({"m": Price(input_per_1m=1, output_per_1m=1)})
         )
-        ledger = BudgetLedger(MemoryLedger(), Budget(tokens=400), Usage())
+        journal = MemoryJournal(BudgetAccount(Budget(tokens=400)))
         asked = [
-            llm.complete([{"role": "user", "content": f"{n}?"}], max_tokens=200, call=call(n), ledger=ledger)
+            llm.complete([{"role": "user", "content": f"{n}?"}], max_tokens=200, call=call(n), journal=journal)
             for n in range(2)
         ]
         return await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 20)

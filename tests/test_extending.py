@@ -20,7 +20,7 @@ from ragassay import config, judge, system
 from ragassay.core.errors import BadSettings, BudgetReached
 from ragassay.core.models import Judgement, Verdict
 from ragassay.judges.registered import JUDGES, OwnJudge
-from ragassay.llm.journal import DryLedger, MemoryLedger
+from ragassay.llm.journal import CostEstimator, MemoryJournal
 from ragassay.metrics.metric import METRICS
 from ragassay.reporting import EXPORTERS, exporter
 from ragassay.systems.functions import SYSTEMS
@@ -218,10 +218,10 @@ def test_python_takes_a_judge_as_it_is(rows):
 # --- what a judge may do wrong ----------------------------------------------------------------------------------------
 
 
-def asked(thing, *samples, timeout_s=60.0, criteria=(), ledger=None):
+def asked(thing, *samples, timeout_s=60.0, criteria=(), journal=None):
     judge(thing)
     own = OwnJudge(JUDGES.get(thing.__name__), criteria=criteria, timeout_s=timeout_s)
-    return asyncio.run(own.judge(samples or (sample(1), sample(2)), ledger or MemoryLedger()))
+    return asyncio.run(own.judge(samples or (sample(1), sample(2)), journal or MemoryJournal()))
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_an_estimate_asks_no_judge():
         called.append(sample)
         return {}
 
-    assert asked(own, ledger=DryLedger())[0].verdict is None
+    assert asked(own, journal=CostEstimator())[0].verdict is None
     assert called == []
 
 
@@ -307,7 +307,7 @@ def test_an_estimate_asks_no_judge():
 )
 def test_a_class_that_breaks_the_protocol_costs_its_rows(gives, reason):
     class Own:
-        async def judge(self, samples, ledger):
+        async def judge(self, samples, journal):
             return gives(len(samples))
 
     assert [one.reason for one in asked(Own)] == [reason] * 2
@@ -315,7 +315,7 @@ def test_a_class_that_breaks_the_protocol_costs_its_rows(gives, reason):
 
 def test_the_verdict_of_a_class_has_every_unit():
     class Own:
-        def judge(self, samples, ledger):
+        def judge(self, samples, journal):
             return [Judgement(verdict=Verdict(judge="other", relevance="full")) for _ in samples]
 
     first, _ = asked(Own)
@@ -324,7 +324,7 @@ def test_the_verdict_of_a_class_has_every_unit():
 
 def test_a_budget_that_is_reached_passes_through():
     class Own:
-        def judge(self, samples, ledger):
+        def judge(self, samples, journal):
             raise BudgetReached("the budget is reached")
 
     with pytest.raises(BudgetReached):

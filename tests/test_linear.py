@@ -18,7 +18,7 @@ from ragassay.judges.quantities import quantities
 from ragassay.judges.reply import find_object, parse_reply
 from ragassay.judges.support import correctness_features
 from ragassay.judges.verdict import number_units
-from ragassay.llm.failures import message, redact
+from ragassay.llm.errors import message, redact
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.answer import normalised
 from ragassay.storage.selection import Bound

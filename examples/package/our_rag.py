@@ -19,7 +19,7 @@ class Lenient:
 
     name, settings = "lenient", {"version": 1}
 
-    async def judge(self, samples: Sequence[Sample], ledger: object) -> list[Judgement]:  # noqa: ARG002
+    async def judge(self, samples: Sequence[Sample], journal: object) -> list[Judgement]:  # noqa: ARG002
         """One judgement for each sample, in order."""
         return [Judgement(verdict=Verdict(judge="lenient", relevance="mostly", refusal=False)) for _ in samples]
 

@@ -16,7 +16,7 @@ from ragassay.core.protocols import Reply
 from ragassay.core.settings import Settings
 from ragassay.service.jobs import Jobs
 from ragassay.service.redis import RedisStore
-from ragassay.service.redis_ledger import RedisLedger
+from ragassay.service.redis_journal import RedisJournal
 from redis_server import RedisServer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text()
@@ -72,16 +72,19 @@ def test_a_lease_that_runs_out_is_counted(served):
     assert numbers(served.http)["leases_expired_total",] == 1
 
 
-async def settled(store, claim, model="m", *, calls=1, reply=None):
-    ledger = RedisLedger(store, claim, cache=False)
+async def settled(store, claim, model="m", *, calls=1, unknown=0):
+    journal = RedisJournal(store, claim, cache=False)
     for n in range(calls):
         call = CALL.model_copy(update={"id": f"{model}{n}", "content": f"{model}{n}"})
-        assert await ledger.reserve(call, Usage(calls=1)) is None
+        for _ in range(unknown):
+            attempt = await journal.reserve(call, Usage(calls=1))
+            await journal.end(attempt, attempt.unknown)
+        reservation = await journal.reserve(call, Usage(calls=1))
         telemetry.count("tokens", model, "judging", "input", amount=30)
         telemetry.count("cost_usd", model, "judging", amount=0.25)
         telemetry.observe("provider_seconds", model, seconds=0.3)
-        await ledger.settle(call, reply or Reply(text="{}"))
-        await ledger.settle(call, Reply(text="{}"))  # a lost answer
+        await journal.settle(reservation, Reply(text="{}"))
+        await journal.settle(reservation, Reply(text="{}"))  # a lost answer
 
 
 def test_what_calls_took_is_counted_with_the_call_and_once(served):
@@ -89,7 +92,7 @@ def test_what_calls_took_is_counted_with_the_call_and_once(served):
 
     store = served.jobs.store
     claim = store.claim(served.submit(rows(3))["id"])
-    asyncio.run(settled(store, claim, calls=2, reply=Reply(text="{}", waste=Usage(uncertain_calls=1))))
+    asyncio.run(settled(store, claim, calls=2, unknown=1))
     seen = numbers(served.http)
     assert seen["tokens_total", "input", "m", "judging"] == 60
     assert seen["cost_usd_total", "m", "judging"] == 0.5

@@ -17,7 +17,7 @@ from ragassay.evaluation import foreground
 from ragassay.stats.tests import correct
 from ragassay.storage.benchmarks import FolderBenchmarks
 from ragassay.storage.folder import FolderRun
-from ragassay.storage.ledger import FolderLedger
+from ragassay.storage.journal import FolderJournal
 
 ROWS = 12
 DIFFERENT = 22 + 13  # answers; faq's systems give 2 of 24 alike, manual's 11, and equal calls are paid once
@@ -173,7 +173,7 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(case, cli, files, tmp_
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("dataset", ["faq", "manual"])
-@pytest.mark.parametrize("what", ["ledger", "lock"])
+@pytest.mark.parametrize("what", ["journal", "lock"])
 def test_a_disk_that_is_full_when_a_run_is_opened_ends_all_with_what_to_do(what, dataset, cli, files, monkeypatch):
     locked = FolderRun.locked
 
@@ -181,11 +181,11 @@ def test_a_disk_that_is_full_when_a_run_is_opened_ends_all_with_what_to_do(what,
         raise DiskFull(f"{where}: no room is left on the disk")
 
     with monkeypatch.context() as patched:
-        if what == "ledger":
+        if what == "journal":
             patched.setattr(
                 foreground,
-                "FolderLedger",
-                lambda path, **options: full(path) if dataset in options["run"] else FolderLedger(path, **options),
+                "FolderJournal",
+                lambda path, **options: full(path) if dataset in options["run"] else FolderJournal(path, **options),
             )
         else:
             patched.setattr(

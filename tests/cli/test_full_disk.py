@@ -20,7 +20,7 @@ from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.core.specification import Budget
 from ragassay.storage.folder import FolderStore
-from ragassay.storage.ledger import CallCache, FolderLedger
+from ragassay.storage.journal import CallCache, FolderJournal
 
 ROWS = 60
 
@@ -57,7 +57,7 @@ def judged_by(provider, data):
 
 
 def settled(folder):
-    """How many calls the run's ledger has replies of."""
+    """How many calls the run's journal has replies of."""
     run = FolderStore(folder / "home").open("last")
     return sum("reply" in orjson.loads(row) for row in (run.folder / "calls.jsonl").read_bytes().splitlines())
 
@@ -164,22 +164,21 @@ def test_no_more_calls_are_made_once_one_could_not_be_written_down(tmp_path):
         return Call(id=f"c{n}", content=f"c{n}", purpose="judge")
 
     async def work():
-        ledger = FolderLedger(tmp_path / "calls.jsonl", run="r", budget=Budget(tokens=110))
-        for n in range(2):
-            await ledger.reserve(call(n), most)
-        waits = asyncio.create_task(ledger.reserve(call(2), most))  # for the budget
+        journal = FolderJournal(tmp_path / "calls.jsonl", run="r", budget=Budget(tokens=110))
+        first, second = [await journal.reserve(call(n), most) for n in range(2)]
+        waits = asyncio.create_task(journal.reserve(call(2), most))  # for the budget
         await asyncio.sleep(0.01)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("ragassay.core.files.os.write", no_room)
             with pytest.raises(DiskFull):
-                await ledger.settle(call(0), Reply(text="paid", usage=Usage(calls=1, input_tokens=9)))
+                await journal.settle(first, Reply(text="paid", usage=Usage(calls=1, input_tokens=9)))
         with pytest.raises(DiskFull):  # although there is room again
             await asyncio.wait_for(waits, 5)
-        await ledger.settle(call(1), Reply(text="paid", usage=Usage(calls=1, input_tokens=9)))
-        ledger.close()
-        again = FolderLedger(tmp_path / "calls.jsonl", run="r")
+        await journal.settle(second, Reply(text="paid", usage=Usage(calls=1, input_tokens=9)))
+        journal.close()
+        again = FolderJournal(tmp_path / "calls.jsonl", run="r")
         assert (await again.reserve(call(1), most)).text == "paid"
-        assert again.interrupted.uncertain_calls == 1
+        assert again.unknown.uncertain_calls == 1
         assert again.spent.input_tokens == 50 + 9
         again.close()
 

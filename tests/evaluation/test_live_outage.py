@@ -34,22 +34,22 @@ def judge(monkeypatch):
         class Flaky:
             name, settings = "flaky", {}
 
-            async def judge(self, samples, ledger):
-                return [await self.one(Call.about(s.query_id, "judge", [s.query_id]), ledger) for s in samples]
+            async def judge(self, samples, journal):
+                return [await self.one(Call.about(s.query_id, "judge", [s.query_id]), journal) for s in samples]
 
-            async def one(self, call, ledger):
+            async def one(self, call, journal):
                 try:
-                    reply = await ledger.reserve(call, Usage(calls=1))
+                    async with journal.attempt(call, Usage(calls=1)) as attempt:
+                        if attempt.reply is None:
+                            asked[call.id] += 1
+                            attempt.free()
+                            if asked.total() <= down:
+                                raise ProviderDown("the judge is down")
+                            attempt.settle(Reply(text="said"))
                 except ProviderDown:
                     raise
                 except Unavailable as given_up:
                     return Judgement(reason=str(given_up))
-                if reply is None:
-                    asked[call.id] += 1
-                    if asked.total() <= down:
-                        await ledger.release(call, Usage())
-                        raise ProviderDown("the judge is down")
-                    await ledger.settle(call, Reply(text="said"))
                 return Judgement(reason="no verdict")
 
     return register

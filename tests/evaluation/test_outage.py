@@ -19,7 +19,7 @@ from ragassay.core.specification import JobSpec
 from ragassay.evaluation import outage, runner
 from ragassay.judges.llm import LLMJudge
 from ragassay.llm import LLM
-from ragassay.llm.journal import GivenUpLedger, MemoryLedger, ProbingLedger
+from ragassay.llm.journal import CallScope, Circuit, MemoryJournal, given_up
 from ragassay.storage.folder import FolderStore
 
 ROWS = 50
@@ -30,8 +30,8 @@ METRICS = ("mrr", "faithfulness", "relevance")
 def short_waits(monkeypatch):
     monkeypatch.setattr(outage, "FIRST_WAIT_S", 0.1)
     monkeypatch.setattr(outage, "LONGEST_WAIT_S", 0.4)
-    monkeypatch.setattr("ragassay.llm.model._DOWN_FOR_S", 0.05)
-    monkeypatch.setattr("ragassay.llm.pacing.LONGEST_WAIT_S", 0.4)
+    monkeypatch.setattr("ragassay.llm.client._DOWN_FOR_S", 0.05)
+    monkeypatch.setattr("ragassay.llm.rate_limit.LONGEST_WAIT_S", 0.4)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -40,7 +40,7 @@ def litellm_is_warm():
     with Provider() as provider:
         asyncio.run(
             LLM("gpt-4o-mini", api_base=provider.url).complete(
-                [{"role": "user", "content": "hi"}], max_tokens=5, call=call("warm"), ledger=MemoryLedger()
+                [{"role": "user", "content": "hi"}], max_tokens=5, call=call("warm"), journal=MemoryJournal()
             )
         )
 
@@ -58,8 +58,8 @@ def run_of(root, **spec):
 def work_through(run, provider, **options):
     judge = LLMJudge(LLM("gpt-4o-mini", api_base=provider.url, **{"timeout_s": 10, **options}))
     told = []
-    asyncio.run(runner.work_through(FakeRuntime(judge), run, MemoryLedger(), waiting=told.append))
-    return runner.finish(run).systems["default"], told
+    asyncio.run(runner.work_through(FakeRuntime(judge), run, MemoryJournal(), waiting=told.append))
+    return runner.finish(run, 0).systems["default"], told
 
 
 # Eight calls are under way when the outage begins. A 500 may mean that the form is refused: each of them is made in four
@@ -175,34 +175,44 @@ def call(name):
     return Call(id=name, content=name, purpose="judge")
 
 
+async def make(journal, name, *, fails=False, answered=None):
+    """A request, which is answered once ``answered`` is set; the text of its reply."""
+    async with journal.attempt(call(name), Usage()) as attempt:
+        if attempt.reply is None:
+            if answered:
+                await answered.wait()
+            if fails:
+                raise Unavailable("500")
+            attempt.settle(Reply(text=f"to {name}"))
+        return attempt.reply.text
+
+
 def test_a_probe_goes_alone_and_the_others_follow_when_it_is_answered():
     async def probe():
-        ledger, answered = ProbingLedger(MemoryLedger(), "down", lambda: told.append(1)), []
-        told = answered
-        assert await ledger.reserve(call("a"), Usage()) is None
-        second = asyncio.create_task(ledger.reserve(call("b"), Usage()))
+        told, below, answered = [], MemoryJournal(), asyncio.Event()
+        journal = CallScope(below, circuit=Circuit("down", answered=lambda: told.append(1)))
+        calls = [asyncio.create_task(make(journal, name, answered=answered)) for name in "abc"]
         await asyncio.sleep(0.01)
-        assert not second.done()
-        await ledger.settle(call("a"), Reply(text="{}"))
-        assert await second is None
-        assert await ledger.reserve(call("c"), Usage()) is None
-        assert answered == [1]
+        assert (below.settled, journal.circuit.closed) == ({}, False)
+        answered.set()
+        assert await asyncio.gather(*calls) == ["to a", "to b", "to c"]
+        assert told == [1]
 
     asyncio.run(probe())
 
 
-@pytest.mark.parametrize("how", ["released", "asked again"])
-def test_a_probe_that_fails_stops_all_the_others(how):
+def test_a_probe_that_fails_stops_all_the_others():
     async def probe():
-        ledger = ProbingLedger(MemoryLedger(), "still down")
-        await ledger.reserve(call("a"), Usage())
-        second = asyncio.create_task(ledger.reserve(call("b"), Usage()))
+        journal, answered = CallScope(MemoryJournal(), circuit=Circuit("still down")), asyncio.Event()
+        first = asyncio.create_task(make(journal, "a", answered=answered, fails=True))
         await asyncio.sleep(0.01)
-        if how == "released":
-            await ledger.release(call("a"), Usage())
-        else:
-            with pytest.raises(ProviderDown):
-                await ledger.reserve(call("a"), Usage())
+        second = asyncio.create_task(make(journal, "b"))
+        answered.set()
+        with pytest.raises(Unavailable, match="500"):
+            await first
+        for name in ("a", "c"):  # a: tried again
+            with pytest.raises(ProviderDown, match="still down"):
+                await make(journal, name)
         with pytest.raises(ProviderDown, match="still down"):
             await second
 
@@ -211,14 +221,14 @@ def test_a_probe_that_fails_stops_all_the_others(how):
 
 def test_a_settled_call_proves_nothing_and_is_returned_in_any_case():
     async def ask():
-        below = MemoryLedger()
-        await below.settle(call("a"), Reply(text="said"))
-        probing, given_up = ProbingLedger(below, "down"), GivenUpLedger(below, "gone")
-        assert (await probing.reserve(call("a"), Usage())).text == "said"
-        assert not probing.proved
-        assert await probing.reserve(call("b"), Usage()) is None
-        assert (await given_up.reserve(call("a"), Usage())).text == "said"
+        below = MemoryJournal()
+        await make(below, "a")
+        probing, without = CallScope(below, circuit=Circuit("down")), given_up(below, "gone")
+        assert await make(probing, "a") == "to a"
+        assert not probing.circuit.closed
+        assert await make(probing, "b") == "to b"
+        assert await make(without, "a") == "to a"
         with pytest.raises(Unavailable, match="gone"):
-            await given_up.reserve(call("b"), Usage())
+            await make(without, "c")
 
     asyncio.run(ask())

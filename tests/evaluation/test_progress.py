@@ -19,14 +19,14 @@ class CallingJudge(ScriptedJudge):
         super().__init__()
         self.told, self.told_before_the_chunk_ended = told, []
 
-    async def judge(self, samples, ledger):
+    async def judge(self, samples, journal):
         for number, one in enumerate(samples):
             for text in ("first", "again")[: 1 + (number % 3 == 0)]:
                 call = Call.about(one.query_id, "judge", text)
-                if await ledger.reserve(call, Usage()) is None:
-                    await ledger.settle(call, Reply(text=text))
+                async with journal.attempt(call, Usage()) as attempt:
+                    attempt.settle(Reply(text=text))
         self.told_before_the_chunk_ended.append(sum(self.told))
-        return await super().judge(samples, ledger)
+        return await super().judge(samples, journal)
 
 
 def test_rows_are_told_one_by_one_and_never_more_than_there_are(tmp_path):

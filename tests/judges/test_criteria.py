@@ -15,7 +15,7 @@ from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.judges.llm import LLMJudge
 from ragassay.judges.local import LocalJudge
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.composite import check_own, own_metrics
 from ragassay.metrics.metric import parse
 from ragassay.metrics.scoring import Chunk
@@ -103,9 +103,9 @@ def test_a_verdict_is_cached_by_the_text_of_its_criteria():
     with Provider() as provider:
 
         def content(**options):
-            ledger = MemoryLedger()
-            judge(model_at(provider), [sample()], ledger, **options)
-            return ledger.calls[0].content
+            journal = MemoryJournal()
+            judge(model_at(provider), [sample()], journal, **options)
+            return journal.calls[0].content
 
         plain, polite = content(), content(criteria={"polite": POLITE})
         assert polite == content(criteria={"courteous": POLITE})  # the name is ours, the text is what was asked
@@ -131,7 +131,7 @@ def test_the_local_judge_gives_no_number_for_a_criterion():
 def judge_locally(one):
     import asyncio
 
-    return asyncio.run(LocalJudge().judge([one], MemoryLedger()))
+    return asyncio.run(LocalJudge().judge([one], MemoryJournal()))
 
 
 @pytest.mark.parametrize(

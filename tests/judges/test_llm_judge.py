@@ -13,15 +13,15 @@ from ragassay.core.prompts import load
 from ragassay.core.protocols import Judge
 from ragassay.judges.llm import LLMJudge
 from ragassay.judges.reply import CriteriaForm, schema_of
-from ragassay.llm import LLM, model
+from ragassay.llm import LLM, client
 from ragassay.llm.capabilities import without_bounds
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.judged import completeness
 
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr(model, "backoff", lambda tries: 0.0)
+    monkeypatch.setattr(client, "backoff", lambda tries: 0.0)
 
 
 def test_one_call_answers_every_unit_exactly_once():
@@ -74,11 +74,11 @@ def test_the_schema_holds_literals_only_and_every_object_is_closed():
 
 
 def test_a_finished_call_is_never_paid_again():
-    ledger, samples = MemoryLedger(), [sample("q1"), sample("q2", query="And now?")]
+    journal, samples = MemoryJournal(), [sample("q1"), sample("q2", query="And now?")]
     with Provider([play.missing("A2"), play.malformed]) as provider:
-        first = judge(model_at(provider, concurrency=1), samples, ledger)
+        first = judge(model_at(provider, concurrency=1), samples, journal)
         requests = len(provider.log)
-        again = judge(model_at(provider, concurrency=1), samples, ledger)
+        again = judge(model_at(provider, concurrency=1), samples, journal)
 
     assert requests == len(provider.log) == 4
     assert again == first
@@ -97,10 +97,10 @@ def test_the_content_of_a_call_changes_with_all_that_determines_the_reply_and_wi
     with Provider() as provider, Provider() as elsewhere:
 
         def content(changed=None, api_base=provider.url, **options):
-            ledger = MemoryLedger()
+            journal = MemoryJournal()
             llm = LLM(options.pop("model", "m"), api_base=api_base, **options)
-            judge(llm, [changed or sample()], ledger)
-            return ledger.calls[0].content
+            judge(llm, [changed or sample()], journal)
+            return journal.calls[0].content
 
         first = content()
         assert first == content()

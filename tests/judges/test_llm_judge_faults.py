@@ -12,14 +12,14 @@ from ragassay.core.models import Usage
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Reply
 from ragassay.judges.llm import LLMJudge
-from ragassay.llm import model
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm import client
+from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.judged import completeness, faithfulness
 
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr(model, "backoff", lambda tries: 0.0)
+    monkeypatch.setattr(client, "backoff", lambda tries: 0.0)
 
 
 def test_an_id_that_was_left_out_is_asked_for_once_more_and_alone():
@@ -156,15 +156,16 @@ def test_a_failing_provider_is_a_reason_for_that_sample_alone():
         return play.Answer(status=500) if "zebra" in seen.user else play.good(seen)
 
     with Provider(then=behave) as provider:
-        ledger = MemoryLedger()
+        journal = MemoryJournal()
         model = model_at(provider, attempts=2)
-        (fine,) = judge(model, [sample("q2")], ledger)
-        (bad,) = judge(model, [sample("q1", query="zebra")], ledger)
+        (fine,) = judge(model, [sample("q2")], journal)
+        spent = journal.account.spent
+        (bad,) = judge(model, [sample("q1", query="zebra")], journal)
 
     assert len(provider.log) == 3
     assert bad.verdict is None
     assert bad.reason == "the judge failed: gpt-4o-mini: the provider failed (500): the provider's own words"
-    assert bad.waste == ledger.lost == Usage(retries=1)
+    assert (bad.waste, journal.account.spent) == (Usage(retries=1), spent)
     assert fine.verdict
 
 
@@ -206,23 +207,23 @@ def test_after_five_failures_of_three_calls_no_further_request_is_made(calls):
 
 
 def test_a_reached_budget_passes_through_and_what_was_answered_stays_settled():
-    class Budget(MemoryLedger):
-        async def reserve(self, call, estimate):
+    class Budget(MemoryJournal):
+        async def reserve(self, call, most):
             if len(self.settled) == 2:
                 raise BudgetReached("2 calls are the limit")
-            return await super().reserve(call, estimate)
+            return await super().reserve(call, most)
 
-    ledger = Budget()
+    journal = Budget()
     with Provider() as provider, pytest.raises(BudgetReached):
-        judge(model_at(provider, concurrency=1), [sample(f"q{n}") for n in range(5)], ledger)
-    assert (len(provider.log), len(ledger.settled)) == (2, 2)
+        judge(model_at(provider, concurrency=1), [sample(f"q{n}") for n in range(5)], journal)
+    assert (len(provider.log), len(journal.settled)) == (2, 2)
 
 
 def test_cancellation_passes_through_and_open_calls_are_booked_as_uncertain():
-    ledger = MemoryLedger()
+    journal = MemoryJournal()
 
     async def cancel():
-        asked = LLMJudge(model_at(provider, concurrency=2)).judge([sample(f"q{n}") for n in range(3)], ledger)
+        asked = LLMJudge(model_at(provider, concurrency=2)).judge([sample(f"q{n}") for n in range(3)], journal)
         task = asyncio.create_task(asked)
         while len(provider.log) < 2:
             await asyncio.sleep(0.01)
@@ -232,7 +233,7 @@ def test_cancellation_passes_through_and_open_calls_are_booked_as_uncertain():
 
     with Provider(then=play.hang) as provider:
         asyncio.run(cancel())
-    assert ledger.lost == Usage(uncertain_calls=2)
+    assert journal.account.spent.uncertain_calls == 2
 
 
 def test_a_providers_traceback_and_paths_stay_out_of_the_reason():

@@ -59,7 +59,7 @@ def sample(answer, contexts=CONTEXTS, query=QUERY, truths=("Refunds take 14 days
 
 
 def judge(*samples, by=None):
-    return asyncio.run((by or LocalJudge()).judge(samples, ledger=None))
+    return asyncio.run((by or LocalJudge()).judge(samples, journal=None))
 
 
 def verdict(answer, by=None, **rest):

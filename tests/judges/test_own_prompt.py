@@ -17,7 +17,7 @@ from ragassay.core.settings import Settings
 from ragassay.core.specification import JudgePrompt
 from ragassay.judges.instructions import instructions, read_prompt
 from ragassay.judges.llm import LLMJudge
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm.journal import MemoryJournal
 from ragassay.service.registered import Registered
 
 OURS = load("judge/verdict").text
@@ -54,9 +54,9 @@ def test_a_verdict_is_cached_by_the_text_of_the_prompt_and_not_by_its_name():
     with Provider() as provider:
 
         def content(prompt=None):
-            ledger = MemoryLedger()
-            judge(model_at(provider), [sample()], ledger, prompt=prompt)
-            return ledger.calls[0].content
+            journal = MemoryJournal()
+            judge(model_at(provider), [sample()], journal, prompt=prompt)
+            return journal.calls[0].content
 
         named = {content(JudgePrompt(name=name, text=AROUND)) for name in ("a.md", "b.md")}
         assert len(named) == 1

@@ -14,7 +14,7 @@ from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation.runtime import judge as judge_of
 from ragassay.judges.probe import ProbeJudge, step, yes_chance
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.metric import parse
 from ragassay.metrics.scoring import Chunk
 
@@ -23,7 +23,7 @@ def probed(behave, given=None, **options):
     given = given or sample()
     with Provider(then=behave) as provider:
         asked = ProbeJudge(model_at(provider), **options)
-        (judgement,) = asyncio.run(asked.judge([given], MemoryLedger()))
+        (judgement,) = asyncio.run(asked.judge([given], MemoryJournal()))
     return judgement, provider.log
 
 

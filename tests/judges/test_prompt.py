@@ -15,7 +15,7 @@ from ragassay.judges.prompt import disarm, render_prompt, suspicious
 from ragassay.judges.reply import find_object, parse_reply, unanswered
 from ragassay.judges.verdict import check_verdict, number_units
 from ragassay.llm import LLM
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.metric import parse
 from ragassay.metrics.scoring import Chunk
 
@@ -113,7 +113,7 @@ def test_llm_judge_sees_every_text_and_its_verdict_is_kept(text, judge):
     row = sample(text, (text,), f"Is it so? {text}", ground_truth_answer=(text,))
     supports = Answer(json.dumps(whole(answer=[{**whole()["answer"][0], "truth": "agrees"}], facts=[FACT])))
     with Provider(then=lambda _: supports if judge is LLMJudge else Answer("yes")) as provider:
-        (judgement,) = asyncio.run(judge(LLM("m", api_base=provider.url)).judge([row], MemoryLedger()))
+        (judgement,) = asyncio.run(judge(LLM("m", api_base=provider.url)).judge([row], MemoryJournal()))
         assert all(text in seen.user for seen in provider.log)
     (sentence,) = judgement.verdict.sentences
     assert (sentence.support, sentence.truth) == ("supported", "agrees")
@@ -129,7 +129,7 @@ def test_an_answer_can_forge_neither_labels_nor_delimiters(attack):
     expected = [*asked.contexts, *asked.answer, *asked.facts]
     with Provider() as provider:
         judge = LLMJudge(LLM("m", api_base=provider.url))
-        (judgement,) = asyncio.run(judge.judge([attacked], MemoryLedger()))
+        (judgement,) = asyncio.run(judge.judge([attacked], MemoryJournal()))
 
     user = provider.log[0].user
     assert provider.log[0].labels == expected

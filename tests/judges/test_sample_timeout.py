@@ -9,31 +9,29 @@ import provider as play
 from judge_replies import judge, model_at, sample, supports
 from provider import Provider
 from ragassay.core.models import Usage
-from ragassay.core.protocols import Call
-from ragassay.judges.llm import LLMJudge, SampleLedger
+from ragassay.judges.llm import LLMJudge, SampleCalls
 from ragassay.judges.probe import ProbeJudge
-from ragassay.llm import RateLimit, model
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm import RateLimit, client
+from ragassay.llm.journal import MemoryJournal
 
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr(model, "backoff", lambda tries: 0.0)
+    monkeypatch.setattr(client, "backoff", lambda tries: 0.0)
 
 
-def probes(llm, samples, ledger, **options):
-    return asyncio.run(ProbeJudge(llm, **options).judge(samples, ledger))
+def probes(llm, samples, journal, **options):
+    return asyncio.run(ProbeJudge(llm, **options).judge(samples, journal))
 
 
 @pytest.mark.parametrize("asked", [judge, probes])
 def test_a_provider_that_hangs_costs_a_sample_no_more_than_its_time(asked):
-    ledger, began = MemoryLedger(), time.monotonic()
+    journal, began = MemoryJournal(), time.monotonic()
     with Provider(then=play.hang) as provider:
-        (judgement,) = asked(model_at(provider, timeout_s=30), [sample()], ledger, timeout_s=0.5)
+        (judgement,) = asked(model_at(provider, timeout_s=30), [sample()], journal, timeout_s=0.5)
     assert time.monotonic() - began < 15
     assert judgement.reason == "the judge failed: no verdict within 0.5 s of the first call"
-    assert judgement.waste == ledger.lost
-    assert judgement.waste.uncertain_calls == min(len(provider.log), 8)
+    assert judgement.waste.uncertain_calls == journal.account.spent.uncertain_calls == min(len(provider.log), 8)
 
 
 def test_a_provider_that_asks_to_wait_is_waited_for_no_longer_than_that():
@@ -68,20 +66,20 @@ def test_a_samples_time_stands_still_while_its_calls_wait_for_their_turn():
 
 def test_calls_of_a_sample_that_wait_at_once_give_it_the_longest_of_their_waits():
     async def wait():
-        booked = SampleLedger(MemoryLedger(), 1.0)
-        async with booked.in_time:
-            await booked.reserve(Call.about("q", "judge", []), Usage())
-            began = booked.in_time.when()
+        calls = SampleCalls(MemoryJournal(), 1.0)
+        async with calls.in_time:
+            calls.begins()
+            began = calls.in_time.when()
             for seconds in (2.0, 5.0, 3.0):
-                booked.wait_for_turn(seconds)
-            return booked.in_time.when() - began
+                calls.waits(seconds)
+            return calls.in_time.when() - began
 
     assert asyncio.run(wait()) == pytest.approx(5.0, abs=0.1)
 
 
 def test_who_cancels_is_heard_though_a_sample_has_a_time():
     async def cancel():
-        asked = asyncio.create_task(LLMJudge(model_at(provider), timeout_s=30).judge([sample()], MemoryLedger()))
+        asked = asyncio.create_task(LLMJudge(model_at(provider), timeout_s=30).judge([sample()], MemoryJournal()))
         while not provider.log:
             await asyncio.sleep(0.01)
         asked.cancel()

@@ -8,25 +8,26 @@ import provider as play
 from llm_calls import ask, llm, reply_of
 from provider import Provider
 from ragassay.core.errors import BudgetReached
-from ragassay.core.models import Usage
 from ragassay.core.specification import Budget
-from ragassay.llm.journal import BudgetLedger, MemoryLedger
+from ragassay.llm.budget import BudgetAccount
+from ragassay.llm.journal import MemoryJournal
 
 ABOVE = play.raw(usage=play.usage(150, 150))  # a call is estimated at 53 + 50 tokens
 
 
 def spend(provider, budget, *, concurrency, calls=40, **options):
     """Make calls until the budget is reached; the calls that arrived and the tokens that were billed."""
-    ledger = BudgetLedger(MemoryLedger(), Budget(tokens=budget), Usage())
+    journal = MemoryJournal(BudgetAccount(Budget(tokens=budget)))
     model = llm(provider, concurrency=concurrency, **options)
 
     async def all_of_them():
-        done = [ask(model, name=f"c{n}", ledger=ledger) for n in range(calls)]
+        done = [ask(model, name=f"c{n}", journal=journal) for n in range(calls)]
         return await asyncio.gather(*done, return_exceptions=True)
 
     outcomes = asyncio.run(all_of_them())
     assert all(isinstance(o, BudgetReached) for o in outcomes if isinstance(o, BaseException))
-    return len(provider.log), ledger.spent.input_tokens + ledger.spent.output_tokens
+    spent = journal.account.spent
+    return len(provider.log), spent.input_tokens + spent.output_tokens
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,15 @@ from llm_calls import OBJECT, SCHEMA, ask, llm, reply_of
 from provider import Answer, Provider
 from ragassay.core.errors import BadInput, Unavailable
 from ragassay.core.models import Usage
-from ragassay.core.specification import Budget
-from ragassay.llm import model
+from ragassay.llm import client
 from ragassay.llm.capabilities import FORMS
-from ragassay.llm.journal import BudgetLedger, MemoryLedger
-from ragassay.llm.library import normalised, resolve_model
+from ragassay.llm.journal import MemoryJournal
+from ragassay.llm.resolve import normalised, resolve_model
 
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr(model, "backoff", lambda tries: 0.0)
+    monkeypatch.setattr(client, "backoff", lambda tries: 0.0)
 
 
 def forms(provider):
@@ -130,14 +129,14 @@ def test_what_was_answered_once_is_not_doubted_again():
 
 @pytest.mark.parametrize("text", ["", "I think that the answer is right."])
 def test_a_paid_reply_without_an_object_counts_and_the_call_is_made_in_the_next_form(text):
-    ledger = BudgetLedger(MemoryLedger(), Budget(tokens=100_000), Usage())
+    journal = MemoryJournal()
     with Provider(then=play.takes("json_object", refusal=play.says(text))) as provider:
-        reply = reply_of(llm(provider), schema=SCHEMA, ledger=ledger)
+        reply = reply_of(llm(provider), schema=SCHEMA, journal=journal)
 
     assert forms(provider) == list(FORMS[:3])
     billed = [play.tokens(seen, Answer(text)) for seen in provider.log[:2]]
     billed.append((reply.usage.input_tokens, reply.usage.output_tokens))
-    assert ledger.spent.input_tokens + ledger.spent.output_tokens == sum(map(sum, billed))
+    assert journal.account.spent.input_tokens + journal.account.spent.output_tokens == sum(map(sum, billed))
     assert reply.waste.retries == 2
 
 
@@ -227,5 +226,5 @@ def test_an_address_has_one_spelling_and_holds_no_secret(written, same_as):
 def test_an_address_in_the_providers_own_variable_counts(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://one.example/v1/")
-    assert model.LLM("gpt-4o-mini").endpoint == "http://one.example/v1"
-    assert model.LLM("gpt-4o-mini", api_base="http://two.example").endpoint == "http://two.example"
+    assert client.LLM("gpt-4o-mini").endpoint == "http://one.example/v1"
+    assert client.LLM("gpt-4o-mini", api_base="http://two.example").endpoint == "http://two.example"

@@ -10,14 +10,14 @@ from email.utils import format_datetime
 import pytest
 
 import provider as play
-from llm_calls import HELLO, ask, llm, reply_of
+from llm_calls import HELLO, Account, ask, llm, reply_of
 from provider import Answer, Provider
 from ragassay.core.errors import BadInput, BadSettings, RateLimited, TimedOut, TooLarge, Unavailable
 from ragassay.core.models import Usage
-from ragassay.llm import LLM, model, pacing
-from ragassay.llm.failures import redact
-from ragassay.llm.journal import MemoryLedger
-from ragassay.llm.pacing import Pace, backoff, retry_after
+from ragassay.llm import LLM, client, rate_limit
+from ragassay.llm.errors import redact
+from ragassay.llm.journal import MemoryJournal
+from ragassay.llm.rate_limit import Pace, backoff, retry_after
 
 KEY = "sk-this-is-a-very-secret-key-0123456789"
 
@@ -25,7 +25,7 @@ KEY = "sk-this-is-a-very-secret-key-0123456789"
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
     """Retries come at once, unless a test says otherwise."""
-    monkeypatch.setattr(model, "backoff", lambda tries: 0.0)
+    monkeypatch.setattr(client, "backoff", lambda tries: 0.0)
 
 
 FAULTS = {
@@ -46,15 +46,15 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_passing_fault_costs_exactly_one_more_request(fault):
     behaviour, uncertain = FAULTS[fault]
-    ledger = MemoryLedger()
+    journal = MemoryJournal()
     with Provider([behaviour], then=HELLO) as provider:
-        reply = reply_of(llm(provider), ledger=ledger)
+        reply = reply_of(llm(provider), journal=journal)
 
     assert reply.text == "hello"
     assert len(provider.log) == 2
     assert reply.waste == Usage(retries=1, uncertain_calls=uncertain)
-    assert ledger.settled == {"c1": reply}
-    assert ledger.lost == Usage()
+    assert journal.settled == {"c1": reply}
+    assert journal.account.spent.uncertain_calls == uncertain
 
 
 @pytest.mark.parametrize(
@@ -65,25 +65,26 @@ def test_a_passing_fault_costs_exactly_one_more_request(fault):
         (play.reset, Unavailable, 1),
     ],
 )
-def test_after_the_last_attempt_the_ledger_hears_what_was_spent(behaviour, error, uncertain):
-    ledger = MemoryLedger()
+def test_after_the_last_attempt_the_caller_receives_what_was_spent(behaviour, error, uncertain):
+    journal, account = MemoryJournal(), Account()
     with Provider(then=behaviour) as provider, pytest.raises(error, match=r"^gpt-4o-mini: ") as raised:
-        reply_of(llm(provider, attempts=3), ledger=ledger)
+        reply_of(llm(provider, attempts=3), journal=journal, account=account)
 
     assert type(raised.value) is error
     assert len(provider.log) == 3
-    assert ledger.lost == Usage(retries=2, uncertain_calls=3 * uncertain)
-    assert ledger.settled == {}
+    assert account.lost == Usage(retries=2, uncertain_calls=3 * uncertain)
+    assert journal.account.spent.uncertain_calls == 3 * uncertain
+    assert journal.settled == {}
 
 
 def test_a_hang_ends_with_the_timeout_and_may_have_been_paid():
-    ledger = MemoryLedger()
+    account = Account()
     began = time.monotonic()
     with Provider(then=play.hang) as provider, pytest.raises(TimedOut, match=r"no answer within 0\.3 s"):
-        reply_of(llm(provider, timeout_s=0.3, attempts=2), ledger=ledger)
+        reply_of(llm(provider, timeout_s=0.3, attempts=2), account=account)
 
     assert len(provider.log) == 2
-    assert ledger.lost == Usage(retries=1, uncertain_calls=2)
+    assert account.lost == Usage(retries=1, uncertain_calls=2)
     assert time.monotonic() - began < 5
 
 
@@ -91,7 +92,7 @@ def test_a_hang_ends_with_the_timeout_and_may_have_been_paid():
 @pytest.mark.parametrize(("first", "uncertain"), [(play.reset, 1), (play.status(500), 0)])
 def test_attempts_are_told_of_where_the_call_ends_between_two(first, uncertain, at_no_cost, monkeypatch):
     """The time of its sample is up while the call waits; the last attempt cost nothing, the one before may have."""
-    ledger, tasks = MemoryLedger(), []
+    account, tasks = Account(), []
 
     def pause(tries):
         if tries == 2:
@@ -99,47 +100,47 @@ def test_attempts_are_told_of_where_the_call_ends_between_two(first, uncertain, 
         return 0.0
 
     async def cancelled():
-        tasks.append(asyncio.create_task(ask(llm(provider), ledger=ledger)))
+        tasks.append(asyncio.create_task(ask(llm(provider), account=account)))
         with pytest.raises(asyncio.CancelledError):
             await tasks[0]
 
-    monkeypatch.setattr(model, "backoff", pause)
+    monkeypatch.setattr(client, "backoff", pause)
     with Provider([first], then=play.status(at_no_cost)) as provider:
         asyncio.run(cancelled())
     assert len(provider.log) == 2
-    assert ledger.lost == Usage(retries=1, uncertain_calls=uncertain)
+    assert account.lost == Usage(retries=1, uncertain_calls=uncertain)
 
 
 def test_attempts_that_the_reply_tells_of_are_told_of_once(monkeypatch):
     """The task that asked is cancelled at the moment in which the reply is kept."""
-    ledger, tasks = MemoryLedger(), []
-    kept = ledger.settle
+    journal, account, tasks = MemoryJournal(), Account(), []
+    kept = journal.settle
 
-    async def settle(call, reply):
+    async def settle(reservation, reply):
         tasks[0].cancel()
-        await kept(call, reply)
+        await kept(reservation, reply)
 
     async def cancelled():
-        tasks.append(asyncio.create_task(ask(llm(provider), ledger=ledger)))
+        tasks.append(asyncio.create_task(ask(llm(provider), journal=journal, account=account)))
         with pytest.raises(asyncio.CancelledError):
             await tasks[0]
 
-    monkeypatch.setattr(ledger, "settle", settle)
+    monkeypatch.setattr(journal, "settle", settle)
     with Provider([play.reset], then=HELLO) as provider:
         asyncio.run(cancelled())
-    assert ledger.lost == Usage()
-    assert ledger.settled["c1"].waste == Usage(retries=1, uncertain_calls=1)
+    assert account.lost == Usage()
+    assert journal.settled["c1"].waste == Usage(retries=1, uncertain_calls=1)
 
 
 def test_where_nobody_listens_nothing_can_have_been_paid():
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
-        ledger = MemoryLedger()
+        account = Account()
         with pytest.raises(Unavailable, match="is the address right and the server up"):
-            reply_of(LLM("some-model", api_base=url, attempts=2), ledger=ledger)
+            reply_of(LLM("some-model", api_base=url, attempts=2), account=account)
 
-    assert ledger.lost == Usage(retries=1)
+    assert account.lost == Usage(retries=1)
 
 
 REFUSALS = [
@@ -162,13 +163,13 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("behaviour", "error", "text"), REFUSALS)
 def test_a_refusal_is_not_tried_again(behaviour, error, text):
-    ledger = MemoryLedger()
+    account = Account()
     with Provider(then=behaviour) as provider, pytest.raises(error, match=re.escape(text)) as raised:
-        reply_of(llm(provider), ledger=ledger)
+        reply_of(llm(provider), account=account)
 
     assert type(raised.value) is error
     assert len(provider.log) == 1
-    assert ledger.lost == Usage()
+    assert account.lost == Usage()
 
 
 def test_a_refused_key_is_not_tried_again_by_later_calls_for_a_while(monkeypatch):
@@ -179,7 +180,7 @@ def test_a_refused_key_is_not_tried_again_by_later_calls_for_a_while(monkeypatch
                 reply_of(judge, name=f"c{n}")
         assert len(provider.log) == 1
 
-        monkeypatch.setattr(model, "_REFUSED_FOR_S", -1.0)
+        monkeypatch.setattr(client, "_REFUSED_FOR_S", -1.0)
         with pytest.raises(BadSettings):
             reply_of(llm(provider), name="another object")
         assert len(provider.log) == 2
@@ -283,7 +284,7 @@ def test_all_calls_wait_for_a_provider_that_fails_and_says_until_when():
 
 
 def test_a_429_uses_up_no_attempt_while_other_calls_get_through(monkeypatch):
-    monkeypatch.setattr(model, "backoff", lambda tries: 0.05)
+    monkeypatch.setattr(client, "backoff", lambda tries: 0.05)
 
     def behave(seen):
         slow = sum("slow" in earlier.user for earlier in provider.log)
@@ -307,17 +308,17 @@ def test_a_429_uses_up_no_attempt_while_other_calls_get_through(monkeypatch):
 def test_no_more_calls_are_in_flight_or_reserved_than_there_are_slots():
     reserved = []
 
-    class Watching(MemoryLedger):
-        async def reserve(self, call, estimate):
+    class Watching(MemoryJournal):
+        async def reserve(self, call, most):
             reserved.append(len(reserved) + 1 - len(self.settled))
-            return await super().reserve(call, estimate)
+            return await super().reserve(call, most)
 
-    ledger = Watching()
+    journal = Watching()
     with Provider(then=HELLO, latency_s=0.1) as provider:
         judge = llm(provider, concurrency=3)
 
         async def several():
-            await asyncio.gather(*(ask(judge, name=f"c{n}", ledger=ledger) for n in range(12)))
+            await asyncio.gather(*(ask(judge, name=f"c{n}", journal=journal) for n in range(12)))
 
         asyncio.run(several())
 
@@ -327,7 +328,7 @@ def test_no_more_calls_are_in_flight_or_reserved_than_there_are_slots():
 
 
 def test_a_call_that_waits_to_try_again_leaves_its_slot_to_others(monkeypatch):
-    monkeypatch.setattr(model, "backoff", lambda tries: 0.5)
+    monkeypatch.setattr(client, "backoff", lambda tries: 0.5)
     with Provider([play.status(500)], then=HELLO) as provider:
         judge = llm(provider, concurrency=1)
 
@@ -363,7 +364,7 @@ def test_retry_after_may_be_a_date_to_come():
 
 
 def test_the_wait_is_a_minute_at_the_most_and_never_shortened(monkeypatch):
-    monkeypatch.setattr(pacing.time, "monotonic", lambda: 1000.0)
+    monkeypatch.setattr(rate_limit.time, "monotonic", lambda: 1000.0)
     pace = Pace(1)
     pace.hold(3600.0)
     assert pace._opens == 1060.0

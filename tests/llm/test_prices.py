@@ -10,7 +10,7 @@ from llm_calls import llm, reply_of
 from provider import Provider
 from ragassay.core.specification import Price
 from ragassay.llm import Prices
-from ragassay.llm.library import litellm
+from ragassay.llm.resolve import litellm
 
 
 def test_the_cost_of_a_very_long_input_has_the_listed_price_above_the_limit():

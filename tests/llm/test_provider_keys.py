@@ -71,7 +71,7 @@ def test_a_dotenv_of_the_folder_is_not_read_by_us_or_by_litellm(tmp_path):
         "RAGASSAY_API_BASE=http://other.example/v1\nOPENAI_BASE_URL=http://other.example/v1\n"
     )
     code = (
-        "import os\nfrom ragassay.llm.library import litellm\nfrom ragassay.core.settings import Settings\nlitellm()\n"
+        "import os\nfrom ragassay.llm.resolve import litellm\nfrom ragassay.core.settings import Settings\nlitellm()\n"
         "print(Settings().api_base, os.environ.get('OPENAI_BASE_URL'))"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI", "RAGASSAY"))}

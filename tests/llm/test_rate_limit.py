@@ -16,8 +16,8 @@ from provider import Provider
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation import runtime
-from ragassay.llm import LocalSpacing, RateLimit, model
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm import LocalSpacing, RateLimit, client
+from ragassay.llm.journal import MemoryJournal
 from ragassay.service import wiring
 from ragassay.service.projects import ProjectRedis
 from ragassay.service.redis_spacing import RedisSpacing
@@ -74,7 +74,7 @@ def test_calls_come_no_faster_than_the_limit_however_many_may_be_in_flight():
 
 
 def test_attempts_that_fail_are_requests_too(monkeypatch):
-    monkeypatch.setattr(model, "backoff", lambda tries: 0.0)
+    monkeypatch.setattr(client, "backoff", lambda tries: 0.0)
     with Provider([play.status(503)] * 2, then=HELLO) as provider:
         began = ask_at_once(llm(provider, limit=RateLimit(requests=100)), 1)
     assert len(provider.log) == 3
@@ -110,7 +110,7 @@ def test_tokens_count_as_what_a_call_may_take_until_its_bill_comes():
 
 WORKER = """
 import asyncio, sys, time
-from ragassay.llm.pacing import RateLimit
+from ragassay.llm.rate_limit import RateLimit
 from ragassay.service.projects import ProjectRedis
 from ragassay.service.redis_spacing import RedisSpacing
 
@@ -162,7 +162,7 @@ def test_the_judge_keeps_the_limit_of_the_run_else_that_of_the_service(spec, set
     with Provider() as provider:
         given = JobSpec(judge="m", api_base=provider.url, **spec)
         judge = runtime.judge(given, Settings(**settings), None, runtime.Shared(spacing))
-        asyncio.run(judge.judge([sample("q1"), sample("q2")], MemoryLedger()))
+        asyncio.run(judge.judge([sample("q1"), sample("q2")], MemoryJournal()))
     assert spacing.waits == 2
 
 

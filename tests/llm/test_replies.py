@@ -6,11 +6,11 @@ import json
 import pytest
 
 import provider as play
-from llm_calls import ask, call, llm, reply_of
+from llm_calls import Account, ask, call, llm, reply_of
 from provider import Answer, Provider
 from ragassay.core.errors import BadInput, BadSettings, Unavailable
 from ragassay.judges.reply import find_object
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm.journal import MemoryJournal
 
 DENIED, FLAGGED = play.status(403, message="no access"), play.status(403, message="your input was flagged")
 
@@ -29,12 +29,12 @@ def escaped(text):
     ("text", "read"), [(r"a\ud800b", "a\ufffdb"), (r"\ud83d\ude00", "\U0001f600"), (r"\udc00", "\ufffd")]
 )
 def test_half_a_surrogate_pair_in_a_reply_is_replaced(text, read):
-    ledger = MemoryLedger()
+    journal = MemoryJournal()
     with Provider(then=escaped(text)) as provider:
-        reply = reply_of(llm(provider), ledger=ledger)
+        reply = reply_of(llm(provider), journal=journal)
     assert reply.text == read
     assert reply.model_dump_json()
-    assert ledger.settled["c1"].usage.input_tokens == 10
+    assert journal.settled["c1"].usage.input_tokens == 10
 
 
 def test_half_a_surrogate_pair_in_the_json_of_a_reply_is_replaced():
@@ -53,16 +53,16 @@ def test_half_a_surrogate_pair_in_an_error_is_replaced():
 
 @pytest.mark.parametrize("changes", [{"choices": []}, {"choices": None}, {"choices": [{"index": 0}]}])
 def test_a_reply_without_a_message_says_so(changes):
-    ledger = MemoryLedger()
+    account = Account()
     with Provider(then=play.raw(**changes)) as provider, pytest.raises(Unavailable) as raised:
-        reply_of(llm(provider, attempts=1), ledger=ledger)
+        reply_of(llm(provider, attempts=1), account=account)
     assert "has no message" in str(raised.value) or "no usable answer" in str(raised.value)
     assert "index out of range" not in str(raised.value)
-    assert ledger.lost.uncertain_calls == 1
+    assert account.lost.uncertain_calls == 1
 
 
 def test_an_error_of_ours_is_not_taken_for_the_providers(monkeypatch):
-    monkeypatch.setattr("ragassay.llm.model._text", lambda message: 1 / 0)
+    monkeypatch.setattr("ragassay.llm.client._text", lambda message: 1 / 0)
     with Provider(then=play.says("ok")) as provider:
         with pytest.raises(ZeroDivisionError):
             reply_of(llm(provider))
@@ -103,6 +103,6 @@ def test_a_reply_in_which_the_caller_finds_nothing_is_unreadable(read, unreadabl
         messages = [{"role": "user", "content": "hi"}]
         asked = call()
         reply = asyncio.run(
-            llm(provider).complete(messages, max_tokens=50, call=asked, ledger=MemoryLedger(), read=read)
+            llm(provider).complete(messages, max_tokens=50, call=asked, journal=MemoryJournal(), read=read)
         )
     assert reply.unreadable is unreadable

@@ -66,7 +66,7 @@ def submit(service, systems, rows=QUESTIONS):
 
 
 def settled(service, job):
-    """The queries whose answers are in the ledger at this moment."""
+    """The queries whose answers are in the journal at this moment."""
     return {json.loads(text)["answer"].removeprefix("Paris, to ") for text in service.settled(job)}
 
 

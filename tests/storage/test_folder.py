@@ -10,7 +10,7 @@ from ragassay.core.errors import BadData, BadSettings, Conflict, NotFound, Nothi
 from ragassay.core.models import Judgement
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation import runner
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm.journal import MemoryJournal
 from ragassay.storage.folder import FolderStore
 from ragassay.storage.protocol import ChunkId
 from ragassay.storage.run_ids import new_run_id
@@ -28,10 +28,10 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
     run = prepare(tmp_path)
 
     class Stops(ScriptedJudge):
-        async def judge(self, samples, ledger):
+        async def judge(self, samples, journal):
             if samples[0].query_id == "q51":
                 raise Killed
-            return await super().judge(samples, ledger)
+            return await super().judge(samples, journal)
 
     with pytest.raises(Killed):
         evaluated(run, Stops())
@@ -71,9 +71,9 @@ def test_a_run_whose_judge_changed_can_not_be_resumed(tmp_path):
     run = prepare(tmp_path)
     other = ScriptedJudge()
     other.settings = {"version": 2}
-    runner.check_unchanged(scripted_runtime(), run.record, MemoryLedger())
+    runner.check_unchanged(scripted_runtime(), run.record, MemoryJournal())
     with pytest.raises(BadSettings, match="its judge changed since it began"):
-        runner.check_unchanged(scripted_runtime(other), run.record, MemoryLedger())
+        runner.check_unchanged(scripted_runtime(other), run.record, MemoryJournal())
 
 
 def test_two_processes_can_not_work_on_one_run(tmp_path):

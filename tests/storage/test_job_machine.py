@@ -24,8 +24,8 @@ class Life(RuleBasedStateMachine):
         self.job = RawJob(self.server, 3, **({} if most is None else {"most_usd": most}))
         self.most, self.status, self.resumes = most, "running", 0
         self.todo, self.owner, self.dead, self.done = list(self.job.chunks), {}, {}, set()
-        self.open, self.settled = {}, set()  # calls by chunk and name; whose token an open one has
-        self.lost = Counter()  # attempts of calls
+        self.open, self.settled = {}, set()  # by chunk, call and number the token of a request; calls with a reply
+        self.numbers = Counter()  # requests of each call
         self.spent, self.uncertain, self.ends, self.late = 0.0, 0, 0, set()
         self.used = self.again = 0
 
@@ -48,7 +48,9 @@ class Life(RuleBasedStateMachine):
         token, works = self.new_token(), self.status == "running" and self.todo
         assert self.job.claim(token) == (self.todo[0] if works else None)
         if works:
-            self.owner[self.todo.pop(0)] = token
+            chunk = self.todo.pop(0)
+            self.owner[chunk] = token
+            self.book(chunk, token)
 
     @precondition(lambda self: self.owner)
     @rule(who=WHO)
@@ -60,60 +62,48 @@ class Life(RuleBasedStateMachine):
             self.late.discard(chunk)
 
     @precondition(lambda self: self.owner)
-    @rule(who=WHO, call=CALLS)
-    def reserve(self, who, call):
+    @rule(who=WHO, call=CALLS, again=st.booleans())
+    def reserve(self, who, call, again):
+        """A request; or the last one of the call, sent again after a lost answer."""
         chunk, token = self.held_by(who)
         one = (chunk, call)
-        self._reserve(one, token, attempt=self.lost[one] * (token == self.open.get(one)))
-
-    @precondition(lambda self: self.open)
-    @rule(at=st.integers(0, 5))
-    def reserve_again(self, at):
-        """An attempt is lost, and another one is made."""
-        one = sorted(self.open)[at % len(self.open)]
-        self._reserve(one, self.open[one], attempt=self.lost[one] + 1)
-
-    def _reserve(self, one, token, attempt):
-        chunk, call = one
-        answer = self.job.reserve(chunk, token, call, attempt=attempt, usd=USD, tokens=0)
+        number = self.numbers[one] + (not again or not self.numbers[one])
+        answer = self.job.reserve(chunk, token, call, number=number, usd=USD, tokens=0)
         if one in self.settled:
-            assert answer == "reply"
+            assert answer == "settled reply"
         elif self.status == "cancelled" or self.owner.get(chunk) != token:
-            assert answer == "!"
-        elif self.open.get(one) == token and attempt == self.lost[one]:
-            assert answer is None
+            assert answer == "stop"
+        elif self.open.get((*one, number)) == token:
+            assert answer == "granted"
+        elif self.most is not None and self.spent + USD * (len(self.open) + 1) > self.most:
+            assert answer == ("wait" if self.open else "over")
         else:
-            if self.open.pop(one, None):  # its worker died in it, or tries again
-                self.spent += USD
-                self.uncertain += 1
-            self.lost[one] = attempt
-            if self.most is not None and self.spent + USD * (len(self.open) + 1) > self.most:
-                assert answer == ("~" if self.open else "$")
-            else:
-                assert answer is None
-                self.open[one] = token
+            assert answer == "granted"
+            self.numbers[one] = number
+            self.open[*one, number] = token
+
+    def book(self, chunk, keep=None):
+        """Requests of a chunk that no worker makes any more count as spent."""
+        for one in [one for one, token in self.open.items() if one[0] == chunk and token != keep]:
+            del self.open[one]
+            self.spent += USD
+            self.uncertain += 1
 
     @precondition(lambda self: self.open)
-    @rule(at=st.integers(0, 5), times=st.integers(1, 2))
-    def release(self, at, times):
-        """An attempt cost nothing."""
-        chunk, call = one = sorted(self.open)[at % len(self.open)]
-        token = self.open.pop(one)
-        assert [self.job.settle(chunk, token, call, "", spent=(0, 0)) for _ in range(times)] == [1, 0][:times]
-
-    @precondition(lambda self: self.open or self.settled)
-    @rule(at=st.integers(0, 5), who=st.sampled_from(["who reserved it", "who reserved it", "t0"]), came=st.booleans())
-    def settle(self, at, who, came):
-        known = sorted([*self.open, *self.settled])
-        chunk, call = one = known[at % len(known)]
-        token, reply = "t0" if who == "t0" else self.open.get(one, "t1"), "reply" if came else ""
-        mine = self.open.get(one) == token
-        assert self.job.settle(chunk, token, call, reply, spent=(SPENT, 0)) == mine
+    @rule(at=st.integers(0, 5), whose=st.sampled_from(["mine", "mine", "t0"]), came=st.booleans(), twice=st.booleans())
+    def settle(self, at, whose, came, twice):
+        """A request ends, with a reply or without, by the worker that made it or one whose requests are booked."""
+        chunk, call, number = one = sorted(self.open)[at % len(self.open)]
+        mine, reply = whose == "mine", "reply" if came else ""
+        token = self.open[one] if mine else whose
+        ended = [self.job.settle(chunk, token, call, reply, number=number, spent=(SPENT, 0)) for _ in range(1 + twice)]
+        assert ended == [mine, 0][: 1 + twice]
+        if came:
+            self.settled.add((chunk, call))
         if mine:
-            del self.open[one], self.lost[one]
+            del self.open[one]
             self.spent += SPENT
             if came:
-                self.settled.add(one)
                 self.dead.pop(chunk, None)
 
     @precondition(lambda self: self.owner)
@@ -157,10 +147,7 @@ class Life(RuleBasedStateMachine):
         if self.status in ("running", "paused"):
             for chunk in sorted(self.late):
                 self.dead[chunk] = self.dead.get(chunk, 0) + 1
-                for one in [one for one in self.open if one[0] == chunk]:
-                    del self.open[one]
-                    self.spent += USD
-                    self.uncertain += 1
+                self.book(chunk)
                 if self.dead[chunk] >= MOST_DEATHS:
                     self.owner[chunk] = token
                     poisoned.append(chunk)

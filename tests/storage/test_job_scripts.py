@@ -32,8 +32,8 @@ def missing(redis):
 CALLS = {
     "claim": (lambda job, token: job.claim(token), None),
     "renew": (lambda job, token: job.renew(FIRST, token), 0),
-    "reserve": (lambda job, token: job.reserve(FIRST, token), "!"),
-    "settle": (lambda job, token: job.settle(FIRST, token, reply=""), 0),
+    "reserve": (lambda job, token: job.reserve(FIRST, token), "stop"),
+    "settle": (lambda job, token: job.settle(FIRST, token), 0),
     "commit": (lambda job, token: job.commit(FIRST, token), "stale"),
     "give_back": (lambda job, token: job.give_back(FIRST, token), 0),
     "wait": (lambda job, token: job.wait(FIRST, token), "stale"),
@@ -74,36 +74,50 @@ def test_no_more_chunks_are_claimed_than_may_be_worked_on_at_once(redis, about, 
 
 def test_a_call_is_reserved_once_and_spent_when_it_is_settled_however_often_that_is_sent(job):
     job.claim("mine")
-    assert [job.reserve(FIRST, "mine") for _ in range(3)] == [None] * 3
+    assert [job.reserve(FIRST, "mine") for _ in range(3)] == ["granted"] * 3
     assert job.books == (0, 0.5, 0, 100, 1, 0)
     assert [job.settle(FIRST, "mine", rows=2) for _ in range(2)] == [1, 0]
     assert job.books == (0.25, 0, 60, 0, 0, 0)
     assert job.counters == {"rows": 2}
-    assert job.reserve(FIRST, "mine") == "reply"
+    assert job.reserve(FIRST, "mine", number=2) == "settled reply"
     assert job.books == (0.25, 0, 60, 0, 0, 0)
 
 
-def test_a_call_that_came_to_nothing_is_open_no_more_and_its_price_is_told(job):
+def test_a_request_with_an_unknown_outcome_is_spent_at_its_estimate_and_another_may_follow(job):
     job.claim("mine")
     job.reserve(FIRST, "mine")
-    assert job.settle(FIRST, "mine", reply="", spent=("0.5", 100), lost=1) == 1
+    assert job.settle(FIRST, "mine", reply="", spent=("0.5", 100), unknown=1) == 1
+    assert (job.books, job.month) == ((0.5, 0, 100, 0, 0, 1), (0.5, 0, 0.5))
+    assert job.counters["uncertain_calls"] == 1
+    assert job.reserve(FIRST, "mine", number=2) == "granted"
+    assert job.settle(FIRST, "mine", reply="", number=2, spent=("0", 0)) == 1
     assert job.books == (0.5, 0, 100, 0, 0, 1)
-    assert job.reserve(FIRST, "mine") is None
 
 
-@pytest.mark.parametrize("attempts", [1, 3])
-def test_all_attempts_of_a_worker_that_died_are_spent_and_may_have_been_paid(job, attempts):
+@pytest.mark.parametrize("calls", [1, 3])
+def test_all_requests_of_a_worker_that_died_are_spent_and_may_have_been_paid(job, calls):
     job.claim("dead")
-    for attempt in range(attempts):
-        assert job.reserve(FIRST, "dead", attempt=attempt) is None
+    for n in range(calls):
+        assert job.reserve(FIRST, "dead", f"c{n}") == "granted"
     job.expire(FIRST)
     job.sweep()
-    assert job.books == (0.5 * attempts, 0, 100 * attempts, 0, 0, attempts)
+    assert job.books == (0.5 * calls, 0, 100 * calls, 0, 0, calls)
     job.claim("mine")
-    assert job.reserve(FIRST, "mine") is None
-    assert job.books == (0.5 * attempts, 0.5, 100 * attempts, 100, 1, attempts)
-    assert job.counters["uncertain_calls"] == attempts
-    assert job.month == (0.5 * attempts, 0.5, 0.5 * attempts)
+    assert job.reserve(FIRST, "mine", "c0") == "granted"
+    assert job.books == (0.5 * calls, 0.5, 100 * calls, 100, 1, calls)
+    assert job.counters["uncertain_calls"] == calls
+    assert job.month == (0.5 * calls, 0.5, 0.5 * calls)
+
+
+def test_a_late_reply_is_kept_and_changes_no_account(job):
+    job.claim("dead")
+    job.reserve(FIRST, "dead")
+    job.expire(FIRST)
+    job.sweep()
+    assert job.settle(FIRST, "dead") == 0
+    assert job.books == (0.5, 0, 100, 0, 0, 1)
+    job.claim("mine")
+    assert job.reserve(FIRST, "mine") == "settled reply"
 
 
 def test_book_open_leaves_the_calls_of_the_worker_that_has_the_chunk(job):
@@ -115,43 +129,26 @@ def test_book_open_leaves_the_calls_of_the_worker_that_has_the_chunk(job):
     assert job.books == (0.5, 0, 100, 0, 0, 1)
 
 
-def test_an_attempt_that_cost_nothing_leaves_the_lost_one_before_it_booked(job):
-    job.claim("mine")
-    for attempt in (0, 1):
-        job.reserve(FIRST, "mine", attempt=attempt)
-    assert [job.settle(FIRST, "mine", reply="", spent=("0", 0)) for _ in range(2)] == [1, 0]
-    assert job.books == (0.5, 0, 100, 0, 0, 1)
-
-
-def test_a_call_that_a_budget_refuses_after_a_lost_attempt_is_booked_once(redis):
-    job = RawJob(redis, most_usd=0.9)
-    job.claim("mine")
-    job.reserve(FIRST, "mine")
-    assert [job.reserve(FIRST, "mine", attempt=1) for _ in range(2)] == ["$", "$"]
-    assert job.settle(FIRST, "mine", reply="", spent=("0", 0)) == 0
-    assert job.books == (0.5, 0, 100, 0, 0, 1)
-
-
 def test_calls_of_a_project_stay_within_its_cap_whatever_their_jobs_may_spend(job):
     job.claim("mine")
     job.redis.set(job.key("cap"), "0.8")
-    assert job.reserve(FIRST, "mine", "a") is None
-    assert [job.reserve(FIRST, "mine", "b", usd=usd) for usd in ("0.5", "")] == ["~", "U"]
+    assert job.reserve(FIRST, "mine", "a") == "granted"
+    assert [job.reserve(FIRST, "mine", "b", usd=usd) for usd in ("0.5", "")] == ["wait", "project has no price"]
     job.settle(FIRST, "mine", "a")
     assert job.month == (0.25, 0, 0)
-    assert job.reserve(FIRST, "mine", "b") is None
+    assert job.reserve(FIRST, "mine", "b") == "granted"
     job.settle(FIRST, "mine", "b", spent=("0.5", 0))
-    assert job.reserve(FIRST, "mine", "c") == "$"
+    assert job.reserve(FIRST, "mine", "c") == "over"
 
 
 def test_of_two_calls_with_the_same_content_the_second_waits_for_the_reply_to_the_first(job):
     job.claim("one")
     job.claim("other")
-    assert job.reserve(FIRST, "one", content="same") is None
-    assert job.reserve(SECOND, "other", "d", content="same") == "="
+    assert job.reserve(FIRST, "one", content="same") == "granted"
+    assert job.reserve(SECOND, "other", "d", content="same") == "busy"
     job.settle(FIRST, "one")
-    assert job.reserve(SECOND, "other", "d", content="same") == "@reply"
-    assert job.reserve(FIRST, "one", content="same") == "reply"
+    assert job.reserve(SECOND, "other", "d", content="same") == "same reply"
+    assert job.reserve(FIRST, "one", content="same") == "settled reply"
 
 
 def test_a_call_does_not_wait_for_one_whose_worker_died_or_that_came_to_nothing(job):
@@ -159,23 +156,23 @@ def test_a_call_does_not_wait_for_one_whose_worker_died_or_that_came_to_nothing(
     job.claim("other")
     job.reserve(FIRST, "dead", content="same")
     job.redis.hdel(job.key("owner"), FIRST)
-    assert job.reserve(SECOND, "other", "d", content="same") is None
+    assert job.reserve(SECOND, "other", "d", content="same") == "granted"
     job.settle(SECOND, "other", "d", reply="")
-    assert job.reserve(SECOND, "other", "e", content="same") is None
+    assert job.reserve(SECOND, "other", "e", content="same") == "granted"
 
 
 @pytest.mark.parametrize(
     ("about", "usd", "tokens", "answers"),
     [
-        ({"most_usd": 1}, "0.5", 0, [None, None, "~"]),
-        ({"most_usd": 0.4}, "0.5", 0, ["$"]),
-        ({"most_usd": 0}, "0", 0, [None]),
-        ({"most_usd": 0}, "0.000001", 0, ["$"]),
-        ({"most_usd": 1}, "", 0, ["u"]),
-        ({"most_tokens": 100}, "", 100, [None, "~"]),
-        ({"most_tokens": 1}, "0", 1e12, ["$"]),
-        ({}, "1e9", 10**15, [None, None]),
-        ({"most_usd": 1}, "-0.5", 0, [None, None, None]),
+        ({"most_usd": 1}, "0.5", 0, ["granted", "granted", "wait"]),
+        ({"most_usd": 0.4}, "0.5", 0, ["over"]),
+        ({"most_usd": 0}, "0", 0, ["granted"]),
+        ({"most_usd": 0}, "0.000001", 0, ["over"]),
+        ({"most_usd": 1}, "", 0, ["job has no price"]),
+        ({"most_tokens": 100}, "", 100, ["granted", "wait"]),
+        ({"most_tokens": 1}, "0", 1e12, ["over"]),
+        ({}, "1e9", 10**15, ["granted", "granted"]),
+        ({"most_usd": 1}, "-0.5", 0, ["granted", "granted", "granted"]),
     ],
 )
 def test_a_budget_lets_through_what_fits_beside_all_that_is_open(redis, about, usd, tokens, answers):
@@ -183,7 +180,7 @@ def test_a_budget_lets_through_what_fits_beside_all_that_is_open(redis, about, u
     job.claim("mine")
     asked = [job.reserve(FIRST, "mine", f"c{n}", usd=usd, tokens=tokens) for n in range(len(answers))]
     assert asked == answers
-    assert job.books[4] == asked.count(None)
+    assert job.books[4] == asked.count("granted")
 
 
 def test_counters_with_a_new_model_beyond_the_most_count_it_as_other(job):

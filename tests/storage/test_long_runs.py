@@ -150,10 +150,10 @@ def test_a_report_of_a_long_run_can_be_handed_to_another_process(tmp_path, few_i
 
 def test_an_interrupted_long_run_goes_on_where_it_stopped(tmp_path, few_in_memory):
     class Stops(ScriptedJudge):
-        async def judge(self, samples, ledger):
+        async def judge(self, samples, journal):
             if samples[0].query_id == "q101":
                 raise KeyboardInterrupt
-            return await super().judge(samples, ledger)
+            return await super().judge(samples, journal)
 
     rows = samples()
     run = new_run(tmp_path, rows, dataset=Source(name="france", digest=digest_of_dataset(rows), rows=len(rows)))

@@ -10,7 +10,7 @@ from provider import Provider, says
 from ragassay.core.errors import BadInput
 from ragassay.core.models import Sample
 from ragassay.llm import LLM
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm.journal import MemoryJournal
 from ragassay.systems.builtin import NOTHING, Extractive, Generative, extract
 
 RATES = "The API has limits. Plus may send 60 requests per minute. Team may send 300 requests per minute."
@@ -47,19 +47,19 @@ def test_an_extracted_answer_costs_nothing_and_takes_time():
     assert said.latency_ms > 0
 
 
-def generative(provider, ledger):
-    return Generative(LLM("openai/m", api_base=provider.url), ledger, max_tokens=77)
+def generative(provider, journal):
+    return Generative(LLM("openai/m", api_base=provider.url), journal, max_tokens=77)
 
 
 def test_a_model_reads_the_passages_in_order_and_is_asked_once():
-    ledger = MemoryLedger()
+    journal = MemoryJournal()
 
     async def twice(answerer):
         sample = Sample(query_id="q", query="When do tokens expire?")
         return [await answerer.answer(sample, [RATES, TOKENS]) for _ in range(2)]
 
     with Provider(then=says(" After 90 days. ")) as provider:
-        first, second = asyncio.run(twice(generative(provider, ledger)))
+        first, second = asyncio.run(twice(generative(provider, journal)))
     assert len(provider.log) == 1
     assert first == second
     assert first.text == "After 90 days."
@@ -68,9 +68,9 @@ def test_a_model_reads_the_passages_in_order_and_is_asked_once():
     seen = provider.log[0]
     assert seen.user == f"Passages:\n\n[1] {RATES}\n\n[2] {TOKENS}\n\nQuestion: When do tokens expire?"
     assert seen.body.get("max_tokens", seen.body.get("max_completion_tokens")) == 77
-    assert [call.purpose for call in ledger.calls] == ["answer"]
+    assert [call.purpose for call in journal.calls] == ["answer"]
 
 
 def test_a_reply_that_was_withheld_is_no_answer():
     with Provider(then=says("", "content_filter")) as provider, pytest.raises(BadInput, match="content_filter"):
-        asyncio.run(generative(provider, MemoryLedger()).answer(Sample(query_id="q", query="Why?"), []))
+        asyncio.run(generative(provider, MemoryJournal()).answer(Sample(query_id="q", query="Why?"), []))

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from ragassay.core.models import Response, Sample
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm.journal import MemoryJournal
 from ragassay.systems.base import LiveOptions, LoadController
 from ragassay.systems.functions import FunctionClient
 from ragassay.systems.runner import LiveSystem
@@ -26,7 +26,7 @@ text = "no function"
 
 
 def ask(function, queries=("capital?",), **options):
-    system = LiveSystem("f", LiveOptions(**options), FunctionClient(function), MemoryLedger(), run="r")
+    system = LiveSystem("f", LiveOptions(**options), FunctionClient(function), MemoryJournal(), run="r")
 
     async def all_of_them():
         return await asyncio.gather(*(system.respond(Sample(query_id=q, query=q)) for q in queries))
@@ -35,7 +35,7 @@ def ask(function, queries=("capital?",), **options):
 
 
 def test_a_row_that_failed_is_asked_once_in_a_process_and_anew_in_the_next_one():
-    asked, rows, ledger = [], [Sample(query_id=q, query=q) for q in "abc"], MemoryLedger()
+    asked, rows, journal = [], [Sample(query_id=q, query=q) for q in "abc"], MemoryJournal()
 
     def function(query):
         asked.append(query)
@@ -44,7 +44,7 @@ def test_a_row_that_failed_is_asked_once_in_a_process_and_anew_in_the_next_one()
         return "Paris."
 
     async def work(schedule):
-        system = LiveSystem("f", schedule.options, FunctionClient(function), ledger, run="r", schedule=schedule)
+        system = LiveSystem("f", schedule.options, FunctionClient(function), journal, run="r", schedule=schedule)
         await system.query_all(rows)
         responses = [await system.respond(row) for row in rows]
         await system.close()

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from endpoint import Endpoint
 from live_systems import ask
 from ragassay.core.models import Sample
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm.journal import MemoryJournal
 from ragassay.systems.http import HttpConfig, _filled
 
 
@@ -65,9 +65,9 @@ def test_what_is_wrong_with_a_reply_is_the_error_of_its_row_and_of_no_other(endp
 
 
 def test_a_finished_query_is_not_asked_again_and_a_failed_one_is(endpoint):
-    ledger, before = MemoryLedger(), len(endpoint.asked)
-    first = ask(["capital?", "fails"], url=endpoint.url, ledger=ledger)
-    again = ask(["capital?", "fails"], url=endpoint.url, ledger=ledger)
+    journal, before = MemoryJournal(), len(endpoint.asked)
+    first = ask(["capital?", "fails"], url=endpoint.url, journal=journal)
+    again = ask(["capital?", "fails"], url=endpoint.url, journal=journal)
     assert first[0] == again[0]
     assert len(endpoint.asked) - before == 3
 

@@ -7,7 +7,7 @@ import pytest
 
 from endpoint import Endpoint
 from live_systems import ask, respond
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm.journal import MemoryJournal
 from ragassay.systems.base import LiveOptions
 from ragassay.systems.functions import FunctionClient
 
@@ -119,7 +119,7 @@ def test_a_list_that_is_not_there_is_missing_and_one_that_is_empty_is_empty(endp
 
 
 def test_an_error_ends_the_asking_of_all():
-    class Full(MemoryLedger):
+    class Full(MemoryJournal):
         async def settle(self, call, reply):
             raise OSError("disk full")
 

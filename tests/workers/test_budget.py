@@ -22,7 +22,7 @@ from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.core.specification import Budget
 from ragassay.service.job_costs import JobCosts
-from ragassay.service.redis_ledger import RedisLedger
+from ragassay.service.redis_journal import RedisJournal
 
 
 @pytest.fixture
@@ -63,8 +63,8 @@ def test_a_worker_that_died_in_a_call_has_spent_what_it_reserved(jobs, queue, st
     job = submit_with_budget(jobs, tokens=1_000_000)
     claim = store.claim(job)
     most = Usage(input_tokens=50, output_tokens=50)
-    dead = RedisLedger(store, claim, cache=False)
-    assert asyncio.run(dead.reserve(Call(id="default/q0", content="x", purpose="judge"), most)) is None
+    dead = RedisJournal(store, claim, cache=False)
+    asyncio.run(dead.reserve(Call(id="default/q0", content="x", purpose="judge"), most))
     expire_leases(store, job)
     jobs.tick()
     deliver_all(jobs, queue)
@@ -84,15 +84,15 @@ def test_a_call_waits_for_those_in_flight_and_is_refused_when_they_leave_nothing
 
     async def in_turn(spent):
         job = submit_with_budget(jobs, tokens=150)
-        mine, other = (RedisLedger(store, store.claim(job), cache=False) for _ in range(2))
-        assert await mine.reserve(calls[0], most) is None
+        mine, other = (RedisJournal(store, store.claim(job), cache=False) for _ in range(2))
+        first = await mine.reserve(calls[0], most)
         waiting = asyncio.create_task(other.reserve(calls[1], most))
         await asyncio.sleep(0.2)
         assert not waiting.done()
-        await mine.settle(calls[0], Reply(text="{}", usage=Usage(calls=1, input_tokens=spent)))
+        await mine.settle(first, Reply(text="{}", usage=Usage(calls=1, input_tokens=spent)))
         return await waiting
 
-    assert asyncio.run(in_turn(50)) is None
+    assert asyncio.run(in_turn(50)).call == calls[1]
     with pytest.raises(BudgetReached):
         asyncio.run(in_turn(51))
 
@@ -100,10 +100,9 @@ def test_a_call_waits_for_those_in_flight_and_is_refused_when_they_leave_nothing
 def test_a_hit_of_the_cache_at_the_cap_leaves_the_books_alone(jobs, store):
     job = submit_with_budget(jobs, tokens=50)
     reply = Reply(text="{}", usage=Usage(calls=1, input_tokens=60))
-    earlier = RedisLedger(store, store.claim(submit_with_budget(jobs)), cache=True)
-    asyncio.run(earlier.reserve(CALL, Usage(input_tokens=100)))
-    asyncio.run(earlier.settle(CALL, reply))
-    ledger = RedisLedger(store, store.claim(job), cache=True)
-    hit = asyncio.run(ledger.reserve(CALL, Usage(input_tokens=100)))
+    earlier = RedisJournal(store, store.claim(submit_with_budget(jobs)), cache=True)
+    asyncio.run(earlier.settle(asyncio.run(earlier.reserve(CALL, Usage(input_tokens=100))), reply))
+    journal = RedisJournal(store, store.claim(job), cache=True)
+    hit = asyncio.run(journal.reserve(CALL, Usage(input_tokens=100)))
     assert (hit.text, hit.usage.cache_hits) == ("{}", 1)
     assert money(store, job) == (0, 0, 0)

@@ -109,14 +109,14 @@ def test_a_worker_that_stops_gives_its_chunk_back_and_nothing_is_held_against_it
 class OneCallATry(PayingJudge):
     """Pays for one new call, and is then broken off."""
 
-    async def judge(self, samples, ledger):
+    async def judge(self, samples, journal):
         for each in samples:
             made = self.made
-            await super().judge([each], ledger)
+            await super().judge([each], journal)
             if self.made > made:
                 self.jobs.break_off(stopping=False)
                 await asyncio.sleep(60)
-        return await super().judge(samples, ledger)
+        return await super().judge(samples, journal)
 
 
 def test_work_goes_on_with_a_slow_chunk_that_makes_progress(make_jobs, queue):

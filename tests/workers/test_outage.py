@@ -19,23 +19,24 @@ class RemoteJudge(ScriptedJudge):
         super().__init__()
         self.outage, self.asked_for = outage, []
 
-    async def judge(self, samples, ledger):
-        return [await self._ask(sample, ledger) for sample in samples]
+    async def judge(self, samples, journal):
+        return [await self._ask(sample, journal) for sample in samples]
 
-    async def _ask(self, sample, ledger):
+    async def _ask(self, sample, journal):
         call = Call(id=sample.query_id, content=sample.query_id, purpose="judge")
         try:
-            reply = await ledger.reserve(call, BILL)
+            async with journal.attempt(call, BILL) as attempt:
+                if attempt.reply is None:
+                    self.asked_for.append(sample.query_id)
+                    attempt.free()
+                    if not self.outage:
+                        attempt.settle(Reply(text="{}", usage=BILL))
         except ProviderDown:
             raise
         except Unavailable as error:  # as the judges do: an error of one sample is the reason of its row
             return Judgement(reason=f"the judge failed: {error}")
-        if reply is None:
-            self.asked_for.append(sample.query_id)
-            if self.outage:
-                await ledger.release(call, Usage())
-                raise self.outage
-            await ledger.settle(call, Reply(text="{}", usage=BILL))
+        if attempt.reply is None:
+            raise self.outage
         return self._one(sample)
 
 
@@ -110,10 +111,10 @@ def test_after_the_outage_every_row_is_scored_and_settled_calls_are_not_made_aga
     judge.outage = None
     ask = judge._ask
 
-    async def fails_at_q5(sample, ledger):
+    async def fails_at_q5(sample, journal):
         if sample.query_id == "q5" and "q5" not in judge.asked_for:
             judge.outage = down()
-        return await ask(sample, ledger)
+        return await ask(sample, journal)
 
     judge._ask = fails_at_q5
     deliver(jobs, queue)

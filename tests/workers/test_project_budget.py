@@ -10,7 +10,7 @@ from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.core.specification import Budget
 from ragassay.service.project_budgets import ProjectBudgets
-from ragassay.service.redis_ledger import RedisLedger
+from ragassay.service.redis_journal import RedisJournal
 
 CALL = Call(id="a", content="x", purpose="judge")
 MOST = Usage(calls=1, input_tokens=50, output_tokens=50, cost_usd=0.002)
@@ -36,11 +36,11 @@ def test_two_jobs_at_once_spend_no_more_than_their_project_may(make_jobs, queue,
     looks = []
 
     class Watching(PayingJudge):
-        async def judge(self, samples, ledger):
+        async def judge(self, samples, journal):
             for each in samples:
-                await super().judge([each], ledger)
+                await super().judge([each], journal)
                 looks.append(sum(books(budgets)))
-            return await super().judge(samples, ledger)
+            return await super().judge(samples, journal)
 
     judge = Watching()
     both = make_jobs(judge), make_jobs(judge)
@@ -85,7 +85,7 @@ def test_a_cap_that_is_new_counts_what_the_month_has_spent_and_one_that_is_gone_
 def test_calls_of_dead_workers_count_as_spent_after_a_cancel_and_in_a_paused_job(jobs, store, budgets):
     cancelled, paused = submit_with_budget(jobs), submit_with_budget(jobs)
     for job in (cancelled, paused):
-        assert asyncio.run(RedisLedger(store, store.claim(job), cache=False).reserve(CALL, MOST)) is None
+        asyncio.run(RedisJournal(store, store.claim(job), cache=False).reserve(CALL, MOST))
     assert books(budgets) == (0, 0.004)
     jobs.cancel(cancelled)
     assert books(budgets) == (0.002, 0.002)
@@ -101,11 +101,11 @@ def test_calls_of_dead_workers_count_as_spent_after_a_cancel_and_in_a_paused_job
 
 def test_a_call_is_settled_on_the_account_of_the_month_in_which_it_was_reserved(jobs, store, budgets, monkeypatch):
     job = submit_with_budget(jobs)
-    ledger = RedisLedger(store, store.claim(job), cache=False)
+    journal = RedisJournal(store, store.claim(job), cache=False)
     monkeypatch.setattr("ragassay.service.project_budgets.this_month", lambda: "2026-10")
-    asyncio.run(ledger.reserve(CALL, MOST))
+    reservation = asyncio.run(journal.reserve(CALL, MOST))
     monkeypatch.undo()
-    asyncio.run(ledger.settle(CALL, Reply(text="", usage=Usage(calls=1, cost_usd=0.001))))
+    asyncio.run(journal.settle(reservation, Reply(text="", usage=Usage(calls=1, cost_usd=0.001))))
     assert books(budgets) == (0, 0)
     monkeypatch.setattr("ragassay.service.project_budgets.this_month", lambda: "2026-10")
     assert books(budgets) == (0.001, 0)
@@ -114,10 +114,10 @@ def test_a_call_is_settled_on_the_account_of_the_month_in_which_it_was_reserved(
 def test_a_project_with_a_budget_needs_prices_and_says_how_much_has_no_bill(jobs, store, budgets):
     budgets.cap("default", 0.003)
     job = submit_with_budget(jobs)
-    ledger = RedisLedger(store, store.claim(job), cache=False)
+    journal = RedisJournal(store, store.claim(job), cache=False)
     with pytest.raises(BudgetReached, match="the model has no price"):
-        asyncio.run(ledger.reserve(CALL, Usage(calls=1, cost_usd=None)))
-    asyncio.run(ledger.reserve(CALL, MOST))
-    asyncio.run(ledger.release(CALL, Usage(uncertain_calls=1)))
+        asyncio.run(journal.reserve(CALL, Usage(calls=1, cost_usd=None)))
+    reservation = asyncio.run(journal.reserve(CALL, MOST))
+    asyncio.run(journal.end(reservation, reservation.unknown))
     with pytest.raises(BudgetReached, match=r"0\.0020 are spent \(0\.0020 of them estimates of calls with an unknown"):
-        asyncio.run(ledger.reserve(CALL, MOST))
+        asyncio.run(journal.reserve(CALL, MOST))

@@ -14,7 +14,7 @@ from ragassay.evaluation import plan
 from ragassay.service import job_notifications
 from ragassay.service.job_run import JobRun
 from ragassay.service.redis import MOST_DEATHS
-from ragassay.service.redis_ledger import RedisLedger, RetryLedger
+from ragassay.service.redis_journal import RedisJournal, Retry
 from ragassay.storage.protocol import report_with_results
 from ragassay.storage.selection import Selection
 
@@ -32,21 +32,20 @@ class FaultyJudge(ScriptedJudge):
         self.down, self.garbled, self.paid = set(down), set(garbled), []
         self.dies_at = None
 
-    async def judge(self, samples, ledger):
-        return [await self._judged(sample, ledger) for sample in samples]
+    async def judge(self, samples, journal):
+        return [await self._judged(sample, journal) for sample in samples]
 
-    async def _judged(self, sample, ledger):
+    async def _judged(self, sample, journal):
         if sample.query_id == self.dies_at:
             raise RuntimeError("the worker dies")
         call = Call(id=sample.query_id, content=sample.query_id, purpose="judge", query_id=sample.query_id)
-        reply = await ledger.reserve(call, MOST)
-        if reply is None and sample.query_id in self.down:
-            await ledger.release(call, LOST)
-            return Judgement(reason="the judge failed: 500", waste=LOST)
-        if reply is None:
-            self.paid.append(sample.query_id)
-            reply = Reply(text="?" if sample.query_id in self.garbled else "{}", usage=BILL)
-            await ledger.settle(call, reply)
+        async with journal.attempt(call, MOST) as attempt:
+            if attempt.reply is None and sample.query_id in self.down:
+                return Judgement(reason="the judge failed: 500", waste=LOST)
+            if attempt.reply is None:
+                self.paid.append(sample.query_id)
+                attempt.settle(Reply(text="?" if sample.query_id in self.garbled else "{}", usage=BILL))
+            reply = attempt.reply
         if reply.text == "?":
             return Judgement(reason="the judge's reply could not be read", waste=reply.usage)
         return self._one(sample).model_copy(update={"usage": reply.usage})
@@ -277,20 +276,19 @@ def test_what_was_answered_before_is_used_unless_it_was_no_verdict_and_is_not_co
     store.redis.delete(store.key(job, "done"))
     store.redis.rpush(store.key(job, "todo"), "default:0")
     claim = store.claim(job)
-    before = RedisLedger(store, claim, cache=False)
-    ledger = RetryLedger(before, 2, ["q1"])
+    before = RedisJournal(store, claim, cache=False)
+    journal = RedisJournal(store, claim, cache=False, retry=Retry(2, {"q1"}))
     answer, judging = (Call(id=p, content=p, purpose=p, query_id="q1") for p in ("answer", "judge"))
     of_another = Call(id="other", content="other", purpose="judge", query_id="q2")
 
     async def asked():
         for call in (answer, judging, of_another):
-            await before.reserve(call, MOST)
-            await before.settle(call, Reply(text="first", usage=BILL))
-        known, unknown = [await ledger.reserve(call, MOST) for call in (answer, judging)]
-        await ledger.settle(judging, Reply(text="second", usage=BILL))
-        return known, unknown, await ledger.reserve(judging, MOST), await ledger.reserve(of_another, MOST)
+            await before.settle(await before.reserve(call, MOST), Reply(text="first", usage=BILL))
+        known, unknown = [await journal.reserve(call, MOST) for call in (answer, judging)]
+        await journal.settle(unknown, Reply(text="second", usage=BILL))
+        return known, await journal.reserve(judging, MOST), await journal.reserve(of_another, MOST)
 
-    known, unknown, again, other = asyncio.run(asked())
-    assert (known.text, known.usage, unknown) == ("first", BILL, None)
+    known, again, other = asyncio.run(asked())
+    assert (known.text, known.usage) == ("first", BILL)
     assert (again.text, again.usage) == ("second", BILL)
     assert (other.text, other.usage) == ("first", Usage()), "the row's result has what it took"

@@ -147,8 +147,8 @@ class CostReport(FrozenModel):
     """What accurate answers cost, over stored reports.
 
     ``left_out`` counts runs by why they are not in it, ``warnings`` name those that can't be read and what limits the
-    numbers. Of no row, and in no group: ``interrupted``, calls in flight when a process was killed, which may have been
-    paid.
+    numbers. Of no row, and in no group: ``interrupted``, calls with an unknown outcome, as after a kill, which may
+    have been paid.
     """
 
     schema_version: Literal[2] = 2

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from ragassay.analysis.pairing import match
 from ragassay.core.errors import BudgetReached, NothingToEvaluate
 from ragassay.core.models import Chance, FrozenModel, Result, Sample, Usage
-from ragassay.core.protocols import Ledger
+from ragassay.core.protocols import Journal
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.core.statistics import Interval
@@ -20,7 +20,7 @@ from ragassay.evaluation.outage import through_outages
 from ragassay.judges.preference import AnswerPair, Basis, Preference, PreferenceJudge
 from ragassay.llm import together
 from ragassay.stats.intervals import mean_interval
-from ragassay.storage.ledger import CallCache, FolderLedger
+from ragassay.storage.journal import CallCache, FolderJournal
 from ragassay.storage.run_ids import new_run_id
 
 Outcome = Literal["win", "tie", "loss"]
@@ -188,12 +188,12 @@ def answers_in(samples: Sequence[Sample]) -> list[Result]:
 
 
 async def preferences(
-    judge: PreferenceJudge, pairs: Sequence[AnswerPair], ledger: Ledger, done: Callable[[str], object] = str
+    judge: PreferenceJudge, pairs: Sequence[AnswerPair], journal: Journal, done: Callable[[str], object] = str
 ) -> list[Preference]:
     """The preference for each pair, in order; ``done`` is told the query's id. Raises what ``prefer`` does."""
 
     async def one(pair: AnswerPair) -> Preference:
-        found = await judge.prefer(pair, ledger)
+        found = await judge.prefer(pair, journal)
         done(pair.query_id)
         return found
 
@@ -217,8 +217,8 @@ def judged(
             opened.callback(cache.close)
         run = new_run_id("prefer")
         log = settings.home / "preferences" / f"{run}.jsonl"
-        ledger = FolderLedger(log, run=run, cache=cache, budget=spec.budget)
-        opened.callback(ledger.close)
+        journal = FolderJournal(log, run=run, cache=cache, budget=spec.budget)
+        opened.callback(journal.close)
         told: set[str] = set()
 
         def tell(query_id: str) -> None:
@@ -230,7 +230,7 @@ def judged(
             return asyncio.run(
                 through_outages(
                     lambda used: preferences(judge, pairs, used, tell),
-                    ledger,
+                    journal,
                     spec.give_up_s,
                     lambda why: notice(f"waiting: {why}"),
                 )

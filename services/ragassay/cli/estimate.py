@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ragassay.evaluation.plan import Inputs
     from ragassay.evaluation.runtime import Runtime
     from ragassay.llm import Prices
-    from ragassay.llm.journal import DryLedger
+    from ragassay.llm.journal import CostEstimator
 
 
 def estimate(runtime: Runtime, spec: JobSpec, inputs: Inputs, *, err: bool = False) -> Usage:
@@ -25,13 +25,14 @@ def estimate(runtime: Runtime, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
     """
     from ragassay.core.models import Usage
     from ragassay.judges.registered import JUDGES
-    from ragassay.llm.journal import DryLedger, of_unknown_price
+    from ragassay.llm.budget import of_unknown_price
+    from ragassay.llm.journal import CostEstimator
 
-    tools, answers = runtime.tools(spec, DryLedger()), DryLedger()
+    tools, answers = runtime.tools(spec, CostEstimator()), CostEstimator()
     sources = {name: system.source for name, system in inputs.systems.items()}
     members = {one.judge: one for one in spec.for_members()}
     by_judge = {
-        judge: _calls(runtime, one, inputs, DryLedger() if n else answers)
+        judge: _calls(runtime, one, inputs, CostEstimator() if n else answers)
         for n, (judge, one) in enumerate(members.items())
     }
     calls = [call for of in by_judge.values() for call in of]
@@ -63,7 +64,7 @@ def estimate(runtime: Runtime, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
     typer.echo(f"{len(calls)} judge calls, at most about {spent:,} input and {made:,} output tokens", err=err)
     if spec.criteria:
         without = [one.model_copy(update={"criteria": {}}) for one in members.values()]
-        plain = _tokens([call for one in without for call in _calls(runtime, one, inputs, DryLedger(), spec)])
+        plain = _tokens([call for one in without for call in _calls(runtime, one, inputs, CostEstimator(), spec)])
         named = ", ".join(spec.criteria)
         more = f"of these, {spent - plain[0]:,} input and {made - plain[1]:,} output tokens are for criteria: {named}"
         typer.echo(more, err=err)
@@ -72,17 +73,17 @@ def estimate(runtime: Runtime, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
 
 
 def _calls(
-    runtime: Runtime, spec: JobSpec, inputs: Inputs, answers: DryLedger, planned: JobSpec | None = None
+    runtime: Runtime, spec: JobSpec, inputs: Inputs, answers: CostEstimator, planned: JobSpec | None = None
 ) -> list[Usage]:
     """What the judge calls of a specification would take, those of answers in ``answers``; ``planned``: whose metrics."""
     from dataclasses import replace
 
     from ragassay.evaluation import plan
-    from ragassay.llm.journal import DryLedger
+    from ragassay.llm.journal import CostEstimator
 
-    tools = runtime.tools(spec, DryLedger())
+    tools = runtime.tools(spec, CostEstimator())
     sources = {name: system.source for name, system in inputs.systems.items()}
-    live = runtime.systems(sources, replace(tools, ledger=answers))  # afresh: they belong to one event loop
+    live = runtime.systems(sources, replace(tools, journal=answers))  # afresh: they belong to one event loop
     return asyncio.run(plan.estimate(planned or spec, inputs, tools, live))
 
 

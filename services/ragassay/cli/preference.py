@@ -114,15 +114,15 @@ def _print_estimate(model: PreferenceJudge, pairs: list[AnswerPair], spec: JobSp
     from ragassay.analysis.pairwise import preferences
     from ragassay.cli.estimate import print_most
     from ragassay.llm import Prices
-    from ragassay.llm.journal import DryLedger
+    from ragassay.llm.journal import CostEstimator
 
-    ledger = DryLedger()
-    found = asyncio.run(preferences(model, pairs, ledger))
+    journal = CostEstimator()
+    found = asyncio.run(preferences(model, pairs, journal))
     settled = sum(one.basis is not None for one in found)
     typer.echo(f"{len(pairs)} pairs of answers, {settled} settled without a call; judge {model.name}")
-    spent, made = (sum(getattr(one, name) for one in ledger.estimates) for name in ("input_tokens", "output_tokens"))
-    typer.echo(f"{len(ledger.estimates)} judge calls, at most about {spent:,} input and {made:,} output tokens")
-    print_most({spec.judge: ledger.estimates}, Prices(spec.prices))
+    spent, made = (sum(getattr(one, name) for one in journal.estimates) for name in ("input_tokens", "output_tokens"))
+    typer.echo(f"{len(journal.estimates)} judge calls, at most about {spent:,} input and {made:,} output tokens")
+    print_most({spec.judge: journal.estimates}, Prices(spec.prices))
 
 
 def _print_preferences(found: PreferenceReport) -> None:

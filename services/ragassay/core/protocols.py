@@ -1,9 +1,10 @@
-"""Protocols of what a package is given: judges, embedders, systems under test, and the ledger that calls go through."""
+"""Protocols of what a package is given: judges, embedders, systems under test, and the journal of their calls."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import orjson
@@ -57,29 +58,52 @@ class Reply(FrozenModel):
     alternatives: tuple[tuple[int, dict[str, float]], ...] | None = None
 
 
-@runtime_checkable
-class Ledger(Protocol):
-    """Remembers calls, so that a finished one is never paid again. Every method may be called by many tasks at once."""
+class Attempt:
+    """One request to a provider, from its reservation to its end. ``reply``: the settled one, so that none is needed.
 
-    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
-        """The settled reply where there is one, else None and the right to make the call; may raise BudgetReached."""
+    The caller says how the request ended. If it says nothing, the outcome is unknown (a timeout, a cancelled task): the
+    request may have been paid, so its estimate counts as spent.
+    """
 
-    async def settle(self, call: Call, reply: Reply) -> None:
-        """Keep the reply; from now on ``reserve`` returns it."""
+    def __init__(self, reply: Reply | None = None) -> None:
+        self.reply = reply
+        self.spent: Usage | None = None  # None: unknown
+        self.answered = False  # by the provider, be it with a refusal
 
-    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
-        """The call came to nothing; ``spent`` says what it may have cost all the same.
+    def settle(self, reply: Reply) -> None:
+        """The reply came: it is kept, and the call is never made again."""
+        self.reply, self.spent, self.answered = reply, reply.usage, True
 
-        ``answered``: the provider replied, and refused this one request.
+    def free(self, *, answered: bool = False) -> None:
+        """The request cost nothing: it was not sent, or the provider refused it. ``answered``: this one request alone."""
+        self.spent, self.answered = Usage(), answered
+
+    def waste(self, usage: Usage) -> None:
+        """The request was answered and billed, and is of no use."""
+        self.spent, self.answered = usage, True
+
+
+class Journal(Protocol):
+    """Keeps the attempts of calls, so that a finished call is never paid again. Used by many tasks at once."""
+
+    def attempt(self, call: Call, most: Usage) -> AbstractAsyncContextManager[Attempt]:
+        """One request, with ``most`` reserved for the length of the block; no request if its ``reply`` is there.
+
+        Raises BudgetReached, and what a full store raises.
         """
 
 
-@runtime_checkable
-class Timed(Protocol):
-    """A ledger whose time stands still while a call waits for its turn in a minute."""
+class CallAccount(Protocol):
+    """What a model reports to its caller while a call is made, apart from the reply."""
 
-    def wait_for_turn(self, seconds: float) -> None:
-        """A call is sent in so many seconds, not at once."""
+    def begins(self) -> None:
+        """A request is allowed, and begins."""
+
+    def waits(self, seconds: float) -> None:
+        """A request is sent in so many seconds, as a rate limit wants it."""
+
+    def wasted(self, usage: Usage) -> None:
+        """A call ended without a reply, and may have cost so much."""
 
 
 class AsksQuery(Protocol):
@@ -116,7 +140,7 @@ class Judge(Protocol):
     def settings(self) -> Mapping[str, Any]:
         """All that determines a verdict: model, parameters, prompt versions. JSON-ready; kept in the report."""
 
-    async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:
+    async def judge(self, samples: Sequence[Sample], journal: Journal) -> list[Judgement]:
         """One judgement for each sample, in order. Failures are data, not exceptions; BudgetReached passes through."""
 
 

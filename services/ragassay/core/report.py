@@ -281,8 +281,8 @@ class Report(FrozenModel):
     """A combined report: retrieval, answer quality, latency and cost of every system, and how sure each number is.
 
     Everything outside ``run`` and the measured evaluation durations is the same for the same inputs. ``interrupted``:
-    calls in flight when a process was killed; they may have been paid, and belong to no row. ``cautions``: what is known
-    to limit the scores, such as how far the judge agrees with people.
+    calls with an unknown outcome that belong to no row, as after a kill; they may have been paid. ``cautions``: what is
+    known to limit the scores, such as how far the judge agrees with people.
     ``between``: of complete systems, two by two. The rows lie beside it: ``ReportWithResults``.
     """
 

@@ -22,7 +22,7 @@ from ragassay.evaluation.provenance import provenance
 from ragassay.reporting.listing import RunSummary, summary
 from ragassay.storage.datasets import FolderDatasets
 from ragassay.storage.folder import GATES_FILE, REPORT_FILE, FolderRun, FolderStore
-from ragassay.storage.ledger import calls_about
+from ragassay.storage.journal import calls_about
 from ragassay.storage.places import RowPlaces
 from ragassay.storage.protocol import report_with_results
 from ragassay.storage.row_index import FolderRows

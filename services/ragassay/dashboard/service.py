@@ -29,7 +29,7 @@ from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState, no_job
 from ragassay.service.jobs import Jobs
 from ragassay.service.redis_datasets import RedisDatasets
-from ragassay.service.redis_ledger import calls_about
+from ragassay.service.redis_journal import calls_about
 from ragassay.storage.places import RowPlaces
 from ragassay.storage.protocol import ChunkId, report_with_results
 from ragassay.storage.selection import Selection

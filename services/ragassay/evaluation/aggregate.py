@@ -12,7 +12,7 @@ from itertools import combinations, islice
 import numpy as np
 
 from ragassay.core.cost_sums import Between, CostPerAccurate, RatioSums
-from ragassay.core.models import Result, Score, Usage
+from ragassay.core.models import Result, Score
 from ragassay.core.report import (
     Aggregate,
     Distribution,
@@ -52,7 +52,6 @@ def aggregate(
     results: Mapping[str, Iterable[Result]],
     *,
     expected: int,
-    interrupted: Usage = Usage(),  # noqa: B008 - frozen
 ) -> Report:
     """The report on all systems, whose results are read once; incomplete when a system has fewer than ``expected``."""
     now, spec = datetime.now(UTC), provenance.configuration
@@ -72,7 +71,6 @@ def aggregate(
             duration_s=round((now - datetime.fromisoformat(created_at)).total_seconds(), 3),
         ),
         provenance=provenance,
-        interrupted=interrupted,
         cautions=(*_cautions(provenance, counted), *_cautions_of_load(provenance, systems)),
         between=_between(counted, expected),
         systems=systems,

@@ -13,11 +13,11 @@ from typing import Any
 
 from ragassay.core.models import Judgement, LiveResponse, Result, Sample, Score
 from ragassay.core.options import PerformanceOptions
-from ragassay.core.protocols import Embedder, Judge, Ledger, System
+from ragassay.core.protocols import Embedder, Journal, Judge, System
 from ragassay.core.text import is_answerable
 from ragassay.judges.repeating import RepeatedJudgement, averaged, majority, with_judgings
 from ragassay.llm import Prices, together
-from ragassay.llm.journal import ScopedLedger
+from ragassay.llm.journal import CallScope
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.metric import OPERATIONAL, Metric, parse
 from ragassay.metrics.scoring import Chunk
@@ -75,7 +75,7 @@ class Tools:
     """What an evaluation is plugged into. ``no_embedder`` is the reason given where ``embedder`` is None."""
 
     judge: Judge
-    ledger: Ledger
+    journal: Journal
     prices: Prices
     embedder: Embedder | None = None
     no_embedder: str = "no embedding model is set up"
@@ -169,7 +169,7 @@ async def _judge(samples: Sequence[Sample], system: str, plan: Plan, tools: Tool
     rows = rows_to_judge(samples, plan)
     judgements: list[Judgement | None] = [None] * len(samples)
     if rows:
-        given = await tools.judge.judge([samples[n] for n in rows], ScopedLedger(tools.ledger, system))
+        given = await tools.judge.judge([samples[n] for n in rows], CallScope(tools.journal, system))
         for n, judgement in zip(rows, given, strict=True):
             judgements[n] = judgement
     return judgements

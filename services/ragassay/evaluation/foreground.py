@@ -21,15 +21,17 @@ from ragassay.core.specification import Budget, JobSpec
 from ragassay.core.validation import problems
 from ragassay.embeddings import unavailable
 from ragassay.evaluation.plan import Inputs
+from ragassay.evaluation.progress import RowProgress
 from ragassay.evaluation.runner import check_unchanged, describe, finish, prepare, work_through
 from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.registered import JUDGES
-from ragassay.llm.journal import BudgetLedger, MemoryLedger, RowsLedger
+from ragassay.llm.budget import BudgetAccount
+from ragassay.llm.journal import CallScope, MemoryJournal
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import parse
 from ragassay.storage.folder import LAST, FolderRun, FolderStore
-from ragassay.storage.ledger import CallCache, FolderLedger
+from ragassay.storage.journal import CallCache, FolderJournal
 from ragassay.storage.protocol import RunRecord
 from ragassay.storage.run_ids import new_run_id
 from ragassay.systems.options import SystemConfig
@@ -53,7 +55,7 @@ def create(runtime: Runtime, settings: Settings, record: RunRecord, inputs: Inpu
         record,
         inputs.samples,
         inputs.responses(),
-        described=lambda record: describe(runtime, record, MemoryLedger()),
+        described=lambda record: describe(runtime, record, MemoryJournal()),
     )
 
 
@@ -82,9 +84,9 @@ def resume_command(run: FolderRun, command: str | None = None) -> str:
 def _spent_by(run: FolderRun) -> Usage:
     """What a run has spent of a budget so far; raises Conflict while another process works on it."""
     with run.locked():
-        ledger = FolderLedger(run.folder / "calls.jsonl", run=run.folder.name)
-        ledger.close()
-        return ledger.spent
+        journal = FolderJournal(run.folder / "calls.jsonl", run=run.folder.name)
+        journal.close()
+        return journal.spent
 
 
 async def complete(
@@ -125,25 +127,28 @@ async def complete(
                 opened.callback(cache.close)
             log, most = run.folder / "calls.jsonl", budget or record.spec.budget
             elsewhere = Usage.total([_spent_by(other) for other in others]) if most != Budget() else Usage()
-            shared = None if most == Budget() else BudgetLedger(MemoryLedger(), most, elsewhere)
-            ledger = FolderLedger(log, run=run.folder.name, cache=cache, shared=shared)
-            opened.callback(ledger.close)
+            shared = None if most == Budget() else BudgetAccount(most, elsewhere)
+            journal = FolderJournal(log, run=run.folder.name, cache=cache, shared=shared)
+            opened.callback(journal.close)
             if run.pending():
-                check_unchanged(runtime, record, ledger)
+                check_unchanged(runtime, record, journal)
             left, judged = sum(map(record.rows_in, run.pending())), record.spec.judge != "local"
             each: int = len(record.spec.judges) * record.spec.repeat if judged else 1
             if judged and record.spec.judge_mode == "probe":
                 each = sys.maxsize  # calls of a row are not known before: it counts with its chunk
-            told = RowsLedger(ledger, done, left, "judge" if judged else "answer", each)
-            await work_through(runtime, run, told, told.finished, lambda why: notice(f"waiting: {why}"), give_up_s)
-            return finish(run, ledger.interrupted)
+            progress = RowProgress(done, left, "judge" if judged else "answer", each)
+            watched = CallScope(journal, answered=progress.answered)
+            await work_through(
+                runtime, run, watched, progress.finished, lambda why: notice(f"waiting: {why}"), give_up_s
+            )
+            return finish(run, journal.unknown.uncertain_calls)
         except BudgetReached as reached:
             option = "--budget-usd" if " USD " in reached.message else "--budget-tokens"
-            if killed := ledger.interrupted.uncertain_calls:
-                tokens = ledger.held.input_tokens + ledger.held.output_tokens
-                held = f"{ledger.held.cost_usd or 0:.4f} USD" if option == "--budget-usd" else f"{tokens:,}"
-                calls = "call that was" if killed == 1 else "calls that were"
-                reached.message += f", {held} of it held for {killed} {calls} in flight when a process was killed"
+            if unknown := journal.unknown.uncertain_calls:
+                tokens = journal.unknown.input_tokens + journal.unknown.output_tokens
+                held = f"{journal.unknown.cost_usd or 0:.4f} USD" if option == "--budget-usd" else f"{tokens:,}"
+                calls = "call" if unknown == 1 else "calls"
+                reached.message += f", {held} of it an estimate of {unknown} {calls} with an unknown outcome"
             reached.hint = f"what is finished is kept: {go_on} {option} MORE"
             raise
         except DiskFull as full:

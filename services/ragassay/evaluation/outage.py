@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from ragassay.core.errors import ProviderDown
-from ragassay.core.protocols import Ledger
-from ragassay.llm.journal import GivenUpLedger, ProbingLedger
+from ragassay.core.protocols import Journal
+from ragassay.llm.journal import CallScope, Circuit, given_up, is_given_up
 
 T = TypeVar("T")
 FIRST_WAIT_S, LONGEST_WAIT_S = 5.0, 60.0
@@ -48,26 +48,29 @@ class Outage:
 
 
 async def through_outages(
-    work: Callable[[Ledger], Awaitable[T]], ledger: Ledger, give_up_s: float, waiting: Callable[[str], object]
+    work: Callable[[Journal], Awaitable[T]], journal: Journal, give_up_s: float, waiting: Callable[[str], object]
 ) -> T:
     """What ``work`` returns, begun again with what is left of it whenever the provider is down.
 
     While a provider fails it waits, which ``waiting`` is told, and asks with one call now and then; after ``give_up_s``
     calls that are not answered raise Unavailable with the provider's error.
     """
-    outage, used = None, ledger
+    outage: Outage | None = None
+    circuit: Circuit | None = None
+    used = journal
     while True:
         try:
             return await work(used)
         except ProviderDown as down:
-            if isinstance(used, GivenUpLedger):
+            if is_given_up(used):
                 raise
-            if outage is None or (isinstance(used, ProbingLedger) and used.proved):
+            if outage is None or (circuit is not None and circuit.closed):
                 outage = Outage(str(down))
             wait = outage.next_wait_s(give_up_s, down.retry_after)
             if wait is None:
-                used = GivenUpLedger(ledger, given_up_text(str(down), give_up_s))
+                used = given_up(journal, given_up_text(str(down), give_up_s))
                 continue
             waiting(f"{waiting_text(outage.why, outage.since)}; asked again in {wait:.0f} s")
             await asyncio.sleep(wait)
-            used = ProbingLedger(ledger, outage.why)
+            circuit = Circuit(outage.why)
+            used = CallScope(journal, circuit=circuit)

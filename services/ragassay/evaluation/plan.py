@@ -21,7 +21,7 @@ from ragassay.datasets.load import load as load_dataset
 from ragassay.datasets.responses import join, load_responses
 from ragassay.datasets.tables import rows_in
 from ragassay.evaluation.engine import Plan, Tools, rows_to_judge
-from ragassay.llm.journal import DryLedger
+from ragassay.llm.journal import CostEstimator
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import METRICS, Metric, parse
@@ -277,11 +277,11 @@ async def estimate(
 ) -> list[Usage]:
     """What each judge call of an evaluation would take, made by the code that makes the calls; none is made.
 
-    ``tools`` must hold a DryLedger. ``live`` systems have one of their own: those built in retrieve and call no model,
+    ``tools`` must hold a CostEstimator. ``live`` systems have one of their own: those built in retrieve and call no model,
     and sentences of the passages stand in for its answers; for the answer of one that is called stand ground truth or query.
     """
-    if not isinstance(tools.ledger, DryLedger):
-        raise BadSettings("an estimate needs a ledger that lets no call through")
+    if not isinstance(tools.journal, CostEstimator):
+        raise BadSettings("an estimate needs a CostEstimator, which makes no request")
     joined = inputs.joined()
     for name, system in live.items():
         responses = await asyncio.gather(*(system.respond(sample) for sample in inputs.samples))
@@ -291,8 +291,8 @@ async def estimate(
         ]
     planned = plan(spec, choose_metrics(spec, joined))
     for rows in joined.values():
-        await tools.judge.judge([rows[n] for n in rows_to_judge(rows, planned)], tools.ledger)
-    return tools.ledger.estimates
+        await tools.judge.judge([rows[n] for n in rows_to_judge(rows, planned)], tools.journal)
+    return tools.journal.estimates
 
 
 def _with_answer(sample: Sample, response: Response | None, system: BuiltIn | LiveSystem) -> Response | None:

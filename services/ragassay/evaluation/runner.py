@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ragassay.core.errors import BadSettings, BudgetReached, DiskFull, NothingToEvaluate, ProviderDown
 from ragassay.core.models import Sample, Usage
-from ragassay.core.protocols import Ledger, System
+from ragassay.core.protocols import Journal, System
 from ragassay.core.report import ReportWithResults
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation.aggregate import aggregate
@@ -71,9 +71,9 @@ def rows_at_once(spec: JobSpec) -> int:
     return -(-spec.batch // spec.concurrency) * spec.concurrency
 
 
-def describe(runtime: Runtime, record: RunRecord, ledger: Ledger) -> RunRecord:
+def describe(runtime: Runtime, record: RunRecord, journal: Journal) -> RunRecord:
     """The record with what judges and answers here: the judge's settings, and the models of built-in systems."""
-    tools = runtime.tools(record.spec, ledger)
+    tools = runtime.tools(record.spec, journal)
     systems = dict(record.systems)
     for name, system in runtime.systems(systems, tools).items():
         source = systems[name]
@@ -83,9 +83,9 @@ def describe(runtime: Runtime, record: RunRecord, ledger: Ledger) -> RunRecord:
     return with_tools(record.model_copy(update={"systems": systems}), tools)
 
 
-def check_unchanged(runtime: Runtime, record: RunRecord, ledger: Ledger) -> None:
+def check_unchanged(runtime: Runtime, record: RunRecord, journal: Journal) -> None:
     """Raise BadSettings when what judges or answers now is not what did before the interruption."""
-    now = describe(runtime, record, ledger)
+    now = describe(runtime, record, journal)
     for name, source in now.systems.items():
         if source != record.systems[name]:
             raise BadSettings(
@@ -106,7 +106,7 @@ async def work(
     runtime: Runtime,
     run: RunStore,
     chunk: ChunkId,
-    ledger: Ledger,
+    journal: Journal,
     systems: Mapping[str, System] | None = None,
 ) -> Outcome:
     """Evaluate one chunk of one system and commit it; ``last`` when the run needs no further chunk.
@@ -116,7 +116,7 @@ async def work(
     """
     record = run.record
     samples = run.samples(chunk)
-    tools = runtime.tools(record.spec, ledger)
+    tools = runtime.tools(record.spec, journal)
     planned = _planned(record)
     system = (systems or {}).get(chunk.system)
     if system is None:
@@ -130,7 +130,7 @@ async def work(
 async def work_through(
     runtime: Runtime,
     run: FolderRun,
-    ledger: Ledger,
+    journal: Journal,
     done: Callable[[int], object] = int,
     waiting: Callable[[str], object] = str,
     give_up_s: float | None = None,
@@ -143,26 +143,26 @@ async def work_through(
     """
     log_start(run.record, list(run.record.systems))
     await through_outages(
-        lambda used: _work_on_pending(runtime, run, used, ledger, done),
-        ledger,
+        lambda used: _work_on_pending(runtime, run, used, journal, done),
+        journal,
         give_up_s or run.record.spec.give_up_s,
         waiting,
     )
 
 
 async def _work_on_pending(
-    runtime: Runtime, run: FolderRun, ledger: Ledger, asks: Ledger, done: Callable[[int], object]
+    runtime: Runtime, run: FolderRun, journal: Journal, asks: Journal, done: Callable[[int], object]
 ) -> None:
     """Work on the chunks without results.
 
-    ``asks``: the ledger of systems that are called. They are none of the judge's provider, so they are asked whether that
+    ``asks``: the journal of systems that are called. They are none of the judge's provider, so they are asked whether that
     one fails or not, and what they answer says nothing of it.
     """
     record, pending = run.record, run.pending()
     built_in: list[BuiltIn] = []
     called: dict[str, LiveSystem] = {}
     for name, source in record.systems.items() if pending else ():
-        calls = ledger if source.called is None else asks
+        calls = journal if source.called is None else asks
         for system in runtime.systems({name: source}, runtime.tools(record.spec, calls)).values():
             if isinstance(system, LiveSystem):
                 called[name] = system
@@ -177,7 +177,7 @@ async def _work_on_pending(
             if disk_is_full:
                 return
             try:
-                await work(runtime, run, chunk, ledger, called)
+                await work(runtime, run, chunk, journal, called)
             except DiskFull:
                 disk_is_full = True
                 raise
@@ -222,15 +222,10 @@ async def all_or_cancel_the_rest(coroutines: Sequence[Coroutine[None, None, T]])
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def finish(
-    run: RunStore,
-    interrupted: Usage = Usage(),  # noqa: B008 - frozen
-    uncertain_calls: int = 0,
-) -> ReportWithResults:
+def finish(run: RunStore, uncertain_calls: int) -> ReportWithResults:
     """Aggregate the results into the report, and keep it. The record must say what judges.
 
-    ``interrupted``: calls that were in flight when a process died. ``uncertain_calls``: all requests of the run with an
-    unknown outcome, if its store counts them; those that no row counts are interrupted calls.
+    ``uncertain_calls``: all requests of the run with an unknown outcome; those that no row counts are interrupted calls.
     """
     record = run.record
     results = {system: run.rows(system) for system in record.systems}
@@ -240,7 +235,6 @@ def finish(
         provenance(record),
         results,
         expected=record.dataset.rows,
-        interrupted=interrupted,
     )
     counted = sum(system.evaluation.waste.uncertain_calls for system in report.systems.values())
     if uncertain_calls > counted:

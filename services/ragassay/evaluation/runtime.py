@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ragassay import llm as language_models
 from ragassay.core.errors import BadSettings
-from ragassay.core.protocols import Embedder, Judge, Ledger, Spacing
+from ragassay.core.protocols import Embedder, Journal, Judge, Spacing
 from ragassay.core.report import Built, Called, Source
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
@@ -25,7 +25,7 @@ from ragassay.judges.registered import JUDGES, OwnJudge
 from ragassay.judges.repeating import RepeatingJudge, repeated
 from ragassay.judges.sharing import SharingJudge, check_share
 from ragassay.llm import LLM, Capabilities, LocalSpacing, Prices, RateLimit
-from ragassay.llm.journal import ScopedLedger
+from ragassay.llm.journal import CallScope
 from ragassay.systems.base import LiveOptions, LoadController, SystemClient
 from ragassay.systems.builtin import Answerer, BuiltIn, Extractive, Generative
 from ragassay.systems.functions import (
@@ -195,15 +195,15 @@ class Runtime:
         runtime._job = job
         return runtime
 
-    def tools(self, spec: JobSpec, ledger: Ledger) -> Tools:
-        """Judge, prices and embedding model for a specification, with its own ledger."""
+    def tools(self, spec: JobSpec, journal: Journal) -> Tools:
+        """Judge, prices and embedding model for a specification, with its own journal."""
 
         def make() -> Tools:
             model, why_not = self._embedder()
-            return Tools(judge(spec, self._settings, model, self._shared), ledger, Prices(spec.prices), model, why_not)
+            return Tools(judge(spec, self._settings, model, self._shared), journal, Prices(spec.prices), model, why_not)
 
         key = self._job + spec.model_dump_json(exclude={"name"})
-        return replace(_kept(self._tools, key, make), ledger=ledger)
+        return replace(_kept(self._tools, key, make), journal=journal)
 
     def systems(self, sources: Mapping[str, Source], tools: Tools) -> dict[str, BuiltIn | LiveSystem]:
         """The systems among these that answer now: built-in ones, and those that are called.
@@ -236,7 +236,7 @@ class Runtime:
             config, asks = self._client(name, called.configuration)
             self._live[name] = called.configuration, config, asks, LoadController(config)
         _, config, asks, schedule = self._live[name]
-        return LiveSystem(name, config, asks, ScopedLedger(tools.ledger, name), run=called.run, schedule=schedule)
+        return LiveSystem(name, config, asks, CallScope(tools.journal, name), run=called.run, schedule=schedule)
 
     def _client(self, name: str, given: Mapping[str, Any]) -> tuple[LiveOptions, SystemClient]:
         """The options of a called system, and its client."""
@@ -273,4 +273,4 @@ def answerer(name: str, config: SystemConfig, settings: Settings, tools: Tools) 
         parameters=config.answer.parameters,
         prices=tools.prices,
     )
-    return Generative(llm, ScopedLedger(tools.ledger, name), config.answer.max_tokens)
+    return Generative(llm, CallScope(tools.journal, name), config.answer.max_tokens)

@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 from ragassay.core.errors import BadSettings, ProviderDown
 from ragassay.core.models import CriterionVerdict, FactVerdict, Judgement, Sample, SentenceVerdict, Step, Usage, Verdict
-from ragassay.core.protocols import Judge, Ledger, digest
+from ragassay.core.protocols import Journal, Judge, digest
 from ragassay.core.settings import NEVER_SENT, Settings
 from ragassay.core.specification import JobSpec
 from ragassay.judges.registered import JUDGES
 from ragassay.judges.reply import STEPS
 from ragassay.judges.verdict import COVERED, SUPPORT, TRUTH
 from ragassay.llm import missing_keys, together
-from ragassay.llm.journal import GivenUpLedger
+from ragassay.llm.journal import given_up
 
 Label = TypeVar("Label", bound=str)
 
@@ -83,19 +83,19 @@ class JuryJudge:
         """All that determines the verdicts of each member."""
         return {"judge": "jury", "members": [{"name": name, **one.settings} for name, one in self._members.items()]}
 
-    async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:
+    async def judge(self, samples: Sequence[Sample], journal: Journal) -> list[Judgement]:
         """One judgement for each sample, in order, and within it that of each member.
 
         Where a member's provider is down, its calls that are not answered yet fail, and the others vote; ProviderDown
         is raised where fewer than half are left. Other errors that every sample would meet are raised as they come.
         """
         members = self._members.values()
-        given = await together([_tried(member, samples, ledger) for member in members])
+        given = await together([_tried(member, samples, journal) for member in members])
         down = [error for _, error in given if error]
         if down and not self._enough(len(given) - len(down)):
             raise down[0]
         told = [
-            await member.judge(samples, GivenUpLedger(ledger, str(error))) if error else judgements
+            await member.judge(samples, given_up(journal, str(error))) if error else judgements
             for member, (judgements, error) in zip(members, given, strict=True)
         ]
         return [self._of_all(of) for of in zip(*told, strict=True)]
@@ -124,10 +124,10 @@ class JuryJudge:
 
 
 async def _tried(
-    member: Judge, samples: Sequence[Sample], ledger: Ledger
+    member: Judge, samples: Sequence[Sample], journal: Journal
 ) -> tuple[list[Judgement], ProviderDown | None]:
     try:
-        return await member.judge(samples, ledger), None
+        return await member.judge(samples, journal), None
     except ProviderDown as down:
         return [], down
 

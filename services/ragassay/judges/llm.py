@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from ragassay.core.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
 from ragassay.core.models import FactVerdict, Judgement, Sample, Usage, Verdict
 from ragassay.core.prompts import load
-from ragassay.core.protocols import Call, Ledger, Purpose, Reply, digest
+from ragassay.core.protocols import Call, Journal, Purpose, Reply, digest
 from ragassay.core.specification import JudgePrompt
 from ragassay.judges.instructions import instructions
 from ragassay.judges.prompt import render_prompt, suspicious
@@ -97,46 +97,46 @@ class LLMJudge:
             ),
         }
 
-    async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:
+    async def judge(self, samples: Sequence[Sample], journal: Journal) -> list[Judgement]:
         """One judgement for each sample, in order.
 
         Raises BudgetReached, BadSettings (key, model) and ProviderDown. Calls that are in flight by then are waited
         for, since they are paid.
         """
-        return await together([self._one(sample, ledger) for sample in samples])
+        return await together([self._one(sample, journal) for sample in samples])
 
-    async def _one(self, sample: Sample, ledger: Ledger) -> Judgement:
-        units, booked = number_units(sample, self._criteria), SampleLedger(ledger, self._timeout_s)
+    async def _one(self, sample: Sample, journal: Journal) -> Judgement:
+        units, calls = number_units(sample, self._criteria), SampleCalls(journal, self._timeout_s)
         if sample.response is None:
             return Judgement(reason="the system gave no response")
         if (not units.answer or (units.echo and not units.criteria)) and not (units.facts and units.contexts):
             return Judgement(verdict=check_verdict(_empty_answer(units), units, self.name))
         try:
-            async with booked.in_time:
-                verdict = await self._verdict(sample, units, booked)
+            async with calls.in_time:
+                verdict = await self._verdict(sample, units, calls)
         except (BadSettings, ProviderDown):
             raise
         except TimeoutError:
-            if not booked.in_time.expired():
+            if not calls.in_time.expired():
                 raise
-            return booked.told(reason=f"the judge failed: no verdict within {self._timeout_s:g} s of the first call")
+            return calls.told(reason=f"the judge failed: no verdict within {self._timeout_s:g} s of the first call")
         except (BadInput, Unavailable) as error:
-            return booked.told(reason=reason_from(f"the judge failed: {error}"))
+            return calls.told(reason=reason_from(f"the judge failed: {error}"))
         except NoVerdict as error:
-            return booked.told(reason=str(error))
-        return booked.told(verdict)
+            return calls.told(reason=str(error))
+        return calls.told(verdict)
 
-    async def _verdict(self, sample: Sample, units: Units, ledger: SampleLedger) -> Verdict:
-        raw = await self._ask(sample, units, ledger)
+    async def _verdict(self, sample: Sample, units: Units, calls: SampleCalls) -> Verdict:
+        raw = await self._ask(sample, units, calls)
         verdict = check_verdict(raw, units, self.name)
         return verdict.model_copy(update={"suspicious": suspicious(verdict, sample, units)})
 
-    async def _ask(self, sample: Sample, units: Units, ledger: SampleLedger) -> Verdict:
+    async def _ask(self, sample: Sample, units: Units, calls: SampleCalls) -> Verdict:
         """The model's verdict on the units: the first reply, and one more call for what that one left out."""
         prompt = render_prompt(sample, units, self._prompts["verdict"].version)
         limit = self._max_tokens or _TOKENS_AT_LEAST + _TOKENS_PER_UNIT * len(units.ids)
         self._warn_if_long(sample, prompt, limit)
-        first = await self._first(sample, units, prompt, limit, ledger)
+        first = await self._first(sample, units, prompt, limit, calls)
         missing = unanswered(first, units)
         is_complete = not units.answer or None not in (first.relevance, first.refusal)
         if not missing and is_complete:
@@ -144,16 +144,16 @@ class LLMJudge:
         wanted = self._prompts["repair"].render(labels=", ".join(missing) or "none")
         try:
             text = f"{prompt}\n{wanted}"
-            reply = await self._call(sample, text, missing, limit, "repair", ledger)
+            reply = await self._call(sample, text, missing, limit, "repair", calls)
         except (BadSettings, ProviderDown):
             raise
         except (BadInput, Unavailable):
             return first
         except asyncio.CancelledError:
-            if not ledger.in_time.expired():
+            if not calls.in_time.expired():
                 raise
             return first
-        value = ledger.book(reply, find_object(reply.text, prompt))
+        value = calls.book(reply, find_object(reply.text, prompt))
         return first if value is None else merge(first, parse_reply(value, units), units)
 
     def _warn_if_long(self, sample: Sample, prompt: str, limit: int) -> None:
@@ -170,19 +170,19 @@ class LLMJudge:
         elif len(self._long) == _MOST_WARNINGS + 1:
             logger.warning("more rows are as long; where one is refused, its scores say so")
 
-    async def _first(self, sample: Sample, units: Units, prompt: str, limit: int, ledger: SampleLedger) -> Verdict:
+    async def _first(self, sample: Sample, units: Units, prompt: str, limit: int, calls: SampleCalls) -> Verdict:
         """What the first reply holds; after one more try where it was cut off or could not be read."""
         value = await read_reply(
-            lambda text, limit: self._call(sample, text, units.ids, limit, "judge", ledger),
+            lambda text, limit: self._call(sample, text, units.ids, limit, "judge", calls),
             lambda text: find_object(text, prompt),
             prompt,
             limit,
-            ledger,
+            calls,
         )
         return parse_reply(value, units)
 
     async def _call(
-        self, sample: Sample, text: str, ids: Sequence[str], limit: int, purpose: Purpose, ledger: SampleLedger
+        self, sample: Sample, text: str, ids: Sequence[str], limit: int, purpose: Purpose, calls: SampleCalls
     ) -> Reply:
         """The reply, with an entry for each of ``ids`` where the provider takes such a schema."""
         messages = [{"role": "system", "content": self._instructions}, {"role": "user", "content": text}]
@@ -192,7 +192,8 @@ class LLMJudge:
             schema_name="verdict",
             max_tokens=limit,
             call=Call.about(sample.query_id, purpose, [self._stamp, messages, limit]),
-            ledger=ledger,
+            journal=calls.journal,
+            account=calls,
             read=lambda reply: find_object(reply.text, text),
         )
 
@@ -207,15 +208,15 @@ class NoVerdict(Exception):
     """The model answered, but not with a verdict."""
 
 
-class SampleLedger:
-    """A ledger that also adds up what one sample's calls spent: on replies that were used, and on others.
+class SampleCalls:
+    """What one sample's calls spent, on replies that were used and on others, and how long they may still take.
 
-    ``in_time`` ends, with TimeoutError, what is awaited in it ``timeout_s`` seconds after the first call, and as much later
-    as calls wait for their turn in a minute: else a slow limit would let rows fail, and none of them sent.
+    ``in_time`` ends, with TimeoutError, what is awaited in it ``timeout_s`` seconds after the first request began, and as
+    much later as requests wait for a rate limit: else a slow limit would let rows fail, and none of them sent.
     """
 
-    def __init__(self, ledger: Ledger, timeout_s: float | None = None) -> None:
-        self._ledger, self._timeout_s = ledger, timeout_s
+    def __init__(self, journal: Journal, timeout_s: float | None = None) -> None:
+        self.journal, self._timeout_s = journal, timeout_s
         self.in_time, self._stands_until = asyncio.Timeout(None), 0.0
         self._used: list[Usage] = []
         self._wasted: list[Usage] = []
@@ -243,28 +244,21 @@ class SampleLedger:
         self._left_out |= dict.fromkeys(reply.left_out)
         return value
 
-    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
-        """As the ledger below; the sample's time begins."""
-        settled = await self._ledger.reserve(call, estimate)
-        if settled is None and self._timeout_s is not None and self.in_time.when() is None:
+    def begins(self) -> None:
+        """A request is allowed: with the first, the sample's time begins."""
+        if self._timeout_s is not None and self.in_time.when() is None:
             self.in_time.reschedule(asyncio.get_running_loop().time() + self._timeout_s)
-        return settled
 
-    def wait_for_turn(self, seconds: float) -> None:
+    def waits(self, seconds: float) -> None:
         """The sample's time stands still so long; where several calls wait at once, until the last may be sent."""
         now = asyncio.get_running_loop().time()
         stands, self._stands_until = max(now, self._stands_until), max(now + seconds, self._stands_until)
         if (ends := self.in_time.when()) is not None and not self.in_time.expired():
             self.in_time.reschedule(ends + self._stands_until - stands)
 
-    async def settle(self, call: Call, reply: Reply) -> None:
-        """As the ledger below."""
-        await self._ledger.settle(call, reply)
-
-    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
-        """As the ledger below; what was spent is waste."""
-        self._wasted.append(spent)
-        await self._ledger.release(call, spent, answered=answered)
+    def wasted(self, usage: Usage) -> None:
+        """A call ended without a reply, and may have cost so much."""
+        self._wasted.append(usage)
 
 
 async def read_reply(
@@ -272,18 +266,18 @@ async def read_reply(
     read: Callable[[str], T | None],
     prompt: str,
     limit: int,
-    ledger: SampleLedger,
+    calls: SampleCalls,
 ) -> T:
     """What ``read`` finds in the reply to a prompt of so many tokens at the most; after one more try where it was cut off
     or holds nothing. Raises NoVerdict.
     """
     reply = await ask(prompt, limit)
-    value = ledger.book(reply, read(reply.text))
+    value = calls.book(reply, read(reply.text))
     if value is None and reply.finish_reason != "content_filter":
         cut = reply.finish_reason == "length"
         text, limit = (prompt, 2 * limit) if cut else (f"{prompt}\n{load('judge/again').text}", limit)
         reply = await ask(text, limit)
-        value = ledger.book(reply, read(reply.text))
+        value = calls.book(reply, read(reply.text))
     if value is None:
         raise NoVerdict(_WHY_NOT.get(reply.finish_reason, _UNREADABLE).format(limit=limit))
     return value

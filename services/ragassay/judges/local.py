@@ -29,7 +29,7 @@ from ragassay.core.models import (
     Truth,
     Verdict,
 )
-from ragassay.core.protocols import Embedder, Ledger
+from ragassay.core.protocols import Embedder, Journal
 from ragassay.core.text import (
     LONGEST_WORD,
     content,
@@ -108,7 +108,7 @@ class LocalJudge:
             "fitted": {part: weights()[part] for part in ("support", "correctness")},
         }
 
-    async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:  # noqa: ARG002
+    async def judge(self, samples: Sequence[Sample], journal: Journal) -> list[Judgement]:  # noqa: ARG002
         """One judgement for each sample, in order; costs nothing. Where embedding fails, the reason says so."""
         cancelled = threading.Event()
         try:

@@ -16,8 +16,8 @@ from pydantic import BaseModel
 from ragassay.core.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
 from ragassay.core.models import FrozenModel, Response, Sample, Usage, Verdict
 from ragassay.core.prompts import load
-from ragassay.core.protocols import Call, Ledger, Reply, digest
-from ragassay.judges.llm import NoVerdict, SampleLedger, read_reply
+from ragassay.core.protocols import Call, Journal, Reply, digest
+from ragassay.judges.llm import NoVerdict, SampleCalls, read_reply
 from ragassay.judges.prompt import disarm, enclosed, suspicious
 from ragassay.judges.reply import find_object, one_of, schema_of, short_reason
 from ragassay.judges.verdict import number_units
@@ -85,7 +85,7 @@ class PreferenceJudge:
         prompts = {prompt.name: prompt.version for prompt in (self._prompt, load("judge/again"))}
         return {"judge": "preference", **self._llm.settings, "prompts": prompts, "schema": digest(_SCHEMA)[:12]}
 
-    async def prefer(self, pair: AnswerPair, ledger: Ledger) -> Preference:
+    async def prefer(self, pair: AnswerPair, journal: Journal) -> Preference:
         """The preference between two answers. What goes wrong with one pair is its reason.
 
         Raises BudgetReached, BadSettings (key, model) and ProviderDown, which every pair would meet.
@@ -101,18 +101,18 @@ class PreferenceJudge:
             return Preference(basis="identical", suspicious=marks)
         if not (a and b):
             return Preference(better="a" if a else "b" if b else None, basis="empty", suspicious=marks)
-        booked = SampleLedger(ledger)
+        calls = SampleCalls(journal)
         said: Sequence[tuple[Choice, str]] = ()
         reason = None
         try:
-            said = await together([self._asked(pair, a, b, booked), self._asked(pair, b, a, booked)])
+            said = await together([self._asked(pair, a, b, calls), self._asked(pair, b, a, calls)])
         except (BadSettings, ProviderDown):
             raise
         except (BadInput, Unavailable) as error:
             reason = reason_from(f"the judge failed: {error}")
         except NoVerdict as error:
             reason = str(error)
-        told = Preference(suspicious=marks, usage=booked.usage, waste=booked.waste)
+        told = Preference(suspicious=marks, usage=calls.usage, waste=calls.waste)
         if reason is not None:
             return told.model_copy(update={"reason": reason})
         choices, why = tuple(choice for choice, _ in said), tuple(why for _, why in said)
@@ -120,7 +120,7 @@ class PreferenceJudge:
         return told.model_copy(update={"better": better, "basis": basis, "choices": choices, "why": why})
 
     async def _asked(
-        self, pair: AnswerPair, first: Sequence[str], second: Sequence[str], ledger: SampleLedger
+        self, pair: AnswerPair, first: Sequence[str], second: Sequence[str], calls: SampleCalls
     ) -> tuple[Choice, str]:
         """What the model says of the answers in this order, each cut into sentences."""
         lines = [
@@ -143,7 +143,8 @@ class PreferenceJudge:
                 schema_name="preference",
                 max_tokens=limit,
                 call=Call.about(pair.query_id, "judge", [self._stamp, messages, limit]),
-                ledger=ledger,
+                journal=calls.journal,
+                account=calls,
                 read=lambda reply: read(reply.text),
             )
 
@@ -152,7 +153,7 @@ class PreferenceJudge:
             choice = one_of(value.get("better"), CHOICES)
             return choice and (choice, short_reason(value.get("why")))
 
-        return await read_reply(ask, read, prompt, _MOST_TOKENS, ledger)
+        return await read_reply(ask, read, prompt, _MOST_TOKENS, calls)
 
     @cached_property
     def _stamp(self) -> list[object]:

@@ -16,7 +16,7 @@ from ragassay.core.models import CriterionVerdict, FactVerdict, Sample, Sentence
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Call, Reply, digest
 from ragassay.core.text import refuses
-from ragassay.judges.llm import LLMJudge, NoVerdict, SampleLedger
+from ragassay.judges.llm import LLMJudge, NoVerdict, SampleCalls
 from ragassay.judges.matching import Pool, match, terms_of
 from ragassay.judges.prompt import disarm, enclosed, suspicious
 from ragassay.judges.reply import STEPS
@@ -62,15 +62,15 @@ class ProbeJudge(LLMJudge):
         asked = {"judge": "llm", **self._llm.settings, "mode": "probe", "prompts": versions}
         return {**asked, **({"criteria": criteria} if criteria else {})}
 
-    async def _verdict(self, sample: Sample, units: Units, ledger: SampleLedger) -> Verdict:
+    async def _verdict(self, sample: Sample, units: Units, calls: SampleCalls) -> Verdict:
         asked = list(_questions(units, self._criteria))
-        chances = await together([self._chance(sample, question, ledger) for question in asked])
+        chances = await together([self._chance(sample, question, calls) for question in asked])
         by_unit = {(question.kind, question.label): chance for question, chance in zip(asked, chances, strict=True)}
         raw = _raw(units, by_unit)
         verdict = check_verdict(raw, units, self.name)
         return verdict.model_copy(update={"suspicious": suspicious(verdict, sample, units)})
 
-    async def _chance(self, sample: Sample, asked: _Question, ledger: SampleLedger) -> float:
+    async def _chance(self, sample: Sample, asked: _Question, calls: SampleCalls) -> float:
         """The chance of a yes; raises NoVerdict where the answer is neither yes nor no."""
         text = enclosed("text", asked.lines, self._prompts["probe"].version)
         prompt = self._prompts[asked.kind]
@@ -87,11 +87,12 @@ class ProbeJudge(LLMJudge):
             schema_name="answer",
             max_tokens=_MOST_TOKENS,
             call=Call.about(sample.query_id, "judge", [stamp, messages, ALTERNATIVES]),
-            ledger=ledger,
+            journal=calls.journal,
+            account=calls,
             alternatives=ALTERNATIVES,
             read=yes_chance,
         )
-        chance = ledger.book(reply, yes_chance(reply))
+        chance = calls.book(reply, yes_chance(reply))
         if chance is None:
             raise NoVerdict(f"the judge answered neither yes nor no about {asked.label}")
         return chance

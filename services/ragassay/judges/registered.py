@@ -17,12 +17,12 @@ import orjson
 from ragassay.core.errors import BadSettings, BudgetReached, ProviderDown, class_and_reason
 from ragassay.core.models import Judgement, Sample
 from ragassay.core.plugins import Registry, digest_of_code
-from ragassay.core.protocols import Ledger
+from ragassay.core.protocols import Journal
 from ragassay.core.validation import shown, suggestion
 from ragassay.judges.reply import CriteriaForm, parse_reply
 from ragassay.judges.verdict import Units, check_verdict, number_units
 from ragassay.llm import Pace, together
-from ragassay.llm.journal import DryLedger
+from ragassay.llm.journal import CostEstimator
 
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
@@ -54,7 +54,7 @@ def judge(thing: Any = None, /, *, name: str | None = None) -> Any:
 
     A function takes a ``Sample`` and its ``Units`` and returns the form that a language model fills: ``answer`` and
     ``facts`` with an entry for each unit's id, ``relevance``, ``refusal``, ``why``. It may be async. A class or object
-    has ``judge(samples, ledger)``, which returns a ``Judgement`` for each sample. Raises BadSettings for what is neither.
+    has ``judge(samples, journal)``, which returns a ``Judgement`` for each sample. Raises BadSettings for what is neither.
     """
 
     def register(thing: T) -> T:
@@ -89,7 +89,7 @@ def _declared(thing: Any, name: str | None) -> RegisteredJudge:
             raise BadSettings(f"{where}: takes a sample and its units", hint="write: def own(sample, units)")
     elif not callable(getattr(thing, "judge", None)):
         raise BadSettings(
-            f"{where}: is no function and has no method judge", hint="write: def judge(self, samples, ledger)"
+            f"{where}: is no function and has no method judge", hint="write: def judge(self, samples, journal)"
         )
     return RegisteredJudge(called, thing)
 
@@ -126,12 +126,12 @@ class OwnJudge:
         code = {"code": f"{thing.__module__}:{thing.__qualname__}", "digest": digest_of_code(thing)[:12]}
         return {"judge": "own", **code, **(orjson.loads(orjson.dumps(dict(own), default=str)))}
 
-    async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:
+    async def judge(self, samples: Sequence[Sample], journal: Journal) -> list[Judgement]:
         """One judgement for each sample, in order. BudgetReached and ProviderDown of a class pass through."""
-        if isinstance(ledger, DryLedger):
+        if isinstance(journal, CostEstimator):
             return [Judgement(reason="an estimate asks nobody") for _ in samples]
         if not self._registered.is_function:
-            return await self._of_all(samples, ledger)
+            return await self._of_all(samples, journal)
         if inspect.iscoroutinefunction(self._thing):
             return await together([self._of_one(sample) for sample in samples])
         return [await asyncio.to_thread(self._called, sample) for sample in samples]
@@ -159,9 +159,9 @@ class OwnJudge:
                     return Judgement(reason=f"the judge {self.name} gave no verdict within {self._timeout_s:g} s")
                 return self._failed(error)
 
-    async def _of_all(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:
+    async def _of_all(self, samples: Sequence[Sample], journal: Journal) -> list[Judgement]:
         try:
-            given = self._thing.judge(samples, ledger)
+            given = self._thing.judge(samples, journal)
             given = await given if inspect.isawaitable(given) else given
             given = list(given)
         except (BudgetReached, ProviderDown):

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ragassay.core.models import Judgement, Sample, Score, Usage, Verdict
-from ragassay.core.protocols import Judge, Ledger, Reply
+from ragassay.core.protocols import Journal, Judge, Reply
 from ragassay.llm import ChatModel, together
 from ragassay.llm.capabilities import Messages
-from ragassay.llm.journal import DryLedger, ReplicateLedger
+from ragassay.llm.journal import sample_scope
 
 
 class RepeatedJudgement(Judgement):
@@ -38,11 +38,10 @@ class RepeatingJudge:
         """Those of the judge."""
         return self.judges[0].settings
 
-    async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:
+    async def judge(self, samples: Sequence[Sample], journal: Journal) -> list[Judgement]:
         """One judgement for each sample, in order, with what all judgings spent. Raises what the judge raises."""
-        is_dry = isinstance(ledger, DryLedger)  # which answers all calls alike, and is known by its type
-        ledgers = [ledger if n == 1 or is_dry else ReplicateLedger(ledger, n) for n in range(1, len(self.judges) + 1)]
-        rounds = await together([one.judge(samples, own) for one, own in zip(self.judges, ledgers, strict=True)])
+        journals = [sample_scope(journal, number) for number in range(1, len(self.judges) + 1)]
+        rounds = await together([one.judge(samples, own) for one, own in zip(self.judges, journals, strict=True)])
         return [_as_one(of) for of in zip(*rounds, strict=True)]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragassay.core.errors import BadSettings
 from ragassay.core.models import Judgement, Sample
-from ragassay.core.protocols import Judge, Ledger
+from ragassay.core.protocols import Journal, Judge
 from ragassay.core.specification import JobSpec
 
 
@@ -38,13 +38,13 @@ class SharingJudge:
             "trusted": {"name": self.trusted.name, **self.trusted.settings},
         }
 
-    async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:
+    async def judge(self, samples: Sequence[Sample], journal: Journal) -> list[Judgement]:
         """The cheap judge's judgement of each sample, in order; those of the share have the trusted one's verdict, or why it
         has none, and are marked as suspicious if that is.
         """
-        given = await self._cheap.judge(samples, ledger)
+        given = await self._cheap.judge(samples, journal)
         chosen = [n for n, sample in enumerate(samples) if is_chosen(sample.query_id, self._share, self._seed)]
-        trusted = await self.trusted.judge([samples[n] for n in chosen], ledger)
+        trusted = await self.trusted.judge([samples[n] for n in chosen], journal)
         for n, other in zip(chosen, trusted, strict=True):
             verdict, marked = given[n].verdict, other.verdict.suspicious if other.verdict else ()
             given[n] = given[n].model_copy(

@@ -2,10 +2,10 @@
 
 from ragassay.llm.capabilities import Capabilities, Messages
 from ragassay.llm.chat import ChatModel
-from ragassay.llm.library import missing_keys, warm_up
-from ragassay.llm.model import LLM
-from ragassay.llm.pacing import LocalSpacing, Pace, RateLimit, together
+from ragassay.llm.client import LLM
 from ragassay.llm.prices import Prices
+from ragassay.llm.rate_limit import LocalSpacing, Pace, RateLimit, together
+from ragassay.llm.resolve import missing_keys, warm_up
 from ragassay.llm.text import readable
 
 __all__ = [

@@ -1,9 +1,9 @@
-"""A call while it is made: what is asked, and what was spent on it for nothing so far."""
+"""A call while it is made: what is asked, and the requests for it so far."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ragassay.core.models import Usage
@@ -29,18 +29,20 @@ class Request:
 
 
 @dataclass(eq=False)
-class Bill:
-    """What a call has spent so far for nothing. ``open``: a reservation stands; ``lost``: it may be spent already;
-    ``variant``: how the call is made next."""
+class Tries:
+    """The requests of a call so far. ``wasted``: bills of replies that were of no use; ``variant``: how the next is made.
 
-    retries: int = 0
+    ``outages``: how many outages of the provider there had been when the call began. ``kept``: the reply has the waste.
+    """
+
+    outages: int
+    begun: int = 0
     uncertain: int = 0
-    open: bool = False
-    lost: bool = False
-    outages: int = 0
+    wasted: Usage = field(default_factory=Usage)
     variant: Variant | None = None
+    kept: bool = False
 
     @property
     def waste(self) -> Usage:
         """What came to nothing."""
-        return Usage(retries=self.retries, uncertain_calls=self.uncertain)
+        return self.wasted + Usage(retries=max(self.begun - 1, 0), uncertain_calls=self.uncertain)

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from ragassay.core.errors import BadInput
-from ragassay.llm.failures import Failure
+from ragassay.llm.errors import Failure
 
 logger = logging.getLogger("ragassay.llm")
 Messages = Sequence[Mapping[str, str]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from ragassay.core.protocols import Call, Ledger, Reply
+from ragassay.core.protocols import Call, CallAccount, Journal, Reply
 from ragassay.llm.capabilities import Messages
 
 
@@ -39,14 +39,16 @@ class ChatModel(Protocol):
         schema_name: str,
         max_tokens: int,
         call: Call,
-        ledger: Ledger,
+        journal: Journal,
+        account: CallAccount | None = None,
         alternatives: int = 0,
         seed_shift: int = 0,
         read: Callable[[Reply], object] | None = None,
     ) -> Reply:
-        """The reply; from the ledger where the call is settled, else from the provider and then settled.
+        """The reply; from the journal if the call is settled, else from the provider and then settled.
 
-        ``alternatives``: how many of the likeliest tokens are wanted with their probabilities, wherever it hesitates.
+        ``account`` receives what a call without a reply has spent. ``alternatives``: how many of the likeliest tokens are
+        wanted with their probabilities, wherever it hesitates.
         ``seed_shift`` is added to the seed, where the provider takes one; the call has to tell such replies apart.
         A reply in which ``read`` finds None is ``unreadable``: no later run takes it from a cache.
         """

@@ -1,295 +1,211 @@
-"""Ledgers without a store: in memory, one that lets no call through, and such as keep budgets or tell how far it is."""
+"""Journals of calls: one reservation and one end for each request to a provider.
+
+A store (memory, folder, Redis) implements ``reserve``, ``settle`` and ``end``. ``StoredJournal.attempt`` is the only
+place that decides how a request ends: with a reply (settled), at a known cost (freed or wasted), or, if the caller was
+cancelled, timed out or died, with an unknown outcome, for which the estimate counts as spent.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
-from ragassay.core.errors import AssayError, BadSettings, BudgetReached, ProviderDown, Unavailable
+from ragassay.core.errors import ProviderDown, Unavailable
 from ragassay.core.models import Usage
-from ragassay.core.protocols import Call, Ledger, Purpose, Reply, digest
-from ragassay.core.specification import Budget
+from ragassay.core.protocols import Attempt, Call, Journal, Purpose, Reply, digest
+from ragassay.llm.budget import BudgetAccount
 
-RAISE_IT = "what is finished is kept; go on with a higher one"
 # Calls of a run with these purposes and the same content are paid once, whichever of its systems they are about.
 SHARED: tuple[Purpose, ...] = ("judge", "repair")
 
 
-def of_unknown_price(model: str = "MODEL") -> BadSettings:
-    """The error if USD are capped and a call's cost can't be known."""
-    price = f'prices: {{"{model}": {{input_per_1m: 0.15, output_per_1m: 0.60}}}}'
-    return BadSettings(
-        "a budget in USD can't be kept: the model has no price",
-        hint=f"give it one in the configuration, {price}, or set a budget in tokens, --budget-tokens N",
-    )
+@dataclass(frozen=True)
+class Reservation:
+    """The right to make the ``number``th request of a call; ``most`` is reserved for it."""
+
+    call: Call
+    number: int
+    most: Usage
+
+    @property
+    def key(self) -> str:
+        """Names the request: the second one of a call is ``call#2``."""
+        return f"{self.call.id}#{self.number}"
+
+    @property
+    def unknown(self) -> Usage:
+        """What the request counts with if its outcome is unknown."""
+        return self.most.model_copy(update={"calls": 0, "uncertain_calls": 1})
+
+    def booked(self, spent: Usage) -> Usage:
+        """``spent`` as the budget counts it: with the estimated cost if the bill has no price."""
+        priced = spent == Usage() or spent.cost_usd is not None
+        return spent if priced else spent.model_copy(update={"cost_usd": self.most.cost_usd})
 
 
-def paid(reply: Reply, estimate: Usage, *, lost: int = 0) -> Usage:
-    """What a call is held to have spent: its bills, and its estimate where no bill came - a price, a lost attempt.
+class StoredJournal(ABC):
+    """A journal over a store."""
 
-    ``lost``: attempts of it that are booked already.
-    """
-    bills = (reply.usage, reply.waste)
-    known = [b if b.cost_usd is not None else b.model_copy(update={"cost_usd": estimate.cost_usd}) for b in bills]
-    return Usage.total([*known, *[estimate] * max(reply.waste.uncertain_calls - lost, 0)])
+    @abstractmethod
+    async def reserve(self, call: Call, most: Usage) -> Reply | Reservation:
+        """The settled reply, or the right to make one request; may wait for the budget. Raises BudgetReached."""
+
+    @abstractmethod
+    async def settle(self, reservation: Reservation, reply: Reply) -> None:
+        """Keep the reply; what it cost takes the place of the reservation."""
+
+    @abstractmethod
+    async def end(self, reservation: Reservation, spent: Usage) -> None:
+        """End a request without a reply; ``spent`` takes the place of the reservation."""
+
+    @asynccontextmanager
+    async def attempt(self, call: Call, most: Usage) -> AsyncIterator[Attempt]:
+        """One request: reserved at the start, ended once at the end, whatever happens in between."""
+        reserved = await self.reserve(call, most)
+        if isinstance(reserved, Reply):
+            yield Attempt(reserved)
+            return
+        attempt = Attempt()
+        try:
+            yield attempt
+        finally:
+            # Kept even if the task is cancelled at this very moment: what is paid is never lost.
+            if attempt.reply is not None:
+                await asyncio.shield(self.settle(reserved, attempt.reply))
+            else:
+                spent = reserved.unknown if attempt.spent is None else reserved.booked(attempt.spent)
+                await asyncio.shield(self.end(reserved, spent))
 
 
-def ends(spent: Usage) -> bool:
-    """Whether a call that is released has ended; else it may be made again, and attempts before are told of at its end."""
-    return bool(spent.retries or spent.uncertain_calls)
+def hit(call: Call, known: Reply) -> Reply:
+    """A reply that is paid already, as this call's. An answer keeps its bill: what it takes of the system under test."""
+    bill = known.usage if call.purpose == "answer" else Usage()
+    usage = bill.model_copy(update={"calls": 0, "cache_hits": 1})
+    return known.model_copy(update={"usage": usage, "waste": Usage()})
 
 
-class MemoryLedger:
-    """Remembers settled calls by their place in the job. ``lost`` adds up what released calls may have cost."""
+class MemoryJournal(StoredJournal):
+    """Remembers settled calls by their place in the job, within a budget."""
 
-    def __init__(self) -> None:
+    def __init__(self, account: BudgetAccount | None = None) -> None:
+        self.account = account or BudgetAccount()
         self.settled: dict[str, Reply] = {}
         self.calls: list[Call] = []
-        self.lost = Usage()
 
-    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:  # noqa: ARG002 - no budget in memory
-        """The settled reply, or None and the right to make the call."""
-        return self.settled.get(call.id)
+    async def reserve(self, call: Call, most: Usage) -> Reply | Reservation:
+        """The settled reply, or the right to make one request."""
+        if settled := self.settled.get(call.id):
+            return settled
+        await self.account.reserve(most)
+        return Reservation(call, 1, most)
 
-    async def settle(self, call: Call, reply: Reply) -> None:
+    async def settle(self, reservation: Reservation, reply: Reply) -> None:
         """Keep the reply."""
-        self.calls.append(call)
-        self.settled[call.id] = reply
+        self.calls.append(reservation.call)
+        self.settled[reservation.call.id] = reply
+        await self.account.settle(reservation.most, reservation.booked(reply.usage))
 
-    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:  # noqa: ARG002 - one sum is enough here
-        """Add to ``lost``."""
-        self.lost += spent
+    async def end(self, reservation: Reservation, spent: Usage) -> None:
+        """What the request spent counts."""
+        await self.account.settle(reservation.most, spent)
 
 
-class DryLedger:
-    """Lets no call through, and adds up what the calls would have taken."""
+class CostEstimator:
+    """A journal for a dry run: no request is made, and what each might take at the most is kept."""
 
     def __init__(self) -> None:
         self.estimates: list[Usage] = []
 
-    async def reserve(self, call: Call, estimate: Usage) -> Reply:  # noqa: ARG002 - every call is answered alike
-        """An empty reply, so that nothing is asked again."""
-        self.estimates.append(estimate)
-        return Reply(text="", finish_reason="content_filter")
-
-    async def settle(self, call: Call, reply: Reply) -> None:
-        """Nothing is ever settled."""
-
-    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
-        """Nothing is ever open."""
+    @asynccontextmanager
+    async def attempt(self, call: Call, most: Usage) -> AsyncIterator[Attempt]:  # noqa: ARG002 - all alike
+        """An empty reply of a kind that no caller asks for again."""
+        self.estimates.append(most)
+        yield Attempt(Reply(text="", finish_reason="content_filter"))
 
 
-class BudgetLedger:
-    """Another ledger under a budget: a call is let through only if what it may take at the most still fits.
+class Circuit:
+    """The circuit breaker of a provider that failed: half-open until one call is answered, or open for good.
 
-    Where it would fit if the calls in flight took less than they may, it waits for them. ``spent`` is what the run has
-    spent before. ``reserve`` raises BudgetReached, and BadSettings where a cap on USD meets a model without a price.
+    Half-open, one call is let through, the others wait for it; if it fails, every call raises ProviderDown. ``answered``
+    is called once when it is answered. Open (``given_up``), every call raises Unavailable. Replies that are there pass.
     """
 
-    def __init__(self, ledger: Ledger, budget: Budget, spent: Usage) -> None:
-        self._ledger, self._budget, self.spent = ledger, budget, spent
-        self._open: dict[str, Usage] = {}
-        self._lost: Counter[str] = Counter()
-        self._changed = asyncio.Condition()
-
-    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
-        """As the ledger below, within the budget. Asked again for an open call, the attempt before counts as paid."""
-        if known := await self._ledger.reserve(call, estimate):
-            return known
-        try:
-            await self._open_call(call, estimate)
-        except AssayError:
-            if not self._lost[call.id]:  # else its earlier attempt is still to be released
-                await self._ledger.release(call, Usage())
-            raise
-        return None
-
-    async def _open_call(self, call: Call, estimate: Usage) -> None:
-        if self._budget.usd is not None and estimate.cost_usd is None:
-            raise of_unknown_price()
-        async with self._changed:
-            if before := self._open.pop(call.id, None):
-                self.spent += before
-                self._lost[call.id] += 1
-                self._changed.notify_all()
-            while over := self._budget.over(Usage.total([self.spent, *self._open.values()]), estimate):
-                if not self._open:
-                    raise BudgetReached(over, hint=RAISE_IT)
-                await self._changed.wait()
-            self._open[call.id] = estimate
-
-    async def settle(self, call: Call, reply: Reply) -> None:
-        """As the ledger below; the bill takes the place of the estimate."""
-        await self._ledger.settle(call, reply)
-        await self._close(call, reply)
-
-    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
-        """As the ledger below; an attempt that may have been paid counts with its estimate."""
-        await self._ledger.release(call, spent, answered=answered)
-        await self._close(call, Reply(text="", waste=spent), untold=not ends(spent))
-
-    async def _close(self, call: Call, reply: Reply, *, untold: bool = False) -> None:
-        async with self._changed:
-            lost = self._lost[call.id] if untold else self._lost.pop(call.id, 0)
-            if estimate := self._open.pop(call.id, None):
-                self.spent += paid(reply, estimate, lost=lost)
-            self._changed.notify_all()
-
-
-class ScopedLedger:
-    """Another ledger, for the calls of one system: two systems may give the same answer to the same query."""
-
-    def __init__(self, ledger: Ledger, scope: str) -> None:
-        self._ledger, self._scope = ledger, scope
-
-    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
-        """As the ledger below."""
-        return await self._ledger.reserve(self._scoped(call), estimate)
-
-    async def settle(self, call: Call, reply: Reply) -> None:
-        """As the ledger below."""
-        await self._ledger.settle(self._scoped(call), reply)
-
-    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
-        """As the ledger below."""
-        await self._ledger.release(self._scoped(call), spent, answered=answered)
-
-    def _scoped(self, call: Call) -> Call:
-        return call.model_copy(update={"id": f"{self._scope}/{call.id}"})
-
-
-class ReplicateLedger(ScopedLedger):
-    """Another ledger, for the judging of that ``number`` of the same samples: no other judging's replies answer it."""
-
-    def __init__(self, ledger: Ledger, number: int) -> None:
-        super().__init__(ledger, f"judging {number}")
-
-    def _scoped(self, call: Call) -> Call:
-        content = digest([self._scope, call.content])
-        return super()._scoped(call).model_copy(update={"content": content})
-
-
-class ProbingLedger:
-    """Another ledger after an outage of the provider: one call is let through, the others wait until it is answered.
-
-    ``answered`` is called once when it is. Where it fails, every ``reserve`` raises ProviderDown, ``why`` its message.
-    """
-
-    def __init__(self, ledger: Ledger, why: str, answered: Callable[[], object] = int) -> None:
-        self._ledger, self._why, self._answered = ledger, why, answered
+    def __init__(self, why: str, *, given_up: bool = False, answered: Callable[[], object] = int) -> None:
+        self._why, self._answered = why, answered
         self._turn = asyncio.Lock()
-        self._probe: str | None = None
         self._failed = False
-        self.proved = False
+        self.given_up, self.closed = given_up, False
 
-    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
-        """As the ledger below, one call at a time until a provider's reply is settled."""
-        if self.proved:
-            return await self._ledger.reserve(call, estimate)
-        if self._probe == call.id:  # asked again: the attempt before came to nothing
-            self._fail()
-            raise ProviderDown(self._why)
-        await self._turn.acquire()
-        reply = None
-        try:
-            reply = None if self._failed else await self._ledger.reserve(call, estimate)
-            if reply is None and not (self._failed or self.proved):
-                self._probe = call.id
-        finally:
-            if self._probe is None:
-                self._turn.release()
-        if self._failed:
-            raise ProviderDown(self._why)
-        return reply
-
-    async def settle(self, call: Call, reply: Reply) -> None:
-        """As the ledger below; the provider answers again."""
-        await self._ledger.settle(call, reply)
-        if call.id == self._probe:
-            self._prove()
-
-    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
-        """As the ledger below; the call that was let through has failed, unless its refusal was an answer."""
-        await self._ledger.release(call, spent, answered=answered)
-        if call.id == self._probe:
-            self._prove() if answered else self._fail()
-
-    def _prove(self) -> None:
-        self._probe, self.proved = None, True
-        self._turn.release()
-        self._answered()
-
-    def _fail(self) -> None:
-        self._probe, self._failed = None, True
-        self._turn.release()
+    @asynccontextmanager
+    async def attempt(self, journal: Journal, call: Call, most: Usage) -> AsyncIterator[Attempt]:
+        """One request through ``journal``, if the state of the provider allows it."""
+        async with self._turn:
+            if not self.closed:
+                refused = self.given_up or self._failed
+                async with journal.attempt(call, Usage() if refused else most) as attempt:
+                    if attempt.reply is not None:
+                        yield attempt
+                        return
+                    if refused:
+                        attempt.free()
+                        raise (Unavailable if self.given_up else ProviderDown)(self._why)
+                    try:
+                        yield attempt
+                    finally:
+                        self._failed, self.closed = not attempt.answered, attempt.answered
+                if self.closed:
+                    self._answered()
+                return
+        async with journal.attempt(call, most) as attempt:
+            yield attempt
 
 
-class GivenUpLedger:
-    """Another ledger when a provider is given up: what is settled is returned, any other call raises Unavailable."""
+@dataclass(frozen=True)
+class CallScope:
+    """A journal for some of the calls of another: what sets them apart, and what holds for them.
 
-    def __init__(self, ledger: Ledger, why: str) -> None:
-        self._ledger, self._why = ledger, why
-
-    async def reserve(self, call: Call, estimate: Usage) -> Reply:  # noqa: ARG002 - no call is made
-        """The settled reply; raises Unavailable where there is none."""
-        if reply := await self._ledger.reserve(call, Usage()):  # it is not made, so it needs nothing of a budget
-            return reply
-        await self._ledger.release(call, Usage())
-        raise Unavailable(self._why)
-
-    async def settle(self, call: Call, reply: Reply) -> None:
-        """Nothing is asked, so nothing is ever settled."""
-
-    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
-        """Nothing is asked, so nothing is ever open."""
-
-
-class RowsLedger:
-    """Another ledger that tells ``done`` of rows as calls about them are answered, ahead of the chunk they belong to.
-
-    A row counts once ``calls`` calls of the ``purpose`` are answered. That is an estimate, since some take more; where a
-    chunk is finished (``finished``), it is made good. ``done`` is told of ``rows`` in all and never of more.
+    ``prefix``: of the ids, so that two systems may give the same answer to the same query. ``salt``: no reply to the same
+    content with another salt answers them. ``circuit``: the state of their provider after an outage. ``answered`` is
+    given each call that has a reply.
     """
 
-    def __init__(self, ledger: Ledger, done: Callable[[int], object], rows: int, purpose: Purpose, calls: int) -> None:
-        self._ledger, self._done, self._left = ledger, done, rows
-        self._purpose, self._calls = purpose, calls
-        self._answered: set[str] = set()
-        self._ahead = 0
+    journal: Journal
+    prefix: str = ""
+    salt: str = ""
+    circuit: Circuit | None = None
+    answered: Callable[[Call], object] | None = None
 
-    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
-        """As the ledger below; a reply that is there counts as answered."""
-        reply = await self._ledger.reserve(call, estimate)
-        if reply is not None:
-            self._count(call)
-        return reply
+    @asynccontextmanager
+    async def attempt(self, call: Call, most: Usage) -> AsyncIterator[Attempt]:
+        """One request, as the journal below and the circuit allow it."""
+        one = self._scoped(call)
+        allowed = self.circuit.attempt(self.journal, one, most) if self.circuit else self.journal.attempt(one, most)
+        async with allowed as attempt:
+            yield attempt
+        if self.answered and attempt.reply is not None:
+            self.answered(call)
 
-    async def settle(self, call: Call, reply: Reply) -> None:
-        """As the ledger below."""
-        await self._ledger.settle(call, reply)
-        self._count(call)
+    def _scoped(self, call: Call) -> Call:
+        if not self.prefix:
+            return call
+        content = digest([self.salt, call.content]) if self.salt else call.content
+        return call.model_copy(update={"id": f"{self.prefix}/{call.id}", "content": content})
 
-    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
-        """As the ledger below."""
-        await self._ledger.release(call, spent, answered=answered)
 
-    def finished(self, rows: int) -> None:
-        """A chunk of so many rows is done: tell what was not told yet."""
-        told = min(self._ahead, rows)
-        self._ahead -= told
-        self._tell(rows - told)
+def sample_scope(journal: Journal, number: int) -> Journal:
+    """The calls of a judge's ``number``th sample of the same rows; the first sample has the judge's own."""
+    name = f"sample {number}"
+    return journal if number == 1 or isinstance(journal, CostEstimator) else CallScope(journal, name, name)
 
-    def _count(self, call: Call) -> None:
-        if call.purpose != self._purpose or call.id in self._answered:
-            return
-        self._answered.add(call.id)
-        if len(self._answered) % self._calls == 0:
-            self._ahead += self._tell(1)
 
-    def _tell(self, rows: int) -> int:
-        rows = min(rows, self._left)
-        self._left -= rows
-        if rows:
-            self._done(rows)
-        return rows
+def given_up(journal: Journal, why: str) -> CallScope:
+    """The journal when a provider is given up: what is settled is returned, any other call raises Unavailable."""
+    return CallScope(journal, circuit=Circuit(why, given_up=True))
+
+
+def is_given_up(journal: Journal) -> bool:
+    """Whether every call that is not settled fails."""
+    return isinstance(journal, CallScope) and journal.circuit is not None and journal.circuit.given_up

@@ -9,8 +9,8 @@ from typing import Literal
 from ragassay.core import telemetry
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Purpose, Reply
-from ragassay.llm.failures import Failure
-from ragassay.llm.library import ResolvedModel
+from ragassay.llm.errors import Failure
+from ragassay.llm.resolve import ResolvedModel
 
 _SPENT_ON = {"judge": "judging", "repair": "judging", "answer": "serving", "synthesis": "synthesis"}
 

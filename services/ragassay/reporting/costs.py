@@ -59,7 +59,7 @@ def _tables(report: CostReport) -> Iterator[Table]:
     rows += (total,) if len(rows) > 1 else ()
     note = "What the system spent, what the judge spent, and what was paid for replies that could not be used."
     if lost := report.interrupted.calls or report.interrupted.uncertain_calls:
-        note += f" {lost} more calls were in flight when a process was killed, and may have been billed."
+        note += f" {lost} more calls have an unknown outcome and belong to no row; they may have been billed."
     yield Table("Spent in USD", columns, rows, note)
 
 

@@ -11,7 +11,7 @@ from ragassay.core.report import Report
 from ragassay.evaluation.aggregate import beyond
 from ragassay.reporting.failing import headline
 from ragassay.storage.folder import FolderRun, FolderStore
-from ragassay.storage.ledger import rows_with_replies
+from ragassay.storage.journal import rows_with_replies
 
 
 class Headline(FrozenModel):

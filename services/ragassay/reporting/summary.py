@@ -91,12 +91,12 @@ def partial(report: Report) -> str | None:
 
 
 def interrupted(report: Report) -> str | None:
-    """How many calls no row counts, since a process died while it waited for them; None where there is none."""
+    """How many calls with an unknown outcome no row counts, as after a kill; None where there is none."""
     calls = report.interrupted.uncertain_calls
     if not calls:
         return None
-    were = "call was" if calls == 1 else "calls were"
-    return f"interrupted: {calls} {were} in flight when a process was killed; they may have been billed"
+    have = "call has" if calls == 1 else "calls have"
+    return f"interrupted: {calls} {have} an unknown outcome and belong to no row; they may have been billed"
 
 
 def rows_deleted(report: ReportWithResults) -> str | None:

@@ -184,7 +184,7 @@ def _questions_of_model(
     from ragassay.core.specification import Budget
     from ragassay.evaluation.datasets import Written, calls_text
     from ragassay.evaluation.runtime import llm_of
-    from ragassay.storage.ledger import CallCache, FolderLedger
+    from ragassay.storage.journal import CallCache, FolderJournal
     from ragassay.testset.model import QuestionWriter
 
     of_call = {**dict(options), "corpus": corpus.digest}
@@ -192,9 +192,9 @@ def _questions_of_model(
     with ExitStack() as opened:
         cache = CallCache(settings.home / "cache" / "calls.sqlite")
         opened.callback(cache.close)
-        ledger = FolderLedger(calls, run=calls.stem, cache=cache, budget=Budget(usd=usd))
-        opened.callback(ledger.close)
-        writer = QuestionWriter(llm_of(model, api_base, settings, concurrency=concurrency, seed=options.seed), ledger)
+        journal = FolderJournal(calls, run=calls.stem, cache=cache, budget=Budget(usd=usd))
+        opened.callback(journal.close)
+        writer = QuestionWriter(llm_of(model, api_base, settings, concurrency=concurrency, seed=options.seed), journal)
         writing = writer.write(corpus, options.count, seed=options.seed, unanswerable=options.unanswerable)
         try:
             found = asyncio.run(writing)

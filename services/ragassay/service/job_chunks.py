@@ -7,18 +7,18 @@ from collections.abc import Coroutine
 
 from ragassay.core import telemetry
 from ragassay.core.errors import Unavailable
-from ragassay.core.protocols import Ledger
+from ragassay.core.protocols import Journal
 from ragassay.core.report import Source
 from ragassay.evaluation import outage, runner
 from ragassay.evaluation.outage import given_up_text
 from ragassay.evaluation.runner import log_start
 from ragassay.evaluation.runtime import Runtime
-from ragassay.llm.journal import GivenUpLedger, ProbingLedger
+from ragassay.llm.journal import CallScope, Circuit, given_up
 from ragassay.service.job_leases import lease_kept
 from ragassay.service.job_run import JobRun, RetriedRun, run_of
 from ragassay.service.job_state import Claim, JobState
 from ragassay.service.redis import RedisStore
-from ragassay.service.redis_ledger import RedisLedger, RetryLedger
+from ragassay.service.redis_journal import RedisJournal, Retry
 from ragassay.service.registered import Registered
 from ragassay.storage.protocol import Outcome
 from ragassay.systems.builtin import BuiltIn
@@ -55,18 +55,17 @@ class Chunks:
         calls = _calls(store, claim, run, cache=spec.cache)
         try:
             if state.given_up is not None:
-                return self._work(
-                    store, claim, run, GivenUpLedger(calls, given_up_text(state.given_up, spec.give_up_s))
-                )
-            probing = ProbingLedger(calls, state.waiting or "", lambda: self._store.end_wait(claim.job))
+                return self._work(store, claim, run, given_up(calls, given_up_text(state.given_up, spec.give_up_s)))
+            circuit = Circuit(state.waiting or "", answered=lambda: self._store.end_wait(claim.job))
+            probing = CallScope(calls, circuit=circuit)
             try:
                 return self._work(store, claim, run, calls if state.waiting is None else probing)
             except Unavailable as down:
-                first = state.waiting is None or probing.proved
+                first = state.waiting is None or circuit.closed
                 why = str(down) if first else state.waiting or ""
                 wait_s = outage.wait_s(0 if first else state.probes, down.retry_after)
                 if self._store.wait_for_provider(claim, why, wait_s=wait_s, give_up_s=spec.give_up_s) == "given up":
-                    return self._work(store, claim, run, GivenUpLedger(calls, given_up_text(why, spec.give_up_s)))
+                    return self._work(store, claim, run, given_up(calls, given_up_text(why, spec.give_up_s)))
                 return "stale"
         except asyncio.CancelledError:
             if self._broken_off:
@@ -91,22 +90,22 @@ class Chunks:
             self._runner.close()
             self._runner = None
 
-    def _work(self, store: RedisStore, claim: Claim, run: JobRun, ledger: Ledger) -> Outcome:
-        return self._run(claim, self._evaluated(store, run, claim, ledger))
+    def _work(self, store: RedisStore, claim: Claim, run: JobRun, journal: Journal) -> Outcome:
+        return self._run(claim, self._evaluated(store, run, claim, journal))
 
-    async def _evaluated(self, store: RedisStore, run: JobRun, claim: Claim, ledger: Ledger) -> Outcome:
+    async def _evaluated(self, store: RedisStore, run: JobRun, claim: Claim, journal: Journal) -> Outcome:
         source = run.record.systems[claim.system]
-        system = self._answering(store, run, claim, source, ledger)
+        system = self._answering(store, run, claim, source, journal)
         try:
             return await runner.work(
-                self._runtime.for_job(claim.job), run, claim, ledger, {claim.system: system} if system else None
+                self._runtime.for_job(claim.job), run, claim, journal, {claim.system: system} if system else None
             )
         finally:
             if isinstance(system, LiveSystem):
                 await system.close()
 
     def _answering(
-        self, store: RedisStore, run: JobRun, claim: Claim, source: Source, ledger: Ledger
+        self, store: RedisStore, run: JobRun, claim: Claim, source: Source, journal: Journal
     ) -> BuiltIn | LiveSystem | None:
         """The chunk's system where it answers now; None where its responses are recorded.
 
@@ -115,7 +114,7 @@ class Chunks:
         if source.called is None and source.built is None:
             return None
         own = self._registered.own(claim.system, source)
-        calls = ledger if source.called is None else _calls(store, claim, run, cache=False)
+        calls = journal if source.called is None else _calls(store, claim, run, cache=False)
         runtime = self._runtime.for_job(claim.job)
         system = runtime.systems({claim.system: own}, runtime.tools(run.record.spec, calls))[claim.system]
         if isinstance(system, BuiltIn):
@@ -138,7 +137,7 @@ class Chunks:
             self._evaluation = None
 
 
-def _calls(store: RedisStore, claim: Claim, run: JobRun, *, cache: bool) -> Ledger:
+def _calls(store: RedisStore, claim: Claim, run: JobRun, *, cache: bool) -> Journal:
     """The calls of a chunk."""
-    calls = RedisLedger(store, claim, cache=cache)
-    return RetryLedger(calls, run.number, run.unread) if isinstance(run, RetriedRun) else calls
+    retry = Retry(run.number, frozenset(run.unread)) if isinstance(run, RetriedRun) else None
+    return RedisJournal(store, claim, cache=cache, retry=retry)

@@ -32,7 +32,7 @@ from ragassay.evaluation.engine import given_up
 from ragassay.evaluation.outage import waiting_text
 from ragassay.evaluation.provenance import with_tools
 from ragassay.evaluation.runtime import Runtime
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm.journal import MemoryJournal
 from ragassay.service import job_notifications, job_results
 from ragassay.service.health import check_memory
 from ragassay.service.job_chunks import Chunks
@@ -321,7 +321,7 @@ class Jobs:
         try:
             run = JobRun(self.store, job, partial=partial, retries=state.retries)
             run.record = with_tools(
-                state.described, self._runtime.for_job(job).tools(state.record.spec, MemoryLedger())
+                state.described, self._runtime.for_job(job).tools(state.record.spec, MemoryJournal())
             )
             report = runner.finish(run, uncertain_calls=state.uncertain_calls)
             if not partial:

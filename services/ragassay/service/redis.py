@@ -237,7 +237,10 @@ class RedisStore(ProjectRedis):
         keys, processes = [self.key(job, name) for name in ("meta", "todo", "lease", "owner")], self.processes_lately()
         most_of_a_provider = max(1, processes - 1) if processes else NO_LIMIT
         chunk = self.run("claim", keys, [token, self.lease_ms, most_of_a_provider])
-        return Claim.of(job, chunk, token) if chunk else None
+        if not chunk:
+            return None
+        self._book_open(job, chunk.decode())
+        return Claim.of(job, chunk, token)
 
     def report_lock(self, job: str) -> Any:
         """The lock of the worker that makes a job's report, for the length of a lease."""
@@ -326,7 +329,7 @@ class RedisStore(ProjectRedis):
         return [Claim.of(job, chunk, token) for chunk in poisoned], len(expired) - len(poisoned)
 
     def _book_open(self, job: str, chunk: str) -> None:
-        """Calls of a chunk that its worker left open count as spent: they may have been paid."""
+        """Requests of a chunk that a dead worker left open count as spent: they may have been paid."""
         keys = [self.key(job, name) for name in (f"calls:{chunk}", "meta", "owner")]
         self.run("book_open", [*keys, COUNTERS], [chunk])
 

@@ -14,7 +14,7 @@ from typing import Protocol
 from ragassay.core.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
 from ragassay.core.models import Response, Sample
 from ragassay.core.prompts import load
-from ragassay.core.protocols import Call, Ledger, Reply, digest
+from ragassay.core.protocols import Call, Journal, Reply, digest
 from ragassay.core.report import Built, Source
 from ragassay.core.text import content, sentences
 from ragassay.datasets.corpus import Corpus
@@ -229,8 +229,8 @@ def extract(query: str, contexts: Sequence[str]) -> str:
 class Generative:
     """Answers with a language model. What it spends is the system's own money: never mixed with the judge's."""
 
-    def __init__(self, llm: ChatModel, ledger: Ledger, max_tokens: int) -> None:
-        self._llm, self._ledger, self._max_tokens = llm, ledger, max_tokens
+    def __init__(self, llm: ChatModel, journal: Journal, max_tokens: int) -> None:
+        self._llm, self._journal, self._max_tokens = llm, journal, max_tokens
         self._prompt = load("answer/grounded")
 
     @property
@@ -243,7 +243,7 @@ class Generative:
         self._llm.warm_up()
 
     async def answer(self, sample: Sample, contexts: Sequence[str]) -> Answer:
-        """The answer with tokens, cost and the time of the call; taken from the ledger where it was paid before."""
+        """The answer with tokens, cost and the time of the call; taken from the journal where it was paid before."""
         passages = "\n\n".join(f"[{n}] {text}" for n, text in enumerate(contexts, 1)) or "(none)"
         messages = [
             {"role": "system", "content": self._prompt.text},
@@ -256,7 +256,7 @@ class Generative:
             schema_name="answer",
             max_tokens=self._max_tokens,
             call=Call.about(sample.query_id, "answer", asked),
-            ledger=self._ledger,
+            journal=self._journal,
             read=_text,
         )
         text = _text(reply)

@@ -20,7 +20,7 @@ from ragassay.core.errors import BadInput, BadSettings, reason_from
 from ragassay.core.models import Response, Sample
 from ragassay.core.settings import VARIABLE, with_variables, without_values
 from ragassay.core.validation import shown
-from ragassay.llm.pacing import backoff, retry_after
+from ragassay.llm.rate_limit import backoff, retry_after
 from ragassay.systems.base import (
     LISTS,
     USUAL_REPLY,

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 
 from ragassay.core import telemetry
 from ragassay.core.errors import BadInput, reason_from
 from ragassay.core.models import Asking, LiveResponse, Sample, Usage
-from ragassay.core.protocols import Call, Ledger, Reply
+from ragassay.core.protocols import Call, Journal, Reply
 from ragassay.systems.base import LiveOptions, LoadController, RequestTimer, SystemClient
 
 _ONE = Usage(calls=1)
 
 
 class LiveSystem:
-    """Asks a system once for each query of a run: what has answered is in the ledger, so a resumed run does not ask again.
+    """Asks a system once for each query of a run: what has answered is in the journal, so a resumed run does not ask again.
 
     Latency is from the query's beginning, under a ``rate`` from when it was due, to the end of its answer; attempts that
     failed are in it. A query that fails is a response with an error. ``run`` tells apart the calls of two runs; where
@@ -28,12 +28,12 @@ class LiveSystem:
         name: str,
         options: LiveOptions,
         asks: SystemClient,
-        ledger: Ledger,
+        journal: Journal,
         *,
         run: str,
         schedule: LoadController | None = None,
     ) -> None:
-        self._name, self.options, self._asks, self._ledger, self._run = name, options, asks, ledger, run
+        self._name, self.options, self._asks, self._journal, self._run = name, options, asks, journal, run
         self._schedule, self._asked = schedule or LoadController(options), False
 
     @property
@@ -58,20 +58,18 @@ class LiveSystem:
                     for ended in [task for task in tasks if task.done()]:
                         tasks.remove(ended)
                         ended.result()
-                    call = self._call(sample)
-                    if await self._ledger.reserve(call, _ONE) is None:
-                        begun = asyncio.Event()
-                        tasks.add(asyncio.create_task(self._ask_ahead(call, sample, begun)))
-                        await begun.wait()
+                    begun = asyncio.Event()
+                    tasks.add(asyncio.create_task(self._ask_ahead(sample, begun)))
+                    await begun.wait()
                 await asyncio.gather(*tasks)
             finally:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _ask_ahead(self, call: Call, sample: Sample, begun: asyncio.Event) -> None:
+    async def _ask_ahead(self, sample: Sample, begun: asyncio.Event) -> None:
         try:
-            response = await self._kept(call, self._in_turn(sample, begun))
+            response = await self._kept(sample, begun)
         finally:
             begun.set()
         if response is not None and response.error is not None:
@@ -81,11 +79,7 @@ class LiveSystem:
         """The system's response, or its error."""
         if failed := self._schedule.failed.get((self._run, sample.query_id)):
             return failed
-        call = self._call(sample)
-        settled = await self._ledger.reserve(call, _ONE)
-        if settled is not None:
-            return LiveResponse.model_validate_json(settled.text) if settled.text else None
-        return await self._kept(call, self._in_turn(sample, asyncio.Event()))
+        return await self._kept(sample, asyncio.Event())
 
     async def close(self) -> None:
         """Close connections that no other run uses."""
@@ -101,19 +95,16 @@ class LiveSystem:
             self._schedule.begin()
         return Call.about(sample.query_id, "answer", [self._run, self._name, sample.query_id])
 
-    async def _kept(self, call: Call, asked: Awaitable[LiveResponse | None]) -> LiveResponse | None:
-        """What was answered, once it is in the ledger; a failure is not kept there."""
-        text: str | None = None
-        try:
-            response = await asked
+    async def _kept(self, sample: Sample, begun: asyncio.Event) -> LiveResponse | None:
+        """The response that the journal has, else what the system answers now; a failure is not kept there."""
+        async with self._journal.attempt(self._call(sample), _ONE) as attempt:
+            if attempt.reply is not None:
+                return LiveResponse.model_validate_json(attempt.reply.text) if attempt.reply.text else None
+            attempt.free()  # a query that fails costs nothing here
+            response = await self._in_turn(sample, begun)
             if response is None or response.error is None:
-                text = response.model_dump_json(exclude_defaults=True) if response else ""
-        finally:
-            if text is None:
-                await self._ledger.release(call, Usage())
-        if text is not None:
-            await self._ledger.settle(call, Reply(text=text))
-        return response
+                attempt.settle(Reply(text=response.model_dump_json(exclude_defaults=True) if response else ""))
+            return response
 
     async def _in_turn(self, sample: Sample, begun: asyncio.Event) -> LiveResponse | None:
         """The response to a query that is asked when it is due; ``begun`` is set then."""

@@ -12,10 +12,10 @@ from pydantic import BaseModel
 from ragassay.core.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
 from ragassay.core.models import Usage
 from ragassay.core.prompts import Prompt, load
-from ragassay.core.protocols import Call, Ledger, digest
+from ragassay.core.protocols import Call, Journal, digest
 from ragassay.core.text import content, numbers
 from ragassay.datasets.corpus import Corpus, Passage
-from ragassay.judges.llm import SampleLedger
+from ragassay.judges.llm import SampleCalls
 from ragassay.judges.reply import find_object, schema_of
 from ragassay.llm import ChatModel, together
 from ragassay.testset.generate import Candidate
@@ -56,10 +56,10 @@ _QUESTIONS, _CHECK = schema_of(QuestionsForm), schema_of(CheckForm)
 
 
 class QuestionWriter:
-    """Writes questions with the model behind ``llm``; every call goes through the ledger, so none is paid twice."""
+    """Writes questions with the model behind ``llm``; every call goes through the journal, so none is paid twice."""
 
-    def __init__(self, llm: ChatModel, ledger: Ledger) -> None:
-        self._llm, self._ledger = llm, SampleLedger(ledger)
+    def __init__(self, llm: ChatModel, journal: Journal) -> None:
+        self._llm, self._calls = llm, SampleCalls(journal)
         self._prompt, self._check = load("synthesis/questions"), load("synthesis/check")
 
     @property
@@ -71,7 +71,7 @@ class QuestionWriter:
     @property
     def spent(self) -> Usage:
         """What the calls so far have spent."""
-        return self._ledger.usage + self._ledger.waste
+        return self._calls.usage + self._calls.waste
 
     async def write(self, corpus: Corpus, count: int, *, seed: int, unanswerable: float) -> list[Candidate]:
         """Candidates for ``count`` questions, those that failed a check with the reason, from passages that are drawn.
@@ -116,14 +116,15 @@ class QuestionWriter:
                 schema_name=name,
                 max_tokens=limit,
                 call=Call.about(passage.id, "synthesis", asked),
-                ledger=self._ledger,
+                journal=self._calls.journal,
+                account=self._calls,
                 read=lambda reply: find_object(reply.text, user, keys),
             )
         except (BadSettings, ProviderDown):
             raise
         except (BadInput, Unavailable) as error:
             return f"the model failed: {reason_from(error)}"
-        value = self._ledger.book(reply, find_object(reply.text, user, keys))
+        value = self._calls.book(reply, find_object(reply.text, user, keys))
         return "the model's reply could not be read" if value is None else value
 
     def _candidate(self, passage: Passage, row: Mapping[str, Any], unfit: str | None) -> Candidate:

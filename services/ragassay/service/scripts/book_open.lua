@@ -1,10 +1,10 @@
--- Book the open calls of a chunk that no worker makes any more: requests with an unknown outcome, whose estimates count as spent.
--- Calls of the worker that has the chunk now stay open.
+-- Book the open requests of a chunk whose worker is gone: their outcome is unknown, so their estimates count as spent.
+-- Requests of the worker that has the chunk now stay open.
 -- KEYS calls meta owner counters   ARGV chunk   -> how many there were
 local owner = redis.call('HGET', KEYS[3], ARGV[1])
 local marks, booked = redis.call('HGETALL', KEYS[1]), 0
 for i = 1, #marks, 2 do
-  local token, usd, tokens, month = string.match(marks[i + 1], '^%?(%S+) %S+ (%S+) (%S+) (%S+)$')
+  local token, usd, tokens, month = string.match(marks[i + 1], '^%?(%S+) (%S+) (%S+) (%S+)$')
   if token and token ~= owner then
     redis.call('HDEL', KEYS[1], marks[i])
     for _, account in ipairs({KEYS[2], month}) do

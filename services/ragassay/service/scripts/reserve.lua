@@ -1,51 +1,40 @@
--- Reserve what a call may take, on the account of its job and on that of its project in this month, or say why not:
--- '!' the work is not wanted any more: the job was cancelled, or the chunk was given to another worker
--- '~' calls in flight have to end first    '$' the budget is reached
--- 'u' USD of the job, 'U' of the project, are capped and the call has no known price
--- '=' another call with the same content is in flight    '@...' the reply to another call with the same content
--- An open mark of another claim, or of an earlier attempt, is a request with an unknown outcome: its estimate is booked as spent.
--- KEYS calls meta owner counters cap month contents   ARGV call token chunk attempt usd tokens content kept_s   -> reply | one of these | false
-local calls, meta, month = KEYS[1], KEYS[2], KEYS[6]
-local known = redis.call('HGET', calls, ARGV[1])
-if known and string.sub(known, 1, 1) ~= '?' then return known end
-if redis.call('HGET', meta, 'status') == 'cancelled' then return '!' end
-if redis.call('HGET', KEYS[3], ARGV[3]) ~= ARGV[2] then return '!' end
-if known then
-  local token, attempt, usd, tokens, its_month = string.match(known, '^%?(%S+) (%S+) (%S+) (%S+) (%S+)$')
-  if token == ARGV[2] and attempt == ARGV[4] then return false end
-  redis.call('HDEL', calls, ARGV[1])
-  for _, account in ipairs({meta, its_month}) do
-    redis.call('HINCRBY', account, 'in_flight', -1)
-    redis.call('HINCRBYFLOAT', account, 'open_usd', '-' .. usd)
-    redis.call('HINCRBYFLOAT', account, 'spent_usd', usd)
-    redis.call('HINCRBYFLOAT', account, 'unknown_usd', usd)
-  end
-  redis.call('HINCRBYFLOAT', meta, 'open_tokens', '-' .. tokens)
-  redis.call('HINCRBYFLOAT', meta, 'spent_tokens', tokens)
-  redis.call('HINCRBY', meta, 'uncertain_calls', 1)
-  redis.call('HINCRBY', KEYS[4], 'uncertain_calls', 1)
-end
-if ARGV[7] ~= '' then
-  local chunk, call = string.match(redis.call('HGET', KEYS[7], ARGV[7]) or '', '^(.-)\31(.*)$')
-  if chunk and not (chunk == ARGV[3] and call == ARGV[1]) then
-    local other = redis.call('HGET', string.sub(calls, 1, #calls - #ARGV[3]) .. chunk, call)
-    if other and string.sub(other, 1, 1) ~= '?' then return '@' .. other end
-    if other and string.match(other, '^%?(%S+)') == redis.call('HGET', KEYS[3], chunk) then return '=' end
+-- Reserve what one request of a call may take, on the account of its job and on that of its project in this month. Answers:
+-- 'granted'   'settled' with the reply of the call   'same' with the reply to another call with the same content
+-- 'stop': the job was cancelled, or the chunk was given to another worker   'busy': another call with the same content is in flight
+-- 'wait': calls in flight have to end first   'over': the budget is reached
+-- 'job has no price', 'project has no price': USD are capped there, and the call has no known price
+-- The mark of a request is its field in `calls`; sent again after a lost answer, it finds its own.
+-- KEYS calls meta owner cap month contents   ARGV call request token chunk usd tokens content kept_s   -> answer, reply
+local calls, meta, month = KEYS[1], KEYS[2], KEYS[5]
+local call, request, token, chunk = unpack(ARGV, 1, 4)
+local usd, tokens, content = unpack(ARGV, 5, 7)
+local reply = redis.call('HGET', calls, call)
+if reply then return {'settled', reply} end
+if redis.call('HGET', meta, 'status') == 'cancelled' or redis.call('HGET', KEYS[3], chunk) ~= token then return {'stop'} end
+if redis.call('HEXISTS', calls, request) == 1 then return {'granted'} end
+if content ~= '' then
+  local at, other, its_request = string.match(redis.call('HGET', KEYS[6], content) or '', '^(.-)\31(.-)\31(.*)$')
+  if at and not (at == chunk and other == call) then
+    local its_calls = string.sub(calls, 1, #calls - #chunk) .. at
+    local known = redis.call('HGET', its_calls, other)
+    if known then return {'same', known} end
+    local mark = redis.call('HGET', its_calls, its_request)
+    if mark and string.match(mark, '^%?(%S+)') == redis.call('HGET', KEYS[3], at) then return {'busy'} end
   end
 end
-local price = ARGV[5] == '' and '0' or ARGV[5]
+local price = usd == '' and '0' or usd
 local limits = {
   {meta, redis.call('HGET', meta, 'most_usd'), 'usd', price},
-  {meta, redis.call('HGET', meta, 'most_tokens'), 'tokens', ARGV[6]},
-  {month, redis.call('GET', KEYS[5]), 'usd', price},
+  {meta, redis.call('HGET', meta, 'most_tokens'), 'tokens', tokens},
+  {month, redis.call('GET', KEYS[4]), 'usd', price},
 }
 for _, limit in ipairs(limits) do
   local account, most, unit, wanted = unpack(limit)
   if most then
-    if unit == 'usd' and ARGV[5] == '' then return account == meta and 'u' or 'U' end
+    if unit == 'usd' and usd == '' then return {account == meta and 'job has no price' or 'project has no price'} end
     local spent, open, in_flight = unpack(redis.call('HMGET', account, 'spent_' .. unit, 'open_' .. unit, 'in_flight'))
     if (spent or 0) + (open or 0) + wanted > tonumber(most) + 1e-9 then
-      return tonumber(in_flight or 0) > 0 and '~' or '$'
+      return {tonumber(in_flight or 0) > 0 and 'wait' or 'over'}
     end
   end
 end
@@ -53,8 +42,8 @@ for _, account in ipairs({meta, month}) do
   redis.call('HINCRBY', account, 'in_flight', 1)
   redis.call('HINCRBYFLOAT', account, 'open_usd', price)
 end
-redis.call('HINCRBYFLOAT', meta, 'open_tokens', ARGV[6])
+redis.call('HINCRBYFLOAT', meta, 'open_tokens', tokens)
 redis.call('EXPIRE', month, ARGV[8])
-redis.call('HSET', calls, ARGV[1], table.concat({'?' .. ARGV[2], ARGV[4], price, ARGV[6], month}, ' '))
-if ARGV[7] ~= '' then redis.call('HSET', KEYS[7], ARGV[7], ARGV[3] .. '\31' .. ARGV[1]) end
-return false
+redis.call('HSET', calls, request, table.concat({'?' .. token, price, tokens, month}, ' '))
+if content ~= '' then redis.call('HSET', KEYS[6], content, table.concat({chunk, call, request}, '\31')) end
+return {'granted'}

@@ -1,40 +1,34 @@
--- Keep a call's reply, or, with an empty one, forget that the call was open; what it spent takes the place of what it
--- had reserved, on the account of its job and on that of its project. `unknown_usd` of that are the estimates of requests with
--- an unknown outcome. Sent again after a lost answer, or late, when another worker has the call, it changes nothing: what was
--- reserved then counts as spent.
+-- End a request: keep its reply, if it has one, and put what it spent in the place of what it had reserved, on the account of its
+-- job and on that of its project. `unknown_usd` of that is an estimate: the outcome of the request is unknown. Sent again after
+-- a lost answer, or late, when the request is booked as one of a dead worker's, it changes no account.
 -- What was counted since the last call of this process goes to the counters with it. Once they are `most` many, a model that
 -- is new, the first label, is counted as "other".
 -- A reply is progress: what counts as deaths of its chunk are those since the last one.
--- KEYS calls meta counters dead   ARGV call reply spent_usd spent_tokens uncertain unknown_usd token counted most chunk
-local known = redis.call('HGET', KEYS[1], ARGV[1])
-if not known then -- nothing is reserved: a reply that another call has paid, or a job that has ended
-  if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end
-  return 0
-end
-if string.sub(known, 1, #ARGV[7] + 2) ~= '?' .. ARGV[7] .. ' ' then return 0 end
-local usd, tokens, month = string.match(known, ' (%S+) (%S+) (%S+)$')
-if ARGV[2] == '' then
-  redis.call('HDEL', KEYS[1], ARGV[1])
-else
-  redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-  redis.call('HDEL', KEYS[4], ARGV[10])
-end
-for _, account in ipairs({KEYS[2], month}) do
+-- KEYS calls meta counters dead   ARGV call request token chunk reply spent_usd spent_tokens uncertain unknown_usd counted most
+local calls, meta, counters = KEYS[1], KEYS[2], KEYS[3]
+local call, request, token, chunk, reply = unpack(ARGV, 1, 5)
+local spent_usd, spent_tokens, uncertain, unknown_usd = unpack(ARGV, 6, 9)
+if reply ~= '' and redis.call('EXISTS', meta) == 1 then redis.call('HSETNX', calls, call, reply) end
+local its_token, usd, tokens, month = string.match(redis.call('HGET', calls, request) or '', '^%?(%S+) (%S+) (%S+) (%S+)$')
+if its_token ~= token then return 0 end
+redis.call('HDEL', calls, request)
+if reply ~= '' then redis.call('HDEL', KEYS[4], chunk) end
+for _, account in ipairs({meta, month}) do
   redis.call('HINCRBY', account, 'in_flight', -1)
   redis.call('HINCRBYFLOAT', account, 'open_usd', '-' .. usd)
-  redis.call('HINCRBYFLOAT', account, 'spent_usd', ARGV[3])
-  if ARGV[6] ~= '0' then redis.call('HINCRBYFLOAT', account, 'unknown_usd', ARGV[6]) end
+  redis.call('HINCRBYFLOAT', account, 'spent_usd', spent_usd)
+  if unknown_usd ~= '0' then redis.call('HINCRBYFLOAT', account, 'unknown_usd', unknown_usd) end
 end
-redis.call('HINCRBYFLOAT', KEYS[2], 'open_tokens', '-' .. tokens)
-redis.call('HINCRBYFLOAT', KEYS[2], 'spent_tokens', ARGV[4])
-if ARGV[5] ~= '0' then
-  redis.call('HINCRBY', KEYS[2], 'uncertain_calls', ARGV[5])
-  redis.call('HINCRBY', KEYS[3], 'uncertain_calls', ARGV[5])
+redis.call('HINCRBYFLOAT', meta, 'open_tokens', '-' .. tokens)
+redis.call('HINCRBYFLOAT', meta, 'spent_tokens', spent_tokens)
+if uncertain ~= '0' then
+  redis.call('HINCRBY', meta, 'uncertain_calls', uncertain)
+  redis.call('HINCRBY', counters, 'uncertain_calls', uncertain)
 end
-for field, amount in pairs(cjson.decode(ARGV[8])) do
-  if redis.call('HLEN', KEYS[3]) >= tonumber(ARGV[9]) and redis.call('HEXISTS', KEYS[3], field) == 0 then
+for field, amount in pairs(cjson.decode(ARGV[10])) do
+  if redis.call('HLEN', counters) >= tonumber(ARGV[11]) and redis.call('HEXISTS', counters, field) == 0 then
     field = string.gsub(field, '\31[^\31]*', '\31other', 1)
   end
-  redis.call('HINCRBYFLOAT', KEYS[3], field, amount)
+  redis.call('HINCRBYFLOAT', counters, field, amount)
 end
 return 1

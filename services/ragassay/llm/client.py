@@ -12,8 +12,9 @@ LiteLLM repeats paid calls by itself (three HTTP requests on a 5xx), so it is to
   provider: ProviderDown, for all calls that were begun by then, and for some seconds without asking. Whoever runs the
   evaluation waits and asks again.
 * What a provider does not take of what it is asked is learnt from its refusals (``capabilities``), and asked for no more.
-* What attempts may have cost although they came to nothing is ``waste``: ``retries`` counts attempts made again,
-  ``uncertain_calls`` those that timed out or broke off once sent. Their price is unknown and not in ``cost_usd``.
+* Each request is one attempt of the journal: reserved before it is sent, ended once (``journal``). What attempts cost
+  although they came to nothing is the reply's ``waste``: ``retries`` counts attempts made again, ``uncertain_calls``
+  those with an unknown outcome, whose price is not in ``cost_usd``.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ from ragassay.core.addresses import is_extra
 from ragassay.core.errors import BadInput, BadSettings, ProviderDown, Unavailable
 from ragassay.core.models import Usage
 from ragassay.core.options import ParameterOptions
-from ragassay.core.protocols import Call, Ledger, Reply, Timed, digest
+from ragassay.core.protocols import Call, CallAccount, Journal, Reply, digest
 from ragassay.llm.alternatives import alternatives
-from ragassay.llm.calls import Bill, Request
+from ragassay.llm.calls import Request, Tries
 from ragassay.llm.capabilities import BOUNDS, NO_OBJECT, Capabilities, Messages, Variant, form_of, is_usable
-from ragassay.llm.failures import Failure, diagnose, without_keys
-from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, load, provider_errors, resolve_model
+from ragassay.llm.errors import Failure, diagnose, without_keys
 from ragassay.llm.observing import count_reply, requesting
-from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, RateLimit, backoff
 from ragassay.llm.prices import Prices
+from ragassay.llm.rate_limit import LONGEST_WAIT_S, Pace, RateLimit, backoff
+from ragassay.llm.resolve import ResolvedModel, close_with_loop, litellm, load, provider_errors, resolve_model
 from ragassay.llm.text import without_surrogates
 
 logger = logging.getLogger("ragassay.llm")
@@ -149,105 +150,101 @@ class LLM:
         schema_name: str = "reply",
         max_tokens: int,
         call: Call,
-        ledger: Ledger,
+        journal: Journal,
+        account: CallAccount | None = None,
         alternatives: int = 0,
         seed_shift: int = 0,
         read: Callable[[Reply], object] | None = None,
     ) -> Reply:
-        """The reply; from the ledger where the call is settled, else from the provider and then settled.
+        """The reply; from the journal if the call is settled, else from the provider and then settled.
 
-        Raises BudgetReached, BadSettings or BadInput where the call is refused, and RateLimited, TimedOut or
-        Unavailable after the last attempt; the ledger is then told what was spent.
+        Raises BudgetReached, BadSettings or BadInput if the call is refused, and RateLimited, TimedOut or Unavailable
+        after the last attempt; ``account`` then receives what was spent.
         """
-        bill = Bill(outages=self._outages)
+        tries = Tries(self._outages)
+        request = Request(messages, schema, schema_name, max_tokens, alternatives, seed_shift, read)
         try:
-            request = Request(messages, schema, schema_name, max_tokens, alternatives, seed_shift, read)
-            return await self._with_retries(request, call, ledger, bill)
-        except BaseException as error:
-            if not bill.open and bill.retries:
-                bill.retries -= 1  # the last was not made
-            if bill.open or bill.waste != Usage():  # what was released between two attempts did not tell of it
-                await ledger.release(call, bill.waste, answered=isinstance(error, BadInput))
+            return await self._with_retries(request, call, journal, account, tries)
+        except BaseException:
+            if account and not tries.kept and tries.waste != Usage():
+                account.wasted(tries.waste)
             raise
 
-    async def _with_retries(self, request: Request, call: Call, ledger: Ledger, bill: Bill) -> Reply:
+    async def _with_retries(
+        self, request: Request, call: Call, journal: Journal, account: CallAccount | None, tries: Tries
+    ) -> Reply:
         attempts, failures, before = 0, 0, self._replies
         while True:
             async with self._pace.slot():
-                while isinstance(outcome := await self._reserved(request, call, ledger, bill), Failure):
-                    if outcome.again:
-                        self._try_again(bill)
-                        continue
-                    failed = not (outcome.limited and self._replies > before)  # others are answered: that is no failure
-                    attempts, failures, before = attempts + 1, failures + failed, self._replies
-                    if outcome.retryable and failed:
-                        self._raise_if_down(call, outcome)
-                    if not outcome.retryable or failures >= self._attempts:
-                        raise outcome.error
-                    self._try_again(bill)
-                    if outcome.wait and (not outcome.limited or self._limited >= _LIMITED_IN_A_ROW):
-                        self._pace.hold(outcome.wait)
-                    if not outcome.uncertain:
-                        break
-                    # It keeps its reservation and so its slot: calls that wait for the budget must not block it.
-                    bill.lost = True
-                    await asyncio.sleep(backoff(attempts))
-                    await self._pace.opened()
-                else:
-                    return outcome
-            bill.open = False
-            await ledger.release(call, Usage())  # nothing was paid: others may use reservation and slot meanwhile
+                outcome = await self._attempt(request, call, journal, account, tries)
+                while isinstance(outcome, Failure) and outcome.again:
+                    outcome = await self._attempt(request, call, journal, account, tries)
+            if isinstance(outcome, Reply):
+                return outcome
+            failed = not (outcome.limited and self._replies > before)  # others are answered: that is no failure
+            attempts, failures, before = attempts + 1, failures + failed, self._replies
+            if outcome.retryable and failed:
+                self._raise_if_down(call, outcome)
+            if not outcome.retryable or failures >= self._attempts:
+                raise outcome.error
+            if outcome.wait and (not outcome.limited or self._limited >= _LIMITED_IN_A_ROW):
+                self._pace.hold(outcome.wait)
             await asyncio.sleep(max(backoff(attempts), min(outcome.wait or 0.0, LONGEST_WAIT_S)))
 
-    def _try_again(self, bill: Bill) -> None:
-        bill.retries += 1
-        telemetry.count("provider_retries", self._model)
-
-    async def _reserved(self, request: Request, call: Call, ledger: Ledger, bill: Bill) -> Reply | Failure:
-        """The settled reply, else one attempt within what the ledger allows; a reply is settled."""
+    async def _attempt(
+        self, request: Request, call: Call, journal: Journal, account: CallAccount | None, tries: Tries
+    ) -> Reply | Failure:
+        """The settled reply, else one request within what the journal allows; its reply is settled."""
         self.warm_up()  # before others wait for what the first call finds out
-        if not bill.open or bill.lost:  # what a lost attempt had reserved may be spent
-            if settled := await ledger.reserve(call, self._most(request)):
-                waste, bill.open = settled.waste + bill.waste, False
-                bill.retries = bill.uncertain = 0  # the reply tells of them
-                return settled.model_copy(update={"waste": waste})
-            bill.open, bill.lost = True, False
-        most = sum(self._estimated(request))
-        await self._limit.wait(self._line, most, ledger.wait_for_turn if isinstance(ledger, Timed) else float)
-        try:
-            await self._pace.opened()
-            self._raise_if_refused(bill.outages)
-            await self._pace.apart()
-        except BaseException:
-            self._limit.correct(self._line, -most)  # nothing is sent
-            raise
-        if bill.variant is None:
-            first_form = None if request.schema is None else self._resolved.first_form
-            bill.variant = self._capabilities.variant(first_form)
-        variant = bill.variant
-        outcome = await self._attempt(request, variant, bill, call)
-        if isinstance(outcome, Failure):
-            if not outcome.uncertain:
+        async with journal.attempt(call, self._most(request)) as attempt:
+            if attempt.reply is not None:
+                return attempt.reply.model_copy(update={"waste": attempt.reply.waste + tries.waste})
+            if account:
+                account.begins()
+            most = sum(self._estimated(request))
+            try:
+                await self._may_send(most, tries, account)
+            except BaseException:
                 self._limit.correct(self._line, -most)
-            return replace(outcome, again=self._capabilities.downgrade(variant, outcome))
-        more = outcome.usage.input_tokens + outcome.usage.output_tokens - most
-        usable = request.schema is None or is_usable(outcome.text, outcome.finish_reason)
-        if not usable and self._capabilities.downgrade(variant, NO_OBJECT):
-            bill.open = False
-            count_reply(self._model, "waste", outcome.usage)
-            await asyncio.shield(ledger.release(call, outcome.usage, answered=True))
-            self._limit.correct(self._line, more)
-            return replace(NO_OBJECT, again=True)
-        self._capabilities.answered(variant, usable=usable)
-        count_reply(self._model, call.purpose, outcome.usage)
-        unreadable = request.read is not None and request.read(outcome) is None
-        about = {"waste": bill.waste, "left_out": variant.left_out, "unreadable": unreadable}
-        reply = outcome.model_copy(update=about)
-        bill.open, bill.retries, bill.uncertain = False, 0, 0  # the reply tells of them
-        # A paid reply is kept even if the task that asked for it is cancelled at this very moment.
-        await asyncio.shield(ledger.settle(call, reply))
-        self._limit.correct(self._line, more)
-        return reply
+                attempt.free()
+                raise
+            tries.begun += 1
+            if tries.begun > 1:
+                telemetry.count("provider_retries", self._model)
+            if tries.variant is None:
+                first_form = None if request.schema is None else self._resolved.first_form
+                tries.variant = self._capabilities.variant(first_form)
+            tries.uncertain += 1  # until its outcome is known
+            outcome = await self._observed(request, tries.variant, call)
+            if isinstance(outcome, Failure):
+                if not outcome.uncertain:
+                    tries.uncertain -= 1
+                    attempt.free(answered=isinstance(outcome.error, BadInput))
+                    self._limit.correct(self._line, -most)
+                return replace(outcome, again=self._capabilities.downgrade(tries.variant, outcome))
+            tries.uncertain -= 1
+            self._limit.correct(self._line, outcome.usage.input_tokens + outcome.usage.output_tokens - most)
+            usable = request.schema is None or is_usable(outcome.text, outcome.finish_reason)
+            if not usable and self._capabilities.downgrade(tries.variant, NO_OBJECT):
+                attempt.waste(outcome.usage)
+                tries.wasted += outcome.usage
+                count_reply(self._model, "waste", outcome.usage)
+                return replace(NO_OBJECT, again=True)
+            self._capabilities.answered(tries.variant, usable=usable)
+            count_reply(self._model, call.purpose, outcome.usage)
+            unreadable = request.read is not None and request.read(outcome) is None
+            about = {"waste": tries.waste, "left_out": tries.variant.left_out, "unreadable": unreadable}
+            reply = outcome.model_copy(update=about)
+            attempt.settle(reply)
+            tries.kept = True
+            return reply
+
+    async def _may_send(self, most: int, tries: Tries, account: CallAccount | None) -> None:
+        """Wait until a request of so many tokens at the most may be sent; raises if the provider is known to refuse it."""
+        await self._limit.wait(self._line, most, account.waits if account else float)
+        await self._pace.opened()
+        self._raise_if_refused(tries.outages)
+        await self._pace.apart()
 
     def _most(self, request: Request) -> Usage:
         """What a call reserves: its estimate, times how far bills were above theirs; at most ``_MOST_RATIO`` times as much."""
@@ -256,16 +253,16 @@ class LLM:
         price = self._prices.cost(self._resolved.name, *tokens)
         return Usage(calls=1, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=price)
 
-    async def _attempt(self, request: Request, variant: Variant, bill: Bill, call: Call) -> Reply | Failure:
-        """One HTTP request: a reply, or what went wrong with it."""
+    async def _observed(self, request: Request, variant: Variant, call: Call) -> Reply | Failure:
+        """One HTTP request, which operators see: a reply, or what went wrong with it."""
         with requesting(self._model, self._resolved, call.purpose) as seen:
-            outcome = await self._requested(request, variant, bill, call)
+            outcome = await self._requested(request, variant, call)
             seen(outcome)
         limited = isinstance(outcome, Failure) and outcome.limited
         self._limited = self._limited + 1 if limited else 0
         return outcome
 
-    async def _requested(self, request: Request, variant: Variant, bill: Bill, call: Call) -> Reply | Failure:
+    async def _requested(self, request: Request, variant: Variant, call: Call) -> Reply | Failure:
         resolved = self._resolved
         await close_with_loop()
         sent = self._sent(request, variant)
@@ -284,9 +281,6 @@ class LLM:
                     max_retries=0,
                     **({"extra_headers": dict(traced)} if traced else {}),
                 )
-        except asyncio.CancelledError:
-            bill.uncertain += 1
-            raise
         except provider_errors() as e:
             names = (*sent, *sent.get("extra_body", {}), *(BOUNDS if request.schema is not None else ()))
             hint, key = resolved.key_hint, self._api_key
@@ -300,7 +294,6 @@ class LLM:
                 self._failing.clear()
                 return outcome
             failure = outcome
-        bill.uncertain += failure.uncertain
         if isinstance(failure.error, BadSettings):
             self._refused = (time.monotonic() + _REFUSED_FOR_S, failure.error)
         return failure

@@ -6,19 +6,19 @@ import sys
 import pytest
 
 import provider as play
-from llm_calls import HELLO, OBJECT, SCHEMA, ask, llm, reply_of
+from llm_calls import HELLO, OBJECT, SCHEMA, Account, ask, llm, reply_of
 from provider import Provider
 from ragassay.core.errors import BadSettings, BudgetReached
 from ragassay.core.models import Usage
 from ragassay.core.specification import Price
-from ragassay.llm import LLM, Prices, model, warm_up
-from ragassay.llm.journal import MemoryLedger
+from ragassay.llm import LLM, Prices, client, warm_up
+from ragassay.llm.journal import MemoryJournal
 
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
     """Retries come at once, unless a test says otherwise."""
-    monkeypatch.setattr(model, "backoff", lambda tries: 0.0)
+    monkeypatch.setattr(client, "backoff", lambda tries: 0.0)
 
 
 def test_a_call_is_one_request_at_temperature_0_with_a_seed_and_a_strict_schema():
@@ -80,34 +80,34 @@ def test_a_server_that_counts_no_tokens_gets_an_estimate_and_no_price():
 
 
 def test_a_settled_call_is_not_sent_again():
-    ledger = MemoryLedger()
+    journal = MemoryJournal()
     with Provider(then=HELLO) as provider:
         judge = llm(provider)
-        first, again = reply_of(judge, ledger=ledger), reply_of(judge, ledger=ledger)
+        first, again = reply_of(judge, journal=journal), reply_of(judge, journal=journal)
 
     assert first == again
     assert len(provider.log) == 1
 
 
 def test_a_reached_budget_passes_through_and_nothing_is_sent():
-    class Broke(MemoryLedger):
-        async def reserve(self, call, estimate):
-            raise BudgetReached(f"{estimate.cost_usd:.6f} USD")
+    class Broke(MemoryJournal):
+        async def reserve(self, call, most):
+            raise BudgetReached(f"{most.cost_usd:.6f} USD")
 
-        async def release(self, call, spent, *, answered=False):
+        async def end(self, reservation, spent):
             raise AssertionError("nothing was reserved")
 
     # (8 + 2 bytes of text) // 3 + 50 = 53 tokens at 0.15 and 1,000 at 0.60 USD a million
     with Provider() as provider, pytest.raises(BudgetReached, match=f"{53 * 0.15e-6 + 1000 * 0.60e-6:.6f} USD"):
-        reply_of(llm(provider), max_tokens=1000, ledger=Broke())
+        reply_of(llm(provider), max_tokens=1000, journal=Broke())
     assert provider.log == []
 
 
-def test_a_cancelled_call_may_have_been_paid_and_the_ledger_hears_so():
-    ledger = MemoryLedger()
+def test_a_cancelled_call_may_have_been_paid_and_its_estimate_counts_as_spent():
+    journal, account = MemoryJournal(), Account()
 
     async def cancel():
-        task = asyncio.create_task(ask(llm(provider), ledger=ledger))
+        task = asyncio.create_task(ask(llm(provider), journal=journal, account=account))
         while not provider.log:
             await asyncio.sleep(0.01)
         task.cancel()
@@ -116,7 +116,8 @@ def test_a_cancelled_call_may_have_been_paid_and_the_ledger_hears_so():
 
     with Provider(then=play.hang) as provider:
         asyncio.run(cancel())
-    assert ledger.lost == Usage(uncertain_calls=1)
+    assert account.lost == Usage(uncertain_calls=1)
+    assert (journal.account.spent.uncertain_calls, journal.account.spent.output_tokens) == (1, 50)
 
 
 def test_parameters_that_a_provider_does_not_take_are_left_out_and_listed():

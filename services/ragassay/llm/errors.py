@@ -17,7 +17,7 @@ from ragassay.core.errors import (
     reason_from,
 )
 from ragassay.core.settings import secrets, without
-from ragassay.llm.pacing import retry_after
+from ragassay.llm.rate_limit import retry_after
 from ragassay.llm.text import without_surrogates
 
 _RETRYABLE = frozenset({408, 409, 429})

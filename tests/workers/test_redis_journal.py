@@ -1,0 +1,139 @@
+"""A job's calls are paid once, whoever works on it and however often."""
+
+import asyncio
+
+import pytest
+import zstandard
+
+from job_workers import CALL, money, submit
+from ragassay.core.models import Usage
+from ragassay.core.protocols import Call, Reply
+from ragassay.llm.journal import Reservation
+from ragassay.service.redis_journal import RedisJournal, calls_about
+from ragassay.storage.protocol import ChunkId
+
+MOST = Usage(calls=1, input_tokens=100)
+
+
+async def attempted(journal, call=CALL, reply=None):
+    """The reply of a call, by a request that is answered; without a ``reply`` its outcome is unknown."""
+    async with journal.attempt(call, MOST) as attempt:
+        if attempt.reply is None and reply is not None:
+            attempt.settle(reply)
+    return attempt.reply
+
+
+def attempt(*args):
+    return asyncio.run(attempted(*args))
+
+
+def test_a_settled_call_is_found_by_the_query_that_it_is_about(make_jobs, store):
+    job = submit(make_jobs(), 10)
+    claim = store.claim(job)
+    journal = RedisJournal(store, claim, cache=True)
+    asked = [Call.about(f"q{n}", purpose, n) for n in (1, 2) for purpose in ("judge", "answer")]
+    for call in asked[:3]:
+        attempt(journal, call, Reply(text=f"{call.purpose} of {call.query_id}", model="m"))
+    assert isinstance(asyncio.run(journal.reserve(asked[3], MOST)), Reservation)
+    chunk = ChunkId(claim.system, claim.number)
+    assert sorted(calls_about(store, job, chunk, "q1"), key=lambda told: told[0]) == [
+        ("answer", Reply(text="answer of q1", model="m")),
+        ("judge", Reply(text="judge of q1", model="m")),
+    ]
+    assert calls_about(store, job, chunk, "q2") == [("judge", Reply(text="judge of q2", model="m"))]
+    blob = zstandard.compress(b'{"text":"of before"}')  # as a version wrote it that did not tell
+    store.redis.hset(store.key(job, f"calls:{claim}"), asked[3].id, blob)
+    assert attempt(journal, asked[3]) == Reply(text="of before")
+    assert len(calls_about(store, job, chunk, "q2")) == 1
+    other = store.claim(submit(make_jobs(), 10))
+    hit = attempt(RedisJournal(store, other, cache=True), asked[0])
+    assert (hit.text, hit.usage.cache_hits) == ("judge of q1", 1)
+    assert calls_about(store, other.job, ChunkId(other.system, other.number), "q1") == [("judge", hit)]
+
+
+def books(store, job):
+    """Tokens spent and reserved, calls in flight, calls that may have been paid."""
+    return (*money(store, job), store.state(job).uncertain_calls)
+
+
+@pytest.fixture
+def job(make_jobs):
+    return submit(make_jobs(), 10)
+
+
+def test_each_attempt_is_booked_once_and_one_with_an_unknown_outcome_at_its_estimate(job, store):
+    journal = RedisJournal(store, store.claim(job), cache=False)
+    assert [attempt(journal) for _ in range(2)] == [None, None]
+    assert books(store, job) == (200, 0, 0, 2)
+    attempt(journal, CALL, Reply(text="said", usage=Usage(input_tokens=40), waste=Usage(uncertain_calls=2)))
+    assert books(store, job) == (240, 0, 0, 2)
+    assert attempt(journal).text == "said"
+
+
+def test_the_requests_of_a_worker_that_died_are_booked_with_the_next_claim(job, store):
+    claim = store.claim(job)
+    dead = RedisJournal(store, claim, cache=False)
+    late = asyncio.run(dead.reserve(CALL, MOST))
+    store.give_back(claim)
+    again = store.claim(job)
+    assert books(store, job) == (100, 0, 0, 1)
+    asyncio.run(dead.settle(late, Reply(text="late", usage=Usage(input_tokens=40))))
+    assert books(store, job) == (100, 0, 0, 1)
+    assert attempt(RedisJournal(store, again, cache=False)).text == "late"
+
+
+def test_a_job_that_is_cancelled_makes_no_further_request(job, make_jobs, store):
+    journal = RedisJournal(store, store.claim(job), cache=False)
+    attempt(journal)
+    make_jobs().cancel(job)
+    with pytest.raises(asyncio.CancelledError):
+        attempt(journal)
+    assert books(store, job) == (100, 0, 0, 1)
+
+
+def test_an_answer_from_the_cache_keeps_its_bill_and_takes_nothing_of_the_budget(make_jobs, store):
+    call = Call(id="a", content="what was asked", purpose="answer")
+    reply = Reply(text="Paris.", usage=Usage(calls=1, input_tokens=40, output_tokens=2, cost_usd=0.001))
+    earlier = RedisJournal(store, store.claim(submit(make_jobs())), cache=True)
+    attempt(earlier, call, reply)
+    job = submit(make_jobs())
+    hit = attempt(RedisJournal(store, store.claim(job), cache=True), call)
+    # the answer is what the system takes, whoever paid for it; this job pays nothing
+    assert hit.usage == Usage(cache_hits=1, input_tokens=40, output_tokens=2, cost_usd=0.001)
+    assert money(store, job)[0] == 0
+
+
+def test_while_redis_is_full_no_further_call_is_let_through_and_no_reply_is_lost(job, store):
+    journal, other = (
+        RedisJournal(store, store.claim(job), cache=True),
+        CALL.model_copy(update={"id": "d", "content": "y"}),
+    )
+
+    async def worked():
+        reservation = await journal.reserve(CALL, MOST)
+        store.redis.config_set("maxmemory", 1)
+        settling = asyncio.create_task(
+            journal.settle(reservation, Reply(text="paid", usage=Usage(calls=1, input_tokens=60)))
+        )
+        await asyncio.sleep(0.05)
+        next_call = asyncio.create_task(journal.reserve(other, MOST))
+        await asyncio.sleep(0.3)
+        assert [settling.done(), next_call.done()] == [False, False]
+        store.redis.config_set("maxmemory", 0)
+        await settling
+        return await next_call
+
+    try:
+        assert isinstance(asyncio.run(worked()), Reservation)
+    finally:
+        store.redis.config_set("maxmemory", 0)
+    assert books(store, job) == (60, 100, 1, 0)
+    assert attempt(journal).text == "paid"
+
+
+def test_a_reply_that_could_not_be_read_is_no_hit_for_later_jobs(make_jobs, store):
+    for unreadable in (True, False):
+        earlier = RedisJournal(store, store.claim(submit(make_jobs())), cache=True)
+        attempt(earlier, CALL, Reply(text="x", usage=Usage(calls=1), unreadable=unreadable))
+    hit = attempt(RedisJournal(store, store.claim(submit(make_jobs())), cache=True))
+    assert (hit.text, hit.usage) == ("x", Usage(cache_hits=1))
