@@ -174,31 +174,6 @@ def test_a_dry_run_costs_each_member_at_its_own_price(cli, data):
     assert alone["gpt-4o"] > 5 * alone["gpt-4o-mini"] > 0
 
 
-def test_a_jury_may_be_the_judge_that_is_trusted_on_a_share(evaluate):
-    with Provider(then=models(a=says(), b=says("not_found"), c=says("not_found"))) as provider:
-        report = evaluate(provider, "--judge-share", "0.5")
-        asked = len(provider.log)
-    chosen = [row for row in rows_of(report) if row["reference_labels"]]
-    assert chosen
-    assert asked == 3 * len(chosen)
-    assert {row["reference_labels"]["faithfulness"] for row in chosen} == {0.0}
-    assert report["systems"]["default"]["jury"]["rows"] == len(chosen)
-
-
-def test_criteria_are_those_of_each_member(evaluate):
-    with Provider(then=models(a=says(), b=says("not_found"), c=says("not_found"))) as provider:
-        report = evaluate(provider, "--criterion", "polite=It is polite.")
-    assert rows_of(report)[0]["scores"]["polite"]["value"] in (0.5, 0.75)
-
-
-def test_probes_are_put_to_each_member(evaluate):
-    with Provider(then=models(a=play.says("yes"), b=play.says("no"), c=play.says("no"))) as provider:
-        report = evaluate(provider, "--judge-mode", "probe")
-        of_each = [sum(seen.body["model"] == name for seen in provider.log) for name in "abc"]
-    assert len(set(of_each)) == 1
-    assert rows_of(report)[0]["scores"]["faithfulness"]["value"] == 0.0  # two of three say no
-
-
 OWN = """
 from ragassay import judge
 

@@ -53,13 +53,6 @@ def test_sample_is_random_and_the_same_for_two_systems():
     assert len(ordered(rows).sample()) == 30
 
 
-def test_next_ends_with_the_sample():
-    labelling = ordered(rows_of([0.5] * 9))
-    said = {query: said_of(query, 1.0) for query in labelling.sample(3)}
-    assert labelling.next(said, 3) is None
-    assert labelling.next(said) == labelling.sample(4)[3]
-
-
 def test_progress_has_the_corrected_mean_and_the_judges_agreement():
     rng = np.random.default_rng(4)
     truth = {f"q{n}": float(rng.random() < 0.8) for n in range(400)}

@@ -8,7 +8,7 @@ import statistics
 import pytest
 
 from offline_runs import write_jsonl
-from provider import Answer, Provider, refuses, verdicts
+from provider import Answer, Provider, verdicts
 
 ROWS = 24
 
@@ -126,16 +126,6 @@ def test_the_estimate_counts_the_calls_that_are_made_in_each_mode(cli, data, opt
         assert len(provider.log) >= 4 * calls
 
 
-def test_a_provider_that_takes_no_seed_is_still_asked_each_time(cli, data):
-    drawn = iter(range(10**6))
-    with Provider(then=refuses("seed", then=lambda seen: wavers(seen, next(drawn)))) as provider:
-        system = evaluate(cli, provider, "--repeat", "2", "--limit", "9")
-        answered = [seen for seen in provider.log if seen.status == 200]
-    assert len(answered) == 18
-    assert "seed" in system["evaluation"]["left_out"]
-    assert system["metrics"]["faithfulness"]["judge_sd"] > 0
-
-
 def test_a_judging_that_fails_is_missing_from_the_mean_and_a_row_has_a_score_from_those_that_are_left(cli, data):
     def at_times(seen):
         n, seed = int(seen.user.partition("may book ")[2].split()[0]), seen.body["seed"]
@@ -171,14 +161,6 @@ def test_report_has_the_judges_sd_on_the_terminal_in_markdown_and_by_row(cli, da
     with (tmp_path / "rows.csv").open() as file:
         spread = [row["faithfulness_sd"] for row in csv.DictReader(file)]
     assert {round(float(one), 3) for one in spread} == {0.0, 0.577}
-
-
-def test_the_local_judge_is_not_asked_again(cli, data):
-    code, out, err = cli("evaluate", "rows.jsonl", "--metrics", "faithfulness", "--repeat", "3", "--json")
-    assert code == 0, err
-    system = system_of(out)
-    assert system["metrics"]["faithfulness"]["judge_sd"] is None
-    assert not any("judgings" in row["scores"]["faithfulness"]["details"] for row in system["results"])
 
 
 def test_repeat_and_judge_share_together_are_refused(cli, data):

@@ -3,7 +3,6 @@
 import hashlib
 
 import pytest
-import zstandard
 
 from ragassay.core.errors import BadData, BadInput, BadSettings, Conflict, NotFound, NothingToEvaluate, UnknownName
 from ragassay.core.models import Response, Sample
@@ -229,18 +228,3 @@ def test_rows_that_are_half_written_go_by_themselves(in_redis):
         redis_datasets.BLOCK = redis_block
     assert seen == [("ra:{datasets}:new", True, [])]
     assert in_redis._store.redis.ttl(f"ra:{{datasets}}:rows:{version.digest}") == -1
-
-
-def test_damage_in_redis_is_noticed(in_redis):
-    version = in_redis.add("mine", ROWS, origin())
-    redis, key = in_redis._store.redis, f"ra:{{datasets}}:rows:{version.digest}"
-    content = zstandard.decompress(redis.hget(key, "0"))
-    redis.hset(key, "0", zstandard.compress(content.replace(b"One?", b"Two?")))
-    with pytest.raises(BadData, match="not those that were stored"):
-        list(in_redis.samples(version))
-    redis.hset(key, "0", zstandard.compress(content.replace(b'"query":"One?"', b'"query":1')))
-    with pytest.raises(BadData, match="row 1: query: should be text"):
-        list(in_redis.samples(version))
-    redis.hset("ra:{datasets}:versions:mine", version.digest, b"{}")
-    with pytest.raises(Conflict, match="another version of ragassay wrote it"):
-        in_redis.versions("mine")

@@ -3,20 +3,19 @@
 import json
 import os
 import pickle
-import re
 import subprocess
 import sys
 
 import orjson
 import pytest
 
-from offline_runs import ScriptedJudge, evaluated, new_run, sample
+from offline_runs import evaluated, new_run, sample
 from ragassay.analysis.comparison import compare
 from ragassay.analysis.gates import Gate, check
 from ragassay.core.errors import BadData, NotFound
 from ragassay.core.files import LineRows
 from ragassay.core.models import Result
-from ragassay.core.report import Report, Source
+from ragassay.core.report import Report
 from ragassay.datasets.dataset import digest_of_dataset
 from ragassay.datasets.load import load
 from ragassay.reporting import EXPORTERS
@@ -58,15 +57,6 @@ def test_a_long_run_is_exported_in_the_same_bytes_as_one_that_is_in_memory(tmp_p
         once, twice = (EXPORTERS.get(extension)(one) for one in (report, in_memory))
         assert b"".join(once) == b"".join(twice) if extension != "md" else once == twice
     assert report.model_dump(mode="json") == in_memory.model_dump(mode="json")
-
-
-def test_the_figures_of_a_long_run_are_those_of_all_its_results_at_once(tmp_path, few_in_memory, monkeypatch):
-    run = long_run(tmp_path)
-    one_by_one = evaluated(run)
-    monkeypatch.setattr("ragassay.storage.rows.MOST_IN_MEMORY", 1000)
-    at_once = evaluated(FolderStore(tmp_path).open(run.record.id))
-    assert isinstance(at_once.results["a"], tuple)
-    assert one_by_one.systems == at_once.systems
 
 
 def test_json_in_parts_is_the_document(tmp_path):
@@ -148,26 +138,6 @@ def test_a_report_of_a_long_run_can_be_handed_to_another_process(tmp_path, few_i
     assert pickle.loads(pickle.dumps(report)) == report
 
 
-def test_an_interrupted_long_run_goes_on_where_it_stopped(tmp_path, few_in_memory):
-    class Stops(ScriptedJudge):
-        async def judge(self, samples, journal):
-            if samples[0].query_id == "q101":
-                raise KeyboardInterrupt
-            return await super().judge(samples, journal)
-
-    rows = samples()
-    run = new_run(tmp_path, rows, dataset=Source(name="france", digest=digest_of_dataset(rows), rows=len(rows)))
-    with pytest.raises(KeyboardInterrupt):
-        evaluated(run, Stops())
-    again = FolderStore(tmp_path).open("last")
-    again.check()
-    judge = ScriptedJudge()
-    left = sum(again.record.rows_in(chunk) for chunk in again.pending())
-    report = evaluated(again, judge)
-    assert len(judge.asked) == left
-    assert [row.query_id for row in report.results["default"]] == [f"q{n}" for n in range(1, 121)]
-
-
 def test_rows_that_are_set_aside_are_a_sequence_like_any(tmp_path, few_in_memory):
     path = tmp_path / "rows.jsonl"
     path.write_text(
@@ -189,26 +159,6 @@ def test_a_dataset_that_is_sorted_in_parts_has_the_same_digest(monkeypatch):
     whole = digest_of_dataset(rows)
     monkeypatch.setattr("ragassay.datasets.dataset._MOST_SORTED", 300)
     assert digest_of_dataset(reversed(rows)) == whole
-
-
-def test_what_the_command_line_prints_of_a_long_run_is_what_it_prints_of_a_short_one(cli, tmp_path, monkeypatch):
-    rows = [one.model_dump(mode="json", exclude_defaults=True) for one in samples(60)]
-    rows = [{**row, **row.pop("response")} for row in rows]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    def printed():
-        evaluate = cli(
-            "evaluate", "rows.jsonl", "--metrics", "mrr,accurate,latency_ms", "--accurate", "mrr >= 0.9", "-o", "r.csv"
-        )
-        shown = cli("show", "last", "--worst", "3"), cli("show", "--json", "last"), cli("report", "last")
-        written = "\n".join((evaluate[1], *(out for _, out, _ in shown), (tmp_path / "r.csv").read_text()))
-        unwrapped = written.replace("\n", "")  # a long path wraps inside the run's id
-        return re.sub(r"\d{8}-\d{6}-rows-\w{4}|\"duration_ms\":[\d.e-]+", "", unwrapped)
-
-    short = printed()
-    monkeypatch.setattr("ragassay.core.files.MOST_IN_MEMORY", 10)
-    monkeypatch.setattr("ragassay.storage.rows.MOST_IN_MEMORY", 10)
-    assert printed() == short
 
 
 def peak_kb(command, cwd):
