@@ -90,7 +90,7 @@ def test_data_describe_lists_labels_and_gaps(cli):
         ["medium", "20"],
         ["hard", "10"],
     ]
-    assert "metrics that can be computed" in out
+    assert "Metrics that can be computed" in out
 
 
 def test_a_difference_is_a_line_per_row(cli, answers, tmp_path):

@@ -173,7 +173,7 @@ def test_report_and_show_take_a_run_its_folder_and_a_file(run, home, tmp_path):
 
 
 def test_text_of_a_report_from_elsewhere_is_shown_as_it_is_and_not_as_markup(run, home, tmp_path):
-    run("export", run.finished, "-o", "exported.json")
+    run("report", run.finished, "-o", "exported.json")
     document = (tmp_path / "exported.json").read_text()
     (tmp_path / "r.json").write_text(document.replace('"C1.1"', '"[bold]C1.1"').replace('"A1"', '"[red]A1"'))
     out = run("show", "r.json", "--query", "q2")[1]

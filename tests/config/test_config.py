@@ -167,16 +167,6 @@ def test_the_examples_in_that_file_are_valid_and_take_effect(load):
     assert [key for key in keys if getattr(configuration, key) == getattr(Configuration(), key)] == []
 
 
-def test_pyproject_says_the_same_in_its_own_table(load, tmp_path):
-    text = '[project]\nname = "x"\n[tool.ragassay]\njudge = "m"\n[tool.ragassay.statistics]\nalpha = 0.01\n'
-    configuration = load(text + '[[tool.ragassay.gates]]\nmetric = "mrr"\nmin = 0.5\n', "pyproject.toml")
-    assert (configuration.judge, configuration.statistics.alpha, configuration.gates) == (
-        "m",
-        0.01,
-        (Gate(metric="mrr", min=0.5),),
-    )
-
-
 def test_only_ragassay_yaml_is_found(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.ragassay]\n")
     assert config.find(tmp_path) is None
@@ -251,23 +241,6 @@ def test_a_broken_configuration_gives_one_clear_line(case, load, tmp_path):
     assert says in said
     assert "\n" not in said
     assert refused.value.exit_code == 2
-
-
-BROKEN_TOML = {
-    "no table": ("[tool.other]\na = 1", "has no table [tool.ragassay]"),
-    "not toml": ("[tool.ragassay", "is not TOML"),
-    "nan": ("[tool.ragassay.statistics]\nalpha = nan", "statistics.alpha: nan is not a finite number"),
-    "date": ("[tool.ragassay]\nlimit = 2026-01-31", "limit: should be a whole number, is '2026-01-31'"),
-}
-
-
-@pytest.mark.parametrize("case", BROKEN_TOML, ids=lambda name: name.replace(" ", "-"))
-def test_a_broken_pyproject_gives_one_clear_line(case, load):
-    text, says = BROKEN_TOML[case]
-    with pytest.raises(BadSettings) as refused:
-        load(text, "pyproject.toml")
-    assert says in str(refused.value)
-    assert "\n" not in str(refused.value)
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path):

@@ -24,11 +24,9 @@ from ragassay.sdk.stored import runtime_of
 if TYPE_CHECKING:
     from ragassay.analysis.benchmark import Benchmark
     from ragassay.config import Configuration
-    from ragassay.core.settings import Settings
     from ragassay.core.specification import JobSpec
     from ragassay.evaluation.plan import Inputs
     from ragassay.evaluation.runtime import Runtime
-    from ragassay.sdk.benchmark_runs import Begun
     from ragassay.storage.benchmarks import FolderBenchmark
 
 Config = Annotated[
@@ -47,7 +45,7 @@ def run(
     """Evaluate systems on datasets, and compare each with the baseline."""
     from ragassay.core.settings import Settings
     from ragassay.reporting.benchmark import EXPORTERS
-    from ragassay.sdk.benchmark import completed, read_all, started
+    from ragassay.sdk.benchmark import completed, read_all, resumed, started
     from ragassay.sdk.evaluation import finished
 
     settings, reporter = Settings(), Terminal(quiet=as_json)
@@ -57,7 +55,7 @@ def run(
         EXPORTERS.check(outputs)
         import_plugins(options["plugins"])
         runtime = runtime_of(settings)
-        begun = _resumed(runtime, settings, resume)
+        begun = resumed(runtime, settings, resume)
     else:
         configuration = _configuration(config, options)
         outputs, limits = list(configuration.output), {}
@@ -93,18 +91,6 @@ def _estimate(runtime: Runtime, spec: JobSpec, inputs: Mapping[str, Inputs], *, 
         whole = Usage.total([estimate(runtime, spec, read, err=err) for read in inputs.values()])
     cost = "of unknown cost" if whole.cost_usd is None else f"at most about {whole.cost_usd:.4f} USD"
     typer.echo(f"all {len(inputs)} datasets: {whole.calls} judge calls, {cost}", err=err)
-
-
-def _resumed(runtime: Runtime, settings: Settings, reference: str) -> Begun:
-    from ragassay import config as configurations
-    from ragassay.sdk import benchmark_runs as benchmark
-    from ragassay.sdk.benchmark import inputs_by_dataset
-
-    def read(document: Mapping[str, Any]) -> tuple[JobSpec, Mapping[str, Inputs]]:
-        configuration = configurations.resolve([configurations.Layer(dict(document), "the benchmark's configuration")])
-        return configuration.to_job_spec(), inputs_by_dataset(configuration)
-
-    return benchmark.resume(runtime, settings, reference, read)
 
 
 def show_benchmark(kept: FolderBenchmark, outputs: list[Path], *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""One document on what is evaluated and how: ``ragassay.yaml``, or ``[tool.ragassay]`` of a TOML file."""
+"""One document on what is evaluated and how: ``ragassay.yaml``."""
 
 from ragassay.config.document import Configuration, Performance, Statistics, template
 from ragassay.config.layers import (

@@ -10,7 +10,7 @@ from ragassay.config.layers import Layer
 from ragassay.core.addresses import is_url
 from ragassay.core.errors import BadSettings, NotFound
 from ragassay.core.report import run_and_system
-from ragassay.core.validation import Location, place_of
+from ragassay.core.validation import Location
 from ragassay.datasets.versions import is_file, reference_in
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def find(folder: Path) -> Path | None:
 
 
 def read(path: Path) -> Layer:
-    """The values in a YAML or TOML file, as ``parse`` gives them. Paths are made relative to its folder."""
+    """The values in a YAML file, as ``parse`` gives them. Paths are made relative to its folder."""
     if not path.is_file():
         raise NotFound(f"{path}: there is no such file", hint="write one: ragassay init")
     layer = parse(path)
@@ -36,9 +36,9 @@ def read(path: Path) -> Layer:
 
 
 def parse(path: Path) -> Layer:
-    """The values in a YAML or TOML file, as they stand there.
+    """The values in a YAML file, as they stand there.
 
-    Raises NotFound, and BadSettings that names the line: not YAML or TOML, a key twice, an alias, NaN or infinity.
+    Raises NotFound, and BadSettings that names the line: not YAML, a key twice, an alias, NaN or infinity.
     """
     if not path.is_file():
         raise NotFound(f"{path}: there is no such file")
@@ -49,35 +49,9 @@ def parse(path: Path) -> Layer:
     except UnicodeDecodeError as error:
         raise BadSettings(f"is not UTF-8 text (byte {error.start})", where=str(path)) from None
     try:
-        return _toml(text, path) if path.suffix == ".toml" else _yaml(text, path)
+        return _yaml(text, path)
     except RecursionError:
         raise BadSettings("is nested too deeply", where=str(path)) from None
-
-
-def _toml(text: str, path: Path) -> Layer:
-    import tomllib
-
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise BadSettings(f"is not TOML: {error}", where=str(path)) from None
-    tool = document.get("tool", {})
-    section = tool.get("ragassay") if isinstance(tool, dict) else None
-    if not isinstance(section, dict):
-        raise BadSettings("has no table [tool.ragassay]", where=str(path))
-    name = f"{path}: [tool.ragassay]"
-    return Layer({key: _plain(value, (key,), name) for key, value in section.items()}, name)
-
-
-def _plain(value: Any, place: Location, name: str) -> Any:
-    """TOML's values as JSON has them; raises BadSettings for NaN and infinity."""
-    if isinstance(value, dict):
-        return {key: _plain(inner, (*place, key), name) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_plain(inner, (*place, n), name) for n, inner in enumerate(value)]
-    if isinstance(value, float) and not math.isfinite(value):
-        raise BadSettings(f"{place_of(place)}: {value} is not a finite number", where=name)
-    return value if isinstance(value, str | int | float) else str(value)
 
 
 def _yaml(text: str, path: Path) -> Layer:

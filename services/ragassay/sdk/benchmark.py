@@ -2,32 +2,57 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from ragassay.analysis.benchmark import Benchmark
-from ragassay.config import Configuration
-from ragassay.core.errors import BadSettings
+from ragassay import config as configurations
+from ragassay.analysis.benchmark import Benchmark, benchmark, compared
+from ragassay.analysis.models import Comparison
+from ragassay.config import Configuration, Layer
+from ragassay.core.errors import AssayError, BadSettings, UnknownName
+from ragassay.core.formatting import json_document
+from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.core.validation import shown
+from ragassay.evaluation import foreground
 from ragassay.evaluation.plan import Inputs
+from ragassay.evaluation.runner import prepare
 from ragassay.evaluation.runtime import Runtime
 from ragassay.reporting.benchmark import EXPORTERS, of_benchmark
-from ragassay.sdk import benchmark_runs as benchmark
 from ragassay.sdk.comparing import ComparisonReport
 from ragassay.sdk.evaluation import Given, awaited, configured, finished, inputs, notice_unscored, runtime_with
 from ragassay.sdk.progress import Reporter
 from ragassay.sdk.report import EvaluationReport
 from ragassay.sdk.show import as_html, as_text
+from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmark, FolderBenchmarks
+from ragassay.storage.folder import FolderRun, FolderStore
 from ragassay.storage.protocol import system_name
+from ragassay.storage.run_ids import new_run_id
 from ragassay.systems.functions import by_name
 
 PLACE = "{dataset}"
+
+
+class Begun(NamedTuple):
+    """A benchmark that is written down, with the run of each dataset."""
+
+    benchmark: FolderBenchmark
+    runs: Mapping[str, FolderRun]
+
+
+class Benchmarked(NamedTuple):
+    """The end of a benchmark: its document, and by dataset the whole report and the comparison, where there is one."""
+
+    document: Benchmark
+    reports: Mapping[str, ReportWithResults]
+    comparisons: Mapping[str, Comparison]
 
 
 class BenchmarkReport:
@@ -37,7 +62,7 @@ class BenchmarkReport:
     empty with one system. document: what ``save`` writes as JSON. It prints as tables, the summary last.
     """
 
-    def __init__(self, benchmarked: benchmark.Benchmarked) -> None:
+    def __init__(self, benchmarked: Benchmarked) -> None:
         self.document: Benchmark = benchmarked.document
         self.reports = {name: EvaluationReport.of(one, one.results) for name, one in benchmarked.reports.items()}
         self.comparisons = {name: ComparisonReport(**dict(one)) for name, one in benchmarked.comparisons.items()}
@@ -126,30 +151,95 @@ def started(
     runtime: Runtime,
     settings: Settings,
     configuration: Configuration,
-    read: Mapping[str, Inputs],
+    inputs: Mapping[str, Inputs],
     *,
     in_files: bool = True,
-) -> benchmark.Begun:
-    """A new benchmark, kept and not begun. ``in_files``: a resume can read all data again."""
+) -> Begun:
+    """A new benchmark and its runs, written down and not begun; ``inputs`` by dataset, with the same systems.
+
+    ``in_files``: a resume can read all data again, and make a run that a kill kept from being made. Raises what
+    ``foreground.start`` raises, and UnknownName for a baseline that is no system.
+    """
+    spec, baseline = configuration.to_job_spec(), configuration.baseline
+    systems = list(next(iter(inputs.values())).systems)
+    if baseline is not None and baseline not in systems:
+        raise UnknownName("baseline", baseline, systems)
+    runs = {dataset: new_run_id(spec.name or dataset) for dataset in inputs}
+    # what can't be evaluated is refused before anything is written
+    prepared = {dataset: prepare(spec, read, runs[dataset]) for dataset, read in inputs.items()}
     document = configuration.model_dump(mode="json", exclude_unset=True, exclude={"output", "plugins", "gates"})
-    return benchmark.start(
-        runtime,
-        settings,
-        configuration.to_job_spec(),
-        read,
-        baseline=configuration.baseline,
+    record = BenchmarkRecord(
+        id=new_run_id(spec.name or "benchmark"),
+        created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        name=spec.name,
+        baseline=baseline or systems[0],
         alpha=configuration.statistics.alpha,
         correction=configuration.statistics.correction,
+        runs=runs,
+        folder=str(Path.cwd()),
         configuration=document if in_files else None,
     )
+    kept = FolderBenchmarks(settings.home).create(record)
+    try:
+        with kept.locked():
+            made = {name: foreground.create(runtime, settings, prepared[name], read) for name, read in inputs.items()}
+            return Begun(kept, made)
+    except AssayError:
+        kept.discard()
+        raise
+
+
+def resumed(runtime: Runtime, settings: Settings, reference: str) -> Begun:
+    """An earlier benchmark with its runs; those that a kill kept from being made are made from its configuration.
+
+    Raises NotFound, BadData, BadSettings, Conflict.
+    """
+    kept = FolderBenchmarks(settings.home).open(reference)
+    record, store = kept.record, FolderStore(settings.home)
+    with kept.locked():
+        missing = [dataset for dataset, run in record.runs.items() if store.made(run) is None]
+        if missing and record.configuration is None:
+            what = f"benchmark {record.id} was interrupted before its data were written down ({', '.join(missing)})"
+            raise BadSettings(what, hint="nothing was evaluated yet: start it again")
+        if missing and record.configuration is not None:
+            document = configurations.rebased_paths(record.configuration, Path(os.path.relpath(record.folder)))
+            configuration = configurations.resolve([Layer(document, "the benchmark's configuration")])
+            inputs = inputs_by_dataset(configuration)
+            for dataset in missing:
+                prepared = prepare(configuration.to_job_spec(), inputs[dataset], record.runs[dataset])
+                foreground.create(runtime, settings, prepared, inputs[dataset])
+    return Begun(kept, {dataset: foreground.resume(settings, run) for dataset, run in record.runs.items()})
+
+
+def resume_command(begun: Begun) -> str:
+    """The command line that resumes the benchmark."""
+    run = next(iter(begun.runs.values()))
+    return foreground.resume_command(run, f"ragassay run --resume {begun.benchmark.folder.name}")
 
 
 async def completed(
-    runtime: Runtime, settings: Settings, begun: benchmark.Begun, reporter: Reporter, **limits: Any
-) -> benchmark.Benchmarked:
-    """A benchmark after the rest of it is evaluated; ``limits`` as ``foreground.complete`` has them."""
-    with reporter.watch(begun.runs.values(), benchmark.resume_command(begun)) as done:
-        return await benchmark.complete(runtime, settings, begun, done=done, notice=reporter.notice, **limits)
+    runtime: Runtime, settings: Settings, begun: Begun, reporter: Reporter, **limits: Any
+) -> Benchmarked:
+    """A benchmark after all runs are evaluated and the systems compared; ``limits`` as ``foreground.complete`` has them.
+
+    A budget is that of all runs together. Raises what ``foreground.complete`` raises.
+    """
+    record, command = begun.benchmark.record, resume_command(begun)
+    with reporter.watch(begun.runs.values(), command) as done, begun.benchmark.locked():
+        reports: dict[str, ReportWithResults] = {}
+        for dataset, run in begun.runs.items():
+            others = [other for other in begun.runs.values() if other is not run]
+            reports[dataset] = await foreground.complete(
+                runtime, settings, run, done=done, notice=reporter.notice, others=others, go_on=command, **limits
+            )
+        comparisons = compared(reports, record.baseline, alpha=record.alpha, correction=record.correction)
+        document = benchmark(
+            reports,
+            comparisons,
+            **record.model_dump(include={"id", "name", "created_at", "baseline", "alpha", "correction"}),
+        )
+        begun.benchmark.save_result(json_document(document))
+    return Benchmarked(document, reports, comparisons)
 
 
 class ByDataset(NamedTuple):
