@@ -9,13 +9,10 @@ from math import log2
 from pathlib import Path
 
 import jsonschema
-import numpy as np
 import pytest
 import yaml
 
 from offline_runs import write_jsonl
-from ragassay.stats.intervals import difference_interval
-from ragassay.stats.tests import randomisation
 
 ROOT = Path(__file__).parents[2]
 FILES = ("--queries", "q.tsv", "--truth", "truth.tsv", "--out", "out.json")
@@ -99,27 +96,6 @@ def test_csv_has_two_rows_a_query(cli, two):
         "q2,B,1.0,0.5,0.630929753571,d7 d4 d9",
     ]
     assert len(rows) == 5
-
-
-def test_differences_are_those_of_the_paired_test(cli, two):
-    ids = [f"q{n}" for n in range(12)]
-    (two / "q.tsv").write_text("".join(f"{q}\ttext\n" for q in ids))
-    (two / "truth.tsv").write_text("".join(f"{q}\td1\t1\n" for q in ids))
-    # A has the document at rank 2, B at rank 1, but for the last two queries
-    write_jsonl(two / "a.jsonl", [{"query_id": q, "retrieved_doc_ids": ["x", "d1"]} for q in ids])
-    write_jsonl(
-        two / "b.jsonl", [{"query_id": q, "retrieved_doc_ids": ["d1"] if n < 10 else ["x"]} for n, q in enumerate(ids)]
-    )
-    (two / "a.yaml").write_text("run: a.jsonl")
-    found = asked(cli)["differences"]
-    mrr = found["mrr"]
-    a, b = [0.5] * 12, [1.0] * 10 + [0.0] * 2
-    assert mrr["p"] == randomisation(np.array(b) - a).p
-    assert mrr["interval"] == difference_interval(a, b, bounds=(0, 1)).model_dump()
-    assert (mrr["wins"], mrr["losses"], mrr["ties"]) == (10, 2, 0)
-    assert mrr["delta"] == pytest.approx((10 * 0.5 - 2 * 0.5) / 12)
-    # Holm: the least of three p counts three times
-    assert min(m["p_adjusted"] for m in found.values()) == pytest.approx(3 * min(m["p"] for m in found.values()))
 
 
 def test_metrics_of_zero_are_a_success_and_are_explained(cli, two):

@@ -3,15 +3,13 @@
 import base64
 import json
 import socket
-import threading
 
 import pytest
 
 from job_workers import submit
 from offline_runs import FakeRuntime
-from ragassay.service.health import log_redis
 from ragassay.service.jobs import Jobs
-from ragassay.service.queue import CHUNKS, QUEUES, REPORTS, Queue, depths
+from ragassay.service.queue import CHUNKS, QUEUES, REPORTS, Queue
 from ragassay.service.redis import RedisStore
 from redis_server import RedisServer, redis_server
 
@@ -105,26 +103,6 @@ def test_two_redis_roles_are_told_apart(cli, store, monkeypatch):
         code, out, err = cli("admin", "health")
         assert (code, "redis (broker)" in out) == (3, False)
         assert err.startswith("error: the broker does not answer")
-
-
-def test_what_a_process_logs_of_its_redis_when_it_starts(url, caplog):
-    with RedisServer("--maxmemory-policy", "volatile-ttl", "--appendonly", "no") as broker, caplog.at_level("INFO"):
-        log_redis({"state": url, "broker": broker.url})
-        next((t.join() for t in threading.enumerate() if t.name == "look at Redis"), None)
-        said = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "ragassay"]
-    levels, lines = zip(*said, strict=True)
-    assert levels == ("INFO", "INFO", "WARNING")
-    assert lines[0].startswith("Redis (state) ")
-    assert lines[2] == (
-        "Redis evicts keys (maxmemory-policy volatile-ttl): wake-ups can vanish, and jobs start late (broker)"
-    )
-
-
-def test_the_depths_are_the_lengths_of_keys_that_other_programs_can_read(jobs, store, url):
-    for _ in range(3):
-        submit(jobs, 300)
-    assert depths(store.redis) == ({**dict.fromkeys(QUEUES, 0), CHUNKS: 12}, 0)
-    assert (store.redis.type(CHUNKS), store.redis.llen(CHUNKS)) == (b"list", 12)
 
 
 def test_retention_shows_counts_and_deletes(cli, jobs, store, monkeypatch):

@@ -63,10 +63,11 @@ def test_runs_can_be_named_by_id_beginning_folder_or_file(cli, two, tmp_path):
         assert (code, err) == (0, "")
         found = json.loads(out)
         assert (found["baseline"], found["pairs"][0]["metrics"]["mrr"]["delta"]) == ("a", 0.5)
+    whole = cli("report", two, "--json")[1]
     (tmp_path / "copied").mkdir()
-    (tmp_path / "copied" / "report.json").write_bytes((tmp_path / "report.json").read_bytes())
+    (tmp_path / "copied" / "report.json").write_text(whole)
     assert cli("compare", "copied")[0] == 0
-    (tmp_path / "with#hash.json").write_bytes((tmp_path / "report.json").read_bytes())
+    (tmp_path / "with#hash.json").write_text(whole)
     assert cli("compare", "with#hash.json")[0] == 0
 
 

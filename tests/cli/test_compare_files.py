@@ -87,16 +87,3 @@ def test_systems_alone_take_the_questions_of_the_first_ones_file(ids, versions, 
     assert means == {"old": 2 / 8, "new": 1.0}
     pair = json.loads(versions("compare", "last", "--json")[1])["pairs"][0]
     assert (pair["a"], pair["b"], pair["matching"]["paired"]) == ("old", "new", 8)
-
-
-@pytest.mark.parametrize("named", ["v1", "v2"])
-def test_rows_are_matched_on_their_text_although_one_side_has_ids(named, versions, tmp_path):
-    rows = [json.loads(line) for line in (tmp_path / f"{named}.jsonl").read_text().splitlines()]
-    write_jsonl(tmp_path / f"{named}.jsonl", [{"id": f"x{n}", **row} for n, row in enumerate(rows)])
-    command = ["--metrics", "accurate,correctness", "--json"]
-    found = json.loads(versions("compare", "v1.jsonl", "v2.jsonl", *command)[1])
-    assert (found["pairs"][0]["matching"]["paired"], found["pairs"][0]["matching"]["same_dataset"]) == (8, True)
-    assert found["pairs"][0]["metrics"]["accurate"]["wins"] == 6
-    (tmp_path / "g.yaml").write_text("data: v2.jsonl\nmetrics: [rougeL]\ngates: [{metric: rougeL, max_drop: 0}]\n")
-    versions("evaluate", "v1.jsonl", "--metrics", "rougeL")
-    assert "(n=8)" in versions("gate", "g.yaml", "--baseline", "last")[1]

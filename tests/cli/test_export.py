@@ -28,7 +28,7 @@ def test_without_a_file_it_goes_to_stdout_in_the_format_that_is_named(cli, files
     code, out, _ = cli("report", "report.json", "--format", "csv", "--fields", "query_id")
     assert (code, out.splitlines()[:3]) == (0, ["query_id", "q1", "q2"])
     code, out, _ = cli("report", "comparison.json", "--format", "md")
-    assert (code, out.splitlines()[1]) == (0, "# Comparison")
+    assert (code, out.splitlines()[1]) == (0, "# Comparison of bm25 and hybrid")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from handmade_reports import make_report, mrr_report, rows, stored
+from handmade_reports import mrr_report, stored
 from offline_runs import write_jsonl
 from provider import Answer, Provider, malformed, verdicts
 from ragassay.analysis import trends
@@ -161,24 +161,6 @@ def test_a_run_that_was_given_a_name_is_a_baseline(cli, folder):
     assert "there is no run 'release 1'" in cli("gate", "--baseline", "release 1")[2]
 
 
-def test_junit_shows_the_worst_rows_with_the_reason_of_each(cli, folder):
-    rows = [
-        {"question": f"Q{n}?", "answer": "It is blue.", "contexts": [f"It is {'blue' if n else 'red'}."]}
-        for n in range(7)
-    ]
-    write_jsonl(folder / "data.jsonl", rows)
-    (folder / "ragassay.yaml").write_text(
-        "data: data.jsonl\nmetrics: [faithfulness]\ngates: [{faithfulness: '>= 0.99'}]\n"
-    )
-    code, _, _ = cli("gate", "-o", "g.xml", "-o", "g.md")
-    failure = ElementTree.parse(folder / "g.xml").getroot().find(".//failure")
-    first, title, worst, *others = failure.text.splitlines()
-    assert (code, first, title, len(others)) == (1, failure.get("message"), "worst rows:", 4)
-    assert worst.startswith("q_0 0.")
-    assert ": A1: " in worst, "the judge's reason"
-    assert "## Worst rows" in (folder / "g.md").read_text()
-
-
 BAD = {
     "no configuration here": (["gate"], "there is no ragassay.yaml in this folder"),
     "slice": (["gate", "slice.yaml"], "gates[1]: no row is in the slice 'category=x'; no row has a category"),
@@ -249,19 +231,6 @@ def test_a_trend_shows_values_with_intervals_and_where_the_level_changed(cli, hi
     assert [point["run"] for point in points] == ["run-14", "run-15", "run-16"]
     assert document["systems"]["default"]["changes"] == []
     assert points[0]["interval"]["level"] == 0.95
-
-
-def test_a_trend_keeps_datasets_and_systems_apart(cli, history):
-    two = make_report({"a": rows([1.0], system="a"), "b": rows([0.0], system="b")}, run="two")
-    history(at(1, [0.5], dataset="spain"), two, at(2, [None], digest="1" * 64))
-    assert list(json.loads(cli("trend", "mrr", "--json")[1])["systems"]) == ["a", "b", "default"]
-    assert list(json.loads(cli("trend", "mrr", "--json", "--system", "b")[1])["systems"]) == ["b"]
-    spain = json.loads(cli("trend", "mrr", "--json", "--dataset", "spain")[1])
-    assert (spain["dataset"], [p["run"] for p in spain["systems"]["default"]["points"]]) == ("spain", ["run-1"])
-    out = cli("trend", "mrr")[1]
-    assert "none" in out
-    assert "none of 1 rows has a score" in out
-    assert cli("trend", "mrr", "--system", "c")[0] == 5
 
 
 def test_a_trend_reads_the_runs_of_the_home_folder_and_names_what_it_leaves_out(cli, folder):

@@ -2,10 +2,8 @@
 
 import json
 
-import jsonschema
 import orjson
 import pytest
-import yaml
 
 from offline_runs import GOOD, write_jsonl
 from ragassay import config
@@ -77,41 +75,6 @@ def test_paths_are_relative_to_the_file_and_systems_come_from_it(cli, data, tmp_
     assert list(json.loads(out)["systems"]) == ["a"]
 
 
-def test_variables_stand_between_command_line_and_file(cli, data, tmp_path, monkeypatch):
-    (tmp_path / "ragassay.yaml").write_text("data: data.jsonl\nmetrics: [mrr]\nseed: 1\n")
-
-    def seed(*more):
-        return json.loads(cli("evaluate", "--json", *more)[1])["provenance"]["configuration"]["seed"]
-
-    assert seed() == 1
-    monkeypatch.setenv("RAGASSAY_SEED", "3")
-    assert seed() == 3
-    assert seed("--seed", "4") == 4
-    assert seed("--seed", "0") == 0
-    monkeypatch.setenv("RAGASSAY_SEED", "many")
-    code, _, err = cli("evaluate")
-    assert (code, err.splitlines()[0]) == (2, "error: RAGASSAY_SEED: seed: should be a whole number, is 'many'")
-
-
 def test_a_resumed_run_takes_no_configuration(cli, data):
     code, _, err = cli("evaluate", "--resume", "last", "--config", "x.yaml")
     assert (code, "--config can't be given with it" in err) == (2, True)
-
-
-@pytest.mark.parametrize("arguments", [("evaluate",), ("gate",), ("evaluate", "--config", "ragassay.yaml")])
-def test_a_broken_configuration_stops_before_anything_is_written(cli, data, tmp_path, arguments):
-    (tmp_path / "ragassay.yaml").write_text("data: data.jsonl\nmetrcis: [mrr]\n")
-    code, out, err = cli(*arguments)
-    assert (code, out) == (2, "")
-    assert err.splitlines()[-1] == "error: ragassay.yaml:2: unknown key metrcis; did you mean metrics?"
-    assert not (tmp_path / "home").exists()
-
-
-def test_the_published_schema_fits_what_init_writes(cli, tmp_path):
-    code, out, _ = cli("schema", "config")
-    cli("init")
-    written = yaml.safe_load((tmp_path / "ragassay.yaml").read_text())
-    assert code == 0
-    jsonschema.validate({key: value for key, value in written.items() if value is not None}, json.loads(out))
-    for document in ("gates", "trend"):
-        assert json.loads(cli("schema", document)[1])["properties"]["kind"]["const"] == document

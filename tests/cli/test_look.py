@@ -7,8 +7,6 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from ragassay.core.settings import secrets
-
 
 def test_help_lists_at_most_30_words(cli):
     _, out, _ = cli("--help")
@@ -30,14 +28,6 @@ def test_doctor_names_the_keys_that_are_set_and_prints_none_of_them(cli, monkeyp
 def test_doctor_says_that_no_key_is_set(cli, monkeypatch):
     monkeypatch.setattr("ragassay.core.settings.provider_keys", list)
     assert "missing provider keys: none set" in cli("doctor")[1]
-
-
-@pytest.mark.parametrize("name", ["X_API_KEY", "X_TOKEN", "X_SECRET", "X_PASSWORD"])
-def test_values_of_variables_named_like_a_key_are_secrets(name, monkeypatch):
-    monkeypatch.setenv(name, "hush-hush")
-    monkeypatch.setenv("X_KEYBOARD", "qwertz-layout")
-    assert "hush-hush" in secrets()
-    assert "qwertz-layout" not in secrets()
 
 
 def test_the_schema_of_a_job_takes_the_bodies_of_the_page(cli):

@@ -5,9 +5,7 @@ import json
 import pytest
 
 from offline_runs import GOOD, write_jsonl
-from ragassay.core.settings import Settings
 from ragassay.metrics.metric import METRICS
-from ragassay.service.wiring import jobs_for
 
 OWN = """
 from ragassay import metric
@@ -89,30 +87,6 @@ def test_a_resumed_run_needs_the_same_plugins(cli, project):
     assert "--import" in err
 
 
-def test_runs_says_what_an_unfinished_run_needs_to_go_on(cli, project):
-    _, out, _ = cli("evaluate", "--config", "conf/ragassay.yaml", "--json")
-    run = json.loads(out)["run"]["id"]
-    (project / "home" / "runs" / run / "report.json").unlink()
-    line = cli("runs")[1].splitlines()[0]
-    assert line.endswith(f"go on: ragassay evaluate --resume {run} --import own.py")
-
-
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("nowhere.py", "there is no such file"),
-        ("no_such_package.metrics", "No module named 'no_such_package'"),
-        ("own-x", "neither a file that ends in .py nor a module"),
-    ],
-)
-def test_a_plugin_that_is_not_there_is_named_with_its_place(cli, project, name, says):
-    (project / "conf" / "ragassay.yaml").write_text(f"data: ../d.jsonl\nplugins:\n  - {name}\n")
-    code, _, err = cli("evaluate", "--config", "conf/ragassay.yaml")
-    assert (code, err.count("\n")) == (2, 1)
-    assert says in err
-    assert name in err
-
-
 def test_function_system_imports_a_module_of_its_folder(cli, project):
     (project / "conf" / "neighbour_texts.py").write_text("TEXTS = ['Ann owns the pump.']\n")
     (project / "conf" / "live.py").write_text(
@@ -127,9 +101,3 @@ def test_function_system_imports_a_module_of_its_folder(cli, project):
     assert json.loads(out)["results"]["v2"][0]["answer"] == "Ann owns the pump."
     (project / "conf" / "live.py").write_text("import no_such_server\n")
     assert "no_such_server is neither installed nor in the folder of" in cli("evaluate", "--config", config)[2]
-
-
-def test_the_processes_of_the_service_know_the_operators_metrics(cli, project, monkeypatch):
-    monkeypatch.setenv("RAGASSAY_PLUGINS", "conf/own.py, json")
-    jobs_for(Settings(state_url="redis://127.0.0.1:9/0"))
-    assert "own_words" in METRICS

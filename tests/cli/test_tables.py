@@ -26,15 +26,6 @@ def test_columns_are_left_out_as_told_and_named():
     ]
 
 
-def test_a_long_label_is_wrapped_between_words():
-    rows = [("  not attributed: it rightly refused, which the rule does not count", "12")]
-    assert table(("", "system"), rows, within=50) == [
-        "                                            system",
-        "  not attributed: it rightly refused,       12",
-        "    which the rule does not count",
-    ]
-
-
 @pytest.mark.parametrize("systems", [3, 12])
 @pytest.mark.parametrize("width", [40, 80])
 def test_many_systems_go_on_below_and_no_cell_is_lost(systems, width):
@@ -44,7 +35,3 @@ def test_many_systems_go_on_below_and_no_cell_is_lost(systems, width):
     assert max(map(len, lines)) <= width
     text = " ".join(" ".join(lines).split())
     assert all(cell in text for row in rows for cell in row)
-
-
-def test_wide_characters_count_twice():
-    assert table(("a", "b"), [("質問", "1"), ("q", "2")], within=80) == ["a     b", "質問  1", "q     2"]

@@ -1,7 +1,6 @@
 """The configuration: what it may say, who beats whom, and how it is refused."""
 
 import contextlib
-import json
 import re
 from pathlib import Path
 
@@ -254,22 +253,6 @@ def test_any_bytes_give_a_configuration_or_an_error_of_ours(tmp_path_factory, co
     path.write_bytes(content)
     with contextlib.suppress(BadSettings):  # any other error is a bug
         assert isinstance(config.resolve([config.read(path)]), Configuration)
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@given(JSON)
-def test_json_reads_the_same_as_json(tmp_path_factory, value):
-    from ragassay.config.reading import _yaml
-
-    read = _yaml(json.dumps({"key": value}), Path("c.yaml")).values["key"]
-    assert read == value
-    assert json.dumps(read) == json.dumps(value)
 
 
 def cli(**values):

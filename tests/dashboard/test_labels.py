@@ -166,20 +166,6 @@ def test_a_page_of_another_site_can_not_give_labels(run, page):
     assert FolderLabels(run[1] / "runs" / run[0]).kept() == ()
 
 
-@pytest.mark.parametrize(
-    ("asked", "status"),
-    [
-        ({"metric": "ndcg@10"}, 422),
-        ({"system": "nobody"}, 422),
-        ({"row": "q999"}, 404),
-        ({"size": "0"}, 422),
-        ({"size": ""}, 200),
-    ],
-)
-def test_an_address_that_fits_nothing_is_a_page_that_says_so(run, page, asked, status):
-    assert page.get(address(run, **asked)).status_code == status
-
-
 def test_a_value_that_is_no_answer_is_refused(run, page):
     row = asked_row(page.get(address(run)))
     assert page.post(address(run), data={"row": row, "value": "0.7", "by": "Ada"}).status_code == 422

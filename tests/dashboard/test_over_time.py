@@ -11,9 +11,8 @@ import pytest
 
 import ragassay
 from browsing import browsing
-from ragassay.core.statistics import Interval
 from ragassay.reporting import panels as panels_module
-from ragassay.reporting.charts import Chart, Drawn, bars, histogram, over_time, scatter
+from ragassay.reporting.charts import Drawn, bars, histogram
 from ragassay.reporting.panels import panel
 from ragassay.reporting.tables import Table
 
@@ -221,43 +220,6 @@ def test_panels_of_ones_own_are_shown_and_a_broken_one_is_a_note(registered, run
     assert "<script>alert" not in page
 
 
-@pytest.mark.parametrize("name", ["", 3])
-def test_a_panel_without_a_name_is_refused(name):
-    with pytest.raises(ragassay.core.errors.BadSettings, match="a panel has a name"):
-        panel(name)
-
-
-def near(place, wanted):
-    return abs(place - wanted) < 0.11
-
-
-def test_values_stand_where_the_scale_says():
-    ends = Interval(low=0.25, high=0.75, level=0.95, method="x")
-    values = [
-        Drawn(x="2026-11-01T00:00:00+00:00", y=0.0, text="a"),
-        Drawn(x="2026-11-03T00:00:00+00:00", y=1.0, text="c"),
-        Drawn(x="2026-11-02T00:00:00+00:00", y=0.5, text="b", interval=ends),
-    ]
-    chart = over_time("t", "u", {"s": values})
-    first, last, middle = chart.lines[0].marks
-    assert near(middle.x, (first.x + last.x) / 2)
-    assert near(middle.y, (first.y + last.y) / 2)
-    assert near(middle.low, (first.y + middle.y) / 2)
-    assert near(middle.high, (last.y + middle.y) / 2)
-    assert chart.y_ticks[0][1] == "0.000"
-    assert chart.y_ticks[-1][1] == "1.000"
-    assert len(chart.x_ticks) == 3
-
-
-@pytest.mark.parametrize("values", [[3.0], [0.0], [1e-9, 2e-9], [-5.0, 1e6], [7.0, 7.0]])
-def test_ticks_enclose_the_values_and_are_few(values):
-    points = {str(n): Drawn(x=value, y=value, text="") for n, value in enumerate(values)}
-    chart = scatter("t", "x", "y", points)
-    assert 2 <= len(chart.y_ticks) <= 7
-    for line in chart.lines:
-        assert chart.y_ticks[-1][0] - 0.1 <= line.marks[0].y <= chart.y_ticks[0][0] + 0.1
-
-
 @pytest.mark.parametrize(
     "values",
     [
@@ -283,12 +245,3 @@ def test_columns_of_a_histogram_count_each_value_once_within_the_chart(values):
     assert chart.x_ticks == tuple(sorted(chart.x_ticks))
     assert histogram("t", "ms", {"a": np.array([np.nan])}) is None
     assert histogram("t", "ms", {}) is None
-
-
-def test_nothing_makes_no_chart_and_bars_begin_at_zero():
-    assert over_time("t", "u", {"s": []}) is None
-    assert scatter("t", "x", "y", {}) is None
-    assert bars("t", "u", {"a": Drawn(x=0, y=-1.0, text="")}) is None
-    chart = bars("t", "u", {"a": Drawn(x=0, y=0.0, text=""), "b": Drawn(x=0, y=2.0, text="")})
-    assert isinstance(chart, Chart)
-    assert chart.bars[0].end == 190

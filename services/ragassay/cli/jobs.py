@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ragassay.core.jobs import Job
     from ragassay.sdk.client import Client
 
+_Number = TypeVar("_Number", int, float)
 Server = Annotated[str | None, typer.Option("--server", metavar="URL", help="The service. [http://127.0.0.1:8400]")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for the report and print it.")]
 Systems = Annotated[
@@ -139,28 +140,25 @@ def resume(
     as_json: AsJson = False,
 ) -> None:
     """Resume a job that paused because its budget was reached; a cap that is not given stays."""
+    caps: dict[str, Any] = {
+        "budget_usd": _cap(usd, float, "--budget-usd"),
+        "budget_tokens": _cap(tokens, int, "--budget-tokens"),
+    }
     with connected(server) as service:
-        _print(service.resume(name, budget_usd=_usd(usd), budget_tokens=_tokens(tokens)), as_json=as_json)
+        _print(service.resume(name, **caps), as_json=as_json)
 
 
-def _usd(text: str | None) -> float | Literal["none"] | None:
-    """A cap in USD as it was typed; raises BadSettings if it is neither a number nor none."""
+def _cap(text: str | None, kind: type[_Number], where: str) -> _Number | Literal["none"] | None:
+    """A cap as it was typed; raises BadSettings if it is neither a number of that kind nor none."""
     if text is None:
         return None
+    if text == "none":
+        return "none"
     try:
-        return "none" if text == "none" else float(text)
+        return kind(text)
     except ValueError:
-        raise BadSettings(f"{text!r} is not a number", where="--budget-usd", hint="none lifts the cap") from None
-
-
-def _tokens(text: str | None) -> int | Literal["none"] | None:
-    """A cap in tokens as it was typed; raises BadSettings if it is neither a whole number nor none."""
-    if text is None:
-        return None
-    try:
-        return "none" if text == "none" else int(text)
-    except ValueError:
-        raise BadSettings(f"{text!r} is no whole number", where="--budget-tokens", hint="none lifts the cap") from None
+        what = "number" if kind is float else "whole number"
+        raise BadSettings(f"{text!r} is not a {what}", where=where, hint="none lifts the cap") from None
 
 
 @job.command("retry")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Predicate
-from pydantic import AfterValidator, Field, ValidationError, create_model
+from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ragassay.core.addresses import is_address, is_bare_address
@@ -184,15 +184,10 @@ def traces_wanted(settings: Settings) -> bool:
     return any(os.environ.get(f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT") for kind in ("", "TRACES_"))
 
 
-class _Variables(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="RAGASSAY_", env_ignore_empty=True, extra="ignore", frozen=True)
-
-
 def variables(keys: Iterable[str]) -> dict[str, str]:
     """The text of ``RAGASSAY_<KEY>`` for each of ``keys`` whose variable is set and not empty."""
-    fields: dict[str, Any] = dict.fromkeys(keys, (str | None, None))
-    text: dict[str, str] = create_model("Variables", __base__=_Variables, **fields)().model_dump(exclude_none=True)
-    return text
+    text = {key: os.environ.get(f"RAGASSAY_{key.upper()}") for key in keys}
+    return {key: value for key, value in text.items() if value}
 
 
 def with_variables(text: str) -> str:
