@@ -97,7 +97,7 @@ def table() -> str:
         "`verdict`": one,
         "`probe`": of_a_row(ProbeJudge),
         "a jury of three, each `verdict`": tuple(3 * total for total in one),
-        "`judge_share: 0.3`, `verdict`": tuple(0.3 * total for total in one),
+        "a reference judge `on: 0.3`, `verdict`": tuple(0.3 * total for total in one),
     }
     lines = [["way", "calls a row", "prompt tokens", "completion tokens", *MODELS], ["---"] * (4 + len(MODELS))]
     for way, (calls, prompt, completion, cached) in ways.items():

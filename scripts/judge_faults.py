@@ -30,6 +30,7 @@ from ragassay.evaluation.engine import Tools, evaluate  # noqa: E402
 from ragassay.evaluation.plan import choose_metrics, plan  # noqa: E402
 from ragassay.judges.llm import LLMJudge  # noqa: E402
 from ragassay.judges.local import LocalJudge  # noqa: E402
+from ragassay.judges.panel import Panel  # noqa: E402
 from ragassay.judges.probe import YES, ProbeJudge  # noqa: E402
 from ragassay.judges.prompt import disarm  # noqa: E402
 from ragassay.judges.verdict import COVERED, SUPPORT, TRUTH, number_units  # noqa: E402
@@ -122,7 +123,7 @@ def outcomes(judge: Judge) -> dict[str, Outcome]:
     spec = JobSpec()
     system = Recorded("answers", {sample.query_id: sample.response for sample in SAMPLES if sample.response})
     planned = plan(spec, choose_metrics(spec, {"answers": SAMPLES}))
-    results = asyncio.run(evaluate(SAMPLES, system, planned, Tools(judge, MemoryJournal(), Prices())))
+    results = asyncio.run(evaluate(SAMPLES, system, planned, Tools(Panel.of(judge), MemoryJournal(), Prices())))
     return {row.query_id: _outcome(row) for row in results}
 
 

@@ -20,6 +20,7 @@ from ragassay.core.settings import Settings
 from ragassay.evaluation.engine import Tools
 from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.local import LocalJudge
+from ragassay.judges.panel import Panel
 from ragassay.llm import Prices
 from ragassay.service.jobs import Jobs
 from ragassay.service.notifier import Notifier
@@ -68,7 +69,7 @@ class Lexical(Runtime):
         super().__init__(settings or Settings.model_construct())
 
     def tools(self, spec, journal):
-        return Tools(LocalJudge(None), journal, Prices(spec.prices), None, "the tests need no model")
+        return Tools(Panel.of(LocalJudge(None)), journal, Prices(spec.prices), None, "the tests need no model")
 
 
 @dataclass

@@ -72,7 +72,7 @@ def submit(jobs, count=60, **spec):
 
 
 def submit_with_budget(jobs, **budget):
-    return submit(jobs, 150, metrics=("faithfulness",), judge="a-model", budget=budget, cache=False)
+    return submit(jobs, 150, metrics=("faithfulness",), judges=("a-model",), budget=budget, cache=False)
 
 
 def deliver(jobs, queue):

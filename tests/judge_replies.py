@@ -46,5 +46,5 @@ def reply(**changes):
     return {**entries, **whole}
 
 
-def supports(judgement):
-    return {s.id: s.support for s in judgement.verdict.sentences}
+def supports(rating):
+    return {s.id: s.support for s in rating.verdict.sentences}

@@ -5,7 +5,7 @@ import asyncio
 import orjson
 
 from fakes import FakeEmbedder
-from ragassay.core.models import FactVerdict, Judgement, Response, Sample, SentenceVerdict, Usage, Verdict
+from ragassay.core.models import FactVerdict, Rating, Response, Sample, SentenceVerdict, Usage, Verdict
 from ragassay.core.report import Source
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
@@ -13,6 +13,7 @@ from ragassay.datasets.dataset import digest_of_responses
 from ragassay.evaluation import plan, runner
 from ragassay.evaluation.engine import Tools
 from ragassay.evaluation.runtime import Runtime
+from ragassay.judges.panel import Panel
 from ragassay.judges.verdict import check_verdict, number_units
 from ragassay.llm import Prices
 from ragassay.llm.journal import MemoryJournal
@@ -60,16 +61,16 @@ class ScriptedJudge:
     name = "scripted"
     settings = {"version": 1}
 
-    def __init__(self, **judgements):
-        self.judgements, self.asked = judgements, []
+    def __init__(self, **ratings):
+        self.ratings, self.asked = ratings, []
 
     async def judge(self, samples, journal):
         return [self._one(sample) for sample in samples]
 
     def _one(self, sample):
         self.asked.append(sample.query_id)
-        if sample.query_id in self.judgements:
-            return self.judgements[sample.query_id]
+        if sample.query_id in self.ratings:
+            return self.ratings[sample.query_id]
         units = number_units(sample)
         evidence = tuple(units.contexts)[:1]
         raw = Verdict(
@@ -83,12 +84,12 @@ class ScriptedJudge:
             refusal=False,
         )
         usage = Usage(calls=1, input_tokens=10, output_tokens=5, cost_usd=0.001)
-        return Judgement(verdict=check_verdict(raw, units, self.name), usage=usage)
+        return Rating(verdict=check_verdict(raw, units, self.name), usage=usage)
 
 
 def fake_tools(judge=None, journal=None):
     """Everything an evaluation needs, without a model or a network."""
-    return Tools(judge or ScriptedJudge(), journal or MemoryJournal(), Prices(), FakeEmbedder())
+    return Tools(Panel.of(judge or ScriptedJudge()), journal or MemoryJournal(), Prices(), FakeEmbedder())
 
 
 class FakeRuntime(Runtime):

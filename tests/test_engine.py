@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from offline_runs import ScriptedJudge, fake_tools, sample
-from ragassay.core.models import Judgement, Response, Score, Usage
+from ragassay.core.models import Rating, Response, Score, Usage
 from ragassay.evaluation.engine import Plan, evaluate
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.metric import parse
@@ -50,7 +50,7 @@ def test_metrics_that_the_rule_reads_are_computed_but_not_reported():
 
 
 def test_a_failed_judge_is_a_reason_not_a_zero():
-    failed = ScriptedJudge(q1=Judgement(reason="the provider was away", usage=Usage(calls=1), waste=Usage(calls=2)))
+    failed = ScriptedJudge(q1=Rating(reason="the provider was away", usage=Usage(calls=1), waste=Usage(calls=2)))
     [result] = run([sample()], "faithfulness", "mrr", judge=failed)
     assert result.scores["faithfulness"] == Score.absent("the provider was away", "failed")
     assert result.scores["mrr"].value == 1.0

@@ -18,7 +18,9 @@ import ragassay
 from offline_runs import GOOD, sample, write_jsonl
 from ragassay import config, judge, system
 from ragassay.core.errors import BadSettings, BudgetReached
-from ragassay.core.models import Judgement, Verdict
+from ragassay.core.models import Rating, Usage, Verdict
+from ragassay.core.protocols import Call, Reply
+from ragassay.judges.panel import Rater
 from ragassay.judges.registered import JUDGES, OwnJudge
 from ragassay.llm.journal import CostEstimator, MemoryJournal
 from ragassay.metrics.metric import METRICS
@@ -212,7 +214,7 @@ def test_python_takes_a_judge_as_it_is(rows):
 
     report = ragassay.evaluate(rows, judge=even, metrics=["relevance"])
     assert report["relevance"] == [1.0, 0.0, 1.0]
-    assert report.provenance.configuration.judge == "even"
+    assert report.provenance.configuration.judged_by == "even"
 
 
 # --- what a judge may do wrong ----------------------------------------------------------------------------------------
@@ -299,9 +301,9 @@ def test_an_estimate_asks_no_judge():
 @pytest.mark.parametrize(
     ("gives", "reason"),
     [
-        (lambda n: [Judgement(reason="x")] * (n - 1), "the judge Own gave 1 judgements for 2 rows"),
-        (lambda n: ["x"] * n, "the judge Own gave 'x', not a Judgement"),
-        (lambda n: [Judgement()] * n, "the judge Own gave no verdict"),
+        (lambda n: [Rating(reason="x")] * (n - 1), "the judge Own gave 1 ratings for 2 rows"),
+        (lambda n: ["x"] * n, "the judge Own gave 'x', not a Rating"),
+        (lambda n: [Rating()] * n, "the judge Own gave no verdict"),
         (lambda n: None, "the judge Own raised TypeError: 'NoneType' object is not iterable"),
     ],
 )
@@ -316,7 +318,7 @@ def test_a_class_that_breaks_the_protocol_costs_its_rows(gives, reason):
 def test_the_verdict_of_a_class_has_every_unit():
     class Own:
         def judge(self, samples, journal):
-            return [Judgement(verdict=Verdict(judge="other", relevance="full")) for _ in samples]
+            return [Rating(verdict=Verdict(judge="other", relevance="full")) for _ in samples]
 
     first, _ = asked(Own)
     assert ([s.id for s in first.verdict.sentences], first.verdict.judge) == (["A1", "A2"], "Own")
@@ -329,6 +331,24 @@ def test_a_budget_that_is_reached_passes_through():
 
     with pytest.raises(BudgetReached):
         asked(Own)
+
+
+def test_samples_of_a_class_that_uses_the_journal_are_different_calls():
+    class Own:
+        async def judge(self, samples, journal):
+            for one in samples:
+                async with journal.attempt(Call.about(one.query_id, "judge", "?"), Usage(calls=1)) as attempt:
+                    if attempt.reply is None:
+                        attempt.settle(Reply(text=f"reply {len(made)}", usage=Usage(calls=1)))
+                        made.append(one.query_id)
+            return [Rating(verdict=Verdict(judge="own", relevance="full")) for _ in samples]
+
+    made = []
+    judge(name="own")(Own)
+    own, journal = OwnJudge(JUDGES.get("own")), MemoryJournal()
+    for _ in range(2):  # the second time, all replies are there
+        asyncio.run(Rater((own, own, own)).rate([sample(1), sample(2)], journal))
+    assert len(journal.settled) == len(made) == 6
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from ragassay import Report, Sample, Verdict, metric
-from ragassay.core.models import Judgement
+from ragassay.core.models import Rating
 from ragassay.reporting.tables import Table
 
 
@@ -19,9 +19,9 @@ class Lenient:
 
     name, settings = "lenient", {"version": 1}
 
-    async def judge(self, samples: Sequence[Sample], journal: object) -> list[Judgement]:  # noqa: ARG002
-        """One judgement for each sample, in order."""
-        return [Judgement(verdict=Verdict(judge="lenient", relevance="mostly", refusal=False)) for _ in samples]
+    async def judge(self, samples: Sequence[Sample], journal: object) -> list[Rating]:  # noqa: ARG002
+        """One rating for each sample, in order."""
+        return [Rating(verdict=Verdict(judge="lenient", relevance="mostly", refusal=False)) for _ in samples]
 
 
 class Echo:

@@ -29,7 +29,7 @@ def labelled(
         right = draw.random() < people
         score = float(right or draw.random() < judge_errs)
         one = row(n, cost=cost, category=category, **{metric: score})
-        made.append(one.model_copy(update={"reference_labels": {metric: float(right)}}) if n < labels else one)
+        made.append(one.with_labels({metric: float(right)}) if n < labels else one)
     return make_report(made, **report)
 
 
@@ -53,7 +53,9 @@ def test_every_form_of_the_outcome_says_that_labels_corrected_it():
         assert written.decode().count("corrected by 100 labels") >= 2
     document = json.loads(EXPORTERS.get("json")(report))
     assert [result["corrected_by"] for result in document["results"]] == [100, 100]
-    shared = check_gate(labelled(judge="gpt", judge_share=0.25), {"metric": "faithfulness", "min": 0.7})
+    shared = check_gate(
+        labelled(judges=("local", "gpt,role=reference,on=0.25")), {"metric": "faithfulness", "min": 0.7}
+    )
     assert "corrected by 100 rows by gpt" in shared.reason
 
 

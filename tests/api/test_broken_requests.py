@@ -69,7 +69,7 @@ def test_every_bad_row_and_option_is_named_up_to_twenty(served):
     assert document["problems"][0] == "samples: row 1: query: is empty"
     assert document["problems"][1] == "samples: row 1: cost_usd: should be at least 0, is the number -1"
     assert document["problems"][-1] == "... and 40 more"  # 30 rows x 2 findings, less 20
-    two = problem(served.http.post("/v1/jobs", json={"samples": rows(1), "seed": -1, "repeat": 0}), 422)
+    two = problem(served.http.post("/v1/jobs", json={"samples": rows(1), "seed": -1, "judges": ["m,samples=0"]}), 422)
     assert len(two["problems"]) == 2
 
 

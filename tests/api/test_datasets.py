@@ -260,4 +260,4 @@ def test_submit_sends_labels_with_the_rows_of_a_stored_dataset(served, cli, tmp_
     assert code == 0, err
     served.work()
     results = served.http.get(f"/v1/jobs/{out.strip()}/results").json()["results"]
-    assert [row.get("reference_labels") for row in results] == [{}, {"faithfulness": 0.5}, {}]
+    assert [[one["scores"] for one in row["ratings"]] for row in results] == [[], [{"faithfulness": 0.5}], []]

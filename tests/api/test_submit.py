@@ -77,12 +77,10 @@ def test_every_option_reaches_the_configuration(served):
         "max_grade": 4,
         "max_missing": 0.5,
         "judge_mode": "probe",
-        "jury": [],
-        "repeat": 3,
         "context_window": 4096,
         "prices": {"m": {"input_per_1m": 1, "output_per_1m": 2.5}},
         "name": "all of them",
-        "judge": "local",
+        "judges": [{"model": "openai/m", "samples": 3, "role": "judge", "on": None}],
         "metrics": ["mrr"],
         "criteria": {"polite": "It is polite."},
         "composites": {"quality": {"mrr": 2, "recall@5": 1}, "balance": {"harmonic_mean": ["mrr", "recall@5"]}},
@@ -106,7 +104,7 @@ def test_every_option_reaches_the_configuration(served):
     job = served.submit(rows(2), **options, statistics=statistics, performance=performance, gates=gates)["id"]
     served.work()
     used = served.http.get(f"/v1/jobs/{job}/report").json()["provenance"]["configuration"]
-    unset = dict.fromkeys(("api_base", "baseline", "judge_prompt", "judge_share"))
+    unset = dict.fromkeys(("api_base", "baseline", "judge_prompt"))
     unset |= dict.fromkeys(("requests_per_minute", "tokens_per_minute"))  # of all jobs together: the operator's
     assert used == {**options, **performance, "confidence": 0.9, **unset}
     said = served.http.get(f"/v1/jobs/{job}/gates").json()
@@ -129,7 +127,7 @@ def test_a_server_without_a_judge_in_the_request_takes_the_operators(redis):
 
 def test_judges_are_those_that_the_operator_lists(redis):
     with serving(redis.url, Settings(judges="gpt-4o-mini, anthropic/claude-haiku")) as served:
-        assert served.submit(rows(1), judge="llm:gpt-4o-mini")["judge"] == "llm:gpt-4o-mini"
+        assert served.submit(rows(1), judge="llm:gpt-4o-mini")["judge"] == "gpt-4o-mini"
         assert served.submit(rows(1), judge="anthropic/claude-haiku")
         document = problem(served.http.post("/v1/jobs", json={"samples": rows(1), "judge": "gpt-4o"}), 422)
         assert (document["code"], document["where"]) == ("unknown_name", "judge")
@@ -140,14 +138,14 @@ def test_members_of_a_jury_are_those_that_the_operator_lists_and_judge_the_job(r
     with Provider() as provider:
         settings = Settings(judges="openai/a, openai/b", api_base=provider.url)
         with serving(redis.url, settings) as served:
-            body = {"samples": rows(2), "judge": "openai/a", "metrics": ["faithfulness"]}
-            document = problem(served.http.post("/v1/jobs", json={**body, "jury": ["openai/c"]}), 422)
-            assert (document["code"], document["where"]) == ("unknown_name", "jury")
-            document = problem(served.http.post("/v1/jobs", json={**body, "jury": ["openai/a"]}), 422)
+            body = {"samples": rows(2), "metrics": ["faithfulness"]}
+            document = problem(served.http.post("/v1/jobs", json={**body, "judges": ["openai/a", "openai/c"]}), 422)
+            assert (document["code"], document["where"]) == ("unknown_name", "judges")
+            document = problem(served.http.post("/v1/jobs", json={**body, "judges": ["openai/a", "openai/a"]}), 422)
             assert "openai/a is named twice" in document["detail"]
-            document = problem(served.http.post("/v1/jobs", json={"samples": rows(2), "jury": ["openai/b"]}), 422)
+            document = problem(served.http.post("/v1/jobs", json={**body, "judges": ["local", "openai/b"]}), 422)
             assert "the local judge takes no part in a jury" in document["detail"]
-            job = served.submit(**body, jury=["openai/b"])
+            job = served.submit(**body, judges=["openai/a", {"model": "openai/b"}])
             workers = Jobs(served.jobs.store, served.queue, Runtime(settings, threads=1), None, served.jobs.notifier)
             served.queue.answer(workers)
             workers.close()
@@ -270,14 +268,10 @@ def test_a_full_body_is_taken_in_within_five_seconds(served):
     assert time.process_time() - began < 5
 
 
-@pytest.mark.parametrize(
-    ("more", "where", "told"),
-    [
-        ({"criteria": {"polite": "It is polite."}}, "judge_share", "criteria can't be judged by the local judge"),
-    ],
-)
-def test_a_share_that_makes_no_sense_is_refused_before_a_worker_meets_it(served, more, where, told):
-    body = {"samples": rows(3), "metrics": ["faithfulness"], "judge": "gpt-4o-mini", "judge_share": 0.5}
-    document = problem(served.http.post("/v1/jobs", json={**body, **more}), 422)
-    assert (document["where"], told in document["detail"]) == (where, True), document
-    assert JobRun(served.jobs.store, served.submit(**body)["id"]).record.spec.judge_share == 0.5
+def test_judges_that_make_no_sense_together_are_refused_before_a_worker_meets_them(served):
+    judges = [{"model": "local"}, {"model": "gpt-4o-mini", "role": "reference", "on": 0.5}]
+    body = {"samples": rows(3), "metrics": ["faithfulness"], "judges": judges}
+    document = problem(served.http.post("/v1/jobs", json={**body, "criteria": {"polite": "It is polite."}}), 422)
+    assert document["where"] == "judges"
+    assert "criteria can't be judged by the local judge" in document["detail"]
+    assert JobRun(served.jobs.store, served.submit(**body)["id"]).record.spec.references[0].on == 0.5

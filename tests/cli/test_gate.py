@@ -249,7 +249,7 @@ def test_a_trend_reads_the_runs_of_the_home_folder_and_names_what_it_leaves_out(
 
 
 def test_a_trend_follows_the_judge_and_the_questions_of_the_newest_run_and_counts_the_others(cli, history):
-    gpt = {"judge": "gpt-4o-mini"}
+    gpt = {"judges": ("gpt-4o-mini",)}
     history(at(1, [0.5], **gpt), at(2, [0.5], dataset="v1"), at(3, [0.5], dataset="x", digest="1" * 64), at(4, [0.5]))
     code, out, err = cli("trend", "mrr", "--json")
     found = json.loads(out)

@@ -151,7 +151,7 @@ def test_pairs_that_could_not_be_judged_are_counted_with_the_reason(prefer):
         found = prefer(provider, "--max-missing", "0.1")
         prefer(provider, "--max-missing", "0.05", code=3)
     assert (found["pairs"], found["judged"], found["wins"]) == (12, 11, 11)
-    assert found["unjudged"] == {"the judge's reply could not be read as a verdict, twice": 1}
+    assert found["unjudged"] == {"the judge's reply could not be read as a preference, twice": 1}
     assert found["waste"]["calls"] >= 2
 
 

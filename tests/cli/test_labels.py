@@ -65,7 +65,7 @@ def test_the_mean_is_corrected_towards_what_people_say(report, cli):
     assert found["interval"]["low"] <= people <= found["interval"]["high"]
     assert 0 < found["weight"] <= 1
     assert found["interval"]["high"] - found["interval"]["low"] < found["alone"]["high"] - found["alone"]["low"]
-    labelled = [row for row in document["results"]["default"] if row["reference_labels"]]
+    labelled = [row for row in document["results"]["default"] if row["ratings"]]
     assert len(labelled) == 40
     code, shown, _ = cli("report", "last")
     assert code == 0

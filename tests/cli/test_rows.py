@@ -6,10 +6,10 @@ import os
 import pytest
 
 from offline_runs import ScriptedJudge, evaluated, new_run, sample
-from ragassay.core.models import FactVerdict, Judgement, SentenceVerdict, Verdict
+from ragassay.core.models import FactVerdict, Rating, SentenceVerdict, Verdict
 from ragassay.core.specification import JobSpec
 
-WRONG = Judgement(
+WRONG = Rating(
     verdict=Verdict(
         judge="t",
         sentences=(
@@ -191,7 +191,7 @@ def test_rows_whose_system_failed_are_failed_rows(run, home, tmp_path):
 
 def test_failed_rows_of_a_run_without_accuracy_are_those_that_broke(run, home, tmp_path):
     samples = [sample(1), sample(2)]
-    judge = ScriptedJudge(q2=Judgement(reason="the provider said no"))
+    judge = ScriptedJudge(q2=Rating(reason="the provider said no"))
     report = evaluated(new_run(tmp_path, samples, JobSpec(metrics=("faithfulness",)), judge=judge), judge)
     (tmp_path / "r.json").write_text(report.model_dump_json())
     code, out, err = run("show", "r.json", "--wrong")

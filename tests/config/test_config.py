@@ -32,12 +32,9 @@ duplicates: keep_first
 limit: 100
 output: [report.json, report.md]
 metrics: [nDCG@10, faithfulness]
-judge: gpt-4o-mini
-jury: [gpt-4o, gpt-5]
+judges: [gpt-4o-mini, {model: gpt-4o, samples: 3}, {model: gpt-5, role: reference, on: 0.3}]
 api_base: http://127.0.0.1:9
 judge_mode: probe
-judge_share: 0.3
-repeat: 3
 context_window: 8192
 parameters: {temperature: 0.5, max_tokens: 900, extra_body: {min_p: 0.1}}
 graded: false
@@ -88,12 +85,9 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         judge_prompt={"name": "own.md", "text": "{{ verdict }}"},
         composites={"quality": {"faithfulness": 2, "relevance": 1}, "balance": {"harmonic_mean": ["mrr", "recall@5"]}},
         metrics=("nDCG@10", "faithfulness"),
-        judge="gpt-4o-mini",
+        judges=("gpt-4o-mini", "gpt-4o,samples=3", "gpt-5,role=reference,on=0.3"),
         api_base="http://127.0.0.1:9",
         judge_mode="probe",
-        judge_share=0.3,
-        jury=("gpt-4o", "gpt-5"),
-        repeat=3,
         context_window=8192,
         parameters={"temperature": 0.5, "max_tokens": 900, "extra_body": {"min_p": 0.1}},
         concurrency=2,
@@ -116,9 +110,10 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
     wanted = {"cron": "30 2 * * *", "zone": "Asia/Kolkata", "catch_up": "skip", "dataset": "faq@3f21"}
     assert configuration.schedule == PlannedJob(**wanted, systems=("online",))
     defaults = Configuration()
-    assert [
-        name for name in Configuration.model_fields if getattr(configuration, name) == getattr(defaults, name)
-    ] == []
+    assert [name for name in Configuration.model_fields if getattr(configuration, name) == getattr(defaults, name)] == [
+        "judge"
+    ]  # the short form of judges, which takes no second one
+    assert load("judge: m").to_job_spec().judges == JobSpec(judges=("m",)).judges
 
 
 def test_a_systems_model_is_a_folder_beside_the_file_or_a_name(load, tmp_path):
@@ -286,8 +281,6 @@ VARIABLES = {
     "api_base": "http://127.0.0.1:1",
     "metrics": "mrr, nDCG@10",
     "judge_mode": "probe",
-    "judge_share": "0.3",
-    "repeat": "3",
     "seed": "5",
     "accurate": "correctness > 0.9",
     "max_missing": "0.5",
@@ -333,7 +326,7 @@ def test_an_empty_variable_says_nothing(load, monkeypatch):
 def test_the_schema_takes_what_the_reader_takes_and_refuses_what_it_refuses():
     schema = Configuration.model_json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
-    plain = yaml.safe_load(WHOLE.replace("1e-2", "0.01"))
+    plain = yaml.safe_load(WHOLE.replace("1e-2", "0.01").replace(" on: ", ' "on": '))
     jsonschema.validate(plain, schema)
     for text in ("metrcis: [mrr]", "limit: 0", "passes: 3", "statistics: {alpah: 1}", "gates: [{metric: mrr, mim: 1}]"):
         with pytest.raises(jsonschema.ValidationError):

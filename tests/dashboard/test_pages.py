@@ -109,9 +109,9 @@ def test_judge_sd_and_a_divided_jury_are_shown(monkeypatch):
     given = [{"query_id": "q1", "query": "Who?", "answer": "Ann did.", "contexts": ["Ann did."]}]
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     with Provider(then=play) as provider:
-        asked = {"judge": "openai/a", "api_base": provider.url, "metrics": ["faithfulness"]}
-        jury = ragassay.evaluate(given, name="jury", jury=["openai/b"], **asked).run.id
-        noisy = ragassay.evaluate(given, name="noisy", repeat=2, **asked).run.id
+        asked = {"api_base": provider.url, "metrics": ["faithfulness"]}
+        jury = ragassay.evaluate(given, name="jury", **asked | {"judges": ["openai/a", "openai/b"]}).run.id
+        noisy = ragassay.evaluate(given, name="noisy", **asked | {"judges": ["openai/a,samples=2"]}).run.id
     with browsing() as http:
         assert "judge sd" in http.get(f"/ui/runs/{noisy}").text
         row = http.get(f"/ui/runs/{jury}/row", params={"system": "default", "at": 0}).text

@@ -21,7 +21,7 @@ ROWS = [
     }
     for n in range(6)
 ]
-JURY = ("--judge", "openai/a", "--jury", "openai/b", "--jury", "openai/c")
+JURY = ("--judge", "openai/a", "--judge", "openai/b", "--judge", "openai/c")
 
 
 @pytest.fixture
@@ -79,7 +79,9 @@ def test_what_most_members_say_counts_and_rows_show_where_they_differ(evaluate, 
     assert row["verdict"]["judge"] == "jury of llm:openai/a, llm:openai/b, llm:openai/c"
     assert row["verdict"]["sentences"][0]["evidence"] == ["C1.1"]
     assert row["verdict"]["sentences"][0]["why"] == "a saw it"
-    assert row["members"]["llm:openai/b"]["verdict"]["sentences"][0]["support"] == "not_found"
+    second = row["ratings"][1]
+    assert (second["rater"], second["verdict"]["sentences"][0]["support"]) == ("llm:openai/b", "not_found")
+    assert second["scores"] == {"faithfulness": 0.0, "correctness": 0.0, "relevance": 0.0}
     assert row["evaluation"]["calls"] == 3
     with Path("rows.csv").open(encoding="utf-8-sig") as file:
         assert next(csv.DictReader(file))["divided"].startswith("A1 support: supported 2, not_found 1; A1 truth: ")
@@ -95,18 +97,12 @@ def test_the_report_tells_what_each_member_did_and_how_they_agree(evaluate, cli)
     assert (jury["rows"], jury["divided"], jury["without_verdict"]) == (6, 6, 0)
     assert [(one["judged"], one["failed"], one["usage"]["calls"]) for one in (a, b, c)] == [(6, 0, 6)] * 3
     assert a["usage"]["input_tokens"] > 0
-    # a row: 2 sentences with support and truth, 1 fact, relevance, refusal
-    assert {kind: (one["n"], one["agreed"]) for kind, one in b["labels"].items()} == {
-        "support": (12, 0),
-        "truth": (12, 0),
-        "covered": (6, 0),
-        "relevance": (6, 0),
-        "refusal": (6, 6),
-    }
-    assert [(one["a"][-1], one["b"][-1], one["labels"]) for one in jury["pairs"]] == [
-        ("a", "b", {"n": 42, "agreed": 6}),
-        ("a", "c", {"n": 42, "agreed": 36}),
-        ("b", "c", {"n": 42, "agreed": 6}),
+    # of each row 2 sentences with support and truth, 1 fact, relevance, refusal: b agrees on the refusal alone
+    assert (b["labels"]["n"], b["labels"]["agreed"]) == (42, 6)
+    assert [(one["a"][-1], one["b"][-1], one["labels"]["n"], one["labels"]["agreed"]) for one in jury["pairs"]] == [
+        ("a", "b", 42, 6),
+        ("a", "c", 42, 36),
+        ("b", "c", 42, 6),
     ]
     code, shown, _ = cli("report", "last")
     assert code == 0
@@ -130,7 +126,7 @@ def test_fewer_than_half_of_the_members_make_no_verdict(evaluate):
     with Provider(then=models(a=says(), b=play.says("?"), c=play.says("no verdict"))) as provider:
         report = evaluate(provider, "--max-missing", "1")
     (reason,) = report["systems"]["default"]["metrics"]["faithfulness"]["reasons"]
-    assert reason.startswith("2 of 3 members of the jury gave no verdict: llm:openai/b: the judge's reply could")
+    assert reason.startswith("2 of 3 judges gave no verdict: llm:openai/b: the judge's reply could")
     assert report["systems"]["default"]["jury"]["without_verdict"] == 6
 
 
@@ -138,7 +134,7 @@ def test_where_too_few_are_left_the_run_waits_and_gives_up(evaluate):
     with Provider(then=models(a=says(), b=play.status(503), c=play.status(503))) as provider:
         report = evaluate(provider, "--give-up-s", "1", code=3)
     reasons = report["systems"]["default"]["metrics"]["faithfulness"]["reasons"]
-    assert all("2 of 3 members of the jury gave no verdict" in reason and "given up" in reason for reason in reasons)
+    assert all("2 of 3 judges gave no verdict" in reason and "given up" in reason for reason in reasons)
 
 
 def test_a_second_run_makes_no_call_and_another_member_makes_only_its_own(evaluate):
@@ -146,7 +142,7 @@ def test_a_second_run_makes_no_call_and_another_member_makes_only_its_own(evalua
         evaluate(provider)
         usage = evaluate(provider)["systems"]["default"]["evaluation"]["usage"]
         assert (len(provider.log), usage["calls"], usage["cache_hits"]) == (18, 0, 18)
-        evaluate(provider, jury=(*JURY, "--jury", "openai/d"))
+        evaluate(provider, jury=(*JURY, "--judge", "openai/d"))
         assert len(provider.log) == 24
 
 
@@ -168,10 +164,23 @@ def test_a_dry_run_costs_each_member_at_its_own_price(cli, data):
     for model in ("gpt-4o-mini", "gpt-4o"):
         _, told, _ = cli("evaluate", "rows.jsonl", "--judge", model, "--dry-run")
         alone[model] = float(re.search(r"at most about ([\d.]+) USD", told)[1])
-    _, told, _ = cli("evaluate", "rows.jsonl", "--judge", "gpt-4o-mini", "--jury", "gpt-4o", "--dry-run")
+    _, told, _ = cli("evaluate", "rows.jsonl", "--judge", "gpt-4o-mini", "--judge", "gpt-4o", "--dry-run")
     both = float(re.search(r"at most about ([\d.]+) USD", told)[1])
     assert both == pytest.approx(sum(alone.values()), abs=2e-4)
     assert alone["gpt-4o"] > 5 * alone["gpt-4o-mini"] > 0
+
+
+def test_several_reference_judges_label_a_row_with_the_mean_of_its_scores_by_each(evaluate):
+    references = [option for name in "abc" for option in ("--judge", f"openai/{name},role=reference,on=0.5")]
+    with Provider(then=models(a=says(), b=says("not_found"), c=says("not_found"))) as provider:
+        report = evaluate(provider, jury=("--judge", "local", *references))
+        asked = len(provider.log)
+    chosen = [row for row in rows_of(report) if len(row["ratings"]) > 1]
+    assert chosen
+    assert asked == 3 * len(chosen)
+    scores = {tuple(one["scores"]["faithfulness"] for one in row["ratings"][1:]) for row in chosen}
+    assert scores == {(1.0, 0.0, 0.0)}
+    assert report["systems"]["default"]["jury"] is None
 
 
 OWN = """
@@ -192,7 +201,7 @@ def own(sample, units):
 
 def test_a_judge_of_a_plug_in_may_be_a_member(evaluate, cli, tmp_path):
     (tmp_path / "own.py").write_text(OWN)
-    jury = ("--import", "own.py", "--judge", "openai/a", "--jury", "own")
+    jury = ("--import", "own.py", "--judge", "openai/a", "--judge", "own")
     with Provider(then=models(a=says())) as provider:
         report = evaluate(provider, jury=jury)
         _, told, _ = cli("evaluate", "rows.jsonl", *jury, "--api-base", provider.url, "--dry-run")
@@ -208,9 +217,9 @@ def test_a_wrong_key_of_one_member_ends_the_run(evaluate):
 
 
 REFUSED = {
-    "twice": (("--judge", "openai/a", "--jury", "openai/a"), "openai/a is named twice"),
-    "other spelling": (("--judge", "openai/gpt-4o", "--jury", "gpt-4o"), "are the same model"),
-    "local": (("--jury", "openai/a"), "the local judge takes no part in a jury"),
+    "twice": (("--judge", "openai/a", "--judge", "openai/a"), "openai/a is named twice"),
+    "other spelling": (("--judge", "openai/gpt-4o", "--judge", "gpt-4o"), "are the same model"),
+    "local": (("--judge", "local", "--judge", "openai/a"), "the local judge takes no part in a jury"),
 }
 
 
@@ -223,6 +232,6 @@ def test_a_jury_with_the_same_model_twice_or_the_local_judge_is_refused(evaluate
 
 def test_one_key_is_not_sent_to_several_providers(cli, data, monkeypatch):
     monkeypatch.setenv("RAGASSAY_API_KEY", "sk-of-one-of-them")
-    code, _, err = cli("evaluate", "rows.jsonl", "--judge", "gpt-4o", "--jury", "anthropic/claude-3-5-haiku-20241022")
+    code, _, err = cli("evaluate", "rows.jsonl", "--judge", "gpt-4o", "--judge", "anthropic/claude-3-5-haiku-20241022")
     assert (code, "RAGASSAY_API_KEY would be sent to several providers" in err) == (2, True)
     assert "OPENAI_API_KEY, ANTHROPIC_API_KEY" in err

@@ -6,7 +6,7 @@ import pytest
 
 import ragassay
 from ragassay.core.errors import ProviderDown, Unavailable
-from ragassay.core.models import Judgement, Usage
+from ragassay.core.models import Rating, Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.evaluation import outage
 from ragassay.judges.registered import JUDGES
@@ -49,8 +49,8 @@ def judge(monkeypatch):
                 except ProviderDown:
                     raise
                 except Unavailable as given_up:
-                    return Judgement(reason=str(given_up))
-                return Judgement(reason="no verdict")
+                    return Rating(reason=str(given_up))
+                return Rating(reason="no verdict")
 
     return register
 

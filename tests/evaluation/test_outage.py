@@ -52,7 +52,7 @@ def failing(behave, until):
 
 def run_of(root, **spec):
     rows = [sample(n, query=f"What is number {n}?") for n in range(ROWS)]
-    return new_run(root, rows, JobSpec(metrics=METRICS, judge="m", **spec))
+    return new_run(root, rows, JobSpec(metrics=METRICS, judges=("m",), **spec))
 
 
 def work_through(run, provider, **options):

@@ -32,7 +32,7 @@ class CallingJudge(ScriptedJudge):
 def test_rows_are_told_one_by_one_and_never_more_than_there_are(tmp_path):
     told = []
     judge = CallingJudge(told)
-    spec = JobSpec(judge="gpt-4o-mini", metrics=("faithfulness",), cache=False)
+    spec = JobSpec(judges=("gpt-4o-mini",), metrics=("faithfulness",), cache=False)
     run = new_run(tmp_path, [sample(n) for n in range(1, 61)], spec, judge=judge)
     asyncio.run(foreground.complete(scripted_runtime(judge), Settings(home=tmp_path), run, done=told.append))
     assert told == [1] * 60
@@ -42,7 +42,7 @@ def test_rows_are_told_one_by_one_and_never_more_than_there_are(tmp_path):
 def test_a_row_that_is_judged_twice_is_told_once(tmp_path):
     told = []
     judge = CallingJudge(told)
-    spec = JobSpec(judge="gpt-4o-mini", metrics=("faithfulness",), repeat=2, cache=False)
+    spec = JobSpec(judges=("gpt-4o-mini,samples=2",), metrics=("faithfulness",), cache=False)
     run = new_run(tmp_path, [sample(n) for n in range(1, 51)], spec, judge=judge)
     asyncio.run(foreground.complete(scripted_runtime(judge), Settings(home=tmp_path), run, done=told.append))
     assert judge.told_before_the_chunk_ended == [(50 + 17) // 2]  # 67 calls, two of which make a row

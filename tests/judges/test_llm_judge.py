@@ -26,17 +26,17 @@ def _no_waiting(monkeypatch):
 
 def test_one_call_answers_every_unit_exactly_once():
     with Provider() as provider:
-        (judgement,) = judge(model_at(provider), [sample()])
+        (rating,) = judge(model_at(provider), [sample()])
 
     (seen,) = provider.log
-    verdict = judgement.verdict
+    verdict = rating.verdict
     assert seen.labels == LABELS
     assert [s.id for s in verdict.sentences] + [f.id for f in verdict.facts] == ASKED
-    assert None not in supports(judgement).values()
+    assert None not in supports(rating).values()
     assert verdict.judge == "llm:gpt-4o-mini"
-    assert judgement.usage.calls == 1
-    assert judgement.usage.cost_usd > 0
-    assert judgement.waste == Usage()
+    assert rating.usage.calls == 1
+    assert rating.usage.cost_usd > 0
+    assert rating.waste == Usage()
 
 
 def test_instructions_and_schema_are_the_same_for_every_sample_and_sample_text_is_never_among_them():
@@ -123,44 +123,44 @@ def test_the_content_of_a_call_changes_with_all_that_determines_the_reply_and_wi
 @pytest.mark.parametrize("contexts", [None, ()])
 @pytest.mark.parametrize("answer", ["", " \n", "...", None])
 def test_an_empty_answer_without_contexts_costs_no_call(answer, contexts):
-    (judgement,) = judge(FakeLLM([]), [sample(answer=answer, contexts=contexts)])
+    (rating,) = judge(FakeLLM([]), [sample(answer=answer, contexts=contexts)])
 
-    assert judgement.usage == Usage()
-    assert [f.covered for f in judgement.verdict.facts] == ["no", "no"]
-    assert (judgement.verdict.relevance, judgement.verdict.refusal) == ("none", False)
-    assert completeness(judgement.verdict).value == 0.0
+    assert rating.usage == Usage()
+    assert [f.covered for f in rating.verdict.facts] == ["no", "no"]
+    assert (rating.verdict.relevance, rating.verdict.refusal) == ("none", False)
+    assert completeness(rating.verdict).value == 0.0
 
 
 @pytest.mark.parametrize("lacks", ["contexts", "ground_truth_answer"])
 @pytest.mark.parametrize("answer", ["", "?! ...", "\u200b", "How do refunds work?", "how do REFUNDS work"])
 def test_an_answer_that_says_nothing_or_repeats_the_question_costs_no_call(answer, lacks):
-    (judgement,) = judge(FakeLLM([]), [sample(answer=answer, **{lacks: ()})])
+    (rating,) = judge(FakeLLM([]), [sample(answer=answer, **{lacks: ()})])
 
-    assert judgement.usage == Usage()
-    assert (judgement.verdict.relevance, judgement.verdict.refusal) == ("none", False)
-    assert {fact.covered for fact in judgement.verdict.facts} <= {"no"}
+    assert rating.usage == Usage()
+    assert (rating.verdict.relevance, rating.verdict.refusal) == ("none", False)
+    assert {fact.covered for fact in rating.verdict.facts} <= {"no"}
 
 
 def test_facts_are_looked_for_in_the_contexts_even_when_the_answer_is_empty():
     with Provider() as provider:
-        (judgement,) = judge(model_at(provider), [sample(answer="")])
+        (rating,) = judge(model_at(provider), [sample(answer="")])
 
     assert provider.log[0].labels == ["C1.1", "C1.2", "C2.1", "G1", "G2"]
-    assert len(judgement.verdict.facts) == 2
-    assert judgement.usage.calls == 1
+    assert len(rating.verdict.facts) == 2
+    assert rating.usage.calls == 1
 
 
 def test_without_contexts_support_is_not_asked_and_without_ground_truth_no_truth():
     bare = {"answer": [{"id": f"A{n}"} for n in (1, 2, 3)], "facts": [], "relevance": "full", "refusal": False}
-    (judgement,) = judge(FakeLLM([bare]), [sample(contexts=None, ground_truth_answer=())])
+    (rating,) = judge(FakeLLM([bare]), [sample(contexts=None, ground_truth_answer=())])
 
-    assert [(s.support, s.truth) for s in judgement.verdict.sentences] == [(None, None)] * 3
-    assert judgement.verdict.relevance == "full"
+    assert [(s.support, s.truth) for s in rating.verdict.sentences] == [(None, None)] * 3
+    assert rating.verdict.relevance == "full"
 
 
 def test_a_system_that_gave_no_response_is_not_judged():
-    (judgement,) = judge(FakeLLM([]), [Sample(query_id="q1", query="Well?")])
-    assert (judgement.verdict, judgement.reason) == (None, "the system gave no response")
+    (rating,) = judge(FakeLLM([]), [Sample(query_id="q1", query="Well?")])
+    assert (rating.verdict, rating.reason) == (None, "the system gave no response")
 
 
 def test_of_several_ground_truths_the_others_are_shown_as_accepted_too():
@@ -212,9 +212,9 @@ def test_a_provider_that_does_not_take_numbers_of_entries_gets_the_schema_withou
         return play.good(seen)
 
     with Provider(then=behave) as provider:
-        judgements = judge(model_at(provider, concurrency=1), [sample("q1"), sample("q2", query="And now?")])
+        ratings = judge(model_at(provider, concurrency=1), [sample("q1"), sample("q2", query="And now?")])
     assert [seen.status for seen in provider.log] == [400, 200, 200]
     assert "minItems" not in json.dumps(provider.log[-1].body)
     assert provider.log[-1].body["response_format"]["type"] == "json_schema"
-    assert all(judgement.verdict for judgement in judgements)
-    assert "minItems" in judgements[0].left_out
+    assert all(rating.verdict for rating in ratings)
+    assert "minItems" in ratings[0].left_out

@@ -24,14 +24,14 @@ def _no_waiting(monkeypatch):
 
 def test_an_id_that_was_left_out_is_asked_for_once_more_and_alone():
     with Provider([play.missing("A2", "G1")]) as provider:
-        (judgement,) = judge(model_at(provider), [sample()])
+        (rating,) = judge(model_at(provider), [sample()])
 
     first, second = provider.log
     assert second.user == f"{first.user}\nGive entries for these labels only: A2, G1. Leave the others out."
-    assert None not in supports(judgement).values()
-    assert [f.covered is None for f in judgement.verdict.facts] == [False, False]
-    assert judgement.usage.calls == 2
-    assert judgement.waste == Usage()
+    assert None not in supports(rating).values()
+    assert [f.covered is None for f in rating.verdict.facts] == [False, False]
+    assert rating.usage.calls == 2
+    assert rating.waste == Usage()
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_an_id_that_was_left_out_is_asked_for_once_more_and_alone():
 )
 def test_what_is_missing_is_asked_for_and_only_that(first, asked_again):
     fake = FakeLLM([first, reply()])
-    (judgement,) = judge(fake, [sample()])
+    (rating,) = judge(fake, [sample()])
 
     assert fake.calls[1].messages[1]["content"].endswith(f"labels only: {asked_again}. Leave the others out.")
     assert fake.calls[1].call.purpose == "repair"
-    assert set(supports(judgement).values()) == {"supported"}
-    assert (judgement.verdict.relevance, judgement.verdict.refusal) == ("full", False)
+    assert set(supports(rating).values()) == {"supported"}
+    assert (rating.verdict.relevance, rating.verdict.refusal) == ("full", False)
 
 
 def test_an_id_with_two_different_verdicts_is_asked_for_again_and_one_that_is_repeated_is_not():
@@ -66,37 +66,37 @@ def test_an_id_with_two_different_verdicts_is_asked_for_again_and_one_that_is_re
 
     same = reply()
     same["answer"].append(same["answer"][0])
-    (judgement,) = judge(FakeLLM([same]), [sample()])
-    assert [s.id for s in judgement.verdict.sentences] == ["A1", "A2", "A3"]
+    (rating,) = judge(FakeLLM([same]), [sample()])
+    assert [s.id for s in rating.verdict.sentences] == ["A1", "A2", "A3"]
 
 
 def test_what_is_still_missing_after_one_repair_makes_the_metric_missing_and_shrinks_nothing():
     fake = FakeLLM([reply(A2=None), reply(A2=None, A1={"support": "contradicted"})])
-    (judgement,) = judge(fake, [sample()])
+    (rating,) = judge(fake, [sample()])
 
     assert len(fake.calls) == 2
-    assert supports(judgement) == {"A1": "supported", "A2": None, "A3": "supported"}
-    assert faithfulness(judgement.verdict).value is None
-    assert faithfulness(judgement.verdict).reason == "the judge left A2 unanswered"
-    assert completeness(judgement.verdict).value == 1.0
+    assert supports(rating) == {"A1": "supported", "A2": None, "A3": "supported"}
+    assert faithfulness(rating.verdict).value is None
+    assert faithfulness(rating.verdict).reason == "the judge left A2 unanswered"
+    assert completeness(rating.verdict).value == 1.0
 
 
 def test_half_a_claim_is_kept_where_the_repair_has_no_better_one():
     fake = FakeLLM([reply(A1={"truth": "?"}), reply(A1={"truth": "?", "support": "partly"}, relevance=None)])
-    (judgement,) = judge(fake, [sample()])
+    (rating,) = judge(fake, [sample()])
 
-    assert judgement.verdict.sentences[0].support == "supported"
-    assert judgement.verdict.sentences[0].truth is None
-    assert judgement.verdict.relevance == "full"
+    assert rating.verdict.sentences[0].support == "supported"
+    assert rating.verdict.sentences[0].truth is None
+    assert rating.verdict.relevance == "full"
 
 
 @pytest.mark.parametrize("repair", [RateLimited("slow down"), BadInput("refused"), "no JSON at all"])
 def test_a_repair_that_fails_leaves_the_first_reply_as_it_is(repair):
-    (judgement,) = judge(FakeLLM([reply(A2=None), repair]), [sample()])
+    (rating,) = judge(FakeLLM([reply(A2=None), repair]), [sample()])
 
-    assert supports(judgement) == {"A1": "supported", "A2": None, "A3": "supported"}
-    assert judgement.usage.calls == 1
-    assert judgement.waste.calls == (1 if isinstance(repair, str) else 0)
+    assert supports(rating) == {"A1": "supported", "A2": None, "A3": "supported"}
+    assert rating.usage.calls == 1
+    assert rating.waste.calls == (1 if isinstance(repair, str) else 0)
 
 
 def test_a_key_that_is_revoked_before_the_repair_stops_the_run():
@@ -106,49 +106,49 @@ def test_a_key_that_is_revoked_before_the_repair_stops_the_run():
 
 def test_malformed_json_is_asked_for_again_and_its_price_is_waste():
     with Provider([play.malformed]) as provider:
-        (judgement,) = judge(model_at(provider), [sample()])
+        (rating,) = judge(model_at(provider), [sample()])
 
     assert len(provider.log) == 2
     assert provider.log[1].user == f"{provider.log[0].user}\n{load('judge/again').text}"
-    assert None not in supports(judgement).values()
-    assert (judgement.usage.calls, judgement.waste.calls) == (1, 1)
-    assert judgement.waste.cost_usd > 0
+    assert None not in supports(rating).values()
+    assert (rating.usage.calls, rating.waste.calls) == (1, 1)
+    assert rating.waste.cost_usd > 0
 
 
 def test_malformed_json_twice_is_a_reason():
     with Provider(then=play.malformed) as provider:
-        (judgement,) = judge(model_at(provider), [sample()])
+        (rating,) = judge(model_at(provider), [sample()])
 
     assert len(provider.log) == 2
-    assert judgement.verdict is None
-    assert judgement.reason == "the judge's reply could not be read as a verdict, twice"
-    assert (judgement.usage.calls, judgement.waste.calls) == (0, 2)
+    assert rating.verdict is None
+    assert rating.reason == "the judge's reply could not be read as a verdict, twice"
+    assert (rating.usage.calls, rating.waste.calls) == (0, 2)
 
 
 def test_a_reply_that_was_cut_off_gets_twice_the_room():
     with Provider([play.truncated]) as provider:
-        (judgement,) = judge(model_at(provider), [sample()], max_tokens=300)
+        (rating,) = judge(model_at(provider), [sample()], max_tokens=300)
 
     assert [seen.body["max_tokens"] for seen in provider.log] == [300, 600]
     assert provider.log[0].user == provider.log[1].user
-    assert judgement.verdict
-    assert judgement.waste.calls == 1
+    assert rating.verdict
+    assert rating.waste.calls == 1
 
 
 def test_a_reply_that_is_cut_off_twice_is_a_reason():
     with Provider(then=play.truncated) as provider:
-        (judgement,) = judge(model_at(provider), [sample()], max_tokens=300)
+        (rating,) = judge(model_at(provider), [sample()], max_tokens=300)
 
     assert len(provider.log) == 2
-    assert judgement.reason == "the judge's reply was cut off at 600 tokens"
+    assert rating.reason == "the judge's reply was cut off at 600 tokens"
 
 
 def test_what_a_content_filter_withheld_is_not_asked_for_again():
     fake = FakeLLM([Reply(text="", finish_reason="content_filter", usage=Usage(calls=1))])
-    (judgement,) = judge(fake, [sample()])
+    (rating,) = judge(fake, [sample()])
 
-    assert judgement.reason == "the provider's content filter withheld the judge's reply"
-    assert judgement.waste.calls == 1
+    assert rating.reason == "the provider's content filter withheld the judge's reply"
+    assert rating.waste.calls == 1
 
 
 def test_a_failing_provider_is_a_reason_for_that_sample_alone():
@@ -171,10 +171,10 @@ def test_a_failing_provider_is_a_reason_for_that_sample_alone():
 
 def test_a_hang_is_a_reason_and_may_have_been_paid():
     with Provider(then=play.hang) as provider:
-        (judgement,) = judge(model_at(provider, timeout_s=0.3, attempts=1), [sample()])
+        (rating,) = judge(model_at(provider, timeout_s=0.3, attempts=1), [sample()])
 
-    assert "no answer within 0.3 s" in judgement.reason
-    assert judgement.waste == Usage(uncertain_calls=1)
+    assert "no answer within 0.3 s" in rating.reason
+    assert rating.waste == Usage(uncertain_calls=1)
     assert len(provider.log) == 1
 
 
@@ -187,7 +187,7 @@ def test_a_wrong_key_stops_the_run_after_the_first_request():
 def test_a_provider_that_is_down_stops_the_judging_and_one_failing_call_does_not():
     samples = [sample(f"q{n}") for n in range(30)]
     found = judge(FakeLLM(lambda messages: Unavailable("away")), samples)
-    assert {judgement.reason for judgement in found} == {"the judge failed: away"}
+    assert {rating.reason for rating in found} == {"the judge failed: away"}
     with pytest.raises(ProviderDown, match="away"):
         judge(FakeLLM(lambda messages: ProviderDown("away")), samples)
 
@@ -239,11 +239,11 @@ def test_cancellation_passes_through_and_open_calls_are_booked_as_uncertain():
 def test_a_providers_traceback_and_paths_stay_out_of_the_reason():
     told = 'Traceback (most recent call last):\n  File "/srv/app/serve.py", line 3, in run\nOSError: /srv/models/w.bin is gone'
     with Provider(then=play.status(500, message=told)) as provider:
-        (judgement,) = judge(model_at(provider, attempts=1), [sample()])
+        (rating,) = judge(model_at(provider, attempts=1), [sample()])
 
-    assert judgement.reason == ("the judge failed: gpt-4o-mini: the provider failed (500): OSError: .../w.bin is gone")
-    assert "/srv" not in judgement.reason
-    assert "\n" not in judgement.reason
+    assert rating.reason == ("the judge failed: gpt-4o-mini: the provider failed (500): OSError: .../w.bin is gone")
+    assert "/srv" not in rating.reason
+    assert "\n" not in rating.reason
 
 
 def test_a_row_that_is_longer_than_the_judge_reads_is_named_before_it_is_asked_about(caplog):

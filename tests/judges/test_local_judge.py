@@ -63,8 +63,8 @@ def judge(*samples, by=None):
 
 
 def verdict(answer, by=None, **rest):
-    (judgement,) = judge(sample(answer, **rest), by=by)
-    return judgement.verdict
+    (rating,) = judge(sample(answer, **rest), by=by)
+    return rating.verdict
 
 
 def said(found):
@@ -374,6 +374,6 @@ def test_fifty_samples_of_650_words_take_a_moment_by_words_alone():
     ],
 )
 def test_local_judge_gives_a_reason_for_too_much_text(row, what):
-    (judgement,) = judge(sample(**{"truths": ("Yes.",), **row}))
-    assert judgement.verdict is None
-    assert judgement.reason.startswith(what)
+    (rating,) = judge(sample(**{"truths": ("Yes.",), **row}))
+    assert rating.verdict is None
+    assert rating.reason.startswith(what)

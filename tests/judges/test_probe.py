@@ -12,7 +12,7 @@ from ragassay.core.errors import BadSettings
 from ragassay.core.protocols import Reply
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation.runtime import judge as judge_of
+from ragassay.evaluation import runtime
 from ragassay.judges.probe import ProbeJudge, step, yes_chance
 from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.metric import parse
@@ -23,8 +23,8 @@ def probed(behave, given=None, **options):
     given = given or sample()
     with Provider(then=behave) as provider:
         asked = ProbeJudge(model_at(provider), **options)
-        (judgement,) = asyncio.run(asked.judge([given], MemoryJournal()))
-    return judgement, provider.log
+        (rating,) = asyncio.run(asked.judge([given], MemoryJournal()))
+    return rating, provider.log
 
 
 def by_question(chances, otherwise=0.9):
@@ -41,10 +41,10 @@ def by_question(chances, otherwise=0.9):
 
 
 def test_each_unit_is_asked_about_once_and_counts_by_the_chance_of_a_yes():
-    judgement, log = probed(by_question({"support all": 0.8}))
-    verdict = judgement.verdict
+    rating, log = probed(by_question({"support all": 0.8}))
+    verdict = rating.verdict
     # 3 sentences by the contexts and by the truth, 2 facts in contexts and answer, the answer as a whole
-    assert len(log) == judgement.usage.calls == 3 + 3 + 2 + 2 + 1
+    assert len(log) == rating.usage.calls == 3 + 3 + 2 + 2 + 1
     assert [s.support_score for s in verdict.sentences] == [0.8, 0.8, None]
     assert [s.support for s in verdict.sentences] == ["supported", "supported", "not_found"]
     assert verdict.support_withdrawn == 1  # the last one shares no word with the contexts
@@ -66,28 +66,28 @@ def test_the_text_stands_before_the_question_and_is_the_same_for_all_of_its_unit
 
 def test_a_score_is_the_mean_of_the_chances():
     given = sample(answer="Refunds take 14 days. Money goes back to the card that paid.", ground_truth_answer=())
-    judgement, _ = probed(by_question({"Claim: Refunds": 0.9, "Claim: Money": 0.6}), given)
-    (score,) = parse("faithfulness").score(Chunk([given], [judgement]))
+    rating, _ = probed(by_question({"Claim: Refunds": 0.9, "Claim: Money": 0.6}), given)
+    (score,) = parse("faithfulness").score(Chunk([given], [rating]))
     assert score.value == pytest.approx(0.75)
 
 
 def test_without_probabilities_an_answer_counts_1_or_0():
-    judgement, _ = probed(play.refuses("logprobs", play.says("yes.")))
-    assert {s.support_score for s in judgement.verdict.sentences} <= {1.0, None}
-    assert "logprobs" in judgement.left_out
+    rating, _ = probed(play.refuses("logprobs", play.says("yes.")))
+    assert {s.support_score for s in rating.verdict.sentences} <= {1.0, None}
+    assert "logprobs" in rating.left_out
 
 
 def test_an_answer_that_is_neither_is_a_reason():
-    judgement, _ = probed(play.says("maybe"))
-    assert judgement.verdict is None
-    assert "neither yes nor no" in judgement.reason
+    rating, _ = probed(play.says("maybe"))
+    assert rating.verdict is None
+    assert "neither yes nor no" in rating.reason
 
 
 def test_criteria_are_asked_about_too():
-    judgement, _ = probed(
+    rating, _ = probed(
         by_question({"Criterion: The answer is polite": 0.5}), criteria={"polite": "The answer is polite."}
     )
-    (criterion,) = judgement.verdict.criteria
+    (criterion,) = rating.verdict.criteria
     assert (criterion.name, criterion.step) == ("polite", "partly")
 
 
@@ -117,14 +117,14 @@ def test_a_chance_is_the_nearest_of_five_steps(chance, nearest):
 @pytest.mark.parametrize(
     ("spec", "what"),
     [
-        ({"judge": "local", "judge_mode": "probe"}, "for models"),
+        ({"judges": ("local",), "judge_mode": "probe"}, "for models"),
         (
-            {"judge": "gpt-4o-mini", "judge_mode": "probe", "judge_prompt": {"name": "a", "text": "b"}},
+            {"judges": ("gpt-4o-mini",), "judge_mode": "probe", "judge_prompt": {"name": "a", "text": "b"}},
             "their own questions",
         ),
     ],
 )
 def test_what_can_not_be_probed_is_refused(spec, what):
     with pytest.raises(BadSettings, match=what) as refused:
-        judge_of(JobSpec(**spec), Settings(), None)
+        runtime.panel(JobSpec(**spec), Settings(), None)
     assert refused.value.where == "judge_mode"

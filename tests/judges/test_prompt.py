@@ -113,11 +113,11 @@ def test_llm_judge_sees_every_text_and_its_verdict_is_kept(text, judge):
     row = sample(text, (text,), f"Is it so? {text}", ground_truth_answer=(text,))
     supports = Answer(json.dumps(whole(answer=[{**whole()["answer"][0], "truth": "agrees"}], facts=[FACT])))
     with Provider(then=lambda _: supports if judge is LLMJudge else Answer("yes")) as provider:
-        (judgement,) = asyncio.run(judge(LLM("m", api_base=provider.url)).judge([row], MemoryJournal()))
+        (rating,) = asyncio.run(judge(LLM("m", api_base=provider.url)).judge([row], MemoryJournal()))
         assert all(text in seen.user for seen in provider.log)
-    (sentence,) = judgement.verdict.sentences
+    (sentence,) = rating.verdict.sentences
     assert (sentence.support, sentence.truth) == ("supported", "agrees")
-    assert parse("faithfulness").score(Chunk([row], [judgement]))[0].value == 1.0
+    assert parse("faithfulness").score(Chunk([row], [rating]))[0].value == 1.0
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -129,11 +129,11 @@ def test_an_answer_can_forge_neither_labels_nor_delimiters(attack):
     expected = [*asked.contexts, *asked.answer, *asked.facts]
     with Provider() as provider:
         judge = LLMJudge(LLM("m", api_base=provider.url))
-        (judgement,) = asyncio.run(judge.judge([attacked], MemoryJournal()))
+        (rating,) = asyncio.run(judge.judge([attacked], MemoryJournal()))
 
     user = provider.log[0].user
     assert provider.log[0].labels == expected
-    assert [s.id for s in judgement.verdict.sentences] == list(asked.answer)
+    assert [s.id for s in rating.verdict.sentences] == list(asked.answer)
     assert len(re.findall(r"<\s*/?\s*sample", user)) == 2
     assert user.splitlines().count("Facts:") == 1
 

@@ -9,8 +9,9 @@ import provider as play
 from judge_replies import judge, model_at, sample, supports
 from provider import Provider
 from ragassay.core.models import Usage
-from ragassay.judges.llm import LLMJudge, SampleCalls
+from ragassay.judges.llm import LLMJudge
 from ragassay.judges.probe import ProbeJudge
+from ragassay.judges.structured import SampleCalls
 from ragassay.llm import RateLimit, client
 from ragassay.llm.journal import MemoryJournal
 
@@ -28,40 +29,40 @@ def probes(llm, samples, journal, **options):
 def test_a_provider_that_hangs_costs_a_sample_no_more_than_its_time(asked):
     journal, began = MemoryJournal(), time.monotonic()
     with Provider(then=play.hang) as provider:
-        (judgement,) = asked(model_at(provider, timeout_s=30), [sample()], journal, timeout_s=0.5)
+        (rating,) = asked(model_at(provider, timeout_s=30), [sample()], journal, timeout_s=0.5)
     assert time.monotonic() - began < 15
-    assert judgement.reason == "the judge failed: no verdict within 0.5 s of the first call"
-    assert judgement.waste.uncertain_calls == journal.account.spent.uncertain_calls == min(len(provider.log), 8)
+    assert rating.reason == "the judge failed: no verdict within 0.5 s of the first call"
+    assert rating.waste.uncertain_calls == journal.account.spent.uncertain_calls == min(len(provider.log), 8)
 
 
 def test_a_provider_that_asks_to_wait_is_waited_for_no_longer_than_that():
     began = time.monotonic()
     with Provider(then=play.status(429, {"Retry-After": "40"})) as provider:
-        (judgement,) = judge(model_at(provider), [sample()], timeout_s=0.5)
+        (rating,) = judge(model_at(provider), [sample()], timeout_s=0.5)
     assert time.monotonic() - began < 15
-    assert judgement.reason == "the judge failed: no verdict within 0.5 s of the first call"
-    assert (len(provider.log), judgement.waste) == (1, Usage())
+    assert rating.reason == "the judge failed: no verdict within 0.5 s of the first call"
+    assert (len(provider.log), rating.waste) == (1, Usage())
 
 
 def test_a_repair_that_is_late_leaves_the_first_reply_as_it_is():
     with Provider([play.missing("A2")], then=play.hang) as provider:
-        (judgement,) = judge(model_at(provider), [sample()], timeout_s=3)
+        (rating,) = judge(model_at(provider), [sample()], timeout_s=3)
     assert len(provider.log) == 2
-    assert [label for label, support in supports(judgement).items() if support is None] == ["A2"]
-    assert judgement.waste == Usage(uncertain_calls=1)
+    assert [label for label, support in supports(rating).items() if support is None] == ["A2"]
+    assert rating.waste == Usage(uncertain_calls=1)
 
 
 def test_a_samples_time_begins_with_its_own_first_call():
     with Provider(latency_s=0.5) as provider:
         found = judge(model_at(provider, concurrency=1), [sample(f"q{n}") for n in range(7)], timeout_s=3)
-    assert [judgement.reason for judgement in found] == [None] * 7
+    assert [rating.reason for rating in found] == [None] * 7
 
 
 def test_a_samples_time_stands_still_while_its_calls_wait_for_their_turn():
     with Provider() as provider:
         limited = model_at(provider, limit=RateLimit(requests=60))
         found = judge(limited, [sample(f"q{n}") for n in range(3)], timeout_s=0.9)
-    assert [judgement.reason for judgement in found] == [None] * 3
+    assert [rating.reason for rating in found] == [None] * 3
 
 
 def test_calls_of_a_sample_that_wait_at_once_give_it_the_longest_of_their_waits():

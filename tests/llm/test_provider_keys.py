@@ -51,8 +51,9 @@ def test_a_providers_own_variable_wins_where_no_address_is_named(monkeypatch):
 def test_a_server_that_litellm_finds_by_itself_gets_no_key(monkeypatch):
     with Provider(then=play.says("hello")) as provider:
         monkeypatch.setenv("LLAMAFILE_API_BASE", provider.url)
-        judge = runtime.judge(JobSpec(judge="llamafile/m", metrics=("relevance",)), Settings(api_key=KEY), None)
-        asyncio.run(ask(judge._llm))
+        spec = JobSpec(judges=("llamafile/m",), metrics=("relevance",))
+        (rater,) = runtime.panel(spec, Settings(api_key=KEY), None).raters
+        asyncio.run(ask(rater.samples[0]._llm))
     assert KEY not in provider.log[0].auth
 
 
@@ -60,7 +61,7 @@ def test_a_system_with_an_address_of_its_own_does_not_get_the_key_of_another(mon
     with Provider(then=play.says("hello")) as provider:
         settings = Settings(api_base=OURS, api_key=KEY)
         config = SystemConfig(kind="bm25", answer={"model": "m", "api_base": provider.url})
-        tools = runtime.Runtime(settings).tools(JobSpec(judge="local", metrics=("mrr",)), None)
+        tools = runtime.Runtime(settings).tools(JobSpec(metrics=("mrr",)), None)
         answerer = runtime.answerer("asked", config, settings, tools)
         asyncio.run(ask(answerer._llm))
     assert provider.log[0].auth == "Bearer no-key-needed"

@@ -160,9 +160,9 @@ def test_the_judge_keeps_the_limit_of_the_run_else_that_of_the_service(spec, set
 
     spacing = Counting()
     with Provider() as provider:
-        given = JobSpec(judge="m", api_base=provider.url, **spec)
-        judge = runtime.judge(given, Settings(**settings), None, runtime.Shared(spacing))
-        asyncio.run(judge.judge([sample("q1"), sample("q2")], MemoryJournal()))
+        given = JobSpec(judges=("m",), api_base=provider.url, **spec)
+        panel = runtime.panel(given, Settings(**settings), None, runtime.Shared(spacing))
+        asyncio.run(panel.rate([sample("q1"), sample("q2")], MemoryJournal()))
     assert spacing.waits == 2
 
 
@@ -174,7 +174,7 @@ def test_the_workers_of_a_service_share_the_limit_by_way_of_redis(redis, monkeyp
     with Provider() as provider:
         settings = Settings(state_url=redis.url, requests_per_minute=10, api_base=provider.url)
         jobs = wiring.jobs_for(settings)
-        submit(jobs, 1, judge="m", metrics=("faithfulness",))
+        submit(jobs, 1, judges=("m",), metrics=("faithfulness",))
         deliver(jobs, queue)
         lines = set(keys()) - before
         jobs.close()

@@ -6,7 +6,7 @@ import pytest
 
 from offline_runs import ScriptedJudge, fake_tools, sample
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
-from ragassay.core.models import Judgement, Score
+from ragassay.core.models import Rating, Score
 from ragassay.core.specification import HarmonicMean, JobSpec
 from ragassay.evaluation.engine import evaluate
 from ragassay.evaluation.plan import choose_metrics, plan
@@ -95,7 +95,7 @@ def test_evaluate_names_the_part_that_a_composite_misses():
     assert rows[0].scores["grounded_hit"].value == 1.0
     assert rows[1].scores["quality"] == Score.absent("faithfulness: the response has no contexts", "no_input")
     assert rows[2].scores["grounded_hit"] == Score.absent("hit@1: the query has no relevance judgments", "no_input")
-    (failed,) = evaluated(SPEC, [sample()], ScriptedJudge(q1=Judgement(reason="the judge failed: it is down")))
+    (failed,) = evaluated(SPEC, [sample()], ScriptedJudge(q1=Rating(reason="the judge failed: it is down")))
     assert (failed.scores["quality"].value, failed.scores["quality"].missing) == (None, "failed")
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragassay.core.models import FactVerdict, Judgement, Response, Sample, SentenceVerdict, Usage, Verdict
+from ragassay.core.models import FactVerdict, Rating, Response, Sample, SentenceVerdict, Usage, Verdict
 from ragassay.judges.verdict import COVERED, SUPPORT
 from ragassay.metrics.judged import STEPS
 from ragassay.metrics.metric import parse
@@ -182,8 +182,8 @@ def sample(answer="Yes.", contexts=("A context.",), truths=("Yes.",)):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_without_verdict_say_why(name):
-    failed = Judgement(reason="the provider is away", usage=Usage(calls=1))
-    chunk = Chunk([sample(), sample(), sample()], [Judgement(verdict=FULL), failed, None])
+    failed = Rating(reason="the provider is away", usage=Usage(calls=1))
+    chunk = Chunk([sample(), sample(), sample()], [Rating(verdict=FULL), failed, None])
     given, away, unasked = parse(name).score(chunk)
     assert given.value is not None
     assert (away.value, away.missing, away.reason) == (None, "failed", "the provider is away")
@@ -191,7 +191,7 @@ def test_rows_without_verdict_say_why(name):
 
 
 def test_a_row_without_the_input_is_missing_whatever_the_judge_says():
-    row = Chunk([sample(answer=None, contexts=None, truths=())], [Judgement(verdict=FULL)])
+    row = Chunk([sample(answer=None, contexts=None, truths=())], [Rating(verdict=FULL)])
     reasons = {name: parse(name).score(row)[0].reason for name in NAMES}
     assert reasons == {
         **dict.fromkeys(["faithfulness", "completeness", "relevance", "correctness"], "the response has no answer"),

@@ -8,7 +8,7 @@ from gate_checks import check_gate
 from offline_runs import ScriptedJudge, evaluated, fake_tools, new_run, sample
 from ragassay.analysis.comparison import compare
 from ragassay.analysis.figures import Figure
-from ragassay.core.models import Judgement, Verdict
+from ragassay.core.models import Rating, Verdict
 from ragassay.core.options import JobOptions
 from ragassay.core.text import is_answerable
 from ragassay.evaluation.engine import Plan, evaluate
@@ -109,11 +109,11 @@ def test_the_judge_is_asked_about_the_unanswerable_even_where_the_rule_needs_non
 
 def test_where_no_verdict_says_whether_the_answer_refuses_nothing_is_decided():
     given = sample(**UNANSWERABLE)
-    for judgement in (
-        Judgement(reason="the judge failed: 503"),
-        Judgement(verdict=Verdict(judge="t", answerable=False)),
+    for rating in (
+        Rating(reason="the judge failed: 503"),
+        Rating(verdict=Verdict(judge="t", answerable=False)),
     ):
-        accurate = scored(given, judge=ScriptedJudge(q1=judgement)).scores["accurate"]
+        accurate = scored(given, judge=ScriptedJudge(q1=rating)).scores["accurate"]
         assert (accurate.value, accurate.missing) == (None, "failed")
         assert accurate.reason.startswith("whether the answer refuses is not known: ")
 

@@ -4,7 +4,7 @@ import pytest
 
 from offline_runs import ScriptedJudge, evaluated, new_run, sample
 from ragassay.cli.terminal import print_report
-from ragassay.core.models import FactVerdict, Judgement, SentenceVerdict, Verdict
+from ragassay.core.models import FactVerdict, Rating, SentenceVerdict, Verdict
 from ragassay.core.specification import JobSpec
 from ragassay.reporting import EXPORTERS
 from ragassay.reporting.failing import headline, worst_first
@@ -20,7 +20,7 @@ def judged(covered, why, **more):
         has_contexts=True,
         has_truth=True,
     )
-    return Judgement(verdict=verdict)
+    return Rating(verdict=verdict)
 
 
 JUDGE = ScriptedJudge(

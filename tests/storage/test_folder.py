@@ -7,7 +7,7 @@ import pytest
 
 from offline_runs import ScriptedJudge, evaluated, new_run, sample, scripted_runtime
 from ragassay.core.errors import BadData, BadSettings, Conflict, NotFound, NothingToEvaluate
-from ragassay.core.models import Judgement
+from ragassay.core.models import Rating
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation import runner
 from ragassay.llm.journal import MemoryJournal
@@ -48,7 +48,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
 def test_failed_rows_of_a_finished_run_are_pending_again_and_the_others_keep_their_results(tmp_path):
     samples = [sample(1), sample(2), sample(3, error="no reply")]
     spec = JobSpec(metrics=("faithfulness", "mrr"))
-    failing = ScriptedJudge(q2=Judgement(reason="the provider refused the request (400)"))
+    failing = ScriptedJudge(q2=Rating(reason="the provider refused the request (400)"))
     run = new_run(tmp_path, samples, spec, judge=failing)
     evaluated(run, failing)
     assert run.failed_rows == 1  # a recorded error stays one

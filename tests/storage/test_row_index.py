@@ -4,7 +4,7 @@ import pytest
 
 from offline_runs import ScriptedJudge, evaluated, new_run, sample
 from ragassay.core.errors import UnknownName
-from ragassay.core.models import Judgement
+from ragassay.core.models import Rating
 from ragassay.core.specification import JobSpec
 from ragassay.storage.folder import FolderStore
 from ragassay.storage.places import RowPlaces
@@ -24,7 +24,7 @@ def run_of(tmp_path, count=130, systems=("a", "b"), name="first"):
         )
         for n in range(1, count + 1)
     ]
-    broken = {f"q{n}": Judgement(reason="the judge failed") for n in range(13, count, 13)}
+    broken = {f"q{n}": Rating(reason="the judge failed") for n in range(13, count, 13)}
     judge = ScriptedJudge(**broken)
     run = new_run(tmp_path / name, samples, JobSpec(), systems=systems, judge=judge)
     return run, evaluated(run, judge)

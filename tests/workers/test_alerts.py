@@ -4,7 +4,7 @@ import pytest
 
 from job_workers import PayingJudge, deliver_all, finish, submit, submit_with_budget
 from offline_runs import ScriptedJudge
-from ragassay.core.models import Judgement
+from ragassay.core.models import Rating
 from ragassay.core.specification import Budget
 
 
@@ -44,7 +44,7 @@ def test_a_worker_that_dies_when_a_budget_is_reached_leaves_the_notice_to_the_sw
 def test_rows_that_a_judge_could_not_score_beyond_the_limit_are_told_without_its_reason(
     make_jobs, queue, allowed, kinds
 ):
-    broken = Judgement(reason="the planted text of a provider")
+    broken = Rating(reason="the planted text of a provider")
     jobs = make_jobs(ScriptedJudge(q1=broken, q2=broken))
     job = submit(jobs, 10, max_missing=allowed)
     finish(jobs, queue, job)

@@ -31,7 +31,7 @@ def evaluated(jobs, queue):
     def evaluate(provider, project, queries, **spec):
         rows = [sample(n, query=query) for n, query in enumerate(queries, 1)]
         inputs = plan.recorded(source_of(rows), rows)
-        options = {"judge": "gpt-4o-mini", "api_base": provider.url, "metrics": ("faithfulness",), "cache": False}
+        options = {"judges": ("gpt-4o-mini",), "api_base": provider.url, "metrics": ("faithfulness",), "cache": False}
         job, _ = jobs.of(project).submit(JobSpec(**options, **spec), inputs)
         deliver_all(jobs, queue)
         state = jobs.get(job.id)
@@ -99,7 +99,7 @@ def test_two_systems_of_a_job_with_the_same_answers_are_judged_once_and_get_the_
     answers = {row.query_id: row.response for row in rows}
     inputs = plan.Inputs(source_of(rows), rows, {name: plan.recorded_system(name, answers) for name in ("a", "b")})
     with Provider() as provider:
-        options = {"judge": "gpt-4o-mini", "api_base": provider.url, "metrics": ("faithfulness",), "cache": False}
+        options = {"judges": ("gpt-4o-mini",), "api_base": provider.url, "metrics": ("faithfulness",), "cache": False}
         job, _ = jobs.submit(JobSpec(**options), inputs)
         finish(jobs, queue, job.id)
         assert len(provider.log) == len(rows)

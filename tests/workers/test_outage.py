@@ -5,7 +5,7 @@ import pytest
 from job_workers import deaths, deliver, deliver_all, expire_leases, finish, meta, submit
 from offline_runs import ScriptedJudge
 from ragassay.core.errors import ProviderDown, Unavailable
-from ragassay.core.models import Judgement, Usage
+from ragassay.core.models import Rating, Usage
 from ragassay.core.protocols import Call, Reply
 
 DOWN = "the provider failed (503): overloaded"
@@ -34,7 +34,7 @@ class RemoteJudge(ScriptedJudge):
         except ProviderDown:
             raise
         except Unavailable as error:  # as the judges do: an error of one sample is the reason of its row
-            return Judgement(reason=f"the judge failed: {error}")
+            return Rating(reason=f"the judge failed: {error}")
         if attempt.reply is None:
             raise self.outage
         return self._one(sample)

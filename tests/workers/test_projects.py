@@ -5,7 +5,7 @@ from ragassay.core.errors import NotFound
 
 
 def finished(jobs, queue, project, **spec):
-    job = submit(jobs.of(project), 10, metrics=("faithfulness",), judge="a-model", **spec)
+    job = submit(jobs.of(project), 10, metrics=("faithfulness",), judges=("a-model",), **spec)
     deliver_all(jobs, queue)
     for done in queue.finalized:
         jobs.finalize(done)

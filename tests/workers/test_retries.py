@@ -7,7 +7,7 @@ import pytest
 from job_workers import deliver, deliver_all, expire_leases, finish, meta, submit
 from offline_runs import ScriptedJudge, sample, source_of
 from ragassay.core.errors import Conflict, NotFound
-from ragassay.core.models import Judgement, Response, Usage
+from ragassay.core.models import Rating, Response, Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.core.specification import Budget, JobSpec
 from ragassay.evaluation import plan
@@ -41,13 +41,13 @@ class FaultyJudge(ScriptedJudge):
         call = Call(id=sample.query_id, content=sample.query_id, purpose="judge", query_id=sample.query_id)
         async with journal.attempt(call, MOST) as attempt:
             if attempt.reply is None and sample.query_id in self.down:
-                return Judgement(reason="the judge failed: 500", waste=LOST)
+                return Rating(reason="the judge failed: 500", waste=LOST)
             if attempt.reply is None:
                 self.paid.append(sample.query_id)
                 attempt.settle(Reply(text="?" if sample.query_id in self.garbled else "{}", usage=BILL))
             reply = attempt.reply
         if reply.text == "?":
-            return Judgement(reason="the judge's reply could not be read", waste=reply.usage)
+            return Rating(reason="the judge's reply could not be read", waste=reply.usage)
         return self._one(sample).model_copy(update={"usage": reply.usage})
 
 

@@ -14,7 +14,7 @@ def given_out(make_jobs, store):
     def count(judge, workers):
         for name, processes in workers.items():
             store.heartbeat("worker", f"{name}:1:{processes}", for_s=60)
-        job = submit(make_jobs(), 500, judge=judge)
+        job = submit(make_jobs(), 500, judges=(judge,))
         return sum(store.claim(job) is not None for _ in range(11))
 
     return count
@@ -46,10 +46,10 @@ def test_a_job_has_a_message_for_each_process_and_one_that_waits(jobs, queue, st
 @pytest.mark.parametrize(
     ("spec", "rows"),
     [
-        ({"judge": "m"}, 56),  # seven rounds of eight calls
-        ({"judge": "m", "batch": 1, "concurrency": 16}, 16),
-        ({"judge": "m", "batch": 48}, 48),
-        ({"judge": "local"}, 50),
+        ({"judges": ("m",)}, 56),  # seven rounds of eight calls
+        ({"judges": ("m",), "batch": 1, "concurrency": 16}, 16),
+        ({"judges": ("m",), "batch": 48}, 48),
+        ({"judges": ("local",)}, 50),
     ],
 )
 def test_chunks_that_a_model_judges_are_whole_rounds_of_calls(spec, rows):

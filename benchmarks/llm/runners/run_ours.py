@@ -18,7 +18,7 @@ async def evaluate(rows: list[dict[str, Any]], url: str, concurrency: int) -> di
     responses = {row["id"]: Response(answer=row["answer"], contexts=row["contexts"]) for row in rows}
     judge = LLMJudge(LLM("gpt-4o-mini", api_base=url, concurrency=concurrency))
     plan = Plan(tuple(map(parse, METRICS)), AccuracyRule.parse("correctness >= 0.5"))
-    tools = Tools(judge, MemoryJournal(), Prices())
+    tools = Tools(Panel.of(judge), MemoryJournal(), Prices())
     size = PerformanceOptions.batch
     chunks = [samples[start : start + size] for start in range(0, len(samples), size)]
     system = Recorded("default", responses)
@@ -38,6 +38,7 @@ if __name__ == "__main__":
     from ragassay.evaluation import engine
     from ragassay.evaluation.engine import Plan, Tools
     from ragassay.judges.llm import LLMJudge
+    from ragassay.judges.panel import Panel
     from ragassay.llm import LLM, Prices, warm_up
     from ragassay.llm.journal import MemoryJournal
     from ragassay.metrics.accuracy import AccuracyRule

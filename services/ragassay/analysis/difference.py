@@ -254,7 +254,7 @@ def difference_by_labels(
 
     ``failed``: why the labels may be no random part of the rows, so that they correct nothing.
     """
-    labels = [(a.reference_labels.get(name), b.reference_labels.get(name)) for a, b in rows]
+    labels = [(a.label(name), b.label(name)) for a, b in rows]
     if not any(label is not None for both in labels for label in both):
         return None
     labelled = (None if a is None or b is None else b - a for a, b in labels)

@@ -182,7 +182,7 @@ class Figure:
             for row, value in zip(results, numbers, strict=True)
         ]
         mean = mean_score(scores, own_metrics(spec).get(self.column, self.metric), spec, questions_of(results))
-        labels = [row.reference_labels.get(self.column) for row in results]
+        labels = [row.label(self.column) for row in results]
         found = Measured(n=n, rows=rows, value=mean.mean, interval=mean.interval)
         if all(label is None for label in labels):
             return found

@@ -22,8 +22,7 @@ from ragassay.datasets.responses import load_named_responses
 from ragassay.datasets.versions import DatasetStore, reference_in, resolve
 from ragassay.evaluation.plan import Inputs, SystemInput, recorded, recorded_system
 from ragassay.judges.instructions import read_prompt
-from ragassay.judges.jury import check_jury
-from ragassay.judges.sharing import check_share
+from ragassay.judges.panel import check_judges
 from ragassay.service.job_reports import Gating
 from ragassay.service.registered import Registered
 from ragassay.storage.datasets import version_dataset
@@ -116,16 +115,17 @@ def parts(document: dict[str, Any], settings: Settings) -> tuple[NewJob, JobSpec
     if document.get("systems") in ({}, None):  # as a ragassay.yaml without systems has it
         document["systems"] = []
     job = read_as(NewJob, document)
-    judge = _allowed_judge(job.judge if "judge" in job.model_fields_set else settings.judge, settings)
-    jury = tuple(_allowed_judge(name, settings, "jury") for name in job.jury)
-    own: dict[str, Any] = {**_limited(job, settings), "judge": judge, "jury": jury}
-    if settings.judge_prompt is not None and judge != "local":
-        own["judge_prompt"] = read_prompt(settings.judge_prompt, "RAGASSAY_JUDGE_PROMPT")
-    spec = job.to_job_spec().model_copy(update=own)
+    if not job.judges and "judge" not in job.model_fields_set:
+        job = job.model_copy(update={"judge": settings.judge})
+    spec = job.to_job_spec().model_copy(update=_limited(job, settings))
+    for one in spec.judges:
+        _check_judge(one.model, settings, "judges" if job.judges else "judge")
+    if settings.judge_prompt is not None and not spec.is_local:
+        prompt = read_prompt(settings.judge_prompt, "RAGASSAY_JUDGE_PROMPT")
+        spec = spec.model_copy(update={"judge_prompt": prompt})
     check_rules(job)
     _check_of_operator(job)
-    check_jury(spec)
-    check_share(spec)
+    check_judges(spec)
     return job, spec, Gating(gates=job.gates, baseline=job.baseline, statistics=job.statistics)
 
 
@@ -218,18 +218,16 @@ def _defaults(key: str) -> tuple[Any, ...]:
     return (Configuration().model_dump(mode="json")[key], None)
 
 
-def _allowed_judge(name: str, settings: Settings, where: str = "judge") -> str:
-    """The judge that is asked for, if the operator allows it."""
-    model = name.removeprefix("llm:")
+def _check_judge(model: str, settings: Settings, where: str) -> None:
+    """Raise UnknownName or BadSettings for a judge that the operator does not allow."""
     allowed = _allowed(settings)
-    if name == "local" or (allowed is not None and model in allowed):
-        return name
+    if model == "local" or (allowed is not None and model in allowed):
+        return
     if not _MODEL.fullmatch(model) or "//" in model:
-        what = f"{name[:100]!r} is not the name of a model"
+        what = f"{model[:100]!r} is not the name of a model"
         raise BadSettings(what, where=where, hint="write 'local', or name a model as LiteLLM does")
     if allowed is not None:
-        raise UnknownName("judge", name, ["local", *allowed], where=where)
-    return name
+        raise UnknownName("judge", model, ["local", *allowed], where=where)
 
 
 def _allowed(settings: Settings) -> list[str] | None:

@@ -39,6 +39,7 @@ def _with_flags() -> dict[str, Declaration]:
 
 
 DECLARED = _with_flags()
+_LISTS = (tuple[str, ...], tuple[Any, ...])  # of texts, and of what a text is short for
 
 
 def option(key: str, note: str = "") -> Any:
@@ -74,7 +75,7 @@ def _parameter(key: str) -> inspect.Parameter:
     elif kind == tuple[Path, ...]:
         typed = list[Path] | None
     else:
-        typed = list[str] | None if kind == tuple[str, ...] or get_origin(kind) is dict else str | None
+        typed = list[str] | None if kind in _LISTS or get_origin(kind) is dict else str | None
     note = "" if default in (None, (), {}) or kind is bool else f" [{default}]"
     annotation = Annotated[typed, option(key, note)]
     unused = False if kind is bool else None
@@ -88,7 +89,7 @@ def _value(key: str, value: Any) -> Any:
     kind, default, option = DECLARED[key]
     if kind is bool:
         return not default
-    if kind in (tuple[Path, ...], tuple[str, ...]):
+    if kind in (tuple[Path, ...], *_LISTS):
         return list(map(str, value))
     return pairs(value, option.flags[-1], str(option.metavar)) if get_origin(kind) is dict else parsed(key, value)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ragassay.core.specification import JobSpec
     from ragassay.evaluation.plan import Inputs
     from ragassay.evaluation.runtime import Runtime
+    from ragassay.judges.panel import Rater
     from ragassay.llm import Prices
     from ragassay.llm.journal import CostEstimator
 
@@ -30,16 +31,17 @@ def estimate(runtime: Runtime, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
 
     tools, answers = runtime.tools(spec, CostEstimator()), CostEstimator()
     sources = {name: system.source for name, system in inputs.systems.items()}
-    members = {one.judge: one for one in spec.for_members()}
     by_judge = {
-        judge: _calls(runtime, one, inputs, CostEstimator() if n else answers)
-        for n, (judge, one) in enumerate(members.items())
+        rater.name: _calls(runtime, spec, inputs, rater, CostEstimator() if n else answers)
+        for n, rater in enumerate(tools.panel.raters)
     }
     calls = [call for of in by_judge.values() for call in of]
     name, rows, systems = inputs.dataset.name, len(inputs.samples), len(inputs.systems)
-    typer.echo(f"{name}: {rows} rows x {systems} systems, judge {tools.judge.name}", err=err)
+    typer.echo(f"{name}: {rows} rows x {systems} systems, judge {tools.panel.name}", err=err)
     if spec.budget.usd is not None and _unpriced([*calls, *answers.estimates]):
-        raise of_unknown_price(next((judge for judge, of in by_judge.items() if _unpriced(of)), "MODEL"))
+        raise of_unknown_price(
+            next((judge.removeprefix("llm:") for judge, of in by_judge.items() if _unpriced(of)), "MODEL")
+        )
     for system, source in sources.items():
         if source.called:
             typer.echo(f"{rows} requests to the system {system}, whose cost is not known before", err=err)
@@ -52,7 +54,7 @@ def estimate(runtime: Runtime, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
             f"{whole.output_tokens:,} output tokens, {most}",
             err=err,
         )
-    unknown = [judge for judge in spec.judges if judge in JUDGES]
+    unknown = [judge for judge in by_judge if judge in JUDGES]
     for judge in unknown:
         typer.echo(f"what the judge {judge} asks and spends is not known before", err=err)
     if unknown and not calls:
@@ -63,8 +65,10 @@ def estimate(runtime: Runtime, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
     spent, made = _tokens(calls)
     typer.echo(f"{len(calls)} judge calls, at most about {spent:,} input and {made:,} output tokens", err=err)
     if spec.criteria:
-        without = [one.model_copy(update={"criteria": {}}) for one in members.values()]
-        plain = _tokens([call for one in without for call in _calls(runtime, one, inputs, CostEstimator(), spec)])
+        without = runtime.tools(spec.model_copy(update={"criteria": {}}), CostEstimator()).panel
+        plain = _tokens(
+            [call for one in without.raters for call in _calls(runtime, spec, inputs, one, CostEstimator())]
+        )
         named = ", ".join(spec.criteria)
         more = f"of these, {spent - plain[0]:,} input and {made - plain[1]:,} output tokens are for criteria: {named}"
         typer.echo(more, err=err)
@@ -72,19 +76,18 @@ def estimate(runtime: Runtime, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
     return told.model_copy(update={"cost_usd": None}) if unknown else told
 
 
-def _calls(
-    runtime: Runtime, spec: JobSpec, inputs: Inputs, answers: CostEstimator, planned: JobSpec | None = None
-) -> list[Usage]:
-    """What the judge calls of a specification would take, those of answers in ``answers``; ``planned``: whose metrics."""
+def _calls(runtime: Runtime, spec: JobSpec, inputs: Inputs, rater: Rater, answers: CostEstimator) -> list[Usage]:
+    """What the calls of one of the judges would take, those of answers in ``answers``."""
     from dataclasses import replace
 
     from ragassay.evaluation import plan
+    from ragassay.judges.panel import Panel
     from ragassay.llm.journal import CostEstimator
 
-    tools = runtime.tools(spec, CostEstimator())
+    tools = replace(runtime.tools(spec, CostEstimator()), panel=Panel([rater]))
     sources = {name: system.source for name, system in inputs.systems.items()}
     live = runtime.systems(sources, replace(tools, journal=answers))  # afresh: they belong to one event loop
-    return asyncio.run(plan.estimate(planned or spec, inputs, tools, live))
+    return asyncio.run(plan.estimate(spec, inputs, tools, live))
 
 
 def _unpriced(calls: Sequence[Usage]) -> bool:

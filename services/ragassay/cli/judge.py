@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Those of ``evaluate`` that have no meaning here.
 _NOT_TAKEN = (
     *("systems", "datasets", "output", "metrics", "baseline", "criteria", "accurate", "corpus"),
-    *("labels", "judge_share", "repeat"),
+    "labels",
     *("relevant_from", "max_grade", "graded"),
 )
 _SHOWN = {

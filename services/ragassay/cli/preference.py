@@ -57,7 +57,7 @@ def prefer(
     from ragassay.evaluation.runtime import preference_judge
     from ragassay.sdk.progress import progress
 
-    given = {**options, "judge": judge, "limit": limit, "max_missing": max_missing}
+    given = {**options, "judges": [judge] if judge else None, "limit": limit, "max_missing": max_missing}
     configuration = configured(None, given, data=Path(runs[0]))
     settings = Settings().of_dry_run if dry_run else Settings()
     spec = configuration.to_job_spec()
@@ -122,7 +122,7 @@ def _print_estimate(model: PreferenceJudge, pairs: list[AnswerPair], spec: JobSp
     typer.echo(f"{len(pairs)} pairs of answers, {settled} settled without a call; judge {model.name}")
     spent, made = (sum(getattr(one, name) for one in journal.estimates) for name in ("input_tokens", "output_tokens"))
     typer.echo(f"{len(journal.estimates)} judge calls, at most about {spent:,} input and {made:,} output tokens")
-    print_most({spec.judge: journal.estimates}, Prices(spec.prices))
+    print_most({spec.judges[0].model: journal.estimates}, Prices(spec.prices))
 
 
 def _print_preferences(found: PreferenceReport) -> None:

@@ -254,7 +254,7 @@ def _print(rows: list[Result], run: FolderRun | None, most: int | None) -> None:
 
 def _fields(row: Result, evidence: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """What a row is, by label: texts, scores, and a line for each sentence and fact with its evidence."""
-    from ragassay.judges.jury_agreement import divided
+    from ragassay.judges.combine import disagreements
     from ragassay.reporting.failing import why
 
     yield "query", row.query
@@ -276,10 +276,10 @@ def _fields(row: Result, evidence: Mapping[str, str]) -> Iterator[tuple[str, str
         addressed = f"{row.verdict.relevance}; {row.verdict.why}" if row.verdict.why else row.verdict.relevance
         if addressed:
             yield "relevance", addressed
-    for name, judgement in row.members.items():
-        if judgement.verdict is None:
-            yield "no vote", f"{name}: {judgement.reason}"
-    for line in divided(row.members):
+    for rating in row.ratings:
+        if rating.role == "judge" and rating.verdict is None:
+            yield "no vote", f"{rating.rater}: {rating.reason}"
+    for line in disagreements(row.ratings):
         yield "divided", line
     if row.relevant is not None and row.relevant_ranks is not None:
         at = f" at {', '.join(map(str, row.relevant_ranks))}" if row.relevant_ranks else ""

@@ -19,8 +19,8 @@ from ragassay.config.schedules import PlannedJob
 from ragassay.core.declarations import Option
 from ragassay.core.errors import BadInput
 from ragassay.core.models import FrozenModel
-from ragassay.core.options import SYSTEMS, FileOptions, IntervalOptions, PerformanceOptions
-from ragassay.core.specification import Budget, EvaluationOptions, JobSpec, JudgeParameters
+from ragassay.core.options import SYSTEMS, FileOptions, IntervalOptions, PerformanceOptions, ShortOptions
+from ragassay.core.specification import Budget, EvaluationOptions, JobSpec, JudgeConfig, JudgeParameters
 from ragassay.core.validation import UNKNOWN_KIND
 from ragassay.judges.instructions import read_prompt
 from ragassay.metrics.composite import own_metrics
@@ -74,7 +74,7 @@ class Performance(PerformanceOptions, FrozenModel):
     """How fast it goes. Nothing here changes a number."""
 
 
-class Configuration(EvaluationOptions, FileOptions):
+class Configuration(EvaluationOptions, ShortOptions, FileOptions):
     """The document. Paths in a file are relative to the folder of that file."""
 
     systems: Annotated[dict[str, SystemChoice], SYSTEMS] = {}  # noqa: RUF012 - a default of a model
@@ -134,6 +134,7 @@ schedule:
     def to_job_spec(self) -> JobSpec:
         """The flat specification that a run is made from and a report keeps; raises what ``read_prompt`` raises."""
         flat = {name: getattr(self, name) for name in EvaluationOptions.model_fields}
+        flat["judges"] = self.judges or (JudgeConfig(model=self.judge),)
         flat["baseline"] = None  # gates compare later: it changes nothing of the run
         own = None if self.judge_prompt is None else read_prompt(self.judge_prompt, "judge_prompt")
         return JobSpec(

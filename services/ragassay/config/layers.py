@@ -118,6 +118,12 @@ def resolve(layers: Sequence[Layer]) -> Configuration:
     merged: dict[str, Any] = {}
     origins: dict[Location, Layer] = {}
     for layer in layers:
+        if judges := [key for key in ("judge", "judges") if layer.values.get(key)]:
+            if len(judges) > 1:
+                what = "judge is short for judges: [{model: ...}]; write one of the two"
+                raise BadSettings(what, where=layer.where(("judge",)))
+            merged.pop("judge", None)  # of a weaker layer, as is judges: the stronger one names them all
+            merged.pop("judges", None)
         for key, value in layer.values.items():
             if key in SECTIONS and isinstance(value, dict) and isinstance(merged.get(key, {}), dict):
                 merged[key] = {**merged.get(key, {}), **value}

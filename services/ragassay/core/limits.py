@@ -3,4 +3,5 @@
 SMALLEST = 1e-60  # of what is divided by
 LARGEST_GRADE = 1000  # 2^grade must stay a number
 LARGEST_WEIGHT = 1e6  # of a metric in a composite one
-MOST_JUDGINGS = 10  # of one answer
+MAX_JUDGES = 9  # of one row
+MAX_SAMPLES = 10  # of one judge on one row

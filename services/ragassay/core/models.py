@@ -26,6 +26,8 @@ Truth = Literal["agrees", "conflicts", "absent"]
 Covered = Literal["yes", "partly", "no"]
 Step = Literal["none", "barely", "partly", "mostly", "full"]
 MissingCause = Literal["no_input", "undefined", "failed"]
+Role = Literal["judge", "reference"]
+PEOPLE = "people"  # the rater whose labels come with responses, or from the page where people label
 LARGEST_NUMBER = 1e100  # of what is computed: squares and sums over many rows stay numbers
 MOST_DOCUMENTS = 1_000_000  # of one query
 TEXT_KEYS = ("text", "content", "page_content")  # of a context that comes as a document
@@ -97,7 +99,7 @@ Milliseconds = Annotated[float, Field(ge=0, le=10**9), _zero_or_at_least(SMALLES
 Dollars = Annotated[float, Field(ge=0, le=10**6), _zero_or_at_least(SMALLEST)]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Chance = Annotated[float, Field(ge=0, le=1)]
-ReferenceLabels = dict[str, Chance]  # by metric, what people, or a judge that is trusted more, say
+ReferenceLabels = dict[str, Chance]  # by metric, what people say
 Amount = Annotated[float, Field(ge=0, le=LARGEST_NUMBER), _zero_or_at_least(1 / LARGEST_NUMBER)]
 
 
@@ -241,11 +243,6 @@ class Score(FrozenModel):
             raise ValueError("a score with a value is not missing")
         return self
 
-    @property
-    def judgings(self) -> tuple[float, ...]:
-        """What the score would be by each judging alone; none where the judge was asked once."""
-        return tuple((self.details or {}).get("judgings", ())) if self.value is not None else ()
-
     @classmethod
     def absent(cls, reason: str, cause: MissingCause = "undefined") -> Score:
         """No score: ``no_input`` (the row lacks it), ``undefined`` (by definition) or ``failed`` (something broke)."""
@@ -341,29 +338,32 @@ class Verdict(FrozenModel):
     probability: dict[str, Chance] = EMPTY
 
 
-class Judgement(FrozenModel):
-    """A verdict and its usage; where there is no verdict, why. ``waste`` was paid and could not be used.
+class Rating(FrozenModel):
+    """One opinion on one row: of a judge, of one of its samples, of a reference judge, or of people.
 
-    ``left_out``: what the judge asked of its provider and that does not take. ``reference``: the verdict of a
-    reference judge, for some of the rows; ``reference_failure``: why it has none although it was asked. ``members``: what
-    each of a jury said and spent, by its name.
+    ``rater``: the judge's name, or ``people``. ``sample``: its number, from 1, where a judge rates a row several times. A
+    rating of a judge without ``verdict`` failed, and ``reason`` says why. ``scores``: by metric, what people say, or what the
+    row would score by this rating alone. ``waste``: usage of replies that could not be used. ``left_out``: what the judge
+    asked of its provider and that does not take.
     """
 
+    rater: str = ""
+    role: Role = "judge"
+    sample: Annotated[int, Field(ge=1)] = 1
     verdict: Verdict | None = None
     reason: str | None = None
     usage: Usage = Usage()
     waste: Usage = Usage()
     left_out: tuple[str, ...] = ()
-    reference: Verdict | None = None
-    reference_failure: str | None = None
-    members: dict[str, Judgement] = EMPTY
+    scores: dict[str, float] = EMPTY
 
 
 class Result(FrozenModel):
     """All that is known of one query and one system after evaluation; a chunk's results are stored at once.
 
     ``duration_ms``: its own response and judge calls, and an equal share of what is computed for the chunk at once.
-    ``members`` and ``reference_failure``: as a ``Judgement`` has them.
+    ``verdict``: the one that its judges' ratings make together. ``ratings``: all of them where there are several, those of
+    reference judges included, and what people say; the rating of a judge that is alone is the row's verdict.
     """
 
     query_id: str
@@ -393,16 +393,48 @@ class Result(FrozenModel):
     relevant: int | None = None
     relevant_ranks: tuple[int, ...] | None = None
     scores: dict[str, Score] = EMPTY
-    reference_labels: ReferenceLabels = EMPTY
+    ratings: tuple[Rating, ...] = ()
     verdict: Verdict | None = None
     evaluation: Usage = Usage()
     waste: Usage = Usage()
     left_out: tuple[str, ...] = ()
-    reference_failure: str | None = None
-    members: dict[str, Judgement] = EMPTY
     duration_ms: Amount = 0.0
 
     @property
     def failed(self) -> bool:
         """Did its response fail, or lacks it a score because something broke, rather than for want of an input?"""
         return self.error is not None or any(score.missing == "failed" for score in self.scores.values())
+
+    def label(self, metric: str) -> float | None:
+        """What people say of a metric; without them the mean of what the row scores by its reference judges."""
+        given = [one for one in self.ratings if one.role == "reference" and metric in one.scores]
+        labels = [one.scores[metric] for one in [one for one in given if one.rater == PEOPLE] or given]
+        return math.fsum(labels) / len(labels) if labels else None
+
+    def with_labels(self, labels: Mapping[str, float]) -> Result:
+        """The row with what people say of it, by metric, in addition to what they said before."""
+        before = next((one for one in self.ratings if one.rater == PEOPLE), Rating(rater=PEOPLE, role="reference"))
+        people = before.model_copy(update={"scores": {**before.scores, **labels}})
+        judges = (one for one in self.ratings if one.rater != PEOPLE)
+        return self.model_copy(update={"ratings": (*judges, people)})
+
+    @property
+    def by_reference_judges(self) -> tuple[Rating, ...]:
+        """The ratings of reference judges; none if none was asked about the row."""
+        return tuple(one for one in self.ratings if one.role == "reference" and one.rater != PEOPLE)
+
+    @property
+    def reference_failure(self) -> str | None:
+        """Why no reference judge that was asked gave a verdict; None if one did, or none was asked."""
+        asked = self.by_reference_judges
+        if not asked or any(one.verdict for one in asked):
+            return None
+        return asked[0].reason or "it gave no verdict"
+
+    def samples(self, metric: str) -> tuple[tuple[float, ...], ...]:
+        """For each judge that rated the row several times, what the row scores by each of these ratings alone."""
+        by_rater: dict[str, list[float]] = {}
+        for one in self.ratings:
+            if one.role == "judge" and metric in one.scores:
+                by_rater.setdefault(one.rater, []).append(one.scores[metric])
+        return tuple(tuple(scores) for scores in by_rater.values() if len(scores) > 1)

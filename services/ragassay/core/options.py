@@ -12,7 +12,7 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, Predicate
 
 from ragassay.core.addresses import is_bare_address, is_extra
 from ragassay.core.declarations import Declarations, Option
-from ragassay.core.limits import LARGEST_GRADE, MOST_JUDGINGS, SMALLEST
+from ragassay.core.limits import LARGEST_GRADE, MAX_JUDGES, SMALLEST
 
 SYSTEMS = Option(
     "by its name, a file of responses, the address of an endpoint or a built-in system; without any, the responses in the data",
@@ -37,24 +37,16 @@ LABELS = Option(
     set_by="files",
     example="labels: labels.csv",
 )
-JUDGE_SHARE = Option(
-    "share of the queries, drawn by the seed, that the judge judges; the local one judges all, and is corrected by it",
-    flags=("--judge-share",),
-    metavar="X",
-    variable=True,
-)
-JURY = Option(
-    "further models that judge each row as well, in a call of their own; the labels that most of them give count",
-    flags=("--jury",),
-    metavar="MODEL",
-    usage="a further model that judges each row; the labels that most give count; repeatable",
-    example="jury: [anthropic/claude-sonnet-4-5, gemini/gemini-2.5-flash]",
-)
-REPEAT = Option(
-    "how often each answer is judged, with a seed of its own each time; from 2 on the report has the judge's standard deviation",
-    flags=("--repeat",),
-    metavar="N",
-    variable=True,
+JUDGES = Option(
+    "all that judge, in place of `judge`: each a `model` and, if you like, how many `samples` of its verdict are drawn; several "
+    "vote. With `role: reference` and `on: 0.2` it judges that share of the queries, and the means are corrected by it",
+    flags=("--judge",),
+    metavar="local|MODEL",
+    usage="a judge: local, or a model that LiteLLM supports; MODEL,samples=3 or MODEL,role=reference,on=0.2; repeatable",
+    example="""\
+judges:
+  - {model: gpt-4o-mini, samples: 3}
+  - {model: gpt-4o, role: reference, on: 0.2}""",
 )
 REQUESTS_PER_MINUTE = Option(
     "most requests to the judge's model in a minute; in a service, of all its workers", variable=True, set_by="operator"
@@ -146,6 +138,19 @@ class FileOptions(Declarations):
     ] = ()
 
 
+class ShortOptions(Declarations):
+    """Short forms of other keys."""
+
+    judge: Annotated[
+        str,
+        MinLen(1),
+        Option(
+            "the only judge: `local`, or a model that LiteLLM supports; short for `judges: [{model: ...}]`",
+            variable=True,
+        ),
+    ] = "local"
+
+
 class JobOptions(Declarations):
     """What determines the numbers of an evaluation, apart from the data."""
 
@@ -167,14 +172,7 @@ class JobOptions(Declarations):
             example="metrics: [ndcg@10, mrr, faithfulness, correctness, accurate]",
         ),
     ] = None
-    judge: Annotated[
-        str,
-        MinLen(1),
-        Option(
-            "judge: `local`, or a model that LiteLLM supports", flags=("--judge",), metavar="local|MODEL", variable=True
-        ),
-    ] = "local"
-    jury: Annotated[tuple[str, ...], MaxLen(8), JURY] = ()
+    judges: Annotated[tuple[Any, ...], MaxLen(MAX_JUDGES), JUDGES]  # EvaluationOptions declares what one is
     api_base: Annotated[
         str | None,
         Predicate(is_bare_address),
@@ -190,8 +188,6 @@ class JobOptions(Declarations):
         Literal["verdict", "probe"],
         Option("how a model is asked, and how its reply is read", flags=("--judge-mode",), variable=True),
     ] = "verdict"
-    judge_share: Annotated[float | None, Gt(0), Lt(1), JUDGE_SHARE] = None
-    repeat: Annotated[int, Ge(1), Le(MOST_JUDGINGS), REPEAT] = 1
     context_window: Annotated[
         int | None,
         Ge(256),

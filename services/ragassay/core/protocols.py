@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import orjson
 
-from ragassay.core.models import FrozenModel, Judgement, Response, Sample, Usage
+from ragassay.core.models import FrozenModel, Rating, Response, Sample, Usage
 
 Purpose: TypeAlias = Literal["judge", "repair", "answer", "synthesis"]
 
@@ -140,8 +140,8 @@ class Judge(Protocol):
     def settings(self) -> Mapping[str, Any]:
         """All that determines a verdict: model, parameters, prompt versions. JSON-ready; kept in the report."""
 
-    async def judge(self, samples: Sequence[Sample], journal: Journal) -> list[Judgement]:
-        """One judgement for each sample, in order. Failures are data, not exceptions; BudgetReached passes through."""
+    async def judge(self, samples: Sequence[Sample], journal: Journal) -> list[Rating]:
+        """One rating for each sample, in order. Failures are data, not exceptions; BudgetReached passes through."""
 
 
 @runtime_checkable

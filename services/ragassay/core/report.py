@@ -48,8 +48,8 @@ class Aggregate(FrozenModel):
 
     ``n`` rows were scored, ``missing`` were not: ``failed`` of those had all the input that was needed. ``reasons``
     counts the missing rows by reason. ``bounds`` is null for metrics without a least and a greatest value. ``corrected``: by
-    labels of people, where some rows have one. ``judge_sd``: where answers were judged several times, the pooled standard
-    deviation of one judging of the same answer.
+    labels of people, or by reference judges, where some rows have one. ``judge_sd``: where a judge rates rows several times, the
+    pooled standard deviation of one of its samples.
     """
 
     kind: str
@@ -131,8 +131,7 @@ class Evaluation(FrozenModel):
     """What the evaluation itself spent; ``waste`` was paid for replies that could not be used. ``verdicts``: rows with one.
 
     ``left_out``: by what the judge's provider does not take of what it is asked, the rows that were judged without it.
-    ``not_asked``: where a model judges a share, the judged rows that it was not asked about, and ``calls_saved`` the calls
-    that these would have taken, estimated from those that were. ``reference``: how that model did.
+    ``reference``: how reference judges did.
     """
 
     usage: Usage
@@ -142,8 +141,6 @@ class Evaluation(FrozenModel):
     support_withdrawn: int
     suspicious: int
     left_out: dict[str, int] = {}  # noqa: RUF012 - a default of a model
-    not_asked: int = 0
-    calls_saved: int = 0
     reference: ReferenceJudge | None = None
 
 

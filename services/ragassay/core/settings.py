@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ragassay.core.addresses import is_address, is_bare_address
 from ragassay.core.errors import BadSettings
-from ragassay.core.options import JobOptions, PerformanceOptions
+from ragassay.core.options import JobOptions, PerformanceOptions, ShortOptions
 from ragassay.core.validation import problems
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Settings(BaseSettings):
             raise BadSettings(first.what, where=f"RAGASSAY_{first.place.upper()}") from None
 
     home: Path = Field(Path(".ragassay"), description="folder of runs and of the cache")
-    judge: str = Field(JobOptions.judge, description="judge that is used when none is named")
+    judge: str = Field(ShortOptions.judge, description="judge that is used when none is named")
     api_base: Annotated[str, Predicate(is_bare_address)] | None = Field(
         JobOptions.api_base, description="address of an OpenAI-compatible provider"
     )

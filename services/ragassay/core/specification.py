@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated
 
-from annotated_types import Gt, Le, MaxLen, MinLen
-from pydantic import Discriminator, Tag
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag, model_validator
 
 from ragassay.core.declarations import Option
-from ragassay.core.limits import LARGEST_WEIGHT
-from ragassay.core.models import Dollars, FrozenModel, Usage
+from ragassay.core.limits import LARGEST_WEIGHT, MAX_JUDGES, MAX_SAMPLES
+from ragassay.core.models import Dollars, FrozenModel, Role, Usage
 from ragassay.core.options import (
     COMPOSITES,
+    JUDGES,
     BudgetOptions,
     IntervalOptions,
     JobOptions,
@@ -65,9 +68,63 @@ Composite = Annotated[
 ]
 
 
+class JudgeConfig(FrozenModel):
+    """A judge: ``local``, the name of a plug-in's, or a model that LiteLLM can reach.
+
+    It judges each row ``samples`` times. With the ``role`` of a reference it judges the share ``on`` of the queries, and its
+    scores correct those of the other judges.
+    """
+
+    model: Annotated[str, MinLen(1), AfterValidator(lambda name: name.strip().removeprefix("llm:").strip())]
+    samples: Annotated[int, Ge(1), Le(MAX_SAMPLES)] = 1
+    role: Role = "judge"
+    on: Annotated[float | None, Gt(0), Lt(1)] = None
+
+    @model_validator(mode="after")
+    def _reference_has_a_share(self) -> JudgeConfig:
+        if self.role == "reference" and self.on is None:
+            raise ValueError("a reference judge needs 'on', the share of the queries that it judges, such as on: 0.2")
+        if self.role == "judge" and self.on is not None:
+            raise ValueError("'on' is for a judge with role: reference; the others judge all rows")
+        return self
+
+    @property
+    def as_option(self) -> str:
+        """The value of ``--judge`` for a judge of all rows, such as ``gpt-4o,samples=3``."""
+        return self.model if self.samples == 1 else f"{self.model},samples={self.samples}"
+
+    def __str__(self) -> str:
+        """Such as ``gpt-4o x 3``, or ``reference gpt-4o on 20%``."""
+        named = self.model if self.samples == 1 else f"{self.model} x {self.samples}"
+        return named if self.on is None else f"reference {named} on {self.on:.0%}"
+
+
+def judge_of_text(given: object) -> object:
+    """``MODEL,samples=3`` as the mapping that it is short for; anything that is no text as it is."""
+    if not isinstance(given, str):
+        return given
+    model, *options = given.split(",")
+    judge: dict[str, str | float] = {"model": model}
+    numbers: dict[str, Callable[[str], str | float]] = {"samples": int, "on": float}
+    for option in options:
+        key, _, text = option.strip().partition("=")
+        judge[key] = text
+        with suppress(ValueError):  # what is no number is refused as it is
+            judge[key] = numbers.get(key, str)(text)
+    return judge
+
+
+JudgeOrText = Annotated[JudgeConfig, BeforeValidator(judge_of_text, json_schema_input_type=str | JudgeConfig)]
+
+
 class EvaluationOptions(JobOptions, FrozenModel):
     """What a specification and the configuration document have in common."""
 
+    judges: Annotated[
+        tuple[JudgeOrText, ...],
+        MaxLen(MAX_JUDGES),
+        JUDGES,
+    ] = ()
     composites: Annotated[dict[str, Composite], MaxLen(20), COMPOSITES] = {}  # noqa: RUF012 - a default of a model
 
     parameters: Annotated[
@@ -102,23 +159,30 @@ class JobSpec(IntervalOptions, PerformanceOptions, EvaluationOptions):
     ``graded`` False makes every relevant document count 1. ``judge_prompt`` takes the place of ours.
     """
 
+    judges: Annotated[tuple[JudgeOrText, ...], MinLen(1), MaxLen(MAX_JUDGES)] = (JudgeConfig(model="local"),)
     judge_prompt: JudgePrompt | None = None
 
     @property
-    def judges(self) -> tuple[str, ...]:
-        """All that judge each row: the judge, and the further members of a jury."""
-        return (self.judge, *self.jury)
+    def scorers(self) -> tuple[JudgeConfig, ...]:
+        """The judges of all rows, whose verdict the scores follow from."""
+        return tuple(one for one in self.judges if one.role == "judge")
+
+    @property
+    def references(self) -> tuple[JudgeConfig, ...]:
+        """The judges of a share of the rows, whose scores correct the others'."""
+        return tuple(one for one in self.judges if one.role == "reference")
+
+    @property
+    def is_local(self) -> bool:
+        """Is the local judge the only one, so that judging calls no model?"""
+        return all(one.model == "local" for one in self.judges)
 
     @property
     def judged_by(self) -> str:
-        """The judge as lists and trends name it: a jury by all its members."""
-        return " + ".join(self.judges)
-
-    def for_members(self) -> tuple[JobSpec, ...]:
-        """The specification with each judge alone."""
-        return tuple(self.model_copy(update={"judge": name, "jury": ()}) for name in self.judges)
+        """The judges as lists and trends name them."""
+        return " + ".join(map(str, self.judges))
 
     @property
     def corrected_by(self) -> str:
-        """What means are corrected by, where they are: ``labels``, or rows that a model judged as well."""
-        return f"rows by {self.judged_by}" if self.judge_share else "labels"
+        """What means are corrected by, where they are: ``labels``, or rows that reference judges judged."""
+        return f"rows by {' + '.join(one.model for one in self.references)}" if self.references else "labels"

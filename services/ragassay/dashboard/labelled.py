@@ -65,8 +65,8 @@ def beside(row: Result, label: HumanLabel) -> tuple[str, str]:
 
 def commands(report: Report, metric: str) -> Mapping[str, str]:
     """What to do with the exported labels, by what it gives."""
-    name = str(report.provenance.judge.get("name", "local"))
-    judge = "" if name == "local" else f" --judge {name}"
+    judges = (one for one in report.provenance.configuration.scorers if one.model != "local")
+    judge = "".join(f" --judge {one.as_option}" for one in judges)
     about = f"labels.jsonl --metric {metric}{judge}"
     given = {"Correct the means": f"ragassay evaluate DATA --labels labels.jsonl{judge}"}
     if metric != "accurate":

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable
-from functools import cached_property, partial
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from math import fsum, nan, sqrt
 from typing import TypeAlias
 
@@ -14,10 +14,8 @@ import numpy as np
 from ragassay.core.cost_sums import Money, RatioSums, Spending
 from ragassay.core.models import MissingCause, Result, Score, Usage, Verdict
 from ragassay.core.report import Distribution, ReferenceJudge, SystemReport
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation.groups import MAX_SLICES, Questions, RowIndexes, SliceGroups, numbered, question_key
 from ragassay.judges.jury_agreement import JuryCount
-from ragassay.judges.sharing import is_chosen
 from ragassay.stats.intervals import Floats
 from ragassay.systems.load import LoadCount
 
@@ -57,15 +55,14 @@ class ScoreColumn:
         for score in scores:
             self.add(score)
 
-    def add(self, score: Score) -> None:
-        """The next row's."""
+    def add(self, score: Score, samples: Iterable[Sequence[float]] = ()) -> None:
+        """The next row's, and for each judge that rated it several times what it would be by each of its ratings."""
         self._values.add(score.value)
         self._before.add((score.details or {}).get("ndcg_before"))
-        judgings = score.judgings
-        if len(judgings) > 1:
-            mean = fsum(judgings) / len(judgings)
-            self._judge_squares.append(fsum((value - mean) ** 2 for value in judgings))
-            self._judge_freedom += len(judgings) - 1
+        for of_judge in samples:
+            mean = fsum(of_judge) / len(of_judge)
+            self._judge_squares.append(fsum((value - mean) ** 2 for value in of_judge))
+            self._judge_freedom += len(of_judge) - 1
         missing = (score.missing, score.reason or "")
         code = -1 if score.value is not None else self._reasons.setdefault(missing, len(self._reasons))
         self._reason_codes.append(code)
@@ -82,7 +79,7 @@ class ScoreColumn:
 
     @property
     def judge_sd(self) -> float | None:
-        """The pooled standard deviation of one judging of the same answer; None where no answer was judged twice."""
+        """The pooled standard deviation of one sample of a judge; None where no row has two samples of one."""
         return sqrt(fsum(self._judge_squares) / self._judge_freedom) if self._judge_freedom else None
 
     def missing(self, rows: RowIndexes | slice = slice(None)) -> tuple[dict[str, int], int]:
@@ -165,9 +162,8 @@ class RetrievalCounts:
 class VerdictCounts:
     """What the judge's verdicts are like: how many there are, and how often answers refuse."""
 
-    def __init__(self, is_asked: Callable[[str], bool]) -> None:
-        self._is_asked = is_asked
-        self.verdicts = self.asked = self.evidence_dropped = self.support_withdrawn = self.suspicious = 0
+    def __init__(self) -> None:
+        self.verdicts = self.references_asked = self.evidence_dropped = self.support_withdrawn = self.suspicious = 0
         self.judged = self.refused = self.refused_rightly = self.unanswerable = self.unanswerable_judged = 0
         self.labels: dict[str, dict[int, float]] = {}
         self._rows, self._failures = 0, Counter[str]()
@@ -177,15 +173,15 @@ class VerdictCounts:
         self.unanswerable += row.answerable is False
         if row.verdict:
             self._add_verdict(row, row.verdict)
-        if row.reference_failure is not None:
-            self._failures[row.reference_failure] += 1
-        for name, label in row.reference_labels.items():
-            self.labels.setdefault(name, {})[self._rows] = label
+        self.references_asked += bool(row.by_reference_judges)
+        if (failure := row.reference_failure) is not None:
+            self._failures[failure] += 1
+        for name in {name for one in row.ratings if one.role == "reference" for name in one.scores}:
+            self.labels.setdefault(name, {})[self._rows] = row.label(name) or 0.0
         self._rows += 1
 
     def _add_verdict(self, row: Result, verdict: Verdict) -> None:
         self.verdicts += 1
-        self.asked += self._is_asked(row.query_id)
         self.evidence_dropped += verdict.evidence_dropped
         self.support_withdrawn += verdict.support_withdrawn
         self.suspicious += bool(verdict.suspicious)
@@ -197,21 +193,19 @@ class VerdictCounts:
 
     @property
     def reference(self) -> ReferenceJudge:
-        """How the judge did that corrects the scores, where one was asked about some of the rows."""
-        failed = self._failures.total()
-        return ReferenceJudge(
-            asked=max(self.asked, failed), failed=failed, reasons=dict(sorted(self._failures.items()))
-        )
+        """How the judges did that correct the scores."""
+        return reference_judge(self.references_asked, self._failures)
+
+
+def reference_judge(asked: int, failures: Counter[str]) -> ReferenceJudge:
+    """How reference judges did on the rows that they were asked about."""
+    return ReferenceJudge(asked=asked, failed=failures.total(), reasons=dict(sorted(failures.items())))
 
 
 class SystemAggregator:
-    """All that a report says of one system, accumulated row by row.
+    """All that a report says of one system, accumulated row by row."""
 
-    ``spec``: with ``judge_share``, which rows the reference judge was asked about follows from it.
-    """
-
-    def __init__(self, metrics: Iterable[str] = (), spec: JobSpec | None = None) -> None:
-        share, seed = (None, 0) if spec is None else (spec.judge_share, spec.seed)
+    def __init__(self, metrics: Iterable[str] = ()) -> None:
         self.rows = self.without_response = self.failed_responses = self.priced_by_us = 0
         self.first_call_ms: float | None = None
         self.scores = {name: ScoreColumn() for name in metrics}
@@ -219,15 +213,14 @@ class SystemAggregator:
         self.accurate, self.accuracy_asked = FloatColumn(), array("b")
         self.evaluation, self.waste, self.left_out = UsageColumn(), UsageColumn(), Counter[str]()
         self.slices, self.load, self.jury = SliceGroups(), LoadCount(), JuryCount()
-        self.retrieval = RetrievalCounts()
-        self.verdicts = VerdictCounts(partial(is_chosen, share=share, seed=seed))
+        self.retrieval, self.verdicts = RetrievalCounts(), VerdictCounts()
         self._question_keys = array("q")
         self._cells: dict[_Cell, array[int]] = {}
 
     @classmethod
-    def of(cls, rows: Iterable[Result], metrics: Iterable[str] = (), spec: JobSpec | None = None) -> SystemAggregator:
+    def of(cls, rows: Iterable[Result], metrics: Iterable[str] = ()) -> SystemAggregator:
         """The aggregator after all these rows."""
-        one = cls(metrics, spec)
+        one = cls(metrics)
         for row in rows:
             one.add(row)
         return one
@@ -243,7 +236,7 @@ class SystemAggregator:
             self.first_call_ms = max(row.first_call_ms, self.first_call_ms or 0.0)
         self._question_keys.append(question_key(row))
         for name, column in self.scores.items():
-            column.add(row.scores[name])
+            column.add(row.scores[name], row.samples(name))
         for name, measured in self.measured.items():
             measured.add(getattr(row, name))
         accurate = row.scores.get("accurate")

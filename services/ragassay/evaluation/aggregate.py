@@ -29,7 +29,7 @@ from ragassay.core.report import (
 )
 from ragassay.core.specification import JobSpec
 from ragassay.core.statistics import CorrectedMean, Interval
-from ragassay.evaluation.accumulators import ScoreColumn, SystemAggregator, sums_where_known
+from ragassay.evaluation.accumulators import ScoreColumn, SystemAggregator, reference_judge, sums_where_known
 from ragassay.evaluation.groups import Questions, RowIndexes
 from ragassay.judges.local import NAMES
 from ragassay.judges.support import left_out
@@ -57,7 +57,7 @@ def aggregate(
     now, spec = datetime.now(UTC), provenance.configuration
     metrics = tuple(parse(name, own_metrics(spec)) for name in provenance.metrics)
     names = [metric.name for metric in metrics]
-    counted = {name: SystemAggregator.of(rows, names, spec) for name, rows in results.items()}
+    counted = {name: SystemAggregator.of(rows, names) for name, rows in results.items()}
     _log_end(run_id, counted)
     systems = {name: _system(one, metrics, spec, _configuration(provenance, name)) for name, one in counted.items()}
     return Report(
@@ -90,8 +90,10 @@ def _cautions(provenance: Provenance, counted: Mapping[str, SystemAggregator]) -
     for system, reason in failed.items():
         if reason is not None:
             yield f"{system}: {reason}; its means are not corrected"
-    name = str(judge["cheap"]["name"] if "cheap" in judge and any(failed.values()) else judge["name"])
-    if name in NAMES and any(one.verdicts.verdicts for one in counted.values()):
+    is_corrected = spec.references and not any(failed.values())
+    judges = [str(one["name"]) for one in judge.get("raters", [judge])]
+    name = next((one for one in judges if one in NAMES and not is_corrected), None)
+    if name and any(one.verdicts.verdicts for one in counted.values()):
         least, most, correctness = left_out()
         agreed = (
             f"{least:.2f} to {most:.2f} on support, {correctness:.2f} on correctness (0.5 is guessing; docs/judges.md)"
@@ -137,7 +139,6 @@ def _system(
 
 def _evaluation(counted: SystemAggregator, spec: JobSpec) -> Evaluation:
     verdicts, spent = counted.verdicts, counted.evaluation.total
-    not_asked = verdicts.verdicts - verdicts.asked
     return Evaluation(
         usage=spent,
         waste=counted.waste.total,
@@ -146,9 +147,7 @@ def _evaluation(counted: SystemAggregator, spec: JobSpec) -> Evaluation:
         support_withdrawn=verdicts.support_withdrawn,
         suspicious=verdicts.suspicious,
         left_out=dict(sorted(counted.left_out.items())),
-        not_asked=not_asked,
-        calls_saved=round(not_asked * (spent.calls + spent.cache_hits) / max(verdicts.asked, 1)),
-        reference=None if spec.judge_share is None else verdicts.reference,
+        reference=verdicts.reference if spec.references else None,
     )
 
 
@@ -366,9 +365,9 @@ def _between(counted: Mapping[str, SystemAggregator], expected: int) -> tuple[Be
 
 def reference_of(rows: Iterable[Result]) -> ReferenceJudge:
     """How a reference judge did on those of the rows that it was asked about."""
-    asked = [row for row in rows if row.reference_labels or row.reference_failure is not None]
-    reasons = Counter(row.reference_failure for row in asked if row.reference_failure is not None)
-    return ReferenceJudge(asked=len(asked), failed=reasons.total(), reasons=dict(sorted(reasons.items())))
+    asked = [row for row in rows if row.by_reference_judges]
+    failures = Counter(row.reference_failure for row in asked if row.reference_failure is not None)
+    return reference_judge(len(asked), failures)
 
 
 def corrected_by_labels(

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ragassay.core.models import Judgement, LiveResponse, Result, Sample, Score
+from ragassay.core.models import LiveResponse, Rating, Result, Sample, Score
 from ragassay.core.options import PerformanceOptions
-from ragassay.core.protocols import Embedder, Journal, Judge, System
+from ragassay.core.protocols import Embedder, Journal, System
 from ragassay.core.text import is_answerable
-from ragassay.judges.repeating import RepeatedJudgement, averaged, majority, with_judgings
+from ragassay.judges.combine import combine
+from ragassay.judges.panel import Panel
 from ragassay.llm import Prices, together
 from ragassay.llm.journal import CallScope
 from ragassay.metrics.accuracy import AccuracyRule
@@ -25,7 +26,7 @@ from ragassay.metrics.scoring import scores as scores_of
 from ragassay.systems.base import Recorded
 
 logger = logging.getLogger("ragassay")
-_FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", "first_call_ms", "reference_labels", *OPERATIONAL)
+_FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", "first_call_ms", *OPERATIONAL)
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Plan:
 class Tools:
     """What an evaluation is plugged into. ``no_embedder`` is the reason given where ``embedder`` is None."""
 
-    judge: Judge
+    panel: Panel
     journal: Journal
     prices: Prices
     embedder: Embedder | None = None
@@ -99,16 +100,28 @@ async def respond(samples: Sequence[Sample], system: System, plan: Plan, tools: 
 
 async def assess(answered: Sequence[Answered], system: str, plan: Plan, tools: Tools) -> list[Result]:
     """Judge and score what was answered; raises as ``evaluate`` does."""
-    judgements = await _judge([one.sample for one in answered], system, plan, tools)
+    samples = [one.sample for one in answered]
+    ratings = await _rate(samples, system, plan, tools)
+    combined = [combine(of) if of else None for of in ratings]
     scoring = time.perf_counter()
-    scores = await _score([one.sample for one in answered], judgements, plan, tools)
+    chunk = Chunk(
+        samples,
+        combined,
+        embedder=tools.embedder,
+        no_embedder=tools.no_embedder,
+        max_grade=plan.max_grade if plan.graded else 1.0,
+        relevant_from=plan.bar,
+        rule=plan.rule,
+    )
+    for metric in plan.order:
+        chunk.scores[metric.name] = await _scored(metric, chunk, plan)
+    ratings = await _with_scores(ratings, chunk, plan)
     share_ms = (time.perf_counter() - scoring) * 1000 / max(len(answered), 1)
     names = [metric.name for metric in plan.metrics]
-    by_row = [{name: scores[name][n] for name in names} for n in range(len(answered))]
-    references = await _references([one.sample for one in answered], judgements, plan, tools)
+    by_row = [{name: chunk.scores[name][n] for name in names} for n in range(len(answered))]
     results = [
-        _account(one, system, judgement, row, share_ms, plan.bar).model_copy(update=reference)
-        for one, judgement, row, reference in zip(answered, judgements, by_row, references, strict=True)
+        _account(one, system, of, rating, row, share_ms, plan.bar)
+        for one, of, rating, row in zip(answered, ratings, combined, by_row, strict=True)
     ]
     _log(results)
     return results
@@ -164,97 +177,51 @@ async def _respond(sample: Sample, system: System, prices: Prices) -> Answered:
     return Answered(answered, priced, took_ms)
 
 
-async def _judge(samples: Sequence[Sample], system: str, plan: Plan, tools: Tools) -> list[Judgement | None]:
-    """Ask the judge about the samples for which at least one judged metric has its input."""
+async def _rate(samples: Sequence[Sample], system: str, plan: Plan, tools: Tools) -> list[list[Rating]]:
+    """The ratings of each sample; none where no judged metric has its input."""
     rows = rows_to_judge(samples, plan)
-    judgements: list[Judgement | None] = [None] * len(samples)
+    ratings: list[list[Rating]] = [[] for _ in samples]
     if rows:
-        given = await tools.judge.judge([samples[n] for n in rows], CallScope(tools.journal, system))
-        for n, judgement in zip(rows, given, strict=True):
-            judgements[n] = judgement
-    return judgements
+        given = await tools.panel.rate([samples[n] for n in rows], CallScope(tools.journal, system))
+        for n, of in zip(rows, given, strict=True):
+            ratings[n] = of
+    return ratings
 
 
-async def _score(
-    samples: Sequence[Sample], judgements: Sequence[Judgement | None], plan: Plan, tools: Tools
-) -> dict[str, list[Score]]:
-    """The scores of each metric. Where the judge judged several times, those of a verdict are means over its judgings.
-
-    What is 1 or 0, such as ``accurate``, is what most of the judgings say; composites are made of the scores of their parts.
-    """
-    chunk = Chunk(
-        samples,
-        judgements,
-        embedder=tools.embedder,
-        no_embedder=tools.no_embedder,
-        max_grade=plan.max_grade if plan.graded else 1.0,
-        relevant_from=plan.bar,
-        rule=plan.rule,
-    )
-    rounds = [replace(chunk, judgements=of, scores={}) for of in _judgings(judgements)]
-    for metric in plan.order:
-        if not (rounds and metric.uses_judge):
-            found = await _scored(metric, chunk, plan)
-            for one in (chunk, *rounds):
-                one.scores[metric.name] = found
-            continue
-        for one in rounds:
-            one.scores[metric.name] = await _scored(metric, one, plan)
-        by_row = zip(*(one.scores[metric.name] for one in rounds), strict=True)
-        if metric.share:
-            chunk.scores[metric.name] = [majority(judgings) for judgings in by_row]
-        elif metric.sees == "Verdict":
-            chunk.scores[metric.name] = [averaged(judgings) for judgings in by_row]
-        else:
-            found = await _scored(metric, chunk, plan)
-            chunk.scores[metric.name] = [with_judgings(*one) for one in zip(found, by_row, strict=True)]
-    return chunk.scores
+async def _with_scores(ratings: Sequence[list[Rating]], chunk: Chunk, plan: Plan) -> list[list[Rating]]:
+    """The ratings of rows that have several, each with what its row would score by it alone."""
+    judged = [metric for metric in plan.order if metric.uses_judge]
+    shown = [metric.name for metric in judged if metric in plan.metrics]
+    scored = [list(of) if len(of) > 1 else [] for of in ratings]
+    for n in range(max(map(len, scored), default=0)):
+        rows = [row for row, of in enumerate(scored) if n < len(of) and of[n].verdict]
+        alone = replace(chunk.only(rows), ratings=[scored[row][n] for row in rows])
+        for metric in judged:
+            alone.scores[metric.name] = await _scored(metric, alone, plan)
+        for place, row in enumerate(rows):
+            values = {name: alone.scores[name][place].value for name in shown}
+            known = {name: value for name, value in values.items() if value is not None}
+            scored[row][n] = scored[row][n].model_copy(update={"scores": known})
+    return scored
 
 
 async def _scored(metric: Metric, chunk: Chunk, plan: Plan) -> list[Score]:
     return await scores_of(metric, chunk, at_once=plan.concurrency, timeout_s=plan.timeout_s)
 
 
-def _judgings(judgements: Sequence[Judgement | None]) -> Iterator[list[Judgement | None]]:
-    """The first judging of each sample, then the second, ...; nothing where the judge judged once."""
-    rounds = max((len(one.judgings) for one in judgements if isinstance(one, RepeatedJudgement)), default=0)
-    for n in range(rounds):
-        yield [_judging(one, n) if isinstance(one, RepeatedJudgement) and one.judgings else one for one in judgements]
-
-
-def _judging(judgement: RepeatedJudgement, n: int) -> Judgement:
-    known = judgement.judgings
-    return Judgement(verdict=known[n]) if n < len(known) else Judgement(reason=f"it has {len(known)} verdicts")
-
-
-async def _references(
-    samples: Sequence[Sample], judgements: Sequence[Judgement | None], plan: Plan, tools: Tools
-) -> list[dict[str, Any]]:
-    """What to keep of a second judge's verdicts: for each sample that has one, the scores that follow from it."""
-    kept: list[dict[str, Any]] = [{} for _ in samples]
-    chosen = [n for n, judgement in enumerate(judgements) if judgement and judgement.reference]
-    if chosen:
-        verdicts = [Judgement(verdict=judgements[n].reference) for n in chosen]  # type: ignore[union-attr]
-        scores = await _score([samples[n] for n in chosen], verdicts, plan, tools)
-        judged = [m.name for m in plan.metrics if m.uses_judge and not m.parts]
-        for place, n in enumerate(chosen):
-            values = {name: scores[name][place].value for name in judged}
-            kept[n] = {"reference_labels": {name: value for name, value in values.items() if value is not None}}
-    return kept
-
-
 def _account(
     answered: Answered,
     system: str,
-    judgement: Judgement | None,
+    ratings: Sequence[Rating],
+    rating: Rating | None,
     scores: dict[str, Score],
     share_ms: float,
     relevant_from: float | None,
 ) -> Result:
     sample = answered.sample
-    judgement, response = judgement or Judgement(), sample.response
+    rating, response = rating or Rating(), sample.response
     spent = {name: getattr(response, name) for name in _FROM_RESPONSE} if response else {}
-    return Result(
+    result = Result(
         query_id=sample.query_id,
         system=system,
         query=sample.query,
@@ -267,23 +234,23 @@ def _account(
         responded=response is not None,
         priced_by_us=answered.priced,
         scores=scores,
-        verdict=judgement.verdict,
-        evaluation=judgement.usage,
-        waste=judgement.waste,
-        left_out=judgement.left_out,
-        reference_failure=judgement.reference_failure,
-        members=judgement.members,
+        ratings=tuple(ratings),
+        verdict=rating.verdict,
+        evaluation=rating.usage,
+        waste=rating.waste,
+        left_out=rating.left_out,
         asking=response.asking if isinstance(response, LiveResponse) else None,
-        duration_ms=answered.took_ms + judgement.usage.latency_ms + judgement.waste.latency_ms + share_ms,
+        duration_ms=answered.took_ms + rating.usage.latency_ms + rating.waste.latency_ms + share_ms,
         **spent,
         **_relevance(sample, relevant_from),
     )
+    return result.with_labels(response.reference_labels) if response and response.reference_labels else result
 
 
 def given_up(samples: Sequence[Sample], system: str, metrics: Sequence[str], reason: str) -> list[Result]:
     """Results without a score for samples that could not be evaluated at all."""
     scores = {name: Score.absent(reason, "failed") for name in metrics}
-    return [_account(Answered(sample), system, None, scores, 0.0, None) for sample in samples]
+    return [_account(Answered(sample), system, (), None, scores, 0.0, None) for sample in samples]
 
 
 def _relevance(sample: Sample, relevant_from: float | None) -> dict[str, Any]:

@@ -108,15 +108,16 @@ async def complete(
     Raises Conflict while another process works on the run, BudgetReached, DiskFull, and what ``work_through`` raises.
     """
     record, go_on = run.record, go_on or resume_command(run)
-    if record.spec.criteria and record.spec.judge == "local" and run.pending():
+    judges = [one.model for one in record.spec.judges]
+    if record.spec.criteria and record.spec.is_local and run.pending():
         notice(
             f"warning: the local judge can't judge criteria ({', '.join(record.spec.criteria)}); a model can: --judge"
         )
-    if "local" in record.spec.judges and run.pending() and (why := unavailable(settings.embeddings)):
+    if "local" in judges and run.pending() and (why := unavailable(settings.embeddings)):
         notice(f"warning: the local judge goes by words alone, and no semantic_similarity is computed: {why}")
     if (prompt := record.spec.judge_prompt) and run.pending():
-        for judge in record.spec.judges:
-            if judge == "local" or judge in JUDGES:
+        for judge in judges:
+            if judge in JUDGES or record.spec.is_local:
                 notice(f"warning: the judge {judge} reads no prompt ({prompt.name}); a model does")
     with ExitStack() as opened:
         try:
@@ -132,9 +133,9 @@ async def complete(
             opened.callback(journal.close)
             if run.pending():
                 check_unchanged(runtime, record, journal)
-            left, judged = sum(map(record.rows_in, run.pending())), record.spec.judge != "local"
-            each: int = len(record.spec.judges) * record.spec.repeat if judged else 1
-            if judged and record.spec.judge_mode == "probe":
+            left, judged = sum(map(record.rows_in, run.pending())), not record.spec.is_local
+            each: int = sum(one.samples for one in record.spec.judges) if judged else 1
+            if judged and (record.spec.judge_mode == "probe" or record.spec.references):
                 each = sys.maxsize  # calls of a row are not known before: it counts with its chunk
             progress = RowProgress(done, left, "judge" if judged else "answer", each)
             watched = CallScope(journal, answered=progress.answered)

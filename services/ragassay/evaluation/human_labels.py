@@ -69,7 +69,7 @@ def with_labels(report: ReportWithResults, labels: Iterable[HumanLabel]) -> Repo
     for (system, query, metric), value in {(one.system, one.query_id, one.metric): one.value for one in labels}.items():
         if value is not None and len(report.results.get(system, ())) >= report.systems[system].queries:
             values.setdefault(system, {}).setdefault(query, {})[metric] = value
-    if not values or spec.judge_share is not None:
+    if not values or spec.references:
         return report
     results = {name: _LabelledResults(report.results[name], of_rows) for name, of_rows in values.items()}
     systems = {name: _corrected(report.systems[name], rows, spec.confidence) for name, rows in results.items()}
@@ -89,7 +89,7 @@ def _corrected(report: SystemReport, rows: _LabelledResults, level: float) -> Sy
     }
     for row in rows:
         for metric, of_metric in pairs.items():
-            of_metric.append((row.reference_labels.get(metric), row.scores[metric].value))
+            of_metric.append((row.label(metric), row.scores[metric].value))
     metrics = {
         name: report.metrics[name].model_copy(update={"corrected": corrected_by_labels(of_metric, level=level)})
         for name, of_metric in pairs.items()
@@ -115,4 +115,4 @@ class _LabelledResults(LazyRows[Result]):
         """The row at a place, from 0."""
         row = self._rows[place]
         labels = self._labels.get(row.query_id)
-        return row.model_copy(update={"reference_labels": {**row.reference_labels, **labels}}) if labels else row
+        return row.with_labels(labels) if labels else row

@@ -291,7 +291,7 @@ async def estimate(
         ]
     planned = plan(spec, choose_metrics(spec, joined))
     for rows in joined.values():
-        await tools.judge.judge([rows[n] for n in rows_to_judge(rows, planned)], tools.journal)
+        await tools.panel.rate([rows[n] for n in rows_to_judge(rows, planned)], tools.journal)
     return tools.journal.estimates
 
 

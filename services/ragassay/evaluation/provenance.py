@@ -28,7 +28,7 @@ def with_tools(record: RunRecord, tools: Tools) -> RunRecord:
     """The record with what judges here and now."""
     return record.model_copy(
         update={
-            "judge": {"name": tools.judge.name, **tools.judge.settings},
+            "judge": {"name": tools.panel.name, **tools.panel.settings},
             "embeddings": tools.embedder.name if tools.embedder else None,
             "code_digest": code_digest(),
             "plugins": {**{Path(name).name: digest for name, digest in imported().items()}, **_packages_used(record)},

@@ -48,8 +48,8 @@ def prepare(spec: JobSpec, inputs: Inputs, run_id: str) -> RunRecord:
             "no row has a response", where=inputs.dataset.name, hint="name a system: --system NAME=FILE or NAME=URL"
         )
     responses = (sample.response for rows in joined.values() for sample in rows)
-    if spec.judge_share is not None and any(one.reference_labels for one in responses if one):
-        raise BadSettings("labels and judge_share both correct the means", hint="leave one of them out")
+    if spec.references and any(one.reference_labels for one in responses if one):
+        raise BadSettings("labels and a reference judge both correct the means", hint="leave one of them out")
     metrics = choose_metrics(spec, joined)
     return RunRecord(
         id=run_id,
@@ -66,7 +66,7 @@ def rows_at_once(spec: JobSpec) -> int:
     """How many rows a chunk has. A model judges in rounds of ``concurrency`` calls: whole ones, for in the last round of a chunk
     the other slots are empty.
     """
-    if spec.judge == "local":
+    if spec.is_local:
         return spec.batch
     return -(-spec.batch // spec.concurrency) * spec.concurrency
 

@@ -14,16 +14,14 @@ from ragassay import llm as language_models
 from ragassay.core.errors import BadSettings
 from ragassay.core.protocols import Embedder, Journal, Judge, Spacing
 from ragassay.core.report import Built, Called, Source
-from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec
+from ragassay.core.settings import NEVER_SENT, Settings
+from ragassay.core.specification import JobSpec, JudgeConfig
 from ragassay.datasets.corpus import Corpus
 from ragassay.embeddings import LocalEmbedder, unavailable
 from ragassay.evaluation.engine import Tools
-from ragassay.judges.jury import JuryJudge, check_jury, check_keys
 from ragassay.judges.local import LocalJudge
+from ragassay.judges.panel import Panel, Rater, check_judges
 from ragassay.judges.registered import JUDGES, OwnJudge
-from ragassay.judges.repeating import RepeatingJudge, repeated
-from ragassay.judges.sharing import SharingJudge, check_share
 from ragassay.llm import LLM, Capabilities, LocalSpacing, Prices, RateLimit
 from ragassay.llm.journal import CallScope
 from ragassay.systems.base import LiveOptions, LoadController, SystemClient
@@ -66,66 +64,84 @@ class Shared:
         return self.known.setdefault((model, address), Capabilities(model))
 
 
-def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None, shared: Shared | None = None) -> Judge:
-    """The judge that the specification names: ``local``, a plug-in's, a model that LiteLLM can reach, or a jury of these.
+def panel(spec: JobSpec, settings: Settings, embeddings: Embedder | None, shared: Shared | None = None) -> Panel:
+    """All that judges in a run: the local judge, plug-ins' and models that LiteLLM can reach. Raises BadSettings.
 
-    With ``judge_share`` it judges a share, beside the local one; with ``repeat`` it judges each sample so often. Raises
-    BadSettings where that makes no sense. ``shared`` is what its requests share with those of other jobs.
+    ``shared`` is what their requests share with those of other jobs.
     """
-    check_share(spec)
+    check_judges(spec)
+    _check_keys(spec, settings)
+    calling = sum(one.model != "local" for one in spec.judges)
+    divided = spec.model_copy(update={"concurrency": max(1, spec.concurrency // max(calling, 1))})
     shared = shared or Shared()
-    if spec.judge_share is None:
-        return _judge(spec, settings, embeddings, shared)
-    return SharingJudge(LocalJudge(embeddings), _judge(spec, settings, embeddings, shared), spec.judge_share, spec.seed)
+    return Panel([_rater(one, divided, settings, embeddings, shared) for one in spec.judges])
 
 
-def _judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None, shared: Shared) -> Judge:
-    check_jury(spec)
-    if not spec.jury:
-        return _member(spec, settings, embeddings, shared)
-    check_keys(spec, settings)
-    at_once = max(1, spec.concurrency // len(spec.judges))
-    alone = [one.model_copy(update={"concurrency": at_once}) for one in spec.for_members()]
-    return JuryJudge([_member(one, settings, embeddings, shared) for one in alone])
-
-
-def _member(spec: JobSpec, settings: Settings, embeddings: Embedder | None, shared: Shared) -> Judge:
-    if spec.judge_mode != "verdict" and (spec.judge == "local" or spec.judge in JUDGES):
-        raise BadSettings(f"{spec.judge} can't be asked so: {spec.judge_mode} is for models", where="judge_mode")
-    if spec.judge == "local":
-        return LocalJudge(embeddings)
-    if spec.judge in JUDGES:
-        own = OwnJudge(
-            JUDGES.get(spec.judge), criteria=spec.criteria, at_once=spec.concurrency, timeout_s=spec.timeout_s
+def _check_keys(spec: JobSpec, settings: Settings) -> None:
+    """Raise BadSettings where RAGASSAY_API_KEY would stand in for the missing keys of several providers."""
+    if settings.api_key in (None, NEVER_SENT) or spec.api_base or settings.api_base:
+        return
+    models = [one.model for one in spec.judges if one.model != "local" and one.model not in JUDGES]
+    missing = dict.fromkeys(" ".join(language_models.missing_keys(model)) for model in models)
+    if len(missing.keys() - {""}) > 1:
+        raise BadSettings(
+            "RAGASSAY_API_KEY would be sent to several providers",
+            where="judges",
+            hint=f"give each its own: {', '.join(filter(None, missing))}",
         )
-        return own if spec.repeat == 1 else RepeatingJudge([own] * spec.repeat)
+
+
+def _rater(
+    config: JudgeConfig, spec: JobSpec, settings: Settings, embeddings: Embedder | None, shared: Shared
+) -> Rater:
+    is_only_local = config.model == "local" and not spec.references
+    if spec.judge_mode != "verdict" and (is_only_local or config.model in JUDGES):
+        raise BadSettings(f"{config.model} can't be asked so: {spec.judge_mode} is for models", where="judge_mode")
+    if config.model == "local":
+        samples: list[Judge] = [LocalJudge(embeddings)]
+    elif config.model in JUDGES:
+        declared = JUDGES.get(config.model)
+        own = OwnJudge(declared, criteria=spec.criteria, at_once=spec.concurrency, timeout_s=spec.timeout_s)
+        samples = [own] * config.samples
+    else:
+        llm = _model(config.model, spec, settings, shared)
+        samples = [_judge(llm, spec, seed_shift) for seed_shift in range(config.samples)]
+    return Rater(tuple(samples), config.role, config.on, spec.seed)
+
+
+def _judge(llm: LLM, spec: JobSpec, seed_shift: int) -> Judge:
     from ragassay.judges.llm import LLMJudge
     from ragassay.judges.probe import ProbeJudge
 
-    llm = _judging(spec, settings, shared)
     if spec.judge_mode == "probe":
         if spec.judge_prompt is not None:
             raise BadSettings("probes have their own questions: leave judge_prompt out", where="judge_mode")
-        given: dict[str, Any] = {"criteria": spec.criteria, "timeout_s": spec.sample_timeout_s}
-        return repeated(lambda one: ProbeJudge(one, **given), llm, spec.repeat)
-    users: dict[str, Any] = {"criteria": spec.criteria, "prompt": spec.judge_prompt}
-    users |= {"max_tokens": spec.parameters.max_tokens, "timeout_s": spec.sample_timeout_s}
-    return repeated(lambda one: LLMJudge(one, **users), llm, spec.repeat)
+        return ProbeJudge(llm, criteria=spec.criteria, timeout_s=spec.sample_timeout_s, seed_shift=seed_shift)
+    return LLMJudge(
+        llm,
+        criteria=spec.criteria,
+        prompt=spec.judge_prompt,
+        max_tokens=spec.parameters.max_tokens,
+        timeout_s=spec.sample_timeout_s,
+        seed_shift=seed_shift,
+    )
 
 
 def preference_judge(spec: JobSpec, settings: Settings) -> PreferenceJudge:
-    """What says which of two answers is better; raises BadSettings unless the judge is a model that LiteLLM can reach."""
-    if spec.judge == "local" or spec.judge in JUDGES:
-        what = "the local judge" if spec.judge == "local" else f"the judge {spec.judge}"
+    """What says which of two answers is better; raises BadSettings unless the judge is one model that LiteLLM can reach."""
+    if len(spec.judges) > 1:
+        raise BadSettings("one model compares two answers", where="--judge", hint="--judge MODEL")
+    model = spec.judges[0].model
+    if model == "local" or model in JUDGES:
+        what = "the local judge" if model == "local" else f"the judge {model}"
         raise BadSettings(f"{what} can't compare two answers: a model can", where="--judge", hint="--judge MODEL")
     from ragassay.judges.preference import PreferenceJudge
 
-    return PreferenceJudge(_judging(spec, settings, Shared()))
+    return PreferenceJudge(_model(model, spec, settings, Shared()))
 
 
-def _judging(spec: JobSpec, settings: Settings, shared: Shared) -> LLM:
-    """The judge's model, as the specification would have it asked."""
-    model = spec.judge.removeprefix("llm:")
+def _model(model: str, spec: JobSpec, settings: Settings, shared: Shared) -> LLM:
+    """A judge's model, as the specification would have it asked."""
     return llm_of(
         model,
         spec.api_base,
@@ -200,7 +216,8 @@ class Runtime:
 
         def make() -> Tools:
             model, why_not = self._embedder()
-            return Tools(judge(spec, self._settings, model, self._shared), journal, Prices(spec.prices), model, why_not)
+            judges = panel(spec, self._settings, model, self._shared)
+            return Tools(judges, journal, Prices(spec.prices), model, why_not)
 
         key = self._job + spec.model_dump_json(exclude={"name"})
         return replace(_kept(self._tools, key, make), journal=journal)

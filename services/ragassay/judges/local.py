@@ -21,7 +21,7 @@ from ragassay.core.errors import Unavailable, reason_from
 from ragassay.core.models import (
     Covered,
     FactVerdict,
-    Judgement,
+    Rating,
     Sample,
     SentenceVerdict,
     Step,
@@ -108,16 +108,16 @@ class LocalJudge:
             "fitted": {part: weights()[part] for part in ("support", "correctness")},
         }
 
-    async def judge(self, samples: Sequence[Sample], journal: Journal) -> list[Judgement]:  # noqa: ARG002
-        """One judgement for each sample, in order; costs nothing. Where embedding fails, the reason says so."""
+    async def judge(self, samples: Sequence[Sample], journal: Journal) -> list[Rating]:  # noqa: ARG002
+        """One rating for each sample, in order; costs nothing. Where embedding fails, the reason says so."""
         cancelled = threading.Event()
         try:
             return await asyncio.to_thread(self._judge, samples, cancelled)
         finally:  # a thread can't be cancelled: it looks between rows
             cancelled.set()
 
-    def _judge(self, samples: Sequence[Sample], cancelled: threading.Event) -> list[Judgement]:
-        judged: list[Judgement | SampleMatches] = []
+    def _judge(self, samples: Sequence[Sample], cancelled: threading.Event) -> list[Rating]:
+        judged: list[Rating | SampleMatches] = []
         texts: list[str] = []
         for sample in samples:
             if cancelled.is_set():
@@ -128,13 +128,13 @@ class LocalJudge:
         try:
             vectors = self._vectors(list(dict.fromkeys(texts)), cancelled)
         except Unavailable as error:
-            return [Judgement(reason=reason_from(error)) for _ in samples]
+            return [Rating(reason=reason_from(error)) for _ in samples]
         for n, one in enumerate(judged):
             if cancelled.is_set():
                 return []
             if isinstance(one, SampleMatches):
-                judged[n] = Judgement(verdict=check_verdict(one.judge(vectors), one.units, self.name))
-        return [one for one in judged if isinstance(one, Judgement)]
+                judged[n] = Rating(verdict=check_verdict(one.judge(vectors), one.units, self.name))
+        return [one for one in judged if isinstance(one, Rating)]
 
     def _vectors(self, texts: Sequence[str], cancelled: threading.Event) -> VectorsByText | None:
         if self._embedder is None:
@@ -147,10 +147,10 @@ class LocalJudge:
         return vectors
 
 
-def _matches(sample: Sample) -> Judgement | SampleMatches:
-    """The sample's units, matched; a judgement without a verdict if it has no response or too much text."""
+def _matches(sample: Sample) -> Rating | SampleMatches:
+    """The sample's units, matched; a rating without a verdict if it has no response or too much text."""
     if sample.response is None:
-        return Judgement(reason="the system gave no response")
+        return Rating(reason="the system gave no response")
     truth = "".join((*sample.key_facts, *sample.ground_truth_answer))
     for name, text in (("answer", sample.answer or ""), ("ground truth", truth), ("query", sample.query)):
         if len(text) > MOST_CHARACTERS:
@@ -163,8 +163,8 @@ def _matches(sample: Sample) -> Judgement | SampleMatches:
     return found if pairs <= MOST_PAIRS else _too_long(f"row has more than {MOST_PAIRS:,} pairs of sentences")
 
 
-def _too_long(what: str) -> Judgement:
-    return Judgement(reason=f"the {what}: too long for the local judge")
+def _too_long(what: str) -> Rating:
+    return Rating(reason=f"the {what}: too long for the local judge")
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, get_args
 
 from pydantic import BaseModel
 
-from ragassay.core.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
 from ragassay.core.models import FrozenModel, Response, Sample, Usage, Verdict
 from ragassay.core.prompts import load
-from ragassay.core.protocols import Call, Journal, Reply, digest
-from ragassay.judges.llm import NoVerdict, SampleCalls, read_reply
+from ragassay.core.protocols import Journal, digest
 from ragassay.judges.prompt import disarm, enclosed, suspicious
-from ragassay.judges.reply import find_object, one_of, schema_of, short_reason
+from ragassay.judges.reply import one_of, short_reason
+from ragassay.judges.structured import SampleCalls, StructuredCall
 from ragassay.judges.verdict import number_units
 from ragassay.llm import ChatModel, together
 
@@ -34,9 +32,6 @@ class PreferenceForm(BaseModel):
 
     why: str
     better: Choice
-
-
-_SCHEMA = schema_of(PreferenceForm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +68,14 @@ class PreferenceJudge:
 
     def __init__(self, llm: ChatModel) -> None:
         self._llm, self._prompt = llm, load("judge/preference")
+        self._call = StructuredCall(
+            llm,
+            self._prompt.text,
+            self._prompt.version,
+            PreferenceForm,
+            "preference",
+            keys=frozenset(["better"]),
+        )
 
     @property
     def name(self) -> str:
@@ -83,7 +86,12 @@ class PreferenceJudge:
     def settings(self) -> Mapping[str, Any]:
         """Model, parameters, prompt versions and schema. No addresses, no keys."""
         prompts = {prompt.name: prompt.version for prompt in (self._prompt, load("judge/again"))}
-        return {"judge": "preference", **self._llm.settings, "prompts": prompts, "schema": digest(_SCHEMA)[:12]}
+        return {
+            "judge": "preference",
+            **self._llm.settings,
+            "prompts": prompts,
+            "schema": digest(self._call.schema)[:12],
+        }
 
     async def prefer(self, pair: AnswerPair, journal: Journal) -> Preference:
         """The preference between two answers. What goes wrong with one pair is its reason.
@@ -102,24 +110,16 @@ class PreferenceJudge:
         if not (a and b):
             return Preference(better="a" if a else "b" if b else None, basis="empty", suspicious=marks)
         calls = SampleCalls(journal)
-        said: Sequence[tuple[Choice, str]] = ()
-        reason = None
-        try:
-            said = await together([self._asked(pair, a, b, calls), self._asked(pair, b, a, calls)])
-        except (BadSettings, ProviderDown):
-            raise
-        except (BadInput, Unavailable) as error:
-            reason = reason_from(f"the judge failed: {error}")
-        except NoVerdict as error:
-            reason = str(error)
-        told = Preference(suspicious=marks, usage=calls.usage, waste=calls.waste)
-        if reason is not None:
-            return told.model_copy(update={"reason": reason})
+        orders = together([self._choice(pair, a, b, calls), self._choice(pair, b, a, calls)])
+        said, reason = await calls.outcome(orders)
+        told = Preference(suspicious=marks, usage=calls.usage, waste=calls.waste, reason=reason)
+        if said is None:
+            return told
         choices, why = tuple(choice for choice, _ in said), tuple(why for _, why in said)
         better, basis = _settled(choices[0], choices[1])
         return told.model_copy(update={"better": better, "basis": basis, "choices": choices, "why": why})
 
-    async def _asked(
+    async def _choice(
         self, pair: AnswerPair, first: Sequence[str], second: Sequence[str], calls: SampleCalls
     ) -> tuple[Choice, str]:
         """What the model says of the answers in this order, each cut into sentences."""
@@ -135,30 +135,12 @@ class PreferenceJudge:
         ]
         prompt = enclosed("sample", lines, self._prompt.version)
 
-        async def ask(text: str, limit: int) -> Reply:
-            messages = [{"role": "system", "content": self._prompt.text}, {"role": "user", "content": text}]
-            return await self._llm.complete(
-                messages,
-                schema=_SCHEMA,
-                schema_name="preference",
-                max_tokens=limit,
-                call=Call.about(pair.query_id, "judge", [self._stamp, messages, limit]),
-                journal=calls.journal,
-                account=calls,
-                read=lambda reply: read(reply.text),
-            )
+        return await self._call.answer(pair.query_id, prompt, _MOST_TOKENS, calls, _parse)
 
-        def read(text: str) -> tuple[Choice, str] | None:
-            value = find_object(text, prompt, frozenset(["better"])) or {}
-            choice = one_of(value.get("better"), CHOICES)
-            return choice and (choice, short_reason(value.get("why")))
 
-        return await read_reply(ask, read, prompt, _MOST_TOKENS, calls)
-
-    @cached_property
-    def _stamp(self) -> list[object]:
-        """What determines a reply beside its messages."""
-        return [self._llm.endpoint, dict(self._llm.settings), self._prompt.version, digest(_SCHEMA)]
+def _parse(reply: Mapping[str, Any]) -> tuple[Choice, str] | None:
+    choice = one_of(reply.get("better"), CHOICES)
+    return choice and (choice, short_reason(reply.get("why")))
 
 
 _NOTHING = Verdict(judge="preference")

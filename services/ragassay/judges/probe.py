@@ -16,10 +16,11 @@ from ragassay.core.models import CriterionVerdict, FactVerdict, Sample, Sentence
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Call, Reply, digest
 from ragassay.core.text import refuses
-from ragassay.judges.llm import LLMJudge, NoVerdict, SampleCalls
+from ragassay.judges.llm import LLMJudge
 from ragassay.judges.matching import Pool, match, terms_of
 from ragassay.judges.prompt import disarm, enclosed, suspicious
 from ragassay.judges.reply import STEPS
+from ragassay.judges.structured import NoAnswer, SampleCalls
 from ragassay.judges.verdict import Units, check_verdict
 from ragassay.llm import ChatModel, together
 
@@ -48,9 +49,14 @@ class ProbeJudge(LLMJudge):
     """
 
     def __init__(
-        self, llm: ChatModel, *, criteria: Mapping[str, str] = MappingProxyType({}), timeout_s: float | None = None
+        self,
+        llm: ChatModel,
+        *,
+        criteria: Mapping[str, str] = MappingProxyType({}),
+        timeout_s: float | None = None,
+        seed_shift: int = 0,
     ) -> None:
-        super().__init__(llm, timeout_s=timeout_s)
+        super().__init__(llm, timeout_s=timeout_s, seed_shift=seed_shift)
         self._criteria = dict(criteria)
         self._prompts = {"probe": load("judge/probe"), **{kind: load(f"judge/probe-{kind}") for kind in _QUESTIONS}}
 
@@ -71,7 +77,7 @@ class ProbeJudge(LLMJudge):
         return verdict.model_copy(update={"suspicious": suspicious(verdict, sample, units)})
 
     async def _chance(self, sample: Sample, asked: _Question, calls: SampleCalls) -> float:
-        """The chance of a yes; raises NoVerdict where the answer is neither yes nor no."""
+        """The chance of a yes; raises NoAnswer where the answer is neither yes nor no."""
         text = enclosed("text", asked.lines, self._prompts["probe"].version)
         prompt = self._prompts[asked.kind]
         given = {"query": disarm(sample.query), "unit": asked.unit, "before": asked.before or "none"}
@@ -80,7 +86,12 @@ class ProbeJudge(LLMJudge):
             {"role": "system", "content": self._prompts["probe"].text},
             {"role": "user", "content": f"{text}\n\n{question} Answer yes or no."},
         ]
-        stamp = [self._llm.endpoint, dict(self._llm.settings), self._prompts["probe"].version, prompt.version]
+        stamp: list[object] = [
+            self._llm.endpoint,
+            dict(self._llm.settings),
+            self._prompts["probe"].version,
+            prompt.version,
+        ]
         reply = await self._llm.complete(
             messages,
             schema=None,
@@ -89,12 +100,13 @@ class ProbeJudge(LLMJudge):
             call=Call.about(sample.query_id, "judge", [stamp, messages, ALTERNATIVES]),
             journal=calls.journal,
             account=calls,
+            seed_shift=self._seed_shift,
             alternatives=ALTERNATIVES,
             read=yes_chance,
         )
         chance = calls.book(reply, yes_chance(reply))
         if chance is None:
-            raise NoVerdict(f"the judge answered neither yes nor no about {asked.label}")
+            raise NoAnswer(f"the judge answered neither yes nor no about {asked.label}")
         return chance
 
 

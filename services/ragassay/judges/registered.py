@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 import orjson
 
 from ragassay.core.errors import BadSettings, BudgetReached, ProviderDown, class_and_reason
-from ragassay.core.models import Judgement, Sample
+from ragassay.core.models import Rating, Sample
 from ragassay.core.plugins import Registry, digest_of_code
 from ragassay.core.protocols import Journal
 from ragassay.core.validation import shown, suggestion
@@ -54,7 +54,7 @@ def judge(thing: Any = None, /, *, name: str | None = None) -> Any:
 
     A function takes a ``Sample`` and its ``Units`` and returns the form that a language model fills: ``answer`` and
     ``facts`` with an entry for each unit's id, ``relevance``, ``refusal``, ``why``. It may be async. A class or object
-    has ``judge(samples, journal)``, which returns a ``Judgement`` for each sample. Raises BadSettings for what is neither.
+    has ``judge(samples, journal)``, which returns a ``Rating`` for each sample. Raises BadSettings for what is neither.
     """
 
     def register(thing: T) -> T:
@@ -126,24 +126,24 @@ class OwnJudge:
         code = {"code": f"{thing.__module__}:{thing.__qualname__}", "digest": digest_of_code(thing)[:12]}
         return {"judge": "own", **code, **(orjson.loads(orjson.dumps(dict(own), default=str)))}
 
-    async def judge(self, samples: Sequence[Sample], journal: Journal) -> list[Judgement]:
-        """One judgement for each sample, in order. BudgetReached and ProviderDown of a class pass through."""
+    async def judge(self, samples: Sequence[Sample], journal: Journal) -> list[Rating]:
+        """One rating for each sample, in order. BudgetReached and ProviderDown of a class pass through."""
         if isinstance(journal, CostEstimator):
-            return [Judgement(reason="an estimate asks nobody") for _ in samples]
+            return [Rating(reason="an estimate asks nobody") for _ in samples]
         if not self._registered.is_function:
             return await self._of_all(samples, journal)
         if inspect.iscoroutinefunction(self._thing):
             return await together([self._of_one(sample) for sample in samples])
         return [await asyncio.to_thread(self._called, sample) for sample in samples]
 
-    def _called(self, sample: Sample) -> Judgement:
+    def _called(self, sample: Sample) -> Rating:
         units = number_units(sample, self._criteria)
         try:
             return self._read(self._thing(sample, units), units)
         except Exception as error:  # the user's code: any error is the row's reason
             return self._failed(error)
 
-    async def _of_one(self, sample: Sample) -> Judgement:
+    async def _of_one(self, sample: Sample) -> Rating:
         units = number_units(sample, self._criteria)
         async with self._pace.slot():
             clock = asyncio.timeout(self._timeout_s)
@@ -156,10 +156,10 @@ class OwnJudge:
                 if task and task.cancelling():
                     raise
                 if clock.expired():
-                    return Judgement(reason=f"the judge {self.name} gave no verdict within {self._timeout_s:g} s")
+                    return Rating(reason=f"the judge {self.name} gave no verdict within {self._timeout_s:g} s")
                 return self._failed(error)
 
-    async def _of_all(self, samples: Sequence[Sample], journal: Journal) -> list[Judgement]:
+    async def _of_all(self, samples: Sequence[Sample], journal: Journal) -> list[Rating]:
         try:
             given = self._thing.judge(samples, journal)
             given = await given if inspect.isawaitable(given) else given
@@ -169,14 +169,14 @@ class OwnJudge:
         except Exception as error:
             return [self._failed(error) for _ in samples]
         if len(given) != len(samples):
-            what = f"the judge {self.name} gave {len(given)} judgements for {len(samples)} rows"
-            return [Judgement(reason=what) for _ in samples]
+            what = f"the judge {self.name} gave {len(given)} ratings for {len(samples)} rows"
+            return [Rating(reason=what) for _ in samples]
         return [self._checked(one, sample) for one, sample in zip(given, samples, strict=True)]
 
-    def _checked(self, given: object, sample: Sample) -> Judgement:
-        """A judgement whose verdict has every unit of the sample, whatever the judge left out of it or put into it."""
-        if not isinstance(given, Judgement):
-            return Judgement(reason=f"the judge {self.name} gave {_described(given)}, not a Judgement")
+    def _checked(self, given: object, sample: Sample) -> Rating:
+        """A rating whose verdict has every unit of the sample, whatever the judge left out of it or put into it."""
+        if not isinstance(given, Rating):
+            return Rating(reason=f"the judge {self.name} gave {_described(given)}, not a Rating")
         if given.verdict is None:
             return (
                 given if given.reason else given.model_copy(update={"reason": f"the judge {self.name} gave no verdict"})
@@ -186,18 +186,18 @@ class OwnJudge:
             update={"verdict": check_verdict(given.verdict.model_copy(update={"probability": {}}), units, self.name)}
         )
 
-    def _read(self, reply: object, units: Units) -> Judgement:
-        """The judgement in what a function returned."""
+    def _read(self, reply: object, units: Units) -> Rating:
+        """The rating in what a function returned."""
         if not isinstance(reply, Mapping):
-            return Judgement(reason=f"the judge {self.name} returned {_described(reply)}, not an object")
+            return Rating(reason=f"the judge {self.name} returned {_described(reply)}, not an object")
         if unknown := next((key for key in reply if key not in _KEYS), None):
             hint = suggestion(str(unknown), _KEYS)
-            return Judgement(reason=f"the judge {self.name} returned an unknown key {shown(unknown)}; {hint}")
+            return Rating(reason=f"the judge {self.name} returned an unknown key {shown(unknown)}; {hint}")
         form = orjson.loads(orjson.dumps(dict(reply)))
-        return Judgement(verdict=check_verdict(parse_reply(form, units), units, self.name))
+        return Rating(verdict=check_verdict(parse_reply(form, units), units, self.name))
 
-    def _failed(self, error: BaseException) -> Judgement:
-        return Judgement(reason=f"the judge {self.name} raised {class_and_reason(error)}")
+    def _failed(self, error: BaseException) -> Rating:
+        return Rating(reason=f"the judge {self.name} raised {class_and_reason(error)}")
 
 
 def _described(value: object) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ragassay.core.errors import BadSettings
-from ragassay.core.models import Judgement, MissingCause, Sample, Score
+from ragassay.core.models import MissingCause, Rating, Sample, Score
 from ragassay.core.options import JobOptions
 from ragassay.core.text import is_answerable
 from ragassay.metrics.judged import ANSWERED_UNANSWERABLE, EMPTY, RIGHT_REFUSAL, WRONG_REFUSAL
@@ -99,21 +99,21 @@ def accurate(chunk: Chunk) -> list[Score]:
     """Is the answer accurate? A refusal is where the query can't be answered; else the rule of the run decides."""
     rule = chunk.rule or AccuracyRule.parse(JobOptions.accurate)
     return [
-        _by_refusal(sample, judgement) or rule.decide({name: scores[n] for name, scores in chunk.scores.items()})
-        for n, (sample, judgement) in enumerate(
-            zip(chunk.samples, chunk.judgements or [None] * len(chunk.samples), strict=True)
+        _by_refusal(sample, rating) or rule.decide({name: scores[n] for name, scores in chunk.scores.items()})
+        for n, (sample, rating) in enumerate(
+            zip(chunk.samples, chunk.ratings or [None] * len(chunk.samples), strict=True)
         )
     ]
 
 
-def _by_refusal(sample: Sample, judgement: Judgement | None) -> Score | None:
+def _by_refusal(sample: Sample, rating: Rating | None) -> Score | None:
     """Whether the answer is accurate where that depends on its being a refusal; None where the rule decides."""
-    verdict = judgement.verdict if judgement else None
+    verdict = rating.verdict if rating else None
     if verdict is None or verdict.refusal is None:
         if is_answerable(sample) is not False:
             return None
-        why = "no judge was asked" if judgement is None else judgement.reason or "the judge did not say"
-        cause: MissingCause = "no_input" if judgement is None else "failed"
+        why = "no judge was asked" if rating is None else rating.reason or "the judge did not say"
+        cause: MissingCause = "no_input" if rating is None else "failed"
         return Score.absent(f"whether the answer refuses is not known: {why}", cause)
     if verdict.answerable:
         return Score(value=0.0, reason=WRONG_REFUSAL) if verdict.refusal else None

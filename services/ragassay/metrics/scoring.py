@@ -13,7 +13,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from ragassay.core.errors import AssayError, class_and_reason
-from ragassay.core.models import LARGEST_NUMBER, Judgement, Sample, Score, Verdict
+from ragassay.core.models import LARGEST_NUMBER, Rating, Sample, Score, Verdict
 from ragassay.core.protocols import Embedder
 from ragassay.core.validation import shown
 from ragassay.llm import together
@@ -34,7 +34,7 @@ class Chunk:
     """Up to a chunk of samples and the results of the stages before; all sequences are parallel."""
 
     samples: Sequence[Sample]
-    judgements: Sequence[Judgement | None] = ()
+    ratings: Sequence[Rating | None] = ()
     embedder: Embedder | None = None
     no_embedder: str = "no embedding model is set up"
     max_grade: float = 3.0
@@ -55,14 +55,14 @@ class Chunk:
     @property
     def verdicts(self) -> list[Verdict | Score]:
         """The verdict of each row, or the missing score of what follows from it."""
-        return [_verdict(judgement) for judgement in self.judgements or [None] * len(self.samples)]
+        return [_verdict(rating) for rating in self.ratings or [None] * len(self.samples)]
 
     def only(self, rows: Sequence[int]) -> Chunk:
         """The chunk cut down to some of its rows."""
         return replace(
             self,
             samples=[self.samples[n] for n in rows],
-            judgements=[self.judgements[n] for n in rows] if self.judgements else (),
+            ratings=[self.ratings[n] for n in rows] if self.ratings else (),
             scores={name: [scores[n] for n in rows] for name, scores in self.scores.items()},
         )
 
@@ -194,10 +194,10 @@ class _Call:
         return Score.absent(f"{self._metric.name} {what}", "failed")
 
 
-def _verdict(judgement: Judgement | None) -> Verdict | Score:
-    if judgement is None:
+def _verdict(rating: Rating | None) -> Verdict | Score:
+    if rating is None:
         return Score.absent("no judge was asked", "no_input")
-    return judgement.verdict or Score.absent(judgement.reason or "the judge failed", "failed")
+    return rating.verdict or Score.absent(rating.reason or "the judge failed", "failed")
 
 
 def _described(value: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from statistics import stdev
 from typing import Any
 
 import orjson
@@ -11,7 +10,7 @@ import orjson
 from ragassay.core.formatting import printable
 from ragassay.core.models import Result
 from ragassay.core.report import ReportWithResults
-from ragassay.judges.jury_agreement import divided
+from ragassay.judges.combine import by_judge, disagreements, spread
 from ragassay.metrics.failures import attribute
 from ragassay.metrics.metric import OPERATIONAL
 from ragassay.reporting.grids import Grid, Kind, kind_with
@@ -26,8 +25,8 @@ def flat_rows(report: ReportWithResults) -> Iterator[dict[str, Any]]:
     ``system``, ``query_id``, ``category``, ``difficulty``, ``query``, ``answer``, ``ground_truth_answer`` (several
     joined with `` | ``), ``responded``, ``error``; a number per metric under its name; ``cause`` and ``why`` of an
     answer that is not accurate; ``METRIC_reason`` for metrics that say, for at least one row, why a score is what it is
-    or is missing; ``METRIC_sd``, the standard deviation over the judgings of an answer, where some have several;
-    ``suspicious`` (labels of suspicious texts); for rows of a jury ``divided``, where its members differ; what the answer
+    or is missing; ``METRIC_sd``, the standard deviation of one sample of a judge, where some rows have several;
+    ``suspicious`` (labels of suspicious texts); for rows of a jury ``divided``, where its judges differ; what the answer
     took (ms, tokens, USD) and, with ``evaluation_`` before it, what judging it took; and the user's own fields as
     ``metadata.NAME``.
     What is missing is None.
@@ -44,12 +43,12 @@ def row_grid(report: ReportWithResults, fields: Sequence[str] = ()) -> Grid:
     by_jury = False
     for result in _results(report):
         explained.update(name for name in metrics if name not in explained and result.scores[name].reason)
-        repeated.update(name for name in metrics if name not in repeated and result.scores[name].judgings)
+        repeated.update(name for name in metrics if name not in repeated and result.samples(name))
         for name, value in result.metadata.items():
             own[name] = kind_with(own.get(name), value)
-        by_jury = by_jury or bool(result.members)
+        by_jury = by_jury or len(by_judge(result.ratings)) > 1
     reasons = [name for name in metrics if name in explained]
-    spread = [name for name in metrics if name in repeated]
+    sampled = [name for name in metrics if name in repeated]
     columns: dict[str, Kind] = {
         **dict.fromkeys(
             ("system", "query_id", "category", "difficulty", "query", "answer", "ground_truth_answer"), "text"
@@ -58,14 +57,14 @@ def row_grid(report: ReportWithResults, fields: Sequence[str] = ()) -> Grid:
         "error": "text",
         **dict.fromkeys(metrics, "number"),
         **dict.fromkeys(("cause", "why", *(f"{name}_reason" for name in reasons)), "text"),
-        **dict.fromkeys((f"{name}_sd" for name in spread), "number"),
+        **dict.fromkeys((f"{name}_sd" for name in sampled), "number"),
         **dict.fromkeys(("suspicious", *(["divided"] if by_jury else []), "model"), "text"),
         **{name: _MEASURED.get(name, "number") for name in OPERATIONAL},
         **{f"evaluation_{name}": _MEASURED.get(name, "number") for name in _EVALUATION},
         **{f"metadata.{name}": kind or "text" for name, kind in own.items()},
     }
     rows = (
-        tuple(_row(result, metrics, reasons, spread, list(own), by_jury=by_jury).values())
+        tuple(_row(result, metrics, reasons, sampled, list(own), by_jury=by_jury).values())
         for result in _results(report)
     )
     return Grid("Rows", columns, rows).of(fields)
@@ -76,7 +75,7 @@ def _results(report: ReportWithResults) -> Iterator[Result]:
 
 
 def _row(
-    result: Result, metrics: tuple[str, ...], explained: list[str], spread: list[str], own: list[str], *, by_jury: bool
+    result: Result, metrics: tuple[str, ...], explained: list[str], sampled: list[str], own: list[str], *, by_jury: bool
 ) -> dict[str, Any]:
     failure = attribute(result)
     return {
@@ -88,18 +87,14 @@ def _row(
         "cause": failure and failure.cause,
         "why": failure and failure.why,
         **{f"{name}_reason": result.scores[name].reason for name in explained},
-        **{f"{name}_sd": _sd(result.scores[name].judgings) for name in spread},
+        **{f"{name}_sd": spread(result.samples(name)) for name in sampled},
         "suspicious": " ".join(result.verdict.suspicious) or None if result.verdict else None,
-        **({"divided": "; ".join(divided(result.members)) or None} if by_jury else {}),
+        **({"divided": "; ".join(disagreements(result.ratings)) or None} if by_jury else {}),
         "model": result.model,
         **{name: getattr(result, name) for name in OPERATIONAL},
         **{f"evaluation_{name}": getattr(result.evaluation, name) for name in _EVALUATION},
         **{f"metadata.{name}": result.metadata.get(name) for name in own},
     }
-
-
-def _sd(values: Sequence[float]) -> float | None:
-    return stdev(values) if len(values) > 1 else None
 
 
 def printable_json(report: ReportWithResults, fields: Sequence[str] = ()) -> Iterator[bytes]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from ragassay.core.cost_sums import CostPerAccurate
 from ragassay.core.formatting import listed, number, percent
-from ragassay.core.jury import JuryMember, JuryPair
+from ragassay.core.jury import AgreedLabels, JuryMember, JuryPair
 from ragassay.core.models import Usage
 from ragassay.core.report import Aggregate, Distribution, Report, ReportWithResults, Share, SystemReport
 from ragassay.reporting.figures import bounds, metric_tables, of_rows
@@ -32,18 +32,11 @@ def sections(report: Report) -> list[Table]:
     reported = [row for row in (_row(*one, systems) for one in figures) if set(row[1:]) != {NOT_REPORTED}]
     made.append(("Time and cost of the system", reported))
     took = [_row(label, figure, systems) for label, figure in _EVALUATION]
-    if any(s.evaluation.not_asked for s in systems):
-        took.append(_row("judge, not asked", _not_asked, systems))
     shown = [row for row in took if any(row[1:]) and set(row[1:]) != {NOTHING}]
     made.append(("Spent on the evaluation", shown))
     if any(s.jury for s in systems):
         made.append(("Jury", list(_jury(systems))))
     return [Table(title, ("", *report.systems), tuple(rows)) for title, rows in made if rows]
-
-
-def _not_asked(system: SystemReport) -> str:
-    used = system.evaluation
-    return f"{used.not_asked:,} rows, about {used.calls_saved:,} calls saved"
 
 
 def _jury(systems: list[SystemReport]) -> Iterator[tuple[str, ...]]:
@@ -61,21 +54,20 @@ def _jury(systems: list[SystemReport]) -> Iterator[tuple[str, ...]]:
 def _member(member: JuryMember | None) -> str:
     if member is None:
         return NOTHING
-    n, agreed = (sum(getattr(one, name) for one in member.labels.values()) for name in ("n", "agreed"))
     failed = f", failed on {member.failed}" if member.failed else ""
     wasted = f", wasted {spent(member.waste)}" if member.waste != Usage() else ""
-    return f"judged {member.judged}{failed}; {_agreed(agreed, n)} as the jury; {spent(member.usage)}{wasted}"
+    return f"judged {member.judged}{failed}; {_agreed(member.labels)} as the jury; {spent(member.usage)}{wasted}"
 
 
 def _pair(pair: JuryPair | None) -> str:
     if pair is None:
         return NOTHING
-    kappa = "undefined" if pair.kappa is None else number(pair.kappa)
-    return f"{_agreed(pair.labels.agreed, pair.labels.n)} alike, kappa {kappa}"
+    kappa = "undefined" if pair.labels.kappa is None else number(pair.labels.kappa)
+    return f"{_agreed(pair.labels)} alike, kappa {kappa}"
 
 
-def _agreed(agreed: int, n: int) -> str:
-    return f"{percent(agreed / n)} of {n:,} labels" if n else "no label"
+def _agreed(labels: AgreedLabels) -> str:
+    return f"{percent(labels.agreed / labels.n)} of {labels.n:,} labels" if labels.n else "no label"
 
 
 def partial(report: Report) -> str | None:

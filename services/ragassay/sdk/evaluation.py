@@ -227,8 +227,8 @@ def configured(
         given["metrics"] = _metrics(given["metrics"])
     if given.get("judge") is not None:
         given["judge"] = judge_name(given["judge"])
-    if isinstance(given.get("jury"), list | tuple):
-        given["jury"] = [judge_name(one) for one in given["jury"]]
+    if isinstance(given.get("judges"), list | tuple):
+        given["judges"] = [one if isinstance(one, Mapping | BaseModel) else judge_name(one) for one in given["judges"]]
     if isinstance(given.get("output"), str | Path):
         given["output"] = [given["output"]]
     flat = {key: _plain(key, value) for key, value in given.items()}
@@ -338,7 +338,7 @@ def _declare_options() -> None:
     """Give ``evaluate`` the signature that the options make, and a line on each that its docstring does not explain."""
     data = inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
     vars(evaluate)["__signature__"] = inspect.Signature([data, *keywords().values()], return_annotation="Report")
-    of_judges = ("jury", "judge_share", "repeat", "labels")
+    of_judges = ("judges", "labels")
     of_models = tuple(ParameterOptions.__annotations__)
     explained = ("metrics", "judge", "systems", "config", "progress", *of_judges, *of_models)
     lines = [f"{key}: {options()[key][1].about.replace('`', '')}" for key in keywords() if key not in explained]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from ragassay.core import telemetry
-from ragassay.core.models import Judgement, Result, Sample
+from ragassay.core.models import Rating, Result, Sample
 from ragassay.core.report import Report, ReportWithResults, Source
 from ragassay.evaluation.human_labels import with_labels
 from ragassay.service.job_state import Claim, gone
@@ -123,9 +123,10 @@ def run_of(store: RedisStore, claim: Claim) -> JobRun:
 
 def _with_spent(before: Result, now: Result) -> Result:
     """The row as it is now, with what was spent on it before."""
-    members = {}
-    for name, one in now.members.items():
-        known = before.members.get(name, Judgement())
-        members[name] = one.model_copy(update={"usage": known.usage + one.usage, "waste": known.waste + one.waste})
+    earlier = {(one.rater, one.sample): one for one in before.ratings}
+    ratings = []
+    for one in now.ratings:
+        known = earlier.get((one.rater, one.sample), Rating())
+        ratings.append(one.model_copy(update={"usage": known.usage + one.usage, "waste": known.waste + one.waste}))
     spent = {"evaluation": before.evaluation + now.evaluation, "waste": before.waste + now.waste}
-    return now.model_copy(update={**spent, "members": members})
+    return now.model_copy(update={**spent, "ratings": tuple(ratings)})

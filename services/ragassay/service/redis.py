@@ -639,7 +639,7 @@ def _asks_a_provider(record: RunRecord) -> bool:
     """Does a chunk of the run call a model or a live system, and so may wait for it?"""
     answering = (source.built.configuration.get("answer") for source in record.systems.values() if source.built)
     return (
-        record.spec.judge != "local"
+        not record.spec.is_local
         or any(source.called for source in record.systems.values())
         or any(answer not in (None, "extractive") for answer in answering)
     )

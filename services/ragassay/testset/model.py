@@ -9,14 +9,12 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel
 
-from ragassay.core.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
 from ragassay.core.models import Usage
-from ragassay.core.prompts import Prompt, load
-from ragassay.core.protocols import Call, Journal, digest
+from ragassay.core.prompts import load
+from ragassay.core.protocols import Journal
 from ragassay.core.text import content, numbers
 from ragassay.datasets.corpus import Corpus, Passage
-from ragassay.judges.llm import SampleCalls
-from ragassay.judges.reply import find_object, schema_of
+from ragassay.judges.structured import SampleCalls, StructuredCall
 from ragassay.llm import ChatModel, together
 from ragassay.testset.generate import Candidate
 
@@ -52,7 +50,6 @@ class CheckForm(BaseModel):
 
 
 CATEGORIES, DIFFICULTIES = (get_args(QuestionForm.model_fields[name].annotation) for name in ("category", "difficulty"))
-_QUESTIONS, _CHECK = schema_of(QuestionsForm), schema_of(CheckForm)
 
 
 class QuestionWriter:
@@ -61,6 +58,10 @@ class QuestionWriter:
     def __init__(self, llm: ChatModel, journal: Journal) -> None:
         self._llm, self._calls = llm, SampleCalls(journal)
         self._prompt, self._check = load("synthesis/questions"), load("synthesis/check")
+        self._write, self._answer = (
+            StructuredCall(llm, prompt.text, prompt.version, form, name, purpose="synthesis", who="the model")
+            for prompt, form, name in ((self._prompt, QuestionsForm, "questions"), (self._check, CheckForm, "check"))
+        )
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -86,7 +87,7 @@ class QuestionWriter:
 
     async def _about(self, passage: Passage, without: bool) -> list[Candidate]:
         wanted = f"Write {PER_PASSAGE} answerable questions{' and 1 that is not answerable' if without else ''}."
-        reply = await self._ask(self._prompt, passage, wanted, "questions", _QUESTIONS, _TOKENS)
+        reply = await self._ask(self._write, passage, wanted, _TOKENS)
         if isinstance(reply, str):
             return [self._candidate(passage, {"question": f"(passage {passage.id})"}, reply)]
         rows = reply.get("questions")
@@ -97,35 +98,16 @@ class QuestionWriter:
         if why := _misfit(row, passage):
             return self._candidate(passage, row, why)
         asked = f"Question: {row['question']}"
-        reply = await self._ask(self._check, passage, asked, "check", _CHECK, _CHECK_TOKENS)
+        reply = await self._ask(self._answer, passage, asked, _CHECK_TOKENS)
         return self._candidate(passage, row, reply if isinstance(reply, str) else _disagreement(row, reply))
 
-    async def _ask(
-        self, prompt: Prompt, passage: Passage, text: str, name: str, schema: Mapping[str, Any], limit: int
-    ) -> dict[str, Any] | str:
+    async def _ask(self, call: StructuredCall, passage: Passage, text: str, limit: int) -> dict[str, Any] | str:
         """The object in the reply, or why there is none."""
         code = hashlib.sha256(f"{passage.id}\0{passage.full}".encode()).hexdigest()[:8]
-        user = f"<passage {code}>\n{passage.full}\n</passage {code}>\n{text}"
-        messages = [{"role": "system", "content": prompt.text}, {"role": "user", "content": user}]
-        asked = [self._llm.endpoint, dict(self._llm.settings), prompt.version, digest(schema), messages, limit]
-        keys = frozenset(schema["required"])
-        try:
-            reply = await self._llm.complete(
-                messages,
-                schema=schema,
-                schema_name=name,
-                max_tokens=limit,
-                call=Call.about(passage.id, "synthesis", asked),
-                journal=self._calls.journal,
-                account=self._calls,
-                read=lambda reply: find_object(reply.text, user, keys),
-            )
-        except (BadSettings, ProviderDown):
-            raise
-        except (BadInput, Unavailable) as error:
-            return f"the model failed: {reason_from(error)}"
-        value = self._calls.book(reply, find_object(reply.text, user, keys))
-        return "the model's reply could not be read" if value is None else value
+        prompt = f"<passage {code}>\n{passage.full}\n</passage {code}>\n{text}"
+        answer = call.answer(passage.id, prompt, limit, self._calls, dict)
+        value, reason = await self._calls.outcome(answer, "the model")
+        return reason or "the model gave no answer" if value is None else value
 
     def _candidate(self, passage: Passage, row: Mapping[str, Any], unfit: str | None) -> Candidate:
         return Candidate(

@@ -20,7 +20,7 @@ from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import body, form_of, pages, shown
 from ragassay.evaluation.human_labels import LONGEST_NAME, HumanLabel
 from ragassay.evaluation.labelling import QUESTIONS, Labelling, exported, imported, latest
-from ragassay.judges.jury_agreement import divided
+from ragassay.judges.combine import disagreements
 from ragassay.storage.selection import Selection
 
 router = pages()
@@ -118,7 +118,7 @@ def _label(request: Request, run: str, asked: Address) -> Response:
         answered=labelled.answered(label) if label else "",
         beside=labelled.beside(row, label) if row and label else ("", ""),
         reason=row.scores[rows.metric].reason or "" if row and label else "",
-        divided=list(divided(row.members)) if row and label else [],
+        divided=list(disagreements(row.ratings)) if row and label else [],
         sentences=sentences,
         facts=facts,
         contexts=views.contexts(sample),

@@ -17,7 +17,7 @@ from ragassay.dashboard.failures import FAILURES
 from ragassay.dashboard.library import Library, RowsPage
 from ragassay.dashboard.one_row import raw as raw_of
 from ragassay.dashboard.site import A_PAGE, MOST_PLACES, As, Start, pages, shown, table
-from ragassay.judges.jury_agreement import divided
+from ragassay.judges.combine import disagreements
 from ragassay.reporting import failing
 from ragassay.storage.columns import FIGURES
 from ragassay.storage.places import RowPlaces
@@ -133,7 +133,7 @@ def _row(
         contexts=views.contexts(sample),
         retrieved=views.retrieved(every, sample),
         systems=[one.system for one in every],
-        divided=list(divided(row.members)),
+        divided=list(disagreements(row.ratings)),
         scores=views.scores(row),
         measured=views.measured(every),
         raw=raw_of(row, sample, library.calls(run, row), report) if raw else None,

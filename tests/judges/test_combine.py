@@ -1,10 +1,10 @@
-"""The vote of a jury, unit by unit, and how far its members agree; the arithmetic stands beside the expected number."""
+"""What several ratings of a row make together, and how far judges agree; each expected number has its arithmetic."""
 
 import pytest
 
-from ragassay.core.models import CriterionVerdict, FactVerdict, Judgement, Result, SentenceVerdict, Usage, Verdict
-from ragassay.judges.jury import voted
-from ragassay.judges.jury_agreement import JuryCount, divided, kappa
+from ragassay.core.models import CriterionVerdict, FactVerdict, Rating, Result, SentenceVerdict, Usage, Verdict
+from ragassay.judges.combine import combine, disagreements, spread, voted
+from ragassay.judges.jury_agreement import JuryCount, agreement
 
 
 def verdict(support=None, truth=None, covered=None, *, evidence=(), held=(), **changes):
@@ -90,37 +90,90 @@ def test_a_jury_votes_on_labels_and_has_no_probe_scores():
     assert found.probability == {"faithfulness": pytest.approx(0.7)}
 
 
-def test_what_any_member_marks_is_marked_and_what_was_dropped_is_added_up():
-    found = vote(
-        verdict(suspicious=("Q", "A1"), evidence_dropped=2), verdict(suspicious=("A1", "C1.1"), support_withdrawn=1)
-    )
-    assert found.suspicious == ("Q", "A1", "C1.1")
-    assert (found.evidence_dropped, found.support_withdrawn) == (2, 1)
+def ratings(**by_rater):
+    return [one.model_copy(update={"rater": name}) for name, one in by_rater.items()]
 
 
-def row(**members):
-    return Result(query_id="q", system="s", query="?", members=members)
+def row(**by_rater):
+    given = tuple(ratings(**by_rater))
+    return Result(query_id="q", system="s", query="?", ratings=given, verdict=combine(given).verdict)
 
 
 def judged(*labels, **changes):
-    return Judgement(verdict=verdict(*labels, **changes), usage=Usage(calls=1, cost_usd=0.25))
+    return Rating(verdict=verdict(*labels, **changes), usage=Usage(calls=1, cost_usd=0.25))
 
 
-def test_a_row_tells_where_its_members_differ():
+def test_what_any_judge_marks_is_marked_and_what_was_dropped_is_added_up():
+    a = judged(suspicious=("Q", "A1"), evidence_dropped=2)
+    whole = combine(ratings(a=a, b=judged(suspicious=("A1", "C1.1"), support_withdrawn=1))).verdict
+    assert whole.suspicious == ("Q", "A1", "C1.1")
+    assert (whole.evidence_dropped, whole.support_withdrawn) == (2, 1)
+
+
+def test_a_tie_of_one_judges_samples_goes_to_the_first():
+    def samples(*supports):
+        return [judged(one).model_copy(update={"rater": "a", "sample": n}) for n, one in enumerate(supports, 1)]
+
+    def elected(*supports):
+        return combine(samples(*supports)).verdict.sentences[0].support
+
+    assert elected("supported", "not_found") == "supported"
+    assert elected("not_found", "supported") == "not_found"
+    assert elected("supported", "not_found", "not_found", "not_found") == "not_found"
+    steps = [
+        one.model_copy(update={"verdict": one.verdict.model_copy(update={"relevance": step})})
+        for one, step in zip(samples("partly", "partly"), ("full", "none"), strict=True)
+    ]
+    assert combine(steps).verdict.relevance == "full"
+
+
+def test_samples_of_one_judge_are_one_vote_among_judges():
+    samples = [judged("supported").model_copy(update={"rater": "a", "sample": n}) for n in (1, 2, 3)]
+    whole = combine([*samples, *ratings(b=judged("not_found"), c=judged("not_found"))])
+    assert whole.verdict.sentences[0].support == "not_found"  # of five ratings two, of three judges two
+    assert (whole.verdict.judge, whole.usage.calls) == ("jury of a, b, c", 5)
+    assert combine(samples).verdict.judge == "a"
+
+
+def test_rating_of_one_judge_stays_as_it_is_and_a_reference_judge_has_no_vote():
+    one = judged("supported", scores={"support_score": 0.8})
+    assert combine([one]) is one
+    reference = judged("not_found", suspicious=("A1",)).model_copy(update={"rater": "r", "role": "reference"})
+    whole = combine([*ratings(a=one), reference])
+    assert (whole.verdict.sentences, whole.verdict.suspicious) == (one.verdict.sentences, ("A1",))
+    assert whole.usage.calls == 2
+
+
+def test_too_few_verdicts_make_none_and_say_why():
+    failed = Rating(reason="it failed")
+    assert combine(ratings(a=judged("partly"), b=failed)).verdict
+    assert combine(ratings(a=judged("partly"), b=failed, c=failed)).reason == (
+        "2 of 3 judges gave no verdict: b: it failed; c: it failed"
+    )
+    assert combine(ratings(a=failed, b=failed)).reason == "it failed"
+
+
+def test_spread_is_pooled_over_groups():
+    # squares 0.5 x 0.5 x 2 = 0.5 with 1 degree of freedom, and 0 with 2: sqrt(0.5 / 3)
+    assert spread([(0.0, 1.0), (1.0, 1.0, 1.0), (0.3,)]) == pytest.approx((0.5 / 3) ** 0.5)
+    assert spread([(0.3,)]) is None
+
+
+def test_disagreements_name_each_unit_that_judges_label_differently():
     members = {
         "a": judged("supported", "agrees", "yes"),
         "b": judged("partly", "agrees", "no"),
         "c": judged("partly", "agrees"),
-        "d": Judgement(reason="it failed"),
+        "d": Rating(reason="it failed"),
     }
-    assert list(divided(members)) == ["A1 support: partly 2, supported 1", "G1 covered: yes 1, no 1"]
+    assert list(disagreements(ratings(**members))) == ["A1 support: partly 2, supported 1", "G1 covered: yes 1, no 1"]
 
 
 def test_the_count_of_a_jury_says_who_failed_and_who_is_with_the_others():
     rows = [
         row(a=judged("supported"), b=judged("supported"), c=judged("not_found")),
-        row(a=judged("supported"), b=judged("not_found"), c=Judgement(reason="it failed")),
-        row(a=judged("supported"), b=Judgement(reason="it failed"), c=Judgement(reason="so did it")),
+        row(a=judged("supported"), b=judged("not_found"), c=Rating(reason="it failed")),
+        row(a=judged("supported"), b=Rating(reason="it failed"), c=Rating(reason="so did it")),
     ]
     count = JuryCount()
     for one in rows:
@@ -131,7 +184,7 @@ def test_the_count_of_a_jury_says_who_failed_and_who_is_with_the_others():
     assert [(one.judged, one.failed) for one in (a, b, c)] == [(3, 0), (2, 1), (1, 2)]
     assert (c.reasons, a.usage.cost_usd) == ({"it failed": 1, "so did it": 1}, 0.75)
     # the jury says supported, then not_found (a tie); of the third row it says nothing
-    assert [(one.labels["support"].n, one.labels["support"].agreed) for one in (a, b, c)] == [(2, 1), (2, 2), (1, 0)]
+    assert [(one.labels.n, one.labels.agreed) for one in (a, b, c)] == [(2, 1), (2, 2), (1, 0)]
     assert [(one.a, one.b, one.labels.n, one.labels.agreed) for one in jury.pairs] == [
         ("a", "b", 2, 1),
         ("a", "c", 1, 0),
@@ -142,9 +195,11 @@ def test_the_count_of_a_jury_says_who_failed_and_who_is_with_the_others():
 
 def test_kappa_is_what_is_agreed_on_beyond_chance():
     table = {("yes", "yes"): 20, ("yes", "no"): 5, ("no", "yes"): 10, ("no", "no"): 15}
+    covered = {("covered", *pair): count for pair, count in table.items()}
     # alike (20 + 15) / 50 = 0.7; by chance 25/50 x 30/50 + 25/50 x 20/50 = 0.5
-    assert kappa([table]) == pytest.approx((0.7 - 0.5) / (1 - 0.5))
+    assert agreement(covered).kappa == pytest.approx((0.7 - 0.5) / (1 - 0.5))
     # of another kind all 50 are alike, and by chance all would be: nothing to agree on beyond it
-    assert kappa([{("full", "full"): 50}]) is None
-    assert kappa([table, {("full", "full"): 50}]) == pytest.approx((85 - 75) / (100 - 75))
-    assert kappa([]) is None
+    relevance = {("relevance", "full", "full"): 50}
+    assert agreement(relevance).kappa is None
+    assert agreement(covered | relevance).kappa == pytest.approx((85 - 75) / (100 - 75))
+    assert agreement({}).kappa is None
