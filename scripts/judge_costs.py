@@ -28,7 +28,7 @@ from fakes import FakeLLM  # noqa: E402
 from ragassay.core.models import Response, Sample  # noqa: E402
 from ragassay.core.protocols import Judge, Reply  # noqa: E402
 from ragassay.judges.llm import LLMJudge  # noqa: E402
-from ragassay.judges.probe import ProbeJudge  # noqa: E402
+from ragassay.judges.yes_no import YesNoJudge  # noqa: E402
 from ragassay.llm import Messages, Prices  # noqa: E402
 from ragassay.llm.journal import MemoryJournal  # noqa: E402
 
@@ -95,7 +95,7 @@ def table() -> str:
     one = of_a_row(LLMJudge)
     ways = {
         "`verdict`": one,
-        "`probe`": of_a_row(ProbeJudge),
+        "`probe`": of_a_row(YesNoJudge),
         "a jury of three, each `verdict`": tuple(3 * total for total in one),
         "a reference judge `on: 0.3`, `verdict`": tuple(0.3 * total for total in one),
     }

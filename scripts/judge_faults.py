@@ -31,9 +31,9 @@ from ragassay.evaluation.plan import choose_metrics, plan  # noqa: E402
 from ragassay.judges.llm import LLMJudge  # noqa: E402
 from ragassay.judges.local import LocalJudge  # noqa: E402
 from ragassay.judges.panel import Panel  # noqa: E402
-from ragassay.judges.probe import YES, ProbeJudge  # noqa: E402
 from ragassay.judges.prompt import disarm  # noqa: E402
 from ragassay.judges.verdict import COVERED, SUPPORT, TRUTH, number_units  # noqa: E402
+from ragassay.judges.yes_no import YES, YesNoJudge  # noqa: E402
 from ragassay.llm import LLM, Prices  # noqa: E402
 from ragassay.llm.journal import MemoryJournal  # noqa: E402
 from ragassay.metrics.failures import attribute  # noqa: E402
@@ -72,11 +72,14 @@ def _sample(query: str) -> Sample:
 
 def _patterns() -> dict[str, re.Pattern[str]]:
     """What each question of a probe looks like, its slots as groups."""
+    slots = {"query": "QUERY", "unit": "UNIT", "before": "BEFORE"}
     found = {}
     for kind in ("support", "truth", "covered", "held", "relevance"):
-        pieces = re.split(r"\{\{ (\w+) \}\}", load_prompt(f"judge/probe-{kind}").text.strip())
-        slots = [f"(?P<{piece}>.*)" if n % 2 else re.escape(piece) for n, piece in enumerate(pieces)]
-        found[kind] = re.compile("".join(slots) + r" Answer yes or no\.")
+        _, _, question = load_prompt("judge/yes-no").render(about=kind, **slots).partition("\n\n")
+        pattern = re.escape(question.strip())
+        for name, slot in slots.items():
+            pattern = pattern.replace(slot, f"(?P<{name}>.*)")
+        found[kind] = re.compile(pattern + r" Answer yes or no\.")
     return found
 
 
@@ -144,7 +147,7 @@ def of_each_judge() -> dict[str, dict[str, Outcome]]:
             "local": outcomes(LocalJudge(LocalEmbedder(BUNDLED))),
             "words alone": outcomes(LocalJudge()),
             "one call": outcomes(LLMJudge(models["plain"])),
-            "probe": outcomes(ProbeJudge(models["probe"])),
+            "probe": outcomes(YesNoJudge(models["probe"])),
         }
 
 

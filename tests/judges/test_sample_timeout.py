@@ -10,8 +10,8 @@ from judge_replies import judge, model_at, sample, supports
 from provider import Provider
 from ragassay.core.models import Usage
 from ragassay.judges.llm import LLMJudge
-from ragassay.judges.probe import ProbeJudge
 from ragassay.judges.structured import SampleCalls
+from ragassay.judges.yes_no import YesNoJudge
 from ragassay.llm import RateLimit, client
 from ragassay.llm.journal import MemoryJournal
 
@@ -22,7 +22,7 @@ def _no_waiting(monkeypatch):
 
 
 def probes(llm, samples, journal, **options):
-    return asyncio.run(ProbeJudge(llm, **options).judge(samples, journal))
+    return asyncio.run(YesNoJudge(llm, **options).judge(samples, journal))
 
 
 @pytest.mark.parametrize("asked", [judge, probes])

@@ -1,19 +1,22 @@
-"""Loads prompts by name. A prompt's version is the hash of its file, so a report says exactly what a judge was told."""
+"""Loads prompts by name. A prompt's version is the hash of its file, so a report says exactly which text a judge got."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.package_data import folder
 
+if TYPE_CHECKING:
+    from jinja2 import Template
+
 _NAME = re.compile(r"[a-z0-9_-]+(?:/[a-z0-9_-]+)*")
 _FRONT = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
-_SLOT = re.compile(r"\{\{ ?(\w+) ?\}\}")
 
 
 @dataclass(frozen=True)
@@ -25,19 +28,32 @@ class Prompt:
     text: str
 
     @property
-    def slots(self) -> set[str]:
-        """Names of its slots."""
-        return set(_SLOT.findall(self.text))
+    def slots(self) -> frozenset[str]:
+        """Names of the values that its text needs. Raises BadSettings if the text is no template."""
+        return _template(self.text)[1]
 
     def render(self, **values: object) -> str:
-        """The text with every ``{{ slot }}`` filled in. Nothing is escaped: that is for the caller, who knows how.
+        """The text as a Jinja template, filled with ``values``. Nothing is escaped: that is for the caller, who knows how.
 
         Raises BadSettings when a slot has no value or a value has no slot.
         """
-        if self.slots != set(values):
-            odd = ", ".join(sorted(self.slots ^ set(values)))
+        template, slots = _template(self.text)
+        if slots != set(values):
+            odd = ", ".join(sorted(slots ^ set(values)))
             raise BadSettings(f"prompt {self.name!r}: slots and values differ: {odd}")
-        return _SLOT.sub(lambda slot: str(values[slot.group(1)]), self.text)
+        return template.render(values)
+
+
+@lru_cache(maxsize=64)
+def _template(text: str) -> tuple[Template, frozenset[str]]:
+    from jinja2 import TemplateSyntaxError, meta
+    from jinja2.sandbox import ImmutableSandboxedEnvironment  # a user's own prompt is a template as well
+
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, autoescape=False)
+    try:
+        return environment.from_string(text), frozenset(meta.find_undeclared_variables(environment.parse(text)))
+    except TemplateSyntaxError as error:
+        raise BadSettings(f"is no template: line {error.lineno}: {error.message}") from None
 
 
 def load(name: str) -> Prompt:

@@ -111,12 +111,12 @@ def _rater(
 
 def _judge(llm: LLM, spec: JobSpec, seed_shift: int) -> Judge:
     from ragassay.judges.llm import LLMJudge
-    from ragassay.judges.probe import ProbeJudge
+    from ragassay.judges.yes_no import YesNoJudge
 
     if spec.judge_mode == "probe":
         if spec.judge_prompt is not None:
             raise BadSettings("probes have their own questions: leave judge_prompt out", where="judge_mode")
-        return ProbeJudge(llm, criteria=spec.criteria, timeout_s=spec.sample_timeout_s, seed_shift=seed_shift)
+        return YesNoJudge(llm, criteria=spec.criteria, timeout_s=spec.sample_timeout_s, seed_shift=seed_shift)
     return LLMJudge(
         llm,
         criteria=spec.criteria,

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import get_args
 
 from ragassay.core.errors import BadSettings, NotFound
+from ragassay.core.models import Covered, Step, Support, Truth
 from ragassay.core.prompts import Prompt, load, prompt_of
 from ragassay.core.specification import JudgePrompt
-from ragassay.judges.reply import VerdictForm, schema_of
 
 OURS = "judge/verdict"
 LONGEST = 100_000  # characters
+_WORDS = (  # keys of the form, and what their values may be
+    *("answer", "evidence", "support", *get_args(Support), "truth", *get_args(Truth)),
+    *("facts", "covered", *get_args(Covered), "why", "relevance", *get_args(Step), "refusal"),
+)
 _LABELS = ("[Q]", "[A", "[C", "[G")
 _HINT = "write {{ verdict }} where our instructions shall stand, or copy what they say of it (prompts/judge/verdict.md)"
 
@@ -51,18 +54,7 @@ def instructions(prompt: JudgePrompt | None) -> Prompt:
 def _check(text: str) -> None:
     if len(text) > LONGEST:
         raise BadSettings(f"has {len(text):,} characters; at most {LONGEST:,} can be read")
-    words = dict.fromkeys(word for word in _words(schema_of(VerdictForm)) if word != "id")
-    lacking = [word for word in ("JSON", *words) if not re.search(rf"(?<!\w){word}(?!\w)", text)]
+    lacking = [word for word in dict.fromkeys(("JSON", *_WORDS)) if not re.search(rf"(?<!\w){word}(?!\w)", text)]
     lacking += [label for label in (*_LABELS, "<sample") if label not in text]
     if lacking:
         raise BadSettings(f"does not speak of {', '.join(lacking)}, which the form of a reply needs", hint=_HINT)
-
-
-def _words(schema: Mapping[str, Any]) -> Iterator[str]:
-    """Keys and values of the form."""
-    for key, inner in schema.get("properties", {}).items():
-        yield key
-        yield from _words(inner)
-    yield from schema.get("enum", ())
-    if "items" in schema:
-        yield from _words(schema["items"])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from ragassay.core.models import CriterionVerdict, FactVerdict, Sample, SentenceVerdict, Step, Verdict
+from ragassay.core.models import Covered, CriterionVerdict, FactVerdict, Sample, SentenceVerdict, Step, Verdict
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Call, Reply, digest
 from ragassay.core.text import refuses
@@ -24,7 +24,6 @@ from ragassay.judges.structured import NoAnswer, SampleCalls
 from ragassay.judges.verdict import Units, check_verdict
 from ragassay.llm import ChatModel, together
 
-_QUESTIONS = ("support", "truth", "covered", "held", "relevance", "criterion")
 _MOST_TOKENS, _MOST_EVIDENCE = 4, 3
 _WORD = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 ALTERNATIVES = 10  # to each token of an answer
@@ -33,16 +32,16 @@ YES = 0.5  # from this chance on a question is answered by yes
 
 @dataclass(frozen=True)
 class _Question:
-    """A question about a unit: by its kind, about a text."""
+    """A question about a unit of a text; ``about`` is its kind."""
 
-    kind: str
+    about: str
     label: str
     unit: str
-    lines: tuple[str, ...]
-    before: str = ""
+    text: tuple[str, ...]
+    before: str = "none"
 
 
-class ProbeJudge(LLMJudge):
+class YesNoJudge(LLMJudge):
     """Asks ``llm`` one question about each unit; evidence is the context sentences that share most words with it.
 
     Where the provider gives no probabilities an answer counts 1 or 0. Criteria are asked about in the same way.
@@ -57,41 +56,34 @@ class ProbeJudge(LLMJudge):
         seed_shift: int = 0,
     ) -> None:
         super().__init__(llm, timeout_s=timeout_s, seed_shift=seed_shift)
-        self._criteria = dict(criteria)
-        self._prompts = {"probe": load("judge/probe"), **{kind: load(f"judge/probe-{kind}") for kind in _QUESTIONS}}
+        self._criteria, self._prompt = dict(criteria), load("judge/yes-no")
 
     @property
     def settings(self) -> Mapping[str, Any]:
         """Model, parameters, prompt versions: all that determines a verdict."""
-        versions = {prompt.name: prompt.version for prompt in self._prompts.values()}
         criteria = {name: digest(text)[:12] for name, text in self._criteria.items()}
-        asked = {"judge": "llm", **self._llm.settings, "mode": "probe", "prompts": versions}
+        prompts = {self._prompt.name: self._prompt.version}
+        asked = {"judge": "llm", **self._llm.settings, "mode": "probe", "prompts": prompts}
         return {**asked, **({"criteria": criteria} if criteria else {})}
 
     async def _verdict(self, sample: Sample, units: Units, calls: SampleCalls) -> Verdict:
         asked = list(_questions(units, self._criteria))
         chances = await together([self._chance(sample, question, calls) for question in asked])
-        by_unit = {(question.kind, question.label): chance for question, chance in zip(asked, chances, strict=True)}
+        by_unit = {(question.about, question.label): chance for question, chance in zip(asked, chances, strict=True)}
         raw = _raw(units, by_unit)
         verdict = check_verdict(raw, units, self.name)
         return verdict.model_copy(update={"suspicious": suspicious(verdict, sample, units)})
 
     async def _chance(self, sample: Sample, asked: _Question, calls: SampleCalls) -> float:
         """The chance of a yes; raises NoAnswer where the answer is neither yes nor no."""
-        text = enclosed("text", asked.lines, self._prompts["probe"].version)
-        prompt = self._prompts[asked.kind]
-        given = {"query": disarm(sample.query), "unit": asked.unit, "before": asked.before or "none"}
-        question = prompt.render(**{name: given[name] for name in prompt.slots})
+        text = enclosed("text", asked.text, self._prompt.version)
+        values = {"about": asked.about, "query": disarm(sample.query), "unit": asked.unit, "before": asked.before}
+        system, _, question = self._prompt.render(**values).partition("\n\n")
         messages = [
-            {"role": "system", "content": self._prompts["probe"].text},
-            {"role": "user", "content": f"{text}\n\n{question} Answer yes or no."},
+            {"role": "system", "content": system},
+            {"role": "user", "content": f"{text}\n\n{question.strip()} Answer yes or no."},
         ]
-        stamp: list[object] = [
-            self._llm.endpoint,
-            dict(self._llm.settings),
-            self._prompts["probe"].version,
-            prompt.version,
-        ]
+        stamp = [self._llm.endpoint, dict(self._llm.settings), self._prompt.version]
         reply = await self._llm.complete(
             messages,
             schema=None,
@@ -127,64 +119,53 @@ def yes_chance(reply: Reply) -> float | None:
 
 def _questions(units: Units, criteria: Mapping[str, str]) -> Iterator[_Question]:
     """All that is asked about a sample; what is asked about the same text comes in a row."""
-    contexts, facts, answer = (
-        tuple(map(disarm, texts.values())) for texts in (units.contexts, units.facts, units.answer)
+    answer, facts, contexts = (
+        {label: disarm(text) for label, text in texts.items()} for texts in (units.answer, units.facts, units.contexts)
     )
-    before = dict(zip(units.answer, ("", *answer), strict=False))
-    if contexts:
-        for label, text in units.answer.items():
-            yield _Question("support", label, disarm(text), contexts, before[label])
-        for label, text in units.facts.items():
-            yield _Question("held", label, disarm(text), contexts)
-    if units.has_truth:
-        for label, text in units.answer.items():
-            yield _Question("truth", label, disarm(text), facts, before[label])
-    if answer:
-        for label, text in units.facts.items():
-            yield _Question("covered", label, disarm(text), answer)
-        yield _Question("relevance", "", "", answer)
-        for label, name in units.criteria.items():
-            yield _Question("criterion", label, " ".join(criteria[name].split()), answer)
+    before = dict(zip(answer, ("none", *answer.values()), strict=False))
+
+    def each(about: str, asked: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[_Question]:
+        for label, unit in asked.items() if texts else ():
+            yield _Question(about, label, unit, tuple(texts.values()), before.get(label, "none"))
+
+    yield from each("support", answer, contexts)
+    yield from each("held", facts, contexts)
+    yield from each("truth", answer, facts)
+    yield from each("covered", facts, answer)
+    yield from each("relevance", {"": ""}, answer)
+    named = {label: " ".join(criteria[name].split()) for label, name in units.criteria.items()}
+    yield from each("criterion", named, answer)
 
 
 def _raw(units: Units, chances: Mapping[tuple[str, str], float]) -> Verdict:
     """The verdict that the chances make, as if one reply had held it."""
-    pool = Pool.of(list(units.contexts.values()))
-    labels = list(units.contexts)
+    pool, labels = Pool.of(list(units.contexts.values())), list(units.contexts)
 
-    def evidence(text: str) -> tuple[str, ...]:
-        return tuple(labels[place] for place in match(terms_of(text), pool).chosen[:_MOST_EVIDENCE])
+    def evidence(text: str, chance: float) -> tuple[str, ...]:
+        chosen = match(terms_of(text), pool).chosen[:_MOST_EVIDENCE] if chance >= YES else ()
+        return tuple(labels[place] for place in chosen)
 
-    sentences, facts = [], []
-    for label, text in units.answer.items():
-        support, truth = chances.get(("support", label), 0.0), chances.get(("truth", label), 0.0)
-        supported = support >= YES
-        sentences.append(
-            SentenceVerdict(
-                id=label,
-                text=text,
-                support="supported" if supported else "not_found",
-                evidence=evidence(text) if supported else (),
-                truth="agrees" if truth >= YES else "absent",
-                support_score=support,
-                truth_score=truth,
-            )
+    def sentence(label: str, text: str) -> SentenceVerdict:
+        support, truth = (chances.get((about, label), 0.0) for about in ("support", "truth"))
+        return SentenceVerdict(
+            id=label,
+            text=text,
+            support="supported" if support >= YES else "not_found",
+            evidence=evidence(text, support),
+            truth="agrees" if truth >= YES else "absent",
+            support_score=support,
+            truth_score=truth,
         )
-    for label, text in units.facts.items():
-        covered, held = chances.get(("covered", label), 0.0), chances.get(("held", label), 0.0)
-        facts.append(
-            FactVerdict(
-                id=label,
-                text=text,
-                covered="yes" if covered >= YES else "no",
-                evidence=evidence(text) if held >= YES else (),
-                covered_score=covered,
-            )
-        )
+
+    def fact(label: str, text: str) -> FactVerdict:
+        covered, held = (chances.get((about, label), 0.0) for about in ("covered", "held"))
+        said: Covered = "yes" if covered >= YES else "no"
+        return FactVerdict(id=label, text=text, covered=said, evidence=evidence(text, held), covered_score=covered)
+
     return Verdict(
         judge="",
-        sentences=tuple(sentences),
-        facts=tuple(facts),
+        sentences=tuple(sentence(*unit) for unit in units.answer.items()),
+        facts=tuple(fact(*unit) for unit in units.facts.items()),
         relevance=step(chances.get(("relevance", ""), 0.0)),
         refusal=refuses(list(units.answer.values())) if units.answer else False,
         criteria=tuple(

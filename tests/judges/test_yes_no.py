@@ -13,7 +13,7 @@ from ragassay.core.protocols import Reply
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation import runtime
-from ragassay.judges.probe import ProbeJudge, step, yes_chance
+from ragassay.judges.yes_no import YesNoJudge, step, yes_chance
 from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.metric import parse
 from ragassay.metrics.scoring import Chunk
@@ -22,7 +22,7 @@ from ragassay.metrics.scoring import Chunk
 def probed(behave, given=None, **options):
     given = given or sample()
     with Provider(then=behave) as provider:
-        asked = ProbeJudge(model_at(provider), **options)
+        asked = YesNoJudge(model_at(provider), **options)
         (rating,) = asyncio.run(asked.judge([given], MemoryJournal()))
     return rating, provider.log
 
