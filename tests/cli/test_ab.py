@@ -250,7 +250,7 @@ BAD = {
     "no configuration": ({}, ["--configA", "no.yaml"], "no.yaml: there is no such file"),
     "run and retrieval": ({"a.yaml": "{run: x, retrieval: {kind: bm25}}"}, [], "give either retrieval (how to retrieve) or run"),
     "idle option": ({"a.yaml": "retrieval: {kind: bm25, rrf_k: 1}"}, [], "a.yaml:1: retrieval: rrf_k: not read by kind bm25"),
-    "bad corpus": ({"c.jsonl": '{"id": "d2"}\n{}\n'}, ["--corpus", "c.jsonl"], "c.jsonl:1: text missing (and 1 more)"),
+    "bad corpus": ({"c.jsonl": '{"id": "d2"}\n{}\n'}, ["--corpus", "c.jsonl"], "c.jsonl:1: text: is missing (and 1 more)"),
     "unknown key": ({"a.yaml": "perf:\n  enabeld: true\n"}, [], "a.yaml:2: unknown key perf.enabeld; did you mean enabled?"),
     "wrong value": ({"a.yaml": "run: a.trec\nperf: {enabled: 'yes'}\n"}, [], "a.yaml:2: perf.enabled: should be true or false"),
     "not YAML": ({"a.yaml": "run: [\n"}, [], "a.yaml:2: is not YAML"),

@@ -147,7 +147,7 @@ def test_every_key_of_the_configuration_is_a_keyword(rows, tmp_path, monkeypatch
     used = report.provenance.configuration
     assert (used.metrics, used.seed, used.attempts, used.concurrency) == (("faithfulness",), 7, 2, 3)
     assert (used.max_missing, used.budget.usd, report.provenance.dataset.rows) == (0.25, 2, 2)
-    assert (tmp_path / "r.md").read_text().startswith("# Evaluation of data")
+    assert (tmp_path / "r.md").read_text().startswith("<!-- ragassay report -->\n# Evaluation of data")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_every_key_of_the_configuration_is_a_keyword(rows, tmp_path, monkeypatch
         ({"accurate": object()}, BadSettings, "accurate: a value of type object can't be the value of an option"),
         ({"gates": []}, BadSettings, "gates is about gates; they are checked by: ragassay gate"),
         ({"metrics": ["faithfullness"]}, UnknownName, "unknown metric 'faithfullness'; did you mean faithfulness?"),
-        ({"metrics": [len]}, BadSettings, "metric 'len'"),
+        ({"metrics": [len]}, BadSettings, "<built-in function len>' is no metric"),
         ({"systems": ["new.jsonl"]}, BadSettings, r"systems: should be {name: responses}, is a list of 1"),
         (
             {"systems": {"new": {"kind": "bm26"}}},
