@@ -209,7 +209,7 @@ def test_what_can_not_be_asked_is_named(options, kind, said):
 
 
 def test_accuracy_by_different_judges_is_said_and_can_be_kept_apart():
-    reports = [night(answers(COSTS, RIGHT), run=judge, judge=judge) for judge in ("local", "gpt-9")]
+    reports = [night(answers(COSTS, RIGHT), run=judge, judges=(judge,)) for judge in ("local", "gpt-9")]
     found = costs(*reports)
     assert found.warnings == ("france, default: accuracy is by 2 judges; group by judge to keep them apart",)
     assert costs(*reports, by="judge").warnings == ()
