@@ -104,7 +104,7 @@ def test_results_and_files_that_find_no_room_are_written_by_a_resume(data, tmp_p
     assert "make room, then: ragassay evaluate --resume " in full.stderr
     assert ragassay(tmp_path, "evaluate", "--resume", "last", "--json").returncode == 0
 
-    full = ragassay(tmp_path, "evaluate", "--resume", "last", "-o", "r.json", largest_file=100_000)
+    full = ragassay(tmp_path, "evaluate", "--resume", "last", "-o", "r.json", largest_file=40_000)
     assert full.returncode == 74
     assert "r.json: no room is left on the disk" in full.stderr
     assert "the report is kept; make room, then: ragassay evaluate --resume " in full.stderr

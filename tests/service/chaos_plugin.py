@@ -48,12 +48,12 @@ def reach(step):
 
 def run_and_die(self, script, keys, arguments):
     step = "finalize" if script == "transition_status" and arguments[0] == "finished" else script
-    if step == "settle" and arguments[1] and taken("settle dropped"):  # a reply's; one of a failed try does no harm
+    if step == "settle" and arguments[4] and taken("settle dropped"):  # a reply's; one of a failed try does no harm
         return 0
     reach(f"{step} before")
     answer = run(self, script, keys, arguments)
     reach(f"{step} after")
-    if step == "reserve" and answer is None and (whom := taken("call")):
+    if step == "reserve" and answer == [b"granted"] and (whom := taken("call")):
         threading.Timer(IN_THE_CALL_S, kill, [whom]).start()
     return answer
 
