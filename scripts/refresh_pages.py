@@ -37,6 +37,7 @@ RUN_ID = re.compile(r"\d{8}-\d{6}-[a-z0-9-]+-[0-9a-f]{4}")
 def output(command: str, folder: str) -> list[str]:
     """The lines that a command prints, run ids masked and trailing spaces gone."""
     environment = {**os.environ, "NO_COLOR": "1", "HF_HUB_OFFLINE": "1", "RAGASSAY_HOME": ".ragassay"}
+    environment["COLUMNS"] = "100"  # a process that loads readline hands its own on, which os.environ does not have
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     done = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
