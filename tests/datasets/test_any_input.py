@@ -74,6 +74,7 @@ def test_any_table(pieces: list[str], name: str, tmp_path: Path) -> None:
 @quietly
 @given(rows=st.lists(st.dictionaries(st.sampled_from(COLUMNS), VALUES, max_size=6), max_size=3))
 @example(rows=[{"query": "q", "response": {"response": 1, "context": {"a": [1]}}}])
+@example(rows=[{"id": [], "example id": False}])
 def test_any_values_in_known_columns(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps([{"query": "q", **row} for row in rows]), encoding="utf-8")

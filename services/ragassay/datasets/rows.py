@@ -105,7 +105,10 @@ class RowBuilder:
 
     def leave_out(self, index: int, values: dict[str, Any]) -> None:
         """Note id and query of a row that is not read otherwise."""
-        query_id = self._value("query_id", values)
+        try:
+            query_id = self._value("query_id", values)
+        except ValueProblem:  # what is wrong with a row is said where the row is read
+            query_id = None
         query = str(self.columns.value("query", values) or "")
         self.beyond_limit[f"q_{index}" if query_id is None else str(query_id)] = query
 
@@ -216,7 +219,11 @@ class RowBuilder:
         return None
 
     def _key(self, field: str, values: Mapping[str, Any], bad: dict[str, str]) -> str | None:
-        value = self._value(field, values)
+        try:
+            value = self._value(field, values)
+        except ValueProblem as error:
+            bad[field + error.at] = error.what
+            return None
         if isinstance(value, int) and not isinstance(value, bool) and field == "query_id":
             return str(value)
         if isinstance(value, str) and value:
