@@ -56,20 +56,20 @@ class FakeLLM:
         self,
         messages: Messages,
         *,
-        schema: Mapping[str, Any] | None = None,
-        schema_name: str = "reply",
         max_tokens: int,
         call: Call,
         journal: Journal,
+        read: Callable[[Reply], Any],
         account: CallAccount | None = None,
+        schema: Mapping[str, Any] | None = None,
+        schema_name: str = "reply",
         alternatives: int = 0,
         seed_shift: int = 0,
-        read: Callable[[Reply], object] | None = None,
-    ) -> Reply:
+    ) -> tuple[Reply, Any]:
         """The next scripted reply; settled like a real one. Raises BadSettings when the script is at its end."""
         async with journal.attempt(call, Usage(calls=1)) as attempt:
             if attempt.reply is not None:
-                return attempt.reply
+                return attempt.reply, read(attempt.reply)
             if account:
                 account.begins()
             self.calls.append(Asked(messages, schema, max_tokens, call))
@@ -78,10 +78,10 @@ class FakeLLM:
             if isinstance(scripted, Exception):
                 raise scripted
             reply = scripted if isinstance(scripted, Reply) else _reply(scripted, messages, self.model)
-            if read and read(reply) is None:
-                reply = reply.model_copy(update={"unreadable": True})
+            value = read(reply)
+            reply = reply.model_copy(update={"unreadable": value is None})
             attempt.settle(reply)
-            return reply
+            return reply, value
 
     def _next(self, messages: Messages) -> Scripted:
         if callable(self._replies):

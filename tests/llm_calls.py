@@ -40,8 +40,13 @@ class Account:
 async def ask(llm, text="hi", name="c1", journal=None, schema=None, max_tokens=50, account=None):
     messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": text}]
     journal = journal or MemoryJournal()
-    asked = {"schema": schema, "max_tokens": max_tokens, "call": call(name)}
-    return await llm.complete(messages, **asked, journal=journal, account=account)
+    asked = {"schema": schema, "max_tokens": max_tokens, "call": call(name), "read": text_of}
+    reply, _ = await llm.complete(messages, **asked, journal=journal, account=account)
+    return reply
+
+
+def text_of(reply):
+    return reply.text
 
 
 def reply_of(*args, **kwargs):

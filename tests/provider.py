@@ -186,9 +186,7 @@ def status(code: int, headers: Mapping[str, str] | None = None, message: str = "
 
 def form(seen: Seen) -> str:
     """How the request asks for an object, in the words of ``ragassay.llm.capabilities.FORMS``."""
-    asked = seen.body.get("response_format", {})
-    kind = asked.get("type", "prompt")
-    return f"{kind} with schema" if "schema" in asked else kind
+    return seen.body.get("response_format", {}).get("type", "prompt")
 
 
 def takes(*forms: str, refusal: Behaviour | None = None) -> Behaviour:

@@ -159,13 +159,15 @@ def test_nobody_who_waits_for_the_budget_keeps_a_call_from_trying_again():
         )
         journal = MemoryJournal(BudgetAccount(Budget(tokens=400)))
         asked = [
-            llm.complete([{"role": "user", "content": f"{n}?"}], max_tokens=200, call=call(n), journal=journal)
+            llm.complete(
+                [{"role": "user", "content": f"{n}?"}], max_tokens=200, call=call(n), journal=journal, read=str
+            )
             for n in range(2)
         ]
         return await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 20)
 
     with Provider(script=[status(503)], then=says("x")) as provider:
-        assert [type(one) for one in asyncio.run(race(provider))] == [Reply, Reply]
+        assert [type(one) for one in asyncio.run(race(provider))] == [tuple, tuple]
 
 
 def test_a_price_that_is_unknown_is_found_before_a_run_is_begun(cli, tmp_path):

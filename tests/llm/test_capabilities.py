@@ -61,11 +61,10 @@ def test_each_form_carries_the_schema_in_the_way_that_providers_read_it():
     with Provider(then=play.takes("prompt")) as provider:
         reply_of(llm(provider), schema=SCHEMA)
 
-    schema, constrained, plain, _ = provider.log
+    schema, plain, _ = provider.log
     assert schema.body["response_format"]["json_schema"] == {"name": "reply", "strict": True, "schema": SCHEMA}
-    assert constrained.body["response_format"] == {"type": "json_object", "schema": SCHEMA}
     assert plain.body["response_format"] == {"type": "json_object"}
-    assert ['"additionalProperties":false' in seen.system for seen in provider.log] == [False, True, True, True]
+    assert ['"additionalProperties":false' in seen.system for seen in provider.log] == [False, True, True]
 
 
 def test_calls_that_are_refused_at_the_same_time_are_all_answered():
@@ -133,18 +132,18 @@ def test_a_paid_reply_without_an_object_counts_and_the_call_is_made_in_the_next_
     with Provider(then=play.takes("json_object", refusal=play.says(text))) as provider:
         reply = reply_of(llm(provider), schema=SCHEMA, journal=journal)
 
-    assert forms(provider) == list(FORMS[:3])
-    billed = [play.tokens(seen, Answer(text)) for seen in provider.log[:2]]
+    assert forms(provider) == list(FORMS[:2])
+    billed = [play.tokens(seen, Answer(text)) for seen in provider.log[:1]]
     billed.append((reply.usage.input_tokens, reply.usage.output_tokens))
     assert journal.account.spent.input_tokens + journal.account.spent.output_tokens == sum(map(sum, billed))
-    assert reply.waste.retries == 2
+    assert reply.waste.retries == 1
 
 
-def test_a_model_that_never_gives_an_object_is_paid_for_in_every_form_four_times():
+def test_a_model_that_never_gives_an_object_is_paid_for_in_every_form_once():
     with Provider(then=play.says("Gladly!")) as provider:
-        replies_to(llm(provider), *"abcdef")
+        replies_to(llm(provider), *"abc")
 
-    assert forms(provider) == [*FORMS * 4, "json_schema", "json_schema"]
+    assert forms(provider) == [*FORMS, "prompt", "prompt"]
 
 
 def test_a_reply_that_was_cut_off_says_nothing_about_the_form():

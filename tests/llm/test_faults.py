@@ -14,10 +14,10 @@ from llm_calls import HELLO, Account, ask, llm, reply_of
 from provider import Answer, Provider
 from ragassay.core.errors import BadInput, BadSettings, RateLimited, TimedOut, TooLarge, Unavailable
 from ragassay.core.models import Usage
-from ragassay.llm import LLM, client, rate_limit
+from ragassay.llm import LLM, client
 from ragassay.llm.errors import redact
 from ragassay.llm.journal import MemoryJournal
-from ragassay.llm.rate_limit import Pace, backoff, retry_after
+from ragassay.llm.rate_limit import backoff, retry_after
 
 KEY = "sk-this-is-a-very-secret-key-0123456789"
 
@@ -180,7 +180,7 @@ def test_a_refused_key_is_not_tried_again_by_later_calls_for_a_while(monkeypatch
                 reply_of(judge, name=f"c{n}")
         assert len(provider.log) == 1
 
-        monkeypatch.setattr(client, "_REFUSED_FOR_S", -1.0)
+        monkeypatch.setattr("ragassay.llm.provider._REFUSED_FOR_S", -1.0)
         with pytest.raises(BadSettings):
             reply_of(llm(provider), name="another object")
         assert len(provider.log) == 2
@@ -361,15 +361,6 @@ def test_retry_after_is_read_in_all_its_forms(headers, seconds):
 def test_retry_after_may_be_a_date_to_come():
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
     assert 28 < retry_after({"retry-after": date}) <= 30
-
-
-def test_the_wait_is_a_minute_at_the_most_and_never_shortened(monkeypatch):
-    monkeypatch.setattr(rate_limit.time, "monotonic", lambda: 1000.0)
-    pace = Pace(1)
-    pace.hold(3600.0)
-    assert pace._opens == 1060.0
-    pace.hold(1.0)
-    assert pace._opens == 1060.0
 
 
 def test_backoff_is_spread_over_a_growing_span():

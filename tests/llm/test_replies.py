@@ -62,7 +62,7 @@ def test_a_reply_without_a_message_says_so(changes):
 
 
 def test_an_error_of_ours_is_not_taken_for_the_providers(monkeypatch):
-    monkeypatch.setattr("ragassay.llm.client._text", lambda message: 1 / 0)
+    monkeypatch.setattr("ragassay.llm.client.text_of", lambda message: 1 / 0)
     with Provider(then=play.says("ok")) as provider:
         with pytest.raises(ZeroDivisionError):
             reply_of(llm(provider))
@@ -97,12 +97,19 @@ def test_prompts_that_moderation_flags_never_end_the_run():
                 reply_of(model, name=f"c{n}")
 
 
-@pytest.mark.parametrize(("read", "unreadable"), [(lambda reply: None, True), (lambda reply: 0, False), (None, False)])
-def test_a_reply_in_which_the_caller_finds_nothing_is_unreadable(read, unreadable):
+@pytest.mark.parametrize("value", [None, 0])
+def test_a_reply_in_which_the_caller_finds_nothing_is_unreadable(value):
+    journal, messages, parsed = MemoryJournal(), [{"role": "user", "content": "hi"}], []
+
+    def read(reply):
+        parsed.append(reply.text)
+        return value
+
+    async def twice(model):
+        asked = {"max_tokens": 50, "call": call(), "journal": journal, "read": read}
+        return [await model.complete(messages, **asked) for _ in "12"]
+
     with Provider(then=play.says("ok")) as provider:
-        messages = [{"role": "user", "content": "hi"}]
-        asked = call()
-        reply = asyncio.run(
-            llm(provider).complete(messages, max_tokens=50, call=asked, journal=MemoryJournal(), read=read)
-        )
-    assert reply.unreadable is unreadable
+        outcomes = asyncio.run(twice(llm(provider)))
+    assert [(reply.unreadable, found) for reply, found in outcomes] == [(value is None, value)] * 2
+    assert (len(provider.log), parsed) == (1, ["ok"] * 2)  # once for each call, a settled one too

@@ -30,7 +30,7 @@ from ragassay.judges.reply import (
 )
 from ragassay.judges.structured import SampleCalls, StructuredCall
 from ragassay.judges.verdict import Units, check_verdict, number_units
-from ragassay.llm import ChatModel, together
+from ragassay.llm import LLM, together
 
 _TOKENS_AT_LEAST, _TOKENS_PER_UNIT = 600, 90
 _MOST_WARNINGS = 5
@@ -50,7 +50,7 @@ class LLMJudge:
 
     def __init__(
         self,
-        llm: ChatModel,
+        llm: LLM,
         *,
         max_tokens: int | None = None,
         criteria: Mapping[str, str] = MappingProxyType({}),

@@ -19,7 +19,7 @@ from ragassay.judges.prompt import disarm, enclosed, suspicious
 from ragassay.judges.reply import one_of, short_reason
 from ragassay.judges.structured import SampleCalls, StructuredCall
 from ragassay.judges.verdict import number_units
-from ragassay.llm import ChatModel, together
+from ragassay.llm import LLM, together
 
 Choice = Literal["first", "second", "same"]
 Basis = Literal["both orders", "one order", "flipped", "same", "identical", "empty"]
@@ -66,7 +66,7 @@ class Preference(FrozenModel):
 class PreferenceJudge:
     """Asks the model behind ``llm``."""
 
-    def __init__(self, llm: ChatModel) -> None:
+    def __init__(self, llm: LLM) -> None:
         self._llm, self._prompt = llm, load("judge/preference")
         self._call = StructuredCall(
             llm,

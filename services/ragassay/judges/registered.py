@@ -21,7 +21,7 @@ from ragassay.core.protocols import Journal
 from ragassay.core.validation import shown, suggestion
 from ragassay.judges.reply import CriteriaForm, parse_reply
 from ragassay.judges.verdict import Units, check_verdict, number_units
-from ragassay.llm import Pace, together
+from ragassay.llm import Slots, together
 from ragassay.llm.journal import CostEstimator
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ class OwnJudge:
         self, registered: RegisteredJudge, *, criteria: Iterable[str] = (), at_once: int = 8, timeout_s: float = 60.0
     ) -> None:
         self._registered, self._criteria = registered, tuple(criteria)
-        self._pace, self._timeout_s = Pace(at_once), timeout_s
+        self._slots, self._timeout_s = Slots(at_once), timeout_s
         self._thing = registered.declared
         if isinstance(self._thing, type):
             try:
@@ -145,7 +145,7 @@ class OwnJudge:
 
     async def _of_one(self, sample: Sample) -> Rating:
         units = number_units(sample, self._criteria)
-        async with self._pace.slot():
+        async with self._slots.slot():
             clock = asyncio.timeout(self._timeout_s)
             try:
                 async with clock:

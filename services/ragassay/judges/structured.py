@@ -15,7 +15,7 @@ from ragassay.core.models import Usage
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Call, Journal, Purpose, Reply, digest
 from ragassay.judges.reply import find_object, schema_of
-from ragassay.llm import ChatModel
+from ragassay.llm import LLM
 
 T = TypeVar("T")
 _UNREADABLE = "{who}'s reply could not be read as a {name}, twice"
@@ -111,7 +111,7 @@ class StructuredCall:
 
     def __init__(
         self,
-        llm: ChatModel,
+        llm: LLM,
         instructions: str,
         version: str,
         form: type[BaseModel],
@@ -168,7 +168,7 @@ class StructuredCall:
             found = find_object(reply.text, prompt, self._keys)
             return None if found is None else parse(found)
 
-        reply = await self._llm.complete(
+        reply, value = await self._llm.complete(
             messages,
             schema=schema or self.schema,
             schema_name=self._name,
@@ -179,7 +179,7 @@ class StructuredCall:
             seed_shift=self._seed_shift,
             read=read,
         )
-        return calls.book(reply, read(reply)), reply.finish_reason
+        return calls.book(reply, value), reply.finish_reason
 
     @cached_property
     def _stamp(self) -> list[object]:

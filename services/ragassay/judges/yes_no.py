@@ -22,7 +22,7 @@ from ragassay.judges.prompt import disarm, enclosed, suspicious
 from ragassay.judges.reply import STEPS
 from ragassay.judges.structured import NoAnswer, SampleCalls
 from ragassay.judges.verdict import Units, check_verdict
-from ragassay.llm import ChatModel, together
+from ragassay.llm import LLM, together
 
 _MOST_TOKENS, _MOST_EVIDENCE = 4, 3
 _WORD = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
@@ -49,7 +49,7 @@ class YesNoJudge(LLMJudge):
 
     def __init__(
         self,
-        llm: ChatModel,
+        llm: LLM,
         *,
         criteria: Mapping[str, str] = MappingProxyType({}),
         timeout_s: float | None = None,
@@ -84,7 +84,7 @@ class YesNoJudge(LLMJudge):
             {"role": "user", "content": f"{text}\n\n{question.strip()} Answer yes or no."},
         ]
         stamp = [self._llm.endpoint, dict(self._llm.settings), self._prompt.version]
-        reply = await self._llm.complete(
+        reply, chance = await self._llm.complete(
             messages,
             schema=None,
             schema_name="answer",
@@ -96,7 +96,7 @@ class YesNoJudge(LLMJudge):
             alternatives=ALTERNATIVES,
             read=yes_chance,
         )
-        chance = calls.book(reply, yes_chance(reply))
+        calls.book(reply, chance)
         if chance is None:
             raise NoAnswer(f"the judge answered neither yes nor no about {asked.label}")
         return chance

@@ -18,7 +18,7 @@ from ragassay.core.errors import (
 )
 from ragassay.core.settings import secrets, without
 from ragassay.llm.rate_limit import retry_after
-from ragassay.llm.text import without_surrogates
+from ragassay.llm.replies import without_surrogates
 
 _RETRYABLE = frozenset({408, 409, 429})
 _WHOLE_RUN = {
@@ -47,21 +47,21 @@ _REFUSES = re.compile(
 class Failure:
     """One attempt's end. ``error`` is what is raised when no further attempt is made.
 
-    ``retryable``: worth another attempt. ``uncertain``: it may have been paid. ``limited``: a rate limit was reached.
-    ``format_refused``: the provider says that it does not take the form of the reply that was asked for. ``parameter``: it
-    says that it does not take this one. ``denied``: access was denied, to this request or to all of them. ``again``: the
-    call is made again at once, changed to what the provider may take.
+    ``uncertain``: it may have been paid. ``format_refused``: the provider says that it does not take the form of the reply
+    that was asked for. ``parameter``: it says that it does not take this one. ``denied``: access was denied, to this request
+    or to all of them.
     """
 
     error: AssayError
-    retryable: bool = False
     uncertain: bool = False
-    limited: bool = False
     format_refused: bool = False
     parameter: str | None = None
     denied: bool = False
-    wait: float | None = None
-    again: bool = False
+
+    @property
+    def wait(self) -> float | None:
+        """Seconds that the provider asks to wait."""
+        return self.error.retry_after if isinstance(self.error, Unavailable) else None
 
 
 def diagnose(
@@ -76,10 +76,10 @@ def diagnose(
     text = message(exception, key)
     if _timed_out(exception) and headers is None:
         late = TimedOut(f"no answer within {timeout_s:g} s", where=model, hint="raise the timeout or try later")
-        return Failure(late, retryable=True, uncertain=True)
+        return Failure(late, uncertain=True)
     if not isinstance(status, int) or (status >= 500 and headers is None):
         silent = Unavailable(f"no usable answer: {text}", where=model, hint="is the address right and the server up?")
-        return Failure(silent, retryable=True, uncertain=not _never_sent(exception))
+        return Failure(silent, uncertain=not _never_sent(exception))
     if "ContextWindowExceeded" in type(exception).__name__ or (status != 429 and _TOO_LONG.search(text)):
         return Failure(TooLarge(f"the request is longer than the model reads: {text}", where=model))
     if status == 429 and _out_of_credit(exception):
@@ -87,22 +87,18 @@ def diagnose(
     if status in _RETRYABLE or status >= 500:
         wait = retry_after(headers or {})
         if status == 429:
-            limited = RateLimited(f"the provider limits the rate of calls: {text}", where=model, retry_after=wait)
-            return Failure(limited, retryable=True, limited=True, wait=wait)
+            return Failure(RateLimited(f"the provider limits the rate of calls: {text}", where=model, retry_after=wait))
         failed = Unavailable(f"the provider failed ({status}): {text}", where=model, retry_after=wait)
-        named = _FORMAT_WORDS.search(text) is not None
-        return Failure(failed, True, format_refused=named, wait=wait)
+        return Failure(failed, format_refused=_FORMAT_WORDS.search(text) is not None)
     if status == 403:  # some providers refuse a single prompt so, which their moderation flagged
         denied = BadInput(f"the provider denied access (403): {text}", where=model, hint="check what the key may do")
         return Failure(denied, denied=_MODERATED.search(text) is None)
     if status in _WHOLE_RUN:
         what, todo = _WHOLE_RUN[status]
-        return Failure(
-            BadSettings(f"the provider {what} ({status}): {text}", where=model, hint=hint if status == 401 else todo)
-        )
-    error = BadInput(f"the provider refused the request ({status}): {text}", where=model)
+        refused = f"the provider {what} ({status}): {text}"
+        return Failure(BadSettings(refused, where=model, hint=hint if status == 401 else todo))
     return Failure(
-        error,
+        BadInput(f"the provider refused the request ({status}): {text}", where=model),
         format_refused=_FORMAT_WORDS.search(text) is not None,
         parameter=_refused_parameter(exception, sent),
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable
 from typing import Literal
 
 from ragassay.core import telemetry
@@ -15,9 +14,10 @@ from ragassay.llm.resolve import ResolvedModel
 _SPENT_ON = {"judge": "judging", "repair": "judging", "answer": "serving", "synthesis": "synthesis"}
 
 
-@contextmanager
-def requesting(model: str, resolved: ResolvedModel, purpose: Purpose) -> Iterator[Callable[[Reply | Failure], None]]:
-    """A span and counters of one request; yields what has to be told how it ended. No text of it is noted."""
+async def observed(
+    request: Awaitable[Reply | Failure], model: str, resolved: ResolvedModel, purpose: Purpose
+) -> Reply | Failure:
+    """The outcome of a request, in a span of its own and counted. No text of it is recorded."""
     attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": resolved.provider,
@@ -27,26 +27,24 @@ def requesting(model: str, resolved: ResolvedModel, purpose: Purpose) -> Iterato
     }
     outcome = "cancelled"
     with telemetry.span(f"chat {model}", "client", attributes) as span:
-
-        def ended(reply: Reply | Failure) -> None:
-            nonlocal outcome
+        try:
+            reply = await request
             if isinstance(reply, Failure):
                 outcome = reply.error.code
                 telemetry.fail(span, outcome)
-                return
+                return reply
             outcome = "answered"
+            cost = {} if reply.usage.cost_usd is None else {"llm.cost.total": reply.usage.cost_usd}
             span.set_attributes(
                 {
                     "gen_ai.response.model": reply.model,
                     "gen_ai.response.finish_reasons": (reply.finish_reason,),
                     "gen_ai.usage.input_tokens": reply.usage.input_tokens,
                     "gen_ai.usage.output_tokens": reply.usage.output_tokens,
-                    **({} if reply.usage.cost_usd is None else {"llm.cost.total": reply.usage.cost_usd}),
+                    **cost,
                 }
             )
-
-        try:
-            yield ended
+            return reply
         finally:
             telemetry.count("provider_requests", model, outcome)
 

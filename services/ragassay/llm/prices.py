@@ -22,16 +22,11 @@ class Prices:
         """The model's price; names are tried as given, then without their provider prefix."""
         if price := self._override(model):
             return price
-        _, row = _listed(model)
+        _, row = listed(model)
         if "input_cost_per_token" not in row or "output_cost_per_token" not in row:
             return None
         costs = (row["input_cost_per_token"] or 0.0, row["output_cost_per_token"] or 0.0)
         return Price(input_per_1m=costs[0] * 1e6, output_per_1m=costs[1] * 1e6)
-
-    def context_window(self, model: str) -> int | None:
-        """Tokens that a model of LiteLLM's table reads; None for any other."""
-        tokens = _listed(model)[1].get("max_input_tokens")
-        return tokens if isinstance(tokens, int) else None
 
     def cost(
         self,
@@ -50,10 +45,10 @@ class Prices:
         price = self.of(model) if model else None
         if model is None or price is None or input_tokens is None or output_tokens is None:
             return None
-        name, row = _listed(model)
-        starts = [int(found[1]) * 1000 for key in row if (found := _ABOVE.fullmatch(key))]
-        plain = not (cached_tokens or written_tokens or any(input_tokens > start for start in starts))
-        if plain or self._override(model):  # LiteLLM, which takes seconds to import, would say the same
+        name, row = listed(model)
+        tiers = [1000 * int(tier[1]) for key in row if (tier := _ABOVE.fullmatch(key))]
+        is_plain = not (cached_tokens or written_tokens or any(input_tokens > tier for tier in tiers))
+        if is_plain or self._override(model):  # LiteLLM, which takes seconds to import, would say the same
             return (input_tokens * price.input_per_1m + output_tokens * price.output_per_1m) / 1e6
         cached = min(cached_tokens, input_tokens)
         try:
@@ -72,9 +67,9 @@ class Prices:
         return self._overrides.get(model) or self._overrides.get(model.partition("/")[2])
 
 
-def _listed(model: str) -> tuple[str, Mapping[str, Any]]:
+def listed(model: str) -> tuple[str, Mapping[str, Any]]:
     """A model's name in LiteLLM's table, as given or without its provider, and its row there; empty for any other."""
     for name in (model, model.partition("/")[2]):
-        if name and (row := model_table().get(name)):
+        if row := model_table().get(name):
             return name, row
     return model, {}

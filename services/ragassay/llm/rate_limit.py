@@ -1,4 +1,4 @@
-"""When calls are sent: so many at once and in a minute, not before the provider is ready, and after how long once more."""
+"""When calls are sent: how many at once, how many in a minute, and how long after a failure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -19,59 +18,20 @@ from ragassay.core.protocols import Spacing
 
 LONGEST_WAIT_S = 60.0
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.5, 30.0
-_LOOK_AGAIN_S = 0.25
-_APART_S = 0.006
 _dice = random.SystemRandom()
 T = TypeVar("T")
 
 
-class Pace:
-    """Slots for calls in flight, and a gate that all calls share: what one call is told to wait, all of them wait.
+class Slots:
+    """So many calls in flight at once, in each event loop that uses them."""
 
-    Used from several event loops, each has ``concurrency`` slots of its own; the gate is common to all.
-    """
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
-    def __init__(self, concurrency: int) -> None:
-        self.concurrency = concurrency
-        self._opens = self._next = 0.0
-        self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-
-    @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
-        """Wait for a free slot and an open gate, and hold the slot for the length of the block."""
-        slots = self._of_this_loop()
-        while True:
-            await self.opened()
-            async with slots:
-                if time.monotonic() >= self._opens:
-                    yield
-                    return
-
-    async def apart(self) -> None:
-        """Wait until the last call is on its way: LiteLLM prepares those that begin together in turns, so that the first is
-        sent with the last; a process makes some 120 calls a second at the most."""
-        now = time.monotonic()
-        self._next = max(now, self._next) + _APART_S
-        await asyncio.sleep(self._next - _APART_S - now)
-
-    async def opened(self) -> None:
-        """Wait until the gate is open; ``open`` is noticed within a quarter of a second."""
-        while (wait := self._opens - time.monotonic()) > 0:
-            await asyncio.sleep(min(wait, _LOOK_AGAIN_S))
-
-    def hold(self, seconds: float) -> None:
-        """Send nothing for so long, a minute at the most; a gate that is shut for longer stays so."""
-        self._opens = max(self._opens, time.monotonic() + min(seconds, LONGEST_WAIT_S))
-
-    def open(self) -> None:
-        """Wait no longer: whoever runs the evaluation does."""
-        self._opens = 0.0
-
-    def _of_this_loop(self) -> asyncio.Semaphore:
-        loop = asyncio.get_running_loop()
-        if loop not in self._slots:
-            self._slots[loop] = asyncio.Semaphore(self.concurrency)
-        return self._slots[loop]
+    def slot(self) -> asyncio.Semaphore:
+        """The running loop's semaphore: ``async with slots.slot():``."""
+        return self._by_loop.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self._number))
 
 
 class LocalSpacing:

@@ -16,7 +16,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import orjson
@@ -37,7 +36,10 @@ _CLOSERS: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None
 
 @cache
 def litellm() -> Any:
-    """The library, kept from the network and from printing."""
+    """The library, kept from the network and from printing, with what it else loads during the first call.
+
+    Imports are no latency of a provider's, or of a system under test.
+    """
     # Without this, importing LiteLLM reads a .env of a folder above, which may name the address that a key is sent to.
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     # Without this, importing LiteLLM fetches its price table.
@@ -45,28 +47,19 @@ def litellm() -> Any:
     import litellm as library
 
     library.suppress_debug_info = True  # else it prints a banner to stdout on errors
-    return library
-
-
-@cache
-def load() -> None:
-    """Import LiteLLM and what it loads with the first call; takes seconds, starts nothing and sends nothing.
-
-    Before the clock of a call starts: imports are no latency of a provider's, or of a system under test.
-    """
-    litellm()
     for module in _LOADED_LATE:
         with suppress(ImportError):  # LiteLLM's own modules; another version may have moved them
             import_module(module)
+    return library
 
 
 def warm_up() -> None:
-    """``load`` and LiteLLM's table of models, for the start of a long run, a worker's parent before it forks, and benches
+    """Load LiteLLM and its table of models, for the start of a long run, a worker's parent before it forks, and benches
     that leave imports out.
 
     All that is in memory by then is set apart from garbage collection, which else costs every call two milliseconds.
     """
-    load()
+    litellm()
     model_table()
     gc.freeze()
 
@@ -173,16 +166,15 @@ def resolve_model(
 
 def normalised(address: str) -> str:
     """The address without credentials, query and closing slash; scheme and host in lower case, no usual port."""
+    import httpx
+
     try:
-        parts = urlsplit(address if "://" in address else f"http://{address}")
-        port = parts.port
-    except ValueError:
+        url = httpx.URL(address if "://" in address else f"http://{address}")
+    except httpx.InvalidURL:
         return address.rpartition("@")[2].rstrip("/")
-    if not parts.hostname:
+    if not url.host:
         return ""
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    usual = {"http": 80, "https": 443}.get(parts.scheme)
-    return f"{parts.scheme}://{host}{f':{port}' if port not in (None, usual) else ''}{parts.path.rstrip('/')}"
+    return str(url.copy_with(userinfo=b"", query=None, fragment=None)).rstrip("/")
 
 
 def missing_keys(model: str) -> list[str]:

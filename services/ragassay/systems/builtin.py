@@ -18,7 +18,7 @@ from ragassay.core.protocols import Call, Journal, Reply, digest
 from ragassay.core.report import Built, Source
 from ragassay.core.text import content, sentences
 from ragassay.datasets.corpus import Corpus
-from ragassay.llm import ChatModel
+from ragassay.llm import LLM
 from ragassay.systems.options import SystemConfig
 from ragassay.systems.retrieval import Pipeline, SearchResult
 
@@ -229,7 +229,7 @@ def extract(query: str, contexts: Sequence[str]) -> str:
 class Generative:
     """Answers with a language model. What it spends is the system's own money: never mixed with the judge's."""
 
-    def __init__(self, llm: ChatModel, journal: Journal, max_tokens: int) -> None:
+    def __init__(self, llm: LLM, journal: Journal, max_tokens: int) -> None:
         self._llm, self._journal, self._max_tokens = llm, journal, max_tokens
         self._prompt = load("answer/grounded")
 
@@ -250,7 +250,7 @@ class Generative:
             {"role": "user", "content": f"Passages:\n\n{passages}\n\nQuestion: {sample.query}"},
         ]
         asked = [self._llm.endpoint, dict(self._llm.settings), self._prompt.version, messages, self._max_tokens]
-        reply = await self._llm.complete(
+        reply, text = await self._llm.complete(
             messages,
             schema=None,
             schema_name="answer",
@@ -259,7 +259,6 @@ class Generative:
             journal=self._journal,
             read=_text,
         )
-        text = _text(reply)
         if text is None:
             raise BadInput(f"the model gave no answer ({reply.finish_reason})")
         spent = reply.usage

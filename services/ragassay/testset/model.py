@@ -15,7 +15,7 @@ from ragassay.core.protocols import Journal
 from ragassay.core.text import content, numbers
 from ragassay.datasets.corpus import Corpus, Passage
 from ragassay.judges.structured import SampleCalls, StructuredCall
-from ragassay.llm import ChatModel, together
+from ragassay.llm import LLM, together
 from ragassay.testset.generate import Candidate
 
 PER_PASSAGE = 2  # questions with an answer that are asked for
@@ -55,7 +55,7 @@ CATEGORIES, DIFFICULTIES = (get_args(QuestionForm.model_fields[name].annotation)
 class QuestionWriter:
     """Writes questions with the model behind ``llm``; every call goes through the journal, so none is paid twice."""
 
-    def __init__(self, llm: ChatModel, journal: Journal) -> None:
+    def __init__(self, llm: LLM, journal: Journal) -> None:
         self._llm, self._calls = llm, SampleCalls(journal)
         self._prompt, self._check = load("synthesis/questions"), load("synthesis/check")
         self._write, self._answer = (
