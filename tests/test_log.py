@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from offline_runs import evaluated, new_run, sample
-from ragassay.core import logs, telemetry
+from ragassay import observability
 from ragassay.core.models import Response
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
@@ -107,7 +107,7 @@ def written(settings, log):
     stream, logger = io.StringIO(), logging.getLogger("ragassay.of-a-test")
     handler = logging.StreamHandler(stream)
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
-    logs.prepare(handler, settings)
+    observability.prepare_handler(handler, settings)
     logger.addHandler(handler)
     logger.propagate = False  # what pytest-xdist is told of a test has to be UTF-8
     try:
@@ -122,7 +122,7 @@ def test_a_line_is_one_object_whatever_the_data_holds():
     odd = 'a "quote"\n\u2028\x1b[2J\ud800 é' + "x" * 10_000
 
     def log(logger):
-        with telemetry.about(job="j", chunk="default:0", schedule=None):
+        with observability.about(job="j", chunk="default:0", schedule=None):
             logger.error("gate missed: %s", odd, extra={"event": "gate_missed", "value": float("nan"), "metric": odd})
 
     text = written(Settings(log_format="json"), log)
@@ -140,12 +140,12 @@ def test_a_line_is_one_object_whatever_the_data_holds():
 def test_the_fields_are_those_of_the_work_under_way_also_in_tasks_and_threads():
     def log(logger):
         async def work(job):
-            with telemetry.about(job=job):
+            with observability.about(job=job):
                 await asyncio.sleep(0)
                 await asyncio.to_thread(logger.error, "x")
 
         async def both():
-            with telemetry.about(request="r"):
+            with observability.about(request="r"):
                 await asyncio.gather(work("a"), work("b"))
 
         asyncio.run(both())

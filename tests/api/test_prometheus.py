@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from api.projects import BOOTSTRAP, caller, keyed_server, made_key
 from api_server import RecordingQueue, problem, rows, serving
 from job_workers import CALL, expire_leases
-from ragassay.core import telemetry
+from ragassay import observability
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Reply
 from ragassay.core.settings import Settings
@@ -26,7 +26,7 @@ KEY, METRICS_KEY = "0123456789abcdef-a-key-of-the-tests", "0123456789abcdef-of-t
 @pytest.fixture(autouse=True)
 def _asked_anew(monkeypatch):
     monkeypatch.setattr("ragassay.api.prometheus.KEPT_S", -1.0)
-    telemetry.take_counted()
+    observability.take_counted()
 
 
 def scraped(http, **options):
@@ -80,9 +80,9 @@ async def settled(store, claim, model="m", *, calls=1, unknown=0):
             attempt = await journal.reserve(call, Usage(calls=1))
             await journal.end(attempt, attempt.unknown)
         reservation = await journal.reserve(call, Usage(calls=1))
-        telemetry.count("tokens", model, "judging", "input", amount=30)
-        telemetry.count("cost_usd", model, "judging", amount=0.25)
-        telemetry.observe("provider_seconds", model, seconds=0.3)
+        observability.count("tokens", model, "judging", "input", amount=30)
+        observability.count("cost_usd", model, "judging", amount=0.25)
+        observability.observe("provider_seconds", model, seconds=0.3)
         await journal.settle(reservation, Reply(text="{}"))
         await journal.settle(reservation, Reply(text="{}"))  # a lost answer
 
@@ -189,7 +189,7 @@ def table():
 def test_the_page_has_every_metric_with_its_labels_and_no_other(served):
     served.submit(rows(3))
     served.work()
-    telemetry.count("provider_requests", "m", "answered")
+    observability.count("provider_requests", "m", "answered")
     exported, labels = {}, {}
     for family in scraped(served.http):
         if family.name.startswith("ragassay_"):

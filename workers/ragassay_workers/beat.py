@@ -6,7 +6,7 @@ import signal
 import threading
 from functools import partial
 
-from ragassay.core import logs, tracing
+from ragassay import observability
 from ragassay.core.settings import Settings
 from ragassay.service import wiring
 from ragassay.service.health import log_redis
@@ -25,9 +25,9 @@ def sweep(jobs: Jobs, every_s: float) -> None:
 def main() -> None:
     """Run the rounds until a signal ends them. One that fails, since Redis is away, is made again."""
     settings = Settings()
-    logs.set_up(settings)
+    observability.start_logging(settings)
     jobs = wiring.jobs_for(settings)
-    tracing.set_up(settings, "beat")
+    observability.start_tracing(settings, "beat")
     log_redis(settings.redis_servers)
     schedules = wiring.schedules_for(settings, jobs)
     threads = [
@@ -44,7 +44,7 @@ def main() -> None:
     ends.wait()
     for thread in threads:
         thread.stop(wait_s=3)  # a round that is under way ends, so that no wake-up is lost
-    tracing.close()
+    observability.stop_tracing()
 
 
 if __name__ == "__main__":

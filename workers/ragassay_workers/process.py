@@ -17,7 +17,7 @@ from typing import Any
 from celery import signals
 from kombu.transport import redis, virtual
 
-from ragassay.core import logs, tracing
+from ragassay import observability
 from ragassay.core.settings import Settings
 from ragassay.service import wiring
 from ragassay.service.health import log_redis
@@ -51,9 +51,9 @@ def schedules() -> Schedules:
 def _set_up_logs(logger: logging.Logger, **_: Any) -> None:
     """Celery makes the handlers, the settings say what they write: it holds text from data, such as names of systems."""
     for handler in logger.handlers:
-        logs.prepare(handler, Settings())
+        observability.prepare_handler(handler, Settings())
     if logger is logging.getLogger():
-        logs.set_levels(Settings())
+        observability.set_log_levels(Settings())
     for name in VERBOSE_LIBRARIES:  # which log every call
         logging.getLogger(name).setLevel(logging.WARNING)
 
@@ -88,7 +88,7 @@ def _after_fork(**_: Any) -> None:
     jobs.cache_clear()  # connections and event loops do not survive a fork
     schedules.cache_clear()
     jobs()
-    tracing.set_up(Settings(), "worker")
+    observability.start_tracing(Settings(), "worker")
     if _pipe is not None:
         reader, writer = _pipe
         os.close(writer)
@@ -133,4 +133,4 @@ def _stop(celerys_handler: Any, number: int, frame: FrameType | None) -> None:
 @signals.worker_process_shutdown.connect
 def _child_ends(**_: Any) -> None:
     jobs().close()
-    tracing.close()
+    observability.stop_tracing()

@@ -10,7 +10,7 @@ from functools import partial
 
 from redis.exceptions import RedisError
 
-from ragassay.core import telemetry
+from ragassay import observability
 from ragassay.core.errors import AssayError
 from ragassay.core.settings import Settings
 from ragassay.service.cron import iso
@@ -40,7 +40,7 @@ def start(project: str, schedule: str, slot_ms: int) -> None:
     """Make the job of a scheduled run. Delivered at least once; a run that has its job is left alone."""
     from ragassay.api import scheduled_jobs  # a schedule's job is read as the API reads it, which no other task needs
 
-    with telemetry.about(project=project, schedule=schedule, slot=iso(slot_ms)), _one_line(f"schedule {schedule}"):
+    with observability.about(project=project, schedule=schedule, slot=iso(slot_ms)), _one_line(f"schedule {schedule}"):
         schedules = process.schedules().of(project)
         read = partial(scheduled_jobs.read, settings=Settings(), jobs=schedules.jobs)
         schedules.start(schedule, slot_ms, read)
@@ -64,5 +64,5 @@ def _jobs(job: str) -> Iterator[Jobs]:
     # Celery's soft time limit would raise somewhere inside the event loop, where a library may swallow it. Set here,
     # because Celery sets its own handler after a child's initialisation.
     signal.signal(signal.SIGUSR1, lambda *_: jobs.break_off(stopping=False))
-    with telemetry.about(job=job), _one_line(f"job {job}"):
+    with observability.about(job=job), _one_line(f"job {job}"):
         yield jobs

@@ -13,6 +13,7 @@ from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic.json_schema import models_json_schema
 
+from ragassay import observability
 from ragassay.analysis.costs import CostReport
 from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison
@@ -36,7 +37,6 @@ from ragassay.api.middleware import ObservingMiddleware, SecurityMiddleware
 from ragassay.api.security import Guard, asks_for_key
 from ragassay.api.submission import NewJob
 from ragassay.config.schedules import NewSchedule, ScheduleChange
-from ragassay.core import tracing
 from ragassay.core.models import Sample
 from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
@@ -93,7 +93,7 @@ def _schemas() -> dict[str, Any]:
 @asynccontextmanager
 async def _traced_to_the_end(_: FastAPI) -> AsyncIterator[None]:
     yield
-    tracing.close()
+    observability.stop_tracing()
 
 
 def create_app(service: Jobs, settings: Settings, planned: Schedules | None = None) -> FastAPI:

@@ -13,9 +13,9 @@ from fastapi import Response
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ragassay import observability
 from ragassay.api.problems import Refused, respond
 from ragassay.api.security import is_loopback
-from ragassay.core import telemetry
 from ragassay.service.redis_errors import unavailable
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ class ObservingMiddleware:
         method = scope["method"] if scope["method"] in _METHODS else "other"
         began, status, took = time.perf_counter(), 0, 0.0
         with (
-            telemetry.about(request=request),
-            telemetry.span(
+            observability.about(request=request),
+            observability.span(
                 method,
                 "server",
                 {"http.request.method": method},
@@ -81,7 +81,7 @@ class ObservingMiddleware:
                 span.update_name(f"{method} {route}")
                 span.set_attributes({"http.route": route, "http.response.status_code": status})
                 if status >= 500:
-                    telemetry.fail(span, str(status))
+                    observability.fail(span, str(status))
                 if status:
                     self._requests.answered(route, method, status, took)
                     _log.log(

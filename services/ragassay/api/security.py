@@ -15,8 +15,8 @@ from anyio import to_thread
 from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from ragassay import observability
 from ragassay.api.problems import Refused
-from ragassay.core import telemetry
 from ragassay.core.errors import BadSettings, RateLimited
 from ragassay.core.report import DEFAULT_PROJECT, PROJECT
 from ragassay.core.settings import Settings
@@ -172,7 +172,7 @@ async def authorized(
     """Who asks; refuses a request without a good key where the server asks for one."""
     guard: Guard = request.app.state.guard
     asking = await guard.requester(given.credentials if given else None, project, address_of(request))
-    telemetry.note(project=asking.project)
+    observability.note(project=asking.project)
     return asking
 
 

@@ -91,9 +91,9 @@ def _about(
 
         logging.basicConfig(format="%(levelname)s %(message)s")
         if (settings := Settings()).log_format == "json":
-            from ragassay.core import logs
+            from ragassay import observability
 
-            logs.set_up(settings)
+            observability.start_logging(settings)
         logging.getLogger("ragassay").setLevel(logging.DEBUG if verbose > 1 else logging.INFO)
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

@@ -38,7 +38,7 @@ PartKind = Annotated[str, typer.Argument(metavar="worker|beat", help="What to lo
 
 def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, data: Data = None) -> None:
     """Run the whole service on this machine: Redis, API, workers and the sweeper. Ctrl-C ends it."""
-    from ragassay.core import logs
+    from ragassay import observability
     from ragassay.core.settings import Settings
     from ragassay.service.local_up import Up
 
@@ -51,7 +51,11 @@ def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, dat
 
     def write(level: int, line: str) -> None:
         with suppress(OSError):  # the terminal was closed
-            print(logs.line(settings, level, line), file=sys.stderr if level == logging.WARNING else None, flush=True)
+            print(
+                observability.log_line(settings, level, line),
+                file=sys.stderr if level == logging.WARNING else None,
+                flush=True,
+            )
 
     Up(
         settings,
@@ -66,10 +70,10 @@ def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, dat
 
 def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
     """Run the API alone. Jobs are kept in the Redis of RAGASSAY_STATE_URL."""
+    from ragassay import observability
     from ragassay.api.app import create_app
     from ragassay.api.security import check_bind
     from ragassay.api.server import server
-    from ragassay.core import logs, tracing
     from ragassay.core.settings import Settings
     from ragassay.service import wiring
     from ragassay.service.health import log_redis
@@ -78,8 +82,8 @@ def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
     listeners = None if fd is None else [socket.socket(fileno=fd)]
     check_bind(listeners[0].getsockname()[0] if listeners else host, settings)
     os.environ.setdefault("PYTHONSAFEPATH", "1")  # processes that the API starts import nothing from this folder
-    logs.set_up(settings)
-    tracing.set_up(settings, "api")
+    observability.start_logging(settings)
+    observability.start_tracing(settings, "api")
     log_redis(settings.redis_servers)
     jobs = wiring.jobs_for(settings, patient=False)
     app = create_app(jobs, settings, wiring.schedules_for(settings, jobs))

@@ -13,7 +13,6 @@ from ragassay.core.errors import BadSettings, MissingExtra, UnknownName
 from ragassay.core.plugins import Registry
 
 if TYPE_CHECKING:
-    from logging import LogRecord
     from pathlib import Path
 
     from pydantic import BaseModel
@@ -42,12 +41,6 @@ def bounded(text: str, most: int = MOST_CHARACTERS) -> str:
     """Text that no terminal acts on, of so many characters at the most: what comes from elsewhere may be long."""
     text = printable(text)
     return text if len(text) <= most else f"{text[:most]} ..."
-
-
-def one_line(record: LogRecord) -> bool:
-    """A filter of log handlers: text from data stays on its line and acts on no terminal."""
-    record.msg, record.args = printable(record.getMessage()).replace("\n", "\\n"), ()
-    return True
 
 
 def number(value: float | None, digits: int = 3, *, sign: str = "", beside: float | None = None) -> str:

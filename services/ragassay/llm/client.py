@@ -25,7 +25,7 @@ from typing import Any, Generic, TypeVar
 
 import orjson
 
-from ragassay.core import telemetry
+from ragassay import observability
 from ragassay.core.addresses import is_extra
 from ragassay.core.errors import BadInput, BadSettings, RateLimited, Unavailable
 from ragassay.core.models import Usage
@@ -235,7 +235,7 @@ class LLM:
                 asked.variant = self._capabilities.variant(first_form)
             asked.requests += 1
             if asked.requests > 1:
-                telemetry.count("provider_retries", self._model)
+                observability.count("provider_retries", self._model)
             asked.uncertain += 1  # until its outcome is known
             request = self._request(asked, asked.variant, estimated)
             outcome = await observed(request, self._model, self._resolved, asked.call.purpose)
@@ -278,7 +278,7 @@ class LLM:
         await close_with_loop()
         sent = self._sent(asked, variant)
         form = form_of(variant, asked.messages, asked.schema, asked.schema_name)
-        traced = telemetry.headers()
+        traced = observability.headers()
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self._timeout_s):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Literal
 
-from ragassay.core import telemetry
+from ragassay import observability
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Purpose, Reply
 from ragassay.llm.errors import Failure
@@ -26,12 +26,12 @@ async def observed(
         "ragassay.purpose": purpose,
     }
     outcome = "cancelled"
-    with telemetry.span(f"chat {model}", "client", attributes) as span:
+    with observability.span(f"chat {model}", "client", attributes) as span:
         try:
             reply = await request
             if isinstance(reply, Failure):
                 outcome = reply.error.code
-                telemetry.fail(span, outcome)
+                observability.fail(span, outcome)
                 return reply
             outcome = "answered"
             cost = {} if reply.usage.cost_usd is None else {"llm.cost.total": reply.usage.cost_usd}
@@ -46,16 +46,16 @@ async def observed(
             )
             return reply
         finally:
-            telemetry.count("provider_requests", model, outcome)
+            observability.count("provider_requests", model, outcome)
 
 
 def count_reply(model: str, purpose: Purpose | Literal["waste"], usage: Usage) -> None:
     """Count what a reply took; ``waste``: it was of no use."""
     spent_on = _SPENT_ON.get(purpose, purpose)
-    telemetry.count("tokens", model, spent_on, "input", amount=usage.input_tokens)
-    telemetry.count("tokens", model, spent_on, "output", amount=usage.output_tokens)
+    observability.count("tokens", model, spent_on, "input", amount=usage.input_tokens)
+    observability.count("tokens", model, spent_on, "output", amount=usage.output_tokens)
     if usage.cost_usd is None:
-        telemetry.count("unpriced_calls", model)
+        observability.count("unpriced_calls", model)
     else:
-        telemetry.count("cost_usd", model, spent_on, amount=usage.cost_usd)
-    telemetry.observe("provider_seconds", model, seconds=usage.latency_ms / 1000)
+        observability.count("cost_usd", model, spent_on, amount=usage.cost_usd)
+    observability.observe("provider_seconds", model, seconds=usage.latency_ms / 1000)

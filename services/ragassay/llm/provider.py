@@ -7,7 +7,7 @@ import time
 from copy import copy
 from dataclasses import replace
 
-from ragassay.core import telemetry
+from ragassay import observability
 from ragassay.core.errors import BadSettings, ProviderDown, RateLimited
 from ragassay.llm.errors import Failure
 from ragassay.llm.rate_limit import LONGEST_WAIT_S
@@ -75,7 +75,7 @@ class Provider:
             self._refused = (time.monotonic() + _DOWN_FOR_S, down)
             self.outages += 1
             self._opens = 0.0
-            telemetry.count("provider_outages", self._model)
+            observability.count("provider_outages", self._model)
             raise down
 
     def hold(self, failure: Failure) -> None:

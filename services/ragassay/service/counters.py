@@ -1,7 +1,7 @@
 """What is counted over all jobs, in Redis: by the scripts that change a job, so that nothing counts twice.
 
 One hash, ``ra:counters``: a name, then the values of its labels. ``commit.lua`` counts rows, ``settle.lua`` what a worker
-noted of its calls (``telemetry.count``) in the same step as the call. What a killed worker had not settled is not counted.
+noted of its calls (``observability.count``) in the same step as the call. What a killed worker had not settled is not counted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ragassay.core.telemetry import BUCKETS_S, SEPARATOR
+from ragassay.observability import BUCKETS_S, SEPARATOR
 
 KEY = "ra:counters"
 MOST_COUNTERS = 2000  # of different labels; models beyond them are "other"

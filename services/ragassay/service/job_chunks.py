@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 
-from ragassay.core import telemetry
+from ragassay import observability
 from ragassay.core.errors import Unavailable
 from ragassay.core.protocols import Journal
 from ragassay.core.report import Source
@@ -37,13 +37,13 @@ class Chunks:
 
     def evaluate(self, claim: Claim, state: JobState) -> Outcome:
         """Evaluate a claimed chunk and commit it; ``stale`` when the claim was lost, or given back to wait."""
-        about: telemetry.Attributes = {
+        about: observability.Attributes = {
             "ragassay.job": claim.job,
             "ragassay.chunk": claim.number,
             "ragassay.system": claim.system,
         }
-        span = telemetry.span("chunk", "consumer", about, parent=state.traceparent)
-        with telemetry.about(chunk=str(claim), system=claim.system), span:
+        span = observability.span("chunk", "consumer", about, parent=state.traceparent)
+        with observability.about(chunk=str(claim), system=claim.system), span:
             return self._evaluate(claim, state)
 
     def _evaluate(self, claim: Claim, state: JobState) -> Outcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from ragassay.core import telemetry
+from ragassay import observability
 from ragassay.core.models import Rating, Result, Sample
 from ragassay.core.report import Report, ReportWithResults, Source
 from ragassay.evaluation.human_labels import with_labels
@@ -38,7 +38,7 @@ class JobRun:
 
     def commit(self, chunk: ChunkId, results: Sequence[Result]) -> Outcome:
         """Keep a chunk's results; ``chunk`` must be a claim, and ``stale`` says that it was lost."""
-        with telemetry.span("commit") as span:
+        with observability.span("commit") as span:
             outcome = self._kept(chunk, results) if isinstance(chunk, Claim) else "stale"
             span.set_attributes({"ragassay.outcome": outcome, "ragassay.rows": len(results)})
         return outcome

@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 from redis.exceptions import RedisError
 
-from ragassay.core import telemetry
+from ragassay import observability
 from ragassay.core.errors import (
     BadInput,
     BudgetReached,
@@ -107,7 +107,7 @@ class Jobs:
             if known := self._submitted(job, body_digest):
                 return known, False
         try:
-            with telemetry.span("submit", "producer", {"ragassay.job": job}):
+            with observability.span("submit", "producer", {"ragassay.job": job}):
                 self._create(job, spec, inputs, gating, body_digest, of_schedule)
         except Conflict:
             if body_digest and (known := self._submitted(job, body_digest)):  # by a request at the same time
@@ -153,7 +153,7 @@ class Jobs:
             body_digest=body_digest,
             planned=planned,
         )
-        if traceparent := telemetry.traceparent():
+        if traceparent := observability.traceparent():
             self.store.redis.hset(self.store.key(record.id, "meta"), "traceparent", traceparent)
         about = {"event": "job_submitted", "job": record.id, "rows": record.dataset.rows}
         logger.info("job %s was submitted", record.id, extra=about)
@@ -249,7 +249,7 @@ class Jobs:
         except Conflict:  # a newer version made the job, and its workers can take the chunk
             self.store.give_back(claim)
             raise
-        with telemetry.about(**state.origin):
+        with observability.about(**state.origin):
             self._work(claim, state)
 
     def _work(self, claim: Claim, state: JobState) -> None:
@@ -309,9 +309,9 @@ class Jobs:
         if state.status != "finalizing" and not partial:
             return
         claimed = nullcontext(True) if partial else report_claimed(self.store, job)
-        with telemetry.about(**state.origin), claimed as ours:
+        with observability.about(**state.origin), claimed as ours:
             if ours:
-                with telemetry.span("finalize", "consumer", {"ragassay.job": job}, parent=state.traceparent):
+                with observability.span("finalize", "consumer", {"ragassay.job": job}, parent=state.traceparent):
                     self._finalize(job, state, partial=partial)
 
     def _finalize(self, job: str, state: JobState, *, partial: bool) -> None:
@@ -471,12 +471,12 @@ def _digest(spec: JobSpec, inputs: plan.Inputs, gating: Gating) -> str:
 
 def _note_end(job: str, state: JobState) -> None:
     """One span for all of the job's time, and a line in the log."""
-    rows: telemetry.Attributes = {
+    rows: observability.Attributes = {
         "ragassay.job": job,
         "ragassay.rows": state.rows,
         "ragassay.rows_failed": state.rows_failed,
     }
-    with telemetry.span("job", "internal", rows, parent=state.traceparent, began_ms=state.created_ms):
+    with observability.span("job", "internal", rows, parent=state.traceparent, began_ms=state.created_ms):
         about = {"event": "job_finished", "job": job, "rows": state.rows, "rows_failed": state.rows_failed}
         logger.info("job %s finished: %d rows, %d failed", job, state.rows, state.rows_failed, extra=about)
 

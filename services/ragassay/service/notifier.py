@@ -24,7 +24,7 @@ from ragassay.core.errors import BadInput, Conflict, NotFound, bad_cursor
 from ragassay.core.http_guard import Allowed, check_url
 from ragassay.core.models import FrozenModel
 from ragassay.core.settings import secrets, without
-from ragassay.core.telemetry import SEPARATOR
+from ragassay.observability import SEPARATOR
 from ragassay.service import counters
 from ragassay.service.notifications import (
     ALERTS,

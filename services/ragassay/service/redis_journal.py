@@ -12,7 +12,7 @@ import orjson
 import zstandard
 from redis.exceptions import ResponseError
 
-from ragassay.core import telemetry
+from ragassay import observability
 from ragassay.core.errors import BudgetReached
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Purpose, Reply, digest
@@ -97,7 +97,7 @@ class RedisJournal(StoredJournal):
         reservation = Reservation(call, self._numbers[call.id], most)
         answer, blob = await self._ask(reservation)
         if answer not in ("settled", "same", "stop") and (cached := self._cached(call)):
-            telemetry.count("cache_hits")
+            observability.count("cache_hits")
             return await self._hit(reservation, cached, granted=answer == "granted")
         if answer == "wait":
             answer, blob = await self._wait(reservation)
@@ -194,7 +194,7 @@ class RedisJournal(StoredJournal):
         call, uncertain = reservation.call, spent.uncertain_calls
         usd, tokens = _amounts(spent)
         books = [usd, tokens, uncertain, (usd or 0) if uncertain else 0]
-        counted = orjson.dumps(telemetry.take_counted() if granted else {})  # else the script would not count them
+        counted = orjson.dumps(observability.take_counted() if granted else {})  # else the script would not count them
         about = [call.id, reservation.key, self._claim.token, str(self._claim), _blob(reply, call) if reply else b""]
         keys = [self._calls, self._meta, COUNTERS, self._dead]
         arguments = [*about, *books, counted, MOST_COUNTERS]

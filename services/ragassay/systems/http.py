@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from annotated_types import Predicate
 from pydantic import AfterValidator, Field, field_validator
 
-from ragassay.core import telemetry
+from ragassay import observability
 from ragassay.core.addresses import is_bare_address
 from ragassay.core.errors import BadInput, BadSettings, reason_from
 from ragassay.core.models import Response, Sample
@@ -273,7 +273,7 @@ class HttpClient:
         CLOCK.set(clock)  # of this task, which asks nothing else
         try:
             async with self._client.stream(
-                "POST", self._config.url, json=body, headers={**telemetry.headers(), **self._headers}
+                "POST", self._config.url, json=body, headers={**observability.headers(), **self._headers}
             ) as reply:
                 begun = True
                 if reply.is_redirect:

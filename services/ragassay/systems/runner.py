@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterable
 
-from ragassay.core import telemetry
+from ragassay import observability
 from ragassay.core.errors import BadInput, reason_from
 from ragassay.core.models import Asking, LiveResponse, Sample, Usage
 from ragassay.core.protocols import Call, Journal, Reply
@@ -127,12 +127,12 @@ class LiveSystem:
                 return response.model_copy(update={"asking": response.asking.model_copy(update=asking)})
 
     async def _ask(self, sample: Sample, began: float) -> LiveResponse | None:
-        with telemetry.span("ask system", "client", {"ragassay.system": self._name}) as span:
+        with observability.span("ask system", "client", {"ragassay.system": self._name}) as span:
             response = await self._asked_once(sample, began)
             failed = response is not None and response.error is not None
             if failed:
-                telemetry.fail(span, "failed")
-        telemetry.count("system_requests", "failed" if failed else "answered")
+                observability.fail(span, "failed")
+        observability.count("system_requests", "failed" if failed else "answered")
         return response
 
     async def _asked_once(self, sample: Sample, began: float) -> LiveResponse | None:

@@ -1,5 +1,7 @@
 """What is traced and counted costs nothing where nobody looks, and never gets in the way of the work."""
 
+import json
+import logging
 import subprocess
 import sys
 import timeit
@@ -7,7 +9,7 @@ import timeit
 import pytest
 
 from otlp_receiver import OtlpReceiver
-from ragassay.core import telemetry, tracing
+from ragassay import observability
 from ragassay.core.errors import MissingExtra, Unavailable
 from ragassay.core.settings import Settings
 
@@ -17,7 +19,7 @@ def collector(monkeypatch):
     with OtlpReceiver() as running:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", running.url)
         yield running
-        tracing.close()
+        observability.stop_tracing()
 
 
 @pytest.mark.parametrize(
@@ -31,20 +33,20 @@ def collector(monkeypatch):
 )
 def test_without_a_collector_no_process_imports_what_sends_spans_and_only_the_api_knows_prometheus(modules, light):
     code = (
-        f"import sys, {modules}; from ragassay.core import tracing; from ragassay.core.settings import Settings\n"
-        f"tracing.set_up(Settings(), 'worker'); print([m for m in {light.split()!r} if m in sys.modules])"
+        f"import sys, {modules}; from ragassay import observability; from ragassay.core.settings import Settings\n"
+        f"observability.start_tracing(Settings(), 'worker'); print([m for m in {light.split()!r} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout == "[]\n"
 
 
 def test_without_a_collector_a_span_records_nothing_and_costs_next_to_nothing():
-    with telemetry.span("a", "client", {"x": 1}) as span:
+    with observability.span("a", "client", {"x": 1}) as span:
         assert not span.is_recording()
-        assert (telemetry.traceparent(), dict(telemetry.headers())) == (None, {})
+        assert (observability.traceparent(), dict(observability.headers())) == (None, {})
 
     def traced():
-        with telemetry.span("chunk") as span:
+        with observability.span("chunk") as span:
             span.set_attributes({})
 
     per_span = min(timeit.repeat(traced, number=10_000, repeat=5)) / 10_000
@@ -52,26 +54,26 @@ def test_without_a_collector_a_span_records_nothing_and_costs_next_to_nothing():
 
 
 def test_what_was_counted_is_taken_once():
-    telemetry.take_counted()
-    telemetry.count("rows", amount=2)
-    telemetry.count("rows")
-    telemetry.observe("provider_seconds", "m", seconds=61.0)
-    taken = telemetry.take_counted()
+    observability.take_counted()
+    observability.count("rows", amount=2)
+    observability.count("rows")
+    observability.observe("provider_seconds", "m", seconds=61.0)
+    taken = observability.take_counted()
     assert taken == {"rows": 3, "provider_seconds\x1fm\x1f+Inf": 1, "provider_seconds_sum\x1fm": 61.0}
-    assert telemetry.take_counted() == {}
+    assert observability.take_counted() == {}
 
 
 def test_a_span_that_fails_has_the_code_of_the_error_and_not_its_message(collector):
-    tracing.set_up(Settings(), "worker")
+    observability.start_tracing(Settings(), "worker")
 
     def fail(error):
-        with telemetry.span("failing"):
+        with observability.span("failing"):
             raise error
 
     for error in (Unavailable("a secret"), ValueError("a secret")):
         with pytest.raises(type(error)):
             fail(error)
-    tracing.close(within_s=20)
+    observability.stop_tracing(within_s=20)
     assert [span.attributes for span in collector.spans] == [
         {"error.type": "unavailable"},
         {"error.type": "ValueError"},
@@ -80,27 +82,28 @@ def test_a_span_that_fails_has_the_code_of_the_error_and_not_its_message(collect
 
 
 def test_a_job_goes_on_with_the_trace_of_its_record(collector):
-    tracing.set_up(Settings(trace_headers=False), "worker")
-    with telemetry.span("submit", "producer"):
-        parent = telemetry.traceparent()
-        assert dict(telemetry.headers()) == {}  # the operator wants none sent
-    with telemetry.span("chunk", parent=parent, began_ms=1_000):
-        assert telemetry.fields()["trace"] == parent.split("-")[1]
-    tracing.close(within_s=20)
+    observability.start_tracing(Settings(trace_headers=False), "worker")
+    with observability.span("submit", "producer"):
+        parent = observability.traceparent()
+        assert dict(observability.headers()) == {}  # the operator wants none sent
+    with observability.span("chunk", parent=parent, began_ms=1_000):
+        line = json.loads(observability.JsonLines().format(logging.makeLogRecord({"msg": "x"})))
+        assert line["trace"] == parent.split("-")[1]
+    observability.stop_tracing(within_s=20)
     submit, chunk = collector.named("submit")[0], collector.named("chunk")[0]
     assert (chunk.trace, chunk.parent) == (submit.trace, submit.span)
     assert chunk.seconds > 1_000_000_000  # since 1970
-    assert telemetry.traceparent() is None
+    assert observability.traceparent() is None
 
 
 def test_traces_that_are_asked_for_need_the_extra_and_a_variable_of_the_machine_is_only_a_warning(monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with pytest.raises(MissingExtra, match="sending traces needs the extra 'traces'"):
-        tracing.set_up(Settings(traces=True), "api")
+        observability.start_tracing(Settings(traces=True), "api")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
-    tracing.set_up(Settings(), "api")
+    observability.start_tracing(Settings(), "api")
     assert "nothing is traced: sending traces needs the extra 'traces'" in caplog.text
     caplog.clear()
-    tracing.set_up(Settings(traces=False), "api")
+    observability.start_tracing(Settings(traces=False), "api")
     assert caplog.text == ""
-    assert telemetry.traceparent() is None
+    assert observability.traceparent() is None
