@@ -8,11 +8,11 @@ import hmac
 import secrets
 import time
 
-import httpx
 import orjson
 
+from ragassay.core import http_guard
 from ragassay.core.errors import BadInput, Unavailable, reason_from
-from ragassay.core.http_guard import Allowed, outgoing_client
+from ragassay.core.http_guard import Allowed
 from ragassay.service.notifications import Notification
 
 TIMEOUT_S = 10.0
@@ -42,7 +42,7 @@ def signature(secret: str, delivery: str, timestamp: int, body: bytes) -> str:
 
 def post(notification: Notification, delivery: str, url: str, secret: str | None, *, allowed: Allowed) -> int:
     """Send a notification to a webhook; without a ``secret`` in Slack's format. Returns the HTTP status; raises Refusal."""
-    headers = {"Content-Type": "application/json", "User-Agent": "ragassay"}
+    headers: dict[str | bytes, str | bytes] = {"Content-Type": "application/json", "User-Agent": "ragassay"}
     if secret is None:
         body = orjson.dumps({"text": notification.text.translate(_SLACK)})
     else:
@@ -52,13 +52,9 @@ def post(notification: Notification, delivery: str, url: str, secret: str | None
         signed = signature(secret, delivery, now, body)
         headers |= {"webhook-id": delivery, "webhook-timestamp": str(now), "webhook-signature": signed}
     try:
-        with (
-            outgoing_client(allowed=allowed, timeout_s=TIMEOUT_S) as client,
-            client.stream("POST", url, content=body, headers=headers) as answer,  # its body is not read
-        ):
-            status = answer.status_code
-    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, BadInput) as error:
-        raise Refusal(reason_from(f"{type(error).__name__}: {error}".replace(url, "its address"))) from None
+        status = http_guard.post(url, body, headers, allowed=allowed, timeout_s=TIMEOUT_S)
+    except (BadInput, Unavailable) as error:
+        raise Refusal(reason_from(str(error))) from None
     if not 200 <= status < 300:
         raise Refusal(f"it answered {status}", answered=status)
     return status

@@ -1,6 +1,5 @@
 """What somebody typed in leads to no private address: not by its form, its name, a redirect, nor a second look."""
 
-import gzip
 import ipaddress
 import socket
 import ssl
@@ -14,12 +13,16 @@ import httpx
 import pytest
 
 from loopback import LoopbackServer, Quiet
-from ragassay.core.errors import BadInput, BadSettings
-from ragassay.core.http_guard import Allowed, check_url, outgoing_client
-from ragassay.core.http_guard.targets import is_own, is_public
+from ragassay.core.errors import BadInput, BadSettings, TimedOut, Unavailable
+from ragassay.core.http_guard import Allowed, check_url, is_own, is_public, post
 from ragassay.core.settings import Settings
 
 PUBLIC = "93.184.215.14"
+
+
+def send(url, *allowed, timeout_s=5):
+    """The status that the address answers."""
+    return post(url, b"{}", {}, allowed=Allowed.read(allowed), timeout_s=timeout_s)
 
 
 class Sink(LoopbackServer):
@@ -43,7 +46,7 @@ class Sink(LoopbackServer):
 class _Answers(Quiet, BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self):
+    def do_POST(self):
         self.server.requests.append((self.path, dict(self.headers)))
         self.server.answer(self)
 
@@ -121,18 +124,11 @@ WRITTEN = [
 ]
 
 
-@pytest.fixture(scope="module")
-def closed():
-    """A client to which nothing is allowed but what is public."""
-    with outgoing_client(timeout_s=5) as client:
-        yield client
-
-
 @pytest.mark.parametrize("form", FORMS + WRITTEN)
-def test_no_form_of_an_address_leads_to_a_private_one(sink, closed, form):
+def test_no_form_of_an_address_leads_to_a_private_one(sink, form):
     before = sink.connections
-    with pytest.raises((httpx.TransportError, httpx.InvalidURL, UnicodeError)):
-        closed.get(form.replace("PORT", str(sink.port)))
+    with pytest.raises(BadInput):
+        send(form.replace("PORT", str(sink.port)))
     assert sink.connections == before
 
 
@@ -143,7 +139,7 @@ def test_the_sink_is_reached_by_the_forms_that_resolve_so_the_check_is_what_stop
         for form in FORMS[:40]:
             before = sink.connections
             with suppress(httpx.HTTPError, httpx.InvalidURL, UnicodeError):
-                careless.get(form.replace("PORT", str(sink.port)))
+                careless.post(form.replace("PORT", str(sink.port)))
             reached += sink.connections > before
     assert reached >= 20
 
@@ -160,8 +156,8 @@ def test_the_sink_is_reached_by_the_forms_that_resolve_so_the_check_is_what_stop
 def test_a_name_with_one_address_that_is_not_public_is_refused(sink, names, addresses):
     names["hooks.example"] = [addresses]
     before = sink.connections
-    with outgoing_client() as client, pytest.raises(httpx.ConnectError, match="not on the public internet"):
-        client.get(f"http://hooks.example:{sink.port}/")
+    with pytest.raises(BadInput, match="not on the public internet"):
+        send(f"http://hooks.example:{sink.port}/")
     assert sink.connections == before
 
 
@@ -176,23 +172,13 @@ def test_a_name_that_changes_between_two_looks_is_looked_up_once(sink, names, mo
 
     monkeypatch.setattr("socket.create_connection", connect)
     before = sink.connections
-    with outgoing_client() as client:
-        with pytest.raises(httpx.ConnectError):
-            client.get(f"http://rebinding.example:{sink.port}/")
-        assert (dialled, names["asked"]) == ([(PUBLIC, sink.port)], ["rebinding.example"])
-        with pytest.raises(httpx.ConnectError, match="not on the public internet"):
-            client.get(f"http://rebinding.example:{sink.port}/")
+    with pytest.raises(Unavailable):
+        send(f"http://rebinding.example:{sink.port}/")
+    assert (dialled, names["asked"]) == ([(PUBLIC, sink.port)], ["rebinding.example"])
+    with pytest.raises(BadInput, match="not on the public internet"):
+        send(f"http://rebinding.example:{sink.port}/")
     assert len(dialled) == 1
     assert sink.connections == before
-
-
-def test_a_connection_is_not_kept_so_every_request_is_checked(sink, names):
-    names["was-allowed.example"] = [["127.0.0.1"]]
-    before = sink.connections
-    with outgoing_client(allowed=Allowed.read(["127.0.0.0/8"])) as client:
-        for _ in range(2):
-            assert client.get(f"http://was-allowed.example:{sink.port}/").status_code == 200
-    assert sink.connections == before + 2
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -200,12 +186,7 @@ def test_a_redirect_is_an_answer_and_leads_nowhere(sink, status):
     target = f"http://127.0.0.1:{sink.port}/"
     before = sink.connections
     with Sink(lambda handler: handler.plain(status, b"", Location=target)) as public:
-        with outgoing_client(allowed=Allowed.read([f"localhost:{public.port}"])) as client:
-            answer = client.get(f"http://localhost:{public.port}/")
-            assert (answer.status_code, answer.headers["location"]) == (status, target)
-            with pytest.raises(httpx.TransportError):  # nor where a caller asks for it
-                client.get(f"http://localhost:{public.port}/", follow_redirects=True)
-        assert public.connections == 2
+        assert send(f"http://localhost:{public.port}/", f"localhost:{public.port}") == status
     assert sink.connections == before
 
 
@@ -214,10 +195,9 @@ def test_a_proxy_of_the_environment_is_not_asked(sink, monkeypatch, names):
         monkeypatch.setenv(name, f"http://127.0.0.1:{sink.port}")
     names["hooks.example"] = [["10.0.0.1"]]
     before = sink.connections
-    with outgoing_client() as client:
-        for scheme in ("http", "https"):
-            with pytest.raises(httpx.ConnectError):
-                client.get(f"{scheme}://hooks.example/")
+    for scheme in ("http", "https"):
+        with pytest.raises(BadInput):
+            send(f"{scheme}://hooks.example/")
     assert sink.connections == before
 
 
@@ -240,12 +220,12 @@ def test_a_proxy_of_the_environment_is_not_asked(sink, monkeypatch, names):
 def test_the_operator_allows_hosts_ports_and_networks(sink, allowed, url, reached):
     port = str(sink.port)
     before = sink.connections
-    with outgoing_client(allowed=Allowed.read([allowed.replace("PORT", port)])) as client:
-        if reached:
-            assert client.get(url.replace("PORT", port)).text == "ok"
-        else:
-            with pytest.raises(httpx.TransportError):
-                client.get(url.replace("PORT", port))
+    url, allowed = url.replace("PORT", port), allowed.replace("PORT", port)
+    if reached:
+        assert send(url, allowed) == 200
+    else:
+        with pytest.raises(BadInput):
+            send(url, allowed)
     assert sink.connections - before == reached
 
 
@@ -270,8 +250,8 @@ def test_ports_of_other_services_are_refused_unless_the_operator_names_them(port
     names["mail.example"] = [[PUBLIC]]
     with pytest.raises(BadInput, match=f"port {port} is refused"):
         check_url(f"http://mail.example:{port}/")
-    with outgoing_client() as client, pytest.raises(httpx.TransportError, match=f"port {port} is refused"):
-        client.get(f"http://mail.example:{port}/")
+    with pytest.raises(BadInput, match=f"port {port} is refused"):
+        send(f"http://mail.example:{port}/")
     check_url(f"http://mail.example:{port}/", allowed=Allowed.read([f"mail.example:{port}"]))
     check_url(f"http://10.0.0.1:{port}/", allowed=Allowed.read(["10.0.0.0/8"]))
 
@@ -337,53 +317,37 @@ def test_a_look_up_that_takes_long_ends_with_the_time(monkeypatch):
     over = threading.Event()
     monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: over.wait(20))
     began = time.monotonic()
-    with outgoing_client(timeout_s=0.3) as client, pytest.raises(httpx.ConnectTimeout, match="not looked up in time"):
-        client.get("https://hooks.example/")
+    with pytest.raises(TimedOut, match=r"no answer within 0\.3 s"):
+        send("https://hooks.example/", timeout_s=0.3)
     assert time.monotonic() - began < 5
     over.set()
 
 
-def test_an_answer_that_drips_ends_with_the_time(sink):
+def test_an_answer_that_drips_ends_with_the_time():
     def drip(handler):
-        handler.send_response(200)
-        handler.send_header("Content-Length", "100000")
-        handler.end_headers()
         for _ in range(200):
-            handler.wfile.write(b".")
+            handler.wfile.write(b"H")
             time.sleep(0.05)
 
-    with Sink(drip) as slow, outgoing_client(allowed=Allowed.read(["localhost"]), timeout_s=0.5) as client:
+    with Sink(drip) as slow:
         began = time.monotonic()
-        with pytest.raises(httpx.ReadTimeout):
-            client.get(f"http://localhost:{slow.port}/")
+        with pytest.raises(TimedOut):
+            send(f"http://localhost:{slow.port}/", "localhost", timeout_s=0.5)
         assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize("length", ["100000000", None])
-def test_an_answer_without_end_is_cut_off(length):
+def test_a_body_without_end_is_not_read():
     sent = []
 
     def flood(handler):
         handler.send_response(200)
-        if length:
-            handler.send_header("Content-Length", length)
         handler.end_headers()
         while sum(sent) < 100_000_000:
             sent.append(handler.wfile.write(b"." * 100_000))
 
-    with Sink(flood) as server, outgoing_client(allowed=Allowed.read(["localhost"])) as client:
-        with pytest.raises(httpx.ReadError, match="too long"):
-            client.get(f"http://localhost:{server.port}/")
+    with Sink(flood) as server:
+        assert send(f"http://localhost:{server.port}/", "localhost") == 200
         assert sum(sent) < 50_000_000  # what fits into the sockets' buffers
-
-
-def test_an_answer_is_not_unpacked():
-    bomb = gzip.compress(b"\0" * 50_000_000)
-    with Sink(lambda handler: handler.plain(200, bomb, Content_Encoding="gzip")) as server:
-        with outgoing_client(allowed=Allowed.read(["localhost"])) as client:
-            answer = client.get(f"http://localhost:{server.port}/")
-        assert len(answer.content) == len(bomb) < 100_000
-        assert server.requests[0][1]["Accept-Encoding"] == "identity"
 
 
 def test_over_tls_the_name_is_what_the_certificate_is_checked_for(tmp_path, monkeypatch, names):
@@ -399,11 +363,11 @@ def test_over_tls_the_name_is_what_the_certificate_is_checked_for(tmp_path, monk
     named = []
     context.sni_callback = lambda _, name, __: named.append(name)
     names["hooks.example"] = names["other.example"] = [["127.0.0.1"]]
-    with secure(context) as server, outgoing_client(allowed=Allowed.read(["127.0.0.1"])) as client:
-        assert client.get(f"https://hooks.example:{server.port}/").text == "ok"
+    with secure(context) as server:
+        assert send(f"https://hooks.example:{server.port}/", "127.0.0.1") == 200
         assert server.requests[0][1]["Host"] == f"hooks.example:{server.port}"
-        with pytest.raises(httpx.ConnectError, match="certificate"):
-            client.get(f"https://other.example:{server.port}/")
+        with pytest.raises(Unavailable, match="certificate"):
+            send(f"https://other.example:{server.port}/", "127.0.0.1")
         assert named == ["hooks.example", "other.example"]
         assert len(server.requests) == 1
 
