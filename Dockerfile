@@ -26,4 +26,4 @@ EXPOSE 8400
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s \
     CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8400/healthz', timeout=4)"]
-CMD ["ragassay", "serve", "--host", "0.0.0.0"]
+CMD ["ragassay", "serve", "api", "--host", "0.0.0.0"]

@@ -47,7 +47,7 @@ clean:
 	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache
 
 up: $(VENV)/.dev  ## Redis, API, worker and beat on this machine; Ctrl-C ends them
-	$(BIN)/ragassay up
+	$(BIN)/ragassay serve
 
 chaos: $(VENV)/.dev  ## kills at every step of jobs for MINUTES, drawn by SEED, and a table; make test has a minute of it
 	PYTHONPATH=tests $(BIN)/python -m service.chaos_run --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5)

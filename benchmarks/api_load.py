@@ -2,7 +2,7 @@
 
     python benchmarks/api_load.py [--clients 50] [--seconds 60] [--page docs/scale.md]
 
-`ragassay up` runs as a user would start it. A dataset is uploaded, a job on it keeps the workers busy, and clients, each on
+`ragassay serve` runs as a user would start it. A dataset is uploaded, a job on it keeps the workers busy, and clients, each on
 a connection of its own in a second process, look at that job every half second and submit a job of two rows every five.
 Their requests are due by the clock, whether or not the answer before has come, and latency counts from when a request was
 due: an API that stalls is not asked less, nor measured less. Exits with 1 for an answer that is not a 200 or 202.
@@ -52,7 +52,7 @@ def service(workers=2, **variables):
     with tempfile.TemporaryDirectory() as folder:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("RAGASSAY_")}
         options = ["--port", "0", "--workers", str(workers), "--data", f"{folder}/data"]
-        command = [sys.executable, "-m", "ragassay.cli", "up", *options]
+        command = [sys.executable, "-m", "ragassay.cli", "serve", *options]
         environment |= {"RAGASSAY_HOME": f"{folder}/home", "RAGASSAY_PRELOAD": "nothing", **variables}
         with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
             try:

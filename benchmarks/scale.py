@@ -3,7 +3,7 @@
     python benchmarks/scale.py [engine] [large] [small] [--rows 20000 100000 1000000] [--page docs/scale.md]
 
 `engine`: rows judged by a model at a mock provider that takes 0 and 300 ms, by the engine in one process and through
-`ragassay up` with one and two worker processes. `large`: for each number of rows a service of its own with one job of
+`ragassay serve` with one and two worker processes. `large`: for each number of rows a service of its own with one job of
 recorded rows, and small jobs submitted meanwhile; memory, bytes of Redis, times of pages. `small`: small jobs beside one of
 100,000 rows that the same judge is asked about. Half an hour of an idle machine.
 """

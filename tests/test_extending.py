@@ -144,7 +144,7 @@ def test_a_file_brings_all_on_the_command_line(cli, rows):
     assert Path("again.txt").read_text() == Path("means.txt").read_text()
     code, _, err = cli("evaluate", "rows.jsonl", *options, *plugins, "--dry-run")
     assert code == 0
-    assert cli("report", "last", "--import", EXAMPLES / "own_exporter.py", "-o", "third.txt")[0] == 0
+    assert cli("show", "last", "--import", EXAMPLES / "own_exporter.py", "-o", "third.txt")[0] == 0
 
 
 OWN_SYSTEM = """
@@ -403,9 +403,9 @@ def test_what_an_exporter_does_wrong_is_one_line_and_the_report_is_kept(cli, row
         code, _, err = cli("evaluate", "rows.jsonl", "--metrics", "mrr", "-o", f"report.{extension}")
         assert code == 2
         assert says in err
-        assert "the report is kept: ragassay report " in err
+        assert "the report is kept: ragassay show " in err
         assert not Path(f"report.{extension}").exists()
-    assert cli("report", "last")[0] == 0
+    assert cli("show", "last")[0] == 0
 
 
 @pytest.mark.parametrize("extension", ["json", "../x", ""])

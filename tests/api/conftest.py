@@ -53,3 +53,13 @@ def worker(served):
     yield
     stop.set()
     thread.join(20)
+
+
+@pytest.fixture
+def submit(cli, served):
+    """``ragassay evaluate --server`` against ``served``, or the service at ``url``."""
+
+    def run(*arguments, wait=False, url=None):
+        return cli("evaluate", *arguments, "--server", url or served.url, *([] if wait else ["--no-wait"]))
+
+    return run

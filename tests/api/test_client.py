@@ -1,4 +1,4 @@
-"""``ragassay submit`` and its like, against a server that runs."""
+"""``ragassay evaluate --server`` and ``ragassay job``, against a server that runs."""
 
 import json
 import re
@@ -40,8 +40,8 @@ def without_times(report):
     return report
 
 
-def test_a_submitted_file_gives_the_report_that_evaluate_gives(cli, data, worker):
-    code, sent, _ = cli("submit", data, "--wait", "--json", "--metrics", METRICS, "--seed", 3)
+def test_a_submitted_file_gives_the_report_that_evaluate_gives(cli, submit, data, worker):
+    code, sent, _ = submit(data, "--json", "--metrics", METRICS, "--seed", 3, wait=True)
     assert code == 0
     code, here, _ = cli("evaluate", data, "--json", "--metrics", METRICS, "--seed", 3)
     assert code == 0
@@ -49,18 +49,18 @@ def test_a_submitted_file_gives_the_report_that_evaluate_gives(cli, data, worker
     assert json.loads(sent)["provenance"]["dataset"]["name"] == "rivers"
 
 
-def test_the_hint_after_a_job_names_the_service_that_has_its_rows(cli, data, worker, served, monkeypatch):
+def test_the_hint_after_a_job_names_the_service_that_has_its_rows(cli, submit, data, worker, served, monkeypatch):
     monkeypatch.delenv("RAGASSAY_SERVER")
-    code, out, _ = cli("submit", data, "--wait", "--metrics", "mrr", "--server", served.url)
+    code, out, _ = submit(data, "--metrics", "mrr", wait=True)
     hint = out.splitlines()[-1].removeprefix("rows: ragassay ")
     assert (code, f" --server {served.url}" in hint) == (0, True)
     assert cli(*hint.split())[0] == 0
     job = hint.split()[1]
-    assert cli("report", job, "--server", served.url)[1].splitlines()[-1] == f"rows: ragassay {hint}"
+    assert cli("show", job, "--server", served.url)[1].splitlines()[-1] == f"rows: ragassay {hint}"
 
 
-def test_who_follows_a_job_sees_what_it_waits_for_and_since_when(cli, data, served):
-    job = json.loads(cli("submit", data, "--json", "--metrics", METRICS)[1])["id"]
+def test_who_follows_a_job_sees_what_it_waits_for_and_since_when(cli, submit, data, served):
+    job = json.loads(submit(data, "--json", "--metrics", METRICS)[1])["id"]
     meta = {"waiting": "the provider failed (500)", "waiting_since_ms": 1_790_000_000_000}
     served.jobs.store.redis.hset(served.jobs.store.key(job, "meta"), mapping=meta)
     code, out, _ = cli("job", "show", job)
@@ -69,19 +69,19 @@ def test_who_follows_a_job_sees_what_it_waits_for_and_since_when(cli, data, serv
     assert "waiting" not in cli("job", "show", job)[1]
 
 
-def test_no_command_sends_control_characters_of_a_job_to_the_terminal(cli, served, tmp_path):
+def test_no_command_sends_control_characters_of_a_job_to_the_terminal(cli, submit, served, tmp_path):
     hostile = "a\x1b]52;c;aGk=\x07\rb\x7f\x9b2J\u202e"
     samples = [{**row, "answer": hostile, "category": hostile, "metadata": {hostile: 1}} for row in rows(2)]
     gate = {"metric": "mrr", "min": 1.0, "slice": f"category={hostile}"}
     job = served.submit(samples, name=hostile, metrics=["mrr"], gates=[gate])["id"]
     served.work()
-    _, lines, _ = cli("show", "--json", job)
+    _, lines, _ = cli("show", "--rows", "--json", job)
     assert [json.loads(line)["answer"] for line in lines.splitlines()] == [hostile] * 2
     for command in (
         ("job", "show", job),
         ("job", "show", job, "--json"),
-        ("report", job),
-        ("show", "--json", job),
+        ("show", job),
+        ("show", "--rows", "--json", job),
         ("job", "show", hostile),
     ):
         _, out, err = cli(*command)
@@ -89,8 +89,8 @@ def test_no_command_sends_control_characters_of_a_job_to_the_terminal(cli, serve
     assert "name:            a\\u001b]52" in cli("job", "show", job)[1]
 
 
-def test_submit_prints_the_id_alone_and_the_other_commands_take_it(cli, data, served):
-    code, out, err = cli("submit", data, "--metrics", METRICS, "--name", "nightly")
+def test_submit_prints_the_id_alone_and_the_other_commands_take_it(cli, submit, data, served):
+    code, out, err = submit(data, "--metrics", METRICS, "--name", "nightly")
     job = out.strip()
     assert (code, out) == (0, f"{job}\n")
     assert f"ragassay job show {job}" in err
@@ -99,31 +99,31 @@ def test_submit_prints_the_id_alone_and_the_other_commands_take_it(cli, data, se
     assert "status:          queued" in out
     assert "nightly" in out
     assert "0 of 60 done" in out
-    code, _, err = cli("report", job)
+    code, _, err = cli("show", job)
     assert (code, "queued and has no report" in err) == (2, True)
     served.work()
     assert json.loads(cli("job", "show", job, "--json")[1])["status"] == "finished"
-    code, out, _ = cli("report", job, "-o", "r.json", "-o", "r.csv")
+    code, out, _ = cli("show", job, "-o", "r.json", "-o", "r.csv")
     assert code == 0
     assert "rivers: 60 queries, judge local" in out
     assert f"{served.url}/v1/jobs/{job}/report" in out
     assert json.loads((data.parent / "r.json").read_text())["systems"]["default"]["queries"] == 60
     assert (data.parent / "r.csv").exists()
-    code, out, _ = cli("show", "--json", job)
+    code, out, _ = cli("show", "--rows", "--json", job)
     assert [json.loads(line)["query_id"] for line in out.splitlines()] == [f"q{n}" for n in range(60)]
     code, _, err = cli("job", "cancel", job)
     assert (code, "finished already" in err) == (2, True)
 
 
-def test_a_job_is_cancelled(cli, data, served):
-    job = cli("submit", data)[1].strip()
+def test_a_job_is_cancelled(cli, submit, data, served):
+    job = submit(data)[1].strip()
     code, out, _ = cli("job", "cancel", job)
     assert (code, "cancelled" in out) == (0, True)
     assert json.loads(cli("job", "cancel", job, "--json")[1])["status"] == "cancelled"
 
 
-def test_job_list_and_resume(cli, data, served):
-    job = cli("submit", data, "--name", "nightly", "--budget-usd", 1)[1].strip()
+def test_job_list_and_resume(cli, submit, data, served):
+    job = submit(data, "--name", "nightly", "--budget-usd", 1)[1].strip()
     assert cli("job", "list", "--status", "paused") == (0, "there is no job\n", "")
     store = served.jobs.store
     store.redis.hset(store.key(job, "meta"), "status", "running")
@@ -136,8 +136,8 @@ def test_job_list_and_resume(cli, data, served):
     assert (code, "status:          running" in out) == (0, True), err
 
 
-def test_failed_rows_are_tried_again(cli, data, served):
-    job = cli("submit", data)[1].strip()
+def test_failed_rows_are_tried_again(cli, submit, data, served):
+    job = submit(data)[1].strip()
     code, _, err = cli("job", "retry", job)
     assert (code, "is queued; its failed rows can be tried again once it has ended" in err) == (2, True)
     with_failed_rows(served, job)
@@ -151,20 +151,20 @@ def test_failed_rows_are_tried_again(cli, data, served):
     assert (code, f"no row of job {job} failed" in err) == (2, True)
 
 
-def test_waiting_for_a_job_that_is_cancelled_ends_with_3(cli, data, served):
+def test_waiting_for_a_job_that_is_cancelled_ends_with_3(submit, data, served):
     def cancel():
         jobs = until(lambda: served.http.get("/v1/jobs").json()["jobs"])
         served.http.delete(f"/v1/jobs/{jobs[0]['id']}")
 
     thread = threading.Thread(target=cancel)
     thread.start()
-    code, out, err = cli("submit", data, "--wait")
+    code, out, err = submit(data, wait=True)
     thread.join()
     assert (code, out) == (3, "")
     assert "is cancelled" in err
 
 
-def test_waiting_for_a_job_that_its_budget_has_paused_ends_with_4(cli, data, served):
+def test_waiting_for_a_job_that_its_budget_has_paused_ends_with_4(submit, data, served):
     def pause():
         jobs = until(lambda: served.http.get("/v1/jobs").json()["jobs"])
         store = served.jobs.store
@@ -173,19 +173,19 @@ def test_waiting_for_a_job_that_its_budget_has_paused_ends_with_4(cli, data, ser
 
     thread = threading.Thread(target=pause)
     thread.start()
-    code, out, err = cli("submit", data, "--wait")
+    code, out, err = submit(data, wait=True)
     thread.join()
     assert (code, out) == (4, "")
     assert "the budget of 1 USD is reached; resume with a higher one: ragassay job resume" in err
 
 
-def test_every_option_reaches_the_job(cli, tmp_path, worker):
+def test_every_option_reaches_the_job(submit, tmp_path, worker):
     path = tmp_path / "d.csv"
     path.write_text("frage,answer,relevant_doc_ids,retrieved_doc_ids\nA?,a,1,1|1\nB?,b,2,2\nC?,c,3,3\n")
     options = ["--map", "query=frage", "--duplicates", "keep_first", "--limit", "2", "--format", "csv"]
     options += ["--accurate", "correctness >= 0.9", "--max-missing", "0.5", "--no-cache", "--judge", "local"]
     options += ["--name", "rivers", "-j", "2", "--budget-tokens", "5000", "--seed", "0"]
-    code, out, err = cli("submit", path, "--wait", "--json", "--metrics", "mrr", *options)
+    code, out, err = submit(path, "--json", "--metrics", "mrr", *options, wait=True)
     assert code == 0, err
     provenance = json.loads(out)["provenance"]
     assert provenance["dataset"]["rows"] == 2
@@ -197,40 +197,55 @@ def test_every_option_reaches_the_job(cli, tmp_path, worker):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["submit", "nope.jsonl"], 2, "there is no such file"),
-        (["submit", "rivers.jsonl", "--metrics", "mrrr"], 2, "did you mean mrr"),
-        (["submit", "rivers.jsonl", "--seed", "-1"], 2, "--seed: should be at least 0"),
-        (["submit", "rivers.jsonl", "--judge", "http://x/y"], 2, "judges: 'http://x/y' is not the name of a model"),
-        (["submit", "rivers.jsonl", "-o", "r.json"], 2, "add --wait"),
-        (["submit", "bare.jsonl"], 5, "no row has a response"),
-        (["job", "show", "0" * 32], 2, "there is no job"),
-        (["job", "show", "../../healthz"], 2, "there is no"),
-        (["report", "x", "-o", "r.xyz"], 2, "xyz"),
-        (["show", "0" * 32], 2, "has no such job"),
-        (["job", "show", "x", "--server", "localhost:8400"], 2, "is not an address"),
+        (["nope.jsonl"], 2, "there is no such file"),
+        (["rivers.jsonl", "--metrics", "mrrr"], 2, "did you mean mrr"),
+        (["rivers.jsonl", "--seed", "-1"], 2, "--seed: should be at least 0"),
+        (["rivers.jsonl", "--judge", "http://x/y"], 2, "judges: 'http://x/y' is not the name of a model"),
+        (["rivers.jsonl", "-o", "r.json"], 2, "leave out --no-wait"),
+        (["rivers.jsonl", "--dry-run"], 2, "leave out --server"),
+        (["bare.jsonl"], 5, "no row has a response"),
     ],
 )
-def test_a_mistake_is_one_line_and_an_exit_code(cli, data, arguments, code, said):
+def test_a_mistake_in_what_is_submitted_is_one_line_and_an_exit_code(submit, data, arguments, code, said):
     (data.parent / "bare.jsonl").write_text('{"query": "Which?", "ground_truth_answer": "This."}\n')
-    got, out, err = cli(*arguments)
+    got, out, err = submit(*arguments)
     assert (got, out) == (code, "")
     assert said in err
     assert "Traceback" not in err
 
 
-def test_without_a_server_it_says_how_to_start_one(cli, data):
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["job", "show", "0" * 32], "there is no job"),
+        (["job", "show", "../../healthz"], "there is no"),
+        (["show", "x", "-o", "r.xyz"], "xyz"),
+        (["show", "--rows", "0" * 32], "has no such job"),
+        (["job", "show", "x", "--server", "localhost:8400"], "is not an address"),
+        (["evaluate", "rivers.jsonl", "--no-wait"], "add --server URL"),
+        (["submit", "rivers.jsonl"], "use: ragassay evaluate DATA --server URL"),
+    ],
+)
+def test_a_mistake_is_one_line_and_an_exit_code(cli, data, arguments, said):
+    got, out, err = cli(*arguments)
+    assert (got, out) == (2, "")
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_without_a_server_it_says_how_to_start_one(submit, data):
     began = time.monotonic()
-    code, _, err = cli("submit", data, "--server", f"http://127.0.0.1:{free_port()}")
-    assert (code, "ragassay up" in err) == (3, True)
+    code, _, err = submit(data, url=f"http://127.0.0.1:{free_port()}")
+    assert (code, "ragassay serve" in err) == (3, True)
     assert time.monotonic() - began < 5
 
 
-def test_the_key_is_sent(cli, redis, data, monkeypatch):
+def test_the_key_is_sent(submit, redis, data, monkeypatch):
     with serving(redis.url, Settings.model_construct(bootstrap_key="k" * 20)) as locked:
-        code, _, err = cli("submit", data, "--server", locked.url)
+        code, _, err = submit(data, url=locked.url)
         assert (code, "key is missing" in err) == (2, True)
         monkeypatch.setenv("RAGASSAY_SERVER_KEY", "k" * 20)
-        assert cli("submit", data, "--server", locked.url)[0] == 0
+        assert submit(data, url=locked.url)[0] == 0
 
 
 def test_a_server_that_is_none_of_ours_is_noticed(cli):
@@ -245,7 +260,7 @@ def test_a_server_that_is_none_of_ours_is_noticed(cli):
     assert (code, "responded 502, but not as a ragassay service does" in err) == (3, True)
 
 
-def test_an_answer_that_was_lost_makes_no_second_job(cli, data, served):
+def test_an_answer_that_was_lost_makes_no_second_job(submit, data, served):
     """A proxy that swallows the first answer: the job is made, the client does not hear of it and asks again."""
     host, port = served.url.removeprefix("http://").split(":")
 
@@ -271,18 +286,18 @@ def test_an_answer_that_was_lost_makes_no_second_job(cli, data, served):
         listener.settimeout(20)
         thread = threading.Thread(target=relay)
         thread.start()
-        code, out, err = cli("submit", data, "--server", f"http://127.0.0.1:{listener.getsockname()[1]}")
+        code, out, err = submit(data, url=f"http://127.0.0.1:{listener.getsockname()[1]}")
         thread.join(30)
     assert code == 0, err
     assert [job["id"] for job in served.http.get("/v1/jobs").json()["jobs"]] == [out.strip()]
 
 
-def test_ctrl_c_while_waiting_says_how_to_go_on(cli, data, monkeypatch):
+def test_ctrl_c_while_waiting_says_how_to_go_on(submit, data, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("ragassay.sdk.client.time.sleep", interrupted)
-    code, out, err = cli("submit", data, "--wait")
+    code, out, err = submit(data, wait=True)
     assert (code, out) == (130, "")
     assert "the job goes on: ragassay job show" in err
 

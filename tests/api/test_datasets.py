@@ -233,15 +233,15 @@ def test_a_job_that_names_no_rows_is_refused(served, body, status, said):
     assert said in json.dumps(problem(answer, status), ensure_ascii=False)
 
 
-def test_submit_uploads_a_stored_version_once_whatever_its_size_and_names_it(served, cli, tmp_path):
+def test_submit_uploads_a_stored_version_once_whatever_its_size_and_names_it(served, cli, submit, tmp_path):
     large = [{**row, "metadata": {"notes": "x" * 1500}} for row in rows(100)]
     (tmp_path / "large.jsonl").write_text(lines(large))
     version = json.loads(cli("data", "import", tmp_path / "large.jsonl", "--json")[1])[0]
     with serving(served.jobs.store.url, Settings(max_body_bytes=100_000), jobs=served.jobs) as small:
-        code, out, err = cli("submit", tmp_path / "large.jsonl", "--server", small.url)
+        code, out, err = submit(tmp_path / "large.jsonl", url=small.url)
         assert (code, "larger than 100,000 bytes" in err, "ragassay data import" in err) == (2, True, True)
         for reference in ("large", f"large@{version['digest'][:6]}"):
-            code, out, err = cli("submit", reference, "--metrics", "mrr", "--server", small.url)
+            code, out, err = submit(reference, "--metrics", "mrr", url=small.url)
             assert code == 0, err
     (there,) = served.http.get("/v1/datasets/large/versions").json()["datasets"]
     assert (there["digest"], there["created_at"]) == (version["digest"], there["imported_at"])  # it came once
@@ -250,13 +250,13 @@ def test_submit_uploads_a_stored_version_once_whatever_its_size_and_names_it(ser
     assert (report["provenance"]["dataset"]["name"], report["provenance"]["dataset"]["rows"]) == ("large", 100)
 
 
-def test_submit_sends_labels_with_the_rows_of_a_stored_dataset(served, cli, tmp_path):
+def test_submit_sends_labels_with_the_rows_of_a_stored_dataset(served, cli, submit, tmp_path):
     given = rows(3)
     (tmp_path / "rivers.jsonl").write_text(lines(given))
     (tmp_path / "labels.csv").write_text(f"query_id,faithfulness\n{given[1]['query_id']},0.5\n")
     assert cli("data", "import", tmp_path / "rivers.jsonl")[0] == 0
     labels = ("--labels", tmp_path / "labels.csv")
-    code, out, err = cli("submit", "rivers", *labels, "--metrics", "faithfulness", "--server", served.url)
+    code, out, err = submit("rivers", *labels, "--metrics", "faithfulness")
     assert code == 0, err
     served.work()
     results = served.http.get(f"/v1/jobs/{out.strip()}/results").json()["results"]

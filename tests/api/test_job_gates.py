@@ -166,6 +166,3 @@ def test_a_job_without_gates_or_without_an_end_has_nothing_to_say(served):
     job = served.submit(made(), metrics=METRICS, gates=GATES)["id"]
     assert "is queued" in problem(served.http.get(f"/v1/jobs/{job}/gates"), 409)["detail"]
     problem(served.http.get(f"/v1/jobs/{UNKNOWN}/gates"), 404)
-
-
-# --- ragassay submit --config ---

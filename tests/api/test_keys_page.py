@@ -17,7 +17,7 @@ def test_the_commands_of_the_page_work(tmp_path):
     folder = tmp_path / "home" / "service" / "redis"
     folder.mkdir(parents=True)
     with keyed_server(bootstrap_key=None) as served:
-        (folder / "address").write_text(served.redis.url)  # as ``ragassay up`` does
+        (folder / "address").write_text(served.redis.url)  # as ``ragassay serve`` does
         shown = f"{commands}\ncurl -sS http://127.0.0.1:8400/v1/jobs -H 'Authorization: Bearer '$KEY"
         shown = shown.replace("http://127.0.0.1:8400", served.url).replace("$(openssl rand -hex 32)", PEPPER)
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -63,7 +63,7 @@ def test_a_schedule_shows_its_next_times_and_what_became_of_earlier_ones(planned
     assert f'href="/ui/runs/{job}"' in shown
     assert '<span class="tag bad">1 of 2 passed</span>' in shown
     planned.http.patch("/v1/schedules/nightly", json={"paused": True})
-    assert "ragassay schedule resume nightly" in text_of(planned, "/ui/schedules/nightly")
+    assert "ragassay schedule set nightly --resume" in text_of(planned, "/ui/schedules/nightly")
 
 
 def test_alerts_show_what_happened_and_the_last_try_of_each_webhook(planned):
@@ -86,7 +86,7 @@ def test_a_dataset_names_what_evaluates_and_describes_it(planned):
     text = text_of(planned, "/ui/datasets/answers")
     assert "<pre>POST /v1/jobs" in text
     assert "on your machine" in text
-    assert "ragassay data describe answers@" in text
+    assert "ragassay data show answers@" in text
 
 
 @pytest.mark.parametrize(

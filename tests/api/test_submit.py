@@ -198,7 +198,7 @@ def test_a_partial_report_says_that_it_is_partial_wherever_it_is_shown(cli, serv
     said = (
         "artial report: 150 of 240 rows are done (default 100 of 120, v2 50 of 120), and every figure is of these alone"
     )
-    code, out, err = cli("report", job, "--server", served.url, "-o", "r.md")
+    code, out, err = cli("show", job, "--server", served.url, "-o", "r.md")
     assert (code, said in " ".join(out.split())) == (0, True), err
     assert said in Path("r.md").read_text()
     with Client(served.url) as client:

@@ -1,4 +1,4 @@
-"""``ragassay run``: systems on datasets against a baseline, on the command line and in Python."""
+"""``ragassay evaluate``: systems on datasets against a baseline, on the command line and in Python."""
 
 import asyncio
 import json
@@ -71,7 +71,7 @@ def files(tmp_path):
 
 
 def test_every_system_meets_every_dataset_and_is_compared_with_the_baseline(cli, files):
-    code, out, err = cli("run", "--json")
+    code, out, err = cli("evaluate", "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert found["baseline"] == "bad"
@@ -89,7 +89,7 @@ def test_every_system_meets_every_dataset_and_is_compared_with_the_baseline(cli,
 
 
 def test_p_is_corrected_over_all_systems_datasets_and_metrics(cli, files):
-    found = json.loads(cli("run", "--json")[1])
+    found = json.loads(cli("evaluate", "--json")[1])
     deltas = [
         delta
         for one in found["datasets"].values()
@@ -109,7 +109,7 @@ def test_the_summary_shows_each_system_on_each_dataset_and_no_mean_that_hides_on
     files["metrics"] = None
     files["systems"]["dear"] = "good-{dataset}.jsonl"
     (tmp_path / "ragassay.yaml").write_text(json.dumps(files))
-    code, out, err = cli("run", "-o", "b.md", "-o", "b.json")
+    code, out, err = cli("evaluate", "-o", "b.md", "-o", "b.json")
     assert code == 0, err
     whole = out[out.index("Summary") :]
     assert "3 systems on 2 datasets, baseline bad" in whole
@@ -130,14 +130,14 @@ def test_the_summary_shows_each_system_on_each_dataset_and_no_mean_that_hides_on
 def test_a_budget_is_that_of_all_runs_and_the_rest_waits_for_a_higher_one(cli, files, tmp_path):
     with Provider() as provider:
         model = ("--judge", "gpt-4o-mini", "--api-base", provider.url, "--metrics", "faithfulness")
-        code, out, err = cli("run", *model, "--budget-tokens", 10_000, "-j", 2)
+        code, out, err = cli("evaluate", *model, "--budget-tokens", 10_000, "-j", 2)
         assert (code, out) == (4, "")
         [benchmark] = FolderBenchmarks(tmp_path / "home").ids()
-        assert f"ragassay run --resume {benchmark}" in err
+        assert f"ragassay evaluate --resume {benchmark}" in err
         assert "--budget-tokens MORE" in err
         before = len(provider.log)
         assert 0 < before < DIFFERENT
-        code, out, err = cli("run", "--resume", "last", "--budget-tokens", 10**7, "--json")
+        code, out, err = cli("evaluate", "--resume", "last", "--budget-tokens", 10**7, "--json")
         assert code == 0, err
     usage = [
         s["evaluation"]["usage"]["calls"]
@@ -162,7 +162,7 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(case, cli, files, tmp_
     changed, arguments, says = WRONG[case]
     document = {key: value for key, value in {**files, **changed}.items() if value is not None}
     (tmp_path / "ragassay.yaml").write_text(json.dumps(document))
-    code, out, err = cli("run", *arguments)
+    code, out, err = cli("evaluate", *arguments)
     assert (code, out) == (2, ""), err
     assert err.startswith("error: ")
     assert err.count("\n") == 1
@@ -191,10 +191,12 @@ def test_a_disk_that_is_full_when_a_run_is_opened_ends_all_with_what_to_do(what,
             patched.setattr(
                 FolderRun, "locked", lambda run: full("lock") if run.record.dataset.name == dataset else locked(run)
             )
-        code, out, err = cli("run")
+        code, out, err = cli("evaluate")
     assert (code, out) == (74, "")
     assert err.count("\n") == 1
-    assert ": no room is left on the disk; what is finished is kept; make room, then: ragassay run --resume " in err
+    assert (
+        ": no room is left on the disk; what is finished is kept; make room, then: ragassay evaluate --resume " in err
+    )
     command = err.partition("make room, then: ragassay ")[2]
     code, out, err = cli(*shlex.split(command), "--json")
     assert (code, err) == (0, "")
@@ -209,7 +211,7 @@ def test_other_commands_say_which_one_takes_datasets(cli, files):
 
 
 def test_a_dry_run_estimates_all_of_it_and_asks_nobody(cli, files, tmp_path):
-    code, out, err = cli("run", "--dry-run", "--judge", "gpt-4o-mini", "--metrics", "faithfulness")
+    code, out, err = cli("evaluate", "--dry-run", "--judge", "gpt-4o-mini", "--metrics", "faithfulness")
     assert (code, err) == (0, "")
     assert "faq: 12 rows x 2 systems" in out
     assert "manual: 12 rows x 2 systems" in out
@@ -218,16 +220,16 @@ def test_a_dry_run_estimates_all_of_it_and_asks_nobody(cli, files, tmp_path):
 
 
 def test_runs_and_report_know_the_benchmark(cli, files, tmp_path):
-    _, out, _ = cli("run")
+    _, out, _ = cli("evaluate")
     assert ["] +*  " in line for line in out.splitlines() if line.startswith("good  1.000")] == [True] * 3  # on faq
     [benchmark] = FolderBenchmarks(tmp_path / "home").ids()
     _, out, _ = cli("runs")
     assert out.count(f"of benchmark {benchmark}") == 2
-    _, again, _ = cli("report", benchmark)
+    _, again, _ = cli("show", benchmark)
     assert again.splitlines()[-1].startswith("benchmark: ")
     FolderBenchmarks(tmp_path / "home").open("last").result_file.unlink()
-    code, _, err = cli("report", benchmark)
-    assert (code, f"ragassay run --resume {benchmark}" in err) == (2, True)
+    code, _, err = cli("show", benchmark)
+    assert (code, f"ragassay evaluate --resume {benchmark}" in err) == (2, True)
 
 
 class Counting(Endpoint):

@@ -1,4 +1,4 @@
-"""``kill -9`` at any moment of ``ragassay run``, then ``--resume``: the same result, and nobody asked twice."""
+"""``kill -9`` at any moment of ``ragassay evaluate``, then ``--resume``: the same result, and nobody asked twice."""
 
 import json
 import os
@@ -207,7 +207,7 @@ def test_an_interrupted_benchmark_says_how_to_go_on(systems, tmp_path):
     out, err = process.communicate(timeout=60)
     [benchmark] = FolderBenchmarks(tmp_path / "home").ids()
     assert (process.returncode, out) == (130, b"")
-    assert f"interrupted; go on with: ragassay run --resume {benchmark}".encode() in err
+    assert f"interrupted; go on with: ragassay evaluate --resume {benchmark}".encode() in err
     assert b"Traceback" not in err
     process = ragassay(tmp_path, tmp_path / "home", "run", "--resume", "last")
     out, err = process.communicate(timeout=120)

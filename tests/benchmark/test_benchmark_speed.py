@@ -24,7 +24,7 @@ def test_a_hundred_queries_on_three_built_in_strategies_fit_into_a_minute_of_two
     (tmp_path / "ragassay.yaml").write_text(json.dumps(document))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
-        [sys.executable, "-m", "ragassay.cli", "run", "--json"], cwd=tmp_path, capture_output=True, check=True
+        [sys.executable, "-m", "ragassay.cli", "evaluate", "--json"], cwd=tmp_path, capture_output=True, check=True
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     [one] = json.loads(done.stdout)["datasets"].values()

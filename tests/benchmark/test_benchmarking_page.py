@@ -12,7 +12,7 @@ from offline_runs import write_jsonl
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "benchmarking.md").read_text("utf-8")
 FIRST, RECORDED = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-[COMMAND] = re.findall(r"```console\n(ragassay run --dataset.*?)```", PAGE, re.DOTALL)
+[COMMAND] = re.findall(r"```console\n(ragassay evaluate --dataset.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_first_example_is_the_file_that_it_names():

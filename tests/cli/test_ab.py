@@ -292,9 +292,9 @@ def test_files_of_other_systems_are_read(cli, two):
 
 
 def test_documents_fit_their_schemas(cli, two):
-    _, schema, _ = cli("schema", "ab")
+    _, schema, _ = cli("info", "schema", "ab")
     jsonschema.validate(asked(cli), json.loads(schema))
-    _, schema, _ = cli("schema", "ab-config")
+    _, schema, _ = cli("info", "schema", "ab-config")
     jsonschema.validate({"run": "a.trec", **ALLOWED}, json.loads(schema))
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"run": "a.trec", "perf": {"on": True}}, json.loads(schema))

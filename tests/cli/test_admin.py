@@ -64,7 +64,7 @@ def test_a_service_without_troubles(cli, store, jobs):
     assert used.endswith(" MB without a limit, noeviction, append-only file, fsync everysec")
     assert others == [
         "workers:        1 with 3 processes",
-        "beats:          2",
+        "schedulers:     2",
         "messages:       ragassay.chunks 4, ragassay.reports 0, ragassay.schedules 0, taken 0",
         "jobs:           1 queued, 0 stalled, 1 listed",
     ]
@@ -83,8 +83,8 @@ def test_each_trouble_is_a_line_and_the_exit_code_is_3(cli, store, jobs):
     assert err.splitlines() == [
         "error: Redis evicts keys (maxmemory-policy allkeys-lru): jobs can vanish",
         "error: Redis keeps no append-only file: a restart loses jobs",
-        "error: no worker is running: jobs wait; start one: ragassay worker",
-        "error: no beat is running: what is lost is not put right; start one: ragassay beat",
+        "error: no worker is running: jobs wait; start one: ragassay serve worker",
+        "error: no beat is running: what is lost is not put right; start one: ragassay serve scheduler",
         "error: chunks wait, and no worker has claimed one for 60 s (job stuck)",
         "error: job evicted is active and has no record: were keys evicted?; see docs/operations.md",
     ]
@@ -105,32 +105,7 @@ def test_two_redis_roles_are_told_apart(cli, store, monkeypatch):
         assert err.startswith("error: the broker does not answer")
 
 
-def test_retention_shows_counts_and_deletes(cli, jobs, store, monkeypatch):
-    job = submit(jobs, 60)
-    work_all(jobs)
-    finalized(jobs, job)
-    assert cli("admin", "retention")[1].splitlines() == [
-        "rows:     30 days after a job's end (RAGASSAY_KEEP_RESULTS_DAYS)",
-        "reports:  400 days (RAGASSAY_KEEP_REPORTS_DAYS)",
-    ]
-    monkeypatch.setenv("RAGASSAY_KEEP_RESULTS_DAYS", "1")
-    ended_ms = int(store.redis.hget(store.key(job, "meta"), "turned_ms"))
-    store.redis.hset(store.key(job, "meta"), "turned_ms", ended_ms - 2 * 86_400_000)
-    out = cli("admin", "retention", "--dry-run")[1]
-    assert "  0 would be deleted, 1 would be left without their rows\n" in out
-    assert store.results(job, next(iter(store.state(job).record.chunks()))) is not None
-    out = cli("admin", "retention", "--apply")[1]
-    assert "  0 were deleted, 1 were left without their rows\n" in out
-    assert store.results(job, next(iter(store.state(job).record.chunks()))) is None
-    assert jobs.store.report(job)
-    monkeypatch.setenv("RAGASSAY_KEEP_RESULTS_DAYS", "0")
-    code, _, err = cli("admin", "retention")
-    assert code == 2
-    assert err.startswith("error: RAGASSAY_KEEP_RESULTS_DAYS: ")
-
-
 def test_redis_is_away(cli, monkeypatch):
     monkeypatch.setenv("RAGASSAY_STATE_URL", "unix:///nowhere/redis.sock")
-    for command in (("health",), ("retention", "--apply")):
-        code, _, err = cli("admin", *command)
-        assert (code, err.startswith("error: Redis does not answer")) == (3, True)
+    code, _, err = cli("admin", "health")
+    assert (code, err.startswith("error: Redis does not answer")) == (3, True)

@@ -63,7 +63,7 @@ def test_runs_can_be_named_by_id_beginning_folder_or_file(cli, two, tmp_path):
         assert (code, err) == (0, "")
         found = json.loads(out)
         assert (found["baseline"], found["pairs"][0]["metrics"]["mrr"]["delta"]) == ("a", 0.5)
-    whole = cli("report", two, "--json")[1]
+    whole = cli("show", two, "--json")[1]
     (tmp_path / "copied").mkdir()
     (tmp_path / "copied" / "report.json").write_text(whole)
     assert cli("compare", "copied")[0] == 0
@@ -72,7 +72,7 @@ def test_runs_can_be_named_by_id_beginning_folder_or_file(cli, two, tmp_path):
 
 
 def test_the_json_is_what_its_schema_says(cli, two):
-    _, schema, _ = cli("schema", "comparison")
+    _, schema, _ = cli("info", "schema", "comparison")
     _, out, _ = cli("compare", "last", "--json")
     found = json.loads(out)
     jsonschema.validate(found, json.loads(schema))
@@ -82,7 +82,7 @@ def test_the_json_is_what_its_schema_says(cli, two):
 
 def test_options_reach_the_comparison(cli, two):
     _, out, _ = cli(
-        "compare", two, "--baseline", "b", "--metrics", "MRR", "--alpha", "0.001", "--correction", "bh", "--limit", "1", "--json"
+        "compare", two, "--baseline", "b", "--metrics", "MRR", "--alpha", "0.001", "--correction", "bh", "--examples", "1", "--json"
     )  # fmt: skip
     found = json.loads(out)
     pair = found["pairs"][0]

@@ -48,7 +48,7 @@ def test_files_runs_and_reports_can_be_mixed(versions, tmp_path):
 
 def test_options_of_the_evaluation_and_a_configuration_reach_the_files(versions, tmp_path):
     (tmp_path / "settings.yaml").write_text("seed: 7\ndata: nowhere.jsonl\nsystems: {old: nowhere.jsonl}\n")
-    options = ["--config", "settings.yaml", "--map", "answer=reply", "--metrics", "rouge_l", "--limit", "0"]
+    options = ["--config", "settings.yaml", "--map", "answer=reply", "--metrics", "rouge_l", "--examples", "0"]
     for name in ("v1", "v2"):
         rows = [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
         write_jsonl(tmp_path / f"{name}.jsonl", [{**r, "reply": r.pop("answer")} for r in rows])

@@ -46,11 +46,10 @@ def test_versions_show_where_they_come_from(cli, answers, tmp_path):
     more = tmp_path / "more.csv"
     more.write_text("id,question\nX1,What else?\n")
     second = imported(cli, answers, more)
-    code, out, _ = cli("data", "versions", "answers")
+    code, out, _ = cli("data", "show", "answers")
     assert code == 0
-    assert [line.split(":")[0] for line in out.splitlines()] == [f"answers@{v['digest'][:12]}" for v in (second, first)]
-    assert "31 rows, import of " in out
-    assert f"after answers@{first['digest'][:12]}" in out
+    assert out.startswith(f"version: answers@{second['digest']}\n")
+    assert f"also: answers@{first['digest'][:12]}: 30 rows, import of " in out
     shown = cli("data", "show", "answers", "--rows", "1")[1]
     assert "description: squares" in shown
     assert f"parent: answers@{first['digest']}" in shown
@@ -81,10 +80,10 @@ def test_parts_of_a_dataset_are_datasets(cli, answers):
 def test_data_describe_lists_labels_and_gaps(cli):
     imported(cli, HANDBOOK, "--name", "handbook")
     assert cli("data", "split", "handbook")[0] == 0
-    described = json.loads(cli("data", "describe", "handbook-test", "--json")[1])
+    described = json.loads(cli("data", "show", "handbook-test", "--json")[1])["description"]
     assert described["rows"] == sum(described["categories"].values()) == described["splits"]["test"]
     assert described["fields"]["difficulty"] == described["rows"]
-    out = cli("data", "describe", HANDBOOK)[1]
+    out = cli("data", "show", HANDBOOK)[1]
     assert [line.split()[:2] for line in out.partition("Difficulties")[2].splitlines()[2:5]] == [
         ["easy", "20"],
         ["medium", "20"],

@@ -1,4 +1,4 @@
-"""``ragassay report`` as what writes files, of a report and of a comparison."""
+"""``ragassay show`` as what writes files, of a report and of a comparison."""
 
 import orjson
 import pytest
@@ -14,20 +14,20 @@ def files(cli, tmp_path):
 
 
 def test_a_report_and_a_comparison_are_written_as_files_that_only_their_owner_reads(cli, files):
-    _, out, err = cli("report", "report.json", "-o", "out/r.csv", "-o", "out/r.xlsx", "--fields", "query_id, mrr")
+    _, out, err = cli("show", "report.json", "-o", "out/r.csv", "-o", "out/r.xlsx", "--fields", "query_id, mrr")
     assert "also: out/r.csv" in out, err
     assert (files / "out/r.summary.csv").is_file()
     assert (files / "out/r.csv").read_text().splitlines()[:2] == ["query_id,mrr", "q1,0.5"]
     assert (files / "out/r.xlsx").stat().st_mode & 0o777 == 0o600
-    code, out, _ = cli("report", "comparison.json", "-o", "c.any", "--format", "csv")
+    code, out, _ = cli("show", "comparison.json", "-o", "c.any", "--format", "csv")
     assert (code, "also: c.any" in out) == (0, True)
     assert (files / "c.any").read_text().startswith("a,b,metric,better,")
 
 
 def test_without_a_file_it_goes_to_stdout_in_the_format_that_is_named(cli, files):
-    code, out, _ = cli("report", "report.json", "--format", "csv", "--fields", "query_id")
+    code, out, _ = cli("show", "report.json", "--format", "csv", "--fields", "query_id")
     assert (code, out.splitlines()[:3]) == (0, ["query_id", "q1", "q2"])
-    code, out, _ = cli("report", "comparison.json", "--format", "md")
+    code, out, _ = cli("show", "comparison.json", "--format", "md")
     assert (code, out.splitlines()[1]) == (0, "# Comparison of bm25 and hybrid")
 
 
@@ -44,7 +44,7 @@ def test_without_a_file_it_goes_to_stdout_in_the_format_that_is_named(cli, files
 def test_what_can_not_be_exported_is_one_line_and_no_file(cli, files, arguments, says):
     (files / "broken.json").write_text('{"kind": "comparison"}')
     there = sorted(files.iterdir())
-    code, out, err = cli("report", *arguments)
+    code, out, err = cli("show", *arguments)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert says in err
     assert sorted(files.iterdir()) == there

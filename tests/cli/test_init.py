@@ -1,4 +1,4 @@
-"""``ragassay init``, and ``ragassay evaluate`` with the file that it wrote."""
+"""``ragassay info init``, and ``ragassay evaluate`` with the file that it wrote."""
 
 import json
 
@@ -16,7 +16,7 @@ def data(tmp_path):
 
 
 def test_init_writes_the_defaults_with_comments(cli, tmp_path):
-    code, out, err = cli("init")
+    code, out, err = cli("info", "init")
     text = (tmp_path / "ragassay.yaml").read_text()
     assert (code, err) == (0, "")
     assert out == "wrote ragassay.yaml; fill in 'data:', then run: ragassay evaluate\n"
@@ -26,14 +26,14 @@ def test_init_writes_the_defaults_with_comments(cli, tmp_path):
 
 def test_init_overwrites_nothing(cli, tmp_path):
     (tmp_path / "ragassay.yaml").write_text("judge: mine\n")
-    code, out, err = cli("init")
+    code, out, err = cli("info", "init")
     assert (code, out) == (2, "")
-    assert err == "error: ragassay.yaml is there already; name another file: ragassay init FILE\n"
+    assert err == "error: ragassay.yaml is there already; name another file: ragassay info init FILE\n"
     assert (tmp_path / "ragassay.yaml").read_text() == "judge: mine\n"
-    assert cli("init", "other.yaml")[0] == 0
+    assert cli("info", "init", "other.yaml")[0] == 0
     (tmp_path / "link.yaml").symlink_to(tmp_path / "nowhere.yaml")
-    assert cli("init", "link.yaml")[0] == 2
-    assert cli("init", "nowhere/ragassay.yaml") == (
+    assert cli("info", "init", "link.yaml")[0] == 2
+    assert cli("info", "init", "nowhere/ragassay.yaml") == (
         2,
         "",
         "error: nowhere/ragassay.yaml: there is no folder 'nowhere'; make it first\n",
@@ -41,7 +41,7 @@ def test_init_overwrites_nothing(cli, tmp_path):
 
 
 def test_evaluate_without_data_reads_the_configuration_of_the_folder(cli, data, tmp_path):
-    cli("init")
+    cli("info", "init")
     text = (tmp_path / "ragassay.yaml").read_text()
     text = text.replace("\ndata:", "\ndata: data.jsonl").replace("\nmetrics:", "\nmetrics: [mrr]")
     (tmp_path / "ragassay.yaml").write_text(

@@ -64,7 +64,7 @@ def test_what_is_printed_says_who_was_asked_and_where_the_verdicts_are(cli, tmp_
     assert lines[1].startswith("people say yes to 50 %, the judge's mean score is ")
     assert lines[4].split()[:2] == ["accuracy", "1.000"]
     run = lines[-1].removeprefix("verdicts: ragassay show ")
-    assert cli("show", "--json", run)[0] == 0
+    assert cli("show", "--json", *run.split())[0] == 0
 
 
 def test_rows_that_share_max_group_are_one_item(labelled):
@@ -140,6 +140,6 @@ def test_last_and_trend_leave_out_runs_that_measure_a_judge(cli, tmp_path):
     write_jsonl(tmp_path / "labelled.jsonl", LABELLED)
     assert cli("evaluate", "rows.jsonl", "--metrics", "faithfulness")[0] == 0
     assert cli("judge", "agreement", "labelled.jsonl")[0] == 0
-    assert json.loads(cli("report", "last", "--json")[1])["provenance"]["dataset"]["name"] == "rows"
+    assert json.loads(cli("show", "last", "--json")[1])["provenance"]["dataset"]["name"] == "rows"
     trend = json.loads(cli("trend", "faithfulness", "--json")[1])
     assert (trend["dataset"], len(trend["systems"]["default"]["points"])) == ("rows", 1)

@@ -67,7 +67,7 @@ def test_the_mean_is_corrected_towards_what_people_say(report, cli):
     assert found["interval"]["high"] - found["interval"]["low"] < found["alone"]["high"] - found["alone"]["low"]
     labelled = [row for row in document["results"]["default"] if row["ratings"]]
     assert len(labelled) == 40
-    code, shown, _ = cli("report", "last")
+    code, shown, _ = cli("show", "last")
     assert code == 0
     assert "faithfulness, corrected" in shown
     assert "40 labels" in shown

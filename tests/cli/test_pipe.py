@@ -6,7 +6,7 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("command", [("schema", "report"), ("metrics", "--json"), ("--help",)])
+@pytest.mark.parametrize("command", [("info", "schema", "report"), ("info", "metrics", "--json"), ("--help",)])
 def test_a_closed_pipe_ends_the_command_quietly_with_the_status_of_sigpipe(command):
     with subprocess.Popen(
         [sys.executable, "-m", "ragassay.cli", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -57,9 +57,9 @@ def test_gate_trend_compare_and_show_know_a_metric_of_ones_own(cli, project):
     code, out, _ = cli("compare", first, "last", "--import", "conf/own.py", "--metrics", "own_words")
     assert code == 0
     assert "own_words" in out
-    assert "own_words" in cli("metrics", "--import", "conf/own.py", "--json")[1]
+    assert "own_words" in cli("info", "metrics", "--import", "conf/own.py", "--json")[1]
     METRICS._things.pop("own_words")
-    assert "8 of 8 rows: " in (listed := cli("data", "describe", "d.jsonl", "--import", "conf/own.py")[1])
+    assert "8 of 8 rows: " in (listed := cli("data", "show", "d.jsonl", "--import", "conf/own.py")[1])
     assert "own_words" in listed
 
 

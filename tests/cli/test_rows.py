@@ -125,7 +125,7 @@ SELECTED = {
 @pytest.mark.parametrize("case", SELECTED)
 def test_rows_are_selected_and_ordered(run, case):
     options, expected = SELECTED[case]
-    rows = map(json.loads, run("show", run.finished, *options, "--json")[1].splitlines())
+    rows = map(json.loads, run("show", "--rows", run.finished, *options, "--json")[1].splitlines())
     assert [f"{row['system']} {row['query_id']}" for row in rows] == expected
 
 
@@ -136,18 +136,18 @@ def test_a_row_as_json_has_its_failure_and_the_text_of_its_evidence(run):
 
 
 def test_a_long_list_is_cut_and_the_rest_counted(run):
-    out = run("show", run.finished)[1]
+    out = run("show", "--rows", run.finished)[1]
     assert "and 6 more: --worst N" in out
     assert "more: --worst" not in run("show", run.finished, "--worst", "13")[1]
 
 
 REFUSED = {
-    "run": (["show", "france"], "there is no run 'france'", "-france-"),
+    "run": (["show", "--rows", "france"], "there is no run 'france'", "-france-"),
     "query": (["show", "RUN", "--query", "q99"], "unknown query 'q99'", "did you mean"),
     "metric": (["show", "RUN", "--sort", "recal@10"], "unknown figure of the rows 'recal@10'", "recall@10"),
     "system": (["show", "RUN", "--system", "older"], "unknown system", "old"),
-    "no report yet": (["report", "HALF"], "has no report yet", "--resume"),
-    "report of none": (["report", "nowhere"], "there is no run 'nowhere'", "ragassay runs lists them"),
+    "no report yet": (["show", "HALF"], "has no report yet", "--resume"),
+    "report of none": (["show", "nowhere"], "there is no run 'nowhere'", "ragassay runs lists them"),
 }
 
 
@@ -163,17 +163,17 @@ def test_what_is_not_there_is_one_error_that_names_what_is(run, case):
 def test_report_and_show_take_a_run_its_folder_and_a_file(run, home, tmp_path):
     folder = home / "runs" / run.finished
     for place in (run.finished, str(folder), str(folder / "report.json")):
-        code, out, _ = run("report", place, "-o", "copy.json")
+        code, out, _ = run("show", place, "-o", "copy.json")
         assert (code, f"report: {folder}" in out.replace("\n", "")) == (0, True)
         assert json.loads((tmp_path / "copy.json").read_text())["run"]["id"] == run.finished
-        lines = run("show", "--json", place)[1].splitlines()
+        lines = run("show", "--rows", "--json", place)[1].splitlines()
         assert [json.loads(line)["query_id"] for line in lines[11:15]] == ["q12", "q13", "q1", "q2"]
-    assert json.loads(run("report", run.finished, "--json")[1])["run"]["id"] == run.finished
-    assert len(run("show", "--json", "last")[1].splitlines()) == 50  # what is there of the unfinished one
+    assert json.loads(run("show", run.finished, "--json")[1])["run"]["id"] == run.finished
+    assert len(run("show", "--rows", "--json", "last")[1].splitlines()) == 50  # what is there of the unfinished one
 
 
 def test_text_of_a_report_from_elsewhere_is_shown_as_it_is_and_not_as_markup(run, home, tmp_path):
-    run("report", run.finished, "-o", "exported.json")
+    run("show", run.finished, "-o", "exported.json")
     document = (tmp_path / "exported.json").read_text()
     (tmp_path / "r.json").write_text(document.replace('"C1.1"', '"[bold]C1.1"').replace('"A1"', '"[red]A1"'))
     out = run("show", "r.json", "--query", "q2")[1]

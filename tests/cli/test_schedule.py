@@ -45,7 +45,12 @@ def test_what_can_not_be_planned_is_one_line(cli, tmp_path, nobody, case):
 
 def test_where_no_service_answers_each_command_says_so(cli, tmp_path, nobody):
     (tmp_path / "ragassay.yaml").write_text(SCHEDULED)
-    for command in (("add",), ("list",), *((verb, "nightly") for verb in ("show", "pause", "resume", "run", "remove"))):
+    for command in (
+        ("add",),
+        ("list",),
+        ("set", "nightly", "--pause"),
+        *((verb, "nightly") for verb in ("show", "run", "remove")),
+    ):
         code, _, err = cli("schedule", *command)
         assert code == 3
         assert err.startswith("error: no service answers at http://127.0.0.1:9")

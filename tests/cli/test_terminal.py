@@ -54,8 +54,8 @@ def test_no_command_sends_control_characters_of_the_data_to_the_terminal(cli, da
     rename_system(tmp_path)
     commands = [
         ("evaluate", *data, "--json"),
-        ("data", "describe", "data.json"),
-        ("data", "describe", "data.json", "--json"),
+        ("data", "show", "data.json"),
+        ("data", "show", "data.json", "--json"),
         ("compare", "report.json"),
         ("compare", "report.json", "--json"),
         ("gate", "gates.yaml", "--run", "report.json", "-o", "g.md", "-o", "g.xml"),
@@ -65,8 +65,8 @@ def test_no_command_sends_control_characters_of_the_data_to_the_terminal(cli, da
         ("show", "last", "--worst", "2", "--json"),
         ("show", "last", "--query", "q1"),
         ("show", "last", "--category", HOSTILE),
-        ("report", "last"),
-        ("show", "--json", "last"),
+        ("show", "last"),
+        ("show", "--rows", "--json", "last"),
         ("trend", "mrr"),
         ("trend", "mrr", "--json"),
         ("evaluate", f"no{HOSTILE}.json"),

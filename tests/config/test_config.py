@@ -238,7 +238,7 @@ def test_a_broken_configuration_gives_one_clear_line(case, load, tmp_path):
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path):
-    with pytest.raises(NotFound, match="ragassay init"):
+    with pytest.raises(NotFound, match="ragassay info init"):
         config.read(tmp_path / "nope.yaml")
 
 

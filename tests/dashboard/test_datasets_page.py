@@ -69,7 +69,7 @@ def test_versions_are_listed_with_the_commands_that_describe_and_compare_them(ke
     with browsing() as http:
         text = http.get("/ui/datasets/cities", params={"version": first.digest[:12]}).text
     assert {row[0].split()[0] for row in table(text, "Versions")} == {one.digest[:12] for one in (first, second)}
-    assert f"ragassay data describe {first.reference}" in text
+    assert f"ragassay data show {first.reference}" in text
     assert f"ragassay data diff {first.reference} {second.reference}" in text
 
 

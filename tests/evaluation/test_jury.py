@@ -104,7 +104,7 @@ def test_the_report_tells_what_each_member_did_and_how_they_agree(evaluate, cli)
         ("a", "c", 42, 36),
         ("b", "c", 42, 6),
     ]
-    code, shown, _ = cli("report", "last")
+    code, shown, _ = cli("show", "last")
     assert code == 0
     assert "judged 6; 14.3 % of 42 labels as the jury; 6 calls" in " ".join(shown.split())
     assert "rows on which they differ" in shown
@@ -118,7 +118,7 @@ def test_a_member_that_fails_is_left_out_of_the_vote_and_counted(evaluate, cli):
     assert (member["judged"], member["failed"]) == (0, 6)
     assert list(member["reasons"]) == ["the judge's reply could not be read as a verdict, twice"]
     assert member["waste"]["calls"] >= 12  # other forms of a reply were tried as well
-    _, shown, _ = cli("report", "last")
+    _, shown, _ = cli("show", "last")
     assert "llm:openai/c has no vote on 6 of 6 rows (the judge's reply could not be read" in " ".join(shown.split())
 
 

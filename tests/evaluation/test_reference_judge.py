@@ -59,7 +59,7 @@ def test_the_model_is_asked_about_a_share_and_corrects_the_local_judge(cli, data
     assert mean["mean"] == pytest.approx(0.8)
     assert mean["corrected"]["interval"]["low"] <= 0.6 <= mean["corrected"]["interval"]["high"] < 0.8
     assert "reference llm:openai/tiny on 50%" in report["provenance"]["judge"]["name"]
-    code, shown, _ = cli("report", "last")
+    code, shown, _ = cli("show", "last")
     assert (code, f"{asked} rows by openai/tiny" in shown) == (0, True)
 
 
@@ -84,7 +84,7 @@ def test_reference_judge_that_fails_corrects_no_mean_and_ends_with_3(cli, data):
     failed, triage = report["cautions"]
     assert failed.startswith(f"default: the reference judge failed on {chosen // 4} of {chosen} rows")
     assert triage.startswith("judge local is a triage")
-    code, shown, _ = cli("report", "last")
+    code, shown, _ = cli("show", "last")
     assert "the reference judge has no verdict on" in " ".join(shown.split())
 
 

@@ -145,7 +145,7 @@ def test_a_sample_that_fails_is_kept_with_its_reason_and_the_others_vote(cli, da
 def test_report_has_the_judges_sd_on_the_terminal_in_markdown_and_by_row(cli, data, tmp_path):
     with Provider(then=wavers) as provider:
         evaluate(cli, provider, "-o", "report.md", "-o", "rows.csv", samples=3)
-    _, shown, _ = cli("report", "last")
+    _, shown, _ = cli("show", "last")
     for text in (shown, (tmp_path / "report.md").read_text()):
         assert "faithfulness, judge sd" in text
     with (tmp_path / "rows.csv").open() as file:

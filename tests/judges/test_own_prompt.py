@@ -160,6 +160,6 @@ def test_the_service_does_not_start_with_a_prompt_that_is_no_good(own):
 
 
 def test_submit_does_not_leave_a_prompt_out_silently(cli, project):
-    code, _, err = cli("submit", "d.jsonl", "--judge-prompt", "own.md")
+    code, _, err = cli("evaluate", "d.jsonl", "--judge-prompt", "own.md", "--server", "http://127.0.0.1:1")
     assert code == 2
     assert "the service's operator sets the judge's prompt" in err

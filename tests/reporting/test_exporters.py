@@ -76,7 +76,7 @@ def test_a_row_that_failed_says_its_cause_and_values_keep_their_types(tmp_path):
 @pytest.mark.parametrize(
     ("name", "error", "says"),
     [
-        ("report", BadSettings, "has no extension"),
+        ("show", BadSettings, "has no extension"),
         ("report.docx", UnknownName, "unknown exporter 'docx'"),
     ],
 )

@@ -45,7 +45,7 @@ HARMLESS = {
     *FINALIZE,
 }  # to a chunk, which they don't count against
 MOST_DEATHS = 3  # of a chunk; five would fail its rows, as they should
-PARTS = {"beat": "workers.beat", "api": "cli serve", "worker": "celery"}
+PARTS = {"beat": "workers.beat", "api": "cli serve api", "worker": "celery"}
 ROW, AGAIN = re.compile(r"How heavy is (\w+) number (\d+)"), "Reply with the JSON object alone"
 HURT_TRIES = 3  # of a row; further ones are answered, so that no row fails by mere chance
 MALFORMED, LATENCY_S, TIMEOUT_S, LEASE_S, FREEZE_S = 0.02, 0.1, 2, 4, 20
@@ -118,7 +118,7 @@ class SecondWorker:
         self._thread = threading.Thread(target=self._keep, daemon=True)
 
     def _keep(self):
-        command = [sys.executable, "-m", "ragassay.cli", "worker", "--concurrency", "1"]
+        command = [sys.executable, "-m", "ragassay.cli", "serve", "worker", "--workers", "1"]
         while not self._ended.wait(0.2):
             if self.process is None or self.process.poll() is not None:
                 with self._log.open("ab") as log:

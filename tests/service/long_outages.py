@@ -1,4 +1,4 @@
-"""What takes minutes to try, with the settings of ``ragassay up``: ``make outages`` runs it (not collected else)."""
+"""What takes minutes to try, with the settings of ``ragassay serve``: ``make outages`` runs it (not collected else)."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""A service that tests start, watch, hurt and stop: ``ragassay up`` as a user would run it, on a free port."""
+"""A service that tests start, watch, hurt and stop: ``ragassay serve`` as a user would run it, on a free port."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def environment(**settings):
 
 
 class Service:
-    """``ragassay up`` in a folder of its own. ``took`` is the time from its start until ``/healthz`` answered."""
+    """``ragassay serve`` in a folder of its own. ``took`` is the time from its start until ``/healthz`` answered."""
 
     def __init__(self, *options, workers=2, data=None, env=None, traced=True, **settings):
         self.folder = Path(tempfile.mkdtemp(prefix="ra-up-"))
@@ -46,7 +46,7 @@ class Service:
         self.environment = {**environment(**settings), **(env or {})}
         if not traced:  # tracing makes every process several times slower, which a test of times must not measure
             self.environment = {k: v for k, v in self.environment.items() if not k.startswith("COVERAGE")}
-        self._command = [sys.executable, "-m", "ragassay.cli", "up", "--port", "0", "--data", str(self.data),
+        self._command = [sys.executable, "-m", "ragassay.cli", "serve", "api", "--port", "0", "--data", str(self.data),
                          "--workers", str(workers), *options]  # fmt: skip
         self.info: list[str] = []
         self.lines: list[str] = []

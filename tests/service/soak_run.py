@@ -89,7 +89,7 @@ class Soak:
         return True
 
     def _look(self, service, now):
-        for name, part in ((OF_API, "cli serve"), (OF_WORKER, "celery")):
+        for name, part in ((OF_API, "cli serve api"), (OF_WORKER, "celery")):
             leader = service.part(part)
             with suppress(psutil.NoSuchProcess, OSError):  # one of them ended meanwhile
                 family = [leader, *leader.children(recursive=True)]

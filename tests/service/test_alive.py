@@ -34,25 +34,25 @@ def run_worker(store, kind="worker"):
 
 
 def test_nobody_runs(cli, store):
-    code, _, err = cli("admin", "alive", "worker")
+    code, _, err = cli("serve", "worker", "--check")
     assert code == 3
     assert err == "error: no worker on this host has sent a heartbeat for half a minute\n"
 
 
 def test_a_worker_runs_and_there_is_nothing_to_do(cli, store):
     run_worker(store)
-    assert cli("admin", "alive", "worker") == (0, "1 worker on this host\n", "")
+    assert cli("serve", "worker", "--check") == (0, "1 worker on this host\n", "")
 
 
 def test_work_waits_and_nobody_takes_it(cli, store):
     run_worker(store)
     put_job(store, "stuck", age_ms=MINUTES)
-    code, _, err = cli("admin", "alive", "worker")
+    code, _, err = cli("serve", "worker", "--check")
     assert code == 3
     assert "chunks wait, and no worker has claimed one for 60 s (job stuck)" in err
     run_worker(store, "beat")
     run_worker(store, "sweeper")
-    assert cli("admin", "alive", "beat")[0] == 0
+    assert cli("serve", "scheduler", "--check")[0] == 0
 
 
 def test_a_schedule_is_due_and_no_beat_takes_it(cli, store):
@@ -60,20 +60,20 @@ def test_a_schedule_is_due_and_no_beat_takes_it(cli, store):
     run_worker(store, "sweeper")
     store.redis.sadd("ra:schedules", "default")
     store.redis.zadd("ra:p:{default}:due", {"nightly": (time.time() - 50) * 1000})
-    assert cli("admin", "alive", "beat")[0] == 0
+    assert cli("serve", "scheduler", "--check")[0] == 0
     store.redis.zadd("ra:p:{default}:due", {"nightly": (time.time() - 65) * 1000})
-    code, _, err = cli("admin", "alive", "beat")
+    code, _, err = cli("serve", "scheduler", "--check")
     assert code == 3
-    assert "a schedule is due, and no beat has noticed for 60 s" in err
+    assert "a schedule is due, and no scheduler has started it for 60 s" in err
 
 
 def test_a_beat_whose_sweeper_completes_no_round(cli, store):
     run_worker(store, "beat")
-    code, _, err = cli("admin", "alive", "beat")
+    code, _, err = cli("serve", "scheduler", "--check")
     assert code == 3
-    assert "no beat on this host has completed a round of its sweeper for 60 s" in err
+    assert "no scheduler on this host has completed a round of its sweeper for 60 s" in err
     store.deregister("beat", f"{socket.gethostname()}:1:2")
-    assert "no beat on this host has sent a heartbeat" in cli("admin", "alive", "beat")[2]
+    assert "no scheduler on this host has sent a heartbeat" in cli("serve", "scheduler", "--check")[2]
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,11 @@ def test_a_beat_whose_sweeper_completes_no_round(cli, store):
 def test_work_waits_with_a_reason(cli, store, options):
     run_worker(store)
     put_job(store, "fine", **options)
-    assert cli("admin", "alive", "worker")[0] == 0
+    assert cli("serve", "worker", "--check")[0] == 0
 
 
 def test_redis_does_not_answer(cli, monkeypatch):
     monkeypatch.setenv("RAGASSAY_STATE_URL", "unix:///nowhere/redis.sock")
-    code, _, err = cli("admin", "alive", "worker")
+    code, _, err = cli("serve", "worker", "--check")
     assert code == 3
     assert "Redis does not answer" in err

@@ -31,7 +31,7 @@ def finished():
 
 
 def test_the_first_command_is_the_one_that_the_tests_start():
-    assert BLOCKS[0] == "ragassay up\n"
+    assert BLOCKS[0] == "ragassay serve\n"
 
 
 def test_every_command_works(finished):

@@ -56,7 +56,7 @@ def test_the_commands_with_the_service_work_and_show_what_the_page_shows(system,
     (registered,) = re.findall(r"<<'YAML'\n(.*?)^YAML", start, re.S | re.M)
     systems = tmp_path / "systems.yaml"
     systems.write_text(registered.replace(":8000/", f":{system}/"))
-    assert start.endswith("RAGASSAY_SYSTEMS=systems.yaml ragassay up\n")
+    assert start.endswith("RAGASSAY_SYSTEMS=systems.yaml ragassay serve\n")
     with Service(preload="nothing", systems=systems) as service:
         service.ready()
         commands = "\n".join(blocks(WITH, "bash")).replace("http://127.0.0.1:8400", service.url)

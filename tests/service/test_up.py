@@ -1,4 +1,4 @@
-"""``ragassay up`` starts quickly, stops quickly, restarts what exits, and leaves nothing behind, however it ends."""
+"""``ragassay serve`` starts quickly, stops quickly, restarts what exits, and leaves nothing behind, however it ends."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ def run_up(*options, within_s=30, env=None, **settings):
     """Run it to its end, for starts that fail."""
     with tempfile.TemporaryDirectory(prefix="ra-up-") as folder:
         return subprocess.run(
-            [sys.executable, "-m", "ragassay.cli", "up", *options],
+            [sys.executable, "-m", "ragassay.cli", "serve", *options],
             env={**environment(home=folder, **settings), **(env or {})}, cwd=folder, capture_output=True, text=True,
             timeout=within_s,
         )  # fmt: skip
@@ -57,7 +57,7 @@ def idle():
 
 def test_the_api_answers_within_three_seconds_of_the_command(idle, capsys):
     """By the clock; where other tests keep the machine busy, by the processor time of what has to happen in turn."""
-    processor = sum(sum(psutil.Process(p.pid).cpu_times()[:2]) for p in (idle.process, idle.part("cli serve")))
+    processor = sum(sum(psutil.Process(p.pid).cpu_times()[:2]) for p in (idle.process, idle.part("cli serve api")))
     with capsys.disabled():
         print(f"\nup: /healthz answered {idle.took:.2f} s after the command ({processor:.2f} s of processor time)")
     busy = os.getloadavg()[0] > os.cpu_count()
@@ -67,13 +67,18 @@ def test_the_api_answers_within_three_seconds_of_the_command(idle, capsys):
 def test_a_second_one_in_the_same_folder_is_refused(idle):
     done = run_up("--port", "0", "--data", str(idle.data))
     assert done.returncode == 2
-    assert "another 'ragassay up' works in" in done.stderr
+    assert "another 'ragassay serve' works in" in done.stderr
     assert idle.client.get("/healthz").status_code == 200
 
 
 def test_up_restarts_what_is_killed(idle):
     idle.ready()
-    for word, name in (("cli serve", "api"), ("workers.beat", "beat"), ("celery", "worker"), ("redis-server", "redis")):
+    for word, name in (
+        ("cli serve api", "api"),
+        ("workers.beat", "beat"),
+        ("celery", "worker"),
+        ("redis-server", "redis"),
+    ):
         old = idle.part(word)
         os.kill(old.pid, signal.SIGKILL)
         until(lambda old=old: not old.is_running(), 30, f"the end of {word}")

@@ -18,9 +18,9 @@ TEXT = "the quick brown fox jumps over the lazy dog " * 10
 
 @pytest.fixture
 def api(tmp_path):
-    """``ragassay serve`` as its users start it; its address and its process."""
+    """``ragassay serve api`` as its users start it; its address and its process."""
     port = free_port()
-    command = [sys.executable, "-m", "ragassay.cli", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "ragassay.cli", "serve", "api", "--port", str(port)]
     with redis_server() as redis, (tmp_path / "log").open("wb") as log:
         environment = {**os.environ, "RAGASSAY_STATE_URL": redis, "RAGASSAY_HOME": str(tmp_path / "home")}
         process = subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=log, stderr=log)

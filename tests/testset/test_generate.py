@@ -114,7 +114,7 @@ def test_the_command_keeps_questions_as_a_dataset_that_can_be_retrieved_for(cli,
     assert cli("data", "generate", handbook, "-n", 8, "--seed", 7, "--name", "made")[1].startswith(
         f"made@{made['version']['digest'][:12]}: 8 questions"
     )
-    assert re.search(r"made by a program +8 +100 %", cli("data", "describe", "made")[1])
+    assert re.search(r"made by a program +8 +100 %", cli("data", "show", "made")[1])
     configuration = "data: made\ncorpus: corpus.jsonl\nsystems: {bm25: {kind: bm25}}\nmetrics: [hit@10]\n"
     (tmp_path / "ragassay.yaml").write_text(configuration)
     report = json.loads(cli("evaluate", "--json")[1])

@@ -22,7 +22,7 @@ def test_a_worker_takes_its_first_chunk_within_three_seconds_of_processor_time(t
         rows = [sample(n) for n in range(10)]
         job, _ = jobs.submit(JobSpec(), plan.recorded(source_of(rows), rows))
         untraced = {k: v for k, v in environment(**set_up).items() if not k.startswith("COVERAGE")}
-        command = [sys.executable, "-m", "ragassay.cli", "worker", "--concurrency", "2"]
+        command = [sys.executable, "-m", "ragassay.cli", "serve", "worker", "--workers", "2"]
         began = time.monotonic()
         with (tmp_path / "log").open("w") as log:
             worker = psutil.Popen(command, env=untraced, stdout=log, stderr=log)

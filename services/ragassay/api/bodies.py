@@ -63,7 +63,7 @@ def announced(request: Request) -> float:
 def _too_large(limit: int) -> TooLarge:
     return TooLarge(
         f"the body is larger than {limit:,} bytes",
-        hint="keep the rows as a dataset and name that: ragassay data import FILE --name NAME, ragassay submit NAME; "
+        hint="keep the rows as a dataset: ragassay data import FILE --name NAME, then ragassay evaluate NAME --server URL; "
         "or evaluate the file: ragassay evaluate FILE",
     )
 
@@ -90,7 +90,7 @@ def check_json(body: bytes) -> dict[str, Any]:
     more than 200,000 lists and objects. It takes up to a second: call it in a thread.
     """
     if body.count(b"[") + body.count(b"{") > MOST_CONTAINERS:
-        hint = "keep the rows as a dataset and name that: ragassay data import FILE --name NAME, ragassay submit NAME"
+        hint = "keep the rows as a dataset: ragassay data import FILE --name NAME, then ragassay evaluate NAME --server URL"
         raise TooLarge(f"the body has more than {MOST_CONTAINERS:,} lists and objects", hint=hint)
     try:
         document = object_of(parse_text(body.decode()))

@@ -30,7 +30,7 @@ from ragassay.storage.protocol import system_name
 
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _OPERATOR = "a job can't set this; the server's operator does"
-_SEE_SERVE = "see: ragassay serve --help"
+_SEE_SERVE = "see: ragassay serve api --help"
 _ROWS = "the service reads no file of a caller's"
 _SAMPLES = "put the rows, each with its response, into 'samples', or upload them: PUT /v1/datasets/NAME"
 _NEITHER = (

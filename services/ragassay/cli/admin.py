@@ -1,36 +1,34 @@
-"""``ragassay admin``: what the service's operator asks and does, with access to its Redis."""
+"""``ragassay admin``: health, keys and budgets of a service, for its operator, who has access to its Redis."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragassay.cli.configured import AsJson
-from ragassay.cli.keys import budget, keys
-from ragassay.cli.service import alive
-from ragassay.cli.terminal import print_json
-from ragassay.core.errors import Unavailable
+from ragassay.cli.options import AsJson
+from ragassay.cli.terminal import print_json, print_table
+from ragassay.core.errors import BadSettings, Unavailable, UnknownName
 
 if TYPE_CHECKING:
     from ragassay.core.settings import Settings
+    from ragassay.service.access import Access, Permission
     from ragassay.service.health import ServiceHealth
-    from ragassay.service.jobs import Jobs
+    from ragassay.service.projects import ProjectRedis
 
-admin = typer.Typer(
-    help="Look after a running service; needs RAGASSAY_STATE_URL, and RAGASSAY_BROKER_URL where it is set."
-)
+MOST_USD = 1_000_000_000
+_NEEDS = "needs RAGASSAY_STATE_URL, and RAGASSAY_BROKER_URL where it is set."
+
+admin = typer.Typer(help=f"Look after a running service; {_NEEDS}", no_args_is_help=True)
+keys = typer.Typer(help="Make, list and revoke keys of the API.", no_args_is_help=True)
 admin.add_typer(keys, name="keys")
-admin.command()(budget)
-admin.command()(alive)
-Apply = Annotated[bool, typer.Option("--apply", help="Let jobs that have ended live as long as the settings say now.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count what --apply would do.")]
 
 
 def _settings() -> Settings:
-    """The settings, with the Redis of ``ragassay up`` in this folder where none is named."""
+    """The settings, with the Redis of ``ragassay serve api`` in this folder where none is named."""
     from ragassay.core.settings import Settings
     from ragassay.service.local_up import state_url
 
@@ -39,22 +37,35 @@ def _settings() -> Settings:
 
 
 @contextmanager
-def _jobs() -> Iterator[Jobs]:
-    """The use cases over the Redis of the settings; one that does not answer is an Unavailable."""
-    from ragassay.service import wiring
+def _store() -> Iterator[ProjectRedis]:
+    """The service's Redis; raises Unavailable while it does not answer."""
+    from ragassay.service.projects import ProjectRedis
     from ragassay.service.redis_errors import outages
 
     with outages():
-        yield wiring.jobs_for(_settings(), patient=False)
+        yield ProjectRedis(_settings().state, patient=False)
+
+
+@contextmanager
+def _access() -> Iterator[Access]:
+    """The keys in the service's Redis. Raises Unavailable while it does not answer."""
+    from ragassay.service.access import Access
+
+    with _store() as store:
+        yield Access(store, _settings())
 
 
 @admin.command()
 def health(as_json: AsJson = False) -> None:
-    """Say how Redis, workers, beats, queues and jobs are; exit code 3 where something needs attention."""
+    """Show the state of Redis, workers, schedulers, queues and jobs; exit code 3 if something needs attention."""
+    from ragassay.service import wiring
     from ragassay.service.health import health as service_health
+    from ragassay.service.redis_errors import outages
 
-    with _jobs() as jobs:
-        known = service_health(jobs.store, _settings().redis_servers.get("broker"))
+    settings = _settings()
+    with outages():
+        store = wiring.jobs_for(settings, patient=False).store
+        known = service_health(store, settings.redis_servers.get("broker"))
     if as_json:
         print_json(known)
     else:
@@ -71,7 +82,7 @@ def _lines(known: ServiceHealth) -> Iterator[tuple[str, str]]:
     for server in known.redis:
         yield f"redis ({server.role})", server.summary
     yield "workers", f"{known.workers} with {known.processes} processes"
-    yield "beats", str(known.beats)
+    yield "schedulers", str(known.beats)
     queues = [f"{queue} {count}" for queue, count in known.waiting.items()]
     yield "messages", f"{', '.join(queues)}, taken {known.taken}"
     jobs = [f"{count} {status}" for status, count in sorted(known.jobs.items()) if count]
@@ -79,17 +90,109 @@ def _lines(known: ServiceHealth) -> Iterator[tuple[str, str]]:
 
 
 @admin.command()
-def retention(apply: Apply = False, dry_run: DryRun = False) -> None:
-    """Show for how long jobs are kept; --apply holds those to it that have ended already."""
-    from ragassay.service.job_state import DAY_S
+def budget(
+    project: Annotated[str, typer.Argument(metavar="PROJECT", help="Whose budget.")] = "default",
+    usd: Annotated[
+        float | None, typer.Option("--usd", metavar="N", help="The most that its jobs may spend in a month (UTC).")
+    ] = None,
+    none: Annotated[bool, typer.Option("--none", help="It may spend without a cap.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a project may spend in this month and has spent, or change the cap."""
+    from ragassay.service.access import check_project
+    from ragassay.service.project_budgets import ProjectBudgets, estimated_part
 
-    with _jobs() as jobs:
-        days = jobs.store.retention
-        typer.echo(f"rows:     {days.results_s // DAY_S} days after a job's end (RAGASSAY_KEEP_RESULTS_DAYS)")
-        typer.echo(f"reports:  {days.reports_s // DAY_S} days (RAGASSAY_KEEP_REPORTS_DAYS)")
-        if not apply and not dry_run:
-            return
-        applied = jobs.store.apply_retention(jobs.store.job_lists(), days, dry_run=dry_run)
-    would = "would be" if dry_run else "were"
-    typer.echo(f"of {applied.jobs} jobs that have ended:")
-    typer.echo(f"  {applied.without_report} {would} deleted, {applied.without_rows} {would} left without their rows")
+    check_project(project)
+    if usd is not None and (none or not 0 < usd <= MOST_USD):
+        what = "can't be given with --none" if none else f"should be above 0 and at most {MOST_USD:,}, is {usd:g}"
+        raise BadSettings(what, where="--usd", hint="a project without a cap: --none")
+    with _store() as store:
+        budgets = ProjectBudgets(store)
+        if usd is not None or none:
+            budgets.cap(project, usd)
+        standing = budgets.standing(project)
+    if as_json:
+        print_json(standing)
+        return
+    cap = "no budget" if standing.usd is None else f"{standing.usd:g} USD a month"
+    typer.echo(
+        f"project {project}: {cap}; in {standing.month} {standing.spent_usd:.4f} USD are spent"
+        f"{estimated_part(standing.unknown_usd)} and {standing.reserved_usd:.4f} reserved by calls in flight"
+    )
+
+
+@keys.command("make")
+def make(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the key is for.")],
+    project: Annotated[
+        str, typer.Option("--project", metavar="NAME", help="Whose jobs and datasets it reaches.")
+    ] = "default",
+    scope: Annotated[
+        list[str] | None,
+        typer.Option("--scope", metavar="submit|read|operate", help="What it may do; repeatable. [submit and read]"),
+    ] = None,
+    expires_in_days: Annotated[
+        float | None, typer.Option("--expires-in-days", metavar="N", min=0, help="When it ends. [it does not]")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key and print it. It can't be shown again: Redis keeps only a hash of it."""
+    with _access() as access:
+        made = access.make(name, project=project, scopes=_scopes(scope), expires_in_days=expires_in_days)
+    typer.echo(made.model_dump_json() if as_json else made.key)
+    what = f"key {made.id} of project {made.project} may {' and '.join(made.scopes)}"
+    typer.echo(f"{what}; keep it now, it is not shown again", err=True)
+
+
+@keys.command("list")
+def list_keys(
+    project: Annotated[
+        str | None, typer.Option("--project", metavar="NAME", help="Only the keys of this project.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the keys of all projects; for 90 days also those that are revoked or have expired."""
+    with _access() as access:
+        known = [key for key in access.listed() if project in (None, key.project)]
+    if as_json:
+        print_json(known)
+        return
+    rows = [
+        (
+            key.id,
+            key.name,
+            key.project,
+            ", ".join(key.scopes),
+            _day(key.last_used_at) or "never",
+            f"revoked {_day(key.revoked_at)}" if key.revoked_at else _day(key.expires_at) or "no end",
+        )
+        for key in known
+    ]
+    if not rows:
+        typer.echo("there is no key; make one: ragassay admin keys make NAME", err=True)
+        return
+    print_table(("key", "name", "project", "may", "last used", "ends"), rows)
+
+
+@keys.command("revoke")
+def revoke(key: Annotated[str, typer.Argument(metavar="ID", help="The part of the key after ra_.")]) -> None:
+    """End a key: the service refuses it from the next request on."""
+    with _access() as access:
+        revoked = access.revoke(key)
+    typer.echo(f"key {key} of project {revoked.project} is revoked")
+
+
+def _scopes(given: list[str] | None) -> list[Permission]:
+    from ragassay.service.access import SCOPES
+
+    known: dict[str, Permission] = {name: name for name in SCOPES}
+    names = [part.strip() for text in given or ("submit", "read") for part in text.split(",") if part.strip()]
+    if unknown := next((name for name in names if name not in known), None):
+        raise UnknownName("scope", unknown, SCOPES, where="--scope")
+    if not names:
+        raise BadSettings("names no scope", where="--scope", hint=f"known: {', '.join(SCOPES)}")
+    return [known[name] for name in names]
+
+
+def _day(when: datetime | None) -> str:
+    return f"{when:%Y-%m-%d %H:%M}" if when else ""

@@ -14,24 +14,22 @@ import typer
 from ragassay.cli import (
     ab,
     admin,
-    benchmark,
     compare,
     cost,
+    data,
     evaluate,
     gate,
-    generate,
+    info,
     jobs,
     judge,
-    look,
-    rows,
-    schedule,
-    service,
-    setup,
+    runs,
+    schedules,
+    serve,
     trec,
     trend,
     view,
 )
-from ragassay.core.errors import AssayError, BadData, class_and_reason
+from ragassay.core.errors import AssayError, BadData, BadSettings, class_and_reason
 
 logger = logging.getLogger("ragassay")
 
@@ -42,33 +40,43 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("evaluate")(evaluate.evaluate)
-app.command("run")(benchmark.run)
 app.command("demo")(evaluate.demo)
-app.command("compare")(compare.compare)
-app.command("ab")(ab.ab)
 app.command("gate")(gate.gate)
-app.command("trend")(trend.trend)
+app.command("compare")(compare.compare)
+app.command("runs")(runs.runs)
+app.command("show")(runs.show)
 app.command("cost")(cost.cost)
-app.command("power")(compare.power)
+app.command("trend")(trend.trend)
 app.command("view")(view.view)
-app.command("runs")(rows.runs)
-app.command("show")(rows.show)
-app.command("report")(rows.report)
-app.command("init")(setup.init)
-app.add_typer(generate.data, name="data")
+app.add_typer(data.data, name="data")
 app.add_typer(judge.judge, name="judge")
 app.command("trec")(trec.trec)
-app.command("metrics")(look.metrics)
-app.command("schema")(look.schema)
-app.command("doctor")(setup.doctor)
-app.command("submit")(jobs.submit)
+app.command("ab")(ab.ab)
 app.add_typer(jobs.job, name="job")
-app.add_typer(schedule.schedule, name="schedule")
-app.command("up")(service.up)
-app.command("serve")(service.serve)
-app.command("worker")(service.worker)
-app.command("beat")(service.beat)
+app.add_typer(schedules.schedule, name="schedule")
+app.command("serve")(serve.serve)
 app.add_typer(admin.admin, name="admin")
+app.add_typer(info.info, name="info")
+
+_INSTEAD = {
+    "run": "ragassay evaluate --config FILE",
+    "submit": "ragassay evaluate DATA --server URL",
+    "report": "ragassay show RUN",
+    "power": "ragassay compare RUN --detect X",
+    "up": "ragassay serve",
+    "worker": "ragassay serve worker",
+    "beat": "ragassay serve scheduler",
+    "init": "ragassay info init",
+    "doctor": "ragassay info doctor",
+    "metrics": "ragassay info metrics",
+    "schema": "ragassay info schema",
+    "data describe": "ragassay data show DATA",
+    "data versions": "ragassay data show NAME",
+    "judge prefer": "ragassay compare A B --pairwise MODEL",
+    "schedule pause": "ragassay schedule set NAME --pause",
+    "schedule resume": "ragassay schedule set NAME --resume",
+    "admin alive": "ragassay serve worker --check",
+}  # commands of 0.1 and earlier
 
 
 def _version(wanted: bool) -> None:
@@ -130,6 +138,12 @@ def _one_line(message: Warning | str, *_: object, **__: object) -> None:
     typer.echo(f"warning: {message}", err=True)
 
 
+def _refuse_old_words(words: list[str]) -> None:
+    """Raise BadSettings that names the command in place of one that is gone."""
+    if instead := _INSTEAD.get(" ".join(words)) or _INSTEAD.get("".join(words[:1])):
+        raise BadSettings(f"there is no command {words[0]!r} any more", hint=f"use: {instead}")
+
+
 def _end_of_pipe() -> NoReturn:
     """End as a program does that nobody reads on from, as in ``ragassay ... | head``."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what stdout still holds would fail again at exit
@@ -145,6 +159,7 @@ def main() -> NoReturn:
     logger.addHandler(logging.NullHandler())  # warnings are in the report; -v prints them too
     warnings.showwarning = _one_line
     try:
+        _refuse_old_words(sys.argv[1:3])
         code = app(standalone_mode=False)
         if sys.stdout:
             sys.stdout.flush()

@@ -1,85 +1,77 @@
-"""``ragassay run``: many systems on many datasets, compared with a baseline."""
+"""``ragassay evaluate`` on several datasets: many systems, each compared with a baseline."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ragassay.cli.configured import configured, import_plugins, takes_options
-from ragassay.cli.evaluate import (
-    DryRun,
-    Terminal,
-    check_resume,
-    limits_of,
-    refuse_unscored,
-    warnings_shown,
-)
-from ragassay.core.errors import NotFound
+from ragassay.cli.evaluate import Terminal, refuse_unscored, warnings_shown
 from ragassay.sdk.stored import runtime_of
 
 if TYPE_CHECKING:
     from ragassay.analysis.benchmark import Benchmark
     from ragassay.config import Configuration
+    from ragassay.core.settings import Settings
     from ragassay.core.specification import JobSpec
     from ragassay.evaluation.plan import Inputs
     from ragassay.evaluation.runtime import Runtime
+    from ragassay.sdk.benchmark import Begun
+    from ragassay.sdk.progress import Reporter
     from ragassay.storage.benchmarks import FolderBenchmark
 
-Config = Annotated[
-    Path | None, typer.Argument(metavar="[CONFIG]", help="Configuration with datasets and systems. [./ragassay.yaml]")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the benchmark as JSON.")]
-Resume = Annotated[
-    str | None, typer.Option("--resume", metavar="ID", help="Go on with an interrupted benchmark; 'last' works.")
-]
 
-
-@takes_options()
-def run(
-    config: Config = None, as_json: AsJson = False, dry_run: DryRun = False, resume: Resume = None, **options: Any
-) -> None:
-    """Evaluate systems on datasets, and compare each with the baseline."""
+def evaluate_all(configuration: Configuration, *, dry_run: bool, as_json: bool) -> None:
+    """Evaluate the systems on the datasets of a configuration, and compare each with the baseline."""
     from ragassay.core.settings import Settings
     from ragassay.reporting.benchmark import EXPORTERS
-    from ragassay.sdk.benchmark import completed, read_all, resumed, started
+    from ragassay.sdk.benchmark import read_all, started
+
+    reporter, outputs = Terminal(quiet=as_json), list(configuration.output)
+    EXPORTERS.check(outputs)
+    settings = Settings().of_dry_run if dry_run else Settings()
+    runtime, spec, inputs = runtime_of(settings), configuration.to_job_spec(), read_all(configuration, reporter)
+    if dry_run or spec.budget != type(spec.budget)():
+        _estimate(runtime, spec, inputs, err=not dry_run)
+    if dry_run:
+        return
+    begun = started(runtime, settings, configuration, inputs)
+    _complete_and_show(runtime, settings, begun, reporter, outputs, as_json=as_json)
+
+
+def resume(reference: str, outputs: list[Path], limits: Mapping[str, Any], *, as_json: bool) -> None:
+    """Go on with an interrupted benchmark."""
+    from ragassay.core.settings import Settings
+    from ragassay.reporting.benchmark import EXPORTERS
+    from ragassay.sdk.benchmark import resumed
+
+    EXPORTERS.check(outputs)
+    settings = Settings()
+    runtime = runtime_of(settings)
+    begun = resumed(runtime, settings, reference)
+    _complete_and_show(runtime, settings, begun, Terminal(quiet=as_json), outputs, as_json=as_json, **limits)
+
+
+def _complete_and_show(
+    runtime: Runtime,
+    settings: Settings,
+    begun: Begun,
+    reporter: Reporter,
+    outputs: list[Path],
+    *,
+    as_json: bool,
+    **limits: Any,
+) -> None:
+    from ragassay.sdk.benchmark import completed
     from ragassay.sdk.evaluation import finished
 
-    settings, reporter = Settings(), Terminal(quiet=as_json)
-    if resume is not None:
-        check_resume(options, {"CONFIG": config, "--dry-run": dry_run or None})
-        outputs, limits = list(options["output"] or []), limits_of(options)
-        EXPORTERS.check(outputs)
-        import_plugins(options["plugins"])
-        runtime = runtime_of(settings)
-        begun = resumed(runtime, settings, resume)
-    else:
-        configuration = _configuration(config, options)
-        outputs, limits = list(configuration.output), {}
-        EXPORTERS.check(outputs)
-        settings = settings.of_dry_run if dry_run else settings
-        runtime, spec, inputs = runtime_of(settings), configuration.to_job_spec(), read_all(configuration, reporter)
-        if dry_run or spec.budget != type(spec.budget)():
-            _estimate(runtime, spec, inputs, err=not dry_run)
-        if dry_run:
-            return
-        begun = started(runtime, settings, configuration, inputs)
     benchmarked = finished(partial(completed, runtime, settings, begun, reporter, **limits))
     show_benchmark(begun.benchmark, outputs, as_json=as_json)
     for report in benchmarked.reports.values():
         refuse_unscored(report, report.provenance.configuration.max_missing)
-
-
-def _configuration(config: Path | None, options: Mapping[str, Any]) -> Configuration:
-    from ragassay import config as configurations
-
-    if config is None and not options["datasets"] and configurations.find(Path()) is None:
-        what = f"there is no {configurations.FILE_NAME} in this folder"
-        raise NotFound(what, hint="name one: ragassay run FILE; or the data: --dataset NAME=FILE --system NAME=FILE")
-    return configured(config, options)
 
 
 def _estimate(runtime: Runtime, spec: JobSpec, inputs: Mapping[str, Inputs], *, err: bool) -> None:
@@ -114,5 +106,5 @@ def _print(benchmark: Benchmark, place: Path, outputs: list[Path]) -> None:
     from ragassay.reporting.benchmark import of_benchmark
 
     first = next(iter(benchmark.datasets.values())).report.run.id
-    more = f"\nall metrics and why answers fail: ragassay report {first}, or -o FILE.md"
+    more = f"\nall metrics and why answers fail: ragassay show {first}, or -o FILE.md"
     print_document(of_benchmark(benchmark), more, f"benchmark: {place}", *(f"also: {output}" for output in outputs))

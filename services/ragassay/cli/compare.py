@@ -1,4 +1,4 @@
-"""``ragassay compare`` and ``ragassay power``: which system is better, how sure that is, and what it takes to know."""
+"""``ragassay compare``: which system is better, how sure that is, and how many queries it takes to know."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.configured import DECLARED, AsJson, configured, import_plugins, takes_options, used
-from ragassay.cli.evaluate import Config
-from ragassay.cli.terminal import print_json
+from ragassay.cli import pairwise
+from ragassay.cli.configured import DECLARED, configured, import_plugins, takes_options, used
+from ragassay.cli.evaluate import Config, DryRun
+from ragassay.cli.options import AsJson, Outputs, Server
+from ragassay.cli.terminal import print_document, print_json
 from ragassay.core.errors import BadInput, BadSettings
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 _CORRECTIONS = ("holm", "bh", "bonferroni", "none")
 
 # Those of ``evaluate`` that have another meaning here, or none.
-_NOT_TAKEN = ("datasets", "systems", "limit", "output", "name", "metrics", "baseline")
+_NOT_TAKEN = ("datasets", "systems", "output", "name", "metrics", "baseline")
 
 Runs = Annotated[
     list[str],
@@ -41,29 +43,19 @@ Alpha = Annotated[float, typer.Option("--alpha", metavar="X", help="Chance of a 
 Correct = Annotated[
     str, typer.Option("--correction", metavar="NAME", help=f"For many tests: {', '.join(_CORRECTIONS)}.")
 ]
-Limit = Annotated[int, typer.Option("--limit", metavar="N", help="Examples listed for each metric and cause.")]
-Outputs = Annotated[list[Path] | None, typer.Option("-o", "--output", metavar="FILE", help="Also write .json, .md.")]
-Server = Annotated[
-    str | None, typer.Option("--server", metavar="URL", help="The service that jobs are of. [http://127.0.0.1:8400]")
+Examples = Annotated[
+    int, typer.Option("--examples", metavar="N", min=0, help="Examples listed for each metric and cause.")
 ]
-PlannedRuns = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[RUN[#SYSTEM]...]", help="Two systems or more whose differences tell the spread."),
-]
-TrueDifference = Annotated[
+Detect = Annotated[
     float | None,
-    typer.Option("--difference", metavar="X", help="True mean difference to be shown, in units of the metric."),
+    typer.Option("--detect", metavar="X", help="Instead, say how many queries show a mean difference of X."),
 ]
-Sd = Annotated[
-    float | None,
-    typer.Option("--sd", metavar="X", help="Standard deviation of the differences, where there is no run."),
-]
-PlannedMetrics = Annotated[
-    str | None, typer.Option("--metrics", metavar="A,B", help="Metrics to plan for. [all in common]")
-]
-Power = Annotated[float, typer.Option("--power", metavar="X", help="Chance of showing the difference that is wanted.")]
-Tests = Annotated[
-    int, typer.Option("--tests", metavar="N", help="Metrics x systems that will be compared: alpha is divided by it.")
+Power = Annotated[float, typer.Option("--power", metavar="X", help="With --detect: the chance of showing it.")]
+Pairwise = Annotated[
+    str | None,
+    typer.Option(
+        "--pairwise", metavar="MODEL", help="Instead, this model says which answer is better, query by query."
+    ),
 ]
 
 
@@ -74,7 +66,11 @@ def compare(
     metrics: Metrics = None,
     alpha: Alpha = 0.05,
     correction: Correct = "holm",
-    limit: Limit = 3,
+    examples: Examples = 3,
+    detect: Detect = None,
+    power: Power = 0.8,
+    pairwise_model: Pairwise = None,
+    dry_run: DryRun = False,
     output: Outputs = None,
     as_json: AsJson = False,
     server: Server = None,
@@ -88,10 +84,16 @@ def compare(
     from ragassay.sdk.comparing import compared
     from ragassay.stats.tests import correction_named
 
+    if pairwise_model is not None:
+        pairwise.compare(runs, pairwise_model, server, config, options, output or [], dry_run=dry_run, as_json=as_json)
+        return
+    if dry_run:
+        raise BadSettings("--dry-run is about --pairwise", hint="leave it out")
     EXPORTERS.check(output or ())
     import_plugins(options.pop("plugins", None))
-    if limit < 0:
-        raise BadSettings(f"--limit must not be negative, not {limit}")
+    if detect is not None:
+        _print_needed(runs, detect, server, metrics, baseline=baseline, alpha=alpha, power=power)
+        return
     reporter, asked = Terminal(quiet=as_json), None if metrics is None else split_names(metrics)
     result, made = compared(
         _sides(runs, server, config, {**options, "metrics": metrics}, reporter),
@@ -103,7 +105,7 @@ def compare(
         metrics=asked,
         alpha=alpha,
         correction=correction_named(correction, where="--correction"),
-        examples=limit,
+        examples=examples,
     )
     show_comparison(result, output or [], as_json=as_json)
     for report in made:
@@ -136,7 +138,6 @@ def _sides(
 def show_comparison(result: Comparison, outputs: list[Path], *, as_json: bool, **written: Any) -> None:
     """Write the files, of the form and with the fields ``written``, and print the verdict and the tables behind it."""
     from ragassay.cli.evaluate import warnings_shown
-    from ragassay.cli.terminal import print_document
     from ragassay.reporting.comparison import EXPORTERS, of_comparison
 
     with warnings_shown("ragassay.exporters"):
@@ -148,58 +149,52 @@ def show_comparison(result: Comparison, outputs: list[Path], *, as_json: bool, *
         print_document(of_comparison(result), *(f"also: {output}" for output in outputs))
 
 
-def power(
-    difference: TrueDifference = None,
-    runs: PlannedRuns = None,
-    sd: Sd = None,
-    baseline: BaselineName = None,
-    metrics: PlannedMetrics = None,
-    alpha: Alpha = 0.05,
-    power: Power = 0.8,
-    tests: Tests = 1,
+def _print_needed(
+    runs: list[str],
+    difference: float,
+    server: str | None,
+    metrics: str | None,
+    *,
+    baseline: str | None,
+    alpha: float,
+    power: float,
 ) -> None:
-    """Say how many queries show a difference, from the spread in a run of two systems or from --sd."""
-    from ragassay.stats.power import needed_n
-
-    if difference is None:
-        raise BadSettings("--difference is missing", hint="for example: ragassay power last --difference 0.1")
-    if (sd is None) is (not runs):
-        raise BadSettings(
-            "give a run with two systems, or --sd", hint="for example: ragassay power last --difference 0.1"
-        )
-    if tests < 1:
-        raise BadSettings(f"--tests must be at least 1, not {tests}")
-    if sd is not None:
-        needed = needed_n(difference, sd, alpha=alpha / tests, power=power)
-        typer.echo(f"{needed} queries show a difference of {difference:g} with a chance of {power:.0%}")
-        return
+    """How many queries show a difference, from the spread between the systems that are named."""
     from ragassay.analysis import comparison
     from ragassay.metrics.names import split_names
+    from ragassay.reporting.document import Document
+    from ragassay.reporting.tables import Table
     from ragassay.sdk.stored import chosen
 
-    sides = [chosen(run) for run in runs or ()]
     result = comparison.compare(
-        sides,
+        [chosen(run, server) for run in runs],
         baseline=baseline,
         metrics=None if metrics is None else split_names(metrics),
         alpha=alpha,
         correction="none",
     )
-    lines = []
-    for pair in result.pairs:
-        lines += [f"{pair.b} against {pair.a}: to show a difference of {difference:g} with a chance of {power:.0%}", ""]
-        lines += [f"{'metric':24}{'sd':>8}{'queries':>9}{'chance':>9}{'needed':>9}"]
-        lines += [f"{name:24}{_row(delta, difference, alpha / tests, power)}" for name, delta in pair.metrics.items()]
-        lines += [""]
-    typer.echo("\n".join(lines[:-1]))
+    columns = ("metric", "sd", "queries", "chance", "needed")
+    print_document(
+        Document(
+            "",
+            blocks=tuple(
+                Table(
+                    f"{pair.b} against {pair.a}: to show a difference of {difference:g} with a chance of {power:.0%}",
+                    columns,
+                    tuple((name, *_needed(delta, difference, alpha, power)) for name, delta in pair.metrics.items()),
+                )
+                for pair in result.pairs
+            ),
+        )
+    )
 
 
-def _row(delta: Difference, difference: float, alpha: float, power: float) -> str:
+def _needed(delta: Difference, difference: float, alpha: float, power: float) -> tuple[str, ...]:
     """Spread and number of the pairs at hand, the chance that so many show the difference, and how many would."""
     from ragassay.stats.power import needed_n, power_of
 
-    sd = delta.sd
-    if not sd:
-        return f"  {'the systems share no query' if not delta.paired else 'its differences have no spread'}"
-    chance = power_of(difference, delta.n, sd, alpha=alpha)
-    return f"{sd:8.3g}{delta.n:9}{chance:>9.0%}{needed_n(difference, sd, alpha=alpha, power=power):9}"
+    if not delta.sd:
+        return ("no spread" if delta.paired else "no shared query", "", "", "")
+    chance = power_of(difference, delta.n, delta.sd, alpha=alpha)
+    needed = needed_n(difference, delta.sd, alpha=alpha, power=power)
+    return f"{delta.sd:.3g}", str(delta.n), f"{chance:.0%}", str(needed)

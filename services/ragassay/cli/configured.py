@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ragassay.config import Configuration, Layer
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 class Declaration(NamedTuple):

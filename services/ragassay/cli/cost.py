@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.configured import AsJson
-from ragassay.cli.jobs import Server, connected
-from ragassay.cli.terminal import print_json
+from ragassay.cli.jobs import connected
+from ragassay.cli.options import AsJson, AtServer, Outputs
+from ragassay.cli.terminal import print_document, print_json
 
 if TYPE_CHECKING:
     from ragassay.analysis.costs import CostReport
@@ -33,9 +32,6 @@ By = Annotated[
         help="Groups: of system, dataset, category, model, day, month and judge. [dataset,system]",
     ),
 ]
-CostOutputs = Annotated[
-    list[Path] | None, typer.Option("-o", "--output", metavar="FILE", help="Also write .csv, .json, .md.")
-]
 
 
 def cost(
@@ -45,13 +41,12 @@ def cost(
     system: SystemNames = None,
     dataset: DatasetNames = None,
     by: By = None,
-    output: CostOutputs = None,
+    output: Outputs = None,
     as_json: AsJson = False,
-    server: Server = None,
+    server: AtServer = None,
 ) -> None:
     """Show what accurate answers cost over the runs so far, or with --server over the jobs of a service."""
     from ragassay.analysis.costs import asked, cost_report_of_runs
-    from ragassay.cli.terminal import print_document
     from ragassay.core.settings import Settings
     from ragassay.reporting.costs import EXPORTERS, of_costs
     from ragassay.storage.folder import FolderStore

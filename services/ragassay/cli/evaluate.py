@@ -1,4 +1,4 @@
-"""``ragassay evaluate`` and ``ragassay demo``: from files to a report."""
+"""``ragassay evaluate`` and ``ragassay demo``: from files to a report, here or in a service."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragassay.cli.configured import DECLARED, command_line, configured, import_plugins, takes_options, used
+from ragassay.cli.options import AsJson, AtServer
 from ragassay.core.errors import BadSettings, DiskFull, Unscored
 from ragassay.sdk.progress import Reporter, progress
 from ragassay.sdk.stored import runtime_of
 
 if TYPE_CHECKING:
+    from ragassay.config import Configuration
     from ragassay.core.report import Report, ReportWithResults
     from ragassay.core.settings import Settings
     from ragassay.evaluation.runtime import Runtime
@@ -29,7 +31,6 @@ Data = Annotated[
     Path | None,
     typer.Argument(metavar="[DATA]", help="Queries, with or without responses: a file, or a stored dataset."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 Config = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Configuration. [without DATA: ./ragassay.yaml]")
 ]
@@ -37,50 +38,102 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print calls, tokens and
 Resume = Annotated[
     str | None, typer.Option("--resume", metavar="RUN", help="Go on with an interrupted run; 'last' works.")
 ]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="With --server: print the job's id and don't wait.")]
 
 
-@takes_options(without=("datasets",))
+@takes_options()
 def evaluate(
     data: Data = None,
     as_json: AsJson = False,
     dry_run: DryRun = False,
     resume: Resume = None,
     config: Config = None,
+    server: AtServer = None,
+    no_wait: NoWait = False,
     **options: Any,
 ) -> None:
-    """Evaluate recorded responses and print a report."""
+    """Evaluate systems on a dataset and print a report; with several datasets, also compare the systems on each.
+
+    With --server a service evaluates recorded responses, and with --system NAME the systems that its operator registered.
+    """
+    from ragassay.cli import benchmark, jobs
+
+    if server is None and no_wait:
+        raise BadSettings("--no-wait is about a service", hint="add --server URL")
+    if resume is not None:
+        check_resume(options, {"DATA": data, "--config": config, "--dry-run": dry_run or None, "--server": server})
+        _resume(resume, options, as_json=as_json)
+        return
+    if server is not None:
+        if dry_run:
+            raise BadSettings("--dry-run is about an evaluation here", hint="leave out --server")
+        if options["output"] and no_wait:
+            raise BadSettings("-o needs a report", hint="leave out --no-wait; or later: ragassay show JOB -o FILE")
+        systems = options["systems"] or []
+        recorded = {**options, "systems": [text for text in systems if "=" in text]}
+        configuration = configured(config, recorded, data=data, remote=True)
+        registered = [text for text in systems if "=" not in text]
+        jobs.evaluate_at(server, configuration, registered, wait=not no_wait, as_json=as_json)
+        return
+    configuration = configured(config, options, data=data)
+    if configuration.datasets:
+        benchmark.evaluate_all(configuration, dry_run=dry_run, as_json=as_json)
+    else:
+        _evaluate(configuration, dry_run=dry_run, as_json=as_json)
+
+
+def _evaluate(configuration: Configuration, *, dry_run: bool, as_json: bool) -> None:
     from ragassay.cli.estimate import estimate
     from ragassay.core.settings import Settings
     from ragassay.evaluation import foreground
     from ragassay.reporting import EXPORTERS
     from ragassay.sdk.evaluation import read_inputs
 
-    settings, reporter = Settings(), Terminal(quiet=as_json)
-    if resume is not None:
-        check_resume(options, {"DATA": data, "--config": config, "--dry-run": dry_run or None})
-        import_plugins(options["plugins"])
-        outputs = options["output"] or []
-        EXPORTERS.check(outputs)
-        limits = limits_of(options)
-        run = foreground.resume(settings, resume)
-        if not run.pending() and run.report_file.exists():
-            ended = run.report().run.finished_at[:16].replace("T", " ")
-            what = f"run {run.record.id} on {run.record.dataset.name} was finished at {ended} UTC"
-            typer.echo(f"{what}; nothing is left to do", err=True)
-        runtime = runtime_of(settings)
-    else:
-        configuration = configured(config, options, data=data)
-        outputs = list(configuration.output)
-        EXPORTERS.check(outputs)
-        settings = settings.of_dry_run if dry_run else settings
-        runtime, spec, limits = runtime_of(settings), configuration.to_job_spec(), {}
-        inputs = read_inputs(configuration, reporter)
-        if dry_run or spec.budget != type(spec.budget)():
-            with warnings_shown():
-                estimate(runtime, spec, inputs, err=not dry_run)
-        if dry_run:
-            return
-        run = foreground.start(runtime, settings, spec, inputs)
+    settings, reporter, outputs = Settings(), Terminal(quiet=as_json), list(configuration.output)
+    EXPORTERS.check(outputs)
+    settings = settings.of_dry_run if dry_run else settings
+    runtime, spec = runtime_of(settings), configuration.to_job_spec()
+    inputs = read_inputs(configuration, reporter)
+    if dry_run or spec.budget != type(spec.budget)():
+        with warnings_shown():
+            estimate(runtime, spec, inputs, err=not dry_run)
+    if dry_run:
+        return
+    run = foreground.start(runtime, settings, spec, inputs)
+    _complete_and_show(runtime, settings, run, reporter, outputs, as_json=as_json)
+
+
+def _resume(reference: str, options: Mapping[str, Any], *, as_json: bool) -> None:
+    from ragassay.cli import benchmark
+    from ragassay.core.settings import Settings
+    from ragassay.evaluation import foreground
+    from ragassay.reporting import EXPORTERS
+    from ragassay.sdk.benchmark import benchmark_of
+
+    settings, outputs, limits = Settings(), options["output"] or [], limits_of(options)
+    import_plugins(options["plugins"])
+    if name := benchmark_of(settings, reference):
+        benchmark.resume(name, outputs, limits, as_json=as_json)
+        return
+    EXPORTERS.check(outputs)
+    run = foreground.resume(settings, reference)
+    if not run.pending() and run.report_file.exists():
+        ended = run.report().run.finished_at[:16].replace("T", " ")
+        what = f"run {run.record.id} on {run.record.dataset.name} was finished at {ended} UTC"
+        typer.echo(f"{what}; nothing is left to do", err=True)
+    _complete_and_show(runtime_of(settings), settings, run, Terminal(quiet=as_json), outputs, as_json=as_json, **limits)
+
+
+def _complete_and_show(
+    runtime: Runtime,
+    settings: Settings,
+    run: FolderRun,
+    reporter: Reporter,
+    outputs: list[Path],
+    *,
+    as_json: bool,
+    **limits: Any,
+) -> None:
     report = complete(runtime, settings, run, reporter, **limits)
     try:
         show_report(report, str(run.report_file), outputs, as_json=as_json)
@@ -115,8 +168,8 @@ def demo() -> None:
     command = "ragassay" if shutil.which("ragassay") else sys.argv[0]  # make demo's environment is not on the PATH
     typer.echo(
         "\nNext, your own file (JSON, JSONL, CSV, TSV or Parquet):\n"
-        f"  {command} data describe YOUR_FILE   what is in it, and which metrics it allows\n"
-        f"  {command} evaluate YOUR_FILE        the same report for your system\n"
+        f"  {command} data show YOUR_FILE   what is in it, and which metrics it allows\n"
+        f"  {command} evaluate YOUR_FILE    the same report for your system\n"
         f"In the browser: {command} view last"
     )
 

@@ -67,7 +67,7 @@ def gate(
     EXPORTERS.check(outputs)
     if config is None and configurations.find(Path()) is None:
         what = f"there is no {configurations.FILE_NAME} in this folder"
-        raise NotFound(what, hint="name a configuration: ragassay gate FILE; ragassay init writes one")
+        raise NotFound(what, hint="name a configuration: ragassay gate FILE; ragassay info init writes one")
     configuration = configured(config, {"baseline": baseline, "plugins": plugin})
     if not configuration.gates:
         hint = "add some, such as gates: [{mrr: '>= 0.7'}]"

@@ -1,4 +1,4 @@
-"""``ragassay submit`` and ``ragassay job``: the jobs of a running service."""
+"""``ragassay job``: the jobs of a running service; and ``ragassay evaluate --server``, which submits one."""
 
 from __future__ import annotations
 
@@ -6,70 +6,45 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from ragassay.cli.configured import AsJson, configured, takes_options
-from ragassay.cli.evaluate import Config, Data, show_report
-from ragassay.cli.terminal import print_json
+from ragassay.cli.options import AsJson, Last, Server
+from ragassay.cli.terminal import print_json, print_table
 from ragassay.core.errors import BadSettings, GateFailed
 from ragassay.sdk.progress import progress
 
 if TYPE_CHECKING:
+    from ragassay.config import Configuration
     from ragassay.core.jobs import Job
     from ragassay.sdk.client import Client
 
 _Number = TypeVar("_Number", int, float)
-Server = Annotated[str | None, typer.Option("--server", metavar="URL", help="The service. [http://127.0.0.1:8400]")]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait for the report and print it.")]
-Systems = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--system",
-        metavar="NAME[=FILE]",
-        help="Responses of a system; without a file, one that the service's operator registered. Repeatable.",
-    ),
-]
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The id that submit printed.")]
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The id that evaluate --no-wait printed.")]
 
 job = typer.Typer(help="List, resume, retry and cancel jobs of a service.", no_args_is_help=True)
 
 
-@takes_options(without=("datasets", "systems", "api_base"))
-def submit(
-    data: Data = None,
-    server: Server = None,
-    wait: Wait = False,
-    as_json: AsJson = False,
-    config: Config = None,
-    system: Systems = None,
-    **options: Any,
-) -> None:
-    """Have a service evaluate recorded responses and systems; prints the job's id, or with --wait the report."""
+def evaluate_at(server: str, configuration: Configuration, registered: list[str], *, wait: bool, as_json: bool) -> None:
+    """Have a service evaluate rows and its ``registered`` systems; print the report, or without ``wait`` the job's id."""
+    from ragassay.cli.evaluate import show_report
     from ragassay.reporting import EXPORTERS
 
-    if options["output"] and not wait:
-        raise BadSettings("-o needs a report", hint="add --wait, or fetch it later: ragassay report JOB -o FILE")
-    recorded = [text for text in system or () if "=" in text]
-    configuration = configured(config, {**options, "systems": recorded}, data=data, remote=True)
     EXPORTERS.check(configuration.output)
-    registered = [text for text in system or () if "=" not in text]
     if configuration.data is None and not configuration.systems:
-        raise BadSettings("DATA is missing", hint="name a file: ragassay submit DATA, or 'data:' in the configuration")
+        raise BadSettings("DATA is missing", hint="name a file, or 'data:' in the configuration")
     with connected(server) as service:
         job = service.submit_configured(
             configuration, None, registered, lambda warning: typer.echo(f"warning: {warning}", err=True)
         )
+        at = f"{job.id} --server {server}"
         if not wait:
             if configuration.output:
-                typer.echo("warning: output is written with --wait only", err=True)
+                typer.echo("warning: --no-wait writes no output; fetch it later: ragassay show JOB -o FILE", err=True)
             typer.echo(job.model_dump_json() if as_json else job.id)
-            typer.echo(f"follow it: ragassay job show {job.id}{f' --server {server}' if server else ''}", err=True)
+            typer.echo(f"follow it: ragassay job show {at}", err=True)
             return
         try:
             job = _wait(service, job, quiet=as_json)
         except KeyboardInterrupt:
-            at = f" --server {server}" if server else ""
-            typer.echo(
-                f"the job goes on: ragassay job show {job.id}{at}, or: ragassay job cancel {job.id}{at}", err=True
-            )
+            typer.echo(f"the job goes on: ragassay job show {at}, or: ragassay job cancel {at}", err=True)
             raise
         for alert in job.alerts:
             typer.echo(f"error: {alert.reason}", err=True)
@@ -91,21 +66,18 @@ def list_(
     status: Annotated[
         str | None, typer.Option("--status", metavar="STATUS", help="Only jobs with this status.")
     ] = None,
-    last: Annotated[int, typer.Option("--last", metavar="N", min=1, help="Only the newest N jobs.")] = 20,
+    last: Last = 20,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first."""
     from itertools import islice
 
-    from ragassay.reporting.tables import table
-
     with connected(server) as service:
         jobs = list(islice(service.jobs(status), last))
     if as_json:
         print_json(jobs)
         return
-    columns = ("job", "created", "name", "status", "rows", "judge")
     rows = [
         (
             one.id,
@@ -117,7 +89,8 @@ def list_(
         )
         for one in jobs
     ]
-    typer.echo("\n".join(table(columns, rows, least=("name", "judge"))) if rows else "there is no job")
+    columns = ("job", "created", "name", "status", "rows", "judge")
+    print_table(columns, rows, least=("name", "judge"), empty="there is no job")
 
 
 @job.command("show")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.configured import AsJson, configured, reading, takes_options
-from ragassay.cli.preference import prefer
+from ragassay.cli.configured import configured, reading, takes_options
+from ragassay.cli.options import AsJson
 from ragassay.cli.terminal import print_json
 
 if TYPE_CHECKING:
@@ -46,9 +46,6 @@ About = Annotated[
 ]
 
 judge = typer.Typer(help="Measure a judge.", no_args_is_help=True, rich_markup_mode=None)
-
-
-judge.command("prefer")(prefer)
 
 
 @judge.command("agreement")
@@ -105,4 +102,4 @@ def _print(found: JudgeAgreement) -> None:
         if b.n
     ]
     typer.echo("\n".join(table(["score", "items", "mean score", "share of yes"], bins)))
-    typer.echo(f"\nverdicts: ragassay show {found.run}")
+    typer.echo(f"\nverdicts: ragassay show {found.run} --rows")

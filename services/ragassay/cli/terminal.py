@@ -74,6 +74,15 @@ def line_writer() -> Callable[..., None]:
     return write
 
 
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, least: Sequence[str] = (), empty: str = ""
+) -> None:
+    """A table that fits the terminal, or the line ``empty`` if it has no row; ``least``: columns that may be left out."""
+    from ragassay.reporting.tables import table
+
+    typer.echo("\n".join(table(columns, rows, least=least)) if rows else empty)
+
+
 def print_document(document: Document, *places: str) -> None:
     """The document, then where all of it lies."""
     from ragassay.reporting.text import text_lines

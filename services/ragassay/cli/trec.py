@@ -13,7 +13,7 @@ from ragassay.core.errors import NothingToEvaluate
 if TYPE_CHECKING:
     from ragassay.metrics.ranked import Array
 
-METRICS = "Such as nDCG@10, P@5, RR, AP, bpref, rbp@0.8; ragassay metrics lists them."
+METRICS = "Such as nDCG@10, P@5, RR, AP, bpref, rbp@0.8; ragassay info metrics lists them."
 
 
 def trec(

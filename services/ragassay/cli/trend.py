@@ -1,13 +1,15 @@
-"""``ragassay trend``: a metric over the runs in the home folder."""
+"""``ragassay trend``: a metric over the runs in the home folder, or over the jobs of a service."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.configured import AsJson, Plugins
+from ragassay.cli.configured import Plugins
+from ragassay.cli.jobs import connected
+from ragassay.cli.options import AsJson, AtServer
 from ragassay.cli.terminal import print_json
 from ragassay.core.errors import BadSettings
 
@@ -37,9 +39,10 @@ def trend(
     last: Last = None,
     config: Config = None,
     plugin: Plugins = None,
+    server: AtServer = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a metric over the runs so far, and where its level changed."""
+    """Show a metric over the runs so far, or with --server over the jobs of a service, and where its level changed."""
     from ragassay.analysis import trends
     from ragassay.cli.configured import configured
     from ragassay.core.settings import Settings
@@ -48,16 +51,13 @@ def trend(
     if last is not None and last < 1:
         raise BadSettings(f"should be at least 1, is {last}", where="--last")
     configuration = configured(config, {"plugins": plugin})
-    result = trends.trend(
-        trends.stored_runs(FolderStore(Settings().home)),
-        metric,
-        system=system,
-        dataset=dataset,
-        judge=judge,
-        last=last,
-        alpha=configuration.statistics.alpha,
-        seed=configuration.seed,
-    )
+    chosen = {"system": system, "dataset": dataset, "judge": judge, "last": last}
+    terms: dict[str, Any] = {**chosen, "alpha": configuration.statistics.alpha, "seed": configuration.seed}
+    if server is None:
+        result = trends.trend(trends.stored_runs(FolderStore(Settings().home)), metric, **terms)
+    else:
+        with connected(server) as service:
+            result = service.trend(metric, **terms)
     for why, runs in result.left_out.items():
         typer.echo(f"left out: {runs} {'run' if runs == 1 else 'runs'} {why}", err=True)
     if as_json:

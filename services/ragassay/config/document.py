@@ -178,7 +178,7 @@ _HEAD = """\
 
 
 def template() -> str:
-    """What ``ragassay init`` writes: YAML that loads as the defaults; a key that has none is empty."""
+    """What ``ragassay info init`` writes: YAML that loads as the defaults; a key that has none is empty."""
     return "\n".join([_HEAD, *_commented(Configuration(), "")])
 
 

@@ -30,7 +30,7 @@ def find(folder: Path) -> Path | None:
 def read(path: Path) -> Layer:
     """The values in a YAML file, as ``parse`` gives them. Paths are made relative to its folder."""
     if not path.is_file():
-        raise NotFound(f"{path}: there is no such file", hint="write one: ragassay init")
+        raise NotFound(f"{path}: there is no such file", hint="write one: ragassay info init")
     layer = parse(path)
     return Layer(rebased_paths(layer.values, path.parent), layer.name, layer.places)
 

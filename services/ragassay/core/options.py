@@ -1,7 +1,7 @@
 """The options of an evaluation, each declared once: type, bounds, default, what it does, and who may set it.
 
 The configuration document, a run's specification, the command line, the variables ``RAGASSAY_*``, the JSON schemas,
-``ragassay init`` and the pages take them from here. Without pydantic, so that ``ragassay --help`` stays fast: the
+``ragassay info init`` and the pages take them from here. Without pydantic, so that ``ragassay --help`` stays fast: the
 models inherit these classes, and pydantic takes their annotations and defaults as its own.
 """
 
@@ -63,7 +63,7 @@ class FileOptions(Declarations):
     datasets: Annotated[
         dict[str, Path],
         Option(
-            "by its name, a file of queries or a stored dataset, in the place of `data`; `ragassay run` takes many",
+            "by its name, a file of queries or a stored dataset, in the place of `data`",
             flags=("--dataset",),
             metavar="NAME=FILE",
             usage="a file of queries, or a stored dataset; repeatable",
@@ -167,7 +167,7 @@ class JobOptions(Declarations):
             "what to compute; default: every usual metric that the rows have the input for",
             flags=("--metrics",),
             metavar="A,B",
-            usage="metrics to compute; see: ragassay metrics; default: every usual one that the rows have the input for",
+            usage="metrics to compute; see: ragassay info metrics; default: every usual one that the rows have the input for",
             variable=True,
             example="metrics: [ndcg@10, mrr, faithfulness, correctness, accurate]",
         ),
@@ -250,10 +250,10 @@ class JobOptions(Declarations):
     baseline: Annotated[
         str | None,
         Option(
-            "run, RUN#SYSTEM or report file that gates compare with; `ragassay run` takes a system's name",
+            "run, RUN#SYSTEM or report file that gates compare with; or the system that the others are compared with",
             flags=("--baseline",),
             metavar="SYSTEM|RUN",
-            usage="what gates compare with: a run, RUN#SYSTEM or a report file; run compares each other system with that one",
+            usage="what gates compare with: a run, RUN#SYSTEM or a report; of several datasets, the baseline system",
             variable=True,
             example="baseline: last-release.json",
         ),

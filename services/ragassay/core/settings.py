@@ -84,9 +84,7 @@ class Settings(BaseSettings):
     outgoing_allowed: Annotated[str | None, AfterValidator(lambda names: _allowed(names) and names)] = Field(
         None, description="hosts, host:port or networks that webhooks may reach although they are private, with commas"
     )
-    server: Address = Field(
-        "http://127.0.0.1:8400", description="where 'ragassay submit' and its like find the service"
-    )
+    server: Address = Field("http://127.0.0.1:8400", description="where 'ragassay job' and the like find the service")
     server_key: str | None = Field(None, repr=False, description="what they send as key")
 
     plugins: str | None = Field(

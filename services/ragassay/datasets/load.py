@@ -75,7 +75,7 @@ def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grad
     try:
         dataset = load(source, max_grade=max_grade)
     except BadData as error:  # a hint is about an option that a request has not
-        hint = error.hint and "call the keys as we do: ragassay schema sample"
+        hint = error.hint and "call the keys as we do: ragassay info schema sample"
         raise BadData(error.problems, hint=hint) from None
     return replace(dataset, warnings=tuple(_RENAMING.sub(r"rename \2 to \1", each) for each in dataset.warnings))
 

@@ -222,7 +222,7 @@ def resolve(store: DatasetStore, text: str) -> DatasetVersion:
             else f"{name!r} has no version {prefix!r}"
         )
         known = ", ".join(version.digest[:SHORT] for version in (matching or versions)[:5])
-        raise NotFound(what, hint=f"known: {known}; all: ragassay data versions {name}")
+        raise NotFound(what, hint=f"known: {known}; all: ragassay data show {name}")
     return matching[0]
 
 

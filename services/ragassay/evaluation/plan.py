@@ -235,7 +235,7 @@ def choose_metrics(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tu
         if first and all(metric.lacks(sample) for sample in _answered(systems) for metric in chosen.values()):
             lacking = next(iter(chosen.values())).lacks(first)
             raise NothingToEvaluate(
-                f"no row has the input of a requested metric: {lacking}", hint="see: ragassay data describe FILE"
+                f"no row has the input of a requested metric: {lacking}", hint="see: ragassay data show FILE"
             )
         return tuple(chosen.values())
     defaults = [*map(parse, DEFAULT_METRICS), *own.values()]
@@ -249,7 +249,7 @@ def choose_metrics(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tu
     scorable = reads & {metric.name for metric in usable}
     metrics = tuple(metric for metric in usable if metric.family != "accurate" or scorable)
     if not metrics and any(True for _ in _answered(systems)):
-        raise NothingToEvaluate("no default metric has the input it needs", hint="see: ragassay data describe FILE")
+        raise NothingToEvaluate("no default metric has the input it needs", hint="see: ragassay data show FILE")
     return metrics
 
 

@@ -111,7 +111,7 @@ def _failure(results: GateReport, report: EvaluationReport) -> str:
         lines += [f"  {result.name}", f"    {result.reason}"]
         lines += [f"    worst: {result.worst_rows}"] if result.worst else []
     lines += [line for line, _ in text_lines(Document("", blocks=tuple(worst_cards(report))))]
-    lines += ["", f"All of it: ragassay report {report.run.id}"]
+    lines += ["", f"All of it: ragassay show {report.run.id}"]
     return printable("\n".join(lines))
 
 

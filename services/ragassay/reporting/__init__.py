@@ -40,7 +40,7 @@ def _checked(write: object) -> Callable[[ReportWithResults], bytes]:
         raise BadSettings(f"an exporter is a function of a report, not a {type(write).__name__}")
 
     def export(report: ReportWithResults) -> bytes:
-        name, hint = getattr(write, "__name__", "exporter"), f"the report is kept: ragassay report {report.run.id}"
+        name, hint = getattr(write, "__name__", "exporter"), f"the report is kept: ragassay show {report.run.id}"
         try:
             written = write(report)
         except Exception as error:  # the user's code

@@ -32,7 +32,7 @@ from ragassay.sdk.progress import Reporter
 from ragassay.sdk.report import EvaluationReport
 from ragassay.sdk.show import as_html, as_text
 from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmark, FolderBenchmarks
-from ragassay.storage.folder import FolderRun, FolderStore
+from ragassay.storage.folder import LAST, FolderRun, FolderStore
 from ragassay.storage.protocol import system_name
 from ragassay.storage.run_ids import new_run_id
 from ragassay.systems.functions import by_name
@@ -103,7 +103,7 @@ def run(
     datasets: {name: dataset}, each a path, NAME@VERSION, or rows; or data: one of them.
     baseline: the name of a system; the first by default. progress: True shows a bar, or a function that is called with
     rows done and rows in all. The other options are those of ``evaluate``; config names a ragassay.yaml.
-    Everything is kept under .ragassay, so that ``ragassay run --resume`` goes on after an interruption. Raises and warns as
+    Everything is kept under .ragassay, so that ``ragassay evaluate --resume`` goes on after an interruption. Raises and warns as
     ``evaluate`` does.
     """
     named = {"systems": systems, "baseline": baseline, "datasets": datasets}
@@ -189,6 +189,16 @@ def started(
         raise
 
 
+def benchmark_of(settings: Settings, reference: str) -> str | None:
+    """The id of the benchmark that ``reference``, a benchmark, a run or ``last``, means; None for a run on its own."""
+    benchmarks, runs = FolderBenchmarks(settings.home), FolderStore(settings.home).ids()
+    known = benchmarks.ids()
+    if reference in known:
+        return reference
+    run = max(known[-1:] + runs[-1:], default=reference) if reference == LAST else reference  # ids begin with the time
+    return run if run in known else benchmarks.of_runs().get(run)
+
+
 def resumed(runtime: Runtime, settings: Settings, reference: str) -> Begun:
     """An earlier benchmark with its runs; those that a kill kept from being made are made from its configuration.
 
@@ -214,7 +224,7 @@ def resumed(runtime: Runtime, settings: Settings, reference: str) -> Begun:
 def resume_command(begun: Begun) -> str:
     """The command line that resumes the benchmark."""
     run = next(iter(begun.runs.values()))
-    return foreground.resume_command(run, f"ragassay run --resume {begun.benchmark.folder.name}")
+    return foreground.resume_command(run, f"ragassay evaluate --resume {begun.benchmark.folder.name}")
 
 
 async def completed(

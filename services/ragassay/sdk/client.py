@@ -14,6 +14,7 @@ import orjson
 from pydantic import BaseModel
 
 from ragassay.analysis.costs import asked
+from ragassay.analysis.trends import Trend
 from ragassay.config.schedules import JobSchedule, RunPage, ScheduledRun, SchedulePage
 from ragassay.core import errors
 from ragassay.core.addresses import is_address
@@ -224,6 +225,10 @@ class Client:
         }
         return self.document(Costs, "GET", "costs", query=parameters, timeout_s=_LONG_S)
 
+    def trend(self, metric: str, **options: Any) -> Trend:
+        """A figure over the service's jobs; ``options``: ``system``, ``dataset``, ``judge``, ``last``, ``alpha``, ``seed``."""
+        return self.document(Trend, "GET", "trends", query={"metric": metric, **options}, timeout_s=_LONG_S)
+
     def resume(
         self,
         job: str | Job,
@@ -300,7 +305,7 @@ class Client:
                 response = self._http.request(method, path, content=content, headers=headers, timeout=timeout)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             what = f"no service answers at {self.server} ({error})"
-            raise NoConnection(what, hint="start one: ragassay up; or name it: --server URL") from None
+            raise NoConnection(what, hint="start one: ragassay serve api; or name it: --server URL") from None
         except httpx.TransportError as error:
             raise Unavailable(f"the connection to {self.server} was lost ({error or type(error).__name__})") from None
         if not response.is_success:

@@ -246,7 +246,7 @@ def configured(
 def inputs(configuration: Configuration, given: Given = Given()) -> Inputs:  # noqa: B008 - a tuple
     """Everything that is evaluated on one dataset, read; raises what ``plan.load`` raises."""
     if configuration.datasets:
-        raise BadSettings("datasets: several are evaluated by: ragassay run", hint="here 'data' names one")
+        raise BadSettings("datasets: several are evaluated by ragassay.run", hint="here 'data' names one")
     systems: Mapping[str, Any] = configuration.systems
     if given.systems is not None:
         systems = {name: configuration.systems.get(name, rows) for name, rows in given.systems.items()}

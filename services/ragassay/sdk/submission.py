@@ -73,7 +73,7 @@ def rows_body(
         raise BadInput(
             "with this --map and --limit the service would read the rows differently",
             where=where,
-            hint="name the columns as we do (ragassay schema sample), or use: ragassay evaluate",
+            hint="name the columns as we do (ragassay info schema sample), or use: ragassay evaluate",
         )
     for row, sample in zip(rows, samples, strict=True):
         responses = {name: by_id.get(sample.query_id) for name, by_id in named.items()}

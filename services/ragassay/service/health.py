@@ -119,9 +119,9 @@ def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
     problems += [problem for server in redis for problem in server.problems]
     workers, beats, active = store.alive("worker"), store.alive("beat"), _active_jobs(store)
     if not workers:
-        problems.append("no worker is running: jobs wait; start one: ragassay worker")
+        problems.append("no worker is running: jobs wait; start one: ragassay serve worker")
     if not beats:
-        problems.append("no beat is running: what is lost is not put right; start one: ragassay beat")
+        problems.append("no beat is running: what is lost is not put right; start one: ragassay serve scheduler")
     due = _overdue_s(store)
     if late := sum(seconds > OVERDUE_S for seconds in due):
         problems.append(f"schedules that are due and that no beat has noticed for {OVERDUE_S} s: {late}")
@@ -240,7 +240,7 @@ def _nearly_full(info: Mapping[str, Any]) -> str | None:
 def check_memory(store: RedisStore) -> None:
     """Raise Unavailable if the Redis of the jobs is nearly full: what is left is for results of those under way."""
     if full := _nearly_full(store.redis.info("memory")):
-        hint = "give it more (maxmemory), or let rows go: ragassay admin retention"
+        hint = "give it more (maxmemory), or let rows go: RAGASSAY_KEEP_RESULTS_DAYS"
         raise Unavailable(f"no new jobs are taken: {full}", hint=hint, retry_after=NEARLY_FULL_RETRY_S)
 
 

@@ -1,4 +1,4 @@
-"""``ragassay up``: Redis, API, workers and beat in one process group that ends with this process."""
+"""``ragassay serve``: Redis, API, workers and beat in one process group that ends with this process."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Up:
         ragassay = (sys.executable, "-P", "-m", "ragassay.cli")
         if redis:
             start("redis", command)
-        start("api", (*ragassay, "serve", "--fd", str(listener)), listener)
+        start("api", (*ragassay, "serve", "api", "--fd", str(listener)), listener)
         with connect(state_url, patient=False) as state:
             hint = "see its lines above" if redis else "check RAGASSAY_STATE_URL"
             self._wait("Redis", lambda: _redis_error(state), REDIS_WITHIN_S, hint)
@@ -130,9 +130,9 @@ class Up:
                 return
             url = f"http://{_named(self._host)}:{self._port}"
             self._info(f"ragassay is up: {url}   (pages: {url}/ui, data: {self._data}; stop it with Ctrl-C)")
-            self._info(f"try it: ragassay submit FILE --server {url} --wait")
-            start("worker", (*ragassay, "worker", "--concurrency", str(self._workers)))
-            start("beat", (*ragassay, "beat"))
+            self._info(f"try it: ragassay evaluate FILE --server {url}")
+            start("worker", (*ragassay, "serve", "worker", "--workers", str(self._workers)))
+            start("beat", (*ragassay, "serve", "scheduler"))
             announced = False
             while not self._signals:
                 self._check()
@@ -228,7 +228,7 @@ def _locked(data: Path) -> Iterator[int]:
             except BlockingIOError:
                 if time.monotonic() > limit:  # what one that was killed had started ends a moment later
                     hint = "stop it, or choose another folder: --data DIR"
-                    raise Conflict(f"another 'ragassay up' works in {data}", hint=hint) from None
+                    raise Conflict(f"another 'ragassay serve' works in {data}", hint=hint) from None
             time.sleep(0.05)
         yield file.fileno()
 

@@ -69,7 +69,7 @@ class FolderBenchmark:
         """The document; raises NotFound while there is none."""
         if not self.result_file.is_file():
             name = self.folder.name
-            raise NotFound(f"benchmark {name} has no result yet", hint=f"ragassay run --resume {name}")
+            raise NotFound(f"benchmark {name} has no result yet", hint=f"ragassay evaluate --resume {name}")
         return self.result_file.read_bytes()
 
     def save_result(self, document: bytes) -> None:
@@ -109,7 +109,9 @@ class FolderBenchmarks:
             what = "is not unique" if matching else f"is not in {self.root}"
             near = matching or difflib.get_close_matches(reference, ids, 3) or ids
             known = f"known: {', '.join(near[-5:]) or 'none'}"
-            raise NotFound(f"benchmark {reference!r} {what}", hint=f"{known}; start one: ragassay run")
+            raise NotFound(
+                f"benchmark {reference!r} {what}", hint=f"{known}; start one: ragassay evaluate --config FILE"
+            )
         return FolderBenchmark(self.root / matching[0])
 
     def ids(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""``ragassay judge prefer``: models that go by the place, by the answer, by nothing, over a real HTTP server."""
+"""``ragassay compare --pairwise``: models that go by the place, by the answer, by nothing, over a real HTTP server."""
 
 import json
 import re
@@ -40,8 +40,8 @@ def prefer(cli, tmp_path):
     def run(provider, *options, a=WRONG, b=RIGHT, code=0):
         write_jsonl(tmp_path / "old.jsonl", a)
         write_jsonl(tmp_path / "new.jsonl", b)
-        given = ("old.jsonl", "new.jsonl", "--judge", "openai/tiny", "--api-base", provider.url, "--json", *options)
-        status, out, err = cli("judge", "prefer", *given)
+        given = ("old.jsonl", "new.jsonl", "--pairwise", "openai/tiny", "--api-base", provider.url, "--json", *options)
+        status, out, err = cli("compare", *given)
         assert status == code, err
         return json.loads(out) if out else err
 
@@ -52,10 +52,7 @@ def test_a_judge_that_goes_by_the_place_prefers_nothing_and_is_found_out(prefer,
     with Provider(then=says(lambda *_: "first")) as provider:
         found = prefer(provider)
         assert len(provider.log) == 24
-        assert (
-            cli("judge", "prefer", "old.jsonl", "new.jsonl", "--judge", "openai/tiny", "--api-base", provider.url)[0]
-            == 0
-        )
+        assert cli("compare", "old.jsonl", "new.jsonl", "--pairwise", "openai/tiny", "--api-base", provider.url)[0] == 0
     assert (found["wins"], found["ties"], found["losses"], found["win_rate"]) == (0, 12, 0, 0.5)
     assert found["basis"] == {"flipped": 12}
     assert found["position"] == {"pairs": 12, "first": 12, "second": 0, "share": 1.0, "p": 2 / 2**12}
@@ -100,11 +97,11 @@ def test_what_is_preferred_in_one_order_only_is_no_preference(prefer):
 def test_queries_that_were_lost_are_listed_with_the_reason(prefer, cli):
     with Provider(then=says(prefers_right)) as provider:
         prefer(provider, a=RIGHT, b=WRONG)
-        options = ("--judge", "openai/tiny", "--api-base", provider.url)
-        _, shown, _ = cli("judge", "prefer", "old.jsonl", "new.jsonl", *options)
+        options = ("--pairwise", "openai/tiny", "--api-base", provider.url)
+        _, shown, _ = cli("compare", "old.jsonl", "new.jsonl", *options)
     lost = shown.partition("new loses\n")[2].splitlines()
-    assert lost[:2] == ["q0: How long may book 0 be kept?", "  the first one says it"]
-    assert lost[-1] == "and 2 more: --json has all"
+    assert lost[:2] == ["q0: How long may book 0 be kept?", "  why: the first one says it"]
+    assert lost[-1] == "... and 4 more queries: -o FILE.md or --json has all"
 
 
 def test_an_empty_answer_loses_and_two_of_them_tie_without_a_call(prefer):
@@ -159,8 +156,8 @@ def test_a_dry_run_counts_the_calls_and_a_budget_ends_with_what_is_answered_kept
     with Provider(then=says(prefers_right)) as provider:
         told = prefer(provider, "--budget-tokens", "6000", "-j", "1", code=4)
         asked = len(provider.log)
-        options = ("--judge", "openai/tiny", "--api-base", provider.url)
-        _, shown, _ = cli("judge", "prefer", "old.jsonl", "new.jsonl", *options, "--dry-run")
+        options = ("--pairwise", "openai/tiny", "--api-base", provider.url)
+        _, shown, _ = cli("compare", "old.jsonl", "new.jsonl", *options, "--dry-run")
         assert len(provider.log) == asked
         found = prefer(provider)
     assert "answered calls are cached" in told
@@ -183,8 +180,8 @@ def test_two_systems_of_a_run_are_compared_and_only_queries_that_both_answered(c
     code, _, err = cli("evaluate", "v1.jsonl", "--metrics", "relevance", "--json")
     assert code == 0, err
     with Provider(then=says(prefers_right)) as provider:
-        options = ("--judge", "openai/tiny", "--api-base", provider.url, "--json")
-        code, out, err = cli("judge", "prefer", "last", "v2.jsonl", *options)
+        options = ("--pairwise", "openai/tiny", "--api-base", provider.url, "--json")
+        code, out, err = cli("compare", "last", "v2.jsonl", *options)
     assert code == 0, err
     found = json.loads(out)
     assert (found["a"], found["b"], found["pairs"], found["wins"]) == ("v1", "v2", 6, 6)
@@ -192,10 +189,14 @@ def test_two_systems_of_a_run_are_compared_and_only_queries_that_both_answered(c
 
 
 REFUSED = {
-    "local": (("old.jsonl", "new.jsonl"), 2, "the local judge can't compare two answers: a model can"),
-    "one": (("old.jsonl", "--judge", "openai/x"), 2, "two systems are compared, here are 1: old"),
-    "none there": (("old.jsonl", "nothing.jsonl", "--judge", "openai/x"), 2, "nothing.jsonl: there is no such file"),
-    "no query": (("old.jsonl", "other.jsonl", "--judge", "openai/x"), 5, "old and other share no query"),
+    "local": (
+        ("old.jsonl", "new.jsonl", "--pairwise", "local"),
+        2,
+        "the local judge can't compare two answers: a model can",
+    ),
+    "one": (("old.jsonl", "--pairwise", "openai/x"), 2, "two systems are compared, here are 1: old"),
+    "none there": (("old.jsonl", "nothing.jsonl", "--pairwise", "openai/x"), 2, "nothing.jsonl: there is no such file"),
+    "no query": (("old.jsonl", "other.jsonl", "--pairwise", "openai/x"), 5, "old and other share no query"),
 }
 
 
@@ -204,5 +205,5 @@ def test_what_can_not_be_compared_is_refused(cli, tmp_path, given, code, message
     write_jsonl(tmp_path / "old.jsonl", WRONG)
     write_jsonl(tmp_path / "new.jsonl", RIGHT)
     write_jsonl(tmp_path / "other.jsonl", [{"query_id": "x", "query": "Why?", "answer": "So."}])
-    found, _, err = cli("judge", "prefer", *given)
+    found, _, err = cli("compare", *given)
     assert (found, message in err) == (code, True), err

@@ -1,4 +1,4 @@
-"""What was evaluated, run by run and row by row: ``runs``, ``report`` and ``show``."""
+"""What was evaluated, run by run and row by row: ``ragassay runs`` and ``ragassay show``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragassay.cli.benchmark import show_benchmark
-from ragassay.cli.configured import AsJson, Plugins, import_plugins, option
+from ragassay.cli.configured import Plugins, import_plugins
+from ragassay.cli.options import AsJson, Last, Outputs, Server
 from ragassay.cli.terminal import print_json
 from ragassay.core.errors import BadSettings, UnknownName
 
@@ -23,16 +24,10 @@ if TYPE_CHECKING:
 Run = Annotated[
     str,
     typer.Argument(
-        metavar="RUN|COMPARISON",
+        metavar="RUN[#SYSTEM]|FILE",
         help="Run id or its beginning, 'last', run folder, a job's id, or the JSON of a report or a comparison.",
     ),
 ]
-RunOrSystem = Annotated[
-    str, typer.Argument(metavar="RUN[#SYSTEM]", help="Run id, 'last', run folder, report file, or a job's id.")
-]
-Server = Annotated[str | None, typer.Option("--server", metavar="URL", help="The service. [http://127.0.0.1:8400]")]
-Outputs = Annotated[list[Path] | None, option("output")]
-Last = Annotated[int, typer.Option("--last", metavar="N", min=1, help="Only the newest N runs.")]
 Fields = Annotated[
     str | None, typer.Option("--fields", metavar="NAME,...", help="Only these columns of the rows, in this order.")
 ]
@@ -42,6 +37,7 @@ FormatName = Annotated[
         "--format", metavar="FORMAT", help="Format of the files if the extension is not it; without -o: print it."
     ),
 ]
+Rows = Annotated[bool, typer.Option("--rows", help="Show the rows, not the report; each of the next options does too.")]
 Wrong = Annotated[
     bool, typer.Option("--wrong", help="Only rows whose answer is not accurate, or whose response or scoring failed.")
 ]
@@ -67,7 +63,7 @@ Sort = Annotated[
     typer.Option("--sort", metavar="FIGURE", help="By this metric or figure; -FIGURE: the largest first."),
 ]
 SystemName = Annotated[str | None, typer.Option("--system", metavar="NAME", help="Only this system.")]
-RowsAsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document a line, all rows.")]
+ReportOrRowsAsJson = Annotated[bool, typer.Option("--json", help="Print JSON; of rows, all of them, one a line.")]
 MOST_SHOWN = 20
 _BINARY = ("parquet", "pdf", "xlsx")
 
@@ -105,7 +101,7 @@ def _line(run: Mapping[str, Any], progress: str) -> str:
     name = f"{run['name']}: " if run["name"] else ""
     far = "" if run["status"] == "finished" else f", {progress}"
     of_benchmark = f", of benchmark {run['benchmark']}" if run["benchmark"] else ""
-    go_on = f"ragassay run --resume {run['benchmark']}" if of_benchmark else f"ragassay evaluate --resume {run['id']}"
+    go_on = f"ragassay evaluate --resume {run['benchmark'] or run['id']}"
     imports = "".join(f" --import {shlex.quote(name)}" for name in run["plugins"])
     resume = f"; go on: {go_on}{imports}" if run["status"] == "unfinished" else ""
     systems = f"{len(run['systems'])} systems" if len(run["systems"]) > 1 else run["systems"][0]
@@ -114,50 +110,12 @@ def _line(run: Mapping[str, Any], progress: str) -> str:
     return f"{run['id']}  {when}  {what}, {run['status']}{far}{of_benchmark}{resume}"
 
 
-def report(
+def show(
     run: Run,
     output: Outputs = None,
     form: FormatName = None,
     fields: Fields = None,
-    server: Server = None,
-    plugin: Plugins = None,
-    as_json: AsJson = False,
-) -> None:
-    """Print a report, a comparison or the result of a benchmark, or write it as csv, html, json, md, parquet, pdf, xlsx or xml."""
-    from ragassay.cli.compare import show_comparison
-    from ragassay.cli.evaluate import show_report, warnings_shown
-    from ragassay.core.settings import Settings
-    from ragassay.metrics.names import split_names
-    from ragassay.reporting import EXPORTERS, comparison
-    from ragassay.sdk.stored import open_comparison, open_report, stored_benchmark, stored_run
-
-    import_plugins(plugin)
-    if benchmark := stored_benchmark(run):
-        show_benchmark(benchmark, output or [], as_json=as_json)
-        return
-    compared = open_comparison(run)
-    exporters: Any = EXPORTERS if compared is None else comparison.EXPORTERS
-    for path in output or ():
-        exporters.for_file(path, form)
-    if not output and form in _BINARY and sys.stdout.isatty():
-        raise BadSettings(f"a terminal can't show {form}", where="--format", hint=f"name a file: -o report.{form}")
-    document: Any = compared or open_report(run, server)
-    written = {"form": form, "fields": split_names(fields) if fields else ()}
-    if form is not None and not output:
-        with warnings_shown("ragassay.exporters"):
-            content = exporters.make(document, **written)
-            sys.stdout.buffer.writelines((content,) if isinstance(content, bytes) else content)
-    elif compared is not None:
-        show_comparison(compared, output or [], as_json=as_json, **written)
-    else:
-        local, stored = run if Path(run).exists() else None, stored_run(run)
-        place = str(stored.report_file) if stored else local or f"{server or Settings().server}/v1/jobs/{run}/report"
-        at = None if stored or local else server
-        show_report(document, place, output or [], as_json=as_json, server=at, **written)
-
-
-def show(
-    run: RunOrSystem,
+    rows: Rows = False,
     wrong: Wrong = False,
     worst: Worst = None,
     query: Query = None,
@@ -169,19 +127,16 @@ def show(
     where: Where = None,
     text: Text = None,
     sort: Sort = None,
-    as_json: RowsAsJson = False,
     server: Server = None,
+    plugin: Plugins = None,
+    as_json: ReportOrRowsAsJson = False,
 ) -> None:
-    """Show rows: query, answer, ground truth, and each sentence and fact with its verdict, evidence and why."""
-    import orjson
+    """Show a report, a comparison or a benchmark, or with -o write it; with --rows or a choice of rows, show those.
 
-    from ragassay.core.report import run_and_system
-    from ragassay.metrics.failures import attribute
-    from ragassay.sdk.stored import open_results, stored_run
-
-    run, named = run_and_system(run, Path())
-    asked = {
-        "system": system or named,
+    A row is shown with query, answer, ground truth, and each sentence and fact with its verdict, evidence and reason.
+    """
+    given = {
+        "system": system,
         "category": category,
         "difficulty": difficulty,
         "failed": failed or None,
@@ -190,7 +145,68 @@ def show(
         "text": text,
         "sort": sort,
     }
-    selection = {key: value for key, value in asked.items() if value is not None}
+    selection = {key: value for key, value in given.items() if value is not None}
+    import_plugins(plugin)
+    if not (rows or wrong or worst or query or selection):
+        _show_report(run, output or [], form, fields, server, as_json=as_json)
+    elif output or form or fields:
+        raise BadSettings("files have all rows", hint="leave out the choice of rows, or -o, --format and --fields")
+    else:
+        _show_rows(run, selection, server, wrong=wrong, worst=worst, query=query, as_json=as_json)
+
+
+def _show_report(
+    run: str, outputs: list[Path], form: str | None, fields: str | None, server: str | None, *, as_json: bool
+) -> None:
+    from ragassay.cli.compare import show_comparison
+    from ragassay.cli.evaluate import show_report, warnings_shown
+    from ragassay.core.settings import Settings
+    from ragassay.metrics.names import split_names
+    from ragassay.reporting import EXPORTERS, comparison
+    from ragassay.sdk.stored import open_comparison, open_report, stored_benchmark, stored_run
+
+    if benchmark := stored_benchmark(run):
+        show_benchmark(benchmark, outputs, as_json=as_json)
+        return
+    compared = open_comparison(run)
+    exporters: Any = EXPORTERS if compared is None else comparison.EXPORTERS
+    for path in outputs:
+        exporters.for_file(path, form)
+    if not outputs and form in _BINARY and sys.stdout.isatty():
+        raise BadSettings(f"a terminal can't show {form}", where="--format", hint=f"name a file: -o report.{form}")
+    document: Any = compared or open_report(run, server)
+    written = {"form": form, "fields": split_names(fields) if fields else ()}
+    if form is not None and not outputs:
+        with warnings_shown("ragassay.exporters"):
+            content = exporters.make(document, **written)
+            sys.stdout.buffer.writelines((content,) if isinstance(content, bytes) else content)
+    elif compared is not None:
+        show_comparison(compared, outputs, as_json=as_json, **written)
+    else:
+        local, stored = run if Path(run).exists() else None, stored_run(run)
+        place = str(stored.report_file) if stored else local or f"{server or Settings().server}/v1/jobs/{run}/report"
+        at = None if stored or local else server
+        show_report(document, place, outputs, as_json=as_json, server=at, **written)
+
+
+def _show_rows(
+    run: str,
+    selection: dict[str, Any],
+    server: str | None,
+    *,
+    wrong: bool,
+    worst: int | None,
+    query: str | None,
+    as_json: bool,
+) -> None:
+    import orjson
+
+    from ragassay.core.report import run_and_system
+    from ragassay.metrics.failures import attribute
+    from ragassay.sdk.stored import open_results, stored_run
+
+    run, named = run_and_system(run, Path())
+    selection = {**({"system": named} if named else {}), **selection}
     rows: Iterable[Result] = open_results(run, server, **selection)
     if query is not None:
         every = list(rows)

@@ -1,4 +1,4 @@
-"""Commands that run the service: ``up`` all of it, ``serve``, ``worker`` and ``beat`` its parts, ``admin alive`` checks them."""
+"""``ragassay serve api``: the whole service on this machine, or one of its parts, or a health check of a part."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
@@ -17,15 +17,15 @@ from ragassay.core.errors import BadSettings, Unavailable
 
 SWEEP_IS_LATE_S = 60
 
+Part = Annotated[Literal["all", "api", "worker", "scheduler"], typer.Argument(help="What to run.")]
+Check = Annotated[
+    bool, typer.Option("--check", help="Run nothing: exit code 0 if this host's worker or scheduler is at work.")
+]
 Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
 Port = Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0: any free one.")]
 Workers = Annotated[
     int | None,
     typer.Option("--workers", metavar="N", min=1, max=256, help="Worker processes. [one more than CPUs, at most 5]"),
-]
-Processes = Annotated[
-    int | None,
-    typer.Option("--concurrency", metavar="N", min=1, max=256, help="Processes. [one more than CPUs, at most 5]"),
 ]
 Queues = Annotated[
     list[str] | None,
@@ -33,11 +33,36 @@ Queues = Annotated[
 ]
 Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder of Redis's data. [.ragassay/service]")]
 Fd = Annotated[int | None, typer.Option("--fd", hidden=True, help="A socket that listens already.")]
-PartKind = Annotated[str, typer.Argument(metavar="worker|beat", help="What to look for.")]
 
 
-def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, data: Data = None) -> None:
-    """Run the whole service on this machine: Redis, API, workers and the sweeper. Ctrl-C ends it."""
+def serve(
+    part: Part = "all",
+    check: Check = False,
+    host: Host = "127.0.0.1",
+    port: Port = 8400,
+    workers: Workers = None,
+    queue: Queues = None,
+    data: Data = None,
+    fd: Fd = None,
+) -> None:
+    """Run the service on this machine: Redis, API, workers and scheduler. Ctrl-C ends it. Or run one part, for a deployment.
+
+    The parts use the Redis of RAGASSAY_STATE_URL. A stopped worker goes on with its chunks for up to RAGASSAY_SHUTDOWN_S
+    seconds. Several schedulers may run: each planned time is claimed once.
+    """
+    if check:
+        _check(part)
+    elif part == "api":
+        _serve_api(host, port, fd)
+    elif part == "worker":
+        _exec_worker(workers or _processes(), queue)
+    elif part == "scheduler":
+        _exec("-m ragassay_workers.beat")
+    else:
+        _serve_all(host, port, workers or _processes(), data)
+
+
+def _serve_all(host: str, port: int, workers: int, data: Path | None) -> None:
     from ragassay import observability
     from ragassay.core.settings import Settings
     from ragassay.service.local_up import Up
@@ -62,14 +87,13 @@ def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, dat
         data or settings.home / "service",
         host=host,
         port=port,
-        workers=workers or _processes(),
+        workers=workers,
         info=partial(write, logging.INFO),
         warn=partial(write, logging.WARNING),
     ).run()
 
 
-def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
-    """Run the API alone. Jobs are kept in the Redis of RAGASSAY_STATE_URL."""
+def _serve_api(host: str, port: int, fd: int | None) -> None:
     from ragassay import observability
     from ragassay.api.app import create_app
     from ragassay.api.security import check_bind
@@ -90,8 +114,7 @@ def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
     server(app, host=host, port=port, log_config=None, access_log=False).run(sockets=listeners)
 
 
-def worker(concurrency: Processes = None, queues: Queues = None) -> None:
-    """Run workers alone. Stopped, they go on with their chunks for up to RAGASSAY_SHUTDOWN_S seconds."""
+def _exec_worker(processes: int, queues: list[str] | None) -> None:
     from ragassay.core.errors import UnknownName
     from ragassay.service.queue import CHUNKS, REPORTS, SCHEDULES
 
@@ -103,50 +126,42 @@ def worker(concurrency: Processes = None, queues: Queues = None) -> None:
     # Without the signal's new meaning, Celery would wait for a chunk as long as it takes.
     _exec(
         f"-m celery --quiet -A ragassay_workers.app:app worker --pool prefork --loglevel INFO --queues {taken} "
-        f"--concurrency {concurrency or _processes()} --hostname ragassay@%h "
-        "--without-gossip --without-mingle --without-heartbeat",
+        f"--concurrency {processes} --hostname ragassay@%h --without-gossip --without-mingle --without-heartbeat",
         REMAP_SIGTERM="SIGQUIT",
     )
 
 
-def beat() -> None:
-    """Run the sweeper and the clock of schedules alone. Several may run: each time is claimed once."""
-    _exec("-m ragassay_workers.beat")
-
-
-def alive(kind: PartKind) -> None:
-    """Tell whether a worker or beat runs on this host and does its work; for health checks.
-
-    Workers take the chunks that wait; beat completes rounds of the sweeper, and begins the schedules that are due.
-    """
+def _check(part: str) -> None:
+    """Raise Unavailable unless this host's worker takes the chunks that wait, or its scheduler starts what is due."""
     from ragassay.core.settings import Settings
     from ragassay.service.health import OVERDUE_S, STALLED_AFTER_S, health
     from ragassay.service.redis import RedisStore
     from ragassay.service.redis_errors import outages
 
-    if kind not in ("worker", "beat"):
-        raise BadSettings(f"{kind!r} is neither worker nor beat")
+    if part not in ("worker", "scheduler"):
+        raise BadSettings(
+            "--check is about one part", hint="ragassay serve worker --check, or: serve scheduler --check"
+        )
     store = RedisStore(Settings().state, patient=False)
+    kind = "worker" if part == "worker" else "beat"
     with outages():
         running = store.alive(kind, socket.gethostname())
         sweeping = kind == "worker" or store.alive("sweeper", socket.gethostname())
         known = health(store)
     if not running:
-        raise Unavailable(f"no {kind} on this host has sent a heartbeat for half a minute")
+        raise Unavailable(f"no {part} on this host has sent a heartbeat for half a minute")
     if not sweeping:
-        what = f"no beat on this host has completed a round of its sweeper for {SWEEP_IS_LATE_S} s and more"
+        what = f"no scheduler on this host has completed a round of its sweeper for {SWEEP_IS_LATE_S} s and more"
         raise Unavailable(what, hint="restart it, and see its log")
-    if kind == "worker" and known.stalled:
+    if part == "worker" and known.stalled:
         raise Unavailable(
             f"chunks wait, and no worker has claimed one for {STALLED_AFTER_S:g} s (job {known.stalled[0]})",
             hint="restart the workers, and see their logs",
         )
-    if kind == "beat" and known.schedule_overdue_s > OVERDUE_S:
-        raise Unavailable(
-            f"a schedule is due, and no beat has noticed for {OVERDUE_S} s",
-            hint="restart beat, and see its log",
-        )
-    typer.echo(f"{running} {kind} on this host")
+    if part == "scheduler" and known.schedule_overdue_s > OVERDUE_S:
+        what = f"a schedule is due, and no scheduler has started it for {OVERDUE_S} s"
+        raise Unavailable(what, hint="restart the scheduler, and see its log")
+    typer.echo(f"{running} {part} on this host")
 
 
 def _exec(arguments: str, **environment: str) -> NoReturn:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ragassay.cli.configured import DECLARED, AsJson, configured, pairs, takes_options
-from ragassay.cli.jobs import Server, connected
-from ragassay.cli.terminal import print_json
+from ragassay.cli.configured import DECLARED, configured, pairs, takes_options
+from ragassay.cli.jobs import connected
+from ragassay.cli.options import AsJson, Last, Server
+from ragassay.cli.terminal import print_json, print_table
 from ragassay.core.errors import BadSettings, Conflict
 from ragassay.core.formatting import cut
 
+if TYPE_CHECKING:
+    from ragassay.config.schedules import JobSchedule
+
 schedule = typer.Typer(help="Plan jobs of a service: nightly runs.", no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The schedule.")]
+Cron = Annotated[str | None, typer.Option("--cron", metavar="'M H D M W'", help="When, such as '30 2 * * *'.")]
+Zone = Annotated[str | None, typer.Option("--zone", metavar="ZONE", help="Time zone, Europe/Berlin. [UTC]")]
 _NOT_SENT = ["name", *(key for key, declared in DECLARED.items() if declared.option.set_by != "job")]
 
 
@@ -26,10 +32,8 @@ def add(
     ] = None,
     server: Server = None,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Its name. [nightly]")] = None,
-    cron: Annotated[
-        str | None, typer.Option("--cron", metavar="'M H D M W'", help="When, such as '30 2 * * *'.")
-    ] = None,
-    zone: Annotated[str | None, typer.Option("--zone", metavar="ZONE", help="Time zone, Europe/Berlin. [UTC]")] = None,
+    cron: Cron = None,
+    zone: Zone = None,
     dataset: Annotated[
         str | None, typer.Option("--dataset", metavar="NAME[@VERSION]", help="A dataset of the service.")
     ] = None,
@@ -96,24 +100,17 @@ def add(
             if error.status == Conflict.status:
                 error.hint = "change it: --replace; or choose another name: --name NAME"
             raise
-    if as_json:
-        typer.echo(added.model_dump_json())
-        return
-    typer.echo(added.name)
-    typer.echo(f"next: {', '.join(added.local(added.next[:1])) or 'never, it is paused'}", err=True)
+    _print_next(added, as_json=as_json)
 
 
 @schedule.command("list")
 def list_(server: Server = None, as_json: AsJson = False) -> None:
     """List schedules with their next time and newest run."""
-    from ragassay.reporting.tables import table
-
     with connected(server) as service:
         schedules = service.schedules.list()
     if as_json:
         print_json(schedules)
         return
-    columns = ("schedule", "cron", "zone", "next", "last", "gates")
     rows = [
         (
             one.name,
@@ -125,20 +122,16 @@ def list_(server: Server = None, as_json: AsJson = False) -> None:
         )
         for one in schedules
     ]
-    typer.echo("\n".join(table(columns, rows, least=("zone", "cron"))) if rows else "there is no schedule")
+    columns = ("schedule", "cron", "zone", "next", "last", "gates")
+    print_table(columns, rows, least=("zone", "cron"), empty="there is no schedule")
 
 
 @schedule.command("show")
-def show(
-    name: NameArgument,
-    server: Server = None,
-    last: Annotated[int, typer.Option("--last", metavar="N", min=0, help="How many runs are shown.")] = 10,
-    as_json: AsJson = False,
-) -> None:
-    """Show a schedule: its next times and what became of those before, in the zone of its clock."""
+def show(name: NameArgument, server: Server = None, last: Last = 10, as_json: AsJson = False) -> None:
+    """Show a schedule: its next times and its last runs, in its time zone."""
     from itertools import islice
 
-    from ragassay.reporting.tables import table, width
+    from ragassay.reporting.tables import width
 
     with connected(server) as service:
         known = service.schedules.show(name)
@@ -153,37 +146,49 @@ def show(
         (next(known.local([run.slot])), run.outcome, run.gates, run.job or cut(run.reason or "", longest))
         for run in runs
     ]
-    typer.echo("\n".join(table(("time", "run", "gates", "job, or why there is none"), [*planned, *made])))
+    print_table(("time", "run", "gates", "job, or why there is none"), [*planned, *made])
 
 
-@schedule.command("pause")
-def pause(name: NameArgument, server: Server = None) -> None:
-    """Begin no run until 'resume'."""
+@schedule.command("set")
+def set_(
+    name: NameArgument,
+    cron: Cron = None,
+    zone: Zone = None,
+    pause: Annotated[
+        bool | None, typer.Option("--pause/--resume", help="Start no run from now on, or start runs again.")
+    ] = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change when a schedule runs, pause it, or resume it. Times while it is paused are not missed."""
+    given = {"cron": cron, "zone": zone, "paused": pause}
+    changes = {key: value for key, value in given.items() if value is not None}
+    if not changes:
+        raise BadSettings("nothing is changed", hint="give --cron, --zone, --pause or --resume")
     with connected(server) as service:
-        service.schedules.pause(name)
-    typer.echo(f"{name} is paused")
-
-
-@schedule.command("resume")
-def resume(name: NameArgument, server: Server = None) -> None:
-    """Begin runs again, at the next time."""
-    with connected(server) as service:
-        known = service.schedules.resume(name)
-    typer.echo(f"{name} runs next: {next(known.local(known.next), 'never')}")
+        _print_next(service.schedules.change(name, **changes), as_json=as_json)
 
 
 @schedule.command("run")
 def run(name: NameArgument, server: Server = None, as_json: AsJson = False) -> None:
-    """Have a run made now, beside those that are planned."""
+    """Start a run now, in addition to those that are planned."""
     with connected(server) as service:
-        asked = service.schedules.run(name)
-    typer.echo(asked.model_dump_json() if as_json else asked.slot)
+        made = service.schedules.run(name)
+    typer.echo(made.model_dump_json() if as_json else made.slot)
     typer.echo(f"follow it: ragassay schedule show {name}{f' --server {server}' if server else ''}", err=True)
 
 
 @schedule.command("remove")
 def remove(name: NameArgument, server: Server = None) -> None:
-    """Forget a schedule and its history; its jobs stay."""
+    """Delete a schedule and its history; its jobs stay."""
     with connected(server) as service:
         service.schedules.delete(name)
     typer.echo(f"{name} is removed")
+
+
+def _print_next(known: JobSchedule, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(known.model_dump_json())
+        return
+    typer.echo(known.name)
+    typer.echo(f"next: {', '.join(known.local(known.next[:1])) or 'never, it is paused'}", err=True)

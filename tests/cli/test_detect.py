@@ -1,4 +1,4 @@
-"""``ragassay power`` as a user types it."""
+"""``ragassay compare --detect`` as a user types it."""
 
 import json
 import re
@@ -28,41 +28,28 @@ def run(cli, tmp_path):
     return json.loads(out)["run"]["id"]
 
 
-def test_a_spread_is_enough_to_plan_with(cli):
-    assert cli("power", "--difference", 0.05, "--sd", 0.2413) == (
-        0, "185 queries show a difference of 0.05 with a chance of 80%\n", "",
-    )  # fmt: skip
-    _, out, _ = cli("power", "--difference", 0.05, "--sd", 0.2413, "--power", 0.9, "--alpha", 0.01, "--tests", 5)
-    assert out.startswith(f"{needed_n(0.05, 0.2413, alpha=0.002, power=0.9)} queries")
-
-
 def test_the_spread_is_that_of_the_systems_of_a_run(cli, run):
-    code, out, err = cli("power", run, "--difference", 0.1)
+    code, out, err = cli("compare", run, "--detect", 0.1)
     # differences of 0.5 six times and 0 twice: mean 0.375, sd sqrt((6 * 0.125 ** 2 + 2 * 0.375 ** 2) / 7) = 0.2315
     sd = (0.375 / 7) ** 0.5
     assert (code, err) == (0, "")
-    head, _, _, first, _, other, _, _, second = out.splitlines()
+    _, head, _, first, _, other, _, second = out.splitlines()
     assert head == "b against a: to show a difference of 0.1 with a chance of 80%"
-    chance = f"{power_of(0.1, 8, sd):.0%}"
-    assert first.split() == ["mrr", f"{sd:.3g}", "8", chance, str(needed_n(0.1, sd))]
+    assert first.split() == ["mrr", f"{sd:.3g}", "8", f"{power_of(0.1, 8, sd):.0%}", str(needed_n(0.1, sd))]
     assert other.startswith("c against a")
-    assert second.split(maxsplit=1) == ["mrr", "its differences have no spread"]
+    assert second.split(maxsplit=1) == ["mrr", "no spread"]
 
 
 BAD = {
-    "no run and no spread": (["--difference", 0.1], "give a run with two systems, or --sd"),
-    "both": (["last", "--difference", 0.1, "--sd", 1], "give a run with two systems, or --sd"),
-    "no difference": (["last", "--difference", 0], "effect is 0"),
-    "no spread": (["--sd", 0, "--difference", 0.1], "sd is 0"),
-    "tests": (["--sd", 1, "--difference", 0.1, "--tests", 0], "--tests must be at least 1, not 0"),
-    "power": (["--sd", 1, "--difference", 0.1, "--power", 0.01], "power 0.01 is not above alpha 0.05"),
-    "one system": (["last#a", "--difference", 0.1], "needs two systems"),
+    "no difference": (["last", "--detect", 0], "effect is 0"),
+    "power": (["last", "--detect", 0.1, "--power", 0.01], "power 0.01 is not above alpha 0.05"),
+    "one system": (["last#a", "--detect", 0.1], "needs two systems"),
 }
 
 
 def test_bad_input_gives_one_clear_line(cli, run):
     for case, (arguments, message) in BAD.items():
-        code, out, err = cli("power", *arguments)
+        code, out, err = cli("compare", *arguments)
         assert (code, out, err.count("\n")) == (2, "", 1), case
         assert message in err, case
 

@@ -1,0 +1,300 @@
+"""``ragassay data``: datasets with versions, what is in them, their differences, their parts, and questions from documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from ragassay.cli.configured import Plugins, command_line, import_plugins, option, pairs
+from ragassay.cli.options import AsJson
+from ragassay.cli.terminal import print_document, print_json
+from ragassay.core.errors import BadSettings
+from ragassay.core.formatting import listed
+
+if TYPE_CHECKING:
+    from ragassay.datasets.describe import DatasetDescription
+    from ragassay.datasets.ir import IrQueries
+    from ragassay.datasets.versions import DatasetVersion
+    from ragassay.storage.datasets import FolderDatasets
+    from ragassay.testset import GenerationReport
+
+VersionArgument = Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="The beginning of a version is enough.")]
+DataArgument = Annotated[str, typer.Argument(metavar="DATA", help="NAME[@VERSION], or a file.")]
+Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the dataset. [that of the file]")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the draw.")]
+Format = Annotated[str, option("format")]
+Mapping = Annotated[list[str] | None, option("map")]
+Duplicates = Annotated[Literal["error", "keep_first"], option("duplicates")]
+
+data = typer.Typer(help="Import, list, show, compare, split and generate datasets.", no_args_is_help=True)
+
+
+@data.command("import")
+def import_(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Files whose rows become one dataset, or ir:NAME.")
+    ],
+    name: Name = None,
+    description: Annotated[
+        str | None, typer.Option("--description", metavar="TEXT", help="What the dataset is.")
+    ] = None,
+    format: Format = "auto",  # noqa: A002 - the option's name
+    mapping: Mapping = None,
+    duplicates: Duplicates = "error",
+    passages: Annotated[
+        Path | None, typer.Option("--passages", metavar="FILE", help="Write the documents of ir:NAME as a corpus.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep the rows of files, or of ir:NAME of ir_datasets, as a version of a dataset; the same rows are the same version."""
+    from ragassay.datasets.ir import PREFIX, IrQueries
+    from ragassay.sdk.datasets import Datasets
+
+    columns = pairs(mapping, "--map", "OURS=THEIRS")
+    of_library = next((str(file) for file in files if str(file).startswith(PREFIX)), None)
+    if of_library and (len(files) > 1 or columns or format != "auto"):
+        raise BadSettings("is imported alone and without options about files", where=of_library)
+    if passages and not of_library:
+        raise BadSettings(f"--passages is about {PREFIX}NAME; files hold no documents")
+    if passages and of_library:
+        _write_passages(IrQueries(of_library.removeprefix(PREFIX)), passages)
+    version = Datasets().import_(
+        of_library or files, name, description=description, format=format, map=columns, duplicates=duplicates
+    )
+    _print_versions([version], as_json=as_json)
+
+
+def _write_passages(rows: IrQueries, path: Path) -> None:
+    """One by one, since a corpus may have millions; the file is whole or absent."""
+    from ragassay.core.files import to_lines, write_whole
+    from ragassay.core.formatting import check_output
+
+    check_output(path)
+    write_whole(path, to_lines(rows.passages()))
+
+
+@data.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List the datasets, each with its latest version."""
+    from ragassay.sdk.datasets import Datasets
+
+    _print_versions(Datasets().list(), as_json=as_json)
+
+
+@data.command("show")
+def show(
+    source: DataArgument,
+    rows: Annotated[int, typer.Option("--rows", metavar="N", min=0, help="Print the first N rows.")] = 0,
+    similar: Annotated[
+        float, typer.Option("--similar", metavar="X", min=0.5, max=1.0, help="Similarity from which to list questions.")
+    ] = 0.8,
+    format: Format = "auto",  # noqa: A002 - the option's name
+    mapping: Mapping = None,
+    duplicates: Duplicates = "error",
+    plugin: Plugins = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a file or a dataset: its versions, columns, counts, labels, missing fields, similar questions, possible metrics."""
+    from ragassay.core.settings import Settings
+    from ragassay.datasets.dataset import canonical
+    from ragassay.datasets.versions import file_or_version
+    from ragassay.sdk.datasets import Datasets
+    from ragassay.storage.datasets import FolderDatasets, open_data
+
+    import_plugins(plugin)
+    columns = pairs(mapping, "--map", "OURS=THEIRS")
+    store = FolderDatasets(Settings().home)
+    version = file_or_version(store, source)
+    described = Datasets().describe(source, similar=similar, format=format, map=columns, duplicates=duplicates)
+    read = open_data(store, Path(source), format=format, mapping=columns, duplicates=duplicates) if rows else ()
+    first = [canonical(sample) for sample in islice(read, rows)]
+    versions = store.versions(version.name) if version else []
+    if as_json:
+        file = str(store.rows_file(version)) if version else None
+        print_json({"version": version, "file": file, "versions": versions, "description": described, "first": first})
+        return
+    if version:
+        _print_version(version, versions, store)
+    _print_description(described)
+    for row in first:
+        print_json(row)
+
+
+@data.command("diff")
+def diff(a: DataArgument, b: DataArgument, as_json: AsJson = False) -> None:
+    """Compare two versions row by row: what was added, removed or changed, and in which fields."""
+    from ragassay.reporting.datasets import change, changes
+    from ragassay.reporting.document import Document
+    from ragassay.sdk.datasets import Datasets
+
+    found = Datasets().diff(a, b)
+    if as_json:
+        print_json(found)
+        return
+    blocks = (changes(found),) if found.added or found.removed or found.changed else ()
+    print_document(Document("", headlines=((f"{found.a} -> {found.b}", change(found)),), blocks=blocks))
+
+
+@data.command("split")
+def split(
+    reference: VersionArgument,
+    train: Annotated[float, typer.Option("--train", metavar="X", help="Share of the rows to develop on.")] = 0.8,
+    validation: Annotated[float, typer.Option("--validation", metavar="X", help="Share to choose with.")] = 0.1,
+    test: Annotated[float, typer.Option("--test", metavar="X", help="Share to test with.")] = 0.1,
+    seed: Seed = 0,
+    by: Annotated[
+        Literal["category", "difficulty", "none"], typer.Option("--by", help="Of what each part gets its share.")
+    ] = "category",
+    as_json: AsJson = False,
+) -> None:
+    """Split a dataset into NAME-train, NAME-validation and NAME-test."""
+    from ragassay.sdk.datasets import Datasets
+
+    made = Datasets().split(reference, train=train, validation=validation, test=test, seed=seed, by=by)
+    if as_json:
+        print_json(made)
+        return
+    for part, new in zip(made.parts, made.versions, strict=True):
+        table = ", ".join(f"{label or 'none'} {rows}" for label, rows in part.labels.items())
+        typer.echo(f"{new.reference}: {part.rows} rows{'' if by == 'none' else f' ({table})'}")
+
+
+@data.command("generate")
+def generate(
+    documents: Annotated[
+        Path,
+        typer.Argument(metavar="DOCS", help="A corpus (JSON Lines), a Markdown or text file, or a folder of them."),
+    ],
+    count: Annotated[int, typer.Option("-n", "--count", metavar="N", min=1, help="How many questions.")] = 50,
+    seed: Seed = 0,
+    unanswerable: Annotated[
+        float,
+        typer.Option(
+            "--unanswerable", metavar="X", min=0, max=1, help="Share of questions that the documents don't answer."
+        ),
+    ] = 0.1,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Name of the dataset. [that of DOCS, -generated]")
+    ] = None,
+    passages: Annotated[
+        Path | None, typer.Option("--passages", metavar="FILE", help="Write the passages as a corpus with their ids.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="MODEL", help="A model that LiteLLM supports writes them. [templates]"),
+    ] = None,
+    api_base: Annotated[str | None, option("api_base")] = None,
+    usd: Annotated[float | None, option("usd")] = None,
+    concurrency: Annotated[int, option("concurrency")] = 8,
+    as_json: AsJson = False,
+) -> None:
+    """Make questions with ground truth from documents, offline or with a model, and keep them as a dataset."""
+    from ragassay import config
+    from ragassay.core.files import to_lines, write_whole
+    from ragassay.core.formatting import check_output
+    from ragassay.sdk.datasets import Datasets
+    from ragassay.testset import read_passages
+
+    if model is None and (usd or api_base):
+        raise BadSettings(f"{'--budget-usd' if usd else '--api-base'} is about a model; templates make no call")
+    config.resolve([command_line({"api_base": api_base})])  # refuses what is no address
+    if passages:
+        check_output(passages)
+    called = {"api_base": api_base, "usd": usd, "concurrency": concurrency} if model else {}
+    report = Datasets().generate(
+        documents, name, count=count, seed=seed, unanswerable=unanswerable, model=model, **called
+    )
+    if passages:
+        write_whole(passages, to_lines(passage.model_dump() for passage in read_passages(documents).passages))
+    if as_json:
+        print_json(report)
+        return
+    made = listed((f"{kind} {rows}" for kind, rows in report.made_by.items()), most=10)
+    typer.echo(f"{report.version.reference}: {report.rows} questions ({made}) from {report.passages} passages")
+    _print_candidates(report, count)
+    if report.usage:
+        from ragassay.evaluation.datasets import calls_text
+
+        typer.echo(calls_text(report.usage))
+
+
+def _print_candidates(report: GenerationReport, wanted: int) -> None:
+    dropped = sum(each.count for each in report.dropped)
+    typer.echo(f"{report.candidates} candidates, {dropped} thrown away, {report.not_drawn} not drawn")
+    for each in report.dropped:
+        typer.echo(f"  {each.count}: {each.reason}, such as: {each.examples[0]}")
+    if report.rows < wanted:
+        typer.echo(f"warning: {report.rows} instead of {wanted} questions: there are no more in these passages")
+
+
+def _print_versions(versions: Sequence[DatasetVersion], *, as_json: bool) -> None:
+    from ragassay.reporting.datasets import made
+
+    if as_json:
+        print_json(versions)
+        return
+    for version in versions:
+        typer.echo(f"{version.reference}: {version.rows} rows, {made(version)}")
+
+
+def _print_version(version: DatasetVersion, versions: Sequence[DatasetVersion], store: FolderDatasets) -> None:
+    """Where a version comes from, where its rows are, and the other versions of its name."""
+    from ragassay.reporting.datasets import made
+
+    lineage = version.lineage
+    how = ", ".join(f"{key} {value}" for key, value in lineage.options.items() if key != "columns")
+    facts = {
+        "version": f"{version.name}@{version.digest}",
+        "description": version.description,
+        "created": f"{version.created_at:%Y-%m-%d %H:%M:%S} UTC",
+        "made by": f"{lineage.action}{f' ({how})' if how else ''}",
+        "from": listed(lineage.sources) or None,
+        "parent": lineage.parent,
+        "file": str(store.rows_file(version)),
+    }
+    for label, text in facts.items():
+        if text:
+            typer.echo(f"{label}: {text}")
+    for other in versions:
+        if other.digest != version.digest:
+            typer.echo(f"also: {other.reference}: {other.rows} rows, {made(other)}")
+
+
+def _print_description(description: DatasetDescription) -> None:
+    """What a dataset holds."""
+    from ragassay.reporting.datasets import alike, tables
+    from ragassay.reporting.document import Document, Sentences
+
+    digest = f", digest {description.digest[:12]}" if description.digest else ""
+    sentences = {
+        "Read as our fields": [
+            f"{ours} from {theirs}" for ours, theirs in description.mapped.items() if ours != theirs
+        ],
+        "Kept as metadata": description.kept_as_metadata,
+        "Asked more than once": alike(description.repeated_queries),
+        "Nearly the same": alike(description.similar_queries),
+        "Metrics that can be computed": [*_computable(description)],
+    }
+    counts = f"{description.rows} rows, {description.responses} with a response{digest}"
+    blocks = (Sentences(title, tuple(lines)) for title, lines in sentences.items() if lines)
+    headlines = ((description.path, counts),)
+    print_document(
+        Document("", headlines=headlines, notes=description.warnings, blocks=(*tables(description), *blocks))
+    )
+
+
+def _computable(description: DatasetDescription) -> Iterator[str]:
+    """Metrics by how many rows have their input, each reason for which others lack it once."""
+    groups: dict[tuple[int, str], list[str]] = {}
+    for metric in description.metrics:
+        counted = (f"{reason} ({rows})" if metric.rows else reason for reason, rows in metric.lacking.items())
+        groups.setdefault((metric.rows, "; ".join(counted)), []).append(metric.metric)
+    for (rows, lacking), names in sorted(groups.items(), key=lambda group: -group[0][0]):
+        if rows:
+            yield f"{rows} of {description.rows} rows: {', '.join(names)}{f' - {lacking}' if lacking else ''}"
+    if none := [f"{', '.join(names)} ({lacking})" for (rows, lacking), names in groups.items() if not rows]:
+        yield f"no row: {'; '.join(none)}"

@@ -1,0 +1,137 @@
+"""``ragassay info``: the metrics and document schemas there are, what this machine has, and a configuration to begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragassay.cli.configured import Plugins, import_plugins
+from ragassay.cli.options import AsJson
+from ragassay.cli.terminal import print_json, print_table
+from ragassay.core.errors import BadSettings, Conflict, UnknownName
+
+if TYPE_CHECKING:
+    from ragassay.core.settings import Settings
+
+_KINDS = ("retrieval", "quality", "performance", "cost")
+
+info = typer.Typer(help="List metrics, print schemas, check this machine, write a configuration.", no_args_is_help=True)
+
+
+@info.command("metrics")
+def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
+    """List the metrics: name, kind, what they need and what they measure."""
+    from ragassay.metrics.metric import METRICS
+
+    import_plugins(plugin)
+    known = sorted(METRICS, key=lambda metric: (_KINDS.index(metric.kind), metric.family))
+    if as_json:
+        fields = ("kind", "better", "needs", "description")
+        print_json([{"name": one.form, **{field: getattr(one, field) for field in fields}} for one in METRICS])
+        return
+    rows = [(one.form, one.kind, one.better, one.description) for one in known]
+    print_table(("metric", "kind", "better", "what it measures"), rows)
+
+
+@info.command("schema")
+def schema(
+    document: Annotated[
+        str,
+        typer.Argument(
+            help="report, comparison, benchmark, gates, trend, costs, ab, ab-config, config, sample, response or job."
+        ),
+    ],
+) -> None:
+    """Print the JSON schema of a document."""
+    from ragassay.analysis.ab import Recipe, Trial
+    from ragassay.analysis.benchmark import Benchmark
+    from ragassay.analysis.costs import CostReport
+    from ragassay.analysis.gates import GateReport
+    from ragassay.analysis.models import Comparison
+    from ragassay.analysis.trends import Trend
+    from ragassay.api.submission import NewJob
+    from ragassay.config import Configuration
+    from ragassay.core.models import FrozenModel, Response, Sample
+    from ragassay.core.report import ReportWithResults
+
+    documents: dict[str, type[FrozenModel]] = {
+        "report": ReportWithResults,
+        "comparison": Comparison,
+        "benchmark": Benchmark,
+        "gates": GateReport,
+        "trend": Trend,
+        "costs": CostReport,
+        "ab": Trial,
+        "ab-config": Recipe,
+        "config": Configuration,
+        "sample": Sample,
+        "response": Response,
+        "job": NewJob,
+    }
+    if document not in documents:
+        raise UnknownName("document", document, documents)
+    print_json(documents[document].model_json_schema())
+
+
+@info.command("init")
+def init(
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Where to write it. [ragassay.yaml]")] = None,
+) -> None:
+    """Write a commented configuration with every key and its default."""
+    from ragassay import config
+    from ragassay.core.files import write_whole
+
+    path = file or Path(config.FILE_NAME)
+    if path.exists() or path.is_symlink():
+        raise Conflict(f"{path} is there already", hint="name another file: ragassay info init FILE")
+    if not path.parent.is_dir():
+        raise BadSettings(f"there is no folder {str(path.parent)!r}", where=str(path), hint="make it first")
+    write_whole(path, config.template().encode())
+    command = f"ragassay evaluate --config {path}" if file else "ragassay evaluate"
+    typer.echo(f"wrote {path}; fill in 'data:', then run: {command}")
+
+
+@info.command("doctor")
+def doctor(as_json: AsJson = False) -> None:
+    """List what works on this machine, and how to get the rest. Makes no call."""
+    import orjson
+
+    from ragassay.core.settings import Settings
+
+    for what, ok, detail in _findings(Settings()):
+        if as_json:
+            typer.echo(orjson.dumps({"what": what, "ok": ok, "detail": detail}).decode())
+        else:
+            typer.echo(f"{'ok     ' if ok else 'missing'} {what}: {detail}")
+
+
+def _findings(settings: Settings) -> Iterator[tuple[str, bool, str]]:
+    """Everything that an evaluation may need: what it is, whether it is here, and details. Imports nothing heavy."""
+    import os
+    import platform
+    import sys
+    from importlib import metadata
+
+    from ragassay.core.package_data import folder
+    from ragassay.core.settings import provider_keys
+    from ragassay.embeddings import unavailable
+    from ragassay.llm import Prices
+
+    yield "ragassay", True, f"{metadata.version('ragassay')}, Python {platform.python_version()}"
+    yield "python", sys.version_info >= (3, 11), "3.11 or newer is needed"
+    home = settings.home.absolute()
+    nearest = next(path for path in (home, *home.parents) if path.exists())
+    writable = nearest.is_dir() and os.access(nearest, os.W_OK)
+    yield "runs", writable, f"{home} {'can' if writable else 'cannot'} be written; RAGASSAY_HOME moves it"
+    missing = unavailable(settings.embeddings)
+    yield "local embeddings", missing is None, missing or settings.embeddings or "the bundled model on onnxruntime"
+    priced = Prices().of("gpt-4o-mini") is not None
+    yield "price table", priced, "LiteLLM's bundled table" if priced else "not found; reinstall litellm"
+    for name in ("prompts", "datasets"):
+        yield name, True, str(folder(name))
+    keys = provider_keys()
+    none = "none set; only needed for --judge MODEL (OPENAI_API_KEY ...)"
+    yield "provider keys", bool(keys), f"set: {', '.join(keys)}" if keys else none
