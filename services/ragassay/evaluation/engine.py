@@ -80,6 +80,7 @@ class Tools:
     prices: Prices
     embedder: Embedder | None = None
     no_embedder: str = "no embedding model is set up"
+    bertscore_model: str | None = None
 
 
 async def evaluate(samples: Sequence[Sample], system: System, plan: Plan, tools: Tools) -> list[Result]:
@@ -109,6 +110,7 @@ async def assess(answered: Sequence[Answered], system: str, plan: Plan, tools: T
         combined,
         embedder=tools.embedder,
         no_embedder=tools.no_embedder,
+        bertscore_model=tools.bertscore_model,
         max_grade=plan.max_grade if plan.graded else 1.0,
         relevant_from=plan.bar,
         rule=plan.rule,

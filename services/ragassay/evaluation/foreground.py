@@ -113,7 +113,7 @@ async def complete(
         notice(
             f"warning: the local judge can't judge criteria ({', '.join(record.spec.criteria)}); a model can: --judge"
         )
-    if "local" in judges and run.pending() and (why := unavailable(settings.embeddings)):
+    if "local" in judges and run.pending() and (why := unavailable(record.spec.embeddings or settings.embeddings)):
         notice(f"warning: the local judge goes by words alone, and no semantic_similarity is computed: {why}")
     if (prompt := record.spec.judge_prompt) and run.pending():
         for judge in judges:

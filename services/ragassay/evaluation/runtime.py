@@ -46,10 +46,10 @@ V = TypeVar("V")
 _MOST_KEPT = 16  # of each kind: judges of different jobs, indexes
 
 
-def embedder(settings: Settings, threads: int | None = None) -> tuple[Embedder | None, str]:
-    """The embedding model, or None and why there is none."""
-    missing = unavailable(settings.embeddings)
-    return (None, missing) if missing else (LocalEmbedder(settings.embeddings, threads=threads), "")
+def embedder(model: str | None, threads: int | None = None) -> tuple[Embedder | None, str]:
+    """The embedding model, by default the bundled one; or None and why it can't be loaded."""
+    missing = unavailable(model)
+    return (None, missing) if missing else (LocalEmbedder(model, threads=threads), "")
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class Runtime:
     ) -> None:
         self._settings, self._functions, self._job = settings, functions or {}, ""
         self._shared = Shared(spacing) if spacing else Shared()
-        self._embedder = cache(lambda: embedder(settings, threads))
+        self._embedder = cache(lambda model: embedder(model, threads))
         self._tools: OrderedDict[str, Tools] = OrderedDict()
         self._retrievers: OrderedDict[str, Pipeline] = OrderedDict()
         self._live: dict[str, tuple[Mapping[str, Any], LiveOptions, SystemClient, LoadController]] = {}
@@ -215,9 +215,9 @@ class Runtime:
         """Judge, prices and embedding model for a specification, with its own journal."""
 
         def make() -> Tools:
-            model, why_not = self._embedder()
+            model, why_not = self._embedder(spec.embeddings or self._settings.embeddings)
             judges = panel(spec, self._settings, model, self._shared)
-            return Tools(judges, journal, Prices(spec.prices), model, why_not)
+            return Tools(judges, journal, Prices(spec.prices), model, why_not, spec.bertscore_model)
 
         key = self._job + spec.model_dump_json(exclude={"name"})
         return replace(_kept(self._tools, key, make), journal=journal)

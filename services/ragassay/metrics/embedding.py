@@ -1,5 +1,5 @@
-"""Metrics that compare the answer's meaning with the ground truth's, by embeddings. With the bundled model they need the
-extra ``local``, with another one ``models``.
+"""Metrics that compare the answer's meaning with the ground truth's, by embeddings; models other than the bundled one need
+the extra ``models``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from ragassay.core.errors import Unavailable, reason_from
 from ragassay.core.models import Sample, Score
-from ragassay.embeddings import BUNDLED, DIGITS, LocalEmbedder, unavailable, vectors_of
+from ragassay.embeddings import BUNDLED, DIGITS, LocalEmbedder, vectors_of
 from ragassay.embeddings.library import loading, missing, named
 from ragassay.embeddings.minilm import LAYERS, LONGEST_POSSIBLE, MiniLM, Vectors
 from ragassay.metrics.answer import one_sided, truths_of
@@ -43,27 +43,23 @@ def semantic_similarity(chunk: Chunk) -> list[Score]:
 def bertscore_f1(chunk: Chunk) -> list[Score]:
     """BERTScore F1 (Zhang et al., 2020) of answer and ground truth, unscaled. The best ground truth counts.
 
-    By the last layer of the bundled model, or by the configured model: at the layer for which bert-score has tuned it, else
-    its last.
+    By the last layer of the bundled model, or by the configured ``bertscore_model``: at the layer for which bert-score has
+    tuned it, else its last.
     """
-    embedder = chunk.embedder if isinstance(chunk.embedder, LocalEmbedder) else _bundled()
-    why_not = bertscore_missing(embedder.other)
+    why_not = bertscore_missing(chunk.bertscore_model)
     if why_not:
         return [Score.absent(why_not, "no_input") for _ in chunk.samples]
-    scorer: PieceScorer | LibraryScorer = (
-        PieceScorer(embedder) if embedder.other is None else _library_scorer(embedder.other)
-    )
+    if chunk.bertscore_model is not None:
+        scorer: PieceScorer | LibraryScorer = _library_scorer(chunk.bertscore_model)
+    else:
+        shared = isinstance(chunk.embedder, LocalEmbedder) and chunk.embedder.other is None
+        scorer = PieceScorer(cast(LocalEmbedder, chunk.embedder) if shared else _bundled())
     return [one_sided(sample) or _bertscore(sample, scorer) for sample in chunk.samples]
 
 
 def bertscore_missing(other: str | None = None) -> str | None:
-    """Why ``bertscore_f1`` can't run with the bundled or an ``other`` model, and the command that mends it; or None.
-
-    Imports nothing.
-    """
-    if other is None:
-        return unavailable()
-    return missing("bertscore_f1 with another model", "bert_score", "transformers", "torch")
+    """Why ``bertscore_f1`` can't run with an ``other`` model than the bundled one, and the command to install it; or None."""
+    return missing("bertscore_f1 with another model", "bert_score", "transformers", "torch") if other else None
 
 
 def _cosine(sample: Sample, vectors: dict[str, Any]) -> Score:

