@@ -34,6 +34,8 @@ output: [report.json, report.md]
 metrics: [nDCG@10, faithfulness]
 judges: [gpt-4o-mini, {model: gpt-4o, samples: 3}, {model: gpt-5, role: reference, on: 0.3}]
 api_base: http://127.0.0.1:9
+embeddings: any/model
+bertscore_model: another/model
 judge_mode: probe
 context_window: 8192
 parameters: {temperature: 0.5, max_tokens: 900, extra_body: {min_p: 0.1}}
@@ -87,6 +89,8 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         metrics=("nDCG@10", "faithfulness"),
         judges=("gpt-4o-mini", "gpt-4o,samples=3", "gpt-5,role=reference,on=0.3"),
         api_base="http://127.0.0.1:9",
+        embeddings="any/model",
+        bertscore_model="another/model",
         judge_mode="probe",
         context_window=8192,
         parameters={"temperature": 0.5, "max_tokens": 900, "extra_body": {"min_p": 0.1}},
@@ -120,6 +124,8 @@ def test_a_systems_model_is_a_folder_beside_the_file_or_a_name(load, tmp_path):
     (tmp_path / "ours").mkdir()
     systems = load("systems: {a: {kind: dense, model: ours}, b: {kind: dense, model: theirs/model}}").systems
     assert [system.model for system in systems.values()] == [str(tmp_path / "ours"), "theirs/model"]
+    assert load("embeddings: ours").embeddings == str(tmp_path / "ours")
+    assert load("embeddings: theirs/model").embeddings == "theirs/model"
 
 
 def test_a_baseline_is_a_file_beside_the_configuration_even_with_a_hash_in_its_name(load, tmp_path):
@@ -279,6 +285,7 @@ def test_a_section_is_merged_key_by_key(load, monkeypatch):
 VARIABLES = {
     "judge": "my/model",
     "api_base": "http://127.0.0.1:1",
+    "embeddings": "any/model",
     "metrics": "mrr, nDCG@10",
     "judge_mode": "probe",
     "seed": "5",

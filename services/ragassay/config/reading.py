@@ -165,6 +165,9 @@ def rebased_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     for key in ("data", "corpus", "judge_prompt", "labels"):
         if key in rebased and not (key == "data" and _is_stored(rebased[key], folder)):
             rebased[key] = rebase(rebased[key])
+    for key in ("embeddings", "bertscore_model"):
+        if isinstance(rebased.get(key), str) and (folder / rebased[key]).is_dir():
+            rebased[key] = rebase(rebased[key])
     if isinstance(rebased.get("datasets"), dict):
         given = rebased["datasets"]
         rebased["datasets"] = {name: d if _is_stored(d, folder) else rebase(d) for name, d in given.items()}
