@@ -9,7 +9,7 @@ import pytest
 from judge_replies import sample
 from ragassay.core import text as rules
 from ragassay.core.errors import AssayError, reason_from
-from ragassay.core.formatting import markdown_text, printable
+from ragassay.core.formatting import printable
 from ragassay.core.models import Verdict
 from ragassay.datasets.corpus import Corpus, Passage
 from ragassay.judges.matching import clauses, terms_of
@@ -21,6 +21,7 @@ from ragassay.judges.verdict import number_units
 from ragassay.llm.errors import message, redact
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.answer import normalised
+from ragassay.reporting.markdown import markdown_text
 from ragassay.storage.selection import Bound
 from ragassay.systems.retrieval import terms
 from ragassay.testset.offline import candidates

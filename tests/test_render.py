@@ -5,6 +5,8 @@ import pytest
 from ragassay.core import formatting as render
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.statistics import Interval
+from ragassay.reporting.exporters import Exporters
+from ragassay.reporting.markdown import markdown_text
 
 
 @pytest.mark.parametrize(
@@ -66,8 +68,7 @@ def test_what_acts_on_a_terminal_is_shown_and_other_text_stays():
 
 
 def test_markdown_shows_text_as_it_is():
-    assert render.markdown_text("a|b\n<c> *d* \x07") == "a\\|b \\<c\\> \\*d\\* \\\\u0007"
-    assert render.markdown_code("a`b\nc") == "`a'b c`"
+    assert markdown_text("a|b\n<c> *d* \x07") == "a\\|b \\<c\\> \\*d\\* \\\\u0007"
 
 
 def test_xml_gets_no_character_that_it_forbids():
@@ -75,7 +76,7 @@ def test_xml_gets_no_character_that_it_forbids():
 
 
 def test_an_output_names_a_format_that_is_known_in_a_folder_that_can_be(tmp_path):
-    writers = render.Exporters("exporter")
+    writers = Exporters("exporter")
     writers.add("json", str)
     assert writers.for_file(tmp_path / "r.JSON") is str
     (tmp_path / "folder.json").mkdir()

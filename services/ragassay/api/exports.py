@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from fastapi import Response
 from pydantic import BaseModel, Field
 
-from ragassay.core.formatting import Exporters
 from ragassay.dashboard.site import file
 from ragassay.metrics.names import split_names
 from ragassay.reporting import MEDIA_TYPES
+from ragassay.reporting.exporters import Exporters
 
 
 class FileForm(BaseModel):

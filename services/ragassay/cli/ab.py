@@ -105,7 +105,7 @@ def _without_empty(values: dict[str, Any]) -> dict[str, Any]:
 
 def _check_places(outputs: list[Path], inputs: Sequence[Path | None]) -> None:
     """Outputs can be written, and replace no input, nor each other."""
-    from ragassay.core.formatting import check_output
+    from ragassay.core.files import check_output
 
     for n, path in enumerate(outputs):
         check_output(path)

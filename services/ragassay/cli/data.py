@@ -70,8 +70,7 @@ def import_(
 
 def _write_passages(rows: IrQueries, path: Path) -> None:
     """One by one, since a corpus may have millions; the file is whole or absent."""
-    from ragassay.core.files import to_lines, write_whole
-    from ragassay.core.formatting import check_output
+    from ragassay.core.files import check_output, to_lines, write_whole
 
     check_output(path)
     write_whole(path, to_lines(rows.passages()))
@@ -194,8 +193,7 @@ def generate(
 ) -> None:
     """Make questions with ground truth from documents, offline or with a model, and keep them as a dataset."""
     from ragassay import config
-    from ragassay.core.files import to_lines, write_whole
-    from ragassay.core.formatting import check_output
+    from ragassay.core.files import check_output, to_lines, write_whole
     from ragassay.sdk.datasets import Datasets
     from ragassay.testset import read_passages
 

@@ -52,6 +52,15 @@ def write_errors(path: Path) -> Iterator[None]:
         raise
 
 
+def check_output(path: Path) -> None:
+    """Raise BadSettings where no file can be written: at a folder, or below what is none. Missing folders are made later."""
+    if path.is_dir():
+        raise BadSettings(f"output {str(path)!r} is a folder", hint="name a file")
+    there = next((above for above in path.parents if above.exists()), None)
+    if there is not None and not there.is_dir():
+        raise BadSettings(f"output {str(path)!r}: {str(there)!r} is no folder", hint="name another place")
+
+
 def write_whole(path: Path, content: bytes | Iterable[bytes], *, private: bool = False) -> None:
     """Replace ``path`` by ``content`` in one step; a crash leaves the old file or the new one.
 

@@ -21,10 +21,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from ragassay.core.errors import AssayError, BadInput, TooLarge
-from ragassay.core.formatting import Exporters, number
+from ragassay.core.formatting import number
 from ragassay.dashboard import views
 from ragassay.reporting import MEDIA_TYPES
 from ragassay.reporting.csv import line
+from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.failing import words
 from ragassay.reporting.page import environment
 from ragassay.service.redis_errors import unavailable

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ragassay.core.errors import BadSettings, class_and_reason
-from ragassay.core.formatting import Exporters
 from ragassay.core.report import ReportWithResults
 from ragassay.reporting import comparison, csv, junit, page, parquet, pdf, report, xlsx
+from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.rows import printable_json
 
 Write = TypeVar("Write", bound=Callable[[ReportWithResults], str | bytes])

@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterator
 from ragassay.analysis.benchmark import Benchmark, BenchmarkedDataset, Standing
 from ragassay.analysis.difference import Difference
 from ragassay.analysis.models import Comparison
-from ragassay.core.formatting import Exporters, json_document, number
+from ragassay.core.formatting import json_document, number
 from ragassay.core.models import Usage
 from ragassay.core.report import Aggregate
 from ragassay.reporting.comparison import metric_tables, standing_table, tables
 from ragassay.reporting.document import Block, Document, Facts, Sentences
+from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.figures import bounds
 from ragassay.reporting.markdown import to_markdown
 from ragassay.reporting.summary import interrupted, missing, sections

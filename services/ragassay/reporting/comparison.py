@@ -9,22 +9,13 @@ from typing import Any
 from ragassay.analysis.describe import frontier, times
 from ragassay.analysis.difference import Difference
 from ragassay.analysis.models import ComparedSystem, Comparison, Pair, Regression
-from ragassay.core.formatting import (
-    Exporters,
-    interval,
-    json_document,
-    listed,
-    number,
-    p_value,
-    percent,
-    quantity,
-    signed,
-)
+from ragassay.core.formatting import interval, json_document, listed, number, p_value, percent, quantity, signed
 from ragassay.core.report import Distribution
 from ragassay.reporting import csv
 from ragassay.reporting.charts import Chart, Drawn, scatter
 from ragassay.reporting.csv import short_text
 from ragassay.reporting.document import Block, Card, Cards, Document, Facts, Sentences
+from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.failing import causes
 from ragassay.reporting.grids import Grid, Kind
 from ragassay.reporting.markdown import to_markdown

@@ -9,9 +9,10 @@ from itertools import chain
 from ragassay.analysis.costs import CostGroup, CostReport, Increment
 from ragassay.analysis.describe import marginal_cost
 from ragassay.core.cost_sums import Money
-from ragassay.core.formatting import Exporters, interval, json_document, listed, number, percent
+from ragassay.core.formatting import interval, json_document, listed, number, percent
 from ragassay.reporting.csv import line
 from ragassay.reporting.document import Block, Document, Sentences
+from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.markdown import to_markdown
 from ragassay.reporting.tables import Table
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 
 from ragassay.analysis.gates import GateReport, GateResult
-from ragassay.core.formatting import Exporters, json_document, number
+from ragassay.core.formatting import json_document, number
 from ragassay.reporting.document import Block, Document, Sentences
+from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.junit import gated
 from ragassay.reporting.markdown import to_markdown
 from ragassay.reporting.tables import Table

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
-from ragassay.core.formatting import markdown_row, markdown_text
+from ragassay.core.formatting import printable
 from ragassay.reporting.charts import Chart
 from ragassay.reporting.document import Block, Cards, Document, MeanTable, Sentences
 from ragassay.reporting.tables import Table
+
+_MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>|#~"})
+_MENTION = re.compile(r"(?<![\w@])@(?=\w)")
 
 
 def to_markdown(document: Document, kind: str) -> bytes:
@@ -50,3 +54,13 @@ def _block(block: Block) -> Iterator[str]:
         yield from (f"- {markdown_text(line)}" for line in block.lines)
     elif not isinstance(block, Chart):
         yield from (f"- {markdown_text(name)}: {markdown_text(value)}" for name, value in block.facts)
+
+
+def markdown_text(text: str) -> str:
+    """Text that Markdown shows as it is, on one line; ``@name`` gets a space of no width, so that nobody is notified."""
+    return _MENTION.sub("@\u200b", printable(" ".join(text.split()))).translate(_MARKDOWN)
+
+
+def markdown_row(cells: Iterable[str]) -> str:
+    """A row of a table."""
+    return f"| {' | '.join(cells)} |"
