@@ -33,6 +33,23 @@ def machine(load_before: float) -> str:
     )
 
 
+def ragassay(home: Path, *arguments: str) -> dict[str, float]:
+    """Run a command line in a process of its own, on the runs in ``home``: seconds, processor time and peak memory."""
+    began = time.perf_counter()
+    environment = os.environ | {"RAGASSAY_HOME": str(home)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from ragassay.cli import main; main()", *arguments],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"ragassay {' '.join(arguments)} failed with exit code {os.waitstatus_to_exitcode(status)}")
+    scale = 1024 if sys.platform != "darwin" else 1 << 20
+    wall = time.perf_counter() - began
+    return {"wall_s": wall, "cpu_s": used.ru_utime + used.ru_stime, "mb": used.ru_maxrss / scale}
+
+
 @contextmanager
 def mock_provider(latency_ms: float, faults: Mapping[str, float] = MappingProxyType({})) -> Iterator[str]:
     """The root of a mock server that answers after so long; ``faults`` in percent of the calls."""

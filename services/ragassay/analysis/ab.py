@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from ragassay.analysis.difference import Contrast, Difference
@@ -275,8 +276,10 @@ def _differences(rows: Sequence[Row], metrics: Mapping[str, Metric]) -> dict[str
     contrast = Contrast("A", "B", "")
     differences = {}
     for name, metric in metrics.items():
-        a, b = ([getattr(side, name) for side in sides] for sides in ([r.A for r in rows], [r.B for r in rows]))
-        differences[name] = contrast.paired(metric.name, (), a, b, None, better="higher")
+        a, b = (
+            np.array([getattr(side, name) for side in sides]) for sides in zip(*((r.A, r.B) for r in rows), strict=True)
+        )
+        differences[name] = contrast.paired(metric.name, a, b, better="higher")
     adjusted = correct([one.p for one in differences.values()], "holm")
     return {
         name: contrast.decided(one, p, len(differences))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from importlib import metadata
@@ -11,12 +11,13 @@ from ragassay.analysis.describe import overall, verdict
 from ragassay.analysis.difference import Contrast, Difference
 from ragassay.analysis.models import ComparedSystem, Comparison, Pair, Pareto
 from ragassay.analysis.pairing import PairedSystems
+from ragassay.analysis.rows import SystemRows
 from ragassay.analysis.sides import LabelledSystem, Side, labelled
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
 from ragassay.core.report import Provenance, ReportWithResults
 from ragassay.core.validation import shown
 from ragassay.metrics.composite import described, own_metrics
-from ragassay.metrics.failures import failures
+from ragassay.metrics.failures import Failures
 from ragassay.metrics.metric import OPERATIONAL, parse
 from ragassay.stats.ratio import pareto_front
 from ragassay.stats.tests import Correction, correct, correction_named
@@ -68,7 +69,7 @@ def compare_all(
 ) -> list[Comparison]:
     """``compare`` for each group, such as the systems on one dataset; all their tests go into one ``correction``."""
     method = check_terms(alpha, correction, examples)
-    matched = [_matched(labelled(chosen), baseline, metrics, alpha) for chosen in groups]
+    matched = [_matched(labelled(chosen), baseline, metrics, alpha, examples) for chosen in groups]
     paired = [two for one in matched for two in one.paired]
     tested = [
         {name: two.difference(name, primary=name in one.primary) for name in one.metrics}
@@ -89,6 +90,7 @@ class _Matched:
     others: Sequence[LabelledSystem]
     metrics: Sequence[str]
     primary: tuple[str, ...]
+    rows: Mapping[str, SystemRows]
     paired: Sequence[PairedSystems]
 
     @property
@@ -97,7 +99,7 @@ class _Matched:
 
 
 def _matched(
-    systems: Sequence[LabelledSystem], baseline: str | None, metrics: Sequence[str] | None, alpha: float
+    systems: Sequence[LabelledSystem], baseline: str | None, metrics: Sequence[str] | None, alpha: float, examples: int
 ) -> _Matched:
     if len(systems) < 2:
         have = f"there is only {systems[0].label!r}" if systems else "there is none"
@@ -107,20 +109,21 @@ def _matched(
     spec = first.report.provenance.configuration
     own = own_metrics(spec)
     dataset = first.report.provenance.dataset.name
+    names = _metrics(systems, metrics)
+    rows = {one.label: one.rows(first.part.slices if one is first else (), examples) for one in systems}
     paired = [
         PairedSystems(
             first.part,
             other.part,
-            first.rows,
-            other.rows,
+            rows[first.label],
+            rows[other.label],
             Contrast(first.label, other.label, dataset, alpha, spec.seed, own),
             spec.max_missing,
         )
         for other in others
     ]
-    names = _metrics(systems, metrics)
     primary = tuple(names) if metrics is not None else tuple(n for n in HEADLINES if n in names) or tuple(names[:5])
-    return _Matched(systems, first, others, names, primary, paired)
+    return _Matched(systems, first, others, names, primary, rows, paired)
 
 
 def _comparison(
@@ -141,7 +144,7 @@ def _comparison(
         pairs.append(
             pair.model_copy(update={"verdict": verdict(pair, primary, alpha, method, differs, two.contrast.own)})
         )
-    sides = {one.label: _system(one, examples) for one in matched.systems}
+    sides = {one.label: _system(one, matched.rows[one.label].failures) for one in matched.systems}
     return Comparison(
         ragassay=metadata.version("ragassay"),
         baseline=first.label,
@@ -236,7 +239,7 @@ def _pair(
     )
 
 
-def _system(one: LabelledSystem, examples: int) -> ComparedSystem:
+def _system(one: LabelledSystem, failed: Failures) -> ComparedSystem:
     part, source = one.part, one.report.provenance
     return ComparedSystem(
         run=one.report.run.id,
@@ -250,7 +253,7 @@ def _system(one: LabelledSystem, examples: int) -> ComparedSystem:
         latency_p50_ms=part.latency_ms.p50,
         measured={name: known for name in OPERATIONAL if (known := getattr(part, name)).n},
         cost_per_accurate_answer=part.cost_per_accurate_answer,
-        failures=failures(one.rows, examples=examples),
+        failures=failed,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.formatting import p_value
-from ragassay.core.models import FrozenModel, Result
+from ragassay.core.models import FrozenModel
 from ragassay.core.statistics import CorrectedMean, Interval, NonInferiority, Significance
 from ragassay.evaluation.aggregate import corrected_by_labels
 from ragassay.evaluation.groups import Questions
 from ragassay.metrics.metric import Metric, parse
-from ragassay.stats.intervals import averaged, difference_interval, differences
+from ragassay.stats.intervals import Floats, averaged, difference_interval, differences
 from ragassay.stats.tests import cohens_d, marks, randomisation, smallest_p, t_test, welch
 
 Better = Literal["higher", "lower"]
@@ -130,26 +130,25 @@ class Contrast:
     def paired(
         self,
         metric: str,
-        rows: Sequence[tuple[Result, Result]],
-        a: Sequence[float],
-        b: Sequence[float],
-        questions: Questions,
+        a: Floats,
+        b: Floats,
         *,
         better: Better,
+        questions: Questions = None,
+        labels: Floats | None = None,
         failed: str | None = None,
         tested: bool = True,
     ) -> Difference:
-        """The difference on matched ``rows`` that have the scores ``a`` and ``b``, before any correction.
+        """The difference of rows that have the scores ``a`` and ``b``, shape (rows,), before any correction.
 
-        Labels of the rows correct it; without rows there are none. ``questions``: the number of each row's question.
-        ``failed``: why labels may be no random part of the rows.
+        ``questions``: the number of each row's question. ``labels``: what people say of b - a on each row, NaN where they
+        don't; they correct the difference, unless ``failed`` says why they may be no random part of the rows.
         ``tested``: with a p value; without one it is exploratory.
         """
-        first, second = (a, b) if questions is None else (averaged(a, questions), averaged(b, questions))
-        scale = self.scale(metric)
-        changes = differences(np.asarray(first, dtype=float), np.asarray(second, dtype=float))
+        first, second = averaged(a, questions), averaged(b, questions)
+        changes = differences(first, second)
         up, down = int((changes > 0).sum()), int((changes < 0).sum())
-        reason, p = None, None
+        reason, p, by_labels = None, None, None
         more: dict[str, Any] = {}
         if tested:
             p = randomisation(changes, alpha=self.alpha, seed=self.seed).p
@@ -159,9 +158,9 @@ class Contrast:
                 "cohens_d": cohens_d(changes),
                 "t_test": t_test(changes, alpha=self.alpha),
             }
-        by_labels = difference_by_labels(
-            metric, rows, (y - x for x, y in zip(a, b, strict=True)), level=1 - self.alpha, failed=failed
-        )
+        if labels is not None:
+            of_rows = zip((None if label != label else label for label in labels.tolist()), b - a, strict=True)
+            by_labels = corrected_by_labels(of_rows, level=1 - self.alpha, differences=True, failed=failed)
         if by_labels and by_labels.mean is not None:
             p, reason = by_labels.p, None
         return Difference(
@@ -172,7 +171,7 @@ class Contrast:
             mean_a=_mean(first),
             mean_b=_mean(second),
             delta=float(changes.mean()) if len(changes) else None,
-            interval=difference_interval(first, second, level=1 - self.alpha, **scale),
+            interval=difference_interval(first, second, level=1 - self.alpha, **self.scale(metric)),
             p=p,
             exploratory=not tested,
             reason=reason,
@@ -183,7 +182,7 @@ class Contrast:
             **more,
         )
 
-    def unpaired(self, metric: str, a: Sequence[float], b: Sequence[float], *, better: Better) -> Difference:
+    def unpaired(self, metric: str, a: Floats, b: Floats, *, better: Better) -> Difference:
         """The difference of systems that share no question; a and b are means of questions."""
         test, interval = welch(a, b, alpha=self.alpha, bounds=bounds_of(metric, self.own))
         mean_a, mean_b = _mean(a), _mean(b)
@@ -242,25 +241,6 @@ class Contrast:
         return {"metric": metric, "dataset": self.dataset, "a": self.a, "b": self.b, "better": better}
 
 
-def difference_by_labels(
-    name: str,
-    rows: Sequence[tuple[Result, Result]],
-    changes: Iterable[float],
-    *,
-    level: float,
-    failed: str | None = None,
-) -> CorrectedMean | None:
-    """The mean of ``changes``, b - a of each of the rows, as labels on both sides correct it; None without any label.
-
-    ``failed``: why the labels may be no random part of the rows, so that they correct nothing.
-    """
-    labels = [(a.label(name), b.label(name)) for a, b in rows]
-    if not any(label is not None for both in labels for label in both):
-        return None
-    labelled = (None if a is None or b is None else b - a for a, b in labels)
-    return corrected_by_labels(zip(labelled, changes, strict=True), level=level, differences=True, failed=failed)
-
-
 def outcome_of(
     difference: Difference, p_adjusted: float | None, alpha: float, tests: int
 ) -> tuple[Outcome, str | None]:
@@ -302,5 +282,5 @@ def bounds_of(name: str, own: Mapping[str, Metric]) -> tuple[float, float] | Non
     return metric.bounds if metric else None
 
 
-def _mean(values: Sequence[float]) -> float | None:
+def _mean(values: Floats) -> float | None:
     return float(np.mean(values)) if len(values) else None

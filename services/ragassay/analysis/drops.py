@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Literal
 
+import numpy as np
+
 from ragassay.analysis.difference import Contrast, Difference
 from ragassay.analysis.figures import PER_ACCURATE, REFUSALS, SUSPICIOUS, Figure, Measured
-from ragassay.analysis.pairing import match
+from ragassay.analysis.rows import Queries, match
 from ragassay.core.formatting import listed, number
 from ragassay.core.models import FrozenModel, Result, Sample
 from ragassay.core.report import ReportWithResults
@@ -83,7 +85,7 @@ def measure_drop(figure: Figure, scope: Scope, spec: JobSpec, alpha: float) -> M
     """The figure before and now, with the interval of the drop at level 1 - ``alpha``."""
     if scope.before is None:
         return Measured(n=0, rows=0, reason=f"the baseline has no system {scope.system!r}")
-    matched = match(scope.before, scope.rows)
+    matched = _pairs(scope.before, scope.rows)
     pairs = [(then, now) for then, now in matched if figure.values(then) is not None and figure.values(now) is not None]
     n, rows = len(pairs), len(scope.before) - sum(not all(map(figure.applies_to, both)) for both in matched)
     if not pairs:
@@ -97,14 +99,16 @@ def measure_drop(figure: Figure, scope: Scope, spec: JobSpec, alpha: float) -> M
     found = Measured(n=n, rows=rows, value=value, baseline=was, drop=sign * (was - value), shown=True)
     if not figure.is_mean:
         return found
-    a, b = ([values[0] for pair in pairs if (values := figure.values(pair[side]))] for side in (0, 1))
+    a, b = (np.array([values[0] for pair in pairs if (values := figure.values(pair[side]))], float) for side in (0, 1))
+    of_a, of_b = (np.array([pair[side].label(figure.column) for pair in pairs], float) for side in (0, 1))
+    labels = of_b - of_a if np.isfinite([of_a, of_b]).any() else None
     sides = ([pair[side] for pair in pairs] for side in (0, 1))
     failed = next(filter(None, (reference_of(side).too_many_failed(spec.max_missing) for side in sides)), None)
     own = {figure.column: figure.metric}
     contrast = Contrast("baseline", scope.system, "", alpha, own=own)
     questions = questions_of(then for then, _ in pairs)
     difference = contrast.paired(
-        figure.column, pairs, a, b, questions, better=figure.better, failed=failed, tested=False
+        figure.column, a, b, better=figure.better, questions=questions, labels=labels, failed=failed, tested=False
     )
     change, interval = difference.decided
     if sign > 0 and interval.low is not None and interval.high is not None:
@@ -115,6 +119,11 @@ def measure_drop(figure: Figure, scope: Scope, spec: JobSpec, alpha: float) -> M
         return found.model_copy(update=shown)
     corrected = {"value": before.value + change, "baseline": before.value, "drop": -sign * change}
     return found.model_copy(update={**shown, **corrected, "corrected_by": difference.labels, "judged": value})
+
+
+def _pairs(before: Rows, now: Rows) -> list[tuple[Result, Result]]:
+    places = (places.tolist() for places in match(Queries(before), Queries(now)))
+    return [(before[place], now[other]) for place, other in zip(*places, strict=True)]
 
 
 def _undecided(difference: Difference, alpha: float) -> str | None:
@@ -149,7 +158,7 @@ def worst_rows(figure: Figure, scope: Scope, by: WorstBy) -> tuple[GateRow, ...]
         rows = (row for row in scope.rows if figure.applies_to(row) and figure.values(row) is None)
         found = [(0.0, _row(row, figure)) for row in rows]
     elif by == "drop":
-        pairs = (_row(now, figure, then) for then, now in match(scope.before or (), scope.rows))
+        pairs = (_row(now, figure, then) for then, now in _pairs(scope.before or (), scope.rows))
         found = [(gain, one) for one in pairs if (gain := _gain(figure, one)) < 0]
     else:
         made = (_row(row, figure) for row in scope.rows if _counts(figure, row))

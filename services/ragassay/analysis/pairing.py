@@ -1,29 +1,24 @@
-"""Which rows of two systems are about the same query, and how their scores differ there.
-
-Everything that compares uses ``match``: comparisons, gates and stop rules have one meaning of "the same query".
-"""
+"""How the scores of two systems differ on the queries that both have."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from heapq import nsmallest
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
+
+import numpy as np
 
 from ragassay.analysis.difference import Better, Contrast, Difference, bounds_of
 from ragassay.analysis.models import Matching, Regression
+from ragassay.analysis.rows import NOT_COMPUTED, SystemRows, by_text, match
 from ragassay.core.models import Result, Score
-from ragassay.core.protocols import AsksQuery
 from ragassay.core.report import SystemReport
 from ragassay.core.statistics import IncrementalCost, NonInferiority
-from ragassay.datasets.dataset import NUMBERED, plain_text
-from ragassay.evaluation.aggregate import cost_and_accuracy
-from ragassay.evaluation.groups import Questions, questions_of, slice_value
+from ragassay.datasets.dataset import NUMBERED
+from ragassay.evaluation.groups import RowIndexes
 from ragassay.metrics.metric import OPERATIONAL
-from ragassay.stats.intervals import averaged, bootstrap_interval
+from ragassay.stats.intervals import Floats, averaged, bootstrap_interval
 from ragassay.stats.power import minimum_detectable_effect
 from ragassay.stats.ratio import incremental_cost
 from ragassay.stats.tests import non_inferiority
@@ -31,46 +26,6 @@ from ragassay.stats.tests import non_inferiority
 NOT_WORSE_MARGIN = 0.05  # "no worse" means by less than this share of a metric's range
 POWER = 0.8
 NOISE = 1e-9  # scores that differ by less are alike
-NOT_SCORED = Score.absent("was not computed", "no_input")
-
-
-A = TypeVar("A", bound=AsksQuery)
-
-
-def match(a: Sequence[A], b: Sequence[A]) -> list[tuple[A, A]]:
-    """(row of ``a``, row of ``b``) for each query that both have, in the order of ``a``.
-
-    The same query is the same id and, white space aside, the same text. An id that only numbers the row tells nothing
-    in another file: rows with such an id that are left match on text alone, where one row on either side has it.
-    """
-    by_id = {row.query_id: row for row in b}
-    partners = {
-        row.query_id: other
-        for row in a
-        if (other := by_id.get(row.query_id)) is not None and plain_text(row.query) == plain_text(other.query)
-    }
-    left_a = _by_text(row for row in a if row.query_id not in partners)
-    left_b = _by_text(row for row in b if row.query_id not in partners)
-    for text, rows in left_a.items():
-        candidates = left_b.get(text, [])
-        if len(rows) == len(candidates) == 1 and any(
-            NUMBERED.fullmatch(row.query_id) for row in (rows[0], candidates[0])
-        ):
-            partners[rows[0].query_id] = candidates[0]
-    return [(row, partners[row.query_id]) for row in a if row.query_id in partners]
-
-
-class PairedScores(NamedTuple):
-    """Scores of both systems on the matched rows that have both; ``places`` are indexes of those rows."""
-
-    places: list[int]
-    a: list[float]
-    b: list[float]
-
-    def only(self, places: AbstractSet[int]) -> PairedScores:
-        """Those of some of the matched rows."""
-        kept = [n for n, place in enumerate(self.places) if place in places]
-        return PairedScores([self.places[n] for n in kept], [self.a[n] for n in kept], [self.b[n] for n in kept])
 
 
 @dataclass(frozen=True)
@@ -82,64 +37,52 @@ class PairedSystems:
 
     a: SystemReport
     b: SystemReport
-    rows_a: Sequence[Result]
-    rows_b: Sequence[Result]
+    rows_a: SystemRows
+    rows_b: SystemRows
     contrast: Contrast
     max_missing: float = 0.05
-    _scores: dict[str, PairedScores] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
-    def rows(self) -> list[tuple[Result, Result]]:
-        """The matched rows, in the order of ``a``."""
+    def matched(self) -> tuple[RowIndexes, RowIndexes]:
+        """Places of the matched rows in ``a`` and in ``b``, in the order of ``a``."""
         return match(self.rows_a, self.rows_b)
 
-    @cached_property
-    def questions(self) -> Questions:
-        """The number of each matched row's question."""
-        return questions_of(row for row, _ in self.rows)
-
-    def scores(self, name: str) -> PairedScores:
-        """The matched rows that have a score on both sides; looked up once for each metric."""
-        if name not in self._scores:
-            self._scores[name] = _scored(
-                (n, _score(one, name).value, _score(other, name).value) for n, (one, other) in enumerate(self.rows)
-            )
-        return self._scores[name]
+    @property
+    def pairs(self) -> int:
+        """How many rows are matched."""
+        return len(self.matched[0])
 
     def left_over(self) -> tuple[list[Result], list[Result]]:
         """Rows of ``a`` without a partner although ``b`` asks the same: more than once on a side, and under other ids."""
-        paired = {row.query_id for row, _ in self.rows}, {other.query_id for _, other in self.rows}
         left_a, left_b = (
-            _by_text(row for row in rows if row.query_id not in ids)
-            for rows, ids in zip((self.rows_a, self.rows_b), paired, strict=True)
+            by_text(rows, places.tolist())
+            for rows, places in zip((self.rows_a, self.rows_b), self.matched, strict=True)
         )
-        repeated: list[Result] = []
-        other_ids: list[Result] = []
-        for text in [text for text in left_a if text in left_b]:
-            once = len(left_a[text]) == len(left_b[text]) == 1
-            (other_ids if once else repeated).extend(left_a[text])
+        shared = [text for text in left_a if text in left_b]
+        once = {text for text in shared if len(left_a[text]) == len(left_b[text]) == 1}
+        repeated, other_ids = (
+            [self.rows_a.results[place] for text in shared if (text in once) is wanted for place in left_a[text]]
+            for wanted in (False, True)
+        )
         return repeated, other_ids
 
     def matching(self, *, same_dataset: bool) -> Matching:
         """How many rows belong together, and why the others don't."""
-        a, b = self.rows_a, self.rows_b
-        left_a = {row.query_id for row in a} - {row.query_id for row, _ in self.rows}
-        left_b = {row.query_id for row in b} - {other.query_id for _, other in self.rows}
+        a, b, (in_a, in_b) = self.rows_a, self.rows_b, self.matched
+        left_a = set(a.ids) - {a.ids[place] for place in in_a.tolist()}
+        left_b = set(b.ids) - {b.ids[place] for place in in_b.tolist()}
         different_text = sum(not NUMBERED.fullmatch(query_id) for query_id in left_a & left_b)
         repeated, other_ids = self.left_over()
         return Matching(
-            method="paired" if self.rows else "unpaired",
+            method="paired" if self.pairs else "unpaired",
             same_dataset=same_dataset,
             rows_a=len(a),
             rows_b=len(b),
-            paired=len(self.rows),
+            paired=self.pairs,
             only_a=len(left_a) - different_text,
             only_b=len(left_b) - different_text,
             different_text=different_text,
-            different_truth=sum(
-                (row.ground_truth_answer, row.relevant) != (other.ground_truth_answer, other.relevant)
-                for row, other in self.rows
-            ),
+            different_truth=int((np.asarray(a.truths)[in_a] != np.asarray(b.truths)[in_b]).sum()),
             repeated=len(repeated),
             other_ids=len(other_ids),
         )
@@ -149,29 +92,59 @@ class PairedSystems:
 
         A metric that is not ``primary`` is exploratory.
         """
-        better = self.a.metrics[name].better
-        if not self.rows:
-            a, b = (
-                _means_of_questions([(row, _score(row, name).value) for row in rows])
-                for rows in (self.rows_a, self.rows_b)
-            )
-            found = self.contrast.unpaired(name, a, b, better=better)
-            coverage = _coverage(self.rows_a, self.rows_b, name)
-        else:
-            found = self._paired(name, self.scores(name))
-            coverage = _coverage([row for row, _ in self.rows], [row for _, row in self.rows], name)
-        if primary and found.paired:
-            changes = [y - x for x, y in zip(*self._by_question(self.scores(name)), strict=True)]
-            level, seed = 1 - self.contrast.alpha, self.contrast.seed
-            coverage["bootstrap"] = bootstrap_interval(changes, level=level, seed=seed)
-        return found.model_copy(update={"exploratory": not primary, **coverage})
+        places = self.matched if self.pairs else (np.arange(len(self.rows_a)), np.arange(len(self.rows_b)))
+        missing = [rows.scores[name].missing(of) for rows, of in zip((self.rows_a, self.rows_b), places, strict=True)]
+        more: dict[str, Any] = {
+            "exploratory": not primary,
+            "n_a": len(places[0]) - sum(missing[0].values()),
+            "n_b": len(places[1]) - sum(missing[1].values()),
+            "missing_a": missing[0],
+            "missing_b": missing[1],
+        }
+        if not self.pairs:
+            return self._unpaired(name).model_copy(update=more)
+        if primary:
+            a, b = self._by_question(name)
+            more["bootstrap"] = bootstrap_interval(b - a, level=1 - self.contrast.alpha, seed=self.contrast.seed)
+        return self._paired(name, self._scored(name)).model_copy(update=more)
 
-    def _paired(self, name: str, both: PairedScores, *, tested: bool = True) -> Difference:
-        """The difference of the scores; without a test it goes by the judge's own scores too."""
-        rows = [self.rows[place] for place in both.places] if tested else ()
-        questions = None if self.questions is None else self.questions[both.places]
-        about: dict[str, Any] = {"better": self._better(name), "failed": self._failed, "tested": tested}
-        return self.contrast.paired(name, rows, both.a, both.b, questions, **about)
+    def _values(self, name: str) -> tuple[Floats, Floats]:
+        """The scores of both systems on the matched rows, NaN if there is none."""
+        return self.rows_a.values(name)[self.matched[0]], self.rows_b.values(name)[self.matched[1]]
+
+    def _scored(self, name: str) -> RowIndexes:
+        """Which of the matched rows have a score on both sides."""
+        a, b = self._values(name)
+        return np.flatnonzero(np.isfinite(a) & np.isfinite(b))
+
+    def _paired(self, name: str, rows: RowIndexes, *, tested: bool = True) -> Difference:
+        """The difference on some of the matched rows; without a test it goes by the judge's own scores too."""
+        a, b = self._values(name)
+        labels = None
+        if tested and (name in self.rows_a.labels or name in self.rows_b.labels):
+            of_a, of_b = self.rows_a.labels_of(name)[self.matched[0]], self.rows_b.labels_of(name)[self.matched[1]]
+            labels = (of_b - of_a)[rows]
+        questions = self.rows_a.questions(self.matched[0])
+        return self.contrast.paired(
+            name,
+            a[rows],
+            b[rows],
+            better=self._better(name),
+            questions=None if questions is None else questions[rows],
+            labels=labels,
+            failed=self._failed,
+            tested=tested,
+        )
+
+    def _unpaired(self, name: str) -> Difference:
+        """The difference of rows that are about other queries, by means of questions."""
+        a, b = (
+            averaged(values[known], rows.questions(known))
+            for rows in (self.rows_a, self.rows_b)
+            for values in (rows.values(name),)
+            for known in (np.flatnonzero(np.isfinite(values)),)
+        )
+        return self.contrast.unpaired(name, a, b, better=self._better(name))
 
     @property
     def _failed(self) -> str | None:
@@ -179,11 +152,11 @@ class PairedSystems:
         references = [one.evaluation.reference for one in (self.a, self.b) if one.evaluation.reference]
         return next(filter(None, (one.too_many_failed(self.max_missing) for one in references)), None)
 
-    def _by_question(self, both: PairedScores) -> tuple[Sequence[float], Sequence[float]]:
-        """The scores of a and of b, averaged over the answers to each question."""
-        if self.questions is None:
-            return both.a, both.b
-        return averaged(both.a, self.questions[both.places]), averaged(both.b, self.questions[both.places])
+    def _by_question(self, name: str) -> tuple[Floats, Floats]:
+        """The scores of a and of b where both have one, averaged over the answers to each question."""
+        (a, b), rows, questions = self._values(name), self._scored(name), self.rows_a.questions(self.matched[0])
+        of_row = None if questions is None else questions[rows]
+        return averaged(a[rows], of_row), averaged(b[rows], of_row)
 
     def decided(self, difference: Difference, p: float | None, tests: int) -> Difference:
         """The difference with its ``p`` adjusted for so many ``tests``, and what follows from it."""
@@ -196,63 +169,59 @@ class PairedSystems:
 
     def _not_worse(self, difference: Difference, alpha: float) -> NonInferiority | None:
         name = difference.metric
-        bounds, both = bounds_of(name, self.contrast.own), self.scores(name)
-        if bounds is None or not both.a:
+        bounds = bounds_of(name, self.contrast.own)
+        a, b = self._by_question(name)
+        if bounds is None or not len(a):
             return None
         margin, scale = NOT_WORSE_MARGIN * (bounds[1] - bounds[0]), self.contrast.scale(name)
-        return non_inferiority(*self._by_question(both), margin, alpha=alpha / 2, better=difference.better, **scale)
+        return non_inferiority(a, b, margin, alpha=alpha / 2, better=difference.better, **scale)
 
     def slices(self, names: Sequence[str]) -> dict[str, dict[str, dict[str, Difference]]]:
         """Untested differences for each field that groups the baseline's rows, each of its values and each metric."""
+        scored = {name: self._scored(name) for name in names}
         slices: dict[str, dict[str, dict[str, Difference]]] = {}
-        for group, values in self.a.slices.items() if self.rows else ():
+        for group, values in self.a.slices.items() if self.pairs else ():
             if not values:
                 continue
-            places: dict[str, set[int]] = {}
-            for n, (row, _) in enumerate(self.rows):
-                if (value := slice_value(row, group)) is not None:
-                    places.setdefault(value, set()).add(n)
-            slices[group] = {
-                value: {name: self._paired(name, self.scores(name).only(where), tested=False) for name in names}
-                for value, where in sorted(places.items())
-            }
-        return slices
+            slices[group] = {}
+            for value, places in self.rows_a.slices(group).items():
+                rows = np.flatnonzero(np.isin(self.matched[0], places))
+                slices[group][value] = {
+                    name: self._paired(name, np.intersect1d(rows, scored[name], assume_unique=True), tested=False)
+                    for name in (names if len(rows) else ())
+                }
+        return {group: {value: by for value, by in values.items() if by} for group, values in slices.items()}
 
     def regressions(self, names: Sequence[str], limit: int) -> tuple[Regression, ...]:
         """The rows on which b is worse, each once: by each metric the worst, in the dataset's order if they are alike."""
-        metrics_by_place: dict[int, list[str]] = {}
+        names_by_row: dict[int, list[str]] = {}
         for name in names:
-            sign, both = self._sign(name), self.scores(name)
-            changes = ((sign * (y - x), n) for x, y, n in zip(both.a, both.b, both.places, strict=True))
-            for _, n in nsmallest(limit, ((change, n) for change, n in changes if change < -NOISE)):
-                metrics_by_place.setdefault(n, []).append(name)
-        return tuple(self._regression(n, by, names) for n, by in metrics_by_place.items())
+            gain = self._gains(name)
+            worse = np.flatnonzero(gain < -NOISE)
+            for row in worse[np.argsort(gain[worse], kind="stable")[:limit]].tolist():
+                names_by_row.setdefault(row, []).append(name)
+        return tuple(self._regression(row, by, names) for row, by in names_by_row.items())
 
-    def _regression(self, place: int, by: Sequence[str], names: Sequence[str]) -> Regression:
-        row, other = self.rows[place]
+    def _gains(self, name: str) -> Floats:
+        """How much better b is than a on each matched row."""
+        a, b = self._values(name)
+        gains: Floats = (b - a) * (1 if self._better(name) == "higher" else -1)
+        return gains
+
+    def _regression(self, pair: int, by: Sequence[str], names: Sequence[str]) -> Regression:
+        row, other = self.rows_a.results[self.matched[0][pair]], self.rows_b.results[self.matched[1][pair]]
+        values = {name: self._values(name) for name in names if self._gains(name)[pair] < -NOISE}
         # the reason of "accurate" repeats another metric's score; that metric's reason is the judge's
-        reasons = (_score(other, name).reason for name in sorted(by, key=lambda name: name == "accurate"))
+        reasons = (_score(other.scores, name).reason for name in sorted(by, key=lambda name: name == "accurate"))
         return Regression(
             query_id=row.query_id,
             query_id_b=other.query_id,
             query=row.query,
-            scores=self._worse(place, names),
+            scores={name: (float(a[pair]), float(b[pair])) for name, (a, b) in values.items()},
             answer_a=row.answer,
             answer_b=other.answer,
             why=next(filter(None, reasons), None),
         )
-
-    def _worse(self, place: int, names: Sequence[str]) -> dict[str, tuple[float, float]]:
-        row, other = self.rows[place]
-        scores = {name: (_score(row, name).value, _score(other, name).value) for name in names}
-        return {
-            name: (x, y)
-            for name, (x, y) in scores.items()
-            if x is not None and y is not None and self._sign(name) * (y - x) < -NOISE
-        }
-
-    def _sign(self, name: str) -> int:
-        return 1 if self._better(name) == "higher" else -1
 
     def _better(self, name: str) -> Better:
         return self.a.metrics[name].better if name in self.a.metrics else "lower"
@@ -260,65 +229,28 @@ class PairedSystems:
     def operational(self) -> dict[str, Difference]:
         """Latency, tokens and cost, as far as both systems report them."""
         names = [name for name in OPERATIONAL if getattr(self.a, name).n and getattr(self.b, name).n]
-        return {name: self._operational(name) for name in names}
-
-    def _operational(self, name: str) -> Difference:
-        if self.rows:
-            both = _scored((n, getattr(row, name), getattr(other, name)) for n, (row, other) in enumerate(self.rows))
-            return self._paired(name, both, tested=False)
-        found = self.contrast.unpaired(name, _reported(self.rows_a, name), _reported(self.rows_b, name), better="lower")
-        return found.model_copy(update={"exploratory": True})
+        if self.pairs:
+            return {name: self._paired(name, self._scored(name), tested=False) for name in names}
+        return {name: self._unpaired(name).model_copy(update={"exploratory": True}) for name in names}
 
     def incremental_cost(self) -> IncrementalCost:
         """The marginal cost of one more accurate answer, over the pairs whose cost and accuracy are known on both sides."""
-        names = (self.contrast.a, self.contrast.b)
-        pairs = [(cost_and_accuracy(row), cost_and_accuracy(other)) for row, other in self.rows]
-        known = {n: (*a, *b) for n, (a, b) in enumerate(pairs) if a and b}
-        columns = list(zip(*known.values(), strict=True)) or [(), (), (), ()]
-        asked = None if self.questions is None else len(set(self.questions[list(known)].tolist()))
-        return incremental_cost(*map(list, columns), names=names, questions=asked, level=1 - self.contrast.alpha)
+        names, columns = (self.contrast.a, self.contrast.b), [np.empty(0)] * 4
+        rows, questions = np.empty(0, np.int64), self.rows_a.questions(self.matched[0])
+        if "accurate" in self.rows_a.scores and "accurate" in self.rows_b.scores:
+            columns = [*self._values("cost_usd"), *self._values("accurate")]
+            rows = np.flatnonzero(np.isfinite(columns).all(axis=0))
+        cost_a, cost_b, accurate_a, accurate_b = (column[rows] for column in columns)
+        asked = None if questions is None else len(np.unique(questions[rows]))
+        level = 1 - self.contrast.alpha
+        return incremental_cost(cost_a, accurate_a, cost_b, accurate_b, names=names, questions=asked, level=level)
 
 
-def _scored(pairs: Iterable[tuple[int, float | None, float | None]]) -> PairedScores:
-    """The pairs that have a value on both sides."""
-    known = [(n, x, y) for n, x, y in pairs if x is not None and y is not None]
-    return PairedScores([n for n, _, _ in known], [x for _, x, _ in known], [y for _, _, y in known])
-
-
-def _by_text(rows: Iterable[A]) -> dict[str, list[A]]:
-    grouped: dict[str, list[A]] = {}
-    for row in rows:
-        grouped.setdefault(plain_text(row.query), []).append(row)
-    return grouped
-
-
-def _score(row: Result, name: str) -> Score:
-    return row.scores.get(name, NOT_SCORED)
+def _score(scores: Mapping[str, Score], name: str) -> Score:
+    return scores.get(name, NOT_COMPUTED)
 
 
 def _detectable(difference: Difference, alpha: float) -> float | None:
     if not difference.sd or alpha >= POWER:
         return None
     return minimum_detectable_effect(difference.questions, difference.sd, alpha=alpha, power=POWER)
-
-
-def _coverage(a: Sequence[Result], b: Sequence[Result], name: str) -> dict[str, Any]:
-    """Of each system, how many rows are scored, and how many are not by reason."""
-    missing = [Counter(score.reason for row in rows if (score := _score(row, name)).value is None) for rows in (a, b)]
-    return {
-        "n_a": len(a) - missing[0].total(),
-        "n_b": len(b) - missing[1].total(),
-        "missing_a": dict(missing[0]),
-        "missing_b": dict(missing[1]),
-    }
-
-
-def _reported(rows: Sequence[Result], name: str) -> list[float]:
-    return _means_of_questions([(row, getattr(row, name)) for row in rows])
-
-
-def _means_of_questions(rows: Iterable[tuple[Result, float | None]]) -> list[float]:
-    """The values that there are, averaged over the answers to each question."""
-    known = [(row, value) for row, value in rows if value is not None]
-    values, questions = [value for _, value in known], questions_of(row for row, _ in known)
-    return values if questions is None else averaged(values, questions)

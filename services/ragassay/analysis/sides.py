@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from ragassay.analysis.rows import SystemRows
 from ragassay.core.errors import BadInput, UnknownName
-from ragassay.core.models import Result
 from ragassay.core.report import ReportWithResults, SystemReport
 
 DEFAULT_SYSTEM = "default"  # the responses that stand in the data: a name that tells a reader nothing
@@ -38,10 +37,10 @@ class LabelledSystem:
         """The system's part of the report."""
         return self.report.systems[self.system]
 
-    @cached_property
-    def rows(self) -> tuple[Result, ...]:
-        """Its rows, in memory, as a comparison goes through them again and again; raises NotFound where they are gone."""
-        return tuple(self.report.results_of(self.system))
+    def rows(self, fields: Iterable[str], examples: int) -> SystemRows:
+        """Its rows, read for their metrics and slice ``fields``; raises NotFound where they are gone."""
+        rows = self.report.results_of(self.system)
+        return SystemRows(rows, self.part.metrics, fields, examples=examples)
 
 
 def labelled(sides: Sequence[Side | tuple[ReportWithResults, str | None]]) -> tuple[LabelledSystem, ...]:

@@ -86,7 +86,7 @@ def _contenders(references: list[str], server: str | None, configuration: Config
         if name := called.get(Path(reference)):
             contenders.append(Contender(name, answers_in(load(Path(reference), {}, **how).samples)))
         else:
-            contenders += [Contender(one.label, one.rows) for one in next(of_sides)]
+            contenders += [Contender(one.label, one.report.results_of(one.system)) for one in next(of_sides)]
     return contenders
 
 

@@ -235,8 +235,8 @@ def _aggregate(
 
 def _by_question(values: Floats, questions: Questions) -> list[float]:
     """The values, averaged over the answers to each question; ``questions`` has the number of each value's question."""
-    means: list[float] = values.tolist()
-    return means if questions is None else averaged(means, questions)
+    means: list[float] = averaged(values, questions).tolist()
+    return means
 
 
 def _mean(values: Sequence[float]) -> float:

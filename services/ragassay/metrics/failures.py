@@ -17,7 +17,7 @@ incomplete       the answer leaves facts out
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Literal, get_args
 
 from ragassay.core.models import FrozenModel, Result, Score, Verdict
@@ -107,13 +107,15 @@ def failure(row: Result) -> FailureName | None:
     return "not_scored" if row.failed else None
 
 
-def failures(rows: Sequence[Result], *, examples: int = 3) -> Failures:
+def failures(rows: Iterable[Result], *, examples: int = 3) -> Failures:
     """The failures of one system by cause, with up to ``examples`` rows each."""
     counts: Counter[Cause | None] = Counter()
     first: dict[Cause | None, list[FailureExample]] = {}
     unattributed: Counter[str] = Counter()
     unknown: Counter[str] = Counter()
+    total = 0
     for row in rows:
+        total += 1
         if attribution := attribute(row):
             counts[attribution.cause] += 1
             if attribution.cause is None:
@@ -124,8 +126,8 @@ def failures(rows: Sequence[Result], *, examples: int = 3) -> Failures:
         if accurate is None or accurate.value is None:
             unknown["accurate was not computed" if accurate is None else str(accurate.reason)] += 1
     return Failures(
-        rows=len(rows),
-        accurate=len(rows) - counts.total() - unknown.total(),
+        rows=total,
+        accurate=total - counts.total() - unknown.total(),
         inaccurate=counts.total(),
         unknown=unknown.total(),
         causes={

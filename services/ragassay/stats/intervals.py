@@ -31,12 +31,12 @@ def columns(*given: Values) -> list[Floats]:
     return arrays
 
 
-def averaged(values: Sequence[float], groups: npt.NDArray[np.int64]) -> list[float]:
-    """The mean of ``values`` within each group, in the order of the groups' numbers; ``groups`` has that of each value."""
-    if not len(values):
-        return []
+def averaged(values: Floats, groups: npt.NDArray[np.int64] | None) -> Floats:
+    """The mean of ``values`` within each group, in the order of the groups' numbers; None: each value is its own group."""
+    if groups is None or not len(values):
+        return values
     _, places, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    means: list[float] = (np.bincount(places, weights=values) / counts).tolist()
+    means: Floats = np.bincount(places, weights=values) / counts
     return means
 
 

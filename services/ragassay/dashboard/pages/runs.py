@@ -112,7 +112,9 @@ def _accuracy(rows: RowPlaces, seed: int) -> Iterator[str]:
             continue
         a, b = by_system[0][known], values[known]
         contrast = Contrast(rows.systems[0], name, "", ALPHA, seed)
-        one = contrast.paired("accurate", (), a, b, None if questions is None else questions[known], better="higher")
+        one = contrast.paired(
+            "accurate", a, b, questions=None if questions is None else questions[known], better="higher"
+        )
         one = contrast.decided(one, one.p, 1)
         yield f"{accuracy_sentence(one)} Difference {signed(one.delta or 0.0)}, 95 % interval {interval(one.interval, signed)}."
 
