@@ -11,7 +11,7 @@ import numpy as np
 
 from ragassay.analysis.difference import Contrast, Difference
 from ragassay.analysis.figures import PER_ACCURATE, REFUSALS, SUSPICIOUS, Figure, Measured
-from ragassay.analysis.rows import Queries, match
+from ragassay.analysis.rows import match, queries
 from ragassay.core.formatting import listed, number
 from ragassay.core.models import FrozenModel, Result, Sample
 from ragassay.core.report import ReportWithResults
@@ -122,7 +122,7 @@ def measure_drop(figure: Figure, scope: Scope, spec: JobSpec, alpha: float) -> M
 
 
 def _pairs(before: Rows, now: Rows) -> list[tuple[Result, Result]]:
-    places = (places.tolist() for places in match(Queries(before), Queries(now)))
+    places = (places.tolist() for places in match(queries(before), queries(now)))
     return [(before[place], now[other]) for place, other in zip(*places, strict=True)]
 
 

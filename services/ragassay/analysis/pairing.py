@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,12 +11,12 @@ import numpy as np
 
 from ragassay.analysis.difference import Better, Contrast, Difference, bounds_of
 from ragassay.analysis.models import Matching, Regression
-from ragassay.analysis.rows import NOT_COMPUTED, SystemRows, by_text, match
-from ragassay.core.models import Result, Score
+from ragassay.analysis.rows import SystemRows, by_text, match
+from ragassay.core.models import Result
 from ragassay.core.report import SystemReport
 from ragassay.core.statistics import IncrementalCost, NonInferiority
 from ragassay.datasets.dataset import NUMBERED
-from ragassay.evaluation.groups import RowIndexes
+from ragassay.evaluation.groups import Questions, RowIndexes
 from ragassay.metrics.metric import OPERATIONAL
 from ragassay.stats.intervals import Floats, averaged, bootstrap_interval
 from ragassay.stats.power import minimum_detectable_effect
@@ -46,6 +46,11 @@ class PairedSystems:
     def matched(self) -> tuple[RowIndexes, RowIndexes]:
         """Places of the matched rows in ``a`` and in ``b``, in the order of ``a``."""
         return match(self.rows_a, self.rows_b)
+
+    @cached_property
+    def questions(self) -> Questions:
+        """The number of each matched row's question."""
+        return self.rows_a.questions(self.matched[0])
 
     @property
     def pairs(self) -> int:
@@ -93,7 +98,7 @@ class PairedSystems:
         A metric that is not ``primary`` is exploratory.
         """
         places = self.matched if self.pairs else (np.arange(len(self.rows_a)), np.arange(len(self.rows_b)))
-        missing = [rows.scores[name].missing(of) for rows, of in zip((self.rows_a, self.rows_b), places, strict=True)]
+        missing = [rows.missing(name, of) for rows, of in zip((self.rows_a, self.rows_b), places, strict=True)]
         more: dict[str, Any] = {
             "exploratory": not primary,
             "n_a": len(places[0]) - sum(missing[0].values()),
@@ -124,13 +129,12 @@ class PairedSystems:
         if tested and (name in self.rows_a.labels or name in self.rows_b.labels):
             of_a, of_b = self.rows_a.labels_of(name)[self.matched[0]], self.rows_b.labels_of(name)[self.matched[1]]
             labels = (of_b - of_a)[rows]
-        questions = self.rows_a.questions(self.matched[0])
         return self.contrast.paired(
             name,
             a[rows],
             b[rows],
             better=self._better(name),
-            questions=None if questions is None else questions[rows],
+            questions=None if self.questions is None else self.questions[rows],
             labels=labels,
             failed=self._failed,
             tested=tested,
@@ -154,8 +158,8 @@ class PairedSystems:
 
     def _by_question(self, name: str) -> tuple[Floats, Floats]:
         """The scores of a and of b where both have one, averaged over the answers to each question."""
-        (a, b), rows, questions = self._values(name), self._scored(name), self.rows_a.questions(self.matched[0])
-        of_row = None if questions is None else questions[rows]
+        (a, b), rows = self._values(name), self._scored(name)
+        of_row = None if self.questions is None else self.questions[rows]
         return averaged(a[rows], of_row), averaged(b[rows], of_row)
 
     def decided(self, difference: Difference, p: float | None, tests: int) -> Difference:
@@ -198,6 +202,8 @@ class PairedSystems:
         for name in names:
             gain = self._gains(name)
             worse = np.flatnonzero(gain < -NOISE)
+            if limit and len(worse) > limit:
+                worse = worse[gain[worse] <= np.partition(gain[worse], limit - 1)[limit - 1]]
             for row in worse[np.argsort(gain[worse], kind="stable")[:limit]].tolist():
                 names_by_row.setdefault(row, []).append(name)
         return tuple(self._regression(row, by, names) for row, by in names_by_row.items())
@@ -212,7 +218,7 @@ class PairedSystems:
         row, other = self.rows_a.results[self.matched[0][pair]], self.rows_b.results[self.matched[1][pair]]
         values = {name: self._values(name) for name in names if self._gains(name)[pair] < -NOISE}
         # the reason of "accurate" repeats another metric's score; that metric's reason is the judge's
-        reasons = (_score(other.scores, name).reason for name in sorted(by, key=lambda name: name == "accurate"))
+        reasons = (other.scores[name].reason for name in sorted(by, key=lambda name: name == "accurate"))
         return Regression(
             query_id=row.query_id,
             query_id_b=other.query_id,
@@ -236,18 +242,14 @@ class PairedSystems:
     def incremental_cost(self) -> IncrementalCost:
         """The marginal cost of one more accurate answer, over the pairs whose cost and accuracy are known on both sides."""
         names, columns = (self.contrast.a, self.contrast.b), [np.empty(0)] * 4
-        rows, questions = np.empty(0, np.int64), self.rows_a.questions(self.matched[0])
-        if "accurate" in self.rows_a.scores and "accurate" in self.rows_b.scores:
+        rows = np.empty(0, np.int64)
+        if "accurate" in self.a.metrics and "accurate" in self.b.metrics:
             columns = [*self._values("cost_usd"), *self._values("accurate")]
             rows = np.flatnonzero(np.isfinite(columns).all(axis=0))
         cost_a, cost_b, accurate_a, accurate_b = (column[rows] for column in columns)
-        asked = None if questions is None else len(np.unique(questions[rows]))
+        asked = None if self.questions is None else len(np.unique(self.questions[rows]))
         level = 1 - self.contrast.alpha
         return incremental_cost(cost_a, accurate_a, cost_b, accurate_b, names=names, questions=asked, level=level)
-
-
-def _score(scores: Mapping[str, Score], name: str) -> Score:
-    return scores.get(name, NOT_COMPUTED)
 
 
 def _detectable(difference: Difference, alpha: float) -> float | None:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ragassay.analysis.rows import Queries, match
+from ragassay.analysis.rows import match, queries
 from ragassay.core.errors import BudgetReached, NothingToEvaluate
 from ragassay.core.models import Chance, FrozenModel, Result, Sample, Usage
 from ragassay.core.protocols import Journal
@@ -99,7 +99,7 @@ class Contest:
     """The answers of two systems to the same queries, the first ``limit`` of them; raises NothingToEvaluate without one."""
 
     def __init__(self, a: Contender, b: Contender, limit: int | None = None) -> None:
-        places = zip(*(places.tolist() for places in match(Queries(a.rows), Queries(b.rows))), strict=True)
+        places = zip(*(places.tolist() for places in match(queries(a.rows), queries(b.rows))), strict=True)
         matched = [(a.rows[place], b.rows[other]) for place, other in places]
         answered = [(row, other) for row, other in matched if row.answer is not None and other.answer is not None]
         if not answered:

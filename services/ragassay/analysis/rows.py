@@ -7,62 +7,46 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from ragassay.core.models import Result, Score
+from ragassay.core.models import Result
 from ragassay.datasets.dataset import NUMBERED, plain_text
-from ragassay.evaluation.groups import Questions, RowIndexes, numbered, question_key, slice_value
+from ragassay.evaluation.groups import Questions, RowIndexes, group_value, numbered, question_hash
 from ragassay.metrics.failures import failures
 from ragassay.metrics.metric import OPERATIONAL
 from ragassay.stats.intervals import Floats
+from ragassay.storage.rows import documents
 
 NAN = float("nan")
-NOT_COMPUTED = Score.absent("was not computed", "no_input")
-
-
-class ScoreColumn:
-    """The scores of one metric: each row's value, NaN if it has none, and the reason for that."""
-
-    def __init__(self) -> None:
-        self._values, self._reasons = array("d"), dict[str, list[int]]()
-
-    def add(self, score: Score) -> None:
-        """The next row's."""
-        if score.value is None:
-            self._reasons.setdefault(score.reason or "", []).append(len(self._values))
-        self._values.append(NAN if score.value is None else score.value)
-
-    @property
-    def values(self) -> Floats:
-        """Shape (rows,)."""
-        return np.asarray(self._values)
-
-    def missing(self, places: RowIndexes) -> dict[str, int]:
-        """How many of these rows have no score, by reason."""
-        chosen = np.zeros(len(self._values), bool)
-        chosen[places] = True
-        counts = {reason: int(chosen[missing].sum()) for reason, missing in self._reasons.items()}
-        return {reason: count for reason, count in sorted(counts.items()) if count}
+_NOT_COMPUTED = {"value": None, "reason": "was not computed", "missing": "no_input"}
+Row = Mapping[str, Any]
 
 
 class Queries:
     """What rows ask: ids, and hashes of the texts without regard to white space."""
 
-    def __init__(self, rows: Iterable[Result] = ()) -> None:
+    def __init__(self) -> None:
         self.ids: list[str] = []
         self.texts = array("q")
-        for row in rows:
-            self.ask(row)
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def ask(self, row: Result) -> None:
+    def ask(self, query_id: str, query: str) -> None:
         """The next row."""
-        self.ids.append(row.query_id)
-        self.texts.append(hash(plain_text(row.query)))
+        self.ids.append(query_id)
+        self.texts.append(hash(plain_text(query)))
+
+
+def queries(rows: Iterable[Result]) -> Queries:
+    """What these rows ask."""
+    asked = Queries()
+    for row in rows:
+        asked.ask(row.query_id, row.query)
+    return asked
 
 
 class SystemRows(Queries):
@@ -77,33 +61,62 @@ class SystemRows(Queries):
         self, results: Sequence[Result], metrics: Iterable[str], fields: Iterable[str] = (), *, examples: int = 0
     ) -> None:
         super().__init__()
-        self.results = results
-        self.scores = {name: ScoreColumn() for name in metrics}
-        self.measured = {name: array("d") for name in OPERATIONAL}
+        self.results, self._metrics = results, tuple(metrics)
         self.labels: defaultdict[str, dict[int, float]] = defaultdict(dict)
         self.truths, self._question_keys = array("q"), array("q")
+        self._scores, self._reported = array("d"), array("d")
+        self._reasons: dict[str, dict[str, list[int]]] = {name: {} for name in self._metrics}
         self._slices: dict[str, defaultdict[str, list[int]]] = {field: defaultdict(list) for field in fields}
-        self.failures = failures(map(self._added, results), examples=examples)
+        self._accurate = 0
+        self.failures = failures(self._not_accurate(), examples=examples, also_accurate=lambda: self._accurate)
 
-    def _added(self, row: Result) -> Result:
-        place = len(self)
-        self.ask(row)
-        self.truths.append(hash((row.ground_truth_answer, row.relevant)))
-        self._question_keys.append(question_key(row))
-        for name, scores in self.scores.items():
-            scores.add(row.scores.get(name, NOT_COMPUTED))
-        for name, column in self.measured.items():
-            column.append(NAN if (value := getattr(row, name)) is None else value)
-        for name in {name for rating in row.ratings if rating.role == "reference" for name in rating.scores}:
-            self.labels[name][place] = row.label(name) or 0.0
+    def _not_accurate(self) -> Iterator[Result]:
+        """Read all rows; those that are not accurate come whole."""
+        for row in documents(self.results):
+            try:
+                accurate = self._add(row)
+            except (KeyError, TypeError, ValueError):
+                Result.model_validate(self.results[len(self) - 1])  # says what is wrong with it
+                raise
+            if accurate:
+                self._accurate += 1
+            else:
+                yield Result.model_validate(row)
+
+    def _add(self, row: Row) -> bool:
+        """The next row, as it is in JSON. Is it accurate?"""
+        place, scores = len(self), row["scores"]
+        self.ask(row["query_id"], row["query"])
+        self.truths.append(hash((tuple(row["ground_truth_answer"]), row["relevant"])))
+        self._question_keys.append(question_hash(row["query"], row["ground_truth_answer"]))
+        of_row = [scores.get(name, _NOT_COMPUTED) for name in self._metrics]
+        values = [score["value"] for score in of_row]
+        if None in values:
+            for name, score in zip(self._metrics, of_row, strict=True):
+                if score["value"] is None:
+                    self._reasons[name].setdefault(score["reason"], []).append(place)
+        self._scores.extend([NAN if value is None else value for value in values])
+        self._reported.extend([NAN if (value := row[name]) is None else value for name in OPERATIONAL])
         for field, places in self._slices.items():
-            if (of_row := slice_value(row, field)) is not None:
-                places[of_row].append(place)
-        return row
+            if (group := group_value(row, field)) is not None:
+                places[group].append(place)
+        if any(rating["scores"] for rating in row["ratings"]):
+            result = Result.model_validate(row)
+            for name in {name for rating in result.ratings if rating.role == "reference" for name in rating.scores}:
+                self.labels[name][place] = result.label(name) or 0.0
+        return bool(scores.get("accurate", _NOT_COMPUTED)["value"])
 
     def values(self, name: str) -> Floats:
         """The scores of a metric, or what responses report of time, tokens or cost."""
-        return self.scores[name].values if name in self.scores else np.asarray(self.measured[name])
+        names, values = (self._metrics, self._scores) if name in self._metrics else (OPERATIONAL, self._reported)
+        return np.asarray(values).reshape(-1, len(names))[:, names.index(name)]
+
+    def missing(self, metric: str, places: RowIndexes) -> dict[str, int]:
+        """How many of these rows have no score, by reason."""
+        chosen = np.zeros(len(self), bool)
+        chosen[places] = True
+        counts = {reason: int(chosen[rows].sum()) for reason, rows in self._reasons[metric].items()}
+        return {reason: count for reason, count in sorted(counts.items()) if count}
 
     def labels_of(self, metric: str) -> Floats:
         """The label of each row."""
@@ -114,7 +127,7 @@ class SystemRows(Queries):
 
     def questions(self, places: RowIndexes) -> Questions:
         """The number of each of these rows' question."""
-        return numbered(np.asarray(self._question_keys)[places].tolist())
+        return numbered(np.asarray(self._question_keys)[places])
 
     def slices(self, field: str) -> Mapping[str, Sequence[int]]:
         """The places of the rows by each value of a field, in the order of the values."""

@@ -106,18 +106,6 @@ class CallAccount(Protocol):
         """A call ended without a reply, and may have cost so much."""
 
 
-class AsksQuery(Protocol):
-    """Something that asks a query: a result, or a line of an index."""
-
-    @property
-    def query_id(self) -> str:
-        """The query's id."""
-
-    @property
-    def query(self) -> str:
-        """The query's text."""
-
-
 class Spacing(Protocol):
     """Keeps calls to a model apart, whoever makes them: hands out moments, one line of them for each model."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,15 @@ MAX_SLICES = 20  # a field with more distinct values than this is an identifier,
 
 def question_key(row: Result) -> int:
     """The same number for rows that ask the same and have the same ground truth: several answers to one question."""
-    return hash((" ".join(row.query.split()), *row.ground_truth_answer))
+    return question_hash(row.query, row.ground_truth_answer)
 
 
-def numbered(keys: Sequence[int]) -> Questions:
+def question_hash(query: str, ground_truths: Iterable[str]) -> int:
+    """``question_key`` of a row that asks this and has these ground truths."""
+    return hash((" ".join(query.split()), *ground_truths))
+
+
+def numbered(keys: Sequence[int] | RowIndexes) -> Questions:
     """The number of each row's question, in order of first appearance, from its key; None if each row has its own.
 
     If all rows have the same key, what they ask is an instruction, and each row is a question of its own.
@@ -38,8 +43,14 @@ def questions_of(rows: Iterable[Result]) -> Questions:
 
 def slice_value(row: Result | Sample, name: str) -> str | None:
     """What a row has for ``category``, ``difficulty`` or ``metadata.NAME``; None for nothing that groups rows."""
+    fields: dict[str, Any] = {"category": row.category, "difficulty": row.difficulty, "metadata": row.metadata}
+    return group_value(fields, name)
+
+
+def group_value(row: Mapping[str, Any], name: str) -> str | None:
+    """``slice_value`` of a row by its fields."""
     key = name.removeprefix("metadata.")
-    value = getattr(row, name) if key == name else row.metadata.get(key)
+    value = row[name] if key == name else row["metadata"].get(key)
     return str(value) if isinstance(value, str | int | bool) else None
 
 

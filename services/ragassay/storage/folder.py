@@ -42,7 +42,16 @@ from ragassay.core.validation import problems
 from ragassay.datasets.dataset import digest_of_dataset, digest_of_responses
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord, report_with_results
 from ragassay.storage.row_index import INDEX_FILE, RowIndex
-from ragassay.storage.rows import DAMAGED, RecordedResponses, is_pending_again, places_of, results_of, row_of, rows_of
+from ragassay.storage.rows import (
+    DAMAGED,
+    RecordedResponses,
+    document_of,
+    is_pending_again,
+    places_of,
+    results_of,
+    row_of,
+    rows_of,
+)
 from ragassay.storage.run_ids import slug
 
 REPORT_FILE, GATES_FILE = "report.json", "gates.json"
@@ -146,18 +155,26 @@ class FolderRun:
     def results(self, chunk: ChunkId) -> list[Result]:
         """The results of a chunk that has some; raises BadData."""
         file = self._results_file(chunk)
+        return [self.result(file, number, line) for number, line in self._lines(chunk)]
+
+    def _documents(self, chunk: ChunkId) -> Iterator[Mapping[str, Any]]:
+        file = self._results_file(chunk)
+        return (document_of(file, number, line) for number, line in self._lines(chunk))
+
+    def _lines(self, chunk: ChunkId) -> list[tuple[int, bytes]]:
+        file = self._results_file(chunk)
         try:
-            results = [self.result(file, number, line) for number, line in numbered_lines(file, longest=-1)]
+            lines = list(numbered_lines(file, longest=-1))
         except OSError as error:
             raise BadData([f"{file}: can't be read ({error.strerror})"], hint="was the run removed?") from None
-        if len(results) != (rows := self.record.rows_in(chunk)):
-            raise BadData([f"{file}: has {len(results)} rows instead of {rows}"], hint=DAMAGED)
-        return results
+        if len(lines) != (rows := self.record.rows_in(chunk)):
+            raise BadData([f"{file}: has {len(lines)} rows instead of {rows}"], hint=DAMAGED)
+        return lines
 
     def rows(self, system: str) -> Sequence[Result]:
         """The results of a system that are there, in the dataset's order; many are read a chunk at a time. Raises BadData."""
         chunks = [chunk for chunk in self.record.chunks_of(system) if self.file_of(chunk)]
-        return results_of(self.record, chunks, self.results)
+        return results_of(self.record, chunks, self.results, self._documents)
 
     def file_of(self, chunk: ChunkId) -> Path | None:
         """Where the results of a chunk are; None when it has none yet."""
