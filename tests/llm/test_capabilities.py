@@ -81,17 +81,6 @@ def test_calls_that_are_refused_at_the_same_time_are_all_answered():
     assert len(provider.log) <= 40 + 2 * 8  # those that began together
 
 
-@pytest.mark.parametrize("taken", FORMS)
-def test_a_passing_failure_of_the_one_form_that_a_provider_takes_costs_no_row(taken):
-    fails = iter([play.status(500)])
-    takes = play.takes(taken)
-    with Provider(then=lambda seen: next(fails, takes)(seen) if play.form(seen) == taken else takes(seen)) as provider:
-        replies = replies_to(llm(provider), "c1", "c2")
-
-    assert [reply.text[0] for reply in replies] == ["{"] * 2
-    assert [len(reply.left_out) for reply in replies] == [bool(FORMS.index(taken))] * 2
-
-
 @pytest.mark.parametrize("fault", [play.status(429), play.status(502), play.status(503), play.reset, play.empty])
 def test_a_failure_that_is_an_outage_says_nothing_about_the_form(fault):
     with Provider([fault, fault], then=OBJECT) as provider:

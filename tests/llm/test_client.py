@@ -1,6 +1,5 @@
 import asyncio
 import gc
-import subprocess
 import sys
 
 import pytest
@@ -10,8 +9,7 @@ from llm_calls import HELLO, OBJECT, SCHEMA, Account, ask, llm, reply_of
 from provider import Provider
 from ragassay.core.errors import BadSettings, BudgetReached
 from ragassay.core.models import Usage
-from ragassay.core.specification import Price
-from ragassay.llm import LLM, Prices, client, warm_up
+from ragassay.llm import LLM, client, warm_up
 from ragassay.llm.journal import MemoryJournal
 
 
@@ -46,47 +44,12 @@ def test_the_price_of_a_known_model_is_tokens_times_its_listed_price():
     assert reply.waste == Usage()
 
 
-def test_a_configured_price_wins_over_the_table_and_an_unknown_price_is_unknown():
-    prices = Prices({"gpt-4o-mini": Price(input_per_1m=2.0, output_per_1m=10.0)})
-    with Provider(then=HELLO) as provider:
-        own = reply_of(llm(provider, prices=prices), "x" * 392)
-        unknown = reply_of(llm(provider, "llama-of-our-own"))
-
-    assert own.usage.cost_usd == pytest.approx(100 * 2e-6 + 2 * 10e-6, rel=1e-12)
-    assert unknown.usage.cost_usd is None
-    assert unknown.usage.input_tokens > 0
-
-
-@pytest.mark.parametrize(
-    ("prices", "cost"),
-    [
-        (None, 60 * 0.15e-6 + 40 * 0.075e-6 + 2 * 0.60e-6),  # 40 of the 100 tokens at half the price
-        (Prices({"gpt-4o-mini": Price(input_per_1m=1.0, output_per_1m=0.0)}), 100 * 1e-6),
-    ],
-)
-def test_tokens_from_the_providers_prompt_cache_have_their_own_listed_price(prices, cost):
-    with Provider(then=play.raw(usage=play.usage(100, 2, prompt_tokens_details={"cached_tokens": 40}))) as provider:
-        reply = reply_of(llm(provider, prices=prices))
-
-    assert reply.usage.cost_usd == pytest.approx(cost, rel=1e-12)
-
-
 def test_a_server_that_counts_no_tokens_gets_an_estimate_and_no_price():
     with Provider(then=play.raw(usage=None)) as provider:
         reply = reply_of(llm(provider), "x" * 392)
 
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (100, 1)  # characters / 4, rounded up
     assert reply.usage.cost_usd is None
-
-
-def test_a_settled_call_is_not_sent_again():
-    journal = MemoryJournal()
-    with Provider(then=HELLO) as provider:
-        judge = llm(provider)
-        first, again = reply_of(judge, journal=journal), reply_of(judge, journal=journal)
-
-    assert first == again
-    assert len(provider.log) == 1
 
 
 def test_a_reached_budget_passes_through_and_nothing_is_sent():
@@ -154,11 +117,6 @@ def test_an_unknown_model_is_an_error_before_anything_is_sent():
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"model": " "}, "the model has no name"),
-        ({"model": "m", "attempts": 0}, "must be above zero"),
-        ({"model": "m", "concurrency": 0}, "must be above zero"),
-        ({"model": "m", "timeout_s": 0}, "must be above zero"),
-        ({"model": "m", "timeout_s": float("nan")}, "must be above zero"),
         ({"model": "m", "parameters": {"max_retries": 3, "api_key": "x"}}, "can't set api_key, max_retries; known: "),
         (
             {"model": "m", "parameters": {"aws_bedrock_runtime_endpoint": "x"}},
@@ -186,13 +144,6 @@ def test_a_model_that_says_nothing_says_an_empty_text():
         reply = reply_of(llm(provider))
 
     assert (reply.text, reply.finish_reason) == ("", "stop")
-
-
-def test_importing_the_package_does_not_import_litellm():
-    code = (
-        "import sys, ragassay.llm, ragassay.judges.llm; sys.exit('litellm' in sys.modules or 'openai' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_warming_up_loads_what_the_first_call_needs():

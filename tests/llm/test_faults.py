@@ -242,16 +242,6 @@ def test_redact_leaves_ordinary_words(text):
     assert redact(text, None) == text
 
 
-@pytest.mark.parametrize("piece", ["sk-", "Bearer ", "AIza", "sk-a."])
-def test_redact_takes_time_in_proportion_to_the_text(piece):
-    def seconds(length):
-        began = time.process_time()
-        redact(piece * (length // len(piece)), None)
-        return time.process_time() - began
-
-    assert seconds(200_000) < 40 * max(seconds(20_000), 0.001)
-
-
 def of_four(provider):
     """The requests of four calls, one at a time, all of which are answered in the end."""
     judge = llm(provider, concurrency=1)

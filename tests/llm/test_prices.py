@@ -56,7 +56,7 @@ def test_a_reply_that_wrote_to_the_prompt_cache_is_billed_for_it():
 
 def test_a_plain_price_does_not_import_litellm():
     code = (
-        "import sys; from ragassay.llm import Prices; assert Prices().cost('gpt-4o-mini', 1000, 10)"
+        "import sys, ragassay.judges.llm; from ragassay.llm import Prices; assert Prices().cost('gpt-4o-mini', 1000, 10)"
         "; sys.exit('litellm' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

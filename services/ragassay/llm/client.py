@@ -110,26 +110,23 @@ class LLM:
         context_window: int | None = None,
         prices: Prices | None = None,
     ) -> None:
-        if not model.strip():
-            raise BadSettings("the model has no name", hint="write, for example, gpt-4o-mini")
-        if attempts < 1 or concurrency < 1 or not timeout_s > 0:
-            raise BadSettings("attempts, concurrency and timeout must be above zero", where=model)
-        if unknown := sorted((parameters or {}).keys() - _PARAMETERS):
+        parameters = parameters or {}
+        if unknown := sorted(parameters.keys() - _PARAMETERS):
             hint = f"known: {', '.join(sorted(_PARAMETERS))}; what only this provider knows goes into extra_body"
             raise BadSettings(f"parameters can't set {', '.join(unknown)}", where=model, hint=hint)
         try:
-            is_extra((parameters or {}).get("extra_body", {}))
+            is_extra(parameters.get("extra_body", {}))
         except ValueError as error:
             raise BadSettings(f"parameters.extra_body: {error}", where=model) from None
         self._model = model.strip()
         self._api_base, self._api_key = api_base or None, api_key or None
         self._timeout_s, self._attempts = timeout_s, attempts
-        self._wanted = {"temperature": 0, "seed": seed, **(parameters or {})}
+        self._wanted = {"temperature": 0, "seed": seed, **parameters}
         self._prices, self._context_window = prices or Prices(), context_window
         self._slots, self._limit = Slots(concurrency), limit or RateLimit()
         self._provider, self._capabilities = Provider(self._model), capabilities or Capabilities(self._model)
         self._billed_more = (1.0, 1.0)  # the largest ratio of billed to estimated tokens so far: input, output
-        self._warned_of_usage = False
+        self._is_odd_usage_logged = False
 
     @property
     def model(self) -> str:
@@ -339,8 +336,10 @@ class LLM:
             input_ratio, output_ratio = (max(ratio, bill / most) for ratio, bill, most in ratios)
             self._billed_more = input_ratio, output_ratio
         else:  # the server counts no tokens, or as no model can: ours are an estimate, so their price stays unknown
-            if tokens:
-                self._warn_of_usage(tokens, estimated)
+            if tokens and not self._is_odd_usage_logged:
+                self._is_odd_usage_logged = True
+                odd = "%s: the provider reports %d and %d tokens for a call of at most %d and %d; cost: unknown, tokens: estimated"
+                logger.warning(odd, self._model, *tokens, *estimated)
             characters = sum(len(m["content"]) for m in asked.messages)
             tokens = min(-(-characters // 4), estimated[0]), min(-(-len(text) // 4), estimated[1])
         return Reply(
@@ -351,15 +350,6 @@ class LLM:
             usage=Usage(calls=1, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=price, latency_ms=took_ms),
             alternatives=hesitations(choice, text) if asked.alternatives else None,
         )
-
-    def _warn_of_usage(self, tokens: tuple[int, int], estimated: tuple[int, int]) -> None:
-        if not self._warned_of_usage:
-            self._warned_of_usage = True
-            logger.warning(
-                "%s: the provider reports %s input and %s output tokens for a call of at most %s and %s; "
-                "such calls count with an estimate, and their cost is unknown",
-                *(self._model, *(f"{count:,}" for count in (*tokens, *estimated))),
-            )
 
     def _estimated(self, asked: _Call[T]) -> tuple[int, int]:
         """What the call takes at the most, or nearly (input, output): three bytes of text make less than a token."""

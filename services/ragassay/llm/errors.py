@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ragassay.core.errors import (
@@ -21,6 +21,7 @@ from ragassay.llm.rate_limit import retry_after
 from ragassay.llm.replies import without_surrogates
 
 _RETRYABLE = frozenset({408, 409, 429})
+_TIMEOUTS = frozenset({"TimeoutError", "APITimeoutError", "Timeout"})
 _WHOLE_RUN = {
     401: ("rejected the key", "check the key"),
     402: ("requires payment", "add credit to the account behind the key"),
@@ -74,7 +75,7 @@ def diagnose(
     headers = _headers(exception)
     status = getattr(exception, "status_code", None)
     text = message(exception, key)
-    if _timed_out(exception) and headers is None:
+    if headers is None and {cls.__name__ for cls in type(exception).__mro__} & _TIMEOUTS:
         late = TimedOut(f"no answer within {timeout_s:g} s", where=model, hint="raise the timeout or try later")
         return Failure(late, uncertain=True)
     if not isinstance(status, int) or (status >= 500 and headers is None):
@@ -82,7 +83,7 @@ def diagnose(
         return Failure(silent, uncertain=not _never_sent(exception))
     if "ContextWindowExceeded" in type(exception).__name__ or (status != 429 and _TOO_LONG.search(text)):
         return Failure(TooLarge(f"the request is longer than the model reads: {text}", where=model))
-    if status == 429 and _out_of_credit(exception):
+    if status == 429 and "insufficient_quota" in f"{_raw(exception)} {getattr(exception, 'body', '')}":
         return Failure(BadSettings(f"the account has no credit left: {text}", where=model))
     if status in _RETRYABLE or status >= 500:
         wait = retry_after(headers or {})
@@ -144,10 +145,6 @@ def _raw(exception: BaseException) -> str:
     return str(getattr(exception, "message", "") or exception)
 
 
-def _out_of_credit(exception: BaseException) -> bool:
-    return "insufficient_quota" in f"{_raw(exception)} {getattr(exception, 'body', '')}"
-
-
 def _headers(exception: BaseException) -> Mapping[str, str] | None:
     """The response's headers, names in lower case; None where there was no response."""
     for holder in (exception, getattr(exception, "response", None)):
@@ -158,20 +155,10 @@ def _headers(exception: BaseException) -> Mapping[str, str] | None:
     return None
 
 
-def _chain(exception: BaseException | None) -> Iterator[BaseException]:
-    seen = 0
-    while exception is not None and seen < 20:
-        yield exception
-        exception, seen = exception.__cause__ or exception.__context__, seen + 1
-
-
-def _timed_out(exception: BaseException) -> bool:
-    names = {cls.__name__ for cls in type(exception).__mro__}
-    return bool(names & {"TimeoutError", "APITimeoutError", "Timeout"})
-
-
-def _never_sent(exception: BaseException) -> bool:
+def _never_sent(exception: BaseException | None) -> bool:
     """No connection was made, so nothing can have been paid."""
-    return any(
-        type(link).__name__ in ("ConnectError", "ClientConnectorError", "gaierror") for link in _chain(exception)
-    )
+    for _ in range(20):
+        if type(exception).__name__ in ("ConnectError", "ClientConnectorError", "gaierror"):
+            return True
+        exception = exception and (exception.__cause__ or exception.__context__)
+    return False
