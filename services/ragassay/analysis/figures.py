@@ -14,8 +14,8 @@ from ragassay.core.models import FrozenModel, Result, Score
 from ragassay.core.report import Share, SystemReport
 from ragassay.core.specification import JobSpec
 from ragassay.core.statistics import Interval
-from ragassay.evaluation.accumulators import SystemAggregator
 from ragassay.evaluation.aggregate import (
+    SystemAggregator,
     corrected_by_labels,
     cost_and_accuracy,
     cost_per_accurate,

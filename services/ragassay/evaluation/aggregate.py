@@ -1,18 +1,24 @@
-"""Results -> Report: one pass over the rows of each system, so a report can be made again at any time."""
+"""Results -> Report: the rows of each system are read once, and columns of numbers are kept instead of rows.
+
+A report can be made again at any time: of an incomplete run, or after people labelled rows.
+"""
 
 from __future__ import annotations
 
 import logging
-import math
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import combinations, islice
+from math import fsum, nan, sqrt
+from typing import TypeAlias
 
 import numpy as np
 
-from ragassay.core.cost_sums import Between, CostPerAccurate, RatioSums
-from ragassay.core.models import Result, Score
+from ragassay.core.cost_sums import Between, CostPerAccurate, Money, RatioSums, Spending
+from ragassay.core.models import MissingCause, Result, Score, Usage
 from ragassay.core.report import (
     Aggregate,
     Distribution,
@@ -29,8 +35,8 @@ from ragassay.core.report import (
 )
 from ragassay.core.specification import JobSpec
 from ragassay.core.statistics import CorrectedMean, Interval
-from ragassay.evaluation.accumulators import ScoreColumn, SystemAggregator, reference_judge, sums_where_known
-from ragassay.evaluation.groups import Questions, RowIndexes
+from ragassay.evaluation.groups import MAX_SLICES, Questions, RowIndexes, SliceGroups, numbered, question_key
+from ragassay.judges.jury_agreement import JuryCount
 from ragassay.judges.local import NAMES
 from ragassay.judges.support import left_out
 from ragassay.metrics.composite import own_metrics
@@ -38,9 +44,11 @@ from ragassay.metrics.metric import Metric, parse
 from ragassay.stats.intervals import Floats, averaged, mean_interval, wilson_interval
 from ragassay.stats.ppi import METHOD, corrected_mean
 from ragassay.stats.ratio import Stratum, difference_sums_interval, sums_interval
-from ragassay.systems.load import cautions
+from ragassay.systems.load import LoadCount, cautions
 
 MAX_PAIRED = 10  # systems of which every two are compared by their costs
+MEASURED = tuple(name for name, field in SystemReport.model_fields.items() if field.annotation is Distribution)
+Rows: TypeAlias = RowIndexes | slice
 _ALL = slice(None)
 logger = logging.getLogger("ragassay")
 
@@ -57,124 +65,330 @@ def aggregate(
     now, spec = datetime.now(UTC), provenance.configuration
     metrics = tuple(parse(name, own_metrics(spec)) for name in provenance.metrics)
     names = [metric.name for metric in metrics]
-    counted = {name: SystemAggregator.of(rows, names) for name, rows in results.items()}
-    _log_end(run_id, counted)
-    systems = {name: _system(one, metrics, spec, _configuration(provenance, name)) for name, one in counted.items()}
+    aggregated = {name: SystemAggregator.of(rows, names) for name, rows in results.items()}
+    _log_end(run_id, aggregated)
+    called = {name: source.called.configuration for name, source in provenance.systems.items() if source.called}
+    systems = {name: one.report(metrics, spec, called.get(name)) for name, one in aggregated.items()}
     return Report(
         run=RunInfo(
             id=run_id,
-            status="finished" if all(one.rows == expected for one in counted.values()) else "incomplete",
-            rows=expected * len(counted),
-            rows_done=sum(one.rows for one in counted.values()),
+            status="finished" if all(one.rows == expected for one in aggregated.values()) else "incomplete",
+            rows=expected * len(aggregated),
+            rows_done=sum(one.rows for one in aggregated.values()),
             created_at=created_at,
             finished_at=now.isoformat(timespec="milliseconds"),
             duration_s=round((now - datetime.fromisoformat(created_at)).total_seconds(), 3),
         ),
         provenance=provenance,
-        cautions=(*_cautions(provenance, counted), *_cautions_of_load(provenance, systems)),
-        between=_between(counted, expected),
+        cautions=(
+            *_cautions_of_judges(provenance, aggregated),
+            *(line for name, one in systems.items() if one.load for line in cautions(name, one.load, called[name])),
+        ),
+        between=_between(aggregated, expected),
         systems=systems,
     )
 
 
-def _configuration(provenance: Provenance, system: str) -> Mapping[str, object] | None:
-    """How a system is called; None for one that is not."""
-    source = provenance.systems.get(system)
-    return source.called.configuration if source and source.called else None
+class Columns:
+    """A column of numbers for each of some fields of the rows: shape (rows,), NaN where a row has none."""
 
+    def __init__(self, fields: Iterable[str]) -> None:
+        self._columns = {field: array("d") for field in fields}
 
-def _cautions(provenance: Provenance, counted: Mapping[str, SystemAggregator]) -> Iterator[str]:
-    """A reference judge that failed too often; and how far the local judge agrees with people, where its scores stand alone."""
-    spec, judge = provenance.configuration, provenance.judge
-    failed = {name: one.verdicts.reference.too_many_failed(spec.max_missing) for name, one in counted.items()}
-    for system, reason in failed.items():
-        if reason is not None:
-            yield f"{system}: {reason}; its means are not corrected"
-    is_corrected = spec.references and not any(failed.values())
-    judges = [str(one["name"]) for one in judge.get("raters", [judge])]
-    name = next((one for one in judges if one in NAMES and not is_corrected), None)
-    if name and any(one.verdicts.verdicts for one in counted.values()):
-        least, most, correctness = left_out()
-        agreed = (
-            f"{least:.2f} to {most:.2f} on support, {correctness:.2f} on correctness (0.5 is guessing; docs/judges.md)"
+    def add(self, row: object) -> None:
+        """The next row's fields."""
+        for field, column in self._columns.items():
+            value = getattr(row, field)
+            column.append(nan if value is None else value)
+
+    def __getitem__(self, field: str) -> Floats:
+        return np.asarray(self._columns[field])  # a view, valid until the next row is added
+
+    def money(self, rows: RowIndexes) -> Money:
+        """Cost and tokens of some rows; a row without both token counts adds neither."""
+        cost, given, made = (self[field][rows] for field in ("cost_usd", "input_tokens", "output_tokens"))
+        known, counted = np.isfinite(cost), np.isfinite(given) & np.isfinite(made)
+        return Money(
+            cost_usd=fsum(cost[known]),
+            unknown=len(rows) - int(known.sum()),
+            input_tokens=round(given[counted].sum()),
+            output_tokens=round(made[counted].sum()),
         )
-        yield f"judge {name} is a triage; its balanced accuracy on labelled sets that it was not fitted on: {agreed}"
+
+    @property
+    def usage(self) -> Usage:
+        """The sum of columns that are those of ``Usage``; its cost is unknown where that of any row is."""
+        sums = {field: fsum(self[field]) for field in self._columns}
+        cost = None if np.isnan(sums["cost_usd"]) else sums["cost_usd"]
+        whole = {field: round(value) for field, value in sums.items() if field not in ("cost_usd", "latency_ms")}
+        return Usage(**whole, cost_usd=cost, latency_ms=sums["latency_ms"])
 
 
-def _cautions_of_load(provenance: Provenance, systems: Mapping[str, SystemReport]) -> Iterator[str]:
-    for name, one in systems.items():
-        if one.load and (called := provenance.systems[name].called):
-            yield from cautions(name, one.load, called.configuration)
+class ScoreColumn:
+    """The scores of one metric: each row's value, or why it has none."""
 
+    def __init__(self, scores: Iterable[Score] = ()) -> None:
+        self._values, self._ndcg_before, self._reason_codes = array("d"), array("d"), array("i")
+        self._judge_squares, self._judge_freedom = array("d"), 0
+        self._reasons: dict[tuple[MissingCause | None, str], int] = {}
+        for score in scores:
+            self.add(score)
 
-def _system(
-    counted: SystemAggregator, metrics: Sequence[Metric], spec: JobSpec, called: Mapping[str, object] | None
-) -> SystemReport:
-    measured = {name: distribution(column.values) for name, column in counted.measured.items()}
-    latency = measured["latency_ms"]
-    throughput = latency.n * 1000 / latency.total if latency.total else None
-    load = None if called is None else counted.load.load(called)
-    if load:
-        throughput = load.finished / load.wall_s if load.wall_s else None
-    return SystemReport(
-        queries=counted.rows,
-        missing_from_run=counted.without_response,
-        failed_responses=counted.failed_responses,
-        queries_without_relevant=counted.retrieval.without_relevant,
-        queries_without_hit=counted.retrieval.without_hit,
-        metrics=_aggregates(counted, metrics, spec),
-        slices=_slices(counted, metrics, spec),
-        first_call_ms=counted.first_call_ms,
-        throughput_qps=throughput,
-        load=load,
-        priced_by_us=counted.priced_by_us,
-        cost_per_accurate_answer=cost_per_accurate(counted, spec),
-        spending=counted.spending,
-        refusals=refusals(counted, spec),
-        evaluation=_evaluation(counted, spec),
-        jury=counted.jury.jury,
-        **measured,
-    )
+    def add(self, score: Score, samples: Iterable[Sequence[float]] = ()) -> None:
+        """The next row's, and for each judge that rated it several times what it would be by each of its ratings."""
+        self._values.append(nan if score.value is None else score.value)
+        self._ndcg_before.append((score.details or {}).get("ndcg_before", nan))
+        for of_judge in samples:
+            mean = fsum(of_judge) / len(of_judge)
+            self._judge_squares.append(fsum((value - mean) ** 2 for value in of_judge))
+            self._judge_freedom += len(of_judge) - 1
+        missing = (score.missing, score.reason or "")
+        code = -1 if score.value is not None else self._reasons.setdefault(missing, len(self._reasons))
+        self._reason_codes.append(code)
 
+    @property
+    def values(self) -> Floats:
+        """A view of shape (rows,), with NaN for a row without a score."""
+        return np.asarray(self._values)
 
-def _evaluation(counted: SystemAggregator, spec: JobSpec) -> Evaluation:
-    verdicts, spent = counted.verdicts, counted.evaluation.total
-    return Evaluation(
-        usage=spent,
-        waste=counted.waste.total,
-        verdicts=verdicts.verdicts,
-        evidence_dropped=verdicts.evidence_dropped,
-        support_withdrawn=verdicts.support_withdrawn,
-        suspicious=verdicts.suspicious,
-        left_out=dict(sorted(counted.left_out.items())),
-        reference=verdicts.reference if spec.references else None,
-    )
-
-
-def _aggregates(counted: SystemAggregator, metrics: Iterable[Metric], spec: JobSpec) -> dict[str, Aggregate]:
-    """The aggregate of each metric over all rows, with what people's labels and repeated judgings say of it."""
-    return {
-        metric.name: _aggregate(
-            column := counted.scores[metric.name],
-            metric,
-            spec,
-            counted.questions,
-            corrected=_corrected(counted, metric.name, spec),
-            judge_sd=column.judge_sd,
+    def aggregate(
+        self,
+        metric: Metric,
+        spec: JobSpec,
+        questions: Questions,
+        rows: Rows = _ALL,
+        corrected: CorrectedMean | None = None,
+    ) -> Aggregate:
+        """Mean, interval, coverage and bounds over some rows; several answers to one question are averaged first."""
+        every = self.values[rows]
+        scored = np.isfinite(every)
+        of_row = None if questions is None else questions[rows]
+        of_scored = None if of_row is None else of_row[scored]
+        values = _by_question(every[scored], of_scored)
+        mean = fsum(values) / len(values) if values else None
+        sd = None
+        if mean is not None and len(values) > 1:
+            sd = sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+        if metric.share and {0.0, 1.0}.issuperset(values):
+            interval = wilson_interval(round(fsum(values)), len(values), level=spec.confidence)
+        else:
+            interval = mean_interval(values, level=spec.confidence, bounds=metric.bounds)
+        bounds = None
+        if values and metric.bounds is not None:
+            filled = (_by_question(np.where(scored, every, end), of_row) for end in metric.bounds)
+            low, high = (fsum(one) / len(one) for one in filled)
+            bounds = MeanBounds(worst=low, best=high) if metric.better == "higher" else MeanBounds(worst=high, best=low)
+        ndcg_before = np.asarray(self._ndcg_before)[rows][scored]
+        if np.isfinite(ndcg_before).any():
+            mean, interval = _relative_change(values, _by_question(ndcg_before, of_scored), spec)
+        reasons, failed = self._missing(rows)
+        return Aggregate(
+            kind=metric.kind,
+            better=metric.better,
+            mean=mean,
+            n=int(scored.sum()),
+            missing=len(every) - int(scored.sum()),
+            failed=failed,
+            reasons=reasons,
+            interval=interval,
+            bounds=bounds,
+            sd=sd,
+            corrected=corrected,
+            judge_sd=sqrt(fsum(self._judge_squares) / self._judge_freedom)
+            if self._judge_freedom and rows is _ALL
+            else None,
         )
-        for metric in metrics
+
+    def _missing(self, rows: Rows) -> tuple[dict[str, int], int]:
+        """How many of the rows have no score by reason, and how many of them because something failed."""
+        codes = np.asarray(self._reason_codes)[rows]
+        counts = np.bincount(codes[codes >= 0], minlength=len(self._reasons)).tolist()
+        reasons, failed = Counter[str](), 0
+        for (cause, reason), count in zip(self._reasons, counts, strict=True):
+            reasons[reason] += count
+            failed += count if cause == "failed" else 0
+        return {reason: count for reason, count in sorted(reasons.items()) if count}, failed
+
+
+class SystemAggregator:
+    """All that a report says of one system: rows are added one at a time, then ``report`` computes the figures."""
+
+    def __init__(self, metrics: Iterable[str] = ()) -> None:
+        self.rows = 0
+        self.counts = Counter[str]()
+        self.scores = {name: ScoreColumn() for name in metrics}
+        self.measured, self._accurate = Columns(MEASURED), array("d")
+        self.evaluation, self.waste = Columns(Usage.model_fields), Columns(Usage.model_fields)
+        self.labels: dict[str, dict[int, float]] = {}
+        self.first_ranks = {name: array("d") for name in ("P@5", "P@10", "MRR")}
+        self._first_call_ms: list[float] = []
+        self._left_out, self._reference_failures = Counter[str](), Counter[str]()
+        self._slices, self._load, self._jury = SliceGroups(), LoadCount(), JuryCount()
+        self._question_keys = array("q")
+        self._rows_by_cell: dict[tuple[str | None, str | None], array[int]] = {}
+
+    @classmethod
+    def of(cls, rows: Iterable[Result], metrics: Iterable[str] = ()) -> SystemAggregator:
+        """The aggregator after all these rows."""
+        one = cls(metrics)
+        for row in rows:
+            one.add(row)
+        return one
+
+    def add(self, row: Result) -> None:
+        """The next row."""
+        for name, column in self.scores.items():
+            column.add(row.scores[name], row.samples(name))
+        accurate = row.scores.get("accurate")
+        self._accurate.append(nan if accurate is None or accurate.value is None else accurate.value)
+        self.measured.add(row)
+        self.evaluation.add(row.evaluation)
+        self.waste.add(row.waste)
+        for accumulator in (self._slices, self._load, self._jury):
+            accumulator.add(row)
+        self.counts.update(_counts(row))
+        self._left_out.update(row.left_out)
+        if row.first_call_ms is not None:
+            self._first_call_ms.append(row.first_call_ms)
+        if row.reference_failure is not None:
+            self._reference_failures[row.reference_failure] += 1
+        for name in {name for one in row.ratings if one.role == "reference" for name in one.scores}:
+            self.labels.setdefault(name, {})[self.rows] = row.label(name) or 0.0
+        if (ranks := row.relevant_ranks) is not None:
+            for k in (5, 10):
+                self.first_ranks[f"P@{k}"].append(sum(rank <= k for rank in ranks) / k)
+            self.first_ranks["MRR"].append(1 / ranks[0] if ranks else 0.0)
+        self._question_keys.append(question_key(row))
+        self._rows_by_cell.setdefault((row.category, row.model), array("q")).append(self.rows)
+        self.rows += 1
+
+    @property
+    def accurate(self) -> Floats:
+        """Whether each row is accurate, 1 or 0; NaN where that is unknown."""
+        return np.asarray(self._accurate)
+
+    @cached_property
+    def questions(self) -> Questions:
+        """The number of each row's question, once all rows are added."""
+        return numbered(self._question_keys)
+
+    @property
+    def reference(self) -> ReferenceJudge:
+        """How the judges did that correct the scores."""
+        return _reference_judge(self.counts["by_reference"], self._reference_failures)
+
+    def report(self, metrics: Sequence[Metric], spec: JobSpec, called: Mapping[str, object] | None) -> SystemReport:
+        """The figures; ``called``: how the system is called, None for one that is not."""
+        measured = {name: distribution(self.measured[name]) for name in MEASURED}
+        latency, load = measured["latency_ms"], None if called is None else self._load.load(called)
+        throughput = latency.n * 1000 / latency.total if latency.total else None
+        if load:
+            throughput = load.finished / load.wall_s if load.wall_s else None
+        counted = ("missing_from_run", "failed_responses", "queries_without_relevant", "queries_without_hit")
+        return SystemReport(
+            queries=self.rows,
+            **{name: self.counts[name] for name in (*counted, "priced_by_us")},
+            metrics={
+                one.name: self.scores[one.name].aggregate(
+                    one, spec, self.questions, corrected=self._corrected(one.name, spec)
+                )
+                for one in metrics
+            },
+            slices=self._by_slice(metrics, spec),
+            first_call_ms=max(self._first_call_ms, default=None),
+            throughput_qps=throughput,
+            load=load,
+            cost_per_accurate_answer=cost_per_accurate(self, spec),
+            spending=self._spending,
+            refusals=refusals(self, spec),
+            evaluation=Evaluation(
+                usage=self.evaluation.usage,
+                waste=self.waste.usage,
+                **{
+                    name: self.counts[name]
+                    for name in ("verdicts", "evidence_dropped", "support_withdrawn", "suspicious")
+                },
+                left_out=dict(sorted(self._left_out.items())),
+                reference=self.reference if spec.references else None,
+            ),
+            jury=self._jury.jury,
+            **measured,
+        )
+
+    def _corrected(self, metric: str, spec: JobSpec) -> CorrectedMean | None:
+        """The metric's mean corrected by the labels of it; None where there are none."""
+        if not (labels := self.labels.get(metric)):
+            return None
+        values = self.scores[metric].values.tolist()
+        pairs = ((labels.get(n), None if value != value else value) for n, value in enumerate(values))
+        failed = self.reference.too_many_failed(spec.max_missing)
+        return corrected_by_labels(pairs, level=spec.confidence, failed=failed)
+
+    def _by_slice(self, metrics: Sequence[Metric], spec: JobSpec) -> dict[str, dict[str, Slice]]:
+        """The rows grouped by category, difficulty and every metadata field that groups them."""
+        return {
+            field: {
+                value: Slice(
+                    n=len(rows),
+                    metrics={
+                        one.name: self.scores[one.name].aggregate(one, spec, self.questions, rows) for one in metrics
+                    },
+                    cost_per_accurate_answer=cost_per_accurate(self, spec, rows),
+                )
+                for value, rows in groups.items()
+            }
+            for field, groups in self._slices
+        }
+
+    @property
+    def _spending(self) -> tuple[Spending, ...]:
+        """What was spent by category and model; where there are more than ``MAX_SLICES`` of either, not by it."""
+        few = [len({cell[n] for cell in self._rows_by_cell}) <= MAX_SLICES for n in range(2)]
+        cells: dict[tuple[str | None, str | None], array[int]] = {}
+        for (category, model), rows in self._rows_by_cell.items():
+            cells.setdefault((category if few[0] else None, model if few[1] else None), array("q")).extend(rows)
+        ordered = sorted(cells.items(), key=lambda cell: tuple((name is not None, name or "") for name in cell[0]))
+        return tuple(
+            Spending(
+                category=category,
+                model=model,
+                rows=len(rows),
+                serving=self.measured.money(rows),
+                judging=self.evaluation.money(rows),
+                waste=self.waste.money(rows),
+                known=_sums(self.measured["cost_usd"][rows], self.accurate[rows]),
+            )
+            for (category, model), rows in ((cell, np.asarray(rows)) for cell, rows in ordered)
+        )
+
+
+def _counts(row: Result) -> dict[str, int]:
+    """What a row adds to the counts of a report, by the names of the fields there."""
+    counts: dict[str, int] = {
+        "missing_from_run": not row.responded,
+        "failed_responses": row.error is not None,
+        "priced_by_us": row.priced_by_us,
+        "queries_without_relevant": row.relevant == 0,
+        "queries_without_hit": bool(row.relevant) and row.relevant_ranks == (),
+        "accuracy_asked": "accurate" in row.scores,
+        "unanswerable": row.answerable is False,
+        "by_reference": bool(row.by_reference_judges),
     }
-
-
-def _corrected(counted: SystemAggregator, metric: str, spec: JobSpec) -> CorrectedMean | None:
-    """The metric's mean corrected by the labels of it; None where there are none."""
-    if not (labels := counted.verdicts.labels.get(metric)):
-        return None
-    scores = (None if math.isnan(score) else score for score in counted.scores[metric].values.tolist())
-    failed = counted.verdicts.reference.too_many_failed(spec.max_missing)
-    return corrected_by_labels(
-        ((labels.get(n), score) for n, score in enumerate(scores)), level=spec.confidence, failed=failed
-    )
+    if verdict := row.verdict:
+        counts |= {
+            "verdicts": 1,
+            "evidence_dropped": verdict.evidence_dropped,
+            "support_withdrawn": verdict.support_withdrawn,
+            "suspicious": bool(verdict.suspicious),
+        }
+        if row.answer is not None and verdict.refusal is not None:
+            counts |= {
+                "judged": 1,
+                "refused": verdict.refusal,
+                "on_unanswerable": verdict.refusal and row.answerable is False,
+                "unanswerable_judged": row.answerable is False,
+            }
+    return counts
 
 
 def mean_score(scores: Iterable[Score], metric: Metric, spec: JobSpec, questions: Questions = None) -> Aggregate:
@@ -183,64 +397,13 @@ def mean_score(scores: Iterable[Score], metric: Metric, spec: JobSpec, questions
     Several answers to one question are averaged first. Shares get Wilson's interval, other bounded means Wilson's with
     their own spread, the rest Student's t.
     """
-    return _aggregate(ScoreColumn(scores), metric, spec, questions)
-
-
-def _aggregate(
-    scores: ScoreColumn,
-    metric: Metric,
-    spec: JobSpec,
-    questions: Questions,
-    rows: RowIndexes | slice = _ALL,
-    *,
-    corrected: CorrectedMean | None = None,
-    judge_sd: float | None = None,
-) -> Aggregate:
-    every = scores.values[rows]
-    scored = np.isfinite(every)
-    of_row = None if questions is None else questions[rows]
-    of_scored = None if of_row is None else of_row[scored]
-    values = _by_question(every[scored], of_scored)
-    reasons, failed = scores.missing(rows)
-    mean = math.fsum(values) / len(values) if values else None
-    sd = None
-    if mean is not None and len(values) > 1:
-        sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
-    if metric.share and {0.0, 1.0}.issuperset(values):
-        interval = wilson_interval(round(math.fsum(values)), len(values), level=spec.confidence)
-    else:
-        interval = mean_interval(values, level=spec.confidence, bounds=metric.bounds)
-    bounds = None
-    if values and metric.bounds is not None:
-        low, high = (_mean(_by_question(np.where(scored, every, end), of_row)) for end in metric.bounds)
-        bounds = MeanBounds(worst=low, best=high) if metric.better == "higher" else MeanBounds(worst=high, best=low)
-    before = scores.before_reranking[rows][scored]
-    if np.isfinite(before).any():
-        mean, interval = _relative_change(values, _by_question(before, of_scored), spec)
-    return Aggregate(
-        kind=metric.kind,
-        better=metric.better,
-        mean=mean,
-        n=int(scored.sum()),
-        missing=len(every) - int(scored.sum()),
-        failed=failed,
-        reasons=reasons,
-        interval=interval,
-        bounds=bounds,
-        sd=sd,
-        corrected=corrected,
-        judge_sd=judge_sd,
-    )
+    return ScoreColumn(scores).aggregate(metric, spec, questions)
 
 
 def _by_question(values: Floats, questions: Questions) -> list[float]:
     """The values, averaged over the answers to each question; ``questions`` has the number of each value's question."""
     means: list[float] = averaged(values, questions).tolist()
     return means
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
 
 
 def _relative_change(changes: Sequence[float], before: Sequence[float], spec: JobSpec) -> tuple[float | None, Interval]:
@@ -256,20 +419,12 @@ def distribution(reported: Iterable[float | None] | Floats) -> Distribution:
     """Mean, total and percentiles of what was reported; None and NaN are missing."""
     every = np.array(list(reported), np.float64)
     values = every[np.isfinite(every)]
+    missing = len(every) - len(values)
     if not len(values):
-        return Distribution(n=0, missing=len(every))
-    total = math.fsum(values)
-    p50, p90, p95, p99 = np.percentile(values, (50, 90, 95, 99)).tolist()
-    return Distribution(
-        n=len(values),
-        missing=len(every) - len(values),
-        mean=total / len(values),
-        total=total,
-        p50=p50,
-        p90=p90,
-        p95=p95,
-        p99=p99,
-    )
+        return Distribution(n=0, missing=missing)
+    total = fsum(values)
+    percentiles = zip(("p50", "p90", "p95", "p99"), np.percentile(values, (50, 90, 95, 99)).tolist(), strict=True)
+    return Distribution(n=len(values), missing=missing, mean=total / len(values), total=total, **dict(percentiles))
 
 
 def cost_and_accuracy(row: Result) -> tuple[float, float] | None:
@@ -280,14 +435,14 @@ def cost_and_accuracy(row: Result) -> tuple[float, float] | None:
     return row.cost_usd, accurate.value
 
 
-def cost_per_accurate(counted: SystemAggregator, spec: JobSpec, rows: RowIndexes | slice = _ALL) -> CostPerAccurate:
+def cost_per_accurate(aggregated: SystemAggregator, spec: JobSpec, rows: Rows = _ALL) -> CostPerAccurate:
     """Total cost over accurate answers, where both are known, with an interval by MOVER; of all rows or some of them."""
-    cost, accurate = counted.measured["cost_usd"].values[rows], counted.accurate.values[rows]
+    cost, accurate = aggregated.measured["cost_usd"][rows], aggregated.accurate[rows]
     known = np.isfinite(cost) & np.isfinite(accurate)
-    sums = sums_where_known(cost, accurate)
-    questions = sums.n if counted.questions is None else len(np.unique(counted.questions[rows][known]))
+    sums = _sums(cost, accurate)
+    questions = sums.n if aggregated.questions is None else len(np.unique(aggregated.questions[rows][known]))
     reason = None
-    if not np.asarray(counted.accuracy_asked)[rows].any():
+    if not aggregated.counts["accuracy_asked"]:
         reason = "accurate was not asked for"
     elif not np.isfinite(cost).any():
         reason = "no row has a known cost"
@@ -307,38 +462,42 @@ def cost_per_accurate(counted: SystemAggregator, spec: JobSpec, rows: RowIndexes
     )
 
 
-def _slices(counted: SystemAggregator, metrics: Sequence[Metric], spec: JobSpec) -> dict[str, dict[str, Slice]]:
-    """The rows grouped by category, difficulty and every metadata field that groups them."""
-    return {
-        field: {
-            value: Slice(
-                n=len(rows),
-                metrics={
-                    metric.name: _aggregate(counted.scores[metric.name], metric, spec, counted.questions, rows)
-                    for metric in metrics
-                },
-                cost_per_accurate_answer=cost_per_accurate(counted, spec, rows),
-            )
-            for value, rows in groups.items()
-        }
-        for field, groups in counted.slices
-    }
+def _sums(cost: Floats, accurate: Floats) -> RatioSums:
+    """Sums of both over the rows that have both."""
+    known = np.isfinite(cost) & np.isfinite(accurate)
+    return RatioSums.of(zip(cost[known].tolist(), accurate[known].tolist(), strict=True))
+
+
+def _between(aggregated: Mapping[str, SystemAggregator], expected: int) -> tuple[Between, ...]:
+    """Every two of the systems that have all ``expected`` rows, which are of the same queries in the same order."""
+    complete = [(name, one) for name, one in aggregated.items() if one.rows == expected]
+    return tuple(
+        Between(
+            a=name_a,
+            b=name_b,
+            sums=_sums(
+                b.measured["cost_usd"] - a.measured["cost_usd"],
+                b.accurate - a.accurate,
+            ),
+        )
+        for (name_a, a), (name_b, b) in combinations(islice(complete, MAX_PAIRED), 2)
+    )
 
 
 def refusals(aggregated: SystemAggregator, spec: JobSpec) -> Refusals:
     """How often answers refuse, and how often they should."""
-    counted = aggregated.verdicts
-    judged, refused, right = counted.judged, counted.refused, counted.refused_rightly
+    counts = aggregated.counts
+    judged, refused, right = counts["judged"], counts["refused"], counts["on_unanswerable"]
     no_verdict = "no verdict says whether the answer refuses"
-    undefined = no_verdict if counted.unanswerable else "every query can be answered"
+    undefined = no_verdict if counts["unanswerable"] else "every query can be answered"
     return Refusals(
         judged=judged,
         refused=refused,
         on_answerable=refused - right,
         on_unanswerable=right,
-        unanswerable=counted.unanswerable,
+        unanswerable=counts["unanswerable"],
         precision=_share(right, refused, spec, "no answer refuses" if judged else no_verdict),
-        recall=_share(right, counted.unanswerable_judged, spec, undefined),
+        recall=_share(right, counts["unanswerable_judged"], spec, undefined),
     )
 
 
@@ -348,26 +507,15 @@ def _share(count: int, n: int, spec: JobSpec, undefined: str) -> Share:
     return Share(value=count / n if n else None, n=n, interval=interval, reason=None if n else undefined)
 
 
-def _between(counted: Mapping[str, SystemAggregator], expected: int) -> tuple[Between, ...]:
-    """Every two of the systems that have all ``expected`` rows, which are of the same queries in the same order."""
-    complete = [(name, one) for name, one in counted.items() if one.rows == expected]
-    return tuple(
-        Between(
-            a=name_a,
-            b=name_b,
-            sums=sums_where_known(
-                b.measured["cost_usd"].values - a.measured["cost_usd"].values, b.accurate.values - a.accurate.values
-            ),
-        )
-        for (name_a, a), (name_b, b) in combinations(islice(complete, MAX_PAIRED), 2)
-    )
-
-
 def reference_of(rows: Iterable[Result]) -> ReferenceJudge:
     """How a reference judge did on those of the rows that it was asked about."""
     asked = [row for row in rows if row.by_reference_judges]
     failures = Counter(row.reference_failure for row in asked if row.reference_failure is not None)
-    return reference_judge(len(asked), failures)
+    return _reference_judge(len(asked), failures)
+
+
+def _reference_judge(asked: int, failures: Counter[str]) -> ReferenceJudge:
+    return ReferenceJudge(asked=asked, failed=failures.total(), reasons=dict(sorted(failures.items())))
 
 
 def corrected_by_labels(
@@ -392,10 +540,28 @@ def corrected_by_labels(
     return corrected_mean(labels, scores, others, bounds=(0.0, 1.0), level=level, differences=differences)
 
 
-def _log_end(run_id: str, counted: Mapping[str, SystemAggregator]) -> None:
+def _cautions_of_judges(provenance: Provenance, aggregated: Mapping[str, SystemAggregator]) -> Iterator[str]:
+    """A reference judge that failed too often; and how far the local judge agrees with people, where its scores stand alone."""
+    spec, judge = provenance.configuration, provenance.judge
+    failed = {name: one.reference.too_many_failed(spec.max_missing) for name, one in aggregated.items()}
+    for system, reason in failed.items():
+        if reason is not None:
+            yield f"{system}: {reason}; its means are not corrected"
+    is_corrected = spec.references and not any(failed.values())
+    judges = [str(one["name"]) for one in judge.get("raters", [judge])]
+    name = next((one for one in judges if one in NAMES and not is_corrected), None)
+    if name and any(one.counts["verdicts"] for one in aggregated.values()):
+        least, most, correctness = left_out()
+        agreed = (
+            f"{least:.2f} to {most:.2f} on support, {correctness:.2f} on correctness (0.5 is guessing; docs/judges.md)"
+        )
+        yield f"judge {name} is a triage; its balanced accuracy on labelled sets that it was not fitted on: {agreed}"
+
+
+def _log_end(run_id: str, aggregated: Mapping[str, SystemAggregator]) -> None:
     """Log that an evaluation has ended, and how well each system retrieved, where there are relevance judgments."""
-    for name, one in counted.items():
-        retrieval = one.retrieval.figures
+    for name, one in aggregated.items():
+        retrieval = {figure: round(fsum(of) / len(of), 3) for figure, of in one.first_ranks.items() if of}
         listed = ", ".join(f"{figure} {value:.3f}" for figure, value in retrieval.items())
         about = {"event": "evaluation_ended", "run": run_id, "system": name, "queries": one.rows, **retrieval}
         form = "evaluation of %d queries ends: %s, system %s%s"
