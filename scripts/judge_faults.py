@@ -26,19 +26,18 @@ from ragassay.core.protocols import Judge  # noqa: E402
 from ragassay.core.specification import JobSpec  # noqa: E402
 from ragassay.datasets.load import load  # noqa: E402
 from ragassay.embeddings import BUNDLED, LocalEmbedder  # noqa: E402
-from ragassay.evaluation.engine import Tools, evaluate  # noqa: E402
-from ragassay.evaluation.plan import choose_metrics, plan  # noqa: E402
+from ragassay.evaluation.evaluate import ScoringConfig, evaluate  # noqa: E402
+from ragassay.evaluation.prepare import choose_metrics  # noqa: E402
 from ragassay.judges.llm import LLMJudge  # noqa: E402
 from ragassay.judges.local import LocalJudge  # noqa: E402
 from ragassay.judges.panel import Panel  # noqa: E402
 from ragassay.judges.prompt import disarm  # noqa: E402
 from ragassay.judges.verdict import COVERED, SUPPORT, TRUTH, number_units  # noqa: E402
 from ragassay.judges.yes_no import YES, YesNoJudge  # noqa: E402
-from ragassay.llm import LLM, Prices  # noqa: E402
+from ragassay.llm import LLM  # noqa: E402
 from ragassay.llm.journal import MemoryJournal  # noqa: E402
 from ragassay.metrics.failures import attribute  # noqa: E402
 from ragassay.metrics.judged import STEPS  # noqa: E402
-from ragassay.systems.base import Recorded  # noqa: E402
 
 FAULTS = ROOT / "datasets" / "faults"
 PAGE = ROOT / "docs" / "judges.md"
@@ -124,9 +123,8 @@ def expected() -> dict[str, Outcome]:
 def outcomes(judge: Judge) -> dict[str, Outcome]:
     """What a judge's verdicts make of each row, by the default rule of ``accurate``."""
     spec = JobSpec()
-    system = Recorded("answers", {sample.query_id: sample.response for sample in SAMPLES if sample.response})
-    planned = plan(spec, choose_metrics(spec, {"answers": SAMPLES}))
-    results = asyncio.run(evaluate(SAMPLES, system, planned, Tools(Panel.of(judge), MemoryJournal(), Prices())))
+    config = ScoringConfig(spec, choose_metrics(spec, {"answers": SAMPLES}), Panel.of(judge))
+    results = asyncio.run(evaluate(SAMPLES, "answers", config, MemoryJournal()))
     return {row.query_id: _outcome(row) for row in results}
 
 

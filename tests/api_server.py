@@ -17,11 +17,10 @@ from ragassay.api.middleware import PROTECTIVE
 from ragassay.api.server import server
 from ragassay.core.http_guard import Allowed
 from ragassay.core.settings import Settings
-from ragassay.evaluation.engine import Tools
+from ragassay.evaluation.evaluate import ScoringConfig
 from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.panel import Panel
-from ragassay.llm import Prices
 from ragassay.service.jobs import Jobs
 from ragassay.service.notifier import Notifier
 from ragassay.service.redis import MOST_DEATHS, RedisStore
@@ -68,8 +67,8 @@ class Lexical(Runtime):
     def __init__(self, settings=None):
         super().__init__(settings or Settings.model_construct())
 
-    def tools(self, spec, journal):
-        return Tools(Panel.of(LocalJudge(None)), journal, Prices(spec.prices), None, "the tests need no model")
+    def scoring(self, spec, metrics=()):
+        return ScoringConfig(spec, tuple(metrics), Panel.of(LocalJudge(None)), None, "the tests need no model")
 
 
 @dataclass

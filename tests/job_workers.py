@@ -7,7 +7,7 @@ from offline_runs import ScriptedJudge, sample, source_of
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation import plan
+from ragassay.evaluation.inputs import recorded
 
 CALL = Call(id="c", content="x", purpose="judge")
 
@@ -66,7 +66,7 @@ class PayingJudge(ScriptedJudge):
 def submit(jobs, count=60, **spec):
     """Submit a job over so many samples; returns its id."""
     rows = [sample(n) for n in range(count)]
-    inputs = plan.recorded(source_of(rows), rows)
+    inputs = recorded(source_of(rows), rows)
     job, _ = jobs.submit(JobSpec(**{"metrics": ("faithfulness", "mrr"), **spec}), inputs)
     return job.id
 

@@ -10,13 +10,17 @@ from ragassay.core.report import Source
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.datasets.dataset import digest_of_responses
-from ragassay.evaluation import plan, runner
-from ragassay.evaluation.engine import Tools
+from ragassay.evaluation.aggregate import finish
+from ragassay.evaluation.evaluate import ScoringConfig, evaluate
+from ragassay.evaluation.inputs import Inputs, SystemInput
+from ragassay.evaluation.local import work_through
+from ragassay.evaluation.prepare import choose_metrics, describe, prepare
 from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.panel import Panel
 from ragassay.judges.verdict import check_verdict, number_units
-from ragassay.llm import Prices
 from ragassay.llm.journal import MemoryJournal
+from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.metric import parse
 from ragassay.storage.folder import FolderStore
 from ragassay.storage.run_ids import new_run_id
 
@@ -87,22 +91,25 @@ class ScriptedJudge:
         return Rating(verdict=check_verdict(raw, units, self.name), usage=usage)
 
 
-def fake_tools(judge=None, journal=None):
-    """Everything an evaluation needs, without a model or a network."""
-    return Tools(Panel.of(judge or ScriptedJudge()), journal or MemoryJournal(), Prices(), FakeEmbedder())
+def results_of(samples, *metrics, judge=None, **options):
+    """The results of a chunk, by a scripted judge; ``options`` are those of a specification."""
+    spec = JobSpec(**options)
+    chosen = [parse(name, own_metrics(spec)) for name in metrics] or choose_metrics(spec, {"default": samples})
+    config = scripted_runtime(judge).scoring(spec, chosen)
+    return asyncio.run(evaluate(samples, "default", config, MemoryJournal()))
 
 
 class FakeRuntime(Runtime):
-    """Makes ``fake_tools`` for every specification, or raises."""
+    """Judges by a script, without a model or a network, or raises."""
 
     def __init__(self, judge=None, error=None):
         super().__init__(Settings.model_construct())
         self.judge, self.error = judge, error
 
-    def tools(self, spec, journal):
+    def scoring(self, spec, metrics=()):
         if self.error:
             raise self.error
-        return fake_tools(self.judge, journal)
+        return ScoringConfig(spec, tuple(metrics), Panel.of(self.judge or ScriptedJudge()), FakeEmbedder())
 
 
 def scripted_runtime(judge=None):
@@ -115,19 +122,19 @@ def new_run(root, samples, spec=None, *, systems=("default",), dataset=None, jud
     responses = {s.query_id: s.response for s in samples if s.response}
     digest = digest_of_responses(responses)
     given = {
-        name: plan.SystemInput(source_of(responses, name).model_copy(update={"digest": digest}), responses)
+        name: SystemInput(source_of(responses, name).model_copy(update={"digest": digest}), responses)
         for name in systems
     }
-    inputs = plan.Inputs(dataset or source_of(samples), samples, given)
+    inputs = Inputs(dataset or source_of(samples), samples, given)
     used, spec = scripted_runtime(judge), spec or JobSpec()
-    record = runner.describe(used, runner.prepare(spec, inputs, new_run_id(inputs.dataset.name)), MemoryJournal())
+    record = describe(used, prepare(spec, inputs, new_run_id(inputs.dataset.name)))
     return FolderStore(root).create(record, samples, inputs.responses())
 
 
 def evaluated(run, judge=None):
     """The report of a run, after its pending chunks are worked on."""
-    asyncio.run(runner.work_through(scripted_runtime(judge), run, MemoryJournal()))
-    return runner.finish(run, 0)
+    asyncio.run(work_through(scripted_runtime(judge), run, MemoryJournal()))
+    return finish(run, 0)
 
 
 def source_of(samples, name="france"):

@@ -20,7 +20,7 @@ def python(code):
     ("module", "heavy"),
     [
         ("ragassay", "litellm torch celery fastapi numpy pydantic"),
-        ("ragassay.evaluation.engine", "celery redis fastapi litellm torch scipy pyarrow"),
+        ("ragassay.evaluation.evaluate", "celery redis fastapi litellm torch scipy pyarrow"),
         ("ragassay.cli", "litellm torch celery fastapi numpy scipy pydantic"),
         ("ragassay.cli.app", "litellm torch celery fastapi numpy scipy pydantic"),
         ("ragassay.service.wiring", "litellm torch sentence_transformers onnxruntime celery fastapi pyarrow"),
@@ -85,7 +85,7 @@ def test_only_settings_reads_the_environment():
 
 def test_importing_the_package_touches_neither_files_nor_environment(tmp_path):
     code = (
-        "import os, sys; before = dict(os.environ); import ragassay.evaluation.engine, ragassay.service.wiring, ragassay.cli; "
+        "import os, sys; before = dict(os.environ); import ragassay.evaluation.evaluate, ragassay.service.wiring, ragassay.cli; "
         "print(before == dict(os.environ), os.listdir('.'))"
     )
     done = subprocess.run(

@@ -1,6 +1,5 @@
 """Every number has bounds where it comes in, and whatever is within them is evaluated, reported and compared."""
 
-import asyncio
 import json
 import math
 from itertools import product
@@ -9,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from handmade_reports import make_report, stored
-from offline_runs import fake_tools, sample
+from offline_runs import results_of, sample
 from ragassay.analysis import gates
 from ragassay.analysis.comparison import compare
 from ragassay.analysis.gates import Gate
@@ -22,15 +21,12 @@ from ragassay.core.settings import Settings
 from ragassay.core.specification import Budget, JobSpec, Price
 from ragassay.core.validation import problems
 from ragassay.datasets.load import load
-from ragassay.evaluation.engine import Plan, evaluate
 from ragassay.llm import Prices
-from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.metric import METRICS, metric, parse
 from ragassay.metrics.scoring import Chunk
 from ragassay.reporting import EXPORTERS
 from ragassay.reporting.comparison import EXPORTERS as COMPARISON_EXPORTERS
 from ragassay.service.registered import Registered
-from ragassay.systems.base import Recorded
 
 MODELS = (Sample, Response, JobSpec, Configuration, NewJob, Gate, Statistics, Price, Budget)
 CHECKED_IN_CODE = {"doc_timestamps", "parameters"}
@@ -162,7 +158,7 @@ PLANS = {name: {"max_grade": 1000.0} for name in CASES}
 PLANS["tiny"] = {"max_grade": TINY, "relevant_from": TINY}
 
 
-def evaluated(case, *, spec, **plan):
+def evaluated(case, *, spec, **options):
     samples = []
     for n in range(12):
         values = dict(case[n % len(case)])
@@ -189,9 +185,7 @@ def evaluated(case, *, spec, **plan):
     parameters = {"k": "@10", "p": "@0.8", None: ""}
     names = [f"{m.family}{parameters[m.takes]}" for m in METRICS if m.kind != "quality"]
     names += ["correctness", "accurate", "exact_match"]
-    engine_plan = Plan(tuple(map(parse, names)), AccuracyRule.parse("correctness >= 0.5"), **plan)
-    system = Recorded("default", {s.query_id: s.response for s in samples})
-    results = asyncio.run(evaluate(samples, system, engine_plan, fake_tools()))
+    results = results_of(samples, *names, accurate="correctness >= 0.5", **options)
     return make_report({"default": results}, **spec)
 
 

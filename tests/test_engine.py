@@ -4,22 +4,16 @@ import asyncio
 
 import pytest
 
-from offline_runs import ScriptedJudge, fake_tools, sample
+from offline_runs import ScriptedJudge, results_of, sample, scripted_runtime
 from ragassay.core.models import Rating, Response, Score, Usage
-from ragassay.evaluation.engine import Plan, evaluate
-from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.core.specification import JobSpec
+from ragassay.evaluation.evaluate import evaluate, respond
+from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.metric import parse
-from ragassay.systems.base import Recorded
 
 
-def run(samples, *names, rule="correctness >= 0.5 else semantic_similarity >= 0.8", judge=None, tools=None, **options):
-    system = Recorded("default", {s.query_id: s.response for s in samples if s.response})
-    plan = Plan(
-        tuple(parse(name) for name in names), AccuracyRule.parse(rule) if isinstance(rule, str) else rule, **options
-    )
-    return asyncio.run(
-        evaluate([s.model_copy(update={"response": None}) for s in samples], system, plan, tools or fake_tools(judge))
-    )
+def run(samples, *names, rule="correctness >= 0.5 else semantic_similarity >= 0.8", **options):
+    return results_of(samples, *names, accurate=rule, **options)
 
 
 def test_one_judgement_serves_all_judged_metrics():
@@ -92,8 +86,12 @@ def test_the_time_of_a_row_is_its_own_and_not_the_mean_of_its_chunk():
             return Response(answer="x", latency_ms=300.0 if sample.query_id == "q1" else 1.0)
 
     rows = [sample(1).model_copy(update={"query_id": f"q{n}"}) for n in (1, 2, 3)]
-    plan = Plan((parse("mrr"),), AccuracyRule.parse("correctness >= 0.5"))
-    slow, *quick = asyncio.run(evaluate(rows, Slow(), plan, fake_tools()))
+    config = scripted_runtime().scoring(JobSpec(), [parse("mrr")])
+
+    async def evaluated():
+        return await evaluate(await respond(rows, Slow()), "slow", config, MemoryJournal(), timed_here=True)
+
+    slow, *quick = asyncio.run(evaluated())
     assert slow.duration_ms >= 300
     assert all(row.duration_ms < 150 for row in quick)
 

@@ -68,7 +68,7 @@ def test_a_raised_bar_counts_for_the_ranks_too(tmp_path):
 
 def test_importing_configures_no_logging():
     shown = "print(logging.root.handlers, logging.getLogger('ragassay').handlers)"
-    code = f"import logging, ragassay.evaluation.engine, ragassay.cli; {shown}"
+    code = f"import logging, ragassay.evaluation.evaluate, ragassay.cli; {shown}"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[] []\n"
 
 

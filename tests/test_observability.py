@@ -25,7 +25,7 @@ def collector(monkeypatch):
 @pytest.mark.parametrize(
     ("modules", "light"),
     [
-        ("ragassay.evaluation.engine, ragassay.service.wiring", "opentelemetry prometheus_client google requests"),
+        ("ragassay.evaluation.evaluate, ragassay.service.wiring", "opentelemetry prometheus_client google requests"),
         # redis and FastAPI import OpenTelemetry's interface by themselves where it is installed
         ("ragassay_workers.tasks, ragassay_workers.beat", "opentelemetry.exporter prometheus_client google.protobuf"),
         ("ragassay.api.app", "opentelemetry.exporter google.protobuf"),

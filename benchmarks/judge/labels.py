@@ -21,7 +21,7 @@ import numpy as np
 
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation import foreground
+from ragassay.evaluation import local
 from ragassay.evaluation.agreement import LabelledRows
 from ragassay.judges.agreement import ScoredItems
 from ragassay.sdk.stored import runtime_of
@@ -37,8 +37,8 @@ def sets(folder: Path, swapped: list[str], home: Path) -> Iterator[tuple[str, Sc
         if "label" not in first and "label_binary" not in first:
             continue
         rows = LabelledRows(path)
-        run = foreground.start(runtime, settings, JobSpec(metrics=(rows.metric.name,)), rows.inputs)
-        asyncio.run(foreground.complete(runtime, settings, run))
+        run = local.start(runtime, settings, JobSpec(metrics=(rows.metric.name,)), rows.inputs)
+        asyncio.run(local.complete(runtime, settings, run))
         items = ScoredItems(rows.scored(run))
         if path.stem in swapped:
             items.labels = 1 - items.labels

@@ -21,7 +21,7 @@ from typing import Any
 
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation import foreground
+from ragassay.evaluation import local
 from ragassay.evaluation.agreement import LabelledRows
 from ragassay.judges.agreement import MEASURES, LabelledScore, Measures, ScoredItems
 from ragassay.judges.instructions import read_prompt
@@ -56,8 +56,8 @@ def judged(rows: list[dict[str, Any]], spec: JobSpec, home: Path, name: str) -> 
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     settings, labelled = Settings(home=home), LabelledRows(path, "faithfulness")
     runtime, began = runtime_of(settings), time.monotonic()
-    run = foreground.start(runtime, settings, spec, labelled.inputs)
-    asyncio.run(foreground.complete(runtime, settings, run))
+    run = local.start(runtime, settings, spec, labelled.inputs)
+    asyncio.run(local.complete(runtime, settings, run))
     return list(labelled.scored(run)), time.monotonic() - began
 
 

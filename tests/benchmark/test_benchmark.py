@@ -13,7 +13,7 @@ from endpoint import CAPITAL, Endpoint
 from offline_runs import write_jsonl
 from provider import Provider
 from ragassay.core.errors import BadSettings, DiskFull
-from ragassay.evaluation import foreground
+from ragassay.evaluation import local
 from ragassay.stats.tests import correct
 from ragassay.storage.benchmarks import FolderBenchmarks
 from ragassay.storage.folder import FolderRun
@@ -183,7 +183,7 @@ def test_a_disk_that_is_full_when_a_run_is_opened_ends_all_with_what_to_do(what,
     with monkeypatch.context() as patched:
         if what == "journal":
             patched.setattr(
-                foreground,
+                local,
                 "FolderJournal",
                 lambda path, **options: full(path) if dataset in options["run"] else FolderJournal(path, **options),
             )

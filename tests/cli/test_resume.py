@@ -248,7 +248,7 @@ def test_an_unforeseen_error_is_one_line_and_exit_code_70(options, traced, cli, 
     def broken(*_, **__):
         raise TypeError("unsupported operand\nin two write_jsonl, seen in /a/secret/place.py")
 
-    monkeypatch.setattr("ragassay.evaluation.runner.aggregate", broken)
+    monkeypatch.setattr("ragassay.evaluation.aggregate.aggregate", broken)
     code, out, err = cli(*options, "evaluate", data, "--metrics", "mrr")
     assert (code, out) == (70, "")
     message = "internal error: TypeError: unsupported operand in two write_jsonl, seen in .../place.py"

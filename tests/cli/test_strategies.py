@@ -11,7 +11,7 @@ import pytest
 from provider import Provider, hang, says, status
 from ragassay.core.errors import BudgetReached
 from ragassay.core.package_data import folder
-from ragassay.evaluation import runner
+from ragassay.evaluation import local
 from ragassay.storage.folder import FolderStore
 from ragassay.systems.builtin import BuiltIn
 
@@ -147,7 +147,7 @@ def test_a_run_is_not_resumed_on_another_corpus(cli, many, monkeypatch):
     async def ends(*arguments):
         raise BudgetReached("enough")
 
-    monkeypatch.setattr(runner, "respond", ends)
+    monkeypatch.setattr(local, "respond", ends)
     (many / "ragassay.yaml").write_text(SYSTEMS)
     assert cli("evaluate")[0] == 4
     lines = (many / "corpus.jsonl").read_text().splitlines()

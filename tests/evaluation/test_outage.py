@@ -16,7 +16,8 @@ from ragassay.core.errors import ProviderDown, Unavailable
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation import outage, runner
+from ragassay.evaluation import local, outage
+from ragassay.evaluation.aggregate import finish
 from ragassay.judges.llm import LLMJudge
 from ragassay.llm import LLM
 from ragassay.llm.journal import CallScope, Circuit, MemoryJournal, given_up
@@ -59,8 +60,8 @@ def run_of(root, **spec):
 def work_through(run, provider, **options):
     judge = LLMJudge(LLM("gpt-4o-mini", api_base=provider.url, **{"timeout_s": 10, **options}))
     told = []
-    asyncio.run(runner.work_through(FakeRuntime(judge), run, MemoryJournal(), waiting=told.append))
-    return runner.finish(run, 0).systems["default"], told
+    asyncio.run(local.work_through(FakeRuntime(judge), run, MemoryJournal(), waiting=told.append))
+    return finish(run, 0).systems["default"], told
 
 
 # Eight calls are under way when the outage begins. A 500 may mean that the form is refused: each of them is made in three

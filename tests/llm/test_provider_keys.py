@@ -13,6 +13,8 @@ from provider import Provider
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation import runtime
+from ragassay.llm import Prices
+from ragassay.llm.journal import MemoryJournal
 from ragassay.systems.options import SystemConfig
 
 KEY = "the-key-of-one-address"
@@ -61,8 +63,7 @@ def test_a_system_with_an_address_of_its_own_does_not_get_the_key_of_another(mon
     with Provider(then=play.says("hello")) as provider:
         settings = Settings(api_base=OURS, api_key=KEY)
         config = SystemConfig(kind="bm25", answer={"model": "m", "api_base": provider.url})
-        tools = runtime.Runtime(settings).tools(JobSpec(metrics=("mrr",)), None)
-        answerer = runtime.answerer("asked", config, settings, tools)
+        answerer = runtime.answerer(config, settings, Prices(), MemoryJournal())
         asyncio.run(ask(answerer._llm))
     assert provider.log[0].auth == "Bearer no-key-needed"
 

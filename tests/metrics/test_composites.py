@@ -4,17 +4,17 @@ import asyncio
 
 import pytest
 
-from offline_runs import ScriptedJudge, fake_tools, sample
+from offline_runs import ScriptedJudge, sample, scripted_runtime
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
 from ragassay.core.models import Rating, Score
 from ragassay.core.specification import HarmonicMean, JobSpec
-from ragassay.evaluation.engine import evaluate
-from ragassay.evaluation.plan import choose_metrics, plan
+from ragassay.evaluation.evaluate import evaluate
+from ragassay.evaluation.prepare import choose_metrics
+from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.composite import check_own, composite_metric, own_metrics
 from ragassay.metrics.metric import Metric, parse
 from ragassay.metrics.scoring import Chunk
-from ragassay.systems.base import Recorded
 
 
 def made(definition, **bounds):
@@ -78,9 +78,8 @@ SPEC = JobSpec(
 
 
 def evaluated(spec, rows, judge=None):
-    metrics = choose_metrics(spec, {"default": rows})
-    system = Recorded("default", {row.query_id: row.response for row in rows if row.response})
-    return asyncio.run(evaluate(rows, system, plan(spec, metrics), fake_tools(judge)))
+    config = scripted_runtime(judge).scoring(spec, choose_metrics(spec, {"default": rows}))
+    return asyncio.run(evaluate(rows, "default", config, MemoryJournal()))
 
 
 def test_evaluate_computes_the_parts_of_a_composite_and_reports_what_was_asked_for():

@@ -7,27 +7,23 @@ import time
 import numpy as np
 import pytest
 
-from offline_runs import fake_tools, sample
+from offline_runs import results_of, sample, scripted_runtime
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.models import Sample, Score
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation.aggregate import mean_score
-from ragassay.evaluation.engine import Plan, evaluate
-from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.evaluation.evaluate import evaluate
+from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.metric import metric, name_of, parse
 from ragassay.metrics.ranked import Ranked
 from ragassay.metrics.scoring import Chunk
-from ragassay.systems.base import Recorded
 
 pytestmark = pytest.mark.usefixtures("own_metrics")
 
 
 def scores(name, samples, **options):
     """The scores that an evaluation gives, which never raises here."""
-    system = Recorded("default", {s.query_id: s.response for s in samples if s.response})
-    plan = Plan((parse(name),), AccuracyRule.parse("exact_match >= 1"), **options)
-    rows = [s.model_copy(update={"response": None}) for s in samples]
-    return [row.scores[name] for row in asyncio.run(evaluate(rows, system, plan, fake_tools()))]
+    return [row.scores[name] for row in results_of(samples, name, accurate="exact_match >= 1", **options)]
 
 
 def second_is(value):
@@ -146,9 +142,8 @@ def test_a_run_that_is_cancelled_cancels_its_async_metrics():
 
     async def cancelled():
         rows = [sample(1), sample(2)]
-        system = Recorded("default", {s.query_id: s.response for s in rows})
-        plan = Plan((parse("endless"),), AccuracyRule.parse("exact_match >= 1"))
-        task = asyncio.create_task(evaluate(rows, system, plan, fake_tools()))
+        config = scripted_runtime().scoring(JobSpec(), [parse("endless")])
+        task = asyncio.create_task(evaluate(rows, "default", config, MemoryJournal()))
         await asyncio.sleep(0.05)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

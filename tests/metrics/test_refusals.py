@@ -1,25 +1,19 @@
 """Refusals: right where the query can't be answered, wrong elsewhere; and an invention is never a win."""
 
-import asyncio
-
 import pytest
 
 from gate_checks import check_gate
-from offline_runs import ScriptedJudge, evaluated, fake_tools, new_run, sample
+from offline_runs import ScriptedJudge, evaluated, new_run, results_of, sample
 from ragassay.analysis.comparison import compare
 from ragassay.analysis.figures import Figure
 from ragassay.core.models import Rating, Verdict
 from ragassay.core.options import JobOptions
 from ragassay.core.text import is_answerable
-from ragassay.evaluation.engine import Plan, evaluate
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.verdict import number_units
-from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.failures import failures
-from ragassay.metrics.metric import parse
 from ragassay.reporting import EXPORTERS
 from ragassay.stats.intervals import wilson_interval
-from ragassay.systems.base import Recorded
 
 NAMES = ("faithfulness", "completeness", "relevance", "correctness", "context_precision", "context_recall", "accurate")
 REFUSES, INVENTS = "I don't know.", "Paris is the capital of France. It opened in 1806."
@@ -30,9 +24,7 @@ REFUSED_TRUTH = {"ground_truth_answer": "The documents do not say when it opened
 
 def scored(given, *, judge=None, names=NAMES, rule=JobOptions.accurate):
     """The result of one sample."""
-    system = Recorded("s", {given.query_id: given.response})
-    plan = Plan(tuple(map(parse, names)), AccuracyRule.parse(rule))
-    (result,) = asyncio.run(evaluate([given], system, plan, fake_tools(judge or LocalJudge())))
+    (result,) = results_of([given], *names, judge=judge or LocalJudge(), accurate=rule)
     return result
 
 

@@ -17,7 +17,7 @@ from job_workers import RecordingQueue
 from offline_runs import FakeRuntime, sample, source_of
 from ragassay.config.schedules import NewSchedule, ScheduleChange
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation import plan
+from ragassay.evaluation.inputs import recorded
 from ragassay.service.cron import milliseconds
 from ragassay.service.job_reports import Gating
 from ragassay.service.jobs import Jobs
@@ -113,7 +113,7 @@ class World:
         self.redis, self.random, self.now = redis, random.Random(seed), milliseconds(BEGIN.isoformat())
         self.messages, self.kills, self.told, self.made = [], 0, Told(), Counter()
         rows = [sample(1)]
-        self.parts = JobSpec(metrics=("mrr",)), plan.recorded(source_of(rows), rows), Gating()
+        self.parts = JobSpec(metrics=("mrr",)), recorded(source_of(rows), rows), Gating()
         self.beats = [self.process() for _ in range(2)]
 
     def process(self):

@@ -11,7 +11,7 @@ from ragassay.config.schedules import NewSchedule, ScheduleChange
 from ragassay.core.errors import BadInput, Conflict, Unavailable
 from ragassay.core.jobs import Planned
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation import plan
+from ragassay.evaluation.inputs import recorded
 from ragassay.service.cron import milliseconds
 from ragassay.service.job_reports import Gating
 from ragassay.service.jobs import Jobs
@@ -74,7 +74,7 @@ class World:
 
 def parts(template):
     rows = [sample(1)]
-    return JobSpec(metrics=("mrr",)), plan.recorded(source_of(rows), rows), Gating()
+    return JobSpec(metrics=("mrr",)), recorded(source_of(rows), rows), Gating()
 
 
 def refused(template):

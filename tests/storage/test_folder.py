@@ -9,8 +9,7 @@ from offline_runs import ScriptedJudge, evaluated, new_run, sample, scripted_run
 from ragassay.core.errors import BadData, BadSettings, Conflict, NotFound, NothingToEvaluate
 from ragassay.core.models import Rating
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation import runner
-from ragassay.llm.journal import MemoryJournal
+from ragassay.evaluation.prepare import check_unchanged
 from ragassay.storage.folder import FolderStore
 from ragassay.storage.protocol import ChunkId
 from ragassay.storage.run_ids import new_run_id
@@ -71,9 +70,9 @@ def test_a_run_whose_judge_changed_can_not_be_resumed(tmp_path):
     run = prepare(tmp_path)
     other = ScriptedJudge()
     other.settings = {"version": 2}
-    runner.check_unchanged(scripted_runtime(), run.record, MemoryJournal())
+    check_unchanged(scripted_runtime(), run.record)
     with pytest.raises(BadSettings, match="its judge changed since it began"):
-        runner.check_unchanged(scripted_runtime(other), run.record, MemoryJournal())
+        check_unchanged(scripted_runtime(other), run.record)
 
 
 def test_two_processes_can_not_work_on_one_run(tmp_path):

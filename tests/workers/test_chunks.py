@@ -24,7 +24,7 @@ from job_workers import (
 )
 from polling import until
 from ragassay.core.errors import Conflict, NothingToEvaluate, Unavailable
-from ragassay.evaluation import runner
+from ragassay.evaluation import aggregate
 from ragassay.service.jobs import MOST_FAILED_FINALIZES, MOST_FINALIZES
 from ragassay.service.redis import MOST_DEATHS
 
@@ -242,7 +242,7 @@ def test_a_report_that_kills_its_worker_again_and_again_ends_the_job(jobs, queue
     def die(*_, **__):
         raise SystemExit  # no handler of errors sees it, as none sees a SIGKILL
 
-    monkeypatch.setattr("ragassay.service.jobs.runner.finish", die)
+    monkeypatch.setattr("ragassay.service.jobs.aggregate.finish", die)
     for _ in range(MOST_FINALIZES):
         with pytest.raises(SystemExit):
             jobs.finalize(job)
@@ -255,14 +255,14 @@ def test_a_report_that_kills_its_worker_again_and_again_ends_the_job(jobs, queue
 def test_a_report_that_takes_longer_than_its_lease_is_made_once(jobs, queue, store, monkeypatch):
     job = submit(jobs, 10)
     deliver(jobs, queue)
-    made, go, finish = [], threading.Event(), runner.finish
+    made, go, finish = [], threading.Event(), aggregate.finish
 
     def slowly(*of, **more):
         made.append(job)
         assert go.wait(60)
         return finish(*of, **more)
 
-    monkeypatch.setattr("ragassay.service.jobs.runner.finish", slowly)
+    monkeypatch.setattr("ragassay.service.jobs.aggregate.finish", slowly)
     end = in_a_thread(lambda: jobs.finalize(job))
     until(lambda: made)
     over = store.now_ms() + store.lease_ms

@@ -9,7 +9,7 @@ from offline_runs import sample, source_of
 from provider import Provider
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation import plan
+from ragassay.evaluation.inputs import Inputs, recorded, recorded_system
 from ragassay.evaluation.runtime import Runtime
 from ragassay.service.jobs import Jobs
 
@@ -30,7 +30,7 @@ def evaluated(jobs, queue):
 
     def evaluate(provider, project, queries, **spec):
         rows = [sample(n, query=query) for n, query in enumerate(queries, 1)]
-        inputs = plan.recorded(source_of(rows), rows)
+        inputs = recorded(source_of(rows), rows)
         options = {"judges": ("gpt-4o-mini",), "api_base": provider.url, "metrics": ("faithfulness",), "cache": False}
         job, _ = jobs.of(project).submit(JobSpec(**options, **spec), inputs)
         deliver_all(jobs, queue)
@@ -97,7 +97,7 @@ def test_jobs_share_the_form_of_a_reply_that_a_provider_takes(evaluated):
 def test_two_systems_of_a_job_with_the_same_answers_are_judged_once_and_get_the_same_verdicts(jobs, queue):
     rows = [sample(n, query=f"question {n}?") for n in range(5)]
     answers = {row.query_id: row.response for row in rows}
-    inputs = plan.Inputs(source_of(rows), rows, {name: plan.recorded_system(name, answers) for name in ("a", "b")})
+    inputs = Inputs(source_of(rows), rows, {name: recorded_system(name, answers) for name in ("a", "b")})
     with Provider() as provider:
         options = {"judges": ("gpt-4o-mini",), "api_base": provider.url, "metrics": ("faithfulness",), "cache": False}
         job, _ = jobs.submit(JobSpec(**options), inputs)

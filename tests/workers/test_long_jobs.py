@@ -17,7 +17,7 @@ from ragassay.core.models import Response, Sample
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.datasets.versions import Lineage, Origin
-from ragassay.evaluation import plan
+from ragassay.evaluation.inputs import recorded
 from ragassay.service.job_run import JobRun
 from ragassay.service.redis import RedisStore
 from ragassay.service.redis_datasets import RedisDatasets
@@ -115,7 +115,7 @@ def test_what_a_submission_had_written_goes_with_it_where_it_is_refused(jobs, st
     store.redis.config_set("maxmemory", 2 * used + 4_000_000)  # room for new jobs, and not for 20 MB
     try:
         with pytest.raises(exceptions.OutOfMemoryError):
-            jobs.submit(JobSpec(metrics=("mrr",)), plan.recorded(source_of(samples), samples))
+            jobs.submit(JobSpec(metrics=("mrr",)), recorded(source_of(samples), samples))
         until(lambda: store.redis.info("memory")["used_memory"] < used + 1_000_000, 10, "memory that is free again")
     finally:
         store.redis.config_set("maxmemory", 0)
@@ -146,7 +146,7 @@ def test_a_planned_job_whose_connection_is_lost_while_it_is_made_may_be_made_aga
     samples = [sample(n) for n in range(3)]
     planned, inputs = (
         ("ab" * 16, Planned(schedule="nightly", slot=None)),
-        plan.recorded(source_of(samples), samples),
+        recorded(source_of(samples), samples),
     )
 
     execute = RedisStore._execute_new

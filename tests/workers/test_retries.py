@@ -10,7 +10,7 @@ from ragassay.core.errors import Conflict, NotFound
 from ragassay.core.models import Rating, Response, Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.core.specification import Budget, JobSpec
-from ragassay.evaluation import plan
+from ragassay.evaluation.inputs import recorded
 from ragassay.service import job_notifications
 from ragassay.service.job_run import JobRun
 from ragassay.service.redis import MOST_DEATHS
@@ -207,7 +207,7 @@ def test_a_cancelled_retry_has_the_report_of_all_rows_and_no_further_one(jobs, j
 
 def test_what_a_recorded_response_lacks_can_not_be_tried_again(jobs, judge, work):
     rows = [sample(0), sample(1, response=Response(error="it timed out"))]
-    inputs = plan.recorded(source_of(rows), rows)
+    inputs = recorded(source_of(rows), rows)
     job, _ = jobs.submit(JobSpec(metrics=("faithfulness",)), inputs)
     work(job.id)
     assert jobs.get(job.id).progress.failed == 1

@@ -4,7 +4,7 @@ import pytest
 
 from job_workers import submit
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation.runner import rows_at_once
+from ragassay.evaluation.prepare import rows_at_once
 
 
 @pytest.fixture

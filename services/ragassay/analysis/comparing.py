@@ -17,7 +17,7 @@ from ragassay.core.models import Usage
 from ragassay.core.report import ReportWithResults
 from ragassay.core.specification import Budget, JobSpec
 from ragassay.datasets.readers import FORMATS
-from ragassay.evaluation.plan import Inputs
+from ragassay.evaluation.inputs import Inputs
 
 
 @dataclass(frozen=True)

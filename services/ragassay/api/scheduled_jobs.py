@@ -22,8 +22,8 @@ from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.datasets.load import dataset_of, load
 from ragassay.datasets.versions import DatasetStore
-from ragassay.evaluation.plan import Inputs
-from ragassay.evaluation.plan import load as load_inputs
+from ragassay.evaluation.inputs import Inputs
+from ragassay.evaluation.inputs import load as load_inputs
 from ragassay.service.job_reports import Gating
 from ragassay.service.jobs import Jobs
 from ragassay.service.redis_datasets import RedisDatasets

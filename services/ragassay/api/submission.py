@@ -20,7 +20,7 @@ from ragassay.core.specification import JobSpec
 from ragassay.datasets.load import load_rows
 from ragassay.datasets.responses import load_named_responses
 from ragassay.datasets.versions import DatasetStore, reference_in, resolve
-from ragassay.evaluation.plan import Inputs, SystemInput, recorded, recorded_system
+from ragassay.evaluation.inputs import Inputs, SystemInput, recorded, recorded_system
 from ragassay.judges.instructions import read_prompt
 from ragassay.judges.panel import check_judges
 from ragassay.service.job_reports import Gating

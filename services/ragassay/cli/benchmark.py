@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ragassay.config import Configuration
     from ragassay.core.settings import Settings
     from ragassay.core.specification import JobSpec
-    from ragassay.evaluation.plan import Inputs
+    from ragassay.evaluation.inputs import Inputs
     from ragassay.evaluation.runtime import Runtime
     from ragassay.sdk.benchmark import Begun
     from ragassay.sdk.progress import Reporter

@@ -12,11 +12,9 @@ if TYPE_CHECKING:
 
     from ragassay.core.models import Usage
     from ragassay.core.specification import JobSpec
-    from ragassay.evaluation.plan import Inputs
+    from ragassay.evaluation.inputs import Inputs
     from ragassay.evaluation.runtime import Runtime
-    from ragassay.judges.panel import Rater
     from ragassay.llm import Prices
-    from ragassay.llm.journal import CostEstimator
 
 
 def estimate(runtime: Runtime, spec: JobSpec, inputs: Inputs, *, err: bool = False) -> Usage:
@@ -25,27 +23,24 @@ def estimate(runtime: Runtime, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
     Raises BadSettings for a cap on USD that can't be kept.
     """
     from ragassay.core.models import Usage
+    from ragassay.evaluation.estimate import estimate_calls
     from ragassay.judges.registered import JUDGES
     from ragassay.llm.budget import of_unknown_price
-    from ragassay.llm.journal import CostEstimator
 
-    tools, answers = runtime.tools(spec, CostEstimator()), CostEstimator()
+    estimated = asyncio.run(estimate_calls(runtime, spec, inputs))
+    by_judge, answers, panel = estimated.by_judge, estimated.answers, estimated.config.panel
     sources = {name: system.source for name, system in inputs.systems.items()}
-    by_judge = {
-        rater.name: _calls(runtime, spec, inputs, rater, CostEstimator() if n else answers)
-        for n, rater in enumerate(tools.panel.raters)
-    }
     calls = [call for of in by_judge.values() for call in of]
     name, rows, systems = inputs.dataset.name, len(inputs.samples), len(inputs.systems)
-    typer.echo(f"{name}: {rows} rows x {systems} systems, judge {tools.panel.name}", err=err)
-    if spec.budget.usd is not None and _unpriced([*calls, *answers.estimates]):
+    typer.echo(f"{name}: {rows} rows x {systems} systems, judge {panel.name}", err=err)
+    if spec.budget.usd is not None and _unpriced([*calls, *answers]):
         raise of_unknown_price(
             next((judge.removeprefix("llm:") for judge, of in by_judge.items() if _unpriced(of)), "MODEL")
         )
     for system, source in sources.items():
         if source.called:
             typer.echo(f"{rows} requests to the system {system}, whose cost is not known before", err=err)
-    own = answers.estimates if any(source.built for source in sources.values()) else []
+    own = answers if any(source.built for source in sources.values()) else []
     if own:
         whole = Usage.total(own)
         most = "of unknown cost" if whole.cost_usd is None else f"at most about {whole.cost_usd:.4f} USD"
@@ -65,29 +60,13 @@ def estimate(runtime: Runtime, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
     spent, made = _tokens(calls)
     typer.echo(f"{len(calls)} judge calls, at most about {spent:,} input and {made:,} output tokens", err=err)
     if spec.criteria:
-        without = runtime.tools(spec.model_copy(update={"criteria": {}}), CostEstimator()).panel
-        plain = _tokens(
-            [call for one in without.raters for call in _calls(runtime, spec, inputs, one, CostEstimator())]
-        )
+        without = asyncio.run(estimate_calls(runtime, spec.model_copy(update={"criteria": {}}), inputs))
+        plain = _tokens([call for of in without.by_judge.values() for call in of])
         named = ", ".join(spec.criteria)
         more = f"of these, {spent - plain[0]:,} input and {made - plain[1]:,} output tokens are for criteria: {named}"
         typer.echo(more, err=err)
-    told = print_most(by_judge, tools.prices, err=err)
+    told = print_most(by_judge, estimated.config.prices, err=err)
     return told.model_copy(update={"cost_usd": None}) if unknown else told
-
-
-def _calls(runtime: Runtime, spec: JobSpec, inputs: Inputs, rater: Rater, answers: CostEstimator) -> list[Usage]:
-    """What the calls of one of the judges would take, those of answers in ``answers``."""
-    from dataclasses import replace
-
-    from ragassay.evaluation import plan
-    from ragassay.judges.panel import Panel
-    from ragassay.llm.journal import CostEstimator
-
-    tools = replace(runtime.tools(spec, CostEstimator()), panel=Panel([rater]))
-    sources = {name: system.source for name, system in inputs.systems.items()}
-    live = runtime.systems(sources, replace(tools, journal=answers))  # afresh: they belong to one event loop
-    return asyncio.run(plan.estimate(spec, inputs, tools, live))
 
 
 def _unpriced(calls: Sequence[Usage]) -> bool:

@@ -85,7 +85,7 @@ def evaluate(
 def _evaluate(configuration: Configuration, *, dry_run: bool, as_json: bool) -> None:
     from ragassay.cli.estimate import estimate
     from ragassay.core.settings import Settings
-    from ragassay.evaluation import foreground
+    from ragassay.evaluation import local
     from ragassay.reporting import EXPORTERS
     from ragassay.sdk.evaluation import read_inputs
 
@@ -99,14 +99,14 @@ def _evaluate(configuration: Configuration, *, dry_run: bool, as_json: bool) -> 
             estimate(runtime, spec, inputs, err=not dry_run)
     if dry_run:
         return
-    run = foreground.start(runtime, settings, spec, inputs)
+    run = local.start(runtime, settings, spec, inputs)
     _complete_and_show(runtime, settings, run, reporter, outputs, as_json=as_json)
 
 
 def _resume(reference: str, options: Mapping[str, Any], *, as_json: bool) -> None:
     from ragassay.cli import benchmark
     from ragassay.core.settings import Settings
-    from ragassay.evaluation import foreground
+    from ragassay.evaluation import local
     from ragassay.reporting import EXPORTERS
     from ragassay.sdk.benchmark import benchmark_of
 
@@ -116,7 +116,7 @@ def _resume(reference: str, options: Mapping[str, Any], *, as_json: bool) -> Non
         benchmark.resume(name, outputs, limits, as_json=as_json)
         return
     EXPORTERS.check(outputs)
-    run = foreground.resume(settings, reference)
+    run = local.resume(settings, reference)
     if not run.pending() and run.report_file.exists():
         ended = run.report().run.finished_at[:16].replace("T", " ")
         what = f"run {run.record.id} on {run.record.dataset.name} was finished at {ended} UTC"
@@ -155,14 +155,15 @@ def demo() -> None:
     from ragassay.core.package_data import folder
     from ragassay.core.settings import Settings
     from ragassay.core.specification import JobSpec
-    from ragassay.evaluation import foreground, plan
+    from ragassay.evaluation import local
+    from ragassay.evaluation.inputs import load
 
     quickstart = folder("datasets") / "quickstart"
     settings = Settings()
     runtime = runtime_of(settings)
     systems = {path.stem: path for path in sorted((quickstart / "responses").glob("*.jsonl"))}
-    inputs = plan.load(quickstart / "queries.jsonl", systems, name="quickstart")
-    run = foreground.start(runtime, settings, JobSpec(), inputs)
+    inputs = load(quickstart / "queries.jsonl", systems, name="quickstart")
+    run = local.start(runtime, settings, JobSpec(), inputs)
     report = complete(runtime, settings, run, Terminal(quiet=False))
     show_report(report, str(run.report_file), [], as_json=False)
     command = "ragassay" if shutil.which("ragassay") else sys.argv[0]  # make demo's environment is not on the PATH

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ragassay.config import Configuration
     from ragassay.core.report import ReportWithResults, Source
     from ragassay.core.settings import Settings
-    from ragassay.evaluation.plan import Inputs
+    from ragassay.evaluation.inputs import Inputs
     from ragassay.sdk.progress import Reporter
 
 Config = Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="Configuration with gates. [./ragassay.yaml]")]
@@ -110,7 +110,7 @@ def gate(
 def _checked_inputs(configuration: Configuration, reporter: Reporter) -> Inputs:
     """What is to be evaluated; raises where it lacks what a gate is about, before anything is evaluated."""
     from ragassay.analysis import gates
-    from ragassay.evaluation.plan import choose_metrics
+    from ragassay.evaluation.prepare import choose_metrics
     from ragassay.metrics.composite import own_metrics
     from ragassay.sdk.evaluation import read_inputs
 

@@ -72,7 +72,7 @@ def _contenders(references: list[str], server: str | None, configuration: Config
     from ragassay.analysis.comparing import is_data
     from ragassay.analysis.pairwise import Contender, answers_in
     from ragassay.analysis.sides import file_names, labelled
-    from ragassay.evaluation.plan import load
+    from ragassay.evaluation.inputs import load
     from ragassay.sdk.stored import side
 
     how = {**reading(configuration), "limit": None}  # the limit is of pairs

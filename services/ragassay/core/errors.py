@@ -24,7 +24,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ragassay.core.models import Usage
 
 LONGEST_REASON = 300  # characters
 MOST_KNOWN = 50  # names that are listed where none is near
@@ -136,9 +139,10 @@ class GateFailed(AssayError):
 
 
 class BudgetReached(AssayError):
-    """A cap on USD or tokens forbids the next call."""
+    """A cap on USD or tokens forbids the next call. ``unknown``: requests of the run with an unknown outcome, which count."""
 
     code, status, exit_code = "budget_reached", 402, 4
+    unknown: Usage | None = None
 
 
 class MissingExtra(AssayError):

@@ -112,6 +112,36 @@ class Refusals(FrozenModel):
     recall: Share | None = None
 
 
+class Fix(FrozenModel):
+    """What accuracy would be if one cause of failure were gone, so that the ``rows`` that fail for it were accurate.
+
+    That is the most it can gain: a row whose cause is gone may fail for the next one. ``alone``: the accuracy if only this
+    cause were gone, ``gain``: the share of rows that this adds, ``cumulative``: the accuracy if the causes before it in the
+    list were gone too. ``leads``: do the rows show that it gains more than the next cause? Null for the last one.
+    """
+
+    cause: str
+    rows: int
+    alone: Share
+    gain: Share
+    cumulative: Share
+    leads: bool | None = None
+    next_step: str
+
+
+class FixFirst(FrozenModel):
+    """What to fix first: the causes of failure, the one that costs most accuracy first.
+
+    All figures are of the rows whose accuracy is known; ``unattributed`` of these fail without a known cause, and
+    ``unknown`` further rows have no accuracy.
+    """
+
+    accurate: Share
+    unknown: int
+    unattributed: int
+    causes: tuple[Fix, ...]
+
+
 class ReferenceJudge(FrozenModel):
     """How a reference judge did: on ``asked`` rows it ``failed`` on some, and ``reasons`` counts why."""
 
@@ -171,7 +201,8 @@ class Load(FrozenModel):
 class SystemReport(FrozenModel):
     """One system on one dataset.
 
-    ``slices``: by field and value; a category or difficulty of too many values has none.
+    ``slices``: by field and value; a category or difficulty of too many values has none. ``fix_first``: null if no answer
+    is known to be inaccurate.
     ``first_call_ms``: what the first query took with the start of the system (imports, models, connection), which is in no
     latency; the longest where several processes began. Null for recorded responses, and for a system that is called
     without a warm-up. ``first_token_ms``: of answers that are streamed. ``throughput_qps``: of a system that is called, as
@@ -199,6 +230,7 @@ class SystemReport(FrozenModel):
     cost_per_accurate_answer: CostPerAccurate
     spending: tuple[Spending, ...] = ()
     refusals: Refusals
+    fix_first: FixFirst | None = None
     evaluation: Evaluation
     jury: Jury | None = None
 

@@ -18,7 +18,7 @@ from ragassay.core.report import ReportWithResults, run_and_system
 from ragassay.dashboard.library import RowsPage
 from ragassay.evaluation.aggregate import aggregate
 from ragassay.evaluation.human_labels import LABELS_FILE, FolderLabels, HumanLabel, with_labels
-from ragassay.evaluation.provenance import provenance
+from ragassay.evaluation.prepare import provenance
 from ragassay.reporting.listing import RunSummary, summary
 from ragassay.storage.datasets import FolderDatasets
 from ragassay.storage.folder import GATES_FILE, REPORT_FILE, FolderRun, FolderStore

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ragassay.core.formatting import number, quantity
@@ -19,10 +19,16 @@ MOST_DOCUMENTS = 50
 
 
 def sections(report: Report) -> list[Table]:
-    """What is shown as plain tables: slices, refusals, time and cost, what judging took. Reads no row."""
+    """What is shown as plain tables: what to fix first, slices, refusals, time and cost, what judging took. Reads no row."""
     shown = [one for one in summary.sections(report) if one.title not in KINDS.values()]
     slices = (failing.slice_section(report, field) for field in failing.slice_fields(report))
-    return [one for one in (*slices, *shown) if one is not None]
+    return [one for one in (*_fixes(report), *slices, *shown) if one is not None]
+
+
+def _fixes(report: Report) -> Iterator[Table]:
+    """What to fix first, and the next steps."""
+    for one in failing.fix_first(report):
+        yield one if isinstance(one, Table) else Table(one.title, ("", "what to do"), one.facts)
 
 
 def columns(metrics: Mapping[str, Aggregate] | Sequence[str], wanted: Sequence[str] = ()) -> list[str]:

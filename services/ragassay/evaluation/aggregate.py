@@ -28,6 +28,7 @@ from ragassay.core.report import (
     ReferenceJudge,
     Refusals,
     Report,
+    ReportWithResults,
     RunInfo,
     Share,
     Slice,
@@ -35,7 +36,9 @@ from ragassay.core.report import (
 )
 from ragassay.core.specification import JobSpec
 from ragassay.core.statistics import CorrectedMean, Interval
+from ragassay.evaluation.failures import FailureCauses
 from ragassay.evaluation.groups import MAX_SLICES, Questions, RowIndexes, SliceGroups, numbered, question_key
+from ragassay.evaluation.prepare import provenance as provenance_of
 from ragassay.judges.jury_agreement import JuryCount
 from ragassay.judges.local import NAMES
 from ragassay.judges.support import left_out
@@ -44,6 +47,7 @@ from ragassay.metrics.metric import Metric, parse
 from ragassay.stats.intervals import Floats, averaged, mean_interval, wilson_interval
 from ragassay.stats.ppi import METHOD, corrected_mean
 from ragassay.stats.ratio import Stratum, difference_sums_interval, sums_interval
+from ragassay.storage.protocol import RunStore
 from ragassay.systems.load import LoadCount, cautions
 
 MAX_PAIRED = 10  # systems of which every two are compared by their costs
@@ -51,6 +55,21 @@ MEASURED = tuple(name for name, field in SystemReport.model_fields.items() if fi
 Rows: TypeAlias = RowIndexes | slice
 _ALL = slice(None)
 logger = logging.getLogger("ragassay")
+
+
+def finish(run: RunStore, uncertain_calls: int) -> ReportWithResults:
+    """Aggregate the results into the report, and keep it. The record must say what judges.
+
+    ``uncertain_calls``: all requests of the run with an unknown outcome; those that no row counts are interrupted calls.
+    """
+    record = run.record
+    results = {system: run.rows(system) for system in record.systems}
+    report = aggregate(record.id, record.created_at, provenance_of(record), results, expected=record.dataset.rows)
+    counted = sum(system.evaluation.waste.uncertain_calls for system in report.systems.values())
+    if uncertain_calls > counted:
+        report = report.model_copy(update={"interrupted": Usage(uncertain_calls=uncertain_calls - counted)})
+    run.save_report(report)
+    return ReportWithResults.of(report, results)
 
 
 def aggregate(
@@ -223,7 +242,7 @@ class SystemAggregator:
         self.first_ranks = {name: array("d") for name in ("P@5", "P@10", "MRR")}
         self._first_call_ms: list[float] = []
         self._left_out, self._reference_failures = Counter[str](), Counter[str]()
-        self._slices, self._load, self._jury = SliceGroups(), LoadCount(), JuryCount()
+        self._slices, self._load, self._jury, self._causes = SliceGroups(), LoadCount(), JuryCount(), FailureCauses()
         self._question_keys = array("q")
         self._rows_by_cell: dict[tuple[str | None, str | None], array[int]] = {}
 
@@ -244,7 +263,7 @@ class SystemAggregator:
         self.measured.add(row)
         self.evaluation.add(row.evaluation)
         self.waste.add(row.waste)
-        for accumulator in (self._slices, self._load, self._jury):
+        for accumulator in (self._slices, self._load, self._jury, self._causes):
             accumulator.add(row)
         self.counts.update(_counts(row))
         self._left_out.update(row.left_out)
@@ -301,6 +320,7 @@ class SystemAggregator:
             cost_per_accurate_answer=cost_per_accurate(self, spec),
             spending=self._spending,
             refusals=refusals(self, spec),
+            fix_first=self._causes.fix_first(self.questions, spec.confidence),
             evaluation=Evaluation(
                 usage=self.evaluation.usage,
                 waste=self.waste.usage,

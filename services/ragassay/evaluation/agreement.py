@@ -8,8 +8,8 @@ from typing import Any
 from ragassay.core.errors import BadData, BadSettings
 from ragassay.core.models import Result
 from ragassay.datasets.readers import read_rows
+from ragassay.evaluation.inputs import Inputs, load
 from ragassay.evaluation.labels import LABEL, YES_OR_NO, metric_columns, read_labels
-from ragassay.evaluation.plan import Inputs, load
 from ragassay.judges.agreement import FROM, Agreement, LabelledScore, agreement
 from ragassay.metrics.metric import Metric, parse
 from ragassay.storage.protocol import RunStore

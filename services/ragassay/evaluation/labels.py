@@ -10,7 +10,7 @@ from typing import Any
 from ragassay.core.errors import BadData, BadSettings, UnknownName
 from ragassay.core.validation import shown
 from ragassay.datasets.readers import read_rows
-from ragassay.evaluation.plan import Inputs, recorded_system
+from ragassay.evaluation.inputs import Inputs, recorded_system
 from ragassay.metrics.metric import parse
 
 LABEL, YES_OR_NO = "label", "label_binary"

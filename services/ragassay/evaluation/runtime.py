@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragassay import llm as language_models
 from ragassay.core.errors import BadSettings
@@ -18,12 +17,15 @@ from ragassay.core.settings import NEVER_SENT, Settings
 from ragassay.core.specification import JobSpec, JudgeConfig
 from ragassay.datasets.corpus import Corpus
 from ragassay.embeddings import LocalEmbedder, unavailable
-from ragassay.evaluation.engine import Tools
+from ragassay.evaluation.evaluate import ScoringConfig
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.panel import Panel, Rater, check_judges
 from ragassay.judges.registered import JUDGES, OwnJudge
 from ragassay.llm import LLM, Capabilities, LocalSpacing, Prices, RateLimit
 from ragassay.llm.journal import CallScope
+from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.metric import Metric, parse
+from ragassay.storage.protocol import RunRecord
 from ragassay.systems.base import LiveOptions, LoadController, SystemClient
 from ragassay.systems.builtin import Answerer, BuiltIn, Extractive, Generative
 from ragassay.systems.functions import (
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from ragassay.judges.preference import PreferenceJudge
 
 V = TypeVar("V")
-_MOST_KEPT = 16  # of each kind: judges of different jobs, indexes
+_MAX_KEPT = 16  # of each kind: runs, indexes
 
 
 def embedder(model: str | None, threads: int | None = None) -> tuple[Embedder | None, str]:
@@ -197,47 +199,48 @@ class Runtime:
         threads: int | None = None,
         spacing: Spacing | None = None,
     ) -> None:
-        self._settings, self._functions, self._job = settings, functions or {}, ""
+        self._settings, self._functions = settings, functions or {}
         self._shared = Shared(spacing) if spacing else Shared()
         self._embedder = cache(lambda model: embedder(model, threads))
-        self._tools: OrderedDict[str, Tools] = OrderedDict()
+        self._scoring: OrderedDict[str, ScoringConfig] = OrderedDict()
         self._retrievers: OrderedDict[str, Pipeline] = OrderedDict()
         self._live: dict[str, tuple[Mapping[str, Any], LiveOptions, SystemClient, LoadController]] = {}
         self._corpora: dict[str, Corpus] = {}
 
-    def for_job(self, job: str) -> Self:
-        """The same runtime for one job: a judge learns what a provider refuses or bills from that job's calls alone."""
-        runtime = copy.copy(self)
-        runtime._job = job
-        return runtime
+    def scoring_of(self, record: RunRecord) -> ScoringConfig:
+        """What judges and scores a run: made once, so that its judges learn from this run's calls alone."""
+        own = own_metrics(record.spec)
+        return _kept(
+            self._scoring,
+            record.id,
+            lambda: self.scoring(record.spec, [parse(name, own) for name in record.metrics]),
+        )
 
-    def tools(self, spec: JobSpec, journal: Journal) -> Tools:
-        """Judge, prices and embedding model for a specification, with its own journal."""
+    def scoring(self, spec: JobSpec, metrics: Sequence[Metric] = ()) -> ScoringConfig:
+        """What judges and scores by a specification; raises BadSettings."""
+        model, why_not = self._embedder(spec.embeddings or self._settings.embeddings)
+        return ScoringConfig(spec, tuple(metrics), panel(spec, self._settings, model, self._shared), model, why_not)
 
-        def make() -> Tools:
-            model, why_not = self._embedder(spec.embeddings or self._settings.embeddings)
-            judges = panel(spec, self._settings, model, self._shared)
-            return Tools(judges, journal, Prices(spec.prices), model, why_not, spec.bertscore_model)
-
-        key = self._job + spec.model_dump_json(exclude={"name"})
-        return replace(_kept(self._tools, key, make), journal=journal)
-
-    def systems(self, sources: Mapping[str, Source], tools: Tools) -> dict[str, BuiltIn | LiveSystem]:
-        """The systems among these that answer now: built-in ones, and those that are called.
+    def systems(
+        self, sources: Mapping[str, Source], config: ScoringConfig, journal: Journal
+    ) -> dict[str, BuiltIn | LiveSystem]:
+        """The systems among these that answer now: built-in ones, and those that are called; their calls are in ``journal``.
 
         Raises NotFound and BadData on a corpus that can't be read, BadSettings on one that changed since ``sources``.
         """
         live: dict[str, BuiltIn | LiveSystem] = {}
         for name, source in sources.items():
             if source.built is not None:
-                retriever = _kept(self._retrievers, source.digest, partial(self._retriever, source.built, tools))
-                config = SystemConfig.model_validate(source.built.configuration)
-                live[name] = BuiltIn(name, config, retriever, answerer(name, config, self._settings, tools))
+                build = partial(self._retriever, source.built, config.embedder)
+                retriever = _kept(self._retrievers, source.digest, build)
+                system = SystemConfig.model_validate(source.built.configuration)
+                scope = CallScope(journal, name)
+                live[name] = BuiltIn(name, system, retriever, answerer(system, self._settings, config.prices, scope))
             elif source.called is not None:
-                live[name] = self._called(name, source.called, tools)
+                live[name] = self._called(name, source.called, CallScope(journal, name))
         return live
 
-    def _retriever(self, built: Built, tools: Tools) -> Pipeline:
+    def _retriever(self, built: Built, embedder: Embedder | None) -> Pipeline:
         """The retriever of a built-in system, its index built or taken from the cache."""
         corpus = self._corpora.get(built.corpus)
         if corpus is None or corpus.digest != built.corpus_digest:  # it may have changed since another run
@@ -245,37 +248,37 @@ class Runtime:
         if corpus.digest != built.corpus_digest:
             raise BadSettings("the corpus changed since the run began", where=built.corpus, hint="start a new run")
         config = SystemConfig.model_validate(built.configuration)
-        return build(config, corpus, cache=self._settings.home / "cache" / "indexes", embedder=tools.embedder)
+        return build(config, corpus, cache=self._settings.home / "cache" / "indexes", embedder=embedder)
 
-    def _called(self, name: str, called: Called, tools: Tools) -> LiveSystem:
+    def _called(self, name: str, called: Called, journal: Journal) -> LiveSystem:
         """The system that is called; runs at the same time share its client and its limit of queries in flight."""
         if name not in self._live or self._live[name][0] != called.configuration:
-            config, asks = self._client(name, called.configuration)
-            self._live[name] = called.configuration, config, asks, LoadController(config)
-        _, config, asks, schedule = self._live[name]
-        return LiveSystem(name, config, asks, CallScope(tools.journal, name), run=called.run, schedule=schedule)
+            config, client = self._client(name, called.configuration)
+            self._live[name] = called.configuration, config, client, LoadController(config)
+        _, config, client, schedule = self._live[name]
+        return LiveSystem(name, config, client, journal, run=called.run, schedule=schedule)
 
-    def _client(self, name: str, given: Mapping[str, Any]) -> tuple[LiveOptions, SystemClient]:
+    def _client(self, name: str, configuration: Mapping[str, Any]) -> tuple[LiveOptions, SystemClient]:
         """The options of a called system, and its client."""
-        where = f"systems.{name}"
-        if given.get("kind") == "http":
-            http = HttpConfig.model_validate(given)
+        where, kind = f"systems.{name}", configuration.get("kind")
+        if kind == "http":
+            http = HttpConfig.model_validate(configuration)
             return http, HttpClient(http, where)
-        if given.get("kind") != "python":
-            registered = RegisteredConfig.model_validate(given)
-            return registered, make_client(registered, where)
-        python = FunctionConfig.model_validate(given)
-        return python, FunctionClient(self._functions.get(name) or function_of(python, where))
+        if kind == "python":
+            python = FunctionConfig.model_validate(configuration)
+            return python, FunctionClient(self._functions.get(name) or function_of(python, where))
+        registered = RegisteredConfig.model_validate(configuration)
+        return registered, make_client(registered, where)
 
 
 def _kept(kept: OrderedDict[str, V], key: str, make: Callable[[], V]) -> V:
     thing = kept[key] = kept.pop(key) if key in kept else make()
-    if len(kept) > _MOST_KEPT:
+    if len(kept) > _MAX_KEPT:
         kept.popitem(last=False)
     return thing
 
 
-def answerer(name: str, config: SystemConfig, settings: Settings, tools: Tools) -> Answerer | None:
+def answerer(config: SystemConfig, settings: Settings, prices: Prices, journal: Journal) -> Answerer | None:
     """What makes answers of the passages that a built-in system retrieved; None where it only retrieves."""
     if config.answer is None:
         return None
@@ -288,6 +291,6 @@ def answerer(name: str, config: SystemConfig, settings: Settings, tools: Tools) 
         timeout_s=config.timeout_s,
         concurrency=config.in_flight,
         parameters=config.answer.parameters,
-        prices=tools.prices,
+        prices=prices,
     )
-    return Generative(llm, CallScope(tools.journal, name), config.answer.max_tokens)
+    return Generative(llm, journal, config.answer.max_tokens)

@@ -35,6 +35,18 @@ Cause = Literal[
     "contexts_unused",
     "incomplete",
 ]
+NEXT_STEPS: dict[Cause, str] = {
+    "retrieval_miss": "Check that the document is in the index, then retrieve more or better: see recall and hit rate.",
+    "ranking_miss": "Rerank, or pass more passages to the model: what it needs stands too low, see mrr and context_recall.",
+    "wrong_refusal": "Loosen the instruction to refuse: these queries can be answered.",
+    "answered_the_unanswerable": "Tell the model to say so if the passages have no answer, and test it on such queries.",
+    "gold_suspect": "Read these rows: correct the ground truth where the passages are right.",
+    "off_topic": "Read these answers: check query rewriting and the prompt, which lose the question.",
+    "unfaithful": "Tell the model to use the passages alone, lower its temperature, or try a stronger model.",
+    "contexts_unused": "Shorten or reorder the passages, and ask for every fact in them: the model overlooks what it is given.",
+    "incomplete": "Ask for complete answers, and check limits on their length.",
+}
+"""What to do about each cause, in a sentence."""
 FailureName = Cause | Literal["not_attributed", "response_failed", "not_scored"]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,7 @@ class ChartBar:
     address: str
     low: float | None = None
     high: float | None = None
+    start: float = BAR_LABEL
 
 
 @dataclass(frozen=True)
@@ -149,8 +151,13 @@ def scatter(title: str, x_title: str, y_title: str, points: Mapping[str, Drawn],
     )
 
 
-def bars(title: str, unit: str, values: Mapping[str, Drawn], *, note: str = "") -> Chart | None:
-    """A bar for each name, from 0; None where there is none, or one is below 0."""
+def bars(
+    title: str, unit: str, values: Mapping[str, Drawn], *, note: str = "", waterfall: bool = False
+) -> Chart | None:
+    """A bar for each name, from 0; None where there is none, or one is below 0.
+
+    ``waterfall``: each bar begins where the one before it ends, so that it shows what its name adds.
+    """
     known = [value.y for value in values.values()] + _interval_ends(value.interval for value in values.values())
     if not known or min(known) < 0:
         return None
@@ -170,6 +177,8 @@ def bars(title: str, unit: str, values: Mapping[str, Drawn], *, note: str = "") 
         )
 
     drawn = tuple(bar(n, label, value) for n, (label, value) in enumerate(values.items()))
+    if waterfall:
+        drawn = (*drawn[:1], *(replace(one, start=before.end) for before, one in pairwise(drawn)))
     return Chart(title, unit, "", bars=drawn, height=TOP + A_BAR * len(drawn) + 8, note=note)
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import get_args
 
 from ragassay.core.formatting import MOST_LISTED, cut, number, percent
 from ragassay.core.models import FactVerdict, Result, SentenceVerdict
-from ragassay.core.report import Aggregate, Report, ReportWithResults, Slice, SystemReport
+from ragassay.core.report import Aggregate, FixFirst, Report, ReportWithResults, Slice, SystemReport
 from ragassay.evaluation.groups import MAX_SLICES
 from ragassay.metrics.failures import Cause, Failures, attribute, failures
-from ragassay.reporting.figures import aggregate
+from ragassay.reporting.document import Facts
+from ragassay.reporting.figures import AT_MOST, aggregate, share
 from ragassay.reporting.tables import Table
 
 JUDGED = ("correctness", "completeness", "faithfulness", "relevance")
@@ -81,6 +82,47 @@ def failure_causes(report: ReportWithResults, examples: int = 1) -> Table | None
     """The causes of each system's failures; None where no answer is known to be inaccurate."""
     sides = {name: failures(rows, examples=examples) for name, rows in report.results.items()}
     return causes(sides) if any(one.inaccurate for one in sides.values()) else None
+
+
+def fix_first(report: Report) -> Iterator[Table | Facts]:
+    """What to fix first in each system, with accuracy as it would be; and the next step for each cause that there is."""
+    steps: dict[str, tuple[float, str]] = {}
+    for name, system in report.systems.items():
+        if (fixes := system.fix_first) is None:
+            continue
+        rows = [("now", "", share(fixes.accurate), "")]
+        for fix in fixes.causes:
+            rows.append((words(fix.cause), str(fix.rows), share(fix.alone), share(fix.cumulative)))
+            steps[fix.cause] = max(steps.get(fix.cause, (0.0, "")), (fix.gain.value or 0.0, fix.next_step))
+        title = "What to fix first" if len(report.systems) == 1 else f"What to fix first: {name}"
+        columns = ("", "rows", "accuracy without it", "and without those above")
+        yield Table(title, columns, tuple(rows), " ".join(_limits(fixes)))
+    if steps:
+        ordered = sorted(steps.items(), key=lambda step: -step[1][0])
+        yield Facts("Next steps", tuple((words(cause), step) for cause, (_, step) in ordered))
+
+
+def _limits(fixes: FixFirst) -> Iterator[str]:
+    yield AT_MOST
+    for fix, after in pairwise(fixes.causes):
+        if not fix.leads:
+            yield f"These rows do not show that {words(fix.cause)} costs more than {words(after.cause)}."
+        break
+    if fixes.unattributed:
+        yield f"{fixes.unattributed} further rows fail without a known cause."
+    if fixes.unknown:
+        yield f"{fixes.unknown} rows have no accuracy and are left out."
+
+
+def first_fix(system: SystemReport) -> str | None:
+    """The cause to fix first, in a sentence; None if no answer is known to be inaccurate."""
+    if system.fix_first is None or not system.fix_first.causes:
+        return None
+    fix = system.fix_first.causes[0]
+    return (
+        f"{words(fix.cause)} on {fix.rows} of {fix.alone.n} rows: without it accuracy is at most {share(fix.alone)}. "
+        f"{fix.next_step}"
+    )
 
 
 def worst_first(system: SystemReport, rows: Sequence[Result], metric: str | None = None) -> Iterator[Result]:

@@ -8,12 +8,13 @@ from functools import partial
 from urllib.parse import urlencode
 
 from ragassay.core.formatting import interval, number, percent, quantity
-from ragassay.core.report import Aggregate, Report
+from ragassay.core.report import Aggregate, Report, Share
 from ragassay.core.statistics import CorrectedMean, Interval
 from ragassay.reporting.charts import Chart, Drawn, bars
 
 KINDS = {"quality": "Answer quality", "retrieval": "Retrieval", "performance": "Measured", "cost": "Measured"}
 PERCENTAGES = frozenset(("gate_efficiency",))
+AT_MOST = "At most: a row whose cause is gone may fail for another one."
 _UNIT = (0.0, 1.0)
 _end = partial(number, digits=2)
 
@@ -134,13 +135,18 @@ def of_rows(n: int, missing: int) -> str:
     return f"n={n}/{n + missing}" if missing else f"n={n}"
 
 
+def share(one: Share) -> str:
+    """``0.500 [0.33, 0.67]``."""
+    return "not known" if one.value is None else f"{number(one.value)} {bounds(one.interval)}"
+
+
 def bounds(ends: Interval, write: Callable[[float], str] = _end) -> str:
     """``[0.65, 0.83]``, or that there is none."""
     return "[no interval]" if ends.low is None else interval(ends, write, "[{}, {}]")
 
 
 def charts(report: Report, rows: str = "") -> Iterator[Chart]:
-    """How long responses took, what they and their grading cost, and how good they are by category.
+    """How long responses took, what they and their grading cost, how good they are by category, and what to fix first.
 
     ``rows``: where the rows are shown; none, where a chart links to nothing.
     """
@@ -172,3 +178,14 @@ def charts(report: Report, rows: str = "") -> Iterator[Chart]:
         }
         if drawn := bars(f"{metric} by category", "mean", by_category, note="Lines are intervals."):
             yield drawn
+    for name, one in report.systems.items():
+        if (fixes := one.fix_first) and fixes.accurate.value is not None:
+            levels = {"now": Drawn(x="now", y=fixes.accurate.value, text=share(fixes.accurate))}
+            for fix in fixes.causes:
+                address = rows and f"{rows}?{urlencode({'failure': fix.cause, 'system': name})}"
+                levels[f"+ {fix.cause.replace('_', ' ')} fixed"] = Drawn(
+                    fix.cause, fix.cumulative.value or 0.0, share(fix.cumulative), fix.cumulative.interval, address
+                )
+            title = "What to fix first" if len(report.systems) == 1 else f"What to fix first: {name}"
+            if drawn := bars(title, "accuracy at most", levels, note=f"{AT_MOST} Lines are intervals.", waterfall=True):
+                yield drawn

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from ragassay.core.cost_sums import CostPerAccurate
 from ragassay.core.errors import BadSettings, UnknownName
-from ragassay.core.report import Aggregate, Distribution, Report, SystemReport
+from ragassay.core.report import Aggregate, Distribution, FixFirst, Report, SystemReport
 from ragassay.core.statistics import Interval
 from ragassay.metrics.metric import OPERATIONAL
 
@@ -86,6 +86,19 @@ def _figures(name: str, system: SystemReport) -> Iterator[dict[str, Any]]:
         yield {"system": name, "figure": "cost_per_accurate_answer", "kind": "measured"} | _cost(
             system.cost_per_accurate_answer
         )
+    if system.fix_first:
+        yield from ({"system": name, **line} for line in _fixes(system.fix_first))
+
+
+def _fixes(fixes: FixFirst) -> Iterator[dict[str, Any]]:
+    """Accuracy as it would be without each cause of failure, alone and without those that gain more as well."""
+    for fix in fixes.causes:
+        for figure, one in (
+            (f"accurate without {fix.cause}", fix.alone),
+            (f"accurate without {fix.cause} and those above", fix.cumulative),
+        ):
+            about = {"figure": figure, "kind": "fix_first", "better": "higher"}
+            yield {**about, "mean": one.value, "n": one.n, "missing": fixes.unknown, **_ends(one.interval)}
 
 
 def _mean(mean: Aggregate) -> dict[str, Any]:

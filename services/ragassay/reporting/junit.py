@@ -15,7 +15,7 @@ from ragassay.core.models import Result
 from ragassay.core.report import ReportWithResults, SystemReport
 from ragassay.metrics.failures import failure
 from ragassay.reporting.csv import as_text
-from ragassay.reporting.failing import headline, why
+from ragassay.reporting.failing import first_fix, headline, why
 from ragassay.reporting.figures import aggregate
 from ragassay.reporting.grids import Grid, provenance
 from ragassay.reporting.rows import row_grid
@@ -63,7 +63,8 @@ def _suite(
     yield _opened(name, counts)
     figures = {metric: aggregate(mean) for metric, mean in system.metrics.items()}
     sources = {name: as_text(value) for name, value in provenance(report).rows}
-    yield _properties({"headline": headline(system), **figures, **sources}, "    ")
+    fix = {"fix_first": sentence} if (sentence := first_fix(system)) else {}
+    yield _properties({"headline": headline(system), **fix, **figures, **sources}, "    ")
     for row in rows:
         properties = ""
         if fields:

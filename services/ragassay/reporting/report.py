@@ -55,7 +55,7 @@ def in_short(report: ReportWithResults) -> Document:
     about = f"{source.dataset.name}: {source.dataset.rows} queries, judge {source.judge['name']}, {level} intervals"
     fields, gaps = failing.slice_fields(report), tuple(summary.missing(report))
     slices = (failing.slice_section(report, field, failing.MOST_SLICES_SHOWN) for field in fields[:2])
-    tables = (*summary.sections(report), failing.failure_causes(report), *slices)
+    what_failed = (failing.failure_causes(report), *failing.fix_first(report))
     more = (f"also by {listed(fields[2:])}: -o FILE.md has them",) if fields[2:] else ()
     sentences = {"What is missing, and why": gaps, "Slices": more}
     return Document(
@@ -63,7 +63,8 @@ def in_short(report: ReportWithResults) -> Document:
         headlines=(("", about), *((name, failing.headline(one)) for name, one in report.systems.items())),
         notes=tuple(summary.notes(report)),
         blocks=(
-            *filter(None, tables),
+            *summary.sections(report),
+            *(one for one in (*what_failed, *slices) if one is not None),
             *worst_cards(report),
             *(Sentences(title, lines) for title, lines in sentences.items() if lines),
         ),
@@ -87,7 +88,7 @@ def _blocks(report: ReportWithResults) -> Iterator[Block]:
             yield Sentences(panel.name, (panel.failed,))
     slices = (failing.slice_section(report, field) for field in failing.slice_fields(report))
     others = [one for one in summary.sections(report) if one.title not in KINDS.values()]
-    for section in (failing.failure_causes(report, examples=3), *slices, *others):
+    for section in (failing.failure_causes(report, examples=3), *failing.fix_first(report), *slices, *others):
         if section is not None:
             yield section
     yield from worst_cards(report)

@@ -21,14 +21,14 @@ from ragassay.core.formatting import json_document
 from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.core.validation import shown
-from ragassay.evaluation import foreground
-from ragassay.evaluation.plan import Inputs
-from ragassay.evaluation.runner import prepare
+from ragassay.evaluation import local
+from ragassay.evaluation.inputs import Inputs
+from ragassay.evaluation.prepare import prepare
 from ragassay.evaluation.runtime import Runtime
 from ragassay.reporting.benchmark import EXPORTERS, of_benchmark
 from ragassay.sdk.comparing import ComparisonReport
 from ragassay.sdk.evaluation import Given, awaited, configured, finished, inputs, notice_unscored, runtime_with
-from ragassay.sdk.progress import Reporter
+from ragassay.sdk.progress import Reporter, resume_hints
 from ragassay.sdk.report import EvaluationReport
 from ragassay.sdk.show import as_html, as_text
 from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmark, FolderBenchmarks
@@ -158,7 +158,7 @@ def started(
     """A new benchmark and its runs, written down and not begun; ``inputs`` by dataset, with the same systems.
 
     ``in_files``: a resume can read all data again, and make a run that a kill kept from being made. Raises what
-    ``foreground.start`` raises, and UnknownName for a baseline that is no system.
+    ``local.start`` raises, and UnknownName for a baseline that is no system.
     """
     spec, baseline = configuration.to_job_spec(), configuration.baseline
     systems = list(next(iter(inputs.values())).systems)
@@ -182,7 +182,7 @@ def started(
     kept = FolderBenchmarks(settings.home).create(record)
     try:
         with kept.locked():
-            made = {name: foreground.create(runtime, settings, prepared[name], read) for name, read in inputs.items()}
+            made = {name: local.create(runtime, settings, prepared[name], read) for name, read in inputs.items()}
             return Begun(kept, made)
     except AssayError:
         kept.discard()
@@ -217,30 +217,30 @@ def resumed(runtime: Runtime, settings: Settings, reference: str) -> Begun:
             inputs = inputs_by_dataset(configuration)
             for dataset in missing:
                 prepared = prepare(configuration.to_job_spec(), inputs[dataset], record.runs[dataset])
-                foreground.create(runtime, settings, prepared, inputs[dataset])
-    return Begun(kept, {dataset: foreground.resume(settings, run) for dataset, run in record.runs.items()})
+                local.create(runtime, settings, prepared, inputs[dataset])
+    return Begun(kept, {dataset: local.resume(settings, run) for dataset, run in record.runs.items()})
 
 
 def resume_command(begun: Begun) -> str:
     """The command line that resumes the benchmark."""
     run = next(iter(begun.runs.values()))
-    return foreground.resume_command(run, f"ragassay evaluate --resume {begun.benchmark.folder.name}")
+    return local.resume_command(run, f"ragassay evaluate --resume {begun.benchmark.folder.name}")
 
 
 async def completed(
     runtime: Runtime, settings: Settings, begun: Begun, reporter: Reporter, **limits: Any
 ) -> Benchmarked:
-    """A benchmark after all runs are evaluated and the systems compared; ``limits`` as ``foreground.complete`` has them.
+    """A benchmark after all runs are evaluated and the systems compared; ``limits`` as ``local.complete`` has them.
 
-    A budget is that of all runs together. Raises what ``foreground.complete`` raises.
+    A budget is that of all runs together. Raises what ``local.complete`` raises.
     """
     record, command = begun.benchmark.record, resume_command(begun)
-    with reporter.watch(begun.runs.values(), command) as done, begun.benchmark.locked():
+    with reporter.watch(begun.runs.values(), command) as done, resume_hints(command), begun.benchmark.locked():
         reports: dict[str, ReportWithResults] = {}
         for dataset, run in begun.runs.items():
             others = [other for other in begun.runs.values() if other is not run]
-            reports[dataset] = await foreground.complete(
-                runtime, settings, run, done=done, notice=reporter.notice, others=others, go_on=command, **limits
+            reports[dataset] = await local.complete(
+                runtime, settings, run, done=done, notice=reporter.notice, others=others, **limits
             )
         comparisons = compared(reports, record.baseline, alpha=record.alpha, correction=record.correction)
         document = benchmark(

@@ -101,10 +101,10 @@ class Datasets:
     ) -> DatasetDescription:
         """Counts, lengths, labels, similar questions and the metrics that the rows allow, of a dataset or a file."""
         from ragassay.datasets.describe import describe
-        from ragassay.evaluation.plan import computable
+        from ragassay.metrics.metric import METRICS
 
         dataset = open_data(self._store, Path(data), format=format, mapping=map, duplicates=duplicates)
-        return describe(dataset, computable(), similar=similar)
+        return describe(dataset, {metric.family: metric.lacks for metric in METRICS}, similar=similar)
 
     def diff(self, a: str | Path, b: str | Path) -> DatasetDifference:
         """What changed from ``a`` to ``b``, row by row; datasets or files."""

@@ -23,16 +23,16 @@ from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.core.validation import shown, suggestion
 from ragassay.datasets.dataset import Dataset
-from ragassay.evaluation import foreground, plan
+from ragassay.evaluation import local
 from ragassay.evaluation.aggregate import beyond
+from ragassay.evaluation.inputs import Inputs, load
 from ragassay.evaluation.labels import with_labels
-from ragassay.evaluation.plan import Inputs
 from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.registered import judge_name
 from ragassay.metrics.metric import name_of
 from ragassay.metrics.names import split_names
 from ragassay.reporting import EXPORTERS
-from ragassay.sdk.progress import Reporter
+from ragassay.sdk.progress import Reporter, resume_hints
 from ragassay.sdk.report import EvaluationReport
 from ragassay.sdk.stored import runtime_of
 from ragassay.sdk.warn import caller, on_behalf_of
@@ -185,17 +185,18 @@ async def evaluated(
     reporter: Reporter,
     kind: Literal["evaluation", "agreement"] = "evaluation",
 ) -> tuple[FolderRun, ReportWithResults]:
-    """A new run and its report; raises what ``foreground.start`` and ``foreground.complete`` raise."""
-    run = foreground.start(runtime, settings, spec, read, kind)
+    """A new run and its report; raises what ``local.start`` and ``local.complete`` raise."""
+    run = local.start(runtime, settings, spec, read, kind)
     return run, await completed(runtime, settings, run, reporter)
 
 
 async def completed(
     runtime: Runtime, settings: Settings, run: FolderRun, reporter: Reporter, **limits: Any
 ) -> ReportWithResults:
-    """The report of a run after the rest of it is evaluated; ``limits`` as ``foreground.complete`` has them."""
-    with reporter.watch([run], foreground.resume_command(run)) as done:
-        return await foreground.complete(runtime, settings, run, done=done, notice=reporter.notice, **limits)
+    """The report of a run after the rest of it is evaluated; ``limits`` as ``local.complete`` has them."""
+    command = local.resume_command(run)
+    with reporter.watch([run], command) as done, resume_hints(command):
+        return await local.complete(runtime, settings, run, done=done, notice=reporter.notice, **limits)
 
 
 def configured(
@@ -244,14 +245,14 @@ def configured(
 
 
 def inputs(configuration: Configuration, given: Given = Given()) -> Inputs:  # noqa: B008 - a tuple
-    """Everything that is evaluated on one dataset, read; raises what ``plan.load`` raises."""
+    """Everything that is evaluated on one dataset, read; raises what ``load`` raises."""
     if configuration.datasets:
         raise BadSettings("datasets: several are evaluated by ragassay.run", hint="here 'data' names one")
     systems: Mapping[str, Any] = configuration.systems
     if given.systems is not None:
         systems = {name: configuration.systems.get(name, rows) for name, rows in given.systems.items()}
     data = given.data if given.data is not None else configuration.data
-    read = plan.load(
+    read = load(
         None if data is None else dataset(configuration, given),
         systems,
         corpus=configuration.corpus,

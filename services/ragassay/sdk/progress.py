@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ragassay.core.errors import BudgetReached, DiskFull
 from ragassay.sdk.warn import warn
 
 if TYPE_CHECKING:
@@ -49,6 +50,25 @@ class Reporter:
                     self._progress(self._done, total)
 
             yield count
+
+
+@contextmanager
+def resume_hints(command: str) -> Iterator[None]:
+    """Within the block, an error that stops a run says how to go on with it: by ``command``."""
+    try:
+        yield
+    except BudgetReached as reached:
+        option = "--budget-usd" if " USD " in reached.message else "--budget-tokens"
+        if reached.unknown and (count := reached.unknown.uncertain_calls):
+            tokens = reached.unknown.input_tokens + reached.unknown.output_tokens
+            held = f"{reached.unknown.cost_usd or 0:.4f} USD" if option == "--budget-usd" else f"{tokens:,}"
+            calls = "call" if count == 1 else "calls"
+            reached.message += f", {held} of it an estimate of {count} {calls} with an unknown outcome"
+        reached.hint = f"what is finished is kept: {command} {option} MORE"
+        raise
+    except DiskFull as full:
+        full.hint = f"what is finished is kept; make room, then: {command}"
+        raise
 
 
 @contextmanager

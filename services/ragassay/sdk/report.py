@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragassay.core.errors import AssayError, BadSettings, UnknownName
-from ragassay.core.report import Aggregate, ReportWithResults
+from ragassay.core.report import Aggregate, FixFirst, ReportWithResults
 from ragassay.metrics.failures import Failures, failures
 from ragassay.reporting import EXPORTERS
 from ragassay.reporting.failing import headline, why, worst_first
@@ -24,7 +24,7 @@ class EvaluationReport(ReportWithResults):
     """What an evaluation found: ``ragassay.Report``.
 
     Beside the parts of the report document (``run``, ``provenance``, ``systems``): ``rows``, ``metrics``, ``failures``,
-    ``worst``, ``save``, ``to_pandas``; ``report["faithfulness"]`` are the values of a metric. It prints as a table.
+    ``fix_first``, ``worst``, ``save``, ``to_pandas``; ``report["faithfulness"]`` are the values of a metric. It prints as a table.
     """
 
     @classmethod
@@ -50,6 +50,14 @@ class EvaluationReport(ReportWithResults):
     def failures(self) -> dict[str, Failures]:
         """For each system how many answers are not accurate, for which causes, with examples."""
         return {name: failures(self.results_of(name)) for name in self.systems}
+
+    @property
+    def fix_first(self) -> dict[str, FixFirst | None]:
+        """For each system the causes of failure, the one that costs most accuracy first, with accuracy without it.
+
+        None for a system of which no answer is known to be inaccurate.
+        """
+        return {name: one.fix_first for name, one in self.systems.items()}
 
     def worst(self, n: int = 3, *, metric: str | None = None, system: str | None = None) -> list[dict[str, Any]]:
         """The ``n`` worst of the ``rows``, each with ``why``: by a metric, else by accuracy and what the judge says.

@@ -9,9 +9,9 @@ from ragassay import observability
 from ragassay.core.errors import Unavailable
 from ragassay.core.protocols import Journal
 from ragassay.core.report import Source
-from ragassay.evaluation import outage, runner
+from ragassay.evaluation import outage
+from ragassay.evaluation.evaluate import log_start, work
 from ragassay.evaluation.outage import given_up_text
-from ragassay.evaluation.runner import log_start
 from ragassay.evaluation.runtime import Runtime
 from ragassay.llm.journal import CallScope, Circuit, given_up
 from ragassay.service.job_leases import lease_kept
@@ -97,9 +97,7 @@ class Chunks:
         source = run.record.systems[claim.system]
         system = self._answering(store, run, claim, source, journal)
         try:
-            return await runner.work(
-                self._runtime.for_job(claim.job), run, claim, journal, {claim.system: system} if system else None
-            )
+            return await work(run, claim, self._runtime.scoring_of(run.record), journal, system)
         finally:
             if isinstance(system, LiveSystem):
                 await system.close()
@@ -115,8 +113,8 @@ class Chunks:
             return None
         own = self._registered.own(claim.system, source)
         calls = journal if source.called is None else _calls(store, claim, run, cache=False)
-        runtime = self._runtime.for_job(claim.job)
-        system = runtime.systems({claim.system: own}, runtime.tools(run.record.spec, calls))[claim.system]
+        config = self._runtime.scoring_of(run.record)
+        system = self._runtime.systems({claim.system: own}, config, calls)[claim.system]
         if isinstance(system, BuiltIn):
             self._store.keep_built(claim.job, claim.system, system.models, system.retriever.index_bytes)
         return system

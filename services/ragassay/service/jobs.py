@@ -27,12 +27,12 @@ from ragassay.core.jobs import Alert, Job, JobPage, JobStatus, Planned, Progress
 from ragassay.core.report import DEFAULT_PROJECT
 from ragassay.core.specification import Budget, JobSpec
 from ragassay.datasets.dataset import digest_of_samples
-from ragassay.evaluation import plan, runner
-from ragassay.evaluation.engine import given_up
+from ragassay.evaluation import aggregate
+from ragassay.evaluation.evaluate import given_up
+from ragassay.evaluation.inputs import Inputs
 from ragassay.evaluation.outage import waiting_text
-from ragassay.evaluation.provenance import with_tools
+from ragassay.evaluation.prepare import prepare, with_judges
 from ragassay.evaluation.runtime import Runtime
-from ragassay.llm.journal import MemoryJournal
 from ragassay.service import job_notifications, job_results
 from ragassay.service.health import check_memory
 from ragassay.service.job_chunks import Chunks
@@ -88,7 +88,7 @@ class Jobs:
     def submit(
         self,
         spec: JobSpec,
-        inputs: plan.Inputs,
+        inputs: Inputs,
         gating: Gating = Gating(),  # noqa: B008 - frozen
         *,
         idempotency_key: str | None = None,
@@ -126,22 +126,22 @@ class Jobs:
             raise BadInput("this Idempotency-Key was used with another body", hint="use a new key for a new job")
         return shown(state)
 
-    def check(self, spec: JobSpec, inputs: plan.Inputs, gating: Gating) -> None:
+    def check(self, spec: JobSpec, inputs: Inputs, gating: Gating) -> None:
         """Raise what ``submit`` would."""
-        record = runner.prepare(spec, inputs, uuid.uuid4().hex)
+        record = prepare(spec, inputs, uuid.uuid4().hex)
         self.reports.check_gating(gating, record, inputs.samples)
 
     def _create(
         self,
         job: str,
         spec: JobSpec,
-        inputs: plan.Inputs,
+        inputs: Inputs,
         gating: Gating,
         body_digest: str | None,
         planned: Planned | None,
     ) -> None:
         check_memory(self.store)
-        record = runner.prepare(spec, inputs, job)
+        record = prepare(spec, inputs, job)
         if most := self.registered.most_rows(name for name, source in record.systems.items() if source.called):
             record = record.model_copy(update={"chunk_size": min(record.chunk_size, most)})
         self.reports.check_gating(gating, record, inputs.samples)
@@ -320,10 +320,8 @@ class Jobs:
             return
         try:
             run = JobRun(self.store, job, partial=partial, retries=state.retries)
-            run.record = with_tools(
-                state.described, self._runtime.for_job(job).tools(state.record.spec, MemoryJournal())
-            )
-            report = runner.finish(run, uncertain_calls=state.uncertain_calls)
+            run.record = with_judges(state.described, self._runtime.scoring_of(state.record))
+            report = aggregate.finish(run, uncertain_calls=state.uncertain_calls)
             if not partial:
                 results = self.reports.check_gates(job, Gating.model_validate(state.gating), report, state.retries)
                 notifications = job_notifications.of_report(state, report, results)
@@ -456,7 +454,7 @@ def _job_id(project: str | None, idempotency_key: str) -> str:
     return hashlib.sha256(f"{project or DEFAULT_PROJECT}\nkey\n{idempotency_key}".encode()).hexdigest()[:32]
 
 
-def _digest(spec: JobSpec, inputs: plan.Inputs, gating: Gating) -> str:
+def _digest(spec: JobSpec, inputs: Inputs, gating: Gating) -> str:
     """What tells whether two submissions ask for the same."""
     asked = "".join(part.model_dump_json() for part in (spec, inputs.dataset, gating))
     # What a registered system is now is the operator's business: the same body asks for the same.

@@ -38,27 +38,21 @@ class Retry:
     """Rows of a chunk that are tried again, for the ``number``th time: their calls are apart from those before.
 
     A reply that was settled before is used, and adds nothing to what the row has spent: its result has that. ``unread``:
-    queries whose replies were no verdict; they are asked again, whatever a cache has. An answer is asked for once.
+    queries without a verdict; calls about them are made again whose reply could not be read, whatever a cache has.
     """
 
     number: int
     unread: Collection[str]
 
-    def scoped(self, call: Call) -> Call:
-        """The call of this time."""
+    def scoped(self, call: Call, *, anew: bool) -> Call:
+        """The call of this time; ``anew``: no reply to the same content of before answers it."""
         id_ = f"retry {self.number}/{call.id}"
-        content = digest([id_, call.content]) if self.is_asked_again(call) else call.content
+        content = digest([id_, call.content]) if anew else call.content
         return call.model_copy(update={"id": id_, "content": content})
 
     def ids(self, call: Call) -> list[str]:
-        """The calls whose reply answers this one: that of this time first."""
-        if self.is_asked_again(call):
-            return [self.scoped(call).id]
+        """The calls whose reply may answer this one: that of this time first."""
         return [*(f"retry {number}/{call.id}" for number in range(self.number, 0, -1)), call.id]
-
-    def is_asked_again(self, call: Call) -> bool:
-        """Whether no earlier reply answers the call."""
-        return call.query_id in self.unread and call.purpose != "answer"
 
 
 class RedisJournal(StoredJournal):
@@ -88,9 +82,10 @@ class RedisJournal(StoredJournal):
         Raises BudgetReached.
         """
         if self._retry:
-            if settled := self._settled_before(call, self._retry):
+            settled, unreadable = self._settled_before(call, self._retry)
+            if settled:
                 return settled
-            call = self._retry.scoped(call)
+            call = self._retry.scoped(call, anew=unreadable)
         while self._refused:
             await asyncio.sleep(_AGAIN_S)
         self._numbers[call.id] += 1
@@ -116,14 +111,16 @@ class RedisJournal(StoredJournal):
             raise BudgetReached(what, hint="give it one (prices)")
         raise BudgetReached(self._reached(most), hint=RAISE_IT)
 
-    def _settled_before(self, call: Call, retry: Retry) -> Reply | None:
-        """The reply of this time or of one before."""
+    def _settled_before(self, call: Call, retry: Retry) -> tuple[Reply | None, bool]:
+        """The reply of this time or of one before; and whether one of before could not be read, so that it is none."""
         for place, blob in enumerate(self._store.redis.hmget(self._calls, retry.ids(call))):
             if blob is not None:
                 reply = _reply(blob)
+                if place and reply.unreadable and call.query_id in retry.unread:
+                    return None, True
                 counted = place == 0 or call.purpose == "answer"  # what an answer took is in no row's evaluation
-                return reply if counted else reply.model_copy(update={"usage": Usage(), "waste": Usage()})
-        return None
+                return (reply if counted else reply.model_copy(update={"usage": Usage(), "waste": Usage()})), False
+        return None, False
 
     async def _ask(self, reservation: Reservation) -> tuple[str, bytes]:
         """The script's answer and its reply, once no other call with the same content is in flight."""

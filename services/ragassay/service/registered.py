@@ -19,7 +19,7 @@ from ragassay.core.errors import AssayError, BadSettings, UnknownName
 from ragassay.core.plugins import import_plugin, imported
 from ragassay.core.protocols import digest
 from ragassay.core.report import PROJECT, Called, Source
-from ragassay.evaluation.plan import SystemInput, called_source
+from ragassay.evaluation.inputs import SystemInput, called_source
 from ragassay.storage.protocol import system_name
 from ragassay.systems.builtin import planned_source
 from ragassay.systems.functions import FunctionConfig, RegisteredConfig

@@ -50,7 +50,7 @@ from ragassay.service.queue import Queue
 
 if TYPE_CHECKING:
     from ragassay.core.specification import JobSpec
-    from ragassay.evaluation.plan import Inputs
+    from ragassay.evaluation.inputs import Inputs
 
     Read = Callable[[Mapping[str, Any]], tuple[JobSpec, Inputs, Gating]]
 

@@ -36,7 +36,7 @@ from ragassay.core.files import (
     write_errors,
     write_whole,
 )
-from ragassay.core.models import Response, Result, Sample
+from ragassay.core.models import Response, Result, Sample, Usage
 from ragassay.core.report import Report, ReportWithResults, Source
 from ragassay.core.validation import problems
 from ragassay.datasets.dataset import digest_of_dataset, digest_of_responses
@@ -67,6 +67,8 @@ class FolderRun:
         self.folder = folder
         self._again: dict[ChunkId, None] = {}  # chunks whose failed rows are evaluated again
         self.failed_rows = 0  # committed through this object, that would be pending again
+        self.without_verdict: set[tuple[str, str]] = set()  # of these, system and query id of those without a verdict
+        self.forgotten: Mapping[tuple[str, str], Usage] = {}  # what replies took that are not used again, by row
 
     @cached_property
     def record(self) -> RunRecord:
@@ -140,9 +142,11 @@ class FolderRun:
     def commit(self, chunk: ChunkId, results: Sequence[Result]) -> Outcome:
         """Write a chunk's results in one step; rows that were evaluated again take the place of the failed ones."""
         file, source = self._results_file(chunk), self.record.systems[chunk.system]
-        self.failed_rows += sum(is_pending_again(result, source) for result in results)
+        failed = [result for result in results if is_pending_again(result, source)]
+        self.failed_rows += len(failed)
+        self.without_verdict |= {(row.system, row.query_id) for row in failed if row.verdict is None}
         if chunk in self._again:
-            new = iter(results)
+            new = (_with_waste(row, self.forgotten.get((row.system, row.query_id))) for row in results)
             results = [next(new) if is_pending_again(row, source) else row for row in self.results(chunk)]
         write_whole(file, to_lines(result.model_dump(mode="json") for result in results), private=True)
         self._pending.pop(chunk, None)
@@ -376,6 +380,10 @@ class FolderStore:
                 written[folder.name] = known or (folder / "run.json").stat().st_mtime_ns
         self._written = written
         return sorted(written, key=lambda run: (written[run], run))
+
+
+def _with_waste(row: Result, usage: Usage | None) -> Result:
+    return row if usage is None else row.model_copy(update={"waste": row.waste + usage})
 
 
 def _response_row(query_id: str, response: Response) -> dict[str, Any]:

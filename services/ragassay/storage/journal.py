@@ -7,7 +7,7 @@ import logging
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -112,6 +112,8 @@ class FolderJournal(StoredJournal):
     account of several runs. Two calls of a judge with the same content are paid once: the second waits for the reply to
     the first, and has it as a cache hit. Cache hits are written too, so that a resumed run counts them as before. A
     request without an end was in flight when the process died: its outcome is unknown. Raises BadData for a damaged file.
+
+    ``forgotten``: by row (system, query id), what replies took that answer no call any more, see ``ask_again``.
     """
 
     def __init__(
@@ -126,6 +128,8 @@ class FolderJournal(StoredJournal):
         self._run, self._cache = run, cache
         self._settled: dict[str, Reply] = {}
         self._replies: dict[str, Reply] = {}  # of calls that are paid once, by their content
+        self._unreadable: dict[tuple[str, str], dict[str, str]] = {}  # by row, the contents of such calls
+        self.forgotten: dict[tuple[str, str], Usage] = {}
         self._in_flight: dict[str, asyncio.Event] = {}  # the end of the request in flight, by content
         self._numbers: Counter[str] = Counter()  # requests begun, by call
         self._full: DiskFull | None = None
@@ -149,6 +153,9 @@ class FolderJournal(StoredJournal):
     def _read(self, row: Any, begun: dict[tuple[str, int], Usage]) -> Usage:
         """Take in a line; what it adds to the spent budget."""
         call = row["id"]
+        if row.get("asked_again"):
+            self._forget((call.partition("/")[0], row["query_id"]), call)
+            return Usage()
         if "most" in row:
             begun[call, row["attempt"]] = Usage.model_validate(row["most"])
             self._numbers[call] = row["attempt"]
@@ -158,7 +165,8 @@ class FolderJournal(StoredJournal):
         if spent.uncertain_calls:
             self.unknown += spent
         if "reply" in row:
-            self._keep(call, row["content"], row["purpose"], Reply.model_validate(row["reply"]))
+            known = Call(id=call, content=row["content"], purpose=row["purpose"], query_id=row["query_id"])
+            self._keep(known, Reply.model_validate(row["reply"]))
         return spent
 
     @property
@@ -180,7 +188,7 @@ class FolderJournal(StoredJournal):
         if known := self._known(call):
             reply = hit(call, known)
             self._append(self._row(call, reply))
-            self._keep(call.id, call.content, call.purpose, reply)
+            self._keep(call, reply)
             return reply
         if call.purpose in SHARED:
             self._in_flight[call.content] = asyncio.Event()
@@ -215,7 +223,7 @@ class FolderJournal(StoredJournal):
         call, spent = reservation.call, reservation.booked(reply.usage)
         try:
             self._append(self._row(call, reply) | self._of(reservation, spent))
-            self._keep(call.id, call.content, call.purpose, reply)
+            self._keep(call, reply)
         finally:
             self._end(call)
             await self._account.settle(reservation.most, spent)
@@ -249,10 +257,28 @@ class FolderJournal(StoredJournal):
     def _of(reservation: Reservation, spent: Usage) -> dict[str, Any]:
         return {"attempt": reservation.number, "spent": spent.model_dump(exclude_defaults=True)}
 
-    def _keep(self, call: str, content: str, purpose: Purpose, reply: Reply) -> None:
-        self._settled[call] = reply
-        if purpose in SHARED:
-            self._replies.setdefault(content, reply)
+    def ask_again(self, rows: Set[tuple[str, str]]) -> None:
+        """Let calls about these rows, each a system and a query id, be made again whose reply could not be read.
+
+        A row is such a one once its result is kept; until then its replies are used, so that a killed run repeats no call.
+        """
+        for row in rows & self._unreadable.keys():
+            for call in list(self._unreadable.get(row, ())):
+                self._append({"id": call, "query_id": row[1], "asked_again": True})
+                self._forget(row, call)
+
+    def _forget(self, row: tuple[str, str], call: str) -> None:
+        content, reply = self._unreadable[row].pop(call), self._settled.pop(call)
+        if (known := self._replies.get(content)) and known.unreadable:
+            del self._replies[content]
+        self.forgotten[row] = Usage.total((self.forgotten.get(row, Usage()), reply.usage, reply.waste))
+
+    def _keep(self, call: Call, reply: Reply) -> None:
+        self._settled[call.id] = reply
+        if call.purpose in SHARED:
+            self._replies.setdefault(call.content, reply)
+        if reply.unreadable:
+            self._unreadable.setdefault((call.id.partition("/")[0], call.query_id), {})[call.id] = call.content
 
     def _append(self, row: Any) -> None:
         try:

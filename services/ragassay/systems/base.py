@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field, ValidationError
@@ -236,19 +235,3 @@ def response_from(values: Mapping[str, Any]) -> Response:
         return Response.model_validate(dict(values))
     except ValidationError as error:
         raise BadInput(f"the reply can't be used: {problems(error, Response)[0]}") from None
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """Gives the recorded response to a query: {query_id: response}. No response is None, never an empty one.
-
-    ``measured``: their latencies were measured by this run.
-    """
-
-    name: str
-    responses: Mapping[str, Response] = field(repr=False)
-    measured: bool = False
-
-    async def respond(self, sample: Sample) -> Response | None:
-        """The response recorded under the sample's query_id."""
-        return self.responses.get(sample.query_id)

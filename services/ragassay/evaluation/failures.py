@@ -1,0 +1,87 @@
+"""What to fix first: what accuracy would be if each cause of failure were gone, alone and one after the other."""
+
+from __future__ import annotations
+
+from array import array
+from math import fsum, nan
+
+import numpy as np
+
+from ragassay.core.models import Result
+from ragassay.core.report import Fix, FixFirst, Share
+from ragassay.evaluation.groups import Questions
+from ragassay.metrics.failures import NEXT_STEPS, Cause, attribute
+from ragassay.stats.intervals import Floats, averaged, difference_interval, mean_interval, wilson_interval
+
+_BOUNDS = (0.0, 1.0)
+
+
+class FailureCauses:
+    """The accuracy of each row, and the places of the rows that are not accurate by cause."""
+
+    def __init__(self) -> None:
+        self._accurate = array("d")
+        self._rows_by_cause: dict[Cause | None, list[int]] = {}
+
+    def add(self, row: Result) -> None:
+        """The next row."""
+        if failure := attribute(row):
+            self._rows_by_cause.setdefault(failure.cause, []).append(len(self._accurate))
+        accurate = row.scores.get("accurate")
+        self._accurate.append(nan if accurate is None or accurate.value is None else accurate.value)
+
+    def fix_first(self, questions: Questions, level: float) -> FixFirst | None:
+        """The causes, the largest gain first; None if no answer is known to be inaccurate.
+
+        ``questions`` has the number of each row's question: several answers to one question are averaged first.
+        """
+        if not self._rows_by_cause:
+            return None
+        accurate = np.array(self._accurate)
+        known = np.isfinite(accurate)
+        of_known = None if questions is None else questions[known]
+
+        def means(column: Floats) -> list[float]:
+            values: list[float] = column[known].tolist()
+            return values if of_known is None else averaged(values, of_known)
+
+        def share(column: Floats) -> Share:
+            values = means(column)
+            if {0.0, 1.0}.issuperset(values):
+                interval = wilson_interval(round(fsum(values)), len(values), level=level)
+            else:
+                interval = mean_interval(values, level=level, bounds=_BOUNDS)
+            return Share(value=fsum(values) / len(values), n=int(known.sum()), interval=interval)
+
+        failed_by: dict[Cause, Floats] = {}
+        for cause in NEXT_STEPS:
+            if rows := self._rows_by_cause.get(cause):
+                failed_by[cause] = np.zeros(len(accurate))
+                failed_by[cause][rows] = 1.0
+        ordered = sorted(failed_by, key=lambda cause: -fsum(means(failed_by[cause])))
+        fixes, cumulative = [], accurate.copy()
+        for cause, after in zip(ordered, [*ordered[1:], None], strict=True):
+            cumulative += failed_by[cause]
+            leads = None
+            if after is not None:
+                lead = difference_interval(
+                    means(failed_by[after]), means(failed_by[cause]), level=level, bounds=_BOUNDS
+                )
+                leads = lead.low is not None and lead.low > 0
+            fixes.append(
+                Fix(
+                    cause=cause,
+                    rows=len(self._rows_by_cause[cause]),
+                    alone=share(accurate + failed_by[cause]),
+                    gain=share(failed_by[cause]),
+                    cumulative=share(cumulative),
+                    leads=leads,
+                    next_step=NEXT_STEPS[cause],
+                )
+            )
+        return FixFirst(
+            accurate=share(accurate),
+            unknown=len(accurate) - int(known.sum()),
+            unattributed=len(self._rows_by_cause.get(None, ())),
+            causes=tuple(fixes),
+        )

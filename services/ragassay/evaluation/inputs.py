@@ -1,0 +1,198 @@
+"""What an evaluation is of: a dataset and the systems under test, read from files, rows in memory or results of other tools."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ragassay.core.errors import BadSettings
+from ragassay.core.files import LazyRows
+from ragassay.core.models import Response, Sample
+from ragassay.core.protocols import digest
+from ragassay.core.report import Called, Source
+from ragassay.datasets import promptfoo
+from ragassay.datasets.dataset import Dataset, digest_of_responses
+from ragassay.datasets.load import load as load_dataset
+from ragassay.datasets.responses import join, load_responses
+from ragassay.datasets.tables import rows_in
+from ragassay.storage.protocol import system_name
+from ragassay.systems.base import LiveOptions
+from ragassay.systems.builtin import planned_source
+from ragassay.systems.functions import Function, FunctionConfig, RegisteredConfig, by_name
+from ragassay.systems.http import HttpConfig
+from ragassay.systems.options import SystemConfig
+
+_EXPECTED: dict[str, Any] = {
+    "answer": "?", "contexts": ("?",), "retrieved_doc_ids": ("?",), "retrieved_scores": (1.0,), "model": "?",
+    "input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0, "retrieval_latency_ms": 0.0, "generation_latency_ms": 0.0,
+    "route": "?", "error": None,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SystemInput:
+    """A system under test: where its responses come from, and those that are recorded, by query id.
+
+    ``function``: of a system that is a function of the caller's.
+    """
+
+    source: Source
+    responses: Mapping[str, Response]
+    function: Function | None = None
+
+    def join(self, samples: Sequence[Sample]) -> Sequence[Sample]:
+        """The samples with their responses; for a system that answers later, with the fields that its responses will have."""
+        if isinstance(self.responses, ResponsesInSamples):
+            return self.responses.samples
+        expected = self._expected()
+        return _Joined(samples, self.responses.get if expected is None else lambda _: expected)
+
+    def _expected(self) -> Response | None:
+        """A response with the fields that the system will fill; None for recorded responses."""
+        if self.source.called:
+            configuration = self.source.called.configuration
+            fields = configuration.get("reply", _EXPECTED)  # a function may return any of them
+            parts = ("first_token_ms", "retrieval_latency_ms", "generation_latency_ms")
+            streamed = dict.fromkeys(parts, 0.0) if configuration.get("stream", True) else {}
+            return Response(**{"latency_ms": 0.0, **{field: _EXPECTED[field] for field in fields}, **streamed})
+        if self.source.built:
+            filled = ("contexts", "retrieved_doc_ids", "retrieval_latency_ms")
+            answer = _EXPECTED["answer"] if self.source.built.configuration["answer"] else None
+            return Response(answer=answer, latency_ms=0.0, **{field: _EXPECTED[field] for field in filled})
+        return None
+
+
+class _Joined(LazyRows[Sample]):
+    """Samples with the responses that ``respond`` has for their ids."""
+
+    def __init__(self, samples: Sequence[Sample], respond: Callable[[str], Response | None]) -> None:
+        self._samples, self._respond = samples, respond
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def row(self, place: int) -> Sample:
+        """The sample at a place, from 0."""
+        sample = self._samples[place]
+        return sample.model_copy(update={"response": self._respond(sample.query_id)})
+
+
+class ResponsesInSamples(Mapping[str, Response]):
+    """The responses that stand in ``samples``, by query id; rows that lie in a file stay there."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        self.samples = samples
+        self._places = {sample.query_id: n for n, sample in enumerate(samples) if sample.response}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __getitem__(self, query_id: str) -> Response:
+        response = self.samples[self._places[query_id]].response
+        if response is None:
+            raise KeyError(query_id)
+        return response
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What is to be evaluated: the dataset's rows, and the systems by name."""
+
+    dataset: Source
+    samples: Sequence[Sample]
+    systems: Mapping[str, SystemInput]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What may be wrong with the rows, behind the name of their file; each once."""
+        sources = (self.dataset, *(system.source for system in self.systems.values()))
+        return list(dict.fromkeys(f"{source.name}: {warning}" for source in sources for warning in source.warnings))
+
+    def joined(self) -> dict[str, Sequence[Sample]]:
+        """For each system, the samples with their responses."""
+        return {name: system.join(self.samples) for name, system in self.systems.items()}
+
+    def responses(self) -> dict[str, Mapping[str, Response]]:
+        """For each system, its recorded responses by query id."""
+        return {name: system.responses for name, system in self.systems.items()}
+
+
+def recorded(dataset: Source, samples: Sequence[Sample]) -> Inputs:
+    """The responses that stand in the samples, as the system ``default``."""
+    return Inputs(dataset, samples, {"default": recorded_system("default", ResponsesInSamples(samples))})
+
+
+def recorded_system(system: str, responses: Mapping[str, Response], warnings: tuple[str, ...] = ()) -> SystemInput:
+    """A system whose responses are there, by query id."""
+    source = Source(name=system, digest=digest_of_responses(responses), rows=len(responses), warnings=warnings)
+    return SystemInput(source, responses)
+
+
+def called_source(system: str, config: LiveOptions, rows: int) -> Source:
+    """Where the responses of a system come from that a run calls."""
+    called = Called(configuration=config.model_dump(mode="json"), run=uuid.uuid4().hex)
+    return Source(name=system, digest=digest(called.configuration), rows=rows, called=called)
+
+
+def load(
+    data: Any,
+    systems: Mapping[str, Any],
+    *,
+    corpus: Path | None = None,
+    format: str = "auto",  # noqa: A002 - as the option is called
+    mapping: Mapping[str, str] | None = None,
+    duplicates: Literal["error", "keep_first"] = "error",
+    limit: int | None = None,
+    max_grade: float | None = None,
+    name: str | None = None,
+) -> Inputs:
+    """The dataset and each system's responses; without ``systems`` those in ``data``, as ``default``.
+
+    A file of promptfoo's results with several providers has a system for each.
+
+    ``data`` is a file, a dataset that is loaded already, or rows as ``datasets.tables`` takes them; so are the responses
+    of a system. Without ``data`` the questions are those of the first system's file. A SystemConfig is a built-in system,
+    which searches ``corpus``; an endpoint or a function is called; neither has responses yet.
+    """
+    for system in systems:
+        try:
+            system_name(system)
+        except ValueError as error:
+            raise BadSettings(str(error)) from None
+    if data is None:
+        data = next((choice for choice in systems.values() if isinstance(choice, Path)), None)
+    if data is None:
+        raise BadSettings(
+            "DATA is missing",
+            hint="name a file: ragassay evaluate DATA, 'data:' in the configuration, or a system's: --system NAME=FILE",
+        )
+    reading: dict[str, Any] = {"format": format, "mapping": mapping, "duplicates": duplicates}
+    dataset = data
+    if not isinstance(dataset, Dataset):
+        dataset = load_dataset(data, limit=limit, max_grade=max_grade, **reading)
+    rows = len(dataset.samples)
+    source = Source(name=name or dataset.name, digest=dataset.digest, rows=rows, warnings=dataset.warnings)
+    systems = systems or promptfoo.systems_of(dataset.path)
+    if not systems:
+        return recorded(source, dataset.samples)
+
+    def system_input(system: str, choice: Any) -> SystemInput:
+        if callable(choice):
+            return SystemInput(called_source(system, FunctionConfig.of(choice), rows), {}, choice)
+        if isinstance(choice, HttpConfig | FunctionConfig | RegisteredConfig):
+            return SystemInput(called_source(system, choice, rows), {})
+        if isinstance(choice, SystemConfig):
+            return SystemInput(planned_source(system, choice, corpus, rows), {})
+        file = load_responses(choice if isinstance(choice, Path) else rows_in(choice, system), **reading)
+        responses = {s.query_id: s.response for s in join(dataset, file, system) if s.response}
+        return recorded_system(system, responses, file.warnings)
+
+    return Inputs(
+        source, dataset.samples, {system: system_input(system, by_name(one)) for system, one in systems.items()}
+    )

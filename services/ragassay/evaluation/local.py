@@ -1,0 +1,259 @@
+"""A run in a folder that one process works on from beginning to end: started, or resumed after an interruption."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Literal
+
+from ragassay.core.errors import BudgetReached, Conflict
+from ragassay.core.models import Sample, Usage
+from ragassay.core.plugins import imported
+from ragassay.core.protocols import Call, Journal, Purpose
+from ragassay.core.report import ReportWithResults
+from ragassay.core.settings import Settings
+from ragassay.core.specification import Budget, JobSpec
+from ragassay.embeddings import unavailable
+from ragassay.evaluation.aggregate import finish
+from ragassay.evaluation.evaluate import log_start, respond, work
+from ragassay.evaluation.inputs import Inputs
+from ragassay.evaluation.outage import through_outages
+from ragassay.evaluation.prepare import check_names, check_unchanged, describe, prepare
+from ragassay.evaluation.runtime import Runtime
+from ragassay.judges.registered import JUDGES
+from ragassay.llm import together
+from ragassay.llm.budget import BudgetAccount
+from ragassay.llm.journal import CallScope
+from ragassay.storage.folder import LAST, FolderRun, FolderStore
+from ragassay.storage.journal import CallCache, FolderJournal
+from ragassay.storage.protocol import RunRecord
+from ragassay.storage.run_ids import new_run_id
+from ragassay.systems.builtin import BuiltIn
+from ragassay.systems.runner import LiveSystem
+
+
+def start(
+    runtime: Runtime,
+    settings: Settings,
+    spec: JobSpec,
+    inputs: Inputs,
+    kind: Literal["evaluation", "agreement"] = "evaluation",
+) -> FolderRun:
+    """A new run, written down and not begun; raises what ``prepare`` raises, and DiskFull."""
+    record = prepare(spec, inputs, new_run_id(spec.name or inputs.dataset.name))
+    return create(runtime, settings, record.model_copy(update={"kind": kind}), inputs)
+
+
+def create(runtime: Runtime, settings: Settings, record: RunRecord, inputs: Inputs) -> FolderRun:
+    """Write a run down that is prepared; raises DiskFull, and what making its judge and indexes raises."""
+    return FolderStore(settings.home).create(
+        record, inputs.samples, inputs.responses(), described=lambda record: describe(runtime, record)
+    )
+
+
+def resume(settings: Settings, reference: str) -> FolderRun:
+    """An earlier run, its files checked as strictly as input is; raises NotFound, BadData and Conflict.
+
+    Raises Conflict for ``last`` if the newest run was killed before its inputs were written.
+    """
+    store = FolderStore(settings.home)
+    if reference == LAST and (interrupted := store.interrupted_start()):
+        what = f"run {interrupted} was interrupted before it began, or begins just now"
+        raise Conflict(what, hint="start it again; or name an earlier run, ragassay runs lists them")
+    run = store.open(reference)
+    run.check()
+    check_names(run.record, run.folder / "run.json")
+    run.evaluate_failed_again()
+    return run
+
+
+def resume_command(run: FolderRun, command: str | None = None) -> str:
+    """The command line that resumes the run, or with ``command`` the benchmark that it belongs to."""
+    plugins = [f" --import {shlex.quote(name)}" for name in imported()]
+    return f"{command or f'ragassay evaluate --resume {run.record.id}'}{''.join(plugins)}"
+
+
+async def complete(
+    runtime: Runtime,
+    settings: Settings,
+    run: FolderRun,
+    *,
+    budget: Budget | None = None,
+    give_up_s: float | None = None,
+    done: Callable[[int], object] = int,
+    notice: Callable[[str], object] = str,
+    others: Sequence[FolderRun] = (),
+) -> ReportWithResults:
+    """Do what is left of a run, and keep its report. ``budget`` and ``give_up_s`` take the place of the run's own.
+
+    ``others``: runs that spend from the same budget. ``done`` is called with the number of further rows done, as calls are
+    answered; ``notice`` with each line for the user. Raises Conflict while another process works on the run, BudgetReached
+    with its calls of unknown outcome, DiskFull, and what ``work_through`` raises.
+    """
+    spec, limits = run.record.spec, budget or run.record.spec.budget
+    with ExitStack() as stack:
+        stack.enter_context(run.locked())
+        cache = None
+        if spec.cache:
+            cache = CallCache(settings.home / "cache" / "calls.sqlite", lambda why: notice(f"warning: {why}"))
+            stack.callback(cache.close)
+        elsewhere = Usage.total([_spent_by(other) for other in others]) if limits != Budget() else Usage()
+        account = BudgetAccount(limits, elsewhere)
+        journal = FolderJournal(run.folder / "calls.jsonl", run=run.folder.name, cache=cache, shared=account)
+        stack.callback(journal.close)
+        run.forgotten = journal.forgotten
+        if run.pending():
+            for line in _warnings(spec, settings):
+                notice(f"warning: {line}")
+            check_unchanged(runtime, run.record)
+        progress = RowProgress(done, sum(map(run.record.rows_in, run.pending())), spec)
+        watched = CallScope(journal, answered=progress.answered)
+
+        def finished(rows: int) -> None:
+            progress.finished(rows)
+            journal.ask_again(run.without_verdict)
+
+        try:
+            await work_through(runtime, run, watched, finished, lambda why: notice(f"waiting: {why}"), give_up_s)
+        except BudgetReached as reached:
+            reached.unknown = journal.unknown
+            raise
+        return finish(run, journal.unknown.uncertain_calls)
+
+
+def _spent_by(run: FolderRun) -> Usage:
+    """What a run has spent of a budget so far; raises Conflict while another process works on it."""
+    with run.locked():
+        journal = FolderJournal(run.folder / "calls.jsonl", run=run.folder.name)
+        journal.close()
+        return journal.spent
+
+
+def _warnings(spec: JobSpec, settings: Settings) -> Iterator[str]:
+    """What the judges of a specification can't do."""
+    judges = [one.model for one in spec.judges]
+    if spec.criteria and spec.is_local:
+        yield f"the local judge can't judge criteria ({', '.join(spec.criteria)}); a model can: --judge"
+    if "local" in judges and (why := unavailable(spec.embeddings or settings.embeddings)):
+        yield f"the local judge goes by words alone, and no semantic_similarity is computed: {why}"
+    if spec.judge_prompt:
+        for judge in judges:
+            if judge in JUDGES or spec.is_local:
+                yield f"the judge {judge} reads no prompt ({spec.judge_prompt.name}); a model does"
+
+
+async def work_through(
+    runtime: Runtime,
+    run: FolderRun,
+    journal: Journal,
+    done: Callable[[int], object] = int,
+    waiting: Callable[[str], object] = str,
+    give_up_s: float | None = None,
+) -> None:
+    """Work on all chunks that have no results, many at once; ``done`` is called with the rows of each.
+
+    Systems answer all their queries first, then the answers are judged: a system is measured while nothing else runs.
+    ``waiting`` is called with a line on each outage; after ``give_up_s``, else that of the specification, the rows left get its
+    error as their reason. A system that is called is none of the judge's provider, so it is asked once, outage or not.
+    """
+    record = run.record
+    log_start(record, list(record.systems))
+    sources = {name: source for name, source in record.systems.items() if source.called and run.pending()}
+    live = runtime.systems(sources, runtime.scoring_of(record), journal)
+    called = {name: system for name, system in live.items() if isinstance(system, LiveSystem)}
+    try:
+        await together([system.query_all(_pending_samples(run, name)) for name, system in called.items()])
+        await through_outages(
+            lambda used: _work_on_pending(runtime, run, used, called, done),
+            journal,
+            give_up_s or record.spec.give_up_s,
+            waiting,
+        )
+    finally:
+        for system in called.values():
+            await system.close()
+
+
+def _pending_samples(run: FolderRun, system: str) -> Iterator[Sample]:
+    return (sample for chunk in run.pending() if chunk.system == system for sample in run.samples(chunk))
+
+
+async def _work_on_pending(
+    runtime: Runtime,
+    run: FolderRun,
+    journal: Journal,
+    called: Mapping[str, LiveSystem],
+    done: Callable[[int], object],
+) -> None:
+    """Have the built-in systems answer, then judge and score the chunks without results."""
+    record, pending = run.record, run.pending()
+    config = runtime.scoring_of(record)
+    sources = {name: source for name, source in record.systems.items() if source.built and pending}
+    for system in runtime.systems(sources, config, journal).values():
+        if isinstance(system, BuiltIn):
+            await _answer_all(run, system)
+    chunks = iter(pending)
+
+    async def worker() -> None:
+        for chunk in chunks:
+            try:
+                await work(run, chunk, config, journal, called.get(chunk.system))
+            except BaseException:
+                list(chunks)  # no further chunk is begun; those in flight end first, their calls may be paid
+                raise
+            done(record.rows_in(chunk))
+
+    await together([worker() for _ in range(2 + record.spec.concurrency // max(record.chunk_size // 2, 1))])
+
+
+async def _answer_all(run: FolderRun, system: BuiltIn) -> None:
+    """Keep a built-in system's responses to the pending rows in the run, but where one without an error is there."""
+    with run.answering(system.name) as keep:
+
+        async def answer(sample: Sample) -> None:
+            [answered] = await respond([sample], system)
+            if answered.response is not None:
+                keep(sample.query_id, answered.response)
+
+        for chunk in run.pending():
+            rows = run.samples(chunk) if chunk.system == system.name else []
+            await together([answer(row) for row in rows if row.response is None or row.response.error is not None])
+
+
+class RowProgress:
+    """Reports rows to ``done`` as their calls are answered, ahead of the chunks that they belong to: ``rows`` in all.
+
+    A row counts once so many calls are answered as each row takes. Some rows take more; ``finished`` corrects it at the
+    end of each chunk. Where the calls of a row are not known before, it counts with its chunk.
+    """
+
+    def __init__(self, done: Callable[[int], object], rows: int, spec: JobSpec) -> None:
+        self._done, self._left, self._ahead = done, rows, 0
+        self._purpose: Purpose = "answer" if spec.is_local else "judge"
+        self._calls = 1 if spec.is_local else sum(one.samples for one in spec.judges)
+        if not spec.is_local and (spec.judge_mode == "probe" or spec.references):
+            self._calls = sys.maxsize
+        self._answered: set[str] = set()
+
+    def answered(self, call: Call) -> None:
+        """A call has a reply, now or from before."""
+        if call.purpose != self._purpose or call.id in self._answered:
+            return
+        self._answered.add(call.id)
+        if len(self._answered) % self._calls == 0:
+            self._ahead += self._report(1)
+
+    def finished(self, rows: int) -> None:
+        """A chunk of so many rows is done: report those that are not reported yet."""
+        reported = min(self._ahead, rows)
+        self._ahead -= reported
+        self._report(rows - reported)
+
+    def _report(self, rows: int) -> int:
+        rows = min(rows, self._left)
+        self._left -= rows
+        if rows:
+            self._done(rows)
+        return rows

@@ -1,0 +1,225 @@
+"""Before a run begins: choose its metrics, resolve every name, and write down what determines its numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache, partial
+from importlib import metadata
+from pathlib import Path
+
+import orjson
+from pydantic import ValidationError
+
+from ragassay.core.errors import BadData, BadInput, BadSettings, NothingToEvaluate
+from ragassay.core.models import Sample
+from ragassay.core.plugins import imported
+from ragassay.core.report import Provenance
+from ragassay.core.specification import JobSpec
+from ragassay.core.validation import problems
+from ragassay.evaluation.evaluate import ScoringConfig
+from ragassay.evaluation.inputs import Inputs
+from ragassay.evaluation.runtime import Runtime
+from ragassay.llm.journal import MemoryJournal
+from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.metrics.composite import check_own, own_metrics
+from ragassay.metrics.metric import METRICS, Metric, parse
+from ragassay.storage.protocol import RunRecord
+from ragassay.systems.builtin import BuiltIn
+from ragassay.systems.functions import SYSTEMS
+from ragassay.systems.options import SystemConfig
+
+DEFAULT_METRICS = (
+    *("hit@1", "hit@3", "hit@5", "hit@10", "ndcg@5", "ndcg@10", "mrr", "map@10", "precision@5", "recall@10"),
+    *("semantic_similarity", "faithfulness", "completeness", "relevance", "correctness"),
+    *("context_precision", "context_recall", "accurate"),
+)
+_RECORDED_PACKAGES = (
+    *("bm25s", "litellm", "numpy", "onnxruntime", "pydantic", "rouge-score", "tokenizers"),
+    *("bert-score", "sentence-transformers", "torch"),
+)
+
+
+def prepare(spec: JobSpec, inputs: Inputs, run_id: str) -> RunRecord:
+    """What a new run evaluates; builds nothing, so that a light process can accept a run for others to work on.
+
+    Raises NothingToEvaluate when no system has a response or no metric its input, UnknownName and BadSettings.
+    """
+    check_own(spec)
+    joined = inputs.joined()
+    if not any(sample.response for rows in joined.values() for sample in rows):
+        raise NothingToEvaluate(
+            "no row has a response", where=inputs.dataset.name, hint="name a system: --system NAME=FILE or NAME=URL"
+        )
+    responses = (sample.response for rows in joined.values() for sample in rows)
+    if spec.references and any(one.reference_labels for one in responses if one):
+        raise BadSettings("labels and a reference judge both correct the means", hint="leave one of them out")
+    return RunRecord(
+        id=run_id,
+        created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        spec=spec,
+        metrics=tuple(metric.name for metric in choose_metrics(spec, joined)),
+        dataset=inputs.dataset,
+        systems={name: system.source for name, system in inputs.systems.items()},
+        chunk_size=rows_at_once(spec),
+    )
+
+
+def rows_at_once(spec: JobSpec) -> int:
+    """How many rows a chunk has. A model judges in rounds of ``concurrency`` calls: whole ones, for in the last round of a chunk
+    the other slots are empty.
+    """
+    if spec.is_local:
+        return spec.batch
+    return -(-spec.batch // spec.concurrency) * spec.concurrency
+
+
+def choose_metrics(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tuple[Metric, ...]:
+    """The metrics to report: those asked for, else the default ones whose inputs some answered row has; and the run's own.
+
+    Raises BadSettings where none is asked for, NothingToEvaluate where none has its input.
+    """
+    own = own_metrics(spec)
+    if spec.metrics is not None:
+        chosen = {metric.name: metric for metric in (parse(name, own) for name in spec.metrics)} | own
+        if not chosen:
+            raise BadSettings("no metric is asked for", hint="leave metrics out for the default ones")
+        first = next(_answered(systems), None)
+        if first and all(metric.lacks(sample) for sample in _answered(systems) for metric in chosen.values()):
+            lacking = next(iter(chosen.values())).lacks(first)
+            raise NothingToEvaluate(
+                f"no row has the input of a requested metric: {lacking}", hint="see: ragassay data show FILE"
+            )
+        return tuple(chosen.values())
+    defaults = [*map(parse, DEFAULT_METRICS), *own.values()]
+    without_input = defaults
+    for sample in _answered(systems):
+        without_input = [metric for metric in without_input if metric.lacks(sample) is not None]
+        if not without_input:
+            break
+    usable = [metric for metric in defaults if metric not in without_input]
+    reads = set(AccuracyRule.parse(spec.accurate, own).metrics)
+    scorable = reads & {metric.name for metric in usable}
+    metrics = tuple(metric for metric in usable if metric.family != "accurate" or scorable)
+    if not metrics and any(True for _ in _answered(systems)):
+        raise NothingToEvaluate("no default metric has the input it needs", hint="see: ragassay data show FILE")
+    return metrics
+
+
+def _answered(systems: Mapping[str, Sequence[Sample]]) -> Iterator[Sample]:
+    return (sample for samples in systems.values() for sample in samples if sample.response)
+
+
+def describe(runtime: Runtime, record: RunRecord) -> RunRecord:
+    """The record with what judges and answers here: the judge's settings, and the models of built-in systems."""
+    config = runtime.scoring_of(record)
+    systems = dict(record.systems)
+    for name, system in runtime.systems(systems, config, MemoryJournal()).items():
+        source = systems[name]
+        if source.built is not None and isinstance(system, BuiltIn):
+            known = {"models": system.models, "index_bytes": system.retriever.index_bytes}
+            systems[name] = source.model_copy(update={"built": source.built.model_copy(update=known)})
+    return with_judges(record.model_copy(update={"systems": systems}), config)
+
+
+def with_judges(record: RunRecord, config: ScoringConfig) -> RunRecord:
+    """The record with what judges here and now: judges, embedding model, and the code of ours and of plug-ins."""
+    return record.model_copy(
+        update={
+            "judge": {"name": config.panel.name, **config.panel.settings},
+            "embeddings": config.embedder.name if config.embedder else None,
+            "code_digest": code_digest(),
+            "plugins": {**{Path(name).name: digest for name, digest in imported().items()}, **_packages_used(record)},
+        }
+    )
+
+
+def _packages_used(record: RunRecord) -> dict[str, str]:
+    """The installed packages that bring metrics and systems of the run, and the digests of their code."""
+    families = (parse(name, own_metrics(record.spec)).family for name in record.metrics)
+    kinds = (str(source.called.configuration.get("kind")) for source in record.systems.values() if source.called)
+    packages = [*(METRICS.package(family) for family in families), *(SYSTEMS.package(kind) for kind in kinds)]
+    return dict(sorted(package for package in packages if package))
+
+
+def check_unchanged(runtime: Runtime, record: RunRecord) -> None:
+    """Raise BadSettings when what judges or answers now is not what did before the interruption."""
+    now = describe(runtime, record)
+    for name, source in now.systems.items():
+        if source != record.systems[name]:
+            raise BadSettings(
+                f"run {record.id} can't be resumed: the models or the index of {name!r} changed since it began",
+                hint="start a new run",
+            )
+    changed = [
+        key for key in ("judge", "embeddings", "code_digest", "plugins") if getattr(now, key) != getattr(record, key)
+    ]
+    if changed:
+        raise BadSettings(
+            f"run {record.id} can't be resumed: its {' and '.join(changed)} changed since it began",
+            hint="numbers of both would be mixed; start a new run (finished calls are taken from the cache)",
+        )
+
+
+def check_names(record: RunRecord, where: Path) -> None:
+    """Raise BadData for a built-in system, a metric or a rule of a stored record that can't be read."""
+    try:
+        own = own_metrics(record.spec)
+    except BadInput as error:
+        raise BadData([f"{where}: spec.{error.where}: {error.message}"], hint=error.hint) from None
+    for name, source in record.systems.items():
+        try:
+            if source.built is not None:
+                SystemConfig.model_validate(source.built.configuration)
+        except ValidationError as error:
+            place = f"systems.{name}.built.configuration"
+            raise BadData([f"{where}: {place}.{problems(error)[0]}"], hint="the run's folder is damaged") from None
+    rules: list[tuple[str, Callable[[str], object], str]] = [
+        *((f"metrics[{n}]", partial(parse, own=own), name) for n, name in enumerate(record.metrics)),
+        ("spec.accurate", partial(AccuracyRule.parse, own=own), record.spec.accurate),
+    ]
+    for place, read, text in rules:
+        try:
+            read(text)
+        except BadInput as error:
+            raise BadData([f"{where}: {place}: {error.message}"], hint=error.hint) from None
+
+
+def provenance(record: RunRecord) -> Provenance:
+    """The part of the report that says where its numbers come from. The record must say what judges."""
+    return Provenance(
+        ragassay=metadata.version("ragassay"),
+        code_digest=record.code_digest or code_digest(),
+        plugins=record.plugins,
+        python=platform.python_version(),
+        packages=_packages(),
+        dataset=record.dataset,
+        systems=record.systems,
+        judge=record.judge or {},
+        embeddings=record.embeddings,
+        metrics=record.metrics,
+        configuration=record.spec,
+        configuration_digest=hashlib.sha256(record.spec.model_dump_json().encode()).hexdigest(),
+    )
+
+
+def _packages() -> dict[str, str]:
+    versions = {}
+    for name in _RECORDED_PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+@cache
+def code_digest() -> str:
+    """SHA-256 over the package's source files, names included."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent.parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(orjson.dumps([path.relative_to(root).as_posix(), path.read_text()]))
+    return digest.hexdigest()
