@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-integrations lint unit up chaos endings soak outages fuzz docs readme clean
+.PHONY: demo test test-integrations lint unit up chaos kills endings soak outages fuzz docs readme clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -50,6 +50,9 @@ up: $(VENV)/.dev  ## Redis, API, worker and beat on this machine; Ctrl-C ends th
 
 chaos: $(VENV)/.dev  ## kills at every step of jobs for MINUTES, drawn by SEED, and a table; make test has a minute of it
 	PYTHONPATH=tests $(BIN)/python -m service.chaos_run --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5)
+
+kills: $(VENV)/.dev  ## ragassay evaluate killed KILLS times at random, with what was lost, repeated and billed; make test has 3
+	KILLS=$(or $(KILLS),30) $(BIN)/python -m pytest -s tests/cli/test_kill.py
 
 endings: $(VENV)/.dev  ## CANCELS jobs cancelled at any moment and CAPS jobs with too small a budget; make test has a few of them
 	PYTHONPATH=tests $(BIN)/python -m service.endings_run --seed $(or $(SEED),1) --cancels $(or $(CANCELS),100) --caps $(or $(CAPS),50)

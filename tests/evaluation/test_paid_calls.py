@@ -79,6 +79,24 @@ def test_a_reply_that_could_not_be_read_is_asked_for_again_by_the_next_run(evalu
         assert len(provider.log) - before == len(ROWS)
 
 
+def test_resume_asks_again_for_replies_that_could_not_be_read_and_counts_all(evaluate, cli):
+    def garbled(seen):
+        return play.says('{"what": 1}')(seen) if "refund 1?" in seen.user else play.good(seen)
+
+    with Provider(then=garbled) as provider:
+        assert failed(evaluate(provider, ROWS)[1]) == ["q1"]
+        assert len(provider.log) == 3 + 2  # it is asked twice for one row
+        assert cli("evaluate", "--resume", "last", "--json")[0] == 3
+        assert len(provider.log) == 3 + 2 + 2
+        provider.then = play.good
+        code, out, err = cli("evaluate", "--resume", "last", "--json")
+        assert len(provider.log) == 3 + 2 + 2 + 1
+    report = json.loads(out)
+    assert (code, failed(report)) == (0, []), err
+    spent = report["systems"]["default"]["evaluation"]
+    assert (spent["usage"]["calls"], spent["waste"]["calls"]) == (4, 4)
+
+
 def test_a_row_that_a_provider_denies_fails_alone(evaluate):
     denied = play.status(403, message="no access to this")
     with Provider(then=lambda seen: denied(seen) if "refund 2?" in seen.user else play.good(seen)) as provider:

@@ -51,7 +51,7 @@ def a_report(*systems):
             "configuration_digest": "2" * 64,
         }
     )
-    run = RunInfo(id=made.run.id, status="finished", duration_s=51.0, **TIMES)
+    run = RunInfo(**{**dict(made.run), **TIMES, "status": "finished", "duration_s": 51.0})
     return made.model_copy(update={"run": run, "provenance": provenance})
 
 

@@ -142,6 +142,21 @@ def test_a_reply_that_could_not_be_read_is_no_hit_for_later_runs(journal):
     assert attempt(journal("b", cached=True), SAME, None) is None
 
 
+def test_ask_again_lets_calls_about_a_failed_row_be_made_again_if_their_reply_could_not_be_read(journal):
+    garbled = REPLY.model_copy(update={"unreadable": True})
+    call, read = (Call(id=f"s/{n}", content=n, purpose="judge", query_id="q1") for n in ("1", "2"))
+    first = journal()
+    attempt(first, call, garbled)
+    attempt(first, read)
+    assert attempt(journal(), call, None) == garbled, "a killed run repeats no finished call"
+    again = journal()
+    again.ask_again({("s", "q1"), ("s", "q2")})
+    for one in (again, journal()):
+        assert attempt(one, call, None) is None
+        assert attempt(one, read, None) == REPLY
+        assert one.forgotten == {("s", "q1"): BILL}
+
+
 @pytest.mark.parametrize("is_answered", [True, False])
 def test_two_calls_with_the_same_content_are_paid_once_in_a_run_and_again_after_a_resume(is_answered, journal):
     run = journal()

@@ -44,7 +44,8 @@ class FaultyJudge(ScriptedJudge):
                 return Rating(reason="the judge failed: 500", waste=LOST)
             if attempt.reply is None:
                 self.paid.append(sample.query_id)
-                attempt.settle(Reply(text="?" if sample.query_id in self.garbled else "{}", usage=BILL))
+                garbled = sample.query_id in self.garbled
+                attempt.settle(Reply(text="?" if garbled else "{}", usage=BILL, unreadable=garbled))
             reply = attempt.reply
         if reply.text == "?":
             return Rating(reason="the judge's reply could not be read", waste=reply.usage)
@@ -270,7 +271,7 @@ def test_rows_whose_time_is_over_are_not_there_to_be_tried(jobs, judge, work, st
         jobs.retry(job)
 
 
-def test_what_was_answered_before_is_used_unless_it_was_no_verdict_and_is_not_counted_again(jobs, judge, work, store):
+def test_a_reply_of_before_is_used_unless_it_could_not_be_read_and_is_not_counted_again(jobs, judge, work, store):
     job, _ = finished(jobs, work, 10)
     store.redis.hset(store.key(job, "meta"), "status", "running")
     store.redis.delete(store.key(job, "done"))
@@ -283,7 +284,8 @@ def test_what_was_answered_before_is_used_unless_it_was_no_verdict_and_is_not_co
 
     async def asked():
         for call in (answer, judging, of_another):
-            await before.settle(await before.reserve(call, MOST), Reply(text="first", usage=BILL))
+            reply = Reply(text="first", usage=BILL, unreadable=call is judging)
+            await before.settle(await before.reserve(call, MOST), reply)
         known, unknown = [await journal.reserve(call, MOST) for call in (answer, judging)]
         await journal.settle(unknown, Reply(text="second", usage=BILL))
         return known, await journal.reserve(judging, MOST), await journal.reserve(of_another, MOST)

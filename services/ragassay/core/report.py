@@ -100,7 +100,7 @@ class Refusals(FrozenModel):
     """How often the system declined to answer, split by whether the query can be answered from the documents.
 
     ``precision`` is the share of refusals that are right, ``recall`` the share of the queries that can't be answered
-    (and were judged) that it refused; reports of earlier versions lack both.
+    (and were judged) that it refused.
     """
 
     judged: int
@@ -108,8 +108,8 @@ class Refusals(FrozenModel):
     on_answerable: int
     on_unanswerable: int
     unanswerable: int
-    precision: Share | None = None
-    recall: Share | None = None
+    precision: Share
+    recall: Share
 
 
 class Fix(FrozenModel):
@@ -166,7 +166,7 @@ class Evaluation(FrozenModel):
 
     usage: Usage
     waste: Usage
-    verdicts: int = 0
+    verdicts: int
     evidence_dropped: int
     support_withdrawn: int
     suspicious: int
@@ -217,7 +217,7 @@ class SystemReport(FrozenModel):
     metrics: dict[str, Aggregate]
     slices: dict[str, dict[str, Slice]]
     latency_ms: Distribution
-    first_token_ms: Distribution = Distribution(n=0, missing=0)
+    first_token_ms: Distribution
     retrieval_latency_ms: Distribution
     generation_latency_ms: Distribution
     first_call_ms: float | None = None
@@ -299,8 +299,8 @@ class RunInfo(FrozenModel):
 
     id: str
     status: Literal["finished", "incomplete"]
-    rows: int | None = None
-    rows_done: int | None = None
+    rows: int
+    rows_done: int
     created_at: str
     finished_at: str
     duration_s: float

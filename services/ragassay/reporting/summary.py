@@ -158,9 +158,9 @@ def cost_per_accurate(cost: CostPerAccurate) -> str:
     return f"{number(cost.value)} {bounds(cost.interval)} {of_rows(cost.n, cost.missing)}"
 
 
-def _share(share: Share | None) -> str:
-    if share is None or share.value is None:
-        return f"undefined: {share.reason if share else 'not computed by the version that made this report'}"
+def _share(share: Share) -> str:
+    if share.value is None:
+        return f"undefined: {share.reason}"
     return f"{number(share.value)} {bounds(share.interval)} n={share.n}"
 
 
