@@ -41,14 +41,13 @@ class FailureCauses:
         known = np.isfinite(accurate)
         of_known = None if questions is None else questions[known]
 
-        def means(column: Floats) -> list[float]:
-            values: list[float] = column[known].tolist()
-            return values if of_known is None else averaged(values, of_known)
+        def means(column: Floats) -> Floats:
+            return averaged(column[known], of_known)
 
         def share(column: Floats) -> Share:
             values = means(column)
-            if {0.0, 1.0}.issuperset(values):
-                interval = wilson_interval(round(fsum(values)), len(values), level=level)
+            if np.isin(values, _BOUNDS).all():
+                interval = wilson_interval(round(values.sum()), len(values), level=level)
             else:
                 interval = mean_interval(values, level=level, bounds=_BOUNDS)
             return Share(value=fsum(values) / len(values), n=int(known.sum()), interval=interval)
