@@ -72,6 +72,11 @@ def test_several_answers_to_a_question_are_averaged_first():
     assert (alone.value, alone.interval.low) == (1.0, pytest.approx(0.722, abs=0.001))  # Wilson's of 10 of 10
 
 
+def test_failures_without_a_known_cause_are_counted():
+    found = fix_first([row(1, 1.0), row(2)])
+    assert (found.causes, found.unattributed, found.accurate.value) == ((), 1, 0.5)
+
+
 def test_without_a_known_failure_there_is_nothing_to_fix():
     assert fix_first([row(1, 1.0), row(2, None)]) is None
 

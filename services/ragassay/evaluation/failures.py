@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from itertools import zip_longest
 from math import fsum, nan
 
 import numpy as np
@@ -59,7 +60,7 @@ class FailureCauses:
                 failed_by[cause][rows] = 1.0
         ordered = sorted(failed_by, key=lambda cause: -fsum(means(failed_by[cause])))
         fixes, cumulative = [], accurate.copy()
-        for cause, after in zip(ordered, [*ordered[1:], None], strict=True):
+        for cause, after in zip_longest(ordered, ordered[1:]):
             cumulative += failed_by[cause]
             leads = None
             if after is not None:

@@ -88,7 +88,7 @@ def fix_first(report: Report) -> Iterator[Table | Facts]:
     """What to fix first in each system, with accuracy as it would be; and the next step for each cause that there is."""
     steps: dict[str, tuple[float, str]] = {}
     for name, system in report.systems.items():
-        if (fixes := system.fix_first) is None:
+        if (fixes := system.fix_first) is None or not fixes.causes:
             continue
         rows = [("now", "", share(fixes.accurate), "")]
         for fix in fixes.causes:

@@ -179,7 +179,7 @@ def charts(report: Report, rows: str = "") -> Iterator[Chart]:
         if drawn := bars(f"{metric} by category", "mean", by_category, note="Lines are intervals."):
             yield drawn
     for name, one in report.systems.items():
-        if (fixes := one.fix_first) and fixes.accurate.value is not None:
+        if (fixes := one.fix_first) and fixes.causes and fixes.accurate.value is not None:
             levels = {"now": Drawn(x="now", y=fixes.accurate.value, text=share(fixes.accurate))}
             for fix in fixes.causes:
                 address = rows and f"{rows}?{urlencode({'failure': fix.cause, 'system': name})}"
