@@ -2,16 +2,18 @@
 
 import json
 import re
+import struct
 import time
 import uuid
 from pathlib import Path
 
 import ragassay.service
+from ragassay.service.job_state import TRANSITIONS
 
 LUA = Path(ragassay.service.__file__).parent / "scripts"
 LIFE = (
-    *("claim", "renew", "reserve", "settle", "commit", "give_back", "wait", "sweep", "book_open"),
-    *("pause", "resume", "transition_status", "retry"),
+    *("claim", "renew", "reserve", "settle", "commit", "release", "sweep", "book_open"),
+    *("transition", "retry"),
 )
 HEADS = {
     name: re.search(r"^-- KEYS (.*?)(?:   ARGV|   ->|$)", (LUA / f"{name}.lua").read_text(), re.M) for name in LIFE
@@ -68,13 +70,16 @@ class RawJob:
         return self.run("settle", call, f"{call}#{number}", token, chunk, reply, *books, calls=f"calls:{chunk}")
 
     def commit(self, chunk, token, *, blob="results", rows=50, failed=0, number=0):
-        return self.run("commit", chunk, token, blob, rows, failed, "texts", number, out=f"out:{chunk}")
+        """The one column has the number of rows that are done."""
+        return self.run(
+            "commit", chunk, token, chunk, blob, rows, failed, chunk, "texts", number * 8, struct.pack("<d", 1)
+        )
 
-    def give_back(self, chunk, token, why="", most_deaths=5):
-        return self.run("give_back", chunk, token, why, most_deaths)
+    def release(self, chunk, token, why="", max_deaths=5):
+        return self.run("release", chunk, token, "died" if why else "back", why, max_deaths, 0, 0)
 
     def wait(self, chunk, token, wait_ms=5000, give_up_ms=600_000, why="it is down"):
-        return self.run("wait", chunk, token, why, wait_ms, give_up_ms)
+        return self.run("release", chunk, token, "wait", why, 5, wait_ms, give_up_ms)
 
     def sweep(self, token="sweeper", most_deaths=5):
         poisoned, expired = self.run("sweep", most_deaths, token, LEASE_MS)
@@ -85,15 +90,11 @@ class RawJob:
     def book_open(self, chunk):
         return self.run("book_open", chunk, calls=f"calls:{chunk}")
 
-    def pause(self, resumes=0):
-        return self.run("pause", "the budget is reached", resumes)
-
-    def resume(self, usd="", tokens=""):
-        """A cap of ``""`` stays."""
-        return self.run("resume", usd, tokens)
-
-    def turn(self, to, *allowed, error=""):
-        return self.run("transition_status", to, error, *allowed)
+    def turn(self, to, *, guard=("", 0), told=(), **fields):
+        """The status before, and whether it changed."""
+        arguments = [to, f",{','.join(TRANSITIONS[to])},", *guard, json.dumps(fields), json.dumps(told), 1000]
+        before, changed = self.run("transition", *arguments)
+        return before.decode(), bool(changed)
 
     def retry(self, *chunks, rows=0, ended_ms=None):
         """``ended_ms``: when the caller saw that it had ended; by default it looks now."""

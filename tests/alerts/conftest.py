@@ -4,7 +4,7 @@ import pytest
 
 from ragassay.core.http_guard import Allowed
 from ragassay.service.notifications import Notification
-from ragassay.service.notifier import Notifier
+from ragassay.service.notifier import DELIVERIES, Notifier
 from ragassay.service.redis import RedisStore
 from receiver import Receiver
 from redis_server import RedisServer
@@ -51,12 +51,11 @@ def work(alerts):
 def make_due(store):
     """What the time does: it goes by until the next try is due."""
 
-    def due(webhook, project="default"):
-        key = f"ra:p:{{{project}}}:queue:{webhook}"
-        waiting = dict(store.redis.zrange(key, 0, -1, withscores=True))
+    def due():
+        waiting = dict(store.redis.zrange(DELIVERIES, 0, -1, withscores=True))
         ahead = min(waiting.values(), default=0) - store.redis.time()[0] * 1000
         if ahead > 0:
-            store.redis.zadd(key, {each: score - ahead for each, score in waiting.items()}, xx=True)
+            store.redis.zadd(DELIVERIES, {each: score - ahead for each, score in waiting.items()}, xx=True)
 
     return due
 

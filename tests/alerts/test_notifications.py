@@ -41,8 +41,8 @@ def test_each_kind_is_delivered_and_says_what_happened_in_a_line(alerts, receive
     added = alerts.add_webhook("default", receiver.url, [kind])
     made = notice(kind=kind, **fields)
     assert (made.headline, made.path) == (headline, path)
-    assert alerts.notify(made)
-    assert not alerts.notify(made)
+    alerts.notify(made)
+    alerts.notify(made)
     work()
     (got,) = receiver.got
     document = got.verified(added.secret)

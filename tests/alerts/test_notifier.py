@@ -9,7 +9,7 @@ from polling import until
 from ragassay.core.errors import Conflict, NotFound
 from ragassay.service import counters, notifier
 from ragassay.service.notifications import ALERTS
-from ragassay.service.notifier import MAX_TRIES, RETRY_DELAYS_S
+from ragassay.service.notifier import DELIVERIES, MAX_TRIES, RETRY_DELAYS_S
 from receiver import Receiver
 
 
@@ -17,9 +17,9 @@ def state(alerts, webhook, project="default"):
     return alerts.webhook(project, webhook.webhook.id)
 
 
-def due_in_s(store, webhook):
-    """Seconds until each notice of a webhook is tried again."""
-    queue = store.redis.zrange(f"ra:p:{{default}}:queue:{webhook.webhook.id}", 0, -1, withscores=True)
+def due_in_s(store):
+    """Seconds until each delivery is tried again."""
+    queue = store.redis.zrange(DELIVERIES, 0, -1, withscores=True)
     return [round(score / 1000 - store.redis.time()[0]) for _, score in queue]
 
 
@@ -29,7 +29,7 @@ def due_in_s(store, webhook):
 def test_a_receiver_gets_a_signed_notice_that_the_standard_library_for_it_verifies(
     alerts, receiver, webhook, work, notice
 ):
-    assert alerts.notify(notice())
+    alerts.notify(notice())
     work()
     (got,) = receiver.got
     assert got.verified(webhook.secret) == {
@@ -55,14 +55,14 @@ def test_a_receiver_gets_a_signed_notice_that_the_standard_library_for_it_verifi
 
 def test_a_notice_is_told_once_however_many_notice_it_at_the_same_time(alerts, receiver, webhook, work, notice, caplog):
     caplog.set_level(logging.INFO, "ragassay.alerts")
-    told = []
-    threads = [threading.Thread(target=lambda: told.append(alerts.notify(notice()))) for _ in range(8)]
+    for _ in range(8):
+        alerts.notify(notice())
+    threads = [threading.Thread(target=alerts.empty_outbox) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     work()
-    assert sorted(told) == [False] * 7 + [True]
     assert len(receiver.got) == 1
     assert sum("gate missed" in record.getMessage() for record in caplog.records) == 1
 
@@ -79,12 +79,14 @@ def test_every_webhook_gets_the_kinds_that_it_asks_for_and_no_other_project_s(al
     assert kinds == [["gate_missed"], ["job_finished"], []]
 
 
-def test_the_end_of_a_job_is_kept_only_where_somebody_asks_for_it(alerts, webhook, receiver, notice):
+def test_the_end_of_a_job_is_kept_only_where_somebody_asks_for_it(alerts, webhook, receiver, work, notice):
     finished = notice(id="job-1:job_finished", kind="job_finished")
-    assert not alerts.notify(finished)
+    alerts.notify(finished)
+    work()
     assert alerts.page("default", kind=None, cursor=None, limit=10).alerts == ()
     alerts.add_webhook("default", receiver.url, ["job_finished"])
-    assert alerts.notify(finished)
+    alerts.notify(finished)
+    work()
     assert alerts.page("default", kind="job_finished", cursor=None, limit=10).alerts == (finished,)
 
 
@@ -99,11 +101,11 @@ def test_a_failed_try_is_repeated_for_an_hour_under_the_same_id(
     alerts.notify(notice())
     for number in range(3):
         work()
-        assert due_in_s(store, webhook) == [pytest.approx(RETRY_DELAYS_S[number], abs=2)]
+        assert due_in_s(store) == [pytest.approx(RETRY_DELAYS_S[number], abs=2)]
         assert state(alerts, webhook).waiting == 1
         work()
         assert len(receiver.got) == number + 1  # it is not due
-        make_due(webhook.webhook.id)
+        make_due()
     work()
     assert len(receiver.got) == 4
     assert len({got.id for got in receiver.got}) == 1
@@ -120,7 +122,7 @@ def test_a_notice_that_did_not_arrive_is_seen_on_the_webhook_which_goes_on(
     alerts.notify(notice(1))
     for _ in range(MAX_TRIES):
         work()
-        make_due(webhook.webhook.id)
+        make_due()
     shown = state(alerts, webhook)
     assert (shown.waiting, shown.undelivered, shown.last_error) == (0, 1, "it answered 500")
     assert f"try {MAX_TRIES} of {MAX_TRIES}: it answered 500" in caplog.text
@@ -130,13 +132,26 @@ def test_a_notice_that_did_not_arrive_is_seen_on_the_webhook_which_goes_on(
     assert (state(alerts, webhook).undelivered, state(alerts, webhook).last_status) == (1, 204)
 
 
+def test_a_job_says_which_webhook_did_not_get_a_notification_of_it(
+    alerts, receiver, webhook, work, make_due, notice, store
+):
+    receiver.answers += [500] * MAX_TRIES
+    store.redis.hset("ra:{job-1}:meta", "status", "finished")
+    alerts.notify(notice(1))
+    for _ in range(MAX_TRIES):
+        work()
+        make_due()
+    undelivered = store.redis.hget("ra:{job-1}:meta", f"undelivered:{webhook.webhook.id}")
+    assert undelivered == b"gate_missed: it answered 500"
+
+
 def test_notices_and_their_outcomes_are_counted_once(alerts, receiver, webhook, work, make_due, notice, store):
     receiver.answers += [204, *[500] * MAX_TRIES]
     for number in (1, 1, 2):
         alerts.notify(notice(number))
     for _ in range(MAX_TRIES):
         work()
-        make_due(webhook.webhook.id)
+        make_due()
     counted = {"notifications": {("gate_missed",): 2}, "deliveries": {("delivered",): 1, ("failed",): 1}}
     assert counters.read(store.redis) == counted
 
@@ -222,17 +237,18 @@ def test_a_webhook_that_is_deleted_gets_nothing_and_leaves_nothing_that_stays(
     with pytest.raises(NotFound):
         alerts.webhook("default", webhook.webhook.id)
     left = {key for key in store.redis.keys("*") if store.redis.ttl(key) == -1}
-    assert left == {b"ra:outboxes", b"ra:counters"}
+    assert left == {b"ra:counters"}
 
 
 def test_notices_end_by_themselves(alerts, webhook, receiver, work, notice, store):
     alerts.notify(notice())
     work()
-    ttls = {key.decode().split(":")[3]: store.redis.ttl(key) for key in store.redis.keys("ra:p:*")}
-    days = {name: round(seconds / 86_400) for name, seconds in ttls.items() if seconds > 0}
-    assert days == {"notification": 90, "notifications": 90, "outcome": 90}
+    names = ("notification:job-1:gate_missed:mrr", "notifications")
+    ttls = [store.redis.ttl(f"ra:p:{{default}}:{name}") for name in names]
+    assert [round(seconds / 86_400) for seconds in ttls] == [90, 90]
     store.redis.zadd("ra:p:{default}:notifications", {"job-1:gate_missed:mrr": 1})
     alerts.notify(notice(2))
+    work()
     assert store.redis.zrange("ra:p:{default}:notifications", 0, -1) == [b"job-2:gate_missed:mrr"]
 
 

@@ -127,7 +127,7 @@ def test_job_list_and_resume(cli, submit, data, served):
     assert cli("job", "list", "--status", "paused") == (0, "there is no job\n", "")
     store = served.jobs.store
     store.redis.hset(store.key(job, "meta"), "status", "running")
-    store.pause(job, "the budget of 1 USD is reached", 0)
+    store.transition(job, "paused", fields={"error": "the budget of 1 USD is reached"})
     code, out, _ = cli("job", "list")
     assert (code, f"{job}  " in out, "nightly" in out, "paused" in out) == (0, True, True, True)
     assert [one["id"] for one in json.loads(cli("job", "list", "--json")[1])] == [job]
@@ -169,7 +169,7 @@ def test_waiting_for_a_job_that_its_budget_has_paused_ends_with_4(submit, data, 
         jobs = until(lambda: served.http.get("/v1/jobs").json()["jobs"])
         store = served.jobs.store
         store.redis.hset(store.key(jobs[0]["id"], "meta"), "status", "running")
-        store.pause(jobs[0]["id"], "the budget of 1 USD is reached", 0)
+        store.transition(jobs[0]["id"], "paused", fields={"error": "the budget of 1 USD is reached"})
 
     thread = threading.Thread(target=pause)
     thread.start()

@@ -71,7 +71,7 @@ def test_jobs_without_a_report_are_counted_apart(served):
     finished(served)
     served.submit(rows(3), **OPTIONS)
     failed = served.submit(rows(4), **OPTIONS)["id"]
-    served.jobs.store.fail(failed, "for this test")
+    served.jobs.store.transition(failed, "failed", fields={"error": "for this test"})
     cancelled = served.submit(rows(5), **OPTIONS)["id"]
     served.http.post(f"/v1/jobs/{cancelled}/cancel")
     found = costs(served)
@@ -83,7 +83,7 @@ def test_the_final_report_takes_the_place_of_a_paused_jobs_partial_one(served):
     job = served.submit(rows(120), **OPTIONS)["id"]  # three chunks
     served.work(most=1)
     store = served.jobs.store
-    store.pause(job, "the budget is reached", 0)
+    store.transition(job, "paused", fields={"error": "the budget is reached"})
     served.jobs.finalize(job)
     partial = costs(served)
     assert [(group.rows, group.incomplete) for group in partial.groups] == [(50, 1)]

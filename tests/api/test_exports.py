@@ -10,6 +10,7 @@ import pytest
 
 from api_server import rows
 from ragassay.reporting import MEDIA_TYPES
+from ragassay.service.job_run import JobRun
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def test_each_form_has_a_tag_of_its_own(server, job):
 def test_the_json_of_a_report_has_its_figures_and_its_rows(server, job):
     document = fetched(server, job).json()
     rows = document.pop("results")
-    assert document == orjson.loads(server.jobs.store.report(job))
+    assert document == orjson.loads(JobRun(server.jobs.store, job).report_document())
     assert {name: len(of_system) for name, of_system in rows.items()} == {
         name: system["queries"] for name, system in document["systems"].items()
     }

@@ -116,7 +116,7 @@ def test_a_drop_is_measured_from_an_earlier_job(served, named):
 )
 def test_a_baseline_that_is_none_is_refused_at_once(served, baseline, status, said):
     names = {"DONE": done(served, made()), "OLD": done(served, made()), "QUEUED": served.submit(made())["id"]}
-    served.jobs.store.redis.delete(f"ra:{{{names['OLD']}}}:out:default:0")
+    served.jobs.store.redis.delete(f"ra:{{{names['OLD']}}}:results")
     for name, job in names.items():
         baseline = baseline.replace(name, job)
     body = {"samples": made(), "gates": [{"metric": "mrr", "max_drop": 0.1}], "baseline": baseline}
@@ -128,7 +128,7 @@ def test_a_baseline_that_is_none_is_refused_at_once(served, baseline, status, sa
 
 def test_use_as_a_baseline_keeps_the_rows_of_a_job(served):
     job = done(served, made())
-    rows = f"ra:{{{job}}}:out:default:0"
+    rows = f"ra:{{{job}}}:results"
     served.jobs.store.redis.expire(rows, 60)
     done(served, made(), gates=[{"metric": "mrr", "max_drop": 0.1}], baseline=job)
     assert served.jobs.store.redis.ttl(rows) > 29 * 86_400

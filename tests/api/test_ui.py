@@ -197,7 +197,7 @@ def test_labels_of_a_job_are_kept_in_redis(served):
     assert served.http.post(address, data={"row": "q1", "value": "1", "by": "Ada"}).status_code == 303
     exported = served.http.get(f"/ui/runs/{job}/labels.jsonl").text
     assert '"q1"' in exported
-    assert served.jobs.store.redis.ttl(served.jobs.store.key(job, "labels")) > 0
+    assert served.jobs.store.redis.ttl(served.jobs.store.key(job, "labels.jsonl")) > 0
 
 
 def test_wrong_keys_are_counted_at_the_door(keyed):
@@ -287,7 +287,7 @@ def test_what_is_no_whole_form_is_refused(small_uploads, kind, content):
 def test_a_paused_job_shows_what_is_done_and_goes_on_under_a_new_budget(served):
     job = served.submit(rows(60), metrics=["mrr"], budget={"tokens": 900})["id"]
     served.work(most=1)
-    served.jobs.store.pause(job, "the budget of 1 USD is reached", 0)
+    served.jobs.store.transition(job, "paused", fields={"error": "the budget of 1 USD is reached"})
     served.work()
     served.jobs.finalize(job)
     page = served.http.get(f"/ui/jobs/{job}").text

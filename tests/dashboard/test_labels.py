@@ -11,10 +11,9 @@ from browsing import browsing
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.dashboard.labelled import commands
-from ragassay.evaluation.human_labels import FolderLabels, report_of
+from ragassay.evaluation.human_labels import labels_of, report_of
 from ragassay.evaluation.labelling import Labelling
-from ragassay.storage.folder import FolderStore
-from ragassay.storage.protocol import report_with_results
+from ragassay.storage.folder import FolderRun, FolderStore
 
 CONTEXT = "Books may be kept for 21 days. Films may be kept for {n} days. The reading room opens at nine."
 SAID = ["Books may be kept for 21 days.", "Every reader is given a blue umbrella.", "Films may be kept for long."]
@@ -102,12 +101,12 @@ def test_a_row_that_nobody_can_tell_is_passed_over_and_the_name_is_asked_once(ru
     assert "1 skipped" in after.text
     assert 'value="Ada"' in after.text
     page.post(address(run), data={"row": asked_row(after), "value": "0.5"})
-    assert FolderLabels(run[1] / "runs" / run[0]).kept()[-1].by == "Ada"
+    assert labels_of(FolderRun(run[1] / "runs" / run[0]))[-1].by == "Ada"
 
 
 def test_labels_correct_the_page_the_report_and_what_the_commands_make_of_them(run, page, cli, tmp_path):
     """The whole loop, with the files and commands that the page names."""
-    report = report_with_results(FolderStore(run[1]).open(run[0]))
+    report = FolderStore(run[1]).open(run[0]).report_with_results()
     order = Labelling(
         report.results["default"],
         "faithfulness",
@@ -179,7 +178,7 @@ def test_a_page_of_another_site_can_not_give_labels(run, page):
     row, other = asked_row(page.get(address(run))), {"Sec-Fetch-Site": "cross-site"}
     assert page.post(address(run), data={"row": row, "value": "1", "by": "Ada"}, headers=other).status_code == 403
     assert page.post(address(run, "labels.jsonl"), data={"lines": "{}"}, headers=other).status_code == 403
-    assert FolderLabels(run[1] / "runs" / run[0]).kept() == ()
+    assert labels_of(FolderRun(run[1] / "runs" / run[0])) == ()
 
 
 def test_a_value_that_is_no_answer_is_refused(run, page):

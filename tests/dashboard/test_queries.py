@@ -15,7 +15,6 @@ from provider import Answer, Provider, verdicts
 from ragassay.core.settings import Settings
 from ragassay.metrics.failures import failure
 from ragassay.storage.folder import FolderStore
-from ragassay.storage.protocol import report_with_results
 
 
 def rows(answers=("Paris.", "Rome.", "")):
@@ -68,7 +67,7 @@ def http(run):
 
 def results(run):
     return [
-        row for rows in report_with_results(FolderStore(Settings().home).open(run)).results.values() for row in rows
+        row for rows in FolderStore(Settings().home).open(run).report_with_results().results.values() for row in rows
     ]
 
 

@@ -8,8 +8,9 @@ import pytest
 from ragassay.core.errors import BadData
 from ragassay.core.models import Result, Score
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation.human_labels import FolderLabels, HumanLabel
+from ragassay.evaluation.human_labels import HumanLabel, add_labels, labels_of
 from ragassay.evaluation.labelling import Labelling, exported, imported, latest
+from ragassay.storage.folder import FolderRun
 
 METRIC, ROWS = "faithfulness", 150
 
@@ -105,16 +106,16 @@ def test_what_is_exported_is_imported_again_and_what_does_not_fit_is_named():
 
 
 def test_labels_are_kept_whole_after_a_kill_and_the_last_one_of_a_row_counts(tmp_path):
-    kept = FolderLabels(tmp_path)
-    assert kept.kept() == ()
-    kept.add([said_of("q1", 1.0), said_of("q2", None)])
+    run = FolderRun(tmp_path)
+    assert labels_of(run) == []
+    add_labels(run, [said_of("q1", 1.0), said_of("q2", None)])
     with (tmp_path / "labels.jsonl").open("ab") as file:
         file.write(b'{"system": "default", "query')  # what a kill leaves
-    assert len(kept.kept()) == 2
-    kept.add([said_of("q1", 0.0, by="Bo")])
-    assert [one.value for one in kept.kept()] == [1.0, None, 0.0]
-    assert latest(kept.kept(), "default", METRIC)["q1"].by == "Bo"
+    assert len(labels_of(run)) == 2
+    add_labels(run, [said_of("q1", 0.0, by="Bo")])
+    assert [one.value for one in labels_of(run)] == [1.0, None, 0.0]
+    assert latest(labels_of(run), "default", METRIC)["q1"].by == "Bo"
     assert (tmp_path / "labels.jsonl").stat().st_mode & 0o077 == 0
     (tmp_path / "labels.jsonl").write_text('{"system": 1}\n')
     with pytest.raises(BadData, match=r"labels.jsonl:1"):
-        kept.kept()
+        labels_of(run)

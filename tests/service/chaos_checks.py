@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 
 from offline_runs import without_times
 from ragassay.core.models import Usage
+from ragassay.service.job_run import JobRun
 from ragassay.storage.protocol import ChunkId
 from service.chaos import OUTAGE
 
@@ -35,7 +36,7 @@ class Outcome:
     def __init__(self, store, job, report, billed, useless):
         self._store, self._job, self.report, self.billed, self._useless = store, job, report, billed, useless
         self.meta = {name.decode(): value for name, value in store.redis.hgetall(store.key(job, "meta")).items()}
-        self.rows = [row for chunk in store.done(job) for row in store.results(job, ChunkId.parse(chunk)) or ()]
+        self.rows = [row for chunk in store.done(job) for row in JobRun(store, job).results(ChunkId.parse(chunk))]
         evaluation = report["systems"]["default"]["evaluation"]
         self.used, self.waste = (Usage.model_validate(evaluation[name]) for name in ("usage", "waste"))
 

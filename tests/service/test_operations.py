@@ -182,7 +182,7 @@ def without_workers(site):
         before = site.store.redis.hget(died, "default:0")
         expire_leases(site.store, crashed)
         until(lambda known=before: site.kept() and site.store.redis.hget(died, "default:0") != known, 60, "the sweeper")
-    site.store.fail(failed, "the file of the system 'v1' has changed")
+    site.store.transition(failed, "failed", fields={"error": "the file of the system 'v1' has changed"})
     until(lambda: site.kept() and site.store.redis.ttl(site.store.key(failed, "meta")) > 0, 60, "the sweeper")
     meta = {"waiting": "the provider failed (500)", "waiting_since_ms": 1_790_000_000_000, "next_ms": 9_999_999_999_999}
     site.store.redis.hset(site.store.key(waiting, "meta"), mapping={**meta, "status": "running"})
@@ -190,7 +190,7 @@ def without_workers(site):
     assert "waiting:         the provider failed (500); since 2026-09-21" in out
     assert "status:          cancelled" in out
     site.store.redis.hset(site.store.key(paused, "meta"), "status", "running")
-    site.store.pause(paused, "the budget is reached", 0)
+    site.store.transition(paused, "paused", fields={"error": "the budget is reached"})
     assert "status:          running" in site.bash("A budget is reached", PAUSED=paused)
     site.start("worker")
     assert [site.finished(job)["failed"] for job in (queued, paused, crashed)] == [0, 0, 50]

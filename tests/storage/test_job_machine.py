@@ -121,10 +121,10 @@ class Life(RuleBasedStateMachine):
 
     @precondition(lambda self: self.owner)
     @rule(who=WHO, why=st.sampled_from(["", "it broke"]))
-    def give_back(self, who, why):
+    def release(self, who, why):
         chunk, token = self.held_by(who)
         held = self.owner.get(chunk) == token
-        assert self.job.give_back(chunk, token, why, MOST_DEATHS) == held
+        assert self.job.release(chunk, token, why, MOST_DEATHS) == ("released" if held else "stale")
         if held and why:
             self.dead[chunk] = self.dead.get(chunk, 0) + 1
         if held and why and self.dead[chunk] >= MOST_DEATHS:
@@ -181,20 +181,24 @@ class Life(RuleBasedStateMachine):
         if what.startswith("pause"):  # late: by a worker that claimed its chunk before the last resume
             late = what == "pause late"
             pauses = self.status == "running" and not late
-            assert self.job.pause(self.resumes - late) == pauses
+            guard = ("resumes", self.resumes - late)
+            assert self.job.turn("paused", guard=guard, error="the budget") == (self.status, pauses)
             self.status = "paused" if pauses else self.status
         elif what.startswith("resume"):
             usd = "" if self.most is None else self.spent + USD * len(self.open) + (what == "resume with more")
-            assert self.job.resume(usd) == self.status
-            if self.status == "paused":
+            fields = {"resumes": self.resumes + 1, "error": "", **({} if usd == "" else {"most_usd": usd})}
+            resumes = self.status == "paused"
+            assert self.job.turn("running", guard=("resumes", self.resumes), **fields) == (self.status, resumes)
+            if resumes:
                 self.status, self.resumes = "running", self.resumes + 1
                 self.most = None if self.most is None else usd
         elif what == "retry":
             self.retry()
         else:
             allowed = ["finalizing"] if what == "finished" else ["queued", "running", "paused", "finalizing"]
-            assert self.job.turn(what, *allowed) == self.status
-            if self.status in allowed:
+            ends = self.status in allowed
+            assert self.job.turn(what, told=[f"it is {what}"]) == (self.status, ends)
+            if ends:
                 self.status, self.ends = what, self.ends + 1
 
     def retry(self):
@@ -222,6 +226,7 @@ class Life(RuleBasedStateMachine):
         assert int(job.meta["rows_done"]) == 50 * len(self.done)
         assert job.counters.get("rows", 0) == 50 * (len(self.done) + self.again)
         assert sum(n for name, n in job.counters.items() if name.startswith("jobs_ended")) == self.ends
+        assert job.redis.llen(job.key("outbox")) == self.ends
         if self.most is not None:
             assert spent + reserved <= self.most
         in_all = sorted([*self.todo, *self.owner, *self.done])

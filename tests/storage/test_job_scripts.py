@@ -1,5 +1,7 @@
 """Each script of a job's life alone: fresh, sent again, with a stale token, in a wrong status, with nothing, too much, no key."""
 
+import struct
+
 import pytest
 from redis import Redis
 
@@ -35,12 +37,9 @@ CALLS = {
     "reserve": (lambda job, token: job.reserve(FIRST, token), "stop"),
     "settle": (lambda job, token: job.settle(FIRST, token), 0),
     "commit": (lambda job, token: job.commit(FIRST, token), "stale"),
-    "give_back": (lambda job, token: job.give_back(FIRST, token), 0),
-    "wait": (lambda job, token: job.wait(FIRST, token), "stale"),
+    "release": (lambda job, token: job.release(FIRST, token), "stale"),
     "sweep": (lambda job, token: job.sweep(), []),
-    "pause": (lambda job, token: job.pause(), 0),
-    "resume": (lambda job, token: job.resume(), None),
-    "transition_status": (lambda job, token: job.turn("cancelled", "running"), None),
+    "transition": (lambda job, token: job.turn("cancelled"), ("", False)),
     "book_open": (lambda job, token: job.book_open(FIRST), 0),
     "retry": (lambda job, token: job.retry(FIRST), None),
 }
@@ -197,20 +196,21 @@ def test_results_are_kept_once_whatever_their_size_and_the_last_ones_end_the_wor
     job.claim("a"), job.claim("b")
     assert job.commit(FIRST, "a", blob="x" * size, rows=size, failed=size // 2) == "kept"
     assert job.commit(FIRST, "a", blob="other") == "stale"
-    assert job.redis.strlen(job.key(f"out:{FIRST}")) == size
+    assert job.redis.hstrlen(job.key("results"), FIRST) == size
+    assert job.redis.get(job.key("columns")) == struct.pack("<d", 1)
     assert job.commit(SECOND, "b", rows=0) == "last"
     assert (job.meta["status"], job.meta["rows_done"], job.done) == ("finalizing", str(size), {FIRST, SECOND})
     assert job.counters == {"chunks": 2, "rows": size, "rows_failed": size // 2}
     assert (job.owner, job.leased) == ({}, set())
 
 
-@pytest.mark.parametrize(("give_up_ms", "outcome"), [(600_000, "waiting"), (0, "given up"), (-1, "given up")])
+@pytest.mark.parametrize(("give_up_ms", "outcome"), [(600_000, "released"), (0, "given up"), (-1, "given up")])
 def test_a_provider_that_fails_is_waited_for_or_given_up(job, give_up_ms, outcome):
     job.claim("mine")
     assert job.wait(FIRST, "mine", give_up_ms=give_up_ms) == outcome
-    assert (FIRST in job.todo) == (outcome == "waiting")
-    assert job.claim("other") == (None if outcome == "waiting" else SECOND)
-    if outcome == "waiting":
+    assert (FIRST in job.todo) == (outcome == "released")
+    assert job.claim("other") == (None if outcome == "released" else SECOND)
+    if outcome == "released":
         job.probe_due()
         assert job.claim("other") == FIRST
 
@@ -221,10 +221,10 @@ def ended(job):
     for token, chunk in zip("abc", job.chunks, strict=True):
         job.claim(token)
         job.commit(chunk, token, failed=int(chunk == FIRST))
-    for name in ("report", "headline", "costs", "gates", "partial"):
+    for name in ("report", "costs", "gates", "partial"):
         job.redis.set(job.key(name), name)
-    job.redis.hset(job.key("meta"), mapping={"alerts": "[]", "notifications": "[]", "given_up": "it was down"})
-    job.turn("finished", "finalizing")
+    job.redis.hset(job.key("meta"), mapping={"alerts": "[]", "given_up": "it was down"})
+    job.turn("finished")
     job.redis.delete(job.key("todo"))
     job.redis.expire(job.key("meta"), 1000)
     return job
@@ -234,17 +234,17 @@ def test_a_chunk_that_is_tried_again_is_done_no_more_and_keeps_its_results_and_t
     assert ended.retry(FIRST, rows=1) == "finished"
     assert (ended.todo, ended.done, ended.meta["status"]) == ([FIRST], {SECOND, "default:2"}, "running")
     assert (ended.meta["rows_done"], ended.meta["rows_failed"], ended.meta["retries"]) == ("149", "0", "1")
-    assert ended.redis.get(ended.key(f"out:{FIRST}")) == b"results"
+    assert ended.redis.hget(ended.key("results"), FIRST) == b"results"
     assert (ended.redis.get(ended.key("report")), ended.redis.get(ended.key("partial"))) == (None, b"report")
     assert ended.redis.get(ended.key("partial_costs")) == b"costs"
-    assert not ended.redis.exists(*map(ended.key, ("gates", "headline")))
-    assert not {"alerts", "notifications", "given_up", "turned_ms"} & ended.meta.keys()
+    assert not ended.redis.exists(ended.key("gates"))
+    assert not {"alerts", "given_up", "turned_ms"} & ended.meta.keys()
     assert ended.redis.ttl(ended.key("meta")) == -1
     assert ended.redis.smembers(ended.key("active")) == {ended.id.encode()}
     assert ended.redis.hgetall(ended.key("tries")) == {FIRST.encode(): b"1"}
     ended.claim("mine")
     assert ended.commit(FIRST, "mine", blob="better", rows=1) == "last"
-    assert (ended.meta["rows_done"], ended.redis.get(ended.key(f"out:{FIRST}"))) == ("150", b"better")
+    assert (ended.meta["rows_done"], ended.redis.hget(ended.key("results"), FIRST)) == ("150", b"better")
 
 
 def test_a_retry_that_is_sent_again_or_comes_too_late_changes_nothing(ended):
@@ -255,7 +255,7 @@ def test_a_retry_that_is_sent_again_or_comes_too_late_changes_nothing(ended):
     assert ended.everything == before
     ended.claim("mine")
     ended.commit(FIRST, "mine", rows=1)
-    ended.turn("finished", "finalizing")
+    ended.turn("finished")
     ended.redis.hset(ended.key("meta"), "turned_ms", int(seen) + 1)  # it may be the same millisecond
     before = ended.everything
     assert ended.retry(FIRST, rows=1, ended_ms=seen) == "stale"
@@ -263,9 +263,9 @@ def test_a_retry_that_is_sent_again_or_comes_too_late_changes_nothing(ended):
 
 
 def test_a_failed_job_without_anything_left_has_its_report_to_do_and_a_chunk_without_results_is_no_retry(job):
-    job.turn("failed", "running")
+    job.turn("failed")
     assert job.retry(FIRST) == "failed"
     assert (job.todo, job.redis.exists(job.key("tries"))) == ([FIRST], 0)
-    job.turn("failed", "running")
+    job.turn("failed")
     assert job.retry() == "failed"
     assert (job.todo, job.meta["status"], job.meta["rows_done"]) == ([], "finalizing", "0")

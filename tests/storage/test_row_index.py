@@ -7,9 +7,10 @@ from ragassay.core.errors import UnknownName
 from ragassay.core.models import Rating
 from ragassay.core.specification import JobSpec
 from ragassay.storage.folder import FolderStore
-from ragassay.storage.places import RowPlaces
-from ragassay.storage.row_index import INDEX_FILE, FolderRows
+from ragassay.storage.row_index import RowIndex
 from ragassay.storage.selection import Selection
+
+COLUMNS = "columns-a"
 
 
 def run_of(tmp_path, count=130, systems=("a", "b"), name="first"):
@@ -31,10 +32,7 @@ def run_of(tmp_path, count=130, systems=("a", "b"), name="first"):
 
 
 def rows_of(run, report):
-    size = run.record.chunk_size
-    ends = {name: -(-one.queries // size) for name, one in report.systems.items()}
-    fresh = FolderStore(run.folder.parent.parent).open(run.record.id)
-    return RowPlaces(run.record, FolderRows(fresh, [c for c in run.record.chunks() if c.number < ends[c.system]]))
+    return RowIndex(FolderStore(run.folder.parent.parent).open(run.record.id))
 
 
 SELECTIONS = [
@@ -74,12 +72,12 @@ def test_an_unknown_system_or_figure_is_named(tmp_path):
 
 def test_a_long_run_writes_the_columns_as_it_goes_and_a_short_one_when_it_is_looked_at(tmp_path, monkeypatch):
     short, report = run_of(tmp_path, 60)
-    assert not (short.folder / INDEX_FILE).exists()
+    assert not (short.folder / COLUMNS).exists()
     rows_of(short, report)
-    assert (short.folder / INDEX_FILE).stat().st_mode & 0o777 == 0o600
+    assert (short.folder / COLUMNS).stat().st_mode & 0o777 == 0o600
     monkeypatch.setattr("ragassay.storage.folder.MOST_IN_MEMORY", 10)
     long, report = run_of(tmp_path, 60, name="second")
-    assert (long.folder / INDEX_FILE).exists()
+    assert (long.folder / COLUMNS).exists()
     monkeypatch.setattr("ragassay.storage.folder.FolderRun.results", None)  # no row has to be read
     assert len(rows_of(long, report).selected(Selection(sort="mrr"))) == 120
 
@@ -93,11 +91,11 @@ def test_rows_that_changed_since_are_read_again(tmp_path):
     assert {row.system for row in found.at(found.selected(Selection(text="rewritten")))} == {"a"}
 
 
-@pytest.mark.parametrize("damage", ["not a database", "a folder"])
+@pytest.mark.parametrize("damage", ["other bytes", "a folder"])
 def test_columns_that_can_not_be_used_are_made_again(tmp_path, damage):
     run, report = run_of(tmp_path, 60)
     wanted = rows_of(run, report).selected(Selection(sort="latency_ms")).tolist()
-    file = run.folder / INDEX_FILE
+    file = run.folder / COLUMNS
     file.unlink()
     file.mkdir() if damage == "a folder" else file.write_bytes(b"SQLite format 3\0" + b"x" * 5000)
     assert rows_of(run, report).selected(Selection(sort="latency_ms")).tolist() == wanted

@@ -9,6 +9,7 @@ from ragassay.core.specification import Budget
 
 
 def told(jobs):
+    jobs.notifier.deliver_due()
     page = jobs.notifier.page("default", kind="budget_reached", cursor=None, limit=10)
     return [(notice.job, notice.done, notice.rows, notice.headline) for notice in page.alerts]
 
@@ -29,17 +30,6 @@ def test_a_budget_that_is_reached_is_told_once_for_each_time(make_jobs, queue, c
     assert len(told(jobs)) == 2
 
 
-def test_a_worker_that_dies_when_a_budget_is_reached_leaves_the_notice_to_the_sweeper(make_jobs, queue, monkeypatch):
-    jobs = make_jobs(PayingJudge())
-    job = submit_with_budget(jobs, tokens=4000)
-    monkeypatch.setattr(jobs, "_notify", lambda state: None)
-    deliver_all(jobs, queue)
-    assert (jobs.get(job).status, told(jobs)) == ("paused", [])
-    monkeypatch.undo()
-    jobs.tick()
-    assert [one[0] for one in told(jobs)] == [job]
-
-
 @pytest.mark.parametrize(("allowed", "kinds"), [(0.1, ["coverage_low"]), (0.2, [])])
 def test_rows_that_a_judge_could_not_score_beyond_the_limit_are_told_without_its_reason(
     make_jobs, queue, allowed, kinds
@@ -49,6 +39,7 @@ def test_rows_that_a_judge_could_not_score_beyond_the_limit_are_told_without_its
     job = submit(jobs, 10, max_missing=allowed)
     finish(jobs, queue, job)
     assert jobs.get(job).progress.failed == 2
+    jobs.notifier.deliver_due()
     told = jobs.notifier.page("default", kind=None, cursor=None, limit=10).alerts
     assert [notice.kind for notice in told] == kinds
     for notice in told:

@@ -21,7 +21,8 @@ from ragassay.core.errors import BudgetReached, Conflict
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.core.specification import Budget
-from ragassay.service.job_costs import JobCosts
+from ragassay.service.job_reports import JobReports
+from ragassay.service.job_run import JobRun
 from ragassay.service.redis_journal import RedisJournal
 
 
@@ -72,9 +73,9 @@ def test_a_worker_that_died_in_a_call_has_spent_what_it_reserved(jobs, queue, st
     assert float(books["spent_tokens"]) == 150 * 60 + 100
     assert (float(books["open_tokens"]), books["in_flight"], books["uncertain_calls"]) == (0, b"0", b"1")
     jobs.finalize(job)
-    report = orjson.loads(store.report(job))
+    report = orjson.loads(JobRun(store, job).report_document())
     assert report["interrupted"]["uncertain_calls"] == jobs.get(job).uncertain_calls == 1
-    costs = JobCosts(store).report(CostQuery())
+    costs = JobReports(store).costs(CostQuery())
     assert costs.interrupted.uncertain_calls == 1
 
 

@@ -25,12 +25,13 @@ from job_workers import (
 from polling import until
 from ragassay.core.errors import Conflict, NothingToEvaluate, Unavailable
 from ragassay.evaluation import aggregate
+from ragassay.service.job_run import JobRun
 from ragassay.service.jobs import MOST_FAILED_FINALIZES, MOST_FINALIZES
 from ragassay.service.redis import MOST_DEATHS
 
 FINALIZER = """
 import sys, time
-from ragassay.service.job_leases import report_claimed
+from ragassay.service.worker import report_claimed
 from ragassay.service.redis import RedisStore
 
 url, job = sys.argv[1:]
@@ -72,9 +73,9 @@ def test_a_job_is_done_chunk_by_chunk_and_finished_once(jobs, queue, store):
     deliver(jobs, queue)
     assert queue.finalized == [job]
     jobs.finalize(job)
-    report, ended = jobs.store.report(job), jobs.get(job).ended_at
+    report, ended = JobRun(jobs.store, job).report_document(), jobs.get(job).ended_at
     jobs.finalize(job)
-    assert (jobs.store.report(job), jobs.get(job).ended_at) == (report, ended)
+    assert (JobRun(jobs.store, job).report_document(), jobs.get(job).ended_at) == (report, ended)
     assert store.active() == []
 
 
@@ -211,7 +212,7 @@ def test_a_job_that_can_not_be_done_fails_with_the_reason(make_jobs, queue):
 def test_the_sweeper_passes_over_a_job_whose_keys_are_gone_and_closes_one_that_ended(jobs, queue, store):
     gone, ended, alive = (submit(jobs, 10) for _ in range(3))
     store.redis.delete(f"ra:{{{gone}}}:meta")
-    store.transition_status(ended, "cancelled", "queued")
+    store.transition(ended, "cancelled")
     store.redis.hdel(store.key(alive, "meta"), "sent_ms")
     queue.sent.clear()
     jobs.tick()
@@ -310,7 +311,7 @@ def test_a_job_whose_rows_were_evicted_fails_and_holds_up_no_other(jobs, queue, 
     evicted, alive = sorted(submit(jobs, 10) for _ in range(2))
     for _ in range(MOST_DEATHS):
         store.claim(evicted)
-        store.redis.delete(store.key(evicted, "in:default:0"))
+        store.redis.hdel(store.key(evicted, "inputs"), "default:0")
         expire_leases(store, evicted)
         store.redis.hdel(store.key(alive, "meta"), "sent_ms")
         queue.sent.clear()
@@ -324,7 +325,7 @@ def test_a_job_whose_rows_were_evicted_fails_and_holds_up_no_other(jobs, queue, 
 def test_results_that_were_evicted_before_the_report_fail_the_job_instead_of_lacking_in_it(jobs, queue, store):
     job = submit(jobs, 60)
     deliver_all(jobs, queue)
-    store.redis.delete(store.key(job, "out:default:1"))
+    store.redis.hdel(store.key(job, "results"), "default/00001.jsonl")
     jobs.finalize(job)
     failed = jobs.get(job)
     assert (failed.status, store.active()) == ("failed", [])

@@ -11,6 +11,7 @@ from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation.inputs import Inputs, recorded, recorded_system
 from ragassay.evaluation.runtime import Runtime
+from ragassay.service.job_run import JobRun
 from ragassay.service.jobs import Jobs
 
 HUGE = play.usage(15_000_000, 15_000_000)
@@ -103,6 +104,6 @@ def test_two_systems_of_a_job_with_the_same_answers_are_judged_once_and_get_the_
         job, _ = jobs.submit(JobSpec(**options), inputs)
         finish(jobs, queue, job.id)
         assert len(provider.log) == len(rows)
-    a, b = (orjson.loads(jobs.store.report(job.id))["systems"][name] for name in ("a", "b"))
+    a, b = (orjson.loads(JobRun(jobs.store, job.id).report_document())["systems"][name] for name in ("a", "b"))
     assert a["metrics"]["faithfulness"] == b["metrics"]["faithfulness"]
     assert [system["evaluation"]["usage"]["calls"] for system in (a, b)] == [len(rows), 0]

@@ -21,26 +21,25 @@ from ragassay.evaluation.inputs import recorded
 from ragassay.service.job_run import JobRun
 from ragassay.service.redis import RedisStore
 from ragassay.service.redis_datasets import RedisDatasets
-from ragassay.storage.protocol import report_with_results
-from ragassay.storage.rows import ChunkedResults
+from ragassay.storage.runs import ChunkedResults
 
 
 @pytest.fixture
 def few_in_memory(monkeypatch):
     """Ten rows are many."""
-    monkeypatch.setattr("ragassay.storage.rows.MOST_IN_MEMORY", 10)
+    monkeypatch.setattr("ragassay.storage.runs.MOST_IN_MEMORY", 10)
 
 
 def test_the_rows_of_a_long_job_are_read_from_redis_for_as_long_as_it_has_them(jobs, queue, store, few_in_memory):
     job = submit(jobs, 120)
     finish(jobs, queue, job)
-    report = report_with_results(JobRun(store, job))
+    report = JobRun(store, job).report_with_results()
     rows = report.results_of("default")
     assert isinstance(rows, ChunkedResults)
     assert [row.query_id for row in rows] == [f"q{n}" for n in range(120)]
     assert (rows[119], rows[-1]) == (tuple(rows)[119],) * 2
-    store.redis.delete(store.key(job, "out:default:1"))
-    later = report_with_results(JobRun(store, job))
+    store.redis.hdel(store.key(job, "results"), "default/00001.jsonl")
+    later = JobRun(store, job).report_with_results()
     assert later.figures == report.figures
     with pytest.raises(NotFound, match="70 of the 120 rows of default"):
         later.results_of("default")
@@ -58,7 +57,7 @@ def test_of_a_long_job_that_was_cancelled_the_chunks_that_are_done_make_its_repo
     monkeypatch.setattr(store, "results", lambda job, chunk: read.append(chunk.number) or results(job, chunk))
     jobs.finalize(job)
     assert read == [1, 2]
-    report = orjson.loads(jobs.store.report(job))
+    report = orjson.loads(JobRun(jobs.store, job).report_document())
     assert lost.number == 0
     assert (report["run"]["status"], report["run"]["rows"], report["run"]["rows_done"]) == ("incomplete", 160, 100)
     assert [row.query_id for row in JobRun(store, job).rows("default")] == [f"q{n}" for n in range(50, 150)]
@@ -138,7 +137,7 @@ def test_what_a_submission_had_written_goes_by_itself_where_its_answer_was_lost(
     monkeypatch.undo()
     job = submit(jobs, 180)
     assert set(rows_of_jobs_in_the_making(store)) == set(left)
-    assert {store.redis.ttl(key) for key in store.redis.scan_iter(store.key(job, "in:*"))} == {-1}
+    assert store.redis.ttl(store.key(job, "inputs")) == -1
 
 
 def test_a_planned_job_whose_connection_is_lost_while_it_is_made_may_be_made_again(jobs, store, monkeypatch):

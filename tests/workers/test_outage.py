@@ -79,7 +79,7 @@ def test_until_a_call_is_answered_one_chunk_is_worked_on_at_a_time(jobs, queue, 
     probe_due(job)
     probe = store.claim(job)
     assert store.claim(job) is None
-    store.give_back(probe)
+    store.release(probe)
     judge.outage = None
     jobs.tick()
     deliver(jobs, queue)

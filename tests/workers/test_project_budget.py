@@ -89,7 +89,7 @@ def test_calls_of_dead_workers_count_as_spent_after_a_cancel_and_in_a_paused_job
     assert books(budgets) == (0, 0.004)
     jobs.cancel(cancelled)
     assert books(budgets) == (0.002, 0.002)
-    store.pause(paused, "the budget is reached", 0)
+    store.transition(paused, "paused", fields={"error": "the budget is reached"})
     leases = store.key(paused, "lease")
     store.redis.zadd(leases, dict.fromkeys(store.redis.zrange(leases, 0, -1), 1), xx=True)
     jobs.tick()

@@ -74,7 +74,7 @@ def test_the_requests_of_a_worker_that_died_are_booked_with_the_next_claim(job, 
     claim = store.claim(job)
     dead = RedisJournal(store, claim, cache=False)
     late = asyncio.run(dead.reserve(CALL, MOST))
-    store.give_back(claim)
+    store.release(claim)
     again = store.claim(job)
     assert books(store, job) == (100, 0, 0, 1)
     asyncio.run(dead.settle(late, Reply(text="late", usage=Usage(input_tokens=40))))

@@ -4,7 +4,10 @@ import pytest
 
 from api_server import serving
 from job_workers import finish, submit
+from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import DAY_S, Retention
+from ragassay.service.redis import PARTIAL, WHOLE
+from ragassay.storage.runs import GATES_FILE
 
 
 def lives(store, job):
@@ -28,15 +31,15 @@ def test_every_key_of_a_job_that_has_ended_has_an_end(store, queue, jobs, how):
         jobs.cancel(job)
         jobs.finalize(job)
     elif how == "failed":
-        store.fail(job, "it can't go on")
+        store.transition(job, "failed", fields={"error": "it can't go on"})
         jobs.tick()
     else:
         finish(jobs, queue, job)
     assert jobs.get(job).status == how
     left = lives(store, job)
     assert all(0 < seconds <= 9 * DAY_S for seconds in left.values()), left
-    assert left["meta"] > 3 * DAY_S >= left["in:default:0"]
-    reports = {"meta", "report", "costs", "partial", "partial_costs", "gates"}
+    assert left["meta"] > 3 * DAY_S >= left["inputs"]
+    reports = {"meta", *WHOLE, *PARTIAL, GATES_FILE}
     assert {name for name, seconds in left.items() if seconds > 3 * DAY_S} <= reports
 
 
@@ -77,7 +80,7 @@ def test_a_retention_that_changed_holds_for_jobs_that_ended_before(store, queue,
     assert set(lives(store, running).values()) == {-1}
     jobs.tick()
     assert {job for job, _ in store.jobs(before=None, limit=10)} == {young, middle, running}
-    assert jobs.store.report(middle)
+    assert JobRun(jobs.store, middle).report_document()
     assert store.apply_retention(["ra:jobs"], Retention(), dry_run=False).jobs == 2
     assert max(lives(store, young).values()) > 40 * DAY_S
 

@@ -15,7 +15,6 @@ from ragassay.service import job_notifications
 from ragassay.service.job_run import JobRun
 from ragassay.service.redis import MOST_DEATHS
 from ragassay.service.redis_journal import RedisJournal, Retry
-from ragassay.storage.protocol import report_with_results
 from ragassay.storage.selection import Selection
 
 PRICE = 0.25  # sums of it are exact
@@ -63,7 +62,7 @@ def work(jobs, queue):
 
     def work(job):
         finish(jobs, queue, job)
-        return report_with_results(JobRun(jobs.store, job))
+        return JobRun(jobs.store, job).report_with_results()
 
     return work
 
@@ -91,15 +90,15 @@ def books(store, job):
 def test_only_failed_rows_are_judged_again_and_the_report_counts_all_that_was_spent(jobs, judge, work, store):
     judge.down = {"q3", "q110"}
     job, before = finished(jobs, work)
-    untouched = store.redis.get(store.key(job, "out:default:1"))
+    untouched = store.redis.hget(store.key(job, "results"), "default/00001.jsonl")
     judge.down, judge.asked = set(), []
     now = jobs.retry(job)
     assert (now.status, now.retries, now.progress.done, now.progress.failed) == ("running", 1, 118, 0)
-    assert report_with_results(JobRun(jobs.store, job)) == before, "until there is another"
+    assert JobRun(jobs.store, job).report_with_results() == before, "until there is another"
     after = work(job)
     assert (judge.asked, len(judge.paid)) == (["q3", "q110"], 120)
     assert (jobs.get(job).status, jobs.get(job).progress.done, failed(after)) == ("finished", 120, set())
-    assert store.redis.get(store.key(job, "out:default:1")) == untouched
+    assert store.redis.hget(store.key(job, "results"), "default/00001.jsonl") == untouched
     assert spent(after) == (120 * PRICE, 0.0, 2), "calls of the first time that may have been paid are still told"
     assert books(store, job) == (120 * PRICE + 2 * MOST.cost_usd, 0, 0)
     page = jobs.results(job, cursor=None, limit=200, selection=Selection(failed=True))
@@ -126,7 +125,7 @@ def test_a_worker_that_dies_in_between_loses_nothing_and_nothing_is_paid_twice(j
     judge.down, judge.dies_at = set(), "q3"
     with pytest.raises(RuntimeError):
         deliver(jobs, queue)
-    assert failed(report_with_results(JobRun(jobs.store, job))) == {"q1", "q2", "q3"}
+    assert failed(JobRun(jobs.store, job).report_with_results()) == {"q1", "q2", "q3"}
     assert sum(row.failed for row in jobs.results(job, cursor=None, limit=200).results) == 3
     judge.dies_at = None
     jobs.wake(job)
@@ -165,7 +164,7 @@ def test_a_provider_that_was_given_up_is_asked_again(jobs, judge, work, store):
 def test_the_budget_holds_over_all_times_and_a_paused_one_goes_on_under_another(
     jobs, judge, queue, work, monkeypatch, in_memory
 ):
-    monkeypatch.setattr("ragassay.storage.rows.MOST_IN_MEMORY", in_memory)
+    monkeypatch.setattr("ragassay.storage.runs.MOST_IN_MEMORY", in_memory)
     judge.down = {"q1", "q2"}
     job, _ = finished(jobs, work, 10, budget=Budget(usd=8 * PRICE + 2 * MOST.cost_usd + PRICE))
     judge.down = set()
@@ -201,7 +200,7 @@ def test_a_cancelled_retry_has_the_report_of_all_rows_and_no_further_one(jobs, j
     job, before = finished(jobs, work, 10)
     jobs.retry(job)
     jobs.cancel(job)
-    assert report_with_results(JobRun(jobs.store, job)) == before
+    assert JobRun(jobs.store, job).report_with_results() == before
     with pytest.raises(Conflict, match="is cancelled"):
         jobs.retry(job)
 
@@ -222,7 +221,7 @@ def test_a_job_that_fails_as_a_whole_goes_on_with_failed_rows_and_with_those_tha
     judge.down = {"q1"}
     job = submit(jobs, 170, metrics=("faithfulness",))
     deliver(jobs, queue)
-    store.fail(job, "no key")
+    store.transition(job, "failed", fields={"error": "no key"})
     jobs.tick()
     queue.sent.clear()
     judge.down = set()
@@ -230,7 +229,7 @@ def test_a_job_that_fails_as_a_whole_goes_on_with_failed_rows_and_with_those_tha
         assert jobs.retry(job).progress.done == done
         for _ in range(worked_on):
             deliver(jobs, queue)
-        store.fail(job, "no key")
+        store.transition(job, "failed", fields={"error": "no key"})
         jobs.tick()
         queue.sent.clear()
     jobs.retry(job)
@@ -242,13 +241,10 @@ def test_a_job_that_fails_as_a_whole_goes_on_with_failed_rows_and_with_those_tha
 def test_a_finalize_of_the_time_before_changes_nothing_of_the_one_after(jobs, judge, work, store):
     judge.down = {"q1"}
     job, before = finished(jobs, work, 10)
-    late = JobRun(store, job)
     jobs.retry(job)
-    late.save_report(before.figures)
-    assert not store.save_gates(job, b"{}", b"[]")
-    store.keep_notifications(job, b"[]")
-    store.keep_headline(job, b"{}")
-    assert store.headline(job) is None
+    late = {"report.json": before.figures.model_dump_json().encode(), "gates.json": b"{}"}
+    assert store.transition(job, "finished", guard=("retries", 0), contents=late) == ("running", False)
+    assert JobRun(store, job).gates() is None
     store.close(job)  # what the finalizer's last step would be
     assert store.active() == [job]
     judge.down = set()
@@ -266,7 +262,7 @@ def test_its_end_is_told_again(jobs, judge, work, store):
 def test_rows_whose_time_is_over_are_not_there_to_be_tried(jobs, judge, work, store):
     judge.down = {"q1"}
     job, _ = finished(jobs, work, 10)
-    store.redis.delete(store.key(job, "in:default:0"))
+    store.redis.hdel(store.key(job, "inputs"), "default:0")
     with pytest.raises(NotFound, match="rows or results"):
         jobs.retry(job)
 

@@ -158,7 +158,7 @@ async def costs(jobs: Service, request: Request, query: Annotated[_CostsQuery, Q
     """The document that ``ragassay cost --json`` prints, over the newest 2,000 reports that are asked for."""
 
     def work() -> bytes:
-        report = jobs.costs.report(asked(**query.model_dump(exclude={"format"})))
+        report = jobs.reports.costs(asked(**query.model_dump(exclude={"format"})))
         return COST_EXPORTERS.whole(report, query.format)
 
     document = await to_thread.run_sync(work, limiter=request.app.state.analyses)

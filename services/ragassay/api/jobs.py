@@ -27,6 +27,7 @@ from ragassay.core.errors import BadData, NotFound, UnknownName
 from ragassay.core.jobs import ENDED, Job, JobPage, JobStatus, ResultPage
 from ragassay.core.report import JOB_ID
 from ragassay.core.specification import Budget
+from ragassay.evaluation.human_labels import report_of
 from ragassay.reporting import EXPORTERS, MEDIA_TYPES
 from ragassay.reporting.gates import markdown
 from ragassay.reporting.junit import gated
@@ -35,7 +36,6 @@ from ragassay.service.job_state import no_job
 from ragassay.service.jobs import MOST_ROWS_A_PAGE, Jobs
 from ragassay.service.notifications import MAX_ID
 from ragassay.service.redis_datasets import RedisDatasets
-from ragassay.storage.protocol import report_with_results
 from ragassay.storage.selection import Selection
 
 POLL_S = 1.0  # between looks at a job that is followed
@@ -189,7 +189,7 @@ async def report(
     As JSON, or as a file: a page, a PDF, a workbook, JUnit XML and so on; csv has the rows, summary.csv the figures.
     """
     run = JobRun(jobs.store, job)
-    document = await to_thread.run_sync(jobs.store.report, job)
+    document = await to_thread.run_sync(run.report_document)
     as_it_is = query.format == "json" and query.fields is None
     form = "" if as_it_is else f"{query.format} {query.fields} {version('ragassay')}"
     tag = f'"{hashlib.sha256(document + form.encode()).hexdigest()[:32]}"'
@@ -197,11 +197,11 @@ async def report(
     if if_none_match and (tag in if_none_match or if_none_match.strip() == "*"):
         return Response(status_code=304, headers=headers)
     if as_it_is:
-        read = await to_thread.run_sync(report_with_results, run)
+        read = await to_thread.run_sync(run.report_with_results)
         return StreamingResponse(read.json_parts(), media_type=MEDIA_TYPES["json"], headers=headers)
 
     def work() -> bytes:
-        return query.written(EXPORTERS, run.report_with_labels())
+        return query.written(EXPORTERS, report_of(run))
 
     answer = query.answer(await to_thread.run_sync(work, limiter=request.app.state.analyses), job)
     answer.headers.update(headers)

@@ -16,7 +16,7 @@ from ragassay.reporting.failing import WorstRow, words
 from ragassay.reporting.tables import Table
 from ragassay.stats.intervals import wilson_interval
 from ragassay.storage.columns import THERE, label_column, label_value
-from ragassay.storage.places import RowPlaces
+from ragassay.storage.row_index import RowIndex
 
 MOST_EXAMPLES = 3  # of a kind
 MOST_WORST = 10  # of all systems
@@ -67,7 +67,7 @@ def section(kinds: Sequence[FailureKind], systems: Iterable[str]) -> Table | Non
     return Table("What went wrong", ("", *systems), rows) if rows else None
 
 
-def worst(report: Report, rows: RowPlaces) -> list[WorstRow]:
+def worst(report: Report, rows: RowIndex) -> list[WorstRow]:
     """The worst rows, as many of each system, chosen without reading the others."""
     per_system = rows.record.dataset.rows
     few: dict[str, Sequence[Result]] = {}
@@ -87,7 +87,7 @@ def worst(report: Report, rows: RowPlaces) -> list[WorstRow]:
     return failing.worst_rows(ReportWithResults.of(report, few), most)
 
 
-def failures(rows: RowPlaces) -> list[FailureKind]:
+def failures(rows: RowIndex) -> list[FailureKind]:
     """The ways in which rows of a run failed, the most frequent first."""
     kinds = rows.column(label_column("failure"))
     done = rows.column(THERE) > 0

@@ -17,15 +17,14 @@ from ragassay.core.protocols import Purpose, Reply
 from ragassay.core.report import ReportWithResults, run_and_system
 from ragassay.dashboard.library import RowsPage
 from ragassay.evaluation.aggregate import aggregate
-from ragassay.evaluation.human_labels import LABELS_FILE, FolderLabels, HumanLabel, with_labels
+from ragassay.evaluation.human_labels import HumanLabel, add_labels, labels_of, with_labels
 from ragassay.evaluation.prepare import provenance
 from ragassay.reporting.listing import RunSummary, summary
 from ragassay.storage.datasets import FolderDatasets
-from ragassay.storage.folder import GATES_FILE, REPORT_FILE, FolderRun, FolderStore
+from ragassay.storage.folder import FolderRun, FolderStore
 from ragassay.storage.journal import calls_about
-from ragassay.storage.places import RowPlaces
-from ragassay.storage.protocol import report_with_results
-from ragassay.storage.row_index import FolderRows
+from ragassay.storage.row_index import RowIndex
+from ragassay.storage.runs import GATES_FILE, LABELS_FILE, REPORT_FILE
 from ragassay.storage.selection import Selection
 
 MOST_REPORTS_HELD = 8
@@ -74,9 +73,9 @@ class FolderLibrary:
         )
         return report
 
-    def rows(self, run: str) -> RowPlaces:
+    def rows(self, run: str) -> RowIndex:
         """The rows that a run's report is of; raises NotFound, BadData."""
-        rows: RowPlaces = self._rows(run, self._version(run))
+        rows: RowIndex = self._rows(run, self._version(run))
         return rows
 
     def page(self, run: str, selection: Selection, start: int, most: int) -> RowsPage:
@@ -115,11 +114,11 @@ class FolderLibrary:
 
     def labels(self, run: str) -> Sequence[HumanLabel]:
         """What people said of its rows, oldest first; raises NotFound, BadData."""
-        return FolderLabels(self._open(run).folder).kept()
+        return labels_of(self._open(run))
 
     def add_labels(self, run: str, labels: Sequence[HumanLabel]) -> None:
         """Keep labels beside those that are there; raises NotFound, DiskFull, Conflict."""
-        FolderLabels(self._open(run).folder).add(labels)
+        add_labels(self._open(run), labels)
 
     def calls(self, run: str, row: Result) -> Sequence[tuple[Purpose, Reply]]:
         """The replies of models that a row rests on, with what each was for."""
@@ -150,11 +149,11 @@ class FolderLibrary:
         opened = self._open(run)
         record = opened.record
         if opened.report_file.exists() or len(opened.pending()) == len(record.chunks()):
-            return report_with_results(opened)
+            return opened.report_with_results()
         rows = {name: one for name in record.systems if (one := opened.rows(name))}
         report = aggregate(record.id, record.created_at, provenance(record), rows, expected=record.dataset.rows)
         return ReportWithResults.of(report, rows)
 
-    def _read_rows(self, run: str) -> RowPlaces:
+    def _read_rows(self, run: str) -> RowIndex:
         opened = self._open(run)
-        return RowPlaces(opened.record, FolderRows(opened, opened.record.chunks()))
+        return RowIndex(opened)

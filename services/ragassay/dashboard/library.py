@@ -16,7 +16,7 @@ from ragassay.core.report import ReportWithResults
 from ragassay.datasets.versions import DatasetStore
 from ragassay.evaluation.human_labels import HumanLabel
 from ragassay.reporting.listing import RunSummary
-from ragassay.storage.places import RowPlaces
+from ragassay.storage.row_index import RowIndex
 from ragassay.storage.selection import Selection
 
 
@@ -50,7 +50,7 @@ class Library(Protocol):
     def report(self, run: str, *, labels: bool = True) -> ReportWithResults:
         """A run's report, with what people's ``labels`` of its rows make of it; raises NotFound, BadData."""
 
-    def rows(self, run: str) -> RowPlaces:
+    def rows(self, run: str) -> RowIndex:
         """The rows that a run's report is of, chosen and read by their places; the same object while they do not change.
 
         Raises NotFound, BadData.

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from hashlib import sha256
 
-import orjson
-
 from ragassay.analysis.costs import CostQuery, CostReport
 from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison
@@ -22,16 +20,16 @@ from ragassay.core.models import Result, Sample
 from ragassay.core.protocols import Purpose, Reply
 from ragassay.core.report import JOB_ID, ReportWithResults
 from ragassay.dashboard.library import RowsPage
-from ragassay.evaluation.human_labels import HumanLabel, with_labels
+from ragassay.evaluation.human_labels import HumanLabel, add_labels, labels_of, with_labels
 from ragassay.reporting.listing import Headline, RunSummary, outcome
-from ragassay.service.job_results import JobRows
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState, no_job
 from ragassay.service.jobs import Jobs
+from ragassay.service.redis import headline_blob
 from ragassay.service.redis_datasets import RedisDatasets
 from ragassay.service.redis_journal import calls_about
-from ragassay.storage.places import RowPlaces
-from ragassay.storage.protocol import ChunkId, report_with_results
+from ragassay.storage.protocol import ChunkId
+from ragassay.storage.row_index import RowIndex
 from ragassay.storage.selection import Selection
 
 MOST_REPORTS_HELD = 8
@@ -48,7 +46,7 @@ class ServiceLibrary:
         self._jobs, self._analyses = jobs, threading.BoundedSemaphore(_ANALYSES)
         self._reading = threading.Lock()
         self._labelled: dict[str, tuple[ReportWithResults, int, ReportWithResults]] = {}
-        self._held: OrderedDict[tuple[str, str], tuple[ReportWithResults, RowPlaces]] = OrderedDict()
+        self._held: OrderedDict[tuple[str, str], tuple[ReportWithResults, RowIndex]] = OrderedDict()
 
     def of(self, project: str) -> ServiceLibrary:
         """The library of one project; what belongs to another is not there (NotFound)."""
@@ -101,7 +99,7 @@ class ServiceLibrary:
                 self._labelled.pop(next(iter(self._labelled)), None)
         return labelled
 
-    def rows(self, run: str) -> RowPlaces:
+    def rows(self, run: str) -> RowIndex:
         """The rows that a job's report is of; raises NotFound, and Conflict while there is none."""
         return self._read(run)[1]
 
@@ -130,7 +128,7 @@ class ServiceLibrary:
     def costs(self, query: CostQuery) -> CostReport:
         """What accurate answers cost; raises NothingToEvaluate where no report is asked for."""
         with self._analyses:
-            return self._jobs.costs.report(query)
+            return self._jobs.reports.costs(query)
 
     def trend(self, metric: str, *, system: str | None, dataset: str | None, judge: str | None, last: int) -> Trend:
         """A metric over the newest finished jobs on one dataset with one judge; raises NothingToEvaluate, UnknownName."""
@@ -141,21 +139,21 @@ class ServiceLibrary:
 
     def passed(self, run: str) -> bool | None:
         """Has the job passed its gates? None where they were not checked."""
-        document = self._jobs.store.gates(run)
-        return orjson.loads(document)["passed"] is True if document else None
+        return JobRun(self._jobs.store, run).passed
 
     def gates(self, run: str) -> GateReport | None:
         """How the job did at its gates; None if they were not checked."""
-        document = self._jobs.store.gates(run)
+        document = JobRun(self._jobs.store, run).gates()
         return GateReport.model_validate_json(document) if document else None
 
     def labels(self, run: str) -> Sequence[HumanLabel]:
         """What people said of its rows, oldest first; raises NotFound."""
-        return self._jobs.store.labels(run)
+        return labels_of(JobRun(self._jobs.store, run))
 
     def add_labels(self, run: str, labels: Sequence[HumanLabel]) -> None:
         """Keep labels beside those that are there; raises NotFound, Conflict."""
-        self._jobs.store.add_labels(run, labels)
+        self._jobs.reports.finished(run)
+        add_labels(JobRun(self._jobs.store, run), labels)
 
     def calls(self, run: str, row: Result) -> Sequence[tuple[Purpose, Reply]]:
         """The replies of models that a row rests on, with what each was for."""
@@ -168,19 +166,18 @@ class ServiceLibrary:
         place = rows.find(row.system, row.query_id)
         return None if place is None else rows.chunk(place)
 
-    def _read(self, job: str) -> tuple[ReportWithResults, RowPlaces]:
+    def _read(self, job: str) -> tuple[ReportWithResults, RowIndex]:
         """A report with its rows, the same objects while it does not change."""
         if not JOB_ID.fullmatch(job):
             raise no_job(job)
-        store = self._jobs.store
-        state = store.state(job)
+        run, state = JobRun(self._jobs.store, job), self._jobs.store.state(job)
         finished = state.status == "finished"
-        version = (job, str(state.retries) if finished else sha256(store.report(job)).hexdigest())
+        version = (job, str(state.retries) if finished else sha256(run.report_document()).hexdigest())
         if found := self._held.get(version):
             return found
-        report, record = report_with_results(JobRun(store, job)), state.record
+        report = run.report_with_results()
         with self._reading:
-            found = self._held.setdefault(version, (report, RowPlaces(record, JobRows(store, job, record))))
+            found = self._held.setdefault(version, (report, RowIndex(run)))
             while len(self._held) > MOST_REPORTS_HELD:
                 self._held.popitem(last=False)
         return found
@@ -207,11 +204,11 @@ class ServiceLibrary:
 
     def _headline(self, state: JobState, until: float) -> Headline:
         """The headline of a finished job, kept with its report; empty if reading the report would take too long now."""
-        store, job = self._jobs.store, state.record.id
-        if (kept := store.headline(job)) is not None:
+        run, name = JobRun(self._jobs.store, state.record.id), headline_blob(state.retries)
+        if (kept := run.blobs.get(name)) is not None:
             return Headline.model_validate_json(kept)
         if time.monotonic() > until:
             return _NO_HEADLINE
-        top = Headline.of(JobRun(store, job).report())
-        store.keep_headline(job, top.model_dump_json().encode(), retries=state.retries)
+        top = Headline.of(run.report())
+        run.blobs.put(name, top.model_dump_json().encode())
         return top

@@ -47,7 +47,7 @@ from ragassay.metrics.metric import Metric, parse
 from ragassay.stats.intervals import Floats, averaged, mean_interval, wilson_interval
 from ragassay.stats.ppi import METHOD, corrected_mean
 from ragassay.stats.ratio import Stratum, difference_sums_interval, sums_interval
-from ragassay.storage.protocol import RunStore
+from ragassay.storage.runs import Run
 from ragassay.systems.load import LoadCount, cautions
 
 MAX_PAIRED = 10  # systems of which every two are compared by their costs
@@ -57,7 +57,7 @@ _ALL = slice(None)
 logger = logging.getLogger("ragassay")
 
 
-def finish(run: RunStore, uncertain_calls: int) -> ReportWithResults:
+def finish(run: Run, uncertain_calls: int) -> ReportWithResults:
     """Aggregate the results into the report, and keep it. The record must say what judges.
 
     ``uncertain_calls``: all requests of the run with an unknown outcome; those that no row counts are interrupted calls.

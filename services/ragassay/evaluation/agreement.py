@@ -12,7 +12,7 @@ from ragassay.evaluation.inputs import Inputs, load
 from ragassay.evaluation.labels import LABEL, YES_OR_NO, metric_columns, read_labels
 from ragassay.judges.agreement import FROM, Agreement, LabelledScore, agreement
 from ragassay.metrics.metric import Metric, parse
-from ragassay.storage.protocol import RunStore
+from ragassay.storage.runs import Run
 
 NO_QUERY = "(no question is given)"  # of rows about a text that answers none
 _GROUPS = ("group", "max_group")
@@ -79,7 +79,7 @@ class LabelledRows:
             raise BadSettings(f"{metric.name} is not judged", where="--metric", hint="name one such as faithfulness")
         return metric
 
-    def compared(self, run: RunStore) -> JudgeAgreement:
+    def compared(self, run: Run) -> JudgeAgreement:
         """The scores of a finished run over these rows beside the labels."""
         record = run.record
         rows = self.scored(run)
@@ -93,7 +93,7 @@ class LabelledRows:
             rows=len(rows),
         )
 
-    def scored(self, run: RunStore) -> list[LabelledScore]:
+    def scored(self, run: Run) -> list[LabelledScore]:
         """Label and score of each row of a finished run."""
         results = (row for system in run.record.systems for row in run.rows(system))
         return [self._scored(row) for row in results]

@@ -25,7 +25,8 @@ from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import OPERATIONAL, Metric, parse
 from ragassay.metrics.scoring import Chunk
 from ragassay.metrics.scoring import scores as scores_of
-from ragassay.storage.protocol import ChunkId, Outcome, RunRecord, RunStore
+from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
+from ragassay.storage.runs import Run
 
 logger = logging.getLogger("ragassay")
 _FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", "first_call_ms", *OPERATIONAL)
@@ -83,7 +84,7 @@ class ScoringConfig:
 
 
 async def work(
-    run: RunStore, chunk: ChunkId, config: ScoringConfig, journal: Journal, system: System | None = None
+    run: Run, chunk: ChunkId, config: ScoringConfig, journal: Journal, system: System | None = None
 ) -> Outcome:
     """Evaluate one chunk of one system and commit it; ``last`` when the run needs no further chunk.
 

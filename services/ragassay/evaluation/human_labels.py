@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from ragassay.core.files import LazyRows, LineLog, locked
+from ragassay.core.errors import TooLarge
+from ragassay.core.files import LazyRows
 from ragassay.core.models import Chance, FrozenModel, Result
 from ragassay.core.report import ReportWithResults, SystemReport
 from ragassay.evaluation.aggregate import corrected_by_labels
-from ragassay.storage.folder import FolderRun
-from ragassay.storage.protocol import report_with_results
-from ragassay.storage.rows import row_of
+from ragassay.storage.runs import LABELS_FILE, Run, row_of
 
-LABELS_FILE = "labels.jsonl"
-LONGEST_NAME, MOST_LABELS = 80, 200_000  # of a job, those that were superseded included
-_IN_PROCESS = threading.Lock()  # a lock of a file is held by a process, not by a thread
+LONGEST_NAME, MAX_LABELS = 80, 200_000  # of a run, those that were superseded included
 
 
 class HumanLabel(FrozenModel):
@@ -33,30 +28,18 @@ class HumanLabel(FrozenModel):
     at: Annotated[str, Field(min_length=1, max_length=40)]
 
 
-class FolderLabels:
-    """The labels of a run in a folder: ``labels.jsonl``, which only grows."""
+def add_labels(run: Run, labels: Sequence[HumanLabel]) -> None:
+    """Keep labels of a run's rows beside those that are there. Raises DiskFull, Conflict, and TooLarge beyond what is kept."""
+    if (run.blobs.get(LABELS_FILE) or b"").count(b"\n") + len(labels) > MAX_LABELS:
+        raise TooLarge(f"of a run {MAX_LABELS:,} labels are kept", hint="label another run")
+    run.blobs.append(LABELS_FILE, (label.model_dump(mode="json") for label in labels))
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
 
-    def add(self, labels: Iterable[HumanLabel]) -> None:
-        """Keep labels; a kill leaves whole ones. Raises DiskFull, Conflict while another process adds some."""
-        with _IN_PROCESS, locked(self._folder / "labels.lock", f"the file of labels of run {self._folder.name}"):
-            log = LineLog(self._folder / LABELS_FILE)
-            try:
-                log.cut_torn_line()
-                for label in labels:
-                    log.append(label.model_dump(mode="json"))
-            finally:
-                log.close()
-
-    def kept(self) -> Sequence[HumanLabel]:
-        """All of them, oldest first; raises BadData for a line that is no label. What a kill left of a line is no line."""
-        file = self._folder / LABELS_FILE
-        if not file.exists():
-            return ()
-        *lines, _ = file.read_bytes().split(b"\n")
-        return [row_of(file, number, line, HumanLabel) for number, line in enumerate(lines, 1)]
+def labels_of(run: Run) -> list[HumanLabel]:
+    """The labels of a run, oldest first; raises BadData for a line that is no label. What a kill left of a line is no line."""
+    *lines, _ = (run.blobs.get(LABELS_FILE) or b"").split(b"\n")
+    where = f"{run.blobs.where}/{LABELS_FILE}"
+    return [row_of(where, number, line, HumanLabel) for number, line in enumerate(lines, 1)]
 
 
 def with_labels(report: ReportWithResults, labels: Iterable[HumanLabel]) -> ReportWithResults:
@@ -78,9 +61,9 @@ def with_labels(report: ReportWithResults, labels: Iterable[HumanLabel]) -> Repo
     )
 
 
-def report_of(run: FolderRun) -> ReportWithResults:
-    """The report of a run, corrected by people's labels of its rows; raises as ``FolderRun.report`` does."""
-    return with_labels(report_with_results(run), FolderLabels(run.folder).kept())
+def report_of(run: Run) -> ReportWithResults:
+    """The report of a run, corrected by people's labels of its rows; raises as ``Run.report`` does."""
+    return with_labels(run.report_with_results(), labels_of(run))
 
 
 def _corrected(report: SystemReport, rows: _LabelledResults, level: float) -> SystemReport:

@@ -92,7 +92,8 @@ def open_report(reference: str, server: str | None = None) -> ReportWithResults:
     from ragassay.core.report import JOB_ID
     from ragassay.core.settings import Settings
     from ragassay.datasets.readers import FORMATS
-    from ragassay.storage.folder import REPORT_FILE, FolderStore, read_report
+    from ragassay.storage.folder import FolderStore, read_report
+    from ragassay.storage.runs import REPORT_FILE
 
     path, settings = Path(reference), Settings()
     if path.is_file():

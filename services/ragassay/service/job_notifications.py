@@ -25,21 +25,12 @@ def of_report(state: JobState, report: Report, results: GateReport | None) -> tu
     return (*missed, *_coverage(state, report))
 
 
-def of_state(state: JobState) -> tuple[Notification, ...]:
-    """The notifications of a job as it stands, each under the same id however often they are computed."""
+def of_change(state: JobState, kind: NotificationKind) -> Notification:
+    """The notification of a job that is paused, has finished or failed: one for each time."""
+    times = state.resumes if kind == "budget_reached" else state.retries
+    number = [str(times)] if times or kind == "budget_reached" else []
     counts = {"rows": state.rows, "done": state.rows_done, "failed": state.rows_failed}
-    if state.status == "paused":
-        return (_notification(state, "budget_reached", str(state.resumes), **counts),)
-    if state.status == "failed":
-        return (_notification(state, "job_failed", *_time(state.retries), **counts),)
-    if state.status == "finished":
-        return (*state.notifications, _notification(state, "job_finished", *_time(state.retries), **counts))
-    return ()
-
-
-def _time(number: int) -> tuple[str, ...]:
-    """The number of an end of a job after its first."""
-    return (str(number),) if number else ()
+    return _notification(state, kind, *number, **counts)
 
 
 def _missed(state: JobState, results: GateReport) -> Iterator[Notification]:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, NamedTuple
 
 import orjson
+from pydantic import ValidationError
 
 from ragassay.analysis import comparison, gates, trends
+from ragassay.analysis.costs import CostQuery, CostReport, Gathered, cost_report
 from ragassay.analysis.gates import GateList, GateReport
 from ragassay.analysis.models import Comparison
 from ragassay.analysis.trends import StoredRun, Trend
@@ -18,6 +23,7 @@ from ragassay.core.formatting import json_document, number
 from ragassay.core.jobs import Alert
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.report import JOB_ID, ReportWithResults, run_and_system
+from ragassay.evaluation.human_labels import report_of
 from ragassay.metrics.composite import own_metrics
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState, no_job
@@ -25,6 +31,8 @@ from ragassay.service.redis import RedisStore
 from ragassay.storage.protocol import RunRecord
 
 MOST_LOOKED_AT = 1000
+MOST_REPORTS = 2000  # of one cost report, the newest
+_AT_ONCE = 500
 MOST_ALERTS = 100  # of a job; a slice of many values can make thousands of gates
 _LOGGED = {"gate", "metric", "value", "threshold"}
 _log = logging.getLogger("ragassay.gates")
@@ -36,6 +44,30 @@ class Gating(FrozenModel):
     gates: GateList = ()
     baseline: str | None = None
     statistics: Statistics = Statistics()
+
+
+class CheckedGates(NamedTuple):
+    """The results of gates, their document, and an alert for each one missed. ``results``: None if they could not be checked."""
+
+    results: GateReport | None
+    document: bytes
+    alerts: tuple[Alert, ...]
+    more: str
+
+    @property
+    def shown(self) -> str:
+        """The alerts as a job's record has them, JSON; one more says how many are left out."""
+        alerts = self.alerts[:MOST_ALERTS]
+        if left := len(self.alerts) - len(alerts):
+            alerts += (Alert(reason=self.more.format(left)),)
+        return orjson.dumps([alert.model_dump(mode="json") for alert in alerts]).decode()
+
+    def log(self, job: str) -> None:
+        """A line in the log for each alert."""
+        for alert in self.alerts:
+            form = "gate missed: job=%s metric=%s value=%s threshold=%s: %s"
+            about = {"event": "gate_missed", "job": job, **alert.model_dump(include=_LOGGED)}
+            _log.error(form, job, alert.metric, number(alert.value), alert.threshold, alert.reason, extra=about)
 
 
 class JobReports:
@@ -83,17 +115,54 @@ class JobReports:
 
     def _stored(self) -> Iterator[StoredRun]:
         """The finished jobs, newest first."""
-        for job, _ in self._store.jobs(before=None, limit=MOST_LOOKED_AT):
-            try:
-                state = self._store.state(job)
-            except (NotFound, Conflict):  # the list outlives a job's record; another version's can't be read
-                continue
+        for state in islice(self._newest(), MOST_LOOKED_AT):
             if state.status == "finished":
                 record = state.record
-                yield StoredRun(record.dataset, record.systems, record.spec, JobRun(self._store, job).report)
+                yield StoredRun(record.dataset, record.systems, record.spec, JobRun(self._store, record.id).report)
+
+    def _newest(self) -> Iterator[JobState]:
+        """Jobs, newest first."""
+        before = None
+        while listed := self._store.jobs(before=before, limit=_AT_ONCE):
+            before = listed[-1][1]
+            for job, _ in listed:
+                with suppress(NotFound, Conflict):  # the list outlives a job's record; another version's can't be read
+                    yield self._store.state(job)
 
     def _report(self, job: str) -> ReportWithResults:
-        return JobRun(self._store, job).report_with_labels()
+        return report_of(JobRun(self._store, job))
+
+    def costs(self, query: CostQuery, now: datetime | None = None) -> CostReport:
+        """The cost report over the newest ``MOST_REPORTS`` reports that are asked for; raises as ``cost_report`` does.
+
+        A paused or cancelled job counts with the rows that were done; while it runs again, not at all.
+        """
+        gathered, read = Gathered(query), 0
+        since, until = (moment.timestamp() * 1000 for moment in query.span)
+        for state in self._newest():
+            job, status, created_ms = state.record.id, state.status, state.created_ms or 0
+            if created_ms < since:
+                break
+            if created_ms >= until:
+                continue
+            if status not in ("finished", "paused", "cancelled"):
+                gathered.left_out["failed" if status == "failed" else "not finished"] += 1
+                continue
+            if read >= MOST_REPORTS:
+                gathered.warnings.append(
+                    f"only the newest {read:,} reports were read: ask for fewer days (since, until)"
+                )
+                break
+            try:
+                if costs := JobRun(self._store, job).costs(status):
+                    gathered.add(costs)
+                    read += 1
+                else:
+                    gathered.left_out["without a report"] += 1
+            except ValidationError as error:
+                _log.warning("the record of costs of job %s can't be read: %s", job, error)
+                gathered.unreadable.append(job)
+        return cost_report(gathered, now or datetime.now(UTC))
 
     # --- gates ------------------------------------------------------------------------------------------------
 
@@ -114,30 +183,14 @@ class JobReports:
             hint = "name a system of the job or an earlier job: 'baseline': 'SYSTEM', 'JOB' or 'JOB#SYSTEM'"
             raise BadSettings(without, where="gates", hint=hint)
 
-    def check_gates(self, job: str, gating: Gating, report: ReportWithResults, retries: int) -> GateReport | None:
-        """Check a finished job's gates: keep the results, an alert for each one missed, and log those, all once.
-
-        ``retries``: how often its failed rows had been tried again when the report was made. Returns the results; None where
-        there are no gates, or they could not be checked.
-        """
-        if not gating.gates:
-            return None
-        results = None
+    def check_gates(self, job: str, gating: Gating, report: ReportWithResults) -> CheckedGates:
+        """Check a finished job's gates."""
         try:
             results = self._checked(gating, report)
-            document, alerts = json_document(results), _alerts(results)
         except (BadInput, NotFound, Conflict) as error:  # the baseline's retention ended since the job was submitted
-            document, alerts = b"", (Alert(reason=f"the gates could not be checked: {error}"),)
-        shown = alerts[:MOST_ALERTS]
-        if more := len(alerts) - len(shown):
-            shown += (Alert(reason=f"... and {more} more: GET /v1/jobs/{job}/gates"),)
-        kept = orjson.dumps([alert.model_dump(mode="json") for alert in shown])
-        if self._store.save_gates(job, document, kept, retries=retries):
-            for alert in alerts:
-                form = "gate missed: job=%s metric=%s value=%s threshold=%s: %s"
-                about = {"event": "gate_missed", "job": job, **alert.model_dump(include=_LOGGED)}
-                _log.error(form, job, alert.metric, number(alert.value), alert.threshold, alert.reason, extra=about)
-        return results
+            return CheckedGates(None, b"", (Alert(reason=f"the gates could not be checked: {error}"),), "")
+        more = f"... and {{}} more: GET /v1/jobs/{job}/gates"
+        return CheckedGates(results, json_document(results), _alerts(results), more)
 
     def _checked(self, gating: Gating, report: ReportWithResults) -> GateReport:
         earlier, system = None, None
@@ -153,7 +206,7 @@ class JobReports:
         """The document ``gates`` of a job; raises NotFound where it has none, Conflict before it has finished."""
         if not self.finished(job).gating.get("gates"):
             raise NotFound(f"job {job} has no gates", hint="submit it with 'gates'")
-        if not (document := self._store.gates(job)):
+        if not (document := JobRun(self._store, job).gates()):
             raise NotFound(f"the gates of job {job} could not be checked", hint="its alerts say why: GET /v1/jobs/ID")
         return document
 

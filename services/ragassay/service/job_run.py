@@ -1,4 +1,4 @@
-"""A job's run in Redis as the run driver sees it: the same protocol that a folder keeps."""
+"""A job's run in Redis: what a run in a folder is, too, over other blobs."""
 
 from __future__ import annotations
 
@@ -6,24 +6,30 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from ragassay import observability
+from ragassay.core.errors import Conflict, NotFound
 from ragassay.core.models import Rating, Result, Sample
-from ragassay.core.report import Report, ReportWithResults, Source
-from ragassay.evaluation.human_labels import with_labels
+from ragassay.core.report import Report, Source
 from ragassay.service.job_state import Claim, gone
-from ragassay.service.redis import RedisStore
-from ragassay.storage.cost_records import record_of
-from ragassay.storage.protocol import ChunkId, Outcome, RunRecord, report_with_results
-from ragassay.storage.rows import is_pending_again, results_of
+from ragassay.service.redis import PARTIAL, WHOLE, RedisStore
+from ragassay.storage.blobs import RedisBlobs
+from ragassay.storage.cost_records import CostRecord, record_of
+from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
+from ragassay.storage.runs import Run, is_pending_again
 
 
-class JobRun:
-    """One job's run, as the run driver sees it. ``retries``: how often its failed rows were tried again when it was read."""
+class JobRun(Run):
+    """One job's run. ``partial``: its report is of the rows that are done, and another takes its place."""
 
-    def __init__(self, store: RedisStore, job: str, *, partial: bool = False, retries: int = 0) -> None:
-        self._store, self._job, self._partial, self._retries = store, job, partial, retries
+    def __init__(self, store: RedisStore, job: str, *, partial: bool = False) -> None:
+        self._store, self._job, self._partial = store, job, partial
 
     @cached_property
-    def record(self) -> RunRecord:
+    def blobs(self) -> RedisBlobs:  # type: ignore[override]
+        """Its blobs. Raises NotFound for a job of another project."""
+        return self._store.blobs(self._job)
+
+    @cached_property
+    def record(self) -> RunRecord:  # type: ignore[override]
         """What the job evaluates."""
         return self._store.state(self._job).record
 
@@ -44,39 +50,57 @@ class JobRun:
         return outcome
 
     def _kept(self, claim: Claim, results: Sequence[Result]) -> Outcome:
-        return self._store.commit(claim, results)
+        return self._store.commit(claim, self.record, results)
 
-    def rows(self, system: str) -> Sequence[Result]:
-        """The committed results of a system that are kept, in the dataset's order; many are read a chunk at a time."""
-        chunks = self._store.with_results(self._job, self.record.chunks_of(system))
-        return results_of(self.record, chunks, self._results)
+    def without_columns(self) -> dict[ChunkId, float]:
+        """None: a commit writes them."""
+        return {}
 
-    def _results(self, chunk: ChunkId) -> list[Result]:
-        results = self._store.results(self._job, chunk)
-        if results is None:
-            raise gone(f"the results of chunk {chunk}", self._job)
-        return results
+    def gone(self, name: str) -> NotFound:
+        """The error for rows that are not kept any more."""
+        return gone(name, self._job)
 
     def save_report(self, report: Report) -> None:
-        """Keep the report, unless one is kept already; a partial one takes the place of the one before.
+        """Keep a partial report. A whole one is kept by the change of status that finishes the job: ``documents``.
 
         Raises NotFound for a whole one whose rows are not all kept.
         """
-        if not self._partial and report.run.status != "finished":
-            kept = set(self._store.with_results(self._job, self.record.chunks()))
+        if self._partial:
+            for name, document in zip(PARTIAL, documents(report).values(), strict=True):
+                self.blobs.put(name, document)
+        elif report.run.status != "finished":
+            kept = set(self.done())
             lost = [chunk for chunk in self.record.chunks() if chunk not in kept]
             raise gone(f"the results of chunk {lost[0]}", self._job)
-        costs = record_of(report).model_dump_json(exclude_defaults=True).encode()
-        document = report.model_dump_json().encode()
-        self._store.save_report(self._job, document, costs, partial=self._partial, retries=self._retries)
+
+    def report_document(self) -> bytes:
+        """The report's JSON, else that of the rows done when the job was paused or cancelled, or before failed ones were
+        tried again. Raises NotFound for an unknown job, Conflict while there is no report.
+        """
+        document = self.blobs.get(WHOLE[0])
+        if document is None:
+            state = self._store.state(self._job)
+            if state.retries or state.status in ("paused", "cancelled"):
+                document = self.blobs.get(PARTIAL[0])
+            if document is None:
+                hint = f"follow it: GET /v1/jobs/{self._job}"
+                raise Conflict(f"job {self._job} is {state.status} and has no report", hint=hint)
+        return document
 
     def report(self) -> Report:
-        """The report; raises NotFound, or Conflict while there is none."""
-        return Report.model_validate_json(self._store.report(self._job))
+        """The report; raises as ``report_document`` does."""
+        return Report.model_validate_json(self.report_document())
 
-    def report_with_labels(self) -> ReportWithResults:
-        """The report with the rows that are kept, corrected by people's labels of them; raises as ``report`` does."""
-        return with_labels(report_with_results(self), self._store.labels(self._job))
+    def costs(self, status: str) -> CostRecord | None:
+        """The record of costs of a job with this status; None if there is none. Raises ValidationError."""
+        document = self.blobs.get((WHOLE if status == "finished" else PARTIAL)[1])
+        return None if document is None else CostRecord.model_validate_json(document)
+
+
+def documents(report: Report) -> dict[str, bytes]:
+    """The report and its record of costs, as they are kept."""
+    costs = record_of(report).model_dump_json(exclude_defaults=True).encode()
+    return dict(zip(WHOLE, (report.model_dump_json().encode(), costs), strict=True))
 
 
 class RetriedRun(JobRun):
@@ -91,7 +115,7 @@ class RetriedRun(JobRun):
 
     @cached_property
     def _before(self) -> list[Result]:
-        return self._results(self._claim)
+        return self.results(self._claim)
 
     def samples(self, chunk: ChunkId) -> list[Sample]:
         """The rows of the chunk that are tried again."""
@@ -112,7 +136,7 @@ class RetriedRun(JobRun):
     def _kept(self, claim: Claim, results: Sequence[Result]) -> Outcome:
         new = iter(results)
         rows = [_with_spent(row, next(new)) if is_pending_again(row, self._source) else row for row in self._before]
-        return self._store.commit(claim, rows, results)
+        return self._store.commit(claim, self.record, rows, results)
 
 
 def run_of(store: RedisStore, claim: Claim) -> JobRun:

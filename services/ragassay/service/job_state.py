@@ -13,8 +13,17 @@ from ragassay.core.errors import Conflict, NotFound
 from ragassay.core.jobs import ENDED, JobStatus, Planned
 from ragassay.core.models import FrozenModel
 from ragassay.core.validation import problems
-from ragassay.service.notifications import Notification
 from ragassay.storage.protocol import ChunkId, RunRecord
+
+_OPEN: tuple[JobStatus, ...] = ("queued", "running", "paused", "finalizing")
+TRANSITIONS: dict[JobStatus, tuple[JobStatus, ...]] = {
+    "running": ("paused",),  # resumed; the first claim begins a queued job, a retry one that has ended
+    "paused": ("running",),
+    "finished": ("finalizing",),  # which the last commit makes of a running job
+    "failed": _OPEN,
+    "cancelled": _OPEN,
+}
+"""From which statuses a job may get to another."""
 
 SUBMIT_AGAIN = "submit it again; replies that are known are not paid again"
 DAY_S = 86_400
@@ -55,9 +64,9 @@ class Retention:
 class JobState(FrozenModel):
     """All that is known of a job beside its rows. Times are milliseconds since 1970; ``gating`` and ``alerts`` as JSON.
 
-    ``notifications``: those of its report.
     ``built``: of built-in systems, the models and the bytes of the index that workers made. ``traceparent``: the span in
-    which it was submitted. ``body_digest``: of the body that was submitted with an idempotency key.
+    which it was submitted. ``body_digest``: of the body that was submitted with an idempotency key. ``undelivered``: webhooks
+    that did not get a notification of it in all tries, and why.
     """
 
     record: RunRecord
@@ -79,12 +88,12 @@ class JobState(FrozenModel):
     retries: int = 0  # how often its failed rows were tried again after it had ended
     given_up: str | None = None
     alerts: tuple[dict[str, Any], ...] = ()
-    notifications: tuple[Notification, ...] = ()
     error: str | None = None
     planned: Planned | None = None
     traceparent: str | None = None
     body_digest: str | None = None
     built: dict[str, tuple[tuple[str, ...], int | None]] = Field(default_factory=dict)
+    undelivered: dict[str, str] = Field(default_factory=dict)
 
     @classmethod
     def of(cls, job: str, meta: Mapping[str, bytes]) -> JobState:
@@ -105,8 +114,12 @@ class JobState(FrozenModel):
             gating=orjson.loads(meta["gating"]),
             alerts=orjson.loads(meta.get("alerts", b"[]")),
             planned=orjson.loads(meta.get("planned", b"null")),
-            notifications=orjson.loads(meta.get("notifications", b"[]")),
             built={name[6:]: orjson.loads(value) for name, value in meta.items() if name.startswith("built:")},
+            undelivered={
+                name.removeprefix("undelivered:"): value.decode()
+                for name, value in meta.items()
+                if name.startswith("undelivered:")
+            },
             changed_ms=int(meta["turned_ms"]) if "turned_ms" in meta else None,
             **texts,
             **counts,

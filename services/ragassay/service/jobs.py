@@ -24,7 +24,7 @@ from ragassay.core.errors import (
     class_and_reason,
 )
 from ragassay.core.jobs import Alert, Job, JobPage, JobStatus, Planned, Progress, ResultPage
-from ragassay.core.report import DEFAULT_PROJECT
+from ragassay.core.report import DEFAULT_PROJECT, ReportWithResults
 from ragassay.core.specification import Budget, JobSpec
 from ragassay.datasets.dataset import digest_of_samples
 from ragassay.evaluation import aggregate
@@ -35,20 +35,19 @@ from ragassay.evaluation.prepare import prepare, with_judges
 from ragassay.evaluation.runtime import Runtime
 from ragassay.service import job_notifications, job_results
 from ragassay.service.health import check_memory
-from ragassay.service.job_chunks import Chunks
-from ragassay.service.job_costs import JobCosts
-from ragassay.service.job_leases import report_claimed
 from ragassay.service.job_reports import MOST_LOOKED_AT, Gating, JobReports
-from ragassay.service.job_results import JobRows
-from ragassay.service.job_run import JobRun, run_of
+from ragassay.service.job_run import JobRun, documents, run_of
 from ragassay.service.job_state import Claim, JobState, not_under_way
 from ragassay.service.notifier import Notifier
 from ragassay.service.projects import clock_time
 from ragassay.service.queue import CHUNKS, REPORTS, Queue
-from ragassay.service.redis import RedisStore
+from ragassay.service.redis import RedisStore, caps_of
 from ragassay.service.registered import Registered
+from ragassay.service.worker import Chunks, report_claimed
 from ragassay.storage.columns import FAILED, label_column, label_value
 from ragassay.storage.protocol import ChunkId
+from ragassay.storage.row_index import RowIndex
+from ragassay.storage.runs import GATES_FILE
 from ragassay.storage.selection import Selection
 
 logger = logging.getLogger("ragassay.jobs")
@@ -70,7 +69,7 @@ class Jobs:
     ) -> None:
         self.store, self._queue, self.registered = store, queue, registered or Registered()
         self.notifier = notifier or Notifier(store)
-        self.reports, self.costs = JobReports(store), JobCosts(store)
+        self.reports = JobReports(store)
         self._runtime = runtime
         self._chunks = Chunks(store, self._runtime, self.registered)
         self._trimmed: dict[str, int] = {}  # how far each list of jobs was looked through
@@ -79,7 +78,7 @@ class Jobs:
         """The use cases over one project's jobs and datasets; what belongs to another is not there (NotFound)."""
         scoped = copy.copy(self)
         scoped.store = self.store.of(project)
-        scoped.reports, scoped.costs = JobReports(scoped.store), JobCosts(scoped.store)
+        scoped.reports = JobReports(scoped.store)
         scoped.registered = self.registered.of(project)
         return scoped
 
@@ -193,7 +192,7 @@ class Jobs:
 
     def cancel(self, job: str) -> Job:
         """Stop a job: no new call is made for it. A job that has ended can't be cancelled (Conflict)."""
-        before = self.store.transition_status(job, "cancelled", "queued", "running", "paused", "finalizing")
+        before, _ = self.store.transition(job, "cancelled")
         if before in ("finished", "failed"):
             raise Conflict(f"job {job} is {before} already")
         self._close(job)
@@ -203,10 +202,16 @@ class Jobs:
     def resume(self, job: str, budget: Budget, *, lifted: Collection[str] = ()) -> Job:
         """Go on with a job that its budget has paused; any other job stays as it is (Conflict).
 
-        Caps change as ``RedisStore.resume`` says.
+        A cap of ``budget`` replaces the job's, and stays as it is if ``budget`` has none. ``lifted``: ``usd`` or
+        ``tokens``, the caps that the job has no longer.
         """
-        before = self.store.resume(job, budget, lifted=lifted)
-        if before != "paused":
+        state, fields = self.store.state(job), {"error": ""}
+        for name, cap in caps_of(budget).items():
+            if cap is not None or name.removeprefix("most_") in lifted:
+                fields[name] = "" if cap is None else str(cap)
+        fields["resumes"] = str(state.resumes + 1)
+        before, resumed = self.store.transition(job, "running", guard=("resumes", state.resumes), fields=fields)
+        if not resumed:
             raise Conflict(f"job {job} is {before}, not paused")
         self.wake(job)
         return self.get(job)
@@ -247,7 +252,7 @@ class Jobs:
         try:
             state = self.store.state(job)
         except Conflict:  # a newer version made the job, and its workers can take the chunk
-            self.store.give_back(claim)
+            self.store.release(claim)
             raise
         with observability.about(**state.origin):
             self._work(claim, state)
@@ -258,11 +263,12 @@ class Jobs:
             with self._turn(claim, state):
                 outcome = self._chunks.evaluate(claim, state)
         except BudgetReached as reached:
-            self.store.give_back(claim)
-            self.store.pause(job, reached.message, state.resumes)
-            logger.warning("job %s is paused: %s", job, reached.message, extra={"event": "job_paused"})
+            self.store.release(claim)
+            told = [job_notifications.of_change(self.store.state(job), "budget_reached")]
+            fields, since = {"error": reached.message}, ("resumes", state.resumes)
+            if self.store.transition(job, "paused", guard=since, fields=fields, notifications=told)[1]:
+                logger.warning("job %s is paused: %s", job, reached.message, extra={"event": "job_paused"})
             self._queue.finalize(job)
-            self._notify(self.store.state(job))
             return
         except (BadInput, NothingToEvaluate, NotFound) as error:
             self._fail(job, str(error))
@@ -270,7 +276,7 @@ class Jobs:
         except RedisError:
             raise  # the lease brings the chunk back
         except Exception as error:
-            self.store.give_back(claim, why=class_and_reason(error))
+            self.store.release(claim, died=class_and_reason(error))
             raise
         if outcome == "last":
             self._queue.finalize(job)
@@ -319,14 +325,11 @@ class Jobs:
             self._fail(job, "the report can't be made: worker crashed repeatedly on it")
             return
         try:
-            run = JobRun(self.store, job, partial=partial, retries=state.retries)
+            run = JobRun(self.store, job, partial=partial)
             run.record = with_judges(state.described, self._runtime.scoring_of(state.record))
             report = aggregate.finish(run, uncertain_calls=state.uncertain_calls)
             if not partial:
-                results = self.reports.check_gates(job, Gating.model_validate(state.gating), report, state.retries)
-                notifications = job_notifications.of_report(state, report, results)
-                kept = orjson.dumps([each.model_dump(mode="json") for each in notifications])
-                self.store.keep_notifications(job, kept, retries=state.retries)
+                self._finish(job, state, report)
         except (RedisError, Unavailable):
             if not partial:
                 with suppress(RedisError):  # an outage is no crash of a worker
@@ -340,10 +343,24 @@ class Jobs:
             if not partial and self.store.count_finalize(job, "failed") >= MOST_FAILED_FINALIZES:
                 self._fail(job, f"the report can't be made: {class_and_reason(error)}")
             raise
-        if not partial:
-            if self.store.transition_status(job, "finished", "finalizing") == "finalizing":
-                _note_end(job, state)
-            self._close(job)
+
+    def _finish(self, job: str, state: JobState, report: ReportWithResults) -> None:
+        """Check the gates and finish the job with all that is kept of it, in one step, unless it was retried meanwhile."""
+        gating, contents, fields = Gating.model_validate(state.gating), documents(report.figures), dict[str, str]()
+        checked = self.reports.check_gates(job, gating, report) if gating.gates else None
+        if checked:
+            contents[GATES_FILE], fields["alerts"] = checked.document, checked.shown
+        told = job_notifications.of_report(state, report, checked.results if checked else None)
+        told = (*told, job_notifications.of_change(state, "job_finished"))
+        retried = ("retries", state.retries)
+        _, finished = self.store.transition(
+            job, "finished", guard=retried, fields=fields, notifications=told, contents=contents
+        )
+        if finished:
+            if checked:
+                checked.log(job)
+            _note_end(job, state)
+        self._close(job)
 
     # --- for the sweeper --------------------------------------------------------------------------------------
 
@@ -367,7 +384,6 @@ class Jobs:
             if state.ended:  # whoever ended it died before the last step
                 self._close(job)
                 continue
-            self._notify(state)
             try:
                 self._give_up_poisoned(job, state)
             except NotFound as error:  # rows or results that were evicted: no round brings them back
@@ -408,19 +424,13 @@ class Jobs:
             self._send(job, returned)
 
     def _fail(self, job: str, error: str) -> None:
-        self.store.fail(job, error)
+        told = [job_notifications.of_change(self.store.state(job), "job_failed")]
+        self.store.transition(job, "failed", fields={"error": error}, notifications=told)
         logger.error("job %s failed: %s", job, error, extra={"event": "job_failed", "job": job})
         self._close(job)
 
     def _close(self, job: str) -> None:
-        state = self.store.state(job)
-        self._notify(state)
-        self.store.close(job, state.record)
-
-    def _notify(self, state: JobState) -> None:
-        """Send the notifications of a job as it stands; those that were sent before are not sent again."""
-        for notification in job_notifications.of_state(state):
-            self.notifier.notify(notification)
+        self.store.close(job, self.store.state(job).record)
 
 
 def shown(state: JobState) -> Job:
@@ -442,7 +452,11 @@ def shown(state: JobState) -> Job:
         retries=state.retries,
         alerts=tuple(Alert(**alert) for alert in state.alerts) if state.ended else (),
         systems=tuple(record.systems),
-        warnings=(*record.dataset.warnings, *(why for source in record.systems.values() for why in source.warnings)),
+        warnings=(
+            *record.dataset.warnings,
+            *(why for source in record.systems.values() for why in source.warnings),
+            *(f"webhook {webhook} did not get {why}" for webhook, why in state.undelivered.items()),
+        ),
         waiting=waiting,
         error=state.error or (state.given_up and f"rows were given up: {state.given_up}"),
         planned=state.planned,
@@ -483,10 +497,10 @@ def _failed_rows(store: RedisStore, job: str, state: JobState) -> tuple[dict[Chu
     """How many rows of each chunk can be tried again; and how many can't, since their responses came with an error."""
     record = state.record
     found: dict[ChunkId, int] = {}
-    recorded = 0
+    recorded, index = 0, RowIndex(JobRun(store, job))
     for system, source in record.systems.items():
-        rows = JobRows(store, job, record).columns(system)
-        failed = rows.there() & (rows.column(FAILED) > 0)
+        rows = index.of_system(system)
+        failed = rows.there & (rows.column(FAILED) > 0)
         if not (source.called or source.built):
             given = failed & (rows.column(label_column("failure")) == _RESPONSE_FAILED)
             recorded += int(given.sum())

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field
 
 from ragassay.core.formatting import cut, number, percent, printable
 from ragassay.core.models import FrozenModel
+from ragassay.core.settings import secrets, without
 
 NotificationKind = Literal[
     "gate_missed",
@@ -25,9 +26,16 @@ ALERTS: tuple[NotificationKind, ...] = tuple(kind for kind in KINDS if kind not 
 MAX_NOTIFICATIONS = 20  # of the missed gates of one job; another counts the rest
 MAX_NAME, MAX_ID = 200, 300  # characters
 
-Cause = Literal["threshold", "coverage", "missing", "baseline", "undecided", "unchecked"]
-Name = Annotated[str, AfterValidator(lambda text: cut(printable(text), MAX_NAME))]
 WebhookFormat = Literal["standard", "slack"]
+Cause = Literal["threshold", "coverage", "missing", "baseline", "undecided", "unchecked"]
+
+
+def _name(text: str) -> str:
+    """A name that others chose, without values of our keys and passwords, and what acts on a terminal."""
+    return cut(printable(without(text, secrets())), MAX_NAME)
+
+
+Name = Annotated[str, AfterValidator(_name)]
 
 
 class Notification(FrozenModel):

@@ -1,8 +1,9 @@
-"""Notifications to webhooks, Slack and the log: a transactional outbox in Redis, which the rounds of a beat deliver.
+"""Notifications to webhooks, Slack and the log: a transactional outbox in Redis, which the rounds of a beat empty.
 
-Keys of a project: ``ra:p:{PROJECT}:webhooks`` (id -> webhook), ``notifications`` (ids by time), ``notification:<id>``, and for
-each webhook ``queue:<id>`` (ids of notifications, by the time of their next try), ``tries:<id>`` (of these), ``outcome:<id>`` (of
-the last try) and ``lease:<id>``. ``ra:outboxes`` holds the projects that have one. Times are milliseconds of Redis's clock.
+What makes a notification adds it to ``ra:outbox`` in the step that it is about. A round lists each once in its project, and
+queues a delivery for each webhook that wants its kind. Keys of a project: ``ra:p:{PROJECT}:webhooks`` (id -> webhook),
+``outcomes`` (id -> outcome of its last try), ``notifications`` (ids by time) and ``notification:<id>``; ``ra:deliveries`` has the
+deliveries of all projects by the time of their next try. Times are milliseconds of Redis's clock.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from redis.exceptions import LockError
 from ragassay.core.errors import BadInput, Conflict, NotFound, bad_cursor
 from ragassay.core.http_guard import Allowed, check_url
 from ragassay.core.models import FrozenModel
-from ragassay.core.settings import secrets, without
 from ragassay.observability import SEPARATOR
 from ragassay.service import counters
 from ragassay.service.notifications import (
@@ -37,14 +37,14 @@ from ragassay.service.notifications import (
     WebhookSecret,
 )
 from ragassay.service.projects import clock_time, project_key
-from ragassay.service.redis import RedisStore
+from ragassay.service.redis import OUTBOX, RedisStore
 
 MAX_WEBHOOKS = 20  # of a project
 MAX_KEPT = 10_000  # notifications of a project
 MAX_URL = 2000  # characters
 KEPT_S = 90 * 86_400
-WAITING_KEPT_S = 86_400  # for what webhooks still have to get: longer than all tries take
-LEASE_S = 60.0  # longer than a turn and a try may take
+DELIVERIES, LOCK = "ra:deliveries", "ra:lock:deliveries"
+LOCK_S = 60.0  # longer than a turn and a try may take
 TURN_S = 10.0  # after which a webhook begins no further try in a round
 THREADS = 8  # webhooks that are served at once
 RETRY_DELAYS_S = (5, 60, 300, 900, 2400)  # after each try that failed: six of them in about an hour
@@ -63,6 +63,28 @@ class _Receiver(FrozenModel):
     created_at: str
 
 
+class _Outcome(FrozenModel):
+    """Of the last try of a webhook, and how many notifications it did not get in all tries."""
+
+    at: str | None = None
+    status: int | None = None
+    error: str | None = None
+    undelivered: int = 0
+
+
+class _Delivery(FrozenModel):
+    """A notification for a webhook. ``number``: of the try that is next, from 1."""
+
+    webhook: str
+    number: int = 1
+    notification: Notification
+
+    @property
+    def message(self) -> str:
+        """Its id for the receiver, the same at each try."""
+        return f"msg_{hashlib.sha256(f'{self.notification.id} {self.webhook}'.encode()).hexdigest()[:40]}"
+
+
 class Notifier:
     """Notifications, webhooks and deliveries. ``allowed``: where webhooks may lead although it is not public.
 
@@ -74,44 +96,45 @@ class Notifier:
 
     # --- notifications ----------------------------------------------------------------------------------------
 
-    def notify(self, notification: Notification) -> bool:
-        """Keep a notification and queue it for each webhook that wants its kind, in one step.
+    def notify(self, notification: Notification) -> None:
+        """Add a notification to the outbox; it is sent once, however often it is added under its id."""
+        self.store.redis.rpush(OUTBOX, notification.model_dump_json())
 
-        False if it was kept before, so it is sent once, or if it is no alert and no webhook wants it. Values of keys and
-        passwords of our environment are taken out of its names.
+    def empty_outbox(self) -> None:
+        """List each notification of the outbox once, and queue it for each webhook that wants its kind.
+
+        One that is no alert and that no webhook wants is dropped.
         """
-        notification = _without_secrets(notification)
-        receivers = self._receivers(notification.project).items()
-        wanted = [webhook for webhook, receiver in receivers if notification.kind in receiver.kinds]
-        if notification.kind in OPT_IN and not wanted:
-            return False
-        if not self._put(notification, wanted, listed=True):
-            return False
-        level = logging.ERROR if notification.is_alert and notification.kind not in _LOGGED_ELSEWHERE else logging.INFO
-        text, about = notification.headline, (notification.id, notification.project, notification.job)
-        _log.log(level, "%s: id=%s project=%s job=%s", text, *about)
-        return True
+        while head := self.store.redis.lindex(OUTBOX, 0):
+            notification = Notification.model_validate_json(head)
+            receivers = self._receivers(notification.project).items()
+            wanted = [webhook for webhook, receiver in receivers if notification.kind in receiver.kinds]
+            if (wanted or notification.kind not in OPT_IN) and self._list(notification, wanted):
+                level = logging.INFO
+                if notification.is_alert and notification.kind not in _LOGGED_ELSEWHERE:
+                    level = logging.ERROR
+                about = (notification.id, notification.project, notification.job)
+                _log.log(level, "%s: id=%s project=%s job=%s", notification.headline, *about)
+            self.store.redis.lrem(OUTBOX, 1, head)  # last: a round that dies before is repeated
 
-    def _put(self, notification: Notification, webhooks: Collection[str], *, listed: bool) -> bool:
-        project, kept_s = notification.project, KEPT_S if listed else WAITING_KEPT_S
-        document, now = notification.model_dump_json(), self.store.now_ms()
+    def _list(self, notification: Notification, webhooks: Collection[str]) -> bool:
+        """Keep a notification and its deliveries in one step; False if it was kept before."""
+        project, now = notification.project, self.store.now_ms()
         key, listing = project_key(project, f"notification:{notification.id}"), project_key(project, "notifications")
 
         def step(pipe: Any) -> bool:
             if pipe.exists(key):
                 return False
             pipe.multi()
-            pipe.set(key, document, ex=kept_s)
-            if listed:
-                pipe.hincrby(counters.KEY, SEPARATOR.join(("notifications", notification.kind)))
-                pipe.zadd(listing, {notification.id: now})
-                pipe.zremrangebyscore(listing, "-inf", now - kept_s * 1000)
-                pipe.zremrangebyrank(listing, 0, -MAX_KEPT - 1)
-                pipe.expire(listing, kept_s)
+            pipe.set(key, notification.model_dump_json(), ex=KEPT_S)
+            pipe.hincrby(counters.KEY, SEPARATOR.join(("notifications", notification.kind)))
+            pipe.zadd(listing, {notification.id: now})
+            pipe.zremrangebyscore(listing, "-inf", now - KEPT_S * 1000)
+            pipe.zremrangebyrank(listing, 0, -MAX_KEPT - 1)
+            pipe.expire(listing, KEPT_S)
             for webhook in webhooks:
-                queue = project_key(project, f"queue:{webhook}")
-                pipe.zadd(queue, {notification.id: now})
-                pipe.expire(queue, WAITING_KEPT_S)
+                delivery = _Delivery(webhook=webhook, notification=notification)
+                pipe.zadd(DELIVERIES, {delivery.model_dump_json(): now})
             return True
 
         return bool(self.store.redis.transaction(step, key, value_from_callable=True))
@@ -157,20 +180,17 @@ class Notifier:
         if len(self._receivers(project)) >= MAX_WEBHOOKS:
             raise Conflict(f"a project has at most {MAX_WEBHOOKS} webhooks", hint="delete one that is not needed")
         receiver = _Receiver(url=url, secret=secret, kinds=wanted, created_at=clock_time(self.store.now_ms()))
-        self.store.redis.sadd("ra:outboxes", project)  # first: an outbox that no round looks into would deliver nothing
         self.store.redis.hset(project_key(project, "webhooks"), webhook, receiver.model_dump_json())
         return WebhookSecret(webhook=self.webhook(project, webhook), secret=secret)
 
     def webhooks(self, project: str) -> list[Webhook]:
         """The webhooks of a project, the oldest first, each with the outcome of its last try."""
-        receivers = self._receivers(project)
-        pipe = self.store.redis.pipeline(transaction=False)
-        for webhook in receivers:
-            pipe.hgetall(project_key(project, f"outcome:{webhook}"))
-            pipe.zcard(project_key(project, f"queue:{webhook}"))
-        answers = pipe.execute()
-        found = zip(receivers.items(), answers[::2], answers[1::2], strict=True)
-        return [_shown(webhook, receiver, last, waiting) for (webhook, receiver), last, waiting in found]
+        receivers, outcomes = self._receivers(project), self.store.redis.hgetall(project_key(project, "outcomes"))
+        waiting = [delivery.webhook for delivery, _ in self._deliveries(float("inf"))]
+        return [
+            _shown(webhook, one, _outcome(outcomes.get(webhook.encode())), waiting.count(webhook))
+            for webhook, one in receivers.items()
+        ]
 
     def webhook(self, project: str, webhook: str) -> Webhook:
         """One of them; raises NotFound."""
@@ -180,11 +200,11 @@ class Notifier:
         raise NotFound(f"there is no webhook {webhook[:60]!r}", hint="list them: GET /v1/webhooks")
 
     def remove_webhook(self, project: str, webhook: str) -> Webhook:
-        """Delete a webhook and all that waits for it; raises NotFound."""
+        """Delete a webhook; raises NotFound. What waits for it is dropped when it is due."""
         removed = self.webhook(project, webhook)
         pipe = self.store.redis.pipeline(transaction=True)
-        pipe.hdel(project_key(project, "webhooks"), webhook)
-        pipe.delete(*(project_key(project, f"{name}:{webhook}") for name in ("queue", "tries", "outcome")))
+        for name in ("webhooks", "outcomes"):
+            pipe.hdel(project_key(project, name), webhook)
         pipe.execute()
         return removed
 
@@ -193,7 +213,8 @@ class Notifier:
         self.webhook(project, webhook)
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         sample = Notification(id=f"test:{uuid.uuid4().hex}", kind="test", project=project, at=at)
-        self._put(sample, (webhook,), listed=False)
+        delivery = _Delivery(webhook=webhook, notification=sample)
+        self.store.redis.zadd(DELIVERIES, {delivery.model_dump_json(): self.store.now_ms()})
         return self.webhook(project, webhook)
 
     def _receivers(self, project: str) -> dict[str, _Receiver]:
@@ -204,97 +225,72 @@ class Notifier:
     # --- deliveries -------------------------------------------------------------------------------------------
 
     def deliver_due(self) -> None:
-        """A round: give each webhook what it has to get by now, several at once.
+        """A round: empty the outbox, then give each webhook what it has to get by now, several at once.
 
-        A slow receiver delays the next round by at most a turn and a try.
+        Of two beats one delivers. A slow receiver delays the next round by at most a turn and a try.
         """
-        due = list(self._due())
-        if due:
-            with ThreadPoolExecutor(min(THREADS, len(due)), "notifier") as threads:
-                list(threads.map(self._serve, *zip(*due, strict=True)))
+        self.empty_outbox()
+        by_webhook: dict[str, list[tuple[_Delivery, bytes]]] = {}
+        lock = self.store.redis.lock(LOCK, timeout=LOCK_S, blocking=False, thread_local=False)
+        if self.store.redis.zcount(DELIVERIES, "-inf", self.store.now_ms()) and lock.acquire():
+            try:
+                for delivery, stored in self._deliveries(self.store.now_ms()):
+                    by_webhook.setdefault(delivery.webhook, []).append((delivery, stored))
+                with ThreadPoolExecutor(THREADS, "notifier") as threads:
+                    list(threads.map(self._serve, by_webhook.values()))
+            finally:
+                with suppress(LockError):  # it took longer than the lock is held
+                    lock.release()
 
-    def _due(self) -> Iterator[tuple[str, str]]:
-        for project in sorted(each.decode() for each in self.store.redis.smembers("ra:outboxes")):
-            for webhook in self._receivers(project):
-                if self._next(project, webhook):
-                    yield project, webhook
+    def _deliveries(self, until_ms: float) -> Iterator[tuple[_Delivery, bytes]]:
+        """What is due by then, in the order of time, and how each is stored."""
+        for stored in self.store.redis.zrangebyscore(DELIVERIES, "-inf", until_ms):
+            yield _Delivery.model_validate_json(stored), stored
 
-    def _next(self, project: str, webhook: str) -> str | None:
-        queue = project_key(project, f"queue:{webhook}")
-        due = self.store.redis.zrangebyscore(queue, "-inf", self.store.now_ms(), start=0, num=1)
-        return due[0].decode() if due else None
-
-    def _serve(self, project: str, webhook: str) -> None:
-        """Send a webhook one notification after another, until a try fails; leased, so that of two beats one does."""
-        lock = self.store.redis.lock(project_key(project, f"lease:{webhook}"), timeout=LEASE_S, blocking=False)
-        if not lock.acquire():
-            return
+    def _serve(self, due: list[tuple[_Delivery, bytes]]) -> None:
+        """Send a webhook one notification after another, until a try fails or its turn is over."""
         until = time.monotonic() + TURN_S
-        try:
-            while (due := self._next(project, webhook)) and self._deliver(project, webhook, due):
-                if time.monotonic() > until:
-                    return
-        finally:
-            with suppress(LockError):  # it took longer than its lease
-                lock.release()
+        for delivery, stored in due:
+            if not self._deliver(delivery, stored) or time.monotonic() > until:
+                return
 
-    def _deliver(self, project: str, webhook: str, id_: str) -> bool:
-        """Try to deliver a notification, and write down the outcome; may the next one follow?
-
-        The try is counted before it is made, so that one that kills its process does not go on for ever.
-        """
+    def _deliver(self, delivery: _Delivery, stored: bytes) -> bool:
+        """Try to deliver a notification, and write down the outcome; may the next one follow?"""
         from ragassay.service.senders import Refusal, post
 
-        redis = self.store.redis
-        document = redis.get(project_key(project, f"notification:{id_}"))
-        receiver = self._receivers(project).get(webhook)
-        if document is None or receiver is None:
-            redis.zrem(project_key(project, f"queue:{webhook}"), id_)
-            return receiver is not None
-        notification = Notification.model_validate_json(document)
-        number = self._count_try(project, webhook, id_)
-        status, error = None, ""
-        message = f"msg_{hashlib.sha256(f'{id_} {webhook}'.encode()).hexdigest()[:40]}"  # the same at each try
+        notification, number, redis = delivery.notification, delivery.number, self.store.redis
+        receiver = self._receivers(notification.project).get(delivery.webhook)
+        if receiver is None:  # it was deleted
+            redis.zrem(DELIVERIES, stored)
+            return True
+        status, error = None, None
         try:
-            if number > MAX_TRIES:
-                error = "the process died in the last try"
-            else:
-                status = post(notification, message, receiver.url, receiver.secret, allowed=self._allowed)
+            status = post(notification, delivery.message, receiver.url, receiver.secret, allowed=self._allowed)
         except Refusal as refusal:
             status, error = refusal.answered, refusal.message
-        again_in_s = RETRY_DELAYS_S[number - 1] if error and number < MAX_TRIES else None
-        self._settle(project, webhook, id_, status=status, error=error, again_in_s=again_in_s)
-        level, outcome = (logging.WARNING, error) if error else (logging.INFO, f"it answered {status}")
-        _log.log(level, "webhook %s, notification %s: try %d of %d: %s", webhook, id_, number, MAX_TRIES, outcome)
-        return not error
-
-    def _count_try(self, project: str, webhook: str, id_: str) -> int:
-        tries, pipe = project_key(project, f"tries:{webhook}"), self.store.redis.pipeline(transaction=True)
-        pipe.hincrby(tries, id_)
-        pipe.expire(tries, WAITING_KEPT_S)
-        return int(pipe.execute()[0])
-
-    def _settle(
-        self, project: str, webhook: str, id_: str, *, status: int | None, error: str, again_in_s: float | None
-    ) -> None:
-        """Write down the outcome of a try. ``again_in_s``: the time until the next one; None after the last.
-
-        The outcome has a key of its own: a webhook that is deleted during a try stays deleted.
-        """
-        queue, tries, outcome = (project_key(project, f"{name}:{webhook}") for name in ("queue", "tries", "outcome"))
-        now = self.store.now_ms()
-        pipe = self.store.redis.pipeline(transaction=True)
-        pipe.hset(outcome, mapping={"at": clock_time(now), "status": status or "", "error": error})
-        if again_in_s is not None:
-            pipe.zadd(queue, {id_: now + again_in_s * 1000}, xx=True)
-        else:
-            pipe.zrem(queue, id_)
-            pipe.hdel(tries, id_)
+        ends, now = error is None or number == MAX_TRIES, self.store.now_ms()
+        outcomes = project_key(notification.project, "outcomes")
+        undelivered = _outcome(redis.hget(outcomes, delivery.webhook)).undelivered + bool(error and ends)
+        outcome = _Outcome(at=clock_time(now), status=status, error=error, undelivered=undelivered)
+        pipe = redis.pipeline(transaction=True)
+        pipe.zrem(DELIVERIES, stored)
+        pipe.hset(outcomes, delivery.webhook, outcome.model_dump_json())
+        if ends:
             pipe.hincrby(counters.KEY, SEPARATOR.join(("deliveries", "failed" if error else "delivered")))
-            if error:
-                pipe.hincrby(outcome, "undelivered")
-        pipe.expire(outcome, KEPT_S)
+        else:
+            again = delivery.model_copy(update={"number": number + 1})
+            pipe.zadd(DELIVERIES, {again.model_dump_json(): now + RETRY_DELAYS_S[number - 1] * 1000})
         pipe.execute()
+        if error and ends and notification.job:
+            self.store.note_undelivered(notification.job, delivery.webhook, f"{notification.kind}: {error}")
+        level, said = (logging.WARNING, error) if error else (logging.INFO, f"it answered {status}")
+        about = delivery.webhook, notification.id, number, MAX_TRIES, said
+        _log.log(level, "webhook %s, notification %s: try %d of %d: %s", *about)
+        return error is None
+
+
+def _outcome(stored: bytes | None) -> _Outcome:
+    return _Outcome.model_validate_json(stored) if stored else _Outcome()
 
 
 def _check_address(url: str, allowed: Allowed) -> None:
@@ -310,8 +306,7 @@ def _check_address(url: str, allowed: Allowed) -> None:
         raise
 
 
-def _shown(webhook: str, receiver: _Receiver, outcome: dict[bytes, bytes], waiting: int) -> Webhook:
-    last = {name.decode(): value.decode() for name, value in outcome.items()}
+def _shown(webhook: str, receiver: _Receiver, last: _Outcome, waiting: int) -> Webhook:
     form: WebhookFormat = "slack" if receiver.secret is None else "standard"
     return Webhook(
         id=webhook,
@@ -320,10 +315,10 @@ def _shown(webhook: str, receiver: _Receiver, outcome: dict[bytes, bytes], waiti
         format=form,
         created_at=receiver.created_at,
         waiting=waiting,
-        undelivered=int(last.get("undelivered", 0)),
-        last_at=last.get("at"),
-        last_status=int(last["status"]) if last.get("status") else None,
-        last_error=last.get("error") or None,
+        undelivered=last.undelivered,
+        last_at=last.at,
+        last_status=last.status,
+        last_error=last.error,
     )
 
 
@@ -332,9 +327,3 @@ def shown_url(url: str, form: WebhookFormat) -> str:
     parts = urlsplit(url)
     origin = f"{parts.scheme}://{parts.netloc}"
     return f"{origin}/..." if form == "slack" else f"{origin}{parts.path}{'?...' if parts.query else ''}"
-
-
-def _without_secrets(notification: Notification) -> Notification:
-    """The notification without values of our keys and passwords in the names that others chose."""
-    names = {name: getattr(notification, name) for name in ("schedule", "system", "gate", "metric")}
-    return notification.model_copy(update={name: without(text, secrets()) for name, text in names.items() if text})

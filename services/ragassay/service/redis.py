@@ -1,8 +1,8 @@
 """The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
 
-The keys of a job are ``ra:{job}:meta todo lease owner dead done tries report_lock in:<chunk>
-calls:<chunk> out:<chunk> column:<system>:<name> texts report costs partial partial_costs gates labels``,
-and ``new:<id>``, rows of a job that is still being made.
+The keys of a job are ``ra:{job}:meta todo lease owner dead done tries report_lock contents calls:<chunk>``, ``inputs`` (rows by
+chunk; ``new:<id>`` while the job is being made), and the blobs of its run (``storage.runs``) with ``costs.json``,
+``partial.json``, ``partial-costs.json`` and ``headline-<n>.json``.
 Who asks a system that is called is kept for all jobs together, in ``ra:asks:<system>``. Each project has a list of its jobs,
 ``jobs``. Times are milliseconds of the Redis server's own clock.
 """
@@ -12,33 +12,34 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 import orjson
-import zstandard
 from redis import exceptions
 
-from ragassay.core.errors import Conflict, NotFound, TooLarge, Unavailable, bad_cursor
-from ragassay.core.jobs import ENDED, Planned
+from ragassay.core.errors import Conflict, NotFound, Unavailable, bad_cursor
+from ragassay.core.jobs import ENDED, JobStatus, Planned
 from ragassay.core.models import Response, Result, Sample
 from ragassay.core.report import DEFAULT_PROJECT
 from ragassay.core.specification import Budget
-from ragassay.evaluation.human_labels import MOST_LABELS, HumanLabel
 from ragassay.service.counters import KEY as COUNTERS
-from ragassay.service.job_state import Claim, JobState, Retention, gone, no_job
+from ragassay.service.job_state import TRANSITIONS, Claim, JobState, Retention, gone, no_job
+from ragassay.service.notifications import Notification
 from ragassay.service.projects import ProjectRedis
-from ragassay.storage.columns import columns, pack_texts
-from ragassay.storage.columns import names as column_kinds
+from ragassay.storage.blobs import RedisBlobs, packed, unpacked
+from ragassay.storage.columns import column_parts, columns_blob, pack_texts, texts_blob
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
+from ragassay.storage.runs import GATES_FILE, LABELS_FILE, REPORT_FILE, result_lines, results_blob
 
 MOST_DEATHS = 5
 LOOK_EVERY_S, NO_LIMIT = 5.0, 10**9
-WHOLE, PARTIAL = ("report", "costs"), ("partial", "partial_costs")
-REPORT_NAMES = ("meta", *WHOLE, *PARTIAL, "headline", "gates", "labels")
+OUTBOX = "ra:outbox"  # notifications that no beat has queued for webhooks yet
+WHOLE, PARTIAL = (REPORT_FILE, "costs.json"), ("partial.json", "partial-costs.json")
+REPORT_NAMES = ("meta", *WHOLE, *PARTIAL, GATES_FILE, LABELS_FILE)
 CHUNKS_AT_ONCE = 16  # whose rows are sent to Redis
 WRITTEN_WITHIN_S = 3600
 A_ROUND = 1000  # ids of jobs that are looked at together
@@ -91,19 +92,15 @@ class RedisStore(ProjectRedis):
         called = [name for name, source in record.systems.items() if source.called]
         created_ms = int(datetime.fromisoformat(record.created_at).timestamp() * 1000)
         once = planned is not None or body_digest is not None
-        if once and self.redis.exists(self.key(job, "meta")):
+        if self.redis.exists(self.key(job, "meta")):
             raise _exists(job)
-        with self._rows_ahead(record, samples, responses) as ahead, self.redis.pipeline(transaction=True) as pipe:
-            if once:
-                pipe.watch(self.key(job, "meta"))
-                if pipe.exists(self.key(job, "meta")):
-                    raise _exists(job)
-                pipe.multi()
-            for name, new in ahead.items():
-                pipe.copy(new, name, replace=True)  # and not renamed: this may be sent again after a lost answer
-                pipe.persist(name)
-                pipe.unlink(new)
-            pipe.delete(self.key(job, "todo"))
+        with self._written_inputs(record, samples, responses) as new, self.redis.pipeline(transaction=True) as pipe:
+            pipe.watch(self.key(job, "meta"))
+            if pipe.exists(self.key(job, "meta")):
+                raise _exists(job)
+            pipe.multi()
+            pipe.rename(new, self.key(job, "inputs"))
+            pipe.persist(self.key(job, "inputs"))
             in_turn = sorted(record.chunks(), key=lambda chunk: chunk.number)  # one of each system, then the next
             pipe.rpush(self.key(job, "todo"), *map(str, in_turn))
             pipe.hset(
@@ -129,16 +126,13 @@ class RedisStore(ProjectRedis):
             pipe.zadd(self.of_project("jobs"), {job: created_ms})
             pipe.sadd("ra:projects", project)
             pipe.sadd("ra:active", job)
-            self._execute_new(pipe, job)
-
-    def _execute_new(self, pipe: Any, job: str) -> None:
-        """Execute the transaction that makes a job; raises Conflict if the job exists by now."""
-        try:
-            pipe.execute()
-        except exceptions.WatchError as error:  # redis-py raises it for a lost connection as well
-            if self.redis.exists(self.key(job, "meta")):
-                raise _exists(job) from None
-            raise exceptions.ConnectionError(str(error)) from None
+            try:
+                pipe.execute()
+            except exceptions.WatchError as error:  # redis-py raises it for a lost connection as well
+                if not self.redis.exists(self.key(job, "meta")):
+                    raise exceptions.ConnectionError(str(error)) from None
+                if once:
+                    raise _exists(job) from None
 
     def state(self, job: str) -> JobState:
         """The job as it stands; raises NotFound."""
@@ -164,18 +158,30 @@ class RedisStore(ProjectRedis):
         """Jobs of all projects that are neither finished nor failed nor cancelled."""
         return sorted(job.decode() for job in self.redis.smembers("ra:active"))
 
-    def transition_status(self, job: str, to: str, *allowed: str, error: str = "") -> str:
-        """Change the status where it is one of ``allowed``, for an ``error`` if any; returns the one before.
+    def transition(
+        self,
+        job: str,
+        to: JobStatus,
+        *,
+        guard: tuple[str, int] | None = None,
+        fields: Mapping[str, str | int | float] = {},
+        notifications: Sequence[Notification] = (),
+        contents: Mapping[str, bytes] = {},
+    ) -> tuple[str, bool]:
+        """Change the status where ``TRANSITIONS`` allows it, with all that belongs to the change, in one step.
 
-        Raises NotFound.
+        ``guard``: a number of the job's record that must be as the caller saw it. ``fields`` are set, or deleted if empty;
+        ``contents`` are kept with the report. Returns the status before and whether it changed. Raises NotFound.
         """
-        return self._status_before("transition_status", job, [self.key(job, "meta"), COUNTERS], [to, error, *allowed])
-
-    def _status_before(self, script: str, job: str, keys: Sequence[str], arguments: Sequence[Any]) -> str:
-        before = self.run(script, keys, arguments)
-        if before is None:
+        keys = [self.key(job, "meta"), COUNTERS, OUTBOX, *(self.key(job, name) for name in contents)]
+        name, value = guard or ("", 0)
+        told = [notification.model_dump_json() for notification in notifications]
+        arguments = [to, f",{','.join(TRANSITIONS[to])},", name, value, orjson.dumps(fields), orjson.dumps(told)]
+        kept = map(packed, contents.values())
+        before, changed = self.run("transition", keys, [*arguments, self.retention.reports_s, *kept])
+        if not before:
             raise no_job(job)
-        return str(before.decode())
+        return before.decode(), bool(changed)
 
     def close(self, job: str, record: RunRecord | None = None) -> None:
         """A job that has ended needs no sweeping; its input, calls and results are kept for the retention time.
@@ -199,35 +205,22 @@ class RedisStore(ProjectRedis):
             for chunk in record.chunks() if record else ():
                 self._book_open(job, str(chunk))
 
-    def fail(self, job: str, error: str) -> None:
-        """End a job that can't go on, and say why."""
-        self.transition_status(job, "failed", "queued", "running", "paused", "finalizing", error=error)
-
-    def pause(self, job: str, why: str, resumes: int) -> None:
-        """No chunk is given out any more, until ``resume``; nothing where it came after the caller's claim."""
-        self.run("pause", [self.key(job, "meta")], [why, resumes])
-
-    def resume(self, job: str, budget: Budget, *, lifted: Collection[str] = ()) -> str:
-        """Go on with a paused job; returns the status before. Raises NotFound.
-
-        A cap of ``budget`` replaces the job's, and stays as it is if ``budget`` has none. ``lifted``: ``usd`` or
-        ``tokens``, the caps that the job has no longer.
-        """
-        given = {"usd": budget.usd, "tokens": budget.tokens}
-        caps = ["none" if name in lifted else "" if most is None else most for name, most in given.items()]
-        return self._status_before("resume", job, [self.key(job, "meta")], caps)
-
     def retry(self, job: str, record: RunRecord, chunks: Sequence[ChunkId], *, rows: int, ended_ms: int | None) -> str:
         """Have a job that ended at ``ended_ms`` work again on these chunks, ``rows`` failed ones of those with results.
 
         Returns the status before; ``stale`` where it has ended again since. Raises NotFound.
         """
-        names = ("meta", "todo", "done", "tries", "lease", "owner", "dead")
-        reports = (*WHOLE, *PARTIAL, "gates", "headline")
-        own = [self.key(job, name) for name in names]
-        kept = [self.key(job, name) for name in (*reports, *row_names(record))]
+        own = [self.key(job, name) for name in ("meta", "todo", "done", "tries", "lease", "owner", "dead")]
+        kept = [self.key(job, name) for name in (*WHOLE, *PARTIAL, GATES_FILE, *row_names(record))]
         arguments = ["" if ended_ms is None else ended_ms, rows, *map(str, chunks)]
-        return self._status_before("retry", job, [*own, "ra:active", *kept], arguments)
+        before = self.run("retry", [*own, "ra:active", *kept], arguments)
+        if before is None:
+            raise no_job(job)
+        return str(before.decode())
+
+    def blobs(self, job: str) -> RedisBlobs:
+        """The blobs of a job's run. Raises NotFound for a job of another project."""
+        return RedisBlobs(self.redis, self.key(job, ""), where=f"job {job}", kept_s=self.retention.reports_s)
 
     # --- chunks -----------------------------------------------------------------------------------------------
 
@@ -256,6 +249,12 @@ class RedisStore(ProjectRedis):
         """Keep what a worker made of a built-in system, for the report."""
         self.redis.hset(self.key(job, "meta"), f"built:{system}", orjson.dumps([list(models), index_bytes]))
 
+    def note_undelivered(self, job: str, webhook: str, why: str) -> None:
+        """Write down with a job that a webhook did not get a notification of it in all tries."""
+        meta = self.key(job, "meta")
+        if self.redis.exists(meta):
+            self.redis.hset(meta, f"undelivered:{webhook}", why)
+
     def processes_lately(self) -> int:
         """How many processes all workers had for chunks a few seconds ago; 0 where nobody sends a heartbeat."""
         looked_up, processes = self._looked_up
@@ -277,34 +276,38 @@ class RedisStore(ProjectRedis):
         except RedisError:
             return True
 
-    def commit(self, claim: Claim, results: Sequence[Result], evaluated: Sequence[Result] | None = None) -> Outcome:
+    def commit(
+        self, claim: Claim, record: RunRecord, results: Sequence[Result], evaluated: Sequence[Result] | None = None
+    ) -> Outcome:
         """Store the results once: ``kept``, ``last`` when the job is complete now, ``stale`` when the claim was lost.
 
         ``evaluated``: those that are new, where the chunk had some before.
         """
         new = results if evaluated is None else evaluated
-        names = ("meta", "lease", "owner", "done", f"out:{claim}", "texts")
-        failed = sum(result.failed for result in new)
-        blob = pack([result.model_dump(mode="json", exclude_defaults=True) for result in results])
-        arguments = [str(claim), claim.token, blob, len(new), failed, pack_texts(results), claim.number]
-        by_key = {self.key(claim.job, column_name(claim.system, n)): c for n, c in columns(results).items()}
-        keys = [*(self.key(claim.job, name) for name in names), COUNTERS, *by_key]
-        outcome: Outcome = self.run("commit", keys, [*arguments, *(c.tobytes() for c in by_key.values())]).decode()
+        names = ("meta", "lease", "owner", "done", "results", "texts", columns_blob(claim.system))
+        field, texts_field = (name.partition("/")[2] for name in (results_blob(claim), texts_blob(claim)))
+        counts = len(new), sum(result.failed for result in new)
+        arguments = [str(claim), claim.token, field, packed(result_lines(results)), *counts, texts_field]
+        parts = (each for part in column_parts(record, claim, results, written=1.0) for each in part)
+        keys = [*(self.key(claim.job, name) for name in names), COUNTERS]
+        outcome: Outcome = self.run("commit", keys, [*arguments, pack_texts(results), *parts]).decode()
         return outcome
 
-    def give_back(self, claim: Claim, *, why: str = "") -> None:
-        """Return what could not be finished; with ``why`` it counts as a chunk's death, and too many end its retries."""
-        keys = [self.key(claim.job, name) for name in ("meta", "todo", "lease", "owner", "dead")]
-        self.run("give_back", keys, [str(claim), claim.token, why, MOST_DEATHS])
+    def release(self, claim: Claim, *, died: str = "") -> None:
+        """Return what could not be finished; ``died``: why, if it counts as a chunk's death, and too many end its retries."""
+        self._release(claim, "died" if died else "back", died)
 
-    def wait_for_provider(self, claim: Claim, why: str, *, wait_s: float, give_up_s: float) -> str:
-        """Return a chunk because its provider fails: ``waiting``; ``given up`` when it has failed for too long.
+    def wait_for_provider(self, claim: Claim, why: str, *, wait_s: float, give_up_s: float) -> bool:
+        """Return a chunk because its provider fails; False when it has failed for too long: the caller keeps the chunk.
 
-        Nothing else is given out of the job until the next probe is due. ``stale`` when the claim was lost.
+        Nothing else is given out of the job until the next probe is due.
         """
-        keys = [self.key(claim.job, name) for name in ("meta", "todo", "lease", "owner")]
-        arguments = [str(claim), claim.token, why, int(wait_s * 1000), int(give_up_s * 1000)]
-        return str(self.run("wait", keys, arguments).decode())
+        return self._release(claim, "wait", why, int(wait_s * 1000), int(give_up_s * 1000)) != "given up"
+
+    def _release(self, claim: Claim, how: str, why: str, wait_ms: int = 0, give_up_ms: int = 0) -> str:
+        keys = [self.key(claim.job, name) for name in ("meta", "todo", "lease", "owner", "dead")]
+        arguments = [str(claim), claim.token, how, why, MOST_DEATHS, wait_ms, give_up_ms]
+        return str(self.run("release", keys, arguments).decode())
 
     def end_wait(self, job: str) -> None:
         """The provider answers again."""
@@ -340,23 +343,10 @@ class RedisStore(ProjectRedis):
     def samples(self, job: str, chunk: ChunkId) -> list[Sample]:
         """The input of a chunk, with its system's responses where they are recorded."""
         shared = ChunkId("", chunk.number)
-        own, of_all = self.redis.mget([self.key(job, f"in:{each}") for each in (chunk, shared)])
-        blob = own or of_all
-        if blob is None:
+        own, of_all = self.redis.hmget(self.key(job, "inputs"), str(chunk), str(shared))
+        if (rows := unpacked(own or of_all)) is None:
             raise gone(f"the rows of chunk {chunk}", job)
-        return [Sample.model_validate(row) for row in unpack(blob)]
-
-    def results(self, job: str, chunk: ChunkId) -> list[Result] | None:
-        """The committed results of a chunk, in the order of evaluation; None when it has none."""
-        blob = self.redis.get(self.key(job, f"out:{chunk}"))
-        return None if blob is None else [Result.model_validate(row) for row in unpack(blob)]
-
-    def with_results(self, job: str, chunks: Sequence[ChunkId]) -> list[ChunkId]:
-        """Those of the chunks that have committed results, in the same order."""
-        pipe = self.redis.pipeline(transaction=False)
-        for chunk in chunks:
-            pipe.exists(self.key(job, f"out:{chunk}"))
-        return [chunk for chunk, there in zip(chunks, pipe.execute(), strict=True) if there]
+        return [Sample.model_validate(row) for row in orjson.loads(rows)]
 
     def keep_rows(self, job: str, record: RunRecord) -> bool:
         """Keep the rows of a finished job for their whole retention time from now on; False if some are deleted."""
@@ -365,7 +355,7 @@ class RedisStore(ProjectRedis):
         for name in row_names(record):
             pipe.expire(self.key(job, name), kept_s)
         pipe.execute()
-        return self.with_results(job, record.chunks()) == record.chunks()
+        return int(self.redis.hlen(self.key(job, "results"))) == len(record.chunks())
 
     def done(self, job: str) -> list[str]:
         """The chunks whose results were committed and are not to be replaced."""
@@ -409,132 +399,43 @@ class RedisStore(ProjectRedis):
             return False
         return silent if probe is None else int(probe) <= now and (sent is None or silent)
 
-    # --- reports, each once: a finalize that was overtaken must not change what was read ----------------------
-    # What follows from a report is kept only if the failed rows were tried again ``retries`` times when it was made.
-
-    def save_report(self, job: str, report: bytes, costs: bytes, *, partial: bool = False, retries: int = 0) -> None:
-        """Keep the finished report and its record of costs; the first ones stay.
-
-        ``partial``: of the rows that a paused or cancelled job has done so far; the next one takes its place.
-        """
-        names = PARTIAL if partial else WHOLE
-        packed = dict(zip(names, map(zstandard.compress, (report, costs)), strict=True))
-
-        def save(pipe: Any) -> None:
-            for name, content in packed.items():
-                pipe.set(self.key(job, name), content, ex=self.retention.reports_s, nx=not partial)
-
-        self._at_retry(job, retries, save)
-
-    def _at_retry(self, job: str, retries: int, write: Callable[[Any], object]) -> list[Any]:
-        def checked(pipe: Any) -> None:
-            known = int(pipe.hget(self.key(job, "meta"), "retries") or 0)
-            pipe.multi()
-            if known == retries:
-                write(pipe)
-
-        answers: list[Any] = self.redis.transaction(checked, self.key(job, "meta"))
-        return answers
-
-    def report(self, job: str) -> bytes:
-        """The report's JSON, else that of the rows done when the job was paused or cancelled, or before failed ones were
-        tried again. Raises NotFound for an unknown job, Conflict while there is no report.
-        """
-        blob: bytes | None = self.redis.get(self.key(job, "report"))
-        if blob is None:
-            retried = self.redis.hget(self.key(job, "meta"), "retries") is not None
-            if retried or self.status(job) in ("paused", "cancelled"):
-                blob = self.redis.get(self.key(job, "partial"))
-        if blob is None:
-            status = self.status(job)
-            raise Conflict(f"job {job} is {status} and has no report", hint="follow it: GET /v1/jobs/" + job)
-        return zstandard.decompress(blob)
-
-    def save_gates(self, job: str, document: bytes, alerts: bytes, *, retries: int = 0) -> bool:
-        """Keep what the gates say, and the alerts in the job's record; False where that was kept already."""
-
-        def save(pipe: Any) -> None:
-            pipe.set(self.key(job, "gates"), document, ex=self.retention.reports_s, nx=True)
-            pipe.hsetnx(self.key(job, "meta"), "alerts", alerts)
-
-        answers = self._at_retry(job, retries, save)
-        return bool(answers and answers[0])
-
-    def keep_notifications(self, job: str, notifications: bytes, *, retries: int = 0) -> None:
-        """Keep the notifications of a job's report until they are sent; the first stay."""
-        self._at_retry(job, retries, lambda pipe: pipe.hsetnx(self.key(job, "meta"), "notifications", notifications))
-
-    def headline(self, job: str) -> bytes | None:
-        """The sentences on a finished job's systems, as JSON; None where nobody has asked for them."""
-        kept: bytes | None = self.redis.get(self.key(job, "headline"))
-        return kept
-
-    def keep_headline(self, job: str, headline: bytes, *, retries: int = 0) -> None:
-        """Keep those sentences as long as a report may live."""
-        name, kept_s = self.key(job, "headline"), self.retention.reports_s
-        self._at_retry(job, retries, lambda pipe: pipe.set(name, headline, ex=kept_s))
-
-    def gates(self, job: str) -> bytes | None:
-        """What the gates of a job say, as JSON; empty where they could not be checked."""
-        document: bytes | None = self.redis.get(self.key(job, "gates"))
-        return document
-
-    def add_labels(self, job: str, labels: Sequence[HumanLabel]) -> None:
-        """Keep labels for as long as the finished report.
-
-        Raises NotFound, Conflict while there is no such report, and TooLarge beyond what is kept of a job.
-        """
-        left_s = self.redis.ttl(self.key(job, "report"))
-        if left_s <= 0:
-            raise Conflict(f"job {job} is {self.status(job)}", hint="rows can be labelled once it is completed")
-        if self.redis.llen(self.key(job, "labels")) + len(labels) > MOST_LABELS:
-            raise TooLarge(f"of a job {MOST_LABELS:,} labels are kept", hint="label another run")
-        pipe = self.redis.pipeline(transaction=True)
-        pipe.rpush(self.key(job, "labels"), *(label.model_dump_json() for label in labels))
-        pipe.expire(self.key(job, "labels"), left_s)
-        pipe.execute()
-
-    def labels(self, job: str) -> Sequence[HumanLabel]:
-        """What people said of the job's rows, oldest first; raises NotFound."""
-        return [HumanLabel.model_validate_json(line) for line in self.redis.lrange(self.key(job, "labels"), 0, -1)]
-
     # --- rows -------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _rows_ahead(
+    def _written_inputs(
         self, record: RunRecord, samples: Sequence[Sample], responses: Mapping[str, Mapping[str, Response]]
-    ) -> Iterator[dict[str, str]]:
-        """Write each chunk's rows beside its key, for an hour, a few chunks at a time; {key: where they are}.
+    ) -> Iterator[str]:
+        """Write the rows of all chunks under a key of their own, for an hour, a few chunks at a time.
 
         They go where the block is refused. Raises Unavailable where they took too long.
         """
-        inputs = {input_chunk(chunk, record): None for chunk in record.chunks()}
-        names = {self.key(record.id, f"in:{chunk}"): self.key(record.id, f"new:{uuid.uuid4().hex}") for chunk in inputs}
+        new = self.key(record.id, f"new:{uuid.uuid4().hex}")
         try:
-            self._write_rows(record, samples, responses, dict(zip(inputs, names.values(), strict=True)))
-            yield names
+            self._write_inputs(new, record, samples, responses)
+            yield new
         except BaseException as error:
             # after a lost answer the transaction of the block may yet take place
             if not isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError):
                 with suppress(exceptions.RedisError):
-                    self.redis.unlink(*names.values())
+                    self.redis.unlink(new)
             raise
 
-    def _write_rows(
+    def _write_inputs(
         self,
+        new: str,
         record: RunRecord,
         samples: Sequence[Sample],
         responses: Mapping[str, Mapping[str, Response]],
-        names: Mapping[ChunkId, str],
     ) -> None:
         size, began = record.chunk_size, time.monotonic()
         pipe = self.redis.pipeline(transaction=False)
-        for number, (chunk, name) in enumerate(names.items(), 1):
+        for number, chunk in enumerate({input_chunk(chunk, record): None for chunk in record.chunks()}, 1):
             rows = samples[chunk.number * size : (chunk.number + 1) * size]
             recorded = responses.get(chunk.system, {})
             given = [row.model_copy(update={"response": recorded.get(row.query_id)}) for row in rows]
-            packed = pack([row.model_dump(mode="json", exclude_defaults=True) for row in given])
-            pipe.set(name, packed, ex=WRITTEN_WITHIN_S)
+            content = orjson.dumps([row.model_dump(mode="json", exclude_defaults=True) for row in given])
+            pipe.hset(new, str(chunk), packed(content))
+            pipe.expire(new, WRITTEN_WITHIN_S)
             if number % CHUNKS_AT_ONCE == 0:
                 pipe.execute()
         pipe.execute()
@@ -543,15 +444,10 @@ class RedisStore(ProjectRedis):
 
     def check_rows(self, record: RunRecord, chunks: Iterable[ChunkId], done: Collection[str]) -> None:
         """Raise NotFound where Redis has lost the input of these chunks, or results of those that are done."""
-        names = {f"in:{input_chunk(chunk, record)}" for chunk in chunks} | {f"out:{chunk}" for chunk in done}
-        if self.redis.exists(*(self.key(record.id, name) for name in names)) < len(names):
+        inputs = {str(input_chunk(chunk, record)) for chunk in chunks}
+        kept = {each.decode() for each in self.redis.hkeys(self.key(record.id, "inputs"))}
+        if not inputs <= kept or self.redis.hlen(self.key(record.id, "results")) < len(done):
             raise gone("rows or results", record.id)
-
-    def read_rows(self, job: str, wanted: Mapping[ChunkId, Iterable[int]]) -> dict[ChunkId, dict[int, Result]]:
-        """Some of the committed results of chunks, by their numbers in these; what is not there is left out."""
-        blobs = self.redis.mget([self.key(job, f"out:{chunk}") for chunk in wanted]) if wanted else []
-        kept = {chunk: unpack(blob) for chunk, blob in zip(wanted, blobs, strict=True) if blob is not None}
-        return {chunk: {n: Result.model_validate(rows[n]) for n in wanted[chunk]} for chunk, rows in kept.items()}
 
     # --- retention --------------------------------------------------------------------------------------------
 
@@ -576,7 +472,8 @@ class RedisStore(ProjectRedis):
             ended_s = (state.changed_ms or 0) / 1000 or now_s
             rows_s, report_s = (int(ended_s + kept - now_s) for kept in (retention.results_s, retention.reports_s))
             rows = [self.key(state.record.id, name) for name in row_names(state.record)]
-            reports = [self.key(state.record.id, name) for name in REPORT_NAMES]
+            headline = headline_blob(state.retries)
+            reports = [self.key(state.record.id, name) for name in (*REPORT_NAMES, headline)]
             applied.jobs += 1
             applied.without_report += report_s <= 0
             applied.without_rows += rows_s <= 0 < report_s and self.redis.exists(*rows) > 0
@@ -601,25 +498,9 @@ class RedisStore(ProjectRedis):
                         yield state
 
 
-def pack(rows: Sequence[Any]) -> bytes:
-    """Rows as they are kept."""
-    return zstandard.compress(orjson.dumps(rows))
-
-
-def unpack(blob: bytes) -> list[Any]:
-    """The rows that were kept."""
-    rows: list[Any] = orjson.loads(zstandard.decompress(blob))
-    return rows
-
-
-def column_name(system: str, name: str) -> str:
-    """Under which name of a job's keys one column of a system's rows is."""
-    return f"column:{system}:{name}"
-
-
-def column_names(record: RunRecord) -> list[str]:
-    """Under which names all columns and the texts are."""
-    return ["texts", *(column_name(system, name) for system in record.systems for name in column_kinds(record.metrics))]
+def headline_blob(retries: int) -> str:
+    """The name of the blob with the sentences on the systems of a finished job, after so many retries."""
+    return f"headline-{retries}.json"
 
 
 def input_chunk(chunk: ChunkId, record: RunRecord) -> ChunkId:
@@ -630,9 +511,9 @@ def input_chunk(chunk: ChunkId, record: RunRecord) -> ChunkId:
 
 def row_names(record: RunRecord) -> list[str]:
     """Under which names all of a job's rows are: what was asked, what was called, what came of it."""
-    names = {f"{kind}:{chunk}": None for chunk in record.chunks() for kind in ("calls", "out")}
-    inputs = {f"in:{input_chunk(chunk, record)}": None for chunk in record.chunks()}
-    return [*inputs, *names, "contents", "done", "tries", *column_names(record)]
+    calls = [f"calls:{chunk}" for chunk in record.chunks()]
+    columns = [columns_blob(system) for system in record.systems]
+    return ["inputs", "results", "texts", "contents", "done", "tries", *columns, *calls]
 
 
 def _asks_a_provider(record: RunRecord) -> bool:
@@ -650,5 +531,9 @@ def _exists(job: str) -> Conflict:
 
 
 def _caps(budget: Budget) -> dict[str, float]:
-    caps = {"most_usd": budget.usd, "most_tokens": budget.tokens}
-    return {name: most for name, most in caps.items() if most is not None}
+    return {name: most for name, most in caps_of(budget).items() if most is not None}
+
+
+def caps_of(budget: Budget) -> dict[str, float | None]:
+    """The fields of a job's record with its caps; None where there is none."""
+    return {"most_usd": budget.usd, "most_tokens": budget.tokens}

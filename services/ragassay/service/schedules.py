@@ -42,6 +42,7 @@ from ragassay.core.validation import problems
 from ragassay.service.cron import Cron, iso, milliseconds
 from ragassay.service.health import SCHEDULES
 from ragassay.service.job_reports import Gating
+from ragassay.service.job_run import JobRun
 from ragassay.service.jobs import Jobs
 from ragassay.service.notifications import Notification
 from ragassay.service.notifier import Notifier
@@ -489,7 +490,7 @@ def _outcome(jobs: Jobs, job: str) -> dict[str, Any]:
     update: dict[str, Any] = {"job": job, "status": state.status, "began_at": began}
     gates = len(state.gating.get("gates", ()))
     if state.status == "finished" and gates:
-        document = jobs.store.gates(job)  # empty: they could not be checked
+        document = JobRun(jobs.store, job).gates()  # empty: they could not be checked
         results = GateReport.model_validate_json(document).results if document else ()
         passed = sum(result.passed for result in results)
         update |= {"gates_passed": passed, "gates_missed": (len(results) or gates) - passed}

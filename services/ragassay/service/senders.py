@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import hmac
 import secrets
-import time
+from datetime import UTC, datetime
 
 import orjson
+from standardwebhooks import Webhook
 
 from ragassay.core import http_guard
 from ragassay.core.errors import BadInput, Unavailable, reason_from
@@ -16,7 +15,6 @@ from ragassay.core.http_guard import Allowed
 from ragassay.service.notifications import Notification
 
 TIMEOUT_S = 10.0
-_PREFIX = "whsec_"
 _SLACK = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
@@ -30,14 +28,7 @@ class Refusal(Unavailable):
 
 def new_secret() -> str:
     """A secret to sign with: 256 bits."""
-    return _PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
-
-
-def signature(secret: str, delivery: str, timestamp: int, body: bytes) -> str:
-    """``v1,`` and the base64 of HMAC-SHA256 over ``ID.TIMESTAMP.BODY``, by https://www.standardwebhooks.com."""
-    key = base64.b64decode(secret.removeprefix(_PREFIX))
-    signed = f"{delivery}.{timestamp}.".encode() + body
-    return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def post(notification: Notification, delivery: str, url: str, secret: str | None, *, allowed: Allowed) -> int:
@@ -48,9 +39,13 @@ def post(notification: Notification, delivery: str, url: str, secret: str | None
     else:
         data = notification.model_dump(mode="json", exclude_none=True, exclude={"kind", "at"})
         body = orjson.dumps({"type": notification.kind, "timestamp": notification.at, "data": data})
-        now = int(time.time())
-        signed = signature(secret, delivery, now, body)
-        headers |= {"webhook-id": delivery, "webhook-timestamp": str(now), "webhook-signature": signed}
+        now = datetime.now(UTC)
+        signed = Webhook(secret).sign(delivery, now, body.decode())
+        headers |= {
+            "webhook-id": delivery,
+            "webhook-timestamp": str(int(now.timestamp())),
+            "webhook-signature": signed,
+        }
     try:
         status = http_guard.post(url, body, headers, allowed=allowed, timeout_s=TIMEOUT_S)
     except (BadInput, Unavailable) as error:

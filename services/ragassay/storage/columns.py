@@ -1,10 +1,13 @@
-"""The figures of rows as columns, written beside the results: a page sorts and filters without reading the results."""
+"""The figures of rows as columns, written beside the results: a page sorts and filters without reading the results.
+
+The columns of a system are one blob, ``columns-<system>``: 8 bytes for each row of each column, one column after another.
+What a search looks at is a blob for each chunk, ``texts/<system>/<n>``.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +17,8 @@ from ragassay.core.models import Result
 from ragassay.datasets.dataset import plain_text
 from ragassay.metrics.failures import failure
 from ragassay.metrics.metric import OPERATIONAL
+from ragassay.storage.blobs import Blobs, packed, unpacked
+from ragassay.storage.protocol import ChunkId, RunRecord
 
 FIGURES = (*OPERATIONAL, "number_of_results", "relevant", "duration_ms")  # what rows have beside scores
 LABELS: dict[str, Callable[[Result], str | None]] = {
@@ -21,7 +26,7 @@ LABELS: dict[str, Callable[[Result], str | None]] = {
     "difficulty": lambda row: row.difficulty,
     "failure": failure,
 }
-THERE = "?there"  # 1 where the row is done
+THERE = "?there"  # not 0 where the row is done; of a run in a folder, when its results were written
 QUESTION = "?question"  # equal if rows ask the same and have the same ground truth, as in groups.question_key
 FAILED = "?failed"  # 1 where its response failed, or the scoring
 _WIDTH = 8  # bytes of a value
@@ -35,7 +40,7 @@ class Columns(Protocol):
 
 
 def names(metrics: Iterable[str]) -> tuple[str, ...]:
-    """The names of all columns of an evaluation with these metrics."""
+    """The names of all columns of an evaluation with these metrics; that of what is done comes last."""
     return tuple(dict.fromkeys((*metrics, *FIGURES, FAILED, *map(label_column, LABELS), QUESTION, THERE)))
 
 
@@ -51,8 +56,8 @@ def label_value(value: str | None) -> float:
     return float(int.from_bytes(hashlib.sha256(value.encode()).digest()[:6]))  # 48 bits, which a float64 holds
 
 
-def columns(results: Sequence[Result]) -> dict[str, Any]:
-    """The columns of these rows, float64."""
+def columns(results: Sequence[Result], written: float = 1.0) -> dict[str, Any]:
+    """The columns of these rows, float64; ``written`` is what marks them as done."""
     metrics = tuple(dict.fromkeys(name for result in results for name in result.scores))
     given: dict[str, Iterable[float | None]] = {
         **{name: [getattr(result, name) for result in results] for name in FIGURES},
@@ -63,26 +68,56 @@ def columns(results: Sequence[Result]) -> dict[str, Any]:
         FAILED: [float(result.failed) for result in results],
         **{label_column(label): [label_value(of(result)) for result in results] for label, of in LABELS.items()},
         QUESTION: [label_value("\n".join((plain_text(one.query), *one.ground_truth_answer))) for one in results],
-        THERE: [1.0] * len(results),
+        THERE: [written] * len(results),
     }
     return {name: np.array(values, dtype="<f8") for name, values in given.items()}
 
 
-def read_column(blob: bytes | None, rows: int) -> Any:
-    """A column of so many rows as it was kept; 0 where nothing was written."""
-    kept = np.frombuffer((blob or b"")[: rows * _WIDTH], dtype="<f8")
-    return kept if len(kept) == rows else np.concatenate([kept, np.zeros(rows - len(kept))])
+def columns_blob(system: str) -> str:
+    """The name of the blob of a system's columns."""
+    return f"columns-{system}"
+
+
+def texts_blob(chunk: ChunkId) -> str:
+    """The name of the blob of a chunk's texts."""
+    return f"texts/{chunk.system}/{chunk.number:05d}"
+
+
+def column_parts(
+    record: RunRecord, chunk: ChunkId, results: Sequence[Result], written: float
+) -> list[tuple[int, bytes]]:
+    """The parts of a system's blob that a chunk writes, and their places; the mark of what is done comes last."""
+    by_name, first = columns(results, written), chunk.number * record.chunk_size
+    return [
+        ((number * record.dataset.rows + first) * _WIDTH, by_name[name].tobytes())
+        for number, name in enumerate(names(record.metrics))
+    ]
+
+
+def write_columns(
+    blobs: Blobs, record: RunRecord, chunk: ChunkId, results: Sequence[Result], *, written: float = 1.0
+) -> None:
+    """Write the columns and texts of a chunk."""
+    blobs.put(texts_blob(chunk), pack_texts(results))
+    for place, part in column_parts(record, chunk, results, written):
+        blobs.write_at(columns_blob(chunk.system), place, part)
+
+
+def read_column(blobs: Blobs, record: RunRecord, system: str, name: str) -> Any:
+    """A column of a system's rows as it was written; 0 where nothing was written."""
+    rows, number = record.dataset.rows, names(record.metrics).index(name)
+    part = blobs.read_at(columns_blob(system), number * rows * _WIDTH, rows * _WIDTH)
+    return np.frombuffer(part.ljust(rows * _WIDTH, b"\0"), dtype="<f8")
 
 
 def pack_texts(results: Sequence[Result]) -> bytes:
     """What a search for text looks at, as it is kept."""
-    packed: bytes = zstd().compress(orjson.dumps(texts(results)))
-    return packed
+    return packed(orjson.dumps(texts(results)))
 
 
 def rows_with(blob: bytes, text: str) -> list[bool] | None:
     """For each row of a chunk, whether its kept texts hold this one; None where none does."""
-    kept = zstd().decompress(blob)
+    kept = unpacked(blob) or b"[]"
     if orjson.dumps(text)[1:-1] not in kept:
         return None
     return [text in each for each in orjson.loads(kept)]
@@ -91,10 +126,3 @@ def rows_with(blob: bytes, text: str) -> list[bool] | None:
 def texts(results: Sequence[Result]) -> list[str]:
     """For each row its id, query, answer and ground truth, in one case."""
     return ["\n".join((r.query_id, r.query, r.answer or "", *r.ground_truth_answer)).casefold() for r in results]
-
-
-def zstd() -> ModuleType:
-    """Zstandard, imported when columns are packed or read: a short run has none."""
-    import zstandard
-
-    return zstandard

@@ -1,11 +1,12 @@
-"""A run is a folder: its inputs, the results of each chunk, the calls it paid for, and in the end its report.
+"""A run in a folder: its inputs, the results of each chunk, the calls it paid for, and in the end its report.
 
 run.json                 what is evaluated: data, systems, configuration
 samples.jsonl            the dataset's rows
 responses/<system>.jsonl the recorded responses; those of a built-in system are written before any is judged
 results/<system>/<n>.jsonl  results of chunk n, present only when the whole chunk is done
-gates.json               what ``ragassay gate`` last said of it
-rows.sqlite              columns of a long run's rows, or of one that was looked at, so that pages choose without reading rows
+gates.json               the result of the last ``ragassay gate`` of it
+columns-<system>, texts/ figures and texts of a long run's rows, or of one that was looked at, so that pages choose
+                         rows without reading them
 calls.jsonl              every finished call to the judge
 report.json              the figures, written last; its rows are those in results/
 labels.jsonl             what people said of its rows, where somebody labelled some
@@ -15,7 +16,6 @@ from __future__ import annotations
 
 import difflib
 import shutil
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -25,53 +25,55 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import ValidationError
 
-from ragassay.core.errors import BadData, NotFound
+from ragassay.core.errors import AssayError, BadData, NotFound
 from ragassay.core.files import (
     MOST_IN_MEMORY,
     LineLog,
+    LineRows,
     locked,
-    numbered_lines,
     private_folder,
     to_lines,
     write_errors,
     write_whole,
 )
-from ragassay.core.models import Response, Result, Sample, Usage
+from ragassay.core.models import FrozenModel, Response, Result, Sample, Usage
 from ragassay.core.report import Report, ReportWithResults, Source
 from ragassay.core.validation import problems
 from ragassay.datasets.dataset import digest_of_dataset, digest_of_responses
-from ragassay.storage.protocol import ChunkId, Outcome, RunRecord, report_with_results
-from ragassay.storage.row_index import INDEX_FILE, RowIndex
-from ragassay.storage.rows import (
-    DAMAGED,
-    RecordedResponses,
-    document_of,
-    is_pending_again,
-    places_of,
-    results_of,
-    row_of,
-    rows_of,
-)
+from ragassay.storage.blobs import FolderBlobs
+from ragassay.storage.columns import THERE, read_column, write_columns
+from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
 from ragassay.storage.run_ids import slug
+from ragassay.storage.runs import (
+    DAMAGED,
+    GATES_FILE,
+    REPORT_FILE,
+    Run,
+    is_pending_again,
+    result_lines,
+    results_blob,
+    row_of,
+)
 
-REPORT_FILE, GATES_FILE = "report.json", "gates.json"
 LAST, LAST_PASSED = "last", "last-passed"
 _SLUG = slice(16, -5)  # of a run's id
 R = TypeVar("R", bound=Report)
+M = TypeVar("M", bound=FrozenModel)
 
 
-class FolderRun:
+class FolderRun(Run):
     """One run's folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.blobs = folder, FolderBlobs(folder)
         self._again: dict[ChunkId, None] = {}  # chunks whose failed rows are evaluated again
+        self._responses_read: dict[str, Mapping[str, Response]] = {}
         self.failed_rows = 0  # committed through this object, that would be pending again
         self.without_verdict: set[tuple[str, str]] = set()  # of these, system and query id of those without a verdict
         self.forgotten: Mapping[tuple[str, str], Usage] = {}  # what replies took that are not used again, by row
 
     @cached_property
-    def record(self) -> RunRecord:
+    def record(self) -> RunRecord:  # type: ignore[override]
         """What the run evaluates; raises BadData that names a field of run.json that can't be."""
         path = self.folder / "run.json"
         try:
@@ -110,10 +112,11 @@ class FolderRun:
             self._again = {chunk: None for chunk in self.record.chunks() if self._has_failed(chunk)}
 
     def _has_failed(self, chunk: ChunkId) -> bool:
-        source, file = self.record.systems[chunk.system], self._results_file(chunk)
+        source, name = self.record.systems[chunk.system], results_blob(chunk)
+        lines = (self.blobs.get(name) or b"").splitlines()
         return any(
-            is_pending_again(self.result(file, number, line), source)
-            for number, line in numbered_lines(file, longest=-1)
+            is_pending_again(self._result(name, number, line), source)
+            for number, line in enumerate(lines, 1)
             if b'"missing":"failed"' in line or b'"error":"' in line  # the others need not be read
         )
 
@@ -141,61 +144,43 @@ class FolderRun:
 
     def commit(self, chunk: ChunkId, results: Sequence[Result]) -> Outcome:
         """Write a chunk's results in one step; rows that were evaluated again take the place of the failed ones."""
-        file, source = self._results_file(chunk), self.record.systems[chunk.system]
+        source = self.record.systems[chunk.system]
         failed = [result for result in results if is_pending_again(result, source)]
         self.failed_rows += len(failed)
         self.without_verdict |= {(row.system, row.query_id) for row in failed if row.verdict is None}
         if chunk in self._again:
             new = (_with_waste(row, self.forgotten.get((row.system, row.query_id))) for row in results)
             results = [next(new) if is_pending_again(row, source) else row for row in self.results(chunk)]
-        write_whole(file, to_lines(result.model_dump(mode="json") for result in results), private=True)
+        self.blobs.put(results_blob(chunk), result_lines(results))
         self._pending.pop(chunk, None)
         self._again.pop(chunk, None)
         if self.record.dataset.rows > MOST_IN_MEMORY:
-            with suppress(OSError, sqlite3.Error):  # else it is made when it is needed
-                self._index.write({chunk: (file, results)})
+            with suppress(OSError, AssayError):  # else they are made when they are needed
+                write_columns(self.blobs, self.record, chunk, results, written=self._written(chunk))
         return "kept" if self.pending() else "last"
 
-    def results(self, chunk: ChunkId) -> list[Result]:
-        """The results of a chunk that has some; raises BadData."""
-        file = self._results_file(chunk)
-        return [self.result(file, number, line) for number, line in self._lines(chunk)]
+    def without_columns(self) -> dict[ChunkId, float]:
+        """The chunks whose results were written since their columns were."""
+        lacking: dict[ChunkId, float] = {}
+        for system in self.record.systems:
+            written = read_column(self.blobs, self.record, system, THERE)
+            for chunk in self.record.chunks_of(system):
+                with suppress(FileNotFoundError):
+                    if written[chunk.number * self.record.chunk_size] != (now := self._written(chunk)):
+                        lacking[chunk] = now
+        return lacking
 
-    def _documents(self, chunk: ChunkId) -> Iterator[Mapping[str, Any]]:
-        file = self._results_file(chunk)
-        return (document_of(file, number, line) for number, line in self._lines(chunk))
+    def _written(self, chunk: ChunkId) -> float:
+        """When the results of a chunk were written."""
+        return float((self.folder / results_blob(chunk)).stat().st_mtime_ns)
 
-    def _lines(self, chunk: ChunkId) -> list[tuple[int, bytes]]:
-        file = self._results_file(chunk)
-        try:
-            lines = list(numbered_lines(file, longest=-1))
-        except OSError as error:
-            raise BadData([f"{file}: can't be read ({error.strerror})"], hint="was the run removed?") from None
-        if len(lines) != (rows := self.record.rows_in(chunk)):
-            raise BadData([f"{file}: has {len(lines)} rows instead of {rows}"], hint=DAMAGED)
-        return lines
-
-    def rows(self, system: str) -> Sequence[Result]:
-        """The results of a system that are there, in the dataset's order; many are read a chunk at a time. Raises BadData."""
-        chunks = [chunk for chunk in self.record.chunks_of(system) if self.file_of(chunk)]
-        return results_of(self.record, chunks, self.results, self._documents)
-
-    def file_of(self, chunk: ChunkId) -> Path | None:
-        """Where the results of a chunk are; None when it has none yet."""
-        file = self._results_file(chunk)
-        return file if file.exists() else None
-
-    def result(self, file: Path, number: int, line: bytes) -> Result:
-        """A line of such a file, counted from 1; raises BadData."""
-        result = row_of(file, number, line, Result)
-        if missing := sorted(set(self.record.metrics) - result.scores.keys()):
-            raise BadData([f"{file}:{number}: scores.{missing[0]}: is missing"], hint=DAMAGED)
-        return result
+    def gone(self, name: str) -> BadData:
+        """The error for a file of the run that is not there any more."""
+        return BadData([f"{self.folder / name}: there is no such file"], hint="was the run removed?")
 
     def save_report(self, report: Report) -> None:
         """Write report.json."""
-        content = orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE)
-        write_whole(self.report_file, content, private=True)
+        self.blobs.put(REPORT_FILE, orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE))
 
     def report(self) -> Report:
         """The run's report; raises NotFound while there is none, BadData for one that can't be read."""
@@ -213,21 +198,8 @@ class FolderRun:
         return row and row.model_copy(update={"response": response})
 
     def save_gates(self, document: bytes) -> None:
-        """Keep what gates said of the run; the last check counts."""
-        write_whole(self.folder / GATES_FILE, document, private=True)
-
-    @property
-    def passed(self) -> bool | None:
-        """Has it passed its gates? None where none were checked."""
-        try:
-            return orjson.loads(self.gates() or b"null")["passed"] is True
-        except (orjson.JSONDecodeError, KeyError, TypeError):
-            return None
-
-    def gates(self) -> bytes | None:
-        """What ``save_gates`` has kept; None if no gates were checked."""
-        file = self.folder / GATES_FILE
-        return file.read_bytes() if file.is_file() else None
+        """Keep the result of a check of gates; the last one counts."""
+        self.blobs.put(GATES_FILE, document)
 
     @property
     def report_file(self) -> Path:
@@ -243,31 +215,59 @@ class FolderRun:
 
     @cached_property
     def _pending(self) -> dict[ChunkId, None]:
-        return {chunk: None for chunk in self.record.chunks() if not self._results_file(chunk).exists()}
-
-    @cached_property
-    def _index(self) -> RowIndex:
-        return RowIndex(self.folder / INDEX_FILE)
+        done = set(self.done())
+        return {chunk: None for chunk in self.record.chunks() if chunk not in done}
 
     @cached_property
     def _rows(self) -> Sequence[Sample]:
-        return rows_of(self.folder / "samples.jsonl", Sample)
+        return _rows_of(self.folder / "samples.jsonl", Sample)
 
     @cached_property
     def _by_query(self) -> dict[str, int]:
-        return places_of(self.folder / "samples.jsonl")
+        return _places_of(self.folder / "samples.jsonl")
 
     def _responses(self, system: str) -> Mapping[str, Response]:
         if system not in self._responses_read:
-            self._responses_read[system] = RecordedResponses(self.folder / "responses" / f"{system}.jsonl")
+            self._responses_read[system] = _RecordedResponses(self.folder / "responses" / f"{system}.jsonl")
         return self._responses_read[system]
 
-    @cached_property
-    def _responses_read(self) -> dict[str, Mapping[str, Response]]:
-        return {}
 
-    def _results_file(self, chunk: ChunkId) -> Path:
-        return self.folder / "results" / chunk.system / f"{chunk.number:05d}.jsonl"
+def _rows_of(path: Path, model: type[M]) -> LineRows[M]:
+    """The rows of a run's file, which stay there; raises NotFound where there is no file."""
+    try:
+        return LineRows.of(path, lambda number, line: row_of(str(path), number, line, model))
+    except FileNotFoundError:
+        raise NotFound(f"{path}: there is no such file", hint=DAMAGED) from None
+
+
+def _places_of(path: Path) -> dict[str, int]:
+    """The places of a file's rows by query id."""
+    return {row.query_id: place for place, row in enumerate(_rows_of(path, _Keyed))}
+
+
+class _RecordedResponse(FrozenModel):
+    query_id: str
+    response: Response
+
+
+class _Keyed(FrozenModel, extra="ignore"):
+    query_id: str
+
+
+class _RecordedResponses(Mapping[str, Response]):
+    """The responses in a run's file, by query id; they stay there."""
+
+    def __init__(self, path: Path) -> None:
+        self._rows, self._places = _rows_of(path, _RecordedResponse), _places_of(path)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __getitem__(self, query_id: str) -> Response:
+        return self._rows[self._places[query_id]].response
 
 
 class FolderStore:
@@ -398,7 +398,7 @@ def _checked(run: FolderRun) -> FolderRun:
 def read_report(path: Path) -> ReportWithResults:
     """The report in a file, or in a run's folder; raises BadData for one that is no report of this version."""
     if path.name == REPORT_FILE and path.with_name("run.json").is_file():
-        return report_with_results(FolderRun(path.parent))
+        return FolderRun(path.parent).report_with_results()
     return _read(path, ReportWithResults)
 
 

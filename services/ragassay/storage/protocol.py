@@ -1,18 +1,17 @@
-"""What a run is, wherever it is kept: its record, its chunks, and what every store of runs can do."""
+"""What a run evaluates: its record and its chunks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from ragassay.core.models import FrozenModel, Result, Sample
+from ragassay.core.models import FrozenModel
 from ragassay.core.options import PerformanceOptions
-from ragassay.core.report import Report, ReportWithResults, Source
+from ragassay.core.report import Source
 from ragassay.core.specification import JobSpec
 
 Outcome = Literal["kept", "last", "stale"]
@@ -91,35 +90,3 @@ class RunRecord(FrozenModel):
     def rows_in(self, chunk: ChunkId) -> int:
         """How many rows a chunk has."""
         return min(self.chunk_size, self.dataset.rows - chunk.number * self.chunk_size)
-
-
-class RunStore(Protocol):
-    """One run: its record, the inputs and results of its chunks, and in the end its report."""
-
-    @property
-    def record(self) -> RunRecord:
-        """What the run evaluates."""
-
-    def pending(self) -> list[ChunkId]:
-        """The chunks without results; of a run whose failed rows are evaluated again, those that have some."""
-
-    def samples(self, chunk: ChunkId) -> list[Sample]:
-        """The rows of a chunk that are to be evaluated, with the responses that are recorded."""
-
-    def commit(self, chunk: ChunkId, results: Sequence[Result]) -> Outcome:
-        """Keep a chunk's results, whole and once: ``last`` when no chunk is pending any more, ``stale`` when refused."""
-
-    def rows(self, system: str) -> Sequence[Result]:
-        """The results of a system that are there, in the dataset's order; many are read as they are asked for."""
-
-    def save_report(self, report: Report) -> None:
-        """Keep the finished report; its rows are those of the chunks."""
-
-    def report(self) -> Report:
-        """The report; raises NotFound or Conflict while there is none."""
-
-
-def report_with_results(run: RunStore) -> ReportWithResults:
-    """The report of a run with the rows that are kept; raises as ``RunStore.report`` does."""
-    report = run.report()
-    return ReportWithResults.of(report, {system: run.rows(system) for system in report.systems})

@@ -1,177 +1,132 @@
-"""Columns and texts of a folder run's rows, in a file beside them, so that pages choose and sort without reading the rows.
-
-The results are what counts: rows that the file lacks, or that changed since, are read again. Where it can't be written,
-it is made in memory.
-"""
+"""The rows of a run by number, chosen and put in order on columns: only the rows that are wanted are read."""
 
 from __future__ import annotations
 
-import os
-import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
-from threading import RLock
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
-from ragassay.core.files import open_private, private_folder
+from ragassay.core.errors import BadSettings, DiskFull, UnknownName
 from ragassay.core.models import Result
-from ragassay.storage.columns import columns, pack_texts, rows_with
+from ragassay.storage.blobs import Blobs, MemoryBlobs
+from ragassay.storage.columns import THERE, Columns, read_column, rows_with, texts_blob, write_columns
 from ragassay.storage.protocol import ChunkId
+from ragassay.storage.runs import Run
+from ragassay.storage.selection import Selection
 
-if TYPE_CHECKING:
-    from ragassay.storage.folder import FolderRun
-
-INDEX_FILE = "rows.sqlite"
-_TABLES = """
-CREATE TABLE IF NOT EXISTS chunks (system TEXT, number INTEGER, size INTEGER, written INTEGER, ends BLOB,
-    PRIMARY KEY (system, number));
-CREATE TABLE IF NOT EXISTS texts (system TEXT, number INTEGER, texts BLOB, PRIMARY KEY (system, number));
-CREATE TABLE IF NOT EXISTS figures (system TEXT, name TEXT, number INTEGER, figures BLOB,
-    PRIMARY KEY (system, name, number)) WITHOUT ROWID;
-"""
-_IN_ONE_STEP = 50  # chunks
-_NEWLINE = 10
+_AT_ONCE = 500  # rows, or chunks
+_SELECTIONS_HELD = 16
 
 
 class RowIndex:
-    """The file. Raises sqlite3.Error where it can't be used."""
+    """A run's rows by number: those of the first system in the dataset's order, then those of the second ...
 
-    def __init__(self, path: Path | None) -> None:
-        if path is not None:
-            private_folder(path.parent)
-            with suppress(PermissionError):
-                os.close(open_private(path, os.O_RDWR | os.O_CREAT))
-        self._db = sqlite3.connect(path or ":memory:", timeout=30, isolation_level=None, check_same_thread=False)
-        self._lock = RLock()
-        self._db.execute("PRAGMA synchronous=OFF")  # a kill loses nothing; after a power cut it is made again
-        self._db.executescript(_TABLES)
+    Columns that a run lacks, or that are older than its results, are written first; into memory where its folder can't be
+    written.
+    """
 
-    def write(self, chunks: Mapping[ChunkId, tuple[Path, Sequence[Result]]]) -> None:
-        """Write down the rows of chunks, and what their files are like."""
-        with self._lock, self._db:
-            self._db.execute("BEGIN IMMEDIATE")
-            for chunk, (file, results) in chunks.items():
-                place = (chunk.system, chunk.number)
-                self._db.execute("INSERT OR REPLACE INTO texts VALUES (?, ?, ?)", (*place, pack_texts(results)))
-                self._db.execute("DELETE FROM figures WHERE system = ? AND number = ?", place)
-                figures = ((chunk.system, name, chunk.number, one.tobytes()) for name, one in columns(results).items())
-                self._db.executemany("INSERT INTO figures VALUES (?, ?, ?, ?)", figures)
-                stamp, content = file.stat(), np.frombuffer(file.read_bytes(), dtype=np.uint8)
-                ends = np.flatnonzero(content == _NEWLINE).astype("<i8").tobytes()
-                values = (*place, stamp.st_size, stamp.st_mtime_ns, ends)
-                self._db.execute("INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?)", values)
+    def __init__(self, run: Run) -> None:
+        self.run, self.record, self._blobs = run, run.record, run.blobs
+        self.systems = list(self.record.systems)
+        self.selected = lru_cache(_SELECTIONS_HELD)(self._selected)
+        try:
+            self._write(run.blobs, run.without_columns())
+        except (OSError, DiskFull, BadSettings):
+            self._blobs = MemoryBlobs()
+            self._write(self._blobs, dict.fromkeys(run.done(), 1.0))
 
-    def lacking(self, files: Mapping[ChunkId, os.stat_result]) -> list[ChunkId]:
-        """The chunks whose rows are not in it as these files have them."""
-        kept = {
-            ChunkId(system, n): stamp
-            for system, n, *stamp in self._all("SELECT system, number, size, written FROM chunks")
-        }
-        return [chunk for chunk, file in files.items() if kept.get(chunk) != [file.st_size, file.st_mtime_ns]]
+    def _write(self, blobs: Blobs, chunks: dict[ChunkId, float]) -> None:
+        for chunk, written in chunks.items():
+            write_columns(blobs, self.record, chunk, self.run.results(chunk), written=written)
 
-    def ends(self, chunk: ChunkId) -> Any:
-        """Where the lines of a chunk's file end."""
-        sql = "SELECT ends FROM chunks WHERE system = ? AND number = ?"
-        ((ends,),) = self._all(sql, chunk.system, chunk.number)
-        return np.frombuffer(ends, dtype="<i8")
+    def chunk(self, number: int) -> tuple[ChunkId, int]:
+        """The chunk of a row, and the row's number in that."""
+        rows = self.record.dataset.rows
+        of_chunk, row = divmod(number % rows, self.record.chunk_size)
+        return ChunkId(self.systems[number // rows], of_chunk), row
 
-    def figures(self, system: str, name: str) -> list[tuple[int, bytes]]:
-        """One column of a system: the number of each chunk, and its values."""
-        return self._all("SELECT number, figures FROM figures WHERE system = ? AND name = ?", system, name)
+    def at(self, numbers: Iterable[int]) -> list[Result]:
+        """The rows with these numbers, as far as they are there, in their order."""
+        by_chunk: dict[ChunkId, dict[int, int]] = {}
+        numbers = [int(number) for number in numbers]
+        for number in numbers:
+            chunk, row = self.chunk(number)
+            by_chunk.setdefault(chunk, {})[row] = number
+        read = self.run.read(by_chunk)
+        results = {by_chunk[chunk][row]: one for chunk, rows in read.items() for row, one in rows.items()}
+        return [results[number] for number in numbers if number in results]
 
-    def texts(self, system: str) -> Iterable[tuple[int, bytes]]:
-        """What a search looks at: the number of each chunk, and a blob."""
-        numbers = [n for (n,) in self._all("SELECT number FROM texts WHERE system = ? ORDER BY number", system)]
-        for first in range(0, len(numbers), _IN_ONE_STEP):
-            some = numbers[first : first + _IN_ONE_STEP]
-            sql = "SELECT number, texts FROM texts WHERE system = ? AND number BETWEEN ? AND ?"
-            yield from self._all(sql, system, some[0], some[-1])
+    def find(self, system: str, query_id: str) -> int | None:
+        """The number of a system's row on a query, by the query's id; None if there is no such row."""
+        numbers = self.selected(Selection(system=system, text=query_id[:200]))
+        for first in range(0, len(numbers), _AT_ONCE):
+            some = [int(number) for number in numbers[first : first + _AT_ONCE]]
+            for number, row in zip(some, self.at(some), strict=False):
+                if row.query_id == query_id:
+                    return number
+        return None
 
-    def _all(self, sql: str, *values: Any) -> list[Any]:
-        with self._lock:
-            return self._db.execute(sql, values).fetchall()
+    def each(self, numbers: Sequence[int]) -> Iterator[Result]:
+        """The rows with these numbers, of which few are in memory at a time."""
+        for first in range(0, len(numbers), _AT_ONCE):
+            yield from self.at(numbers[first : first + _AT_ONCE])
 
+    def matching(self, selection: Selection) -> tuple[Any, Any]:
+        """The numbers of rows that are selected, and the figure that they are sorted by; None where they are not.
 
-class FolderRows:
-    """The rows of a run's ``chunks``, with the columns beside them."""
+        Raises UnknownName for a figure or system that the run has not.
+        """
+        if selection.system is not None and selection.system not in self.systems:
+            raise UnknownName("system of the run", selection.system, self.systems, where="system")
+        resolved = selection.resolved(self.record.metrics)
+        numbers: list[Any] = [np.empty(0, dtype=np.int64)]
+        keys: list[Any] = [np.empty(0)]
+        for at, system in enumerate(self.systems):
+            if selection.system not in (None, system):
+                continue
+            columns = self.of_system(system)
+            mask = resolved.wanted(columns, columns.there)
+            if selection.text is not None:
+                mask &= self._with_text(system, selection.text.casefold(), mask)
+            numbers.append(np.flatnonzero(mask) + at * self.record.dataset.rows)
+            if resolved.sort is not None:
+                keys.append(columns.column(resolved.sort)[mask])
+        return np.concatenate(numbers), np.concatenate(keys) if resolved.sort is not None else None
 
-    def __init__(self, run: FolderRun, chunks: Iterable[ChunkId]) -> None:
-        self._run = run
-        self._files = {chunk: file for chunk in chunks if (file := run.file_of(chunk)) is not None}
-        self._index = self._opened()
-
-    def _opened(self) -> RowIndex:
-        path = self._run.folder / INDEX_FILE
-        for place in (path, path, None):
-            try:
-                index = RowIndex(place)
-                self._fill(index)
-            except (OSError, sqlite3.DatabaseError) as error:
-                if place is None:
-                    raise
-                if not isinstance(error, sqlite3.OperationalError):  # damaged
-                    with suppress(OSError):
-                        path.unlink()
-            else:
-                return index
-        raise AssertionError
-
-    def _fill(self, index: RowIndex) -> None:
-        lacking = index.lacking({chunk: file.stat() for chunk, file in self._files.items()})
-        for first in range(0, len(lacking), _IN_ONE_STEP):
-            some = lacking[first : first + _IN_ONE_STEP]
-            index.write({chunk: (self._files[chunk], self._run.results(chunk)) for chunk in some})
-
-    def columns(self, system: str) -> _FolderColumns:
-        """See ``KeptRows``."""
-        numbers = {chunk.number for chunk in self._files if chunk.system == system}
-        return _FolderColumns(self._index, system, numbers, self._run.record.dataset.rows, self._run.record.chunk_size)
-
-    def read(self, wanted: Mapping[ChunkId, Iterable[int]]) -> dict[ChunkId, dict[int, Result]]:
-        """See ``KeptRows``."""
-        found: dict[ChunkId, dict[int, Result]] = {}
-        for chunk in self._files.keys() & wanted.keys():
-            file, ends = self._files[chunk], self._index.ends(chunk)
-            starts = [0, *(ends + 1)]
-            with file.open("rb") as lines:
-                found[chunk] = {}
-                for n in wanted[chunk]:
-                    lines.seek(starts[n])
-                    found[chunk][n] = self._run.result(file, n + 1, lines.read(ends[n] - starts[n]))
-        return found
-
-
-class _FolderColumns:
-    """The columns of one system's rows, in the order of evaluation."""
-
-    def __init__(self, index: RowIndex, system: str, numbers: set[int], rows: int, size: int) -> None:
-        self._index, self._system, self._numbers = index, system, numbers
-        self._rows, self._size = rows, size
+    def _selected(self, selection: Selection) -> Any:
+        """The numbers of rows that are selected, in their order. Raises as ``matching`` does."""
+        return selection.resolved(self.record.metrics).ordered(*self.matching(selection))
 
     def column(self, name: str) -> Any:
-        """A value for each row; NaN where it has none."""
-        values = np.full(self._rows, np.nan)
-        for number, blob in self._index.figures(self._system, name):
-            if number in self._numbers:
-                part = np.frombuffer(blob, dtype="<f8")
-                values[number * self._size : number * self._size + len(part)] = part
-        return values
+        """A value for each row of the run; NaN where it has none, or there is no row."""
+        of_systems = map(self.of_system, self.systems)
+        return np.concatenate([np.where(one.there, one.column(name), np.nan) for one in of_systems])
 
-    def there(self) -> Any:
-        """Which rows are done."""
-        there = np.zeros(self._rows, dtype=bool)
-        for number in self._numbers:
-            there[number * self._size : (number + 1) * self._size] = True
-        return there
+    def of_system(self, system: str) -> SystemColumns:
+        """The columns of one system."""
+        return SystemColumns(self._blobs, self.run, system)
 
-    def with_text(self, text: str, among: Any) -> Any:
-        """Which of the rows ``among`` hold a text."""
-        found = np.zeros(self._rows, dtype=bool)
-        wanted = set(np.unique(np.flatnonzero(among) // self._size).tolist())
-        for number, blob in self._index.texts(self._system):
-            if number in wanted and (rows := rows_with(blob, text)) is not None:
-                found[number * self._size : number * self._size + len(rows)] = rows
+    def _with_text(self, system: str, text: str, among: Any) -> Any:
+        """Which of the rows ``among`` hold a text, which is in one case."""
+        found, size = np.zeros(self.record.dataset.rows, dtype=bool), self.record.chunk_size
+        chunks = [ChunkId(system, int(number)) for number in np.unique(np.flatnonzero(among) // size)]
+        for first in range(0, len(chunks), _AT_ONCE):
+            some = chunks[first : first + _AT_ONCE]
+            for chunk, blob in zip(some, self._blobs.get_many([texts_blob(each) for each in some]), strict=True):
+                if blob is not None and (rows := rows_with(blob, text)) is not None:
+                    found[chunk.number * size : chunk.number * size + len(rows)] = rows
         return found
+
+
+class SystemColumns(Columns):
+    """The columns of one system's rows, in the order of evaluation."""
+
+    def __init__(self, blobs: Blobs, run: Run, system: str) -> None:
+        self._blobs, self._record, self._system = blobs, run.record, system
+        self.there = self.column(THERE) > 0  # which rows are done
+
+    def column(self, name: str) -> Any:
+        """A value for each row."""
+        return read_column(self._blobs, self._record, self._system, name)

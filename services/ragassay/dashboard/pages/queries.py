@@ -20,7 +20,7 @@ from ragassay.dashboard.site import A_PAGE, MOST_PLACES, As, Start, pages, shown
 from ragassay.judges.combine import disagreements
 from ragassay.reporting import failing
 from ragassay.storage.columns import FIGURES
-from ragassay.storage.places import RowPlaces
+from ragassay.storage.row_index import RowIndex
 from ragassay.storage.selection import Selection
 
 router = pages()
@@ -40,7 +40,7 @@ def asked_in(request: Request) -> dict[str, Any]:
 class ChosenRows:
     """The rows of a run that an address asks for."""
 
-    rows: RowPlaces
+    rows: RowIndex
     places: Any
 
     def page(self, start: int, most: int) -> RowsPage:

@@ -26,7 +26,7 @@ from ragassay.reporting.charts import Chart, histogram
 from ragassay.reporting.listing import problem_of
 from ragassay.reporting.panels import panels
 from ragassay.storage.columns import QUESTION
-from ragassay.storage.places import RowPlaces
+from ragassay.storage.row_index import RowIndex
 
 MOST_COMPARED = 1000  # queries of a run whose systems are compared on its page by all metrics
 ALPHA = 0.05
@@ -102,7 +102,7 @@ def _verdict(library: Library, run: str, report: Report) -> tuple[str, ...]:
         return (error.message,)
 
 
-def _accuracy(rows: RowPlaces, seed: int) -> Iterator[str]:
+def _accuracy(rows: RowIndex, seed: int) -> Iterator[str]:
     """How accurate each system is against the first one, from the rows' columns, as a comparison of ``accurate`` says it."""
     by_system = rows.column("accurate").reshape(len(rows.systems), -1)
     questions = numbered(rows.column(QUESTION).reshape(len(rows.systems), -1)[0])
@@ -119,7 +119,7 @@ def _accuracy(rows: RowPlaces, seed: int) -> Iterator[str]:
         yield f"{accuracy_sentence(one)} Difference {signed(one.delta or 0.0)}, 95 % interval {interval(one.interval, signed)}."
 
 
-def _distributions(run: str, report: Report, rows: RowPlaces) -> Iterator[Chart]:
+def _distributions(run: str, report: Report, rows: RowIndex) -> Iterator[Chart]:
     """What responses took and cost, as far as they report it; a column leads to its rows."""
     shown = list(report.systems)[:MOST_SYSTEMS]
     for figure, (title, unit) in _FIGURES.items():

@@ -1,9 +1,13 @@
-"""One claimed chunk of a job, from its rows to its results: evaluated with its lease kept, broken off where it has to be."""
+"""The work on one chunk, or on the report, under a lease with a heartbeat: evaluated, broken off where it has to be."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+
+from redis.exceptions import LockNotOwnedError, RedisError
 
 from ragassay import observability
 from ragassay.core.errors import Unavailable
@@ -14,7 +18,6 @@ from ragassay.evaluation.evaluate import log_start, work
 from ragassay.evaluation.outage import given_up_text
 from ragassay.evaluation.runtime import Runtime
 from ragassay.llm.journal import CallScope, Circuit, given_up
-from ragassay.service.job_leases import lease_kept
 from ragassay.service.job_run import JobRun, RetriedRun, run_of
 from ragassay.service.job_state import Claim, JobState
 from ragassay.service.redis import RedisStore
@@ -64,12 +67,12 @@ class Chunks:
                 first = state.waiting is None or circuit.closed
                 why = str(down) if first else state.waiting or ""
                 wait_s = outage.wait_s(0 if first else state.probes, down.retry_after)
-                if self._store.wait_for_provider(claim, why, wait_s=wait_s, give_up_s=spec.give_up_s) == "given up":
-                    return self._work(store, claim, run, given_up(calls, given_up_text(why, spec.give_up_s)))
-                return "stale"
+                if self._store.wait_for_provider(claim, why, wait_s=wait_s, give_up_s=spec.give_up_s):
+                    return "stale"
+                return self._work(store, claim, run, given_up(calls, given_up_text(why, spec.give_up_s)))
         except asyncio.CancelledError:
             if self._broken_off:
-                self._store.give_back(claim, why="it took too long" if self._broken_off == "too long" else "")
+                self._store.release(claim, died="it took too long" if self._broken_off == "too long" else "")
             return "stale"
 
     def break_off(self, *, stopping: bool) -> None:
@@ -139,3 +142,54 @@ def _calls(store: RedisStore, claim: Claim, run: JobRun, *, cache: bool) -> Jour
     """The calls of a chunk."""
     retry = Retry(run.number, frozenset(run.unread)) if isinstance(run, RetriedRun) else None
     return RedisJournal(store, claim, cache=cache, retry=retry)
+
+
+@contextmanager
+def lease_kept(store: RedisStore, claim: Claim, lost: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Renew the lease each second in a thread, and call ``lost`` once the work is not wanted any more."""
+    with _renewed(store, lambda: store.renew(claim), lost):
+        yield
+
+
+@contextmanager
+def report_claimed(store: RedisStore, job: str) -> Iterator[bool]:
+    """Hold the lock of a job's report for the block; False if another worker makes the report, or it is not wanted."""
+    lock = store.report_lock(job)
+    if not lock.acquire():
+        yield False
+        return
+
+    def renew() -> bool:
+        try:
+            lock.reacquire()
+        except LockNotOwnedError:
+            return False
+        except RedisError:  # no other worker can take it either
+            return True
+        return True
+
+    try:
+        with _renewed(store, renew, lambda: None):
+            yield store.status(job) == "finalizing"
+    finally:
+        with suppress(RedisError):  # the lease ends by itself
+            lock.release()
+
+
+@contextmanager
+def _renewed(store: RedisStore, renew: Callable[[], bool], lost: Callable[[], object]) -> Iterator[None]:
+    stop = threading.Event()
+
+    def go_on() -> None:
+        while not stop.wait(min(store.lease_ms / 4000, 1.0)):
+            if not renew():
+                lost()
+                return
+
+    thread = threading.Thread(target=go_on, daemon=True, name="lease")
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

@@ -1,0 +1,214 @@
+"""The named bytes of one run, in a folder, in Redis or in memory. What a run is made of is written once, on top of them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from ragassay.core.files import LineLog, locked, open_private, private_folder, to_lines, write_errors, write_whole
+
+_COMPRESSED = b"\x28\xb5\x2f\xfd"  # how a Zstandard frame begins
+_IN_PROCESS = threading.Lock()  # a lock of a file is held by a process, not by a thread
+
+
+class Blobs(Protocol):
+    """Bytes by name. A name may have a folder: ``results/default/00001.jsonl``. ``where``: what an error calls the place."""
+
+    @property
+    def where(self) -> str:
+        """Where they are."""
+
+    def get(self, name: str) -> bytes | None:
+        """The whole content; None if there is none."""
+
+    def get_many(self, names: Sequence[str]) -> list[bytes | None]:
+        """The contents of several of one folder."""
+
+    def put(self, name: str, content: bytes) -> None:
+        """Replace the content in one step. Raises DiskFull."""
+
+    def append(self, name: str, rows: Iterable[Any]) -> None:
+        """Add rows to a content of JSON Lines; a kill leaves whole ones. Raises DiskFull, Conflict while another process does."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder."""
+
+    def read_at(self, name: str, start: int, length: int) -> bytes:
+        """Part of a content that ``write_at`` wrote; shorter at its end, zeros where nothing was written."""
+
+    def write_at(self, name: str, start: int, content: bytes) -> None:
+        """Write a part of a content in its place. Raises DiskFull."""
+
+
+class FolderBlobs:
+    """Files of a folder, which only their owner may read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def where(self) -> str:
+        """The folder."""
+        return str(self.folder)
+
+    def get(self, name: str) -> bytes | None:
+        """See ``Blobs``."""
+        with suppress(FileNotFoundError):
+            return (self.folder / name).read_bytes()
+        return None
+
+    def get_many(self, names: Sequence[str]) -> list[bytes | None]:
+        """See ``Blobs``."""
+        return [self.get(name) for name in names]
+
+    def put(self, name: str, content: bytes) -> None:
+        """See ``Blobs``."""
+        write_whole(self.folder / name, content, private=True)
+
+    def append(self, name: str, rows: Iterable[Any]) -> None:
+        """See ``Blobs``."""
+        with _IN_PROCESS, locked(self.folder / f"{name}.lock", f"{name} of {self.folder.name}"):
+            log = LineLog(self.folder / name)
+            try:
+                log.cut_torn_line()
+                for row in rows:
+                    log.append(row)
+            finally:
+                log.close()
+
+    def names(self, folder: str) -> list[str]:
+        """See ``Blobs``."""
+        files = (path for path in (self.folder / folder).rglob("*") if path.is_file() and path.suffix != ".tmp")
+        return [path.relative_to(self.folder).as_posix() for path in files]
+
+    def read_at(self, name: str, start: int, length: int) -> bytes:
+        """See ``Blobs``."""
+        with suppress(FileNotFoundError), (self.folder / name).open("rb") as file:
+            return os.pread(file.fileno(), length, start)
+        return b""
+
+    def write_at(self, name: str, start: int, content: bytes) -> None:
+        """See ``Blobs``."""
+        with write_errors(self.folder / name):
+            private_folder((self.folder / name).parent)
+            file = open_private(self.folder / name, os.O_RDWR | os.O_CREAT)
+            try:
+                os.pwrite(file, content, start)
+            finally:
+                os.close(file)
+
+
+class MemoryBlobs:
+    """Blobs in memory, for a folder that can't be written."""
+
+    where = "memory"
+
+    def __init__(self) -> None:
+        self._contents: dict[str, bytearray] = {}
+
+    def get(self, name: str) -> bytes | None:
+        """See ``Blobs``."""
+        content = self._contents.get(name)
+        return None if content is None else bytes(content)
+
+    def get_many(self, names: Sequence[str]) -> list[bytes | None]:
+        """See ``Blobs``."""
+        return [self.get(name) for name in names]
+
+    def put(self, name: str, content: bytes) -> None:
+        """See ``Blobs``."""
+        self._contents[name] = bytearray(content)
+
+    def append(self, name: str, rows: Iterable[Any]) -> None:
+        """See ``Blobs``."""
+        self._contents.setdefault(name, bytearray()).extend(b"".join(to_lines(rows)))
+
+    def names(self, folder: str) -> list[str]:
+        """See ``Blobs``."""
+        return [name for name in self._contents if name.startswith(f"{folder}/")]
+
+    def read_at(self, name: str, start: int, length: int) -> bytes:
+        """See ``Blobs``."""
+        return bytes(self._contents.get(name, bytearray())[start : start + length])
+
+    def write_at(self, name: str, start: int, content: bytes) -> None:
+        """See ``Blobs``."""
+        kept = self._contents.setdefault(name, bytearray())
+        kept.extend(bytes(max(0, start - len(kept))))
+        kept[start : start + len(content)] = content
+
+
+class RedisBlobs:
+    """Keys of a Redis that begin with ``prefix``; those of one folder are the fields of one hash, so they expire together.
+
+    Contents that are ``put`` are compressed. ``kept_s``: after which those without a folder expire.
+    """
+
+    def __init__(self, redis: Any, prefix: str, *, where: str, kept_s: int) -> None:
+        self._redis, self._prefix, self._where, self._kept_s = redis, prefix, where, kept_s
+
+    @property
+    def where(self) -> str:
+        """Whose they are."""
+        return self._where
+
+    def get(self, name: str) -> bytes | None:
+        """See ``Blobs``."""
+        folder, _, rest = name.partition("/")
+        content = self._redis.hget(self._prefix + folder, rest) if rest else self._redis.get(self._prefix + name)
+        return unpacked(content)
+
+    def get_many(self, names: Sequence[str]) -> list[bytes | None]:
+        """See ``Blobs``."""
+        if not names:
+            return []
+        folder = names[0].partition("/")[0]
+        fields = [name.removeprefix(f"{folder}/") for name in names]
+        return [unpacked(content) for content in self._redis.hmget(self._prefix + folder, fields)]
+
+    def put(self, name: str, content: bytes) -> None:
+        """See ``Blobs``."""
+        folder, _, rest = name.partition("/")
+        if rest:
+            self._redis.hset(self._prefix + folder, rest, packed(content))
+        else:
+            self._redis.set(self._prefix + name, packed(content), ex=self._kept_s)
+
+    def append(self, name: str, rows: Iterable[Any]) -> None:
+        """See ``Blobs``."""
+        pipe = self._redis.pipeline(transaction=True)
+        pipe.append(self._prefix + name, b"".join(to_lines(rows)))
+        pipe.expire(self._prefix + name, self._kept_s)
+        pipe.execute()
+
+    def names(self, folder: str) -> list[str]:
+        """See ``Blobs``."""
+        return [f"{folder}/{field.decode()}" for field in self._redis.hkeys(self._prefix + folder)]
+
+    def read_at(self, name: str, start: int, length: int) -> bytes:
+        """See ``Blobs``."""
+        return bytes(self._redis.getrange(self._prefix + name, start, start + length - 1))
+
+    def write_at(self, name: str, start: int, content: bytes) -> None:
+        """See ``Blobs``."""
+        self._redis.setrange(self._prefix + name, start, content)
+
+
+def packed(content: bytes) -> bytes:
+    """A content, compressed. Zstandard is imported when it is needed: a short run in a folder does without."""
+    import zstandard
+
+    return zstandard.compress(content)
+
+
+def unpacked(content: bytes | None) -> bytes | None:
+    """A content that may be compressed."""
+    if content is None or not content.startswith(_COMPRESSED):
+        return content
+    import zstandard
+
+    return zstandard.decompress(content)
