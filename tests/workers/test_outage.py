@@ -152,9 +152,9 @@ def test_a_worker_that_meets_the_outage_after_the_job_gave_up_gives_up_too(jobs,
     store.wait_for_provider(first, DOWN, wait_s=5, give_up_s=600)
     give_up_due(job)
     store.redis.hset(store.key(job, "meta"), "next_ms", 1)
-    assert store.wait_for_provider(second, DOWN, wait_s=5, give_up_s=600) == "given up"
+    assert store.wait_for_provider(second, DOWN, wait_s=5, give_up_s=600) is False
     third = store.claim(job)
-    assert store.wait_for_provider(third, DOWN, wait_s=5, give_up_s=600) == "given up"
+    assert store.wait_for_provider(third, DOWN, wait_s=5, give_up_s=600) is False
     assert jobs.get(job).waiting is None
 
 
@@ -163,7 +163,7 @@ def test_a_worker_that_lost_its_chunk_does_not_make_the_job_wait(jobs, store):
     lost = store.claim(job)
     expire_leases(store, job)
     jobs.tick()
-    assert store.wait_for_provider(lost, DOWN, wait_s=5, give_up_s=600) == "stale"
+    assert store.wait_for_provider(lost, DOWN, wait_s=5, give_up_s=600) is True
     assert jobs.get(job).waiting is None
     assert store.claim(job) is not None
 

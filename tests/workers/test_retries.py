@@ -11,9 +11,9 @@ from ragassay.core.models import Rating, Response, Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.core.specification import Budget, JobSpec
 from ragassay.evaluation.inputs import recorded
-from ragassay.service import job_notifications
 from ragassay.service.job_run import JobRun
-from ragassay.service.redis import MOST_DEATHS
+from ragassay.service.notifications import Notification
+from ragassay.service.redis import MOST_DEATHS, OUTBOX
 from ragassay.service.redis_journal import RedisJournal, Retry
 from ragassay.storage.selection import Selection
 
@@ -256,7 +256,8 @@ def test_its_end_is_told_again(jobs, judge, work, store):
     job, _ = finished(jobs, work, 10)
     jobs.retry(job)
     work(job)
-    assert [each.id for each in job_notifications.of_state(store.state(job))][-1] == f"{job}:job_finished:1"
+    told = [Notification.model_validate_json(each).id for each in store.redis.lrange(OUTBOX, 0, -1)]
+    assert told[-1] == f"{job}:job_finished:1"
 
 
 def test_rows_whose_time_is_over_are_not_there_to_be_tried(jobs, judge, work, store):

@@ -126,13 +126,17 @@ class RedisStore(ProjectRedis):
             pipe.zadd(self.of_project("jobs"), {job: created_ms})
             pipe.sadd("ra:projects", project)
             pipe.sadd("ra:active", job)
-            try:
-                pipe.execute()
-            except exceptions.WatchError as error:  # redis-py raises it for a lost connection as well
-                if not self.redis.exists(self.key(job, "meta")):
-                    raise exceptions.ConnectionError(str(error)) from None
-                if once:
-                    raise _exists(job) from None
+            self._execute_new(pipe, job, once=once)
+
+    def _execute_new(self, pipe: Any, job: str, *, once: bool) -> None:
+        """Execute the transaction that makes a job. If it exists by now, it is ours unless it is made ``once``: Conflict."""
+        try:
+            pipe.execute()
+        except exceptions.WatchError as error:  # redis-py raises it for a lost connection as well
+            if not self.redis.exists(self.key(job, "meta")):
+                raise exceptions.ConnectionError(str(error)) from None
+            if once:
+                raise _exists(job) from None
 
     def state(self, job: str) -> JobState:
         """The job as it stands; raises NotFound."""
