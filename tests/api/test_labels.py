@@ -7,7 +7,6 @@ from ragassay.core.errors import NotFound, TooLarge
 from ragassay.evaluation import human_labels
 from ragassay.evaluation.human_labels import HumanLabel, add_labels, labels_of
 from ragassay.service.job_run import JobRun
-from ragassay.service.job_state import DAY_S, Retention
 
 LABELS = [
     HumanLabel(
@@ -32,8 +31,6 @@ def test_labels_are_kept_in_order_and_live_as_long_as_the_report(served):
     assert labels_of(JobRun(store, job)) == LABELS
     left = [store.redis.ttl(store.key(job, name)) for name in ("labels.jsonl", "report.json")]
     assert abs(left[0] - left[1]) <= 60
-    store.apply_retention([store.of_project("jobs")], Retention(DAY_S, 2 * DAY_S), dry_run=False)
-    assert 0 < store.redis.ttl(store.key(job, "labels.jsonl")) <= 2 * DAY_S
 
 
 def test_another_project_has_none_of_them_and_can_not_add_any(served):

@@ -4,7 +4,6 @@ import pytest
 
 from api_server import serving
 from job_workers import finish, submit
-from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import DAY_S, Retention
 from ragassay.service.redis import PARTIAL, WHOLE
 from ragassay.storage.runs import GATES_FILE
@@ -54,35 +53,6 @@ def test_a_round_of_the_sweeper_takes_out_ids_whose_record_is_gone_and_no_others
     store.redis.zadd("ra:jobs", {"late": 1})
     jobs.tick()
     assert store.redis.zcard("ra:jobs") == 3
-
-
-def test_a_retention_that_changed_holds_for_jobs_that_ended_before(store, queue, jobs):
-    young, middle, old, running = (submit(jobs) for _ in range(4))
-    store.redis.delete(store.key(running, "todo"))
-    queue.sent = [message for message in queue.sent if message != running]
-    for job in (young, middle, old):
-        finish(jobs, queue, job)
-    age(store, middle, 8)
-    age(store, old, 50)
-    before = {job: lives(store, job) for job in (young, middle, old, running)}
-    shorter = Retention.of_days(results=7, reports=40)
-    counted = store.apply_retention(["ra:jobs"], shorter, dry_run=True)
-    # seconds that are left; one may pass in between
-    assert {job: lives(store, job) for job in before} == {
-        job: pytest.approx(left, abs=5) for job, left in before.items()
-    }
-    assert store.apply_retention(["ra:jobs"], shorter, dry_run=False) == counted
-    assert (counted.jobs, counted.without_report, counted.without_rows) == (3, 1, 1)
-    assert lives(store, old) == {}
-    assert set(lives(store, middle)) == {"meta", *WHOLE}
-    assert set(lives(store, young)) == set(before[young])
-    assert max(lives(store, young).values()) <= 40 * DAY_S
-    assert set(lives(store, running).values()) == {-1}
-    jobs.tick()
-    assert {job for job, _ in store.jobs(before=None, limit=10)} == {young, middle, running}
-    assert JobRun(jobs.store, middle).report_document()
-    assert store.apply_retention(["ra:jobs"], Retention(), dry_run=False).jobs == 2
-    assert max(lives(store, young).values()) > 40 * DAY_S
 
 
 def test_readiness_does_not_look_at_jobs(server, store):

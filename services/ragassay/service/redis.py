@@ -14,14 +14,13 @@ import time
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 import orjson
 from redis import exceptions
 
-from ragassay.core.errors import Conflict, NotFound, Unavailable, bad_cursor
+from ragassay.core.errors import Conflict, Unavailable, bad_cursor
 from ragassay.core.jobs import ENDED, JobStatus, Planned
 from ragassay.core.models import Response, Result, Sample
 from ragassay.core.report import DEFAULT_PROJECT
@@ -33,25 +32,15 @@ from ragassay.service.projects import ProjectRedis
 from ragassay.storage.blobs import RedisBlobs, packed, unpacked
 from ragassay.storage.columns import column_parts, columns_blob, pack_texts, texts_blob
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
-from ragassay.storage.runs import GATES_FILE, LABELS_FILE, REPORT_FILE, result_lines, results_blob
+from ragassay.storage.runs import GATES_FILE, REPORT_FILE, result_lines, results_blob
 
 MOST_DEATHS = 5
 LOOK_EVERY_S, NO_LIMIT = 5.0, 10**9
 OUTBOX = "ra:outbox"  # notifications that no beat has queued for webhooks yet
 WHOLE, PARTIAL = (REPORT_FILE, "costs.json"), ("partial.json", "partial-costs.json")
-REPORT_NAMES = ("meta", *WHOLE, *PARTIAL, GATES_FILE, LABELS_FILE)
 CHUNKS_AT_ONCE = 16  # whose rows are sent to Redis
 WRITTEN_WITHIN_S = 3600
 A_ROUND = 1000  # ids of jobs that are looked at together
-
-
-@dataclass
-class Applied:
-    """How many jobs a retention was applied to, and of these, how many lose all or their rows at once."""
-
-    jobs: int = 0
-    without_report: int = 0
-    without_rows: int = 0
 
 
 class RedisStore(ProjectRedis):
@@ -464,42 +453,6 @@ class RedisStore(ProjectRedis):
         if gone := [job for job, there in zip(ids, pipe.execute(), strict=True) if not there]:
             self.redis.zrem(listed, *gone)
         return 0 if len(ids) < most else at + most - len(gone)
-
-    def apply_retention(self, lists: Iterable[str], retention: Retention, *, dry_run: bool) -> Applied:
-        """Let every job of these lists that has ended live as long as if the retention had held when it ended.
-
-        A job of another version of ragassay that can't be read stays as it is. ``dry_run`` only counts.
-        """
-        applied = Applied()
-        for state in (each for listed in lists for each in self._ended(listed)):
-            now_s = self.now_ms() / 1000
-            ended_s = (state.changed_ms or 0) / 1000 or now_s
-            rows_s, report_s = (int(ended_s + kept - now_s) for kept in (retention.results_s, retention.reports_s))
-            rows = [self.key(state.record.id, name) for name in row_names(state.record)]
-            headline = headline_blob(state.retries)
-            reports = [self.key(state.record.id, name) for name in (*REPORT_NAMES, headline)]
-            applied.jobs += 1
-            applied.without_report += report_s <= 0
-            applied.without_rows += rows_s <= 0 < report_s and self.redis.exists(*rows) > 0
-            if dry_run:
-                continue
-            pipe = self.redis.pipeline(transaction=True)
-            for keys, seconds_left in ((rows, rows_s), (reports, report_s)):
-                for key in keys:
-                    pipe.expire(key, seconds_left)  # of a time that is over, it deletes
-            pipe.execute()
-        return applied
-
-    def _ended(self, listed: str) -> Iterator[JobState]:
-        """The jobs of a list that have ended, the oldest first; a part of it at a time."""
-        at = 0
-        while ids := self.redis.zrange(listed, at, at + A_ROUND - 1):
-            at += len(ids)
-            for job in ids:
-                with suppress(NotFound, Conflict):
-                    state = self.state(job.decode())
-                    if state.ended:
-                        yield state
 
 
 def headline_blob(retries: int) -> str:
