@@ -160,7 +160,7 @@ def serving(redis_url, settings=None, *, jobs=None, registered=None):
     store = RedisStore(redis_url, patient=False)
     notifier = Notifier(store, allowed=Allowed.read(["127.0.0.1"]))
     jobs = jobs or Jobs(store, queue, Lexical(settings), registered, notifier)
-    planned = Schedules(jobs, queue, jobs.notifier, again_s=2)
+    planned = Schedules(jobs, queue, again_s=2)
     queue.planned, queue.settings = planned, settings
     witness = Witness(create_app(jobs, settings, planned))
     headers = {"Authorization": f"Bearer {settings.bootstrap_key}"} if settings.bootstrap_key else {}

@@ -8,7 +8,7 @@ import zstandard
 
 from api_server import problem, rows
 from ragassay.analysis.costs import CostReport
-from ragassay.service.redis import column_names
+from ragassay.service.redis import row_names
 
 OPTIONS = {"metrics": ["correctness", "accurate"], "accurate": "correctness >= 0.5", "dataset": "rivers"}
 
@@ -48,10 +48,7 @@ def test_the_figures_stay_when_the_rows_have_expired(served):
     job = finished(served)
     before = costs(served, by="category,system,day")
     store = served.jobs.store
-    record = store.state(job).record
-    for chunk in record.chunks():
-        store.redis.delete(*(store.key(job, f"{name}:{chunk}") for name in ("out", "in", "calls")))
-    store.redis.delete(*(store.key(job, name) for name in ("done", *column_names(record))))
+    store.redis.delete(*(store.key(job, name) for name in row_names(store.state(job).record)))
     assert served.http.get(f"/v1/jobs/{job}/results").status_code == 404
     assert figures(costs(served, by="category,system,day")) == figures(before)
 
@@ -59,7 +56,7 @@ def test_the_figures_stay_when_the_rows_have_expired(served):
 def test_costs_names_a_job_whose_record_can_not_be_read_and_counts_the_others(served):
     jobs, store = [finished(served) for _ in range(3)], served.jobs.store
     for job, content in ((jobs[0], zstandard.compress(b'{"schema_version": 2}')), (jobs[1], b"damaged")):
-        store.redis.set(store.key(job, "costs"), content)
+        store.redis.set(store.key(job, "costs.json"), content)
     found = costs(served)
     assert found.reports == 1
     (warning,) = found.warnings

@@ -80,7 +80,7 @@ def test_a_time_that_comes_has_one_job_which_says_what_it_is_of(planned):
     planned.queue.sent *= 2  # each message comes twice
     planned.work()
     first = history(planned)[-1]
-    assert (first["status"], first["gates_passed"], first["gates_missed"], first["late"]) == ("finished", 1, 0, False)
+    assert (first["status"], first["gates_passed"], first["gates_missed"]) == ("finished", 1, 0)
     job = planned.http.get(f"/v1/jobs/{first['job']}").json()
     assert job["planned"] == {"schedule": "nightly", "slot": first["slot"]}
     assert job["name"] == "nightly"

@@ -178,7 +178,7 @@ def test_a_page_of_another_site_can_not_give_labels(run, page):
     row, other = asked_row(page.get(address(run))), {"Sec-Fetch-Site": "cross-site"}
     assert page.post(address(run), data={"row": row, "value": "1", "by": "Ada"}, headers=other).status_code == 403
     assert page.post(address(run, "labels.jsonl"), data={"lines": "{}"}, headers=other).status_code == 403
-    assert labels_of(FolderRun(run[1] / "runs" / run[0])) == ()
+    assert labels_of(FolderRun(run[1] / "runs" / run[0])) == []
 
 
 def test_a_value_that_is_no_answer_is_refused(run, page):

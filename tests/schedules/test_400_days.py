@@ -21,8 +21,8 @@ from ragassay.evaluation.inputs import recorded
 from ragassay.service.cron import milliseconds
 from ragassay.service.job_reports import Gating
 from ragassay.service.jobs import Jobs
-from ragassay.service.notifier import Notifier
-from ragassay.service.redis import RedisStore
+from ragassay.service.notifications import Notification
+from ragassay.service.redis import OUTBOX, RedisStore
 from ragassay.service.schedules import Schedules
 from redis_server import RedisServer
 from schedules.wall_clock import due
@@ -95,23 +95,12 @@ class MortalStore(RedisStore):
         return answer
 
 
-class Told(Notifier):
-    """Remembers."""
-
-    def __init__(self):
-        self.notices = Counter()
-
-    def notify(self, notice):
-        self.notices[notice.id] += 1
-        return self.notices[notice.id] == 1
-
-
 class World:
     """The clock, the messages under way, and the processes."""
 
     def __init__(self, redis, seed):
         self.redis, self.random, self.now = redis, random.Random(seed), milliseconds(BEGIN.isoformat())
-        self.messages, self.kills, self.told, self.made = [], 0, Told(), Counter()
+        self.messages, self.kills, self.made = [], 0, Counter()
         rows = [sample(1)]
         self.parts = JobSpec(metrics=("mrr",)), recorded(source_of(rows), rows), Gating()
         self.beats = [self.process() for _ in range(2)]
@@ -120,7 +109,7 @@ class World:
         store = MortalStore(self.redis.url)
         store.dies = self.dies
         jobs = Jobs(store, RecordingQueue(), FakeRuntime())
-        return Schedules(jobs, self, self.told, now=lambda: self.now)
+        return Schedules(jobs, self, now=lambda: self.now)
 
     def dies(self):
         if self.random.random() < self.mortality:
@@ -229,6 +218,8 @@ def lived():
             if (back := away(at)) and not world.messages:
                 world.now = milliseconds(back.isoformat())
         remember(quiet, history)
+        outbox = quiet.jobs.store.redis.lrange(OUTBOX, 0, -1)
+        world.told = {Notification.model_validate_json(each).id for each in outbox}
         yield world, history
 
 
@@ -253,12 +244,9 @@ def test_every_time_has_one_run_or_none_as_stated(lived, capsys):
     assert world.kills > 500
 
 
-def test_who_did_not_begin_in_time_is_told_of_once(lived):
+def test_times_without_a_run_have_a_notification(lived):
     world, history = lived
-    wanted = expected()
-    late = {key for key, run in history.items() if run.late and key in wanted}
-    told = {
-        (name, datetime.fromisoformat(slot)) for _, _, name, slot in (id_.split(":", 3) for id_ in world.told.notices)
+    missed = {key for key, run in history.items() if run.status == "missed"}
+    assert missed == {
+        (name, datetime.fromisoformat(slot)) for _, _, name, slot in (one.split(":", 3) for one in world.told)
     }
-    past = {(name, at) for name, at in wanted if passed(at)}
-    assert late == told & wanted.keys() == past

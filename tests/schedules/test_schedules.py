@@ -1,7 +1,6 @@
 """What becomes of times when something goes wrong: who is told, what is tried again, and what is left alone."""
 
 import threading
-from contextlib import suppress
 
 import pytest
 
@@ -15,9 +14,9 @@ from ragassay.evaluation.inputs import recorded
 from ragassay.service.cron import milliseconds
 from ragassay.service.job_reports import Gating
 from ragassay.service.jobs import Jobs
-from ragassay.service.notifier import Notifier
-from ragassay.service.redis import RedisStore
-from ragassay.service.schedules import MAX_TRIES, Schedules
+from ragassay.service.notifications import Notification
+from ragassay.service.redis import OUTBOX, RedisStore
+from ragassay.service.schedules import Schedules
 from redis_server import RedisServer
 
 NOON = milliseconds("2026-05-05T12:00:00+00:00")
@@ -34,23 +33,14 @@ class Starts(RecordingQueue):
         return True
 
 
-class Told(Notifier):
-    def __init__(self):
-        self.notices = []
-
-    def notify(self, notice):
-        self.notices.append(notice)
-        return True
-
-
 class World:
     def __init__(self, url, **more):
-        self.store, self.queue, self.told, self.now = RedisStore(url), Starts(), Told(), NOON
+        self.store, self.queue, self.now = RedisStore(url), Starts(), NOON
         self.schedules = self.process()
 
     def process(self):
         jobs = Jobs(self.store, self.queue, FakeRuntime())
-        return Schedules(jobs, self.queue, self.told, now=lambda: self.now)
+        return Schedules(jobs, self.queue, now=lambda: self.now)
 
     def create(self, name="nightly", cron="0 * * * *", **more):
         self.schedules.create(NewSchedule(name=name, cron=cron, job={}, **more))
@@ -67,6 +57,12 @@ class World:
     def begin(self):
         for job in self.store.active():
             self.store.redis.hset(self.store.key(job, "meta"), mapping={"started_ms": self.now, "status": "running"})
+
+    @property
+    def told(self):
+        """The notifications in the outbox, each once."""
+        outbox = [Notification.model_validate_json(each) for each in self.store.redis.lrange(OUTBOX, 0, -1)]
+        return list({each.id: each for each in outbox}.values())
 
     def runs(self, name="nightly"):
         return self.schedules.runs(name, cursor=None, limit=100).runs
@@ -102,27 +98,32 @@ def world(redis):
     return world
 
 
-@pytest.mark.parametrize("read", [parts, refused])
-def test_a_job_that_no_worker_begins_and_one_that_can_not_be_are_told_of_once_at_the_deadline(world, read):
+def test_a_job_that_can_not_be_made_has_a_notification_with_its_reason_in_the_history(world):
     world.create()
     world.tick(60)
-    world.start(read)
+    world.start(refused)
+    (told,) = world.told
+    assert (told.kind, told.project, told.schedule) == ("run_missed", "default", "nightly")
+    assert (told.slot, told.at) == ("2026-05-05T13:00:00+00:00", "2026-05-05T13:00:00+00:00")
+    assert (world.runs()[0].status, world.runs()[0].reason) == ("failed_to_start", "no such thing")
+
+
+def test_a_run_that_no_worker_makes_is_given_up_at_its_deadline(world):
+    world.create()
+    world.tick(60)
     world.tick(74.9)
-    assert world.told.notices == []
-    for minutes in (75, 76, 90, 119):
+    assert (world.told, world.runs()[0].status) == ([], "waiting")
+    for minutes in (76, 90, 119):
         world.tick(minutes)
-    (notice,) = world.told.notices
-    assert (notice.kind, notice.project, notice.schedule) == ("run_missed", "default", "nightly")
-    assert (notice.slot, notice.at) == ("2026-05-05T13:00:00+00:00", "2026-05-05T13:15:00+00:00")
-    assert notice.job == world.runs()[0].job
-    assert world.runs()[0].late
+    assert [told.slot for told in world.told] == ["2026-05-05T13:00:00+00:00"]
+    assert world.runs()[0].status == "failed_to_start"
 
 
 def test_a_time_that_passed_while_no_beat_ran_is_told_of_when_one_is_back(world):
     world.create(catch_up="skip")
     world.tick(200)
     world.tick(200.1)
-    assert [notice.slot[11:16] for notice in world.told.notices] == ["15:00"]
+    assert [told.slot[11:16] for told in world.told] == ["15:00"]
     (run,) = world.runs()
     assert (run.status, run.slot[11:16]) == ("missed", "15:00")
     assert run.reason == "no scheduler ran from 2026-05-05T13:00:00+00:00 to its deadline"
@@ -145,34 +146,31 @@ def test_a_message_that_is_lost_is_sent_again_and_makes_one_job(world):
 def test_a_worker_that_fails_again_and_again_ends_the_run_with_its_error(world):
     world.create()
     world.tick(60)
-    for minutes in range(61, 61 + MAX_TRIES):
+    for minutes in (61, 62):
         with pytest.raises(ZeroDivisionError):
             world.start(broken)
         assert world.runs()[0].status == "waiting"
         world.tick(minutes)
-    world.start(broken)
+    world.tick(76)
     assert world.runs()[0].status == "failed_to_start"
-    assert world.runs()[0].reason == "no worker could make the job in 5 tries: ZeroDivisionError: a bug"
+    assert world.runs()[0].reason == "no worker could make the job until the deadline: ZeroDivisionError: a bug"
 
 
-def test_a_job_that_a_slow_worker_makes_in_the_end_is_the_runs_though_the_others_gave_up(world):
-    """With a busy machine or a large dataset the messages that are sent meanwhile use up the tries."""
+def test_a_job_that_a_slow_worker_makes_in_the_end_is_the_runs_though_it_was_given_up(world):
     world.create()
     world.tick(60)
 
     def slow(template):
-        for minutes in range(61, 61 + MAX_TRIES):
-            world.tick(minutes)
-            with suppress(ZeroDivisionError):
-                world.process().start("nightly", NOON + 60 * MINUTE, broken)
+        world.tick(62)
+        world.tick(76)
         assert world.runs()[0].status == "failed_to_start"
         return parts(template)
 
     world.start(slow)
     (run,) = world.runs()
-    assert (run.status, run.reason, [run.job]) == ("queued", None, world.store.active())
+    assert (run.status, [run.job]) == ("queued", world.store.active())
     world.begin()
-    world.tick(67)
+    world.tick(77)
     assert world.runs()[0].status == "running"
 
 

@@ -59,7 +59,7 @@ class Timing(FrozenModel):
         Field(description="what becomes of a run that is due while the one before is under way: `skip` leaves it out"),
     ] = "skip"
     deadline_s: Annotated[
-        float, Ge(1), Le(7 * 86_400), Field(description="an alert where no run began so many seconds after its time")
+        float, Ge(1), Le(7 * 86_400), Field(description="seconds after its time within which its job has to be made")
     ] = DEADLINE_S
 
 
@@ -137,7 +137,7 @@ class ScheduledRun(FrozenModel):
     ``slot``: the time that it was planned for; of a run that somebody asked for, when. ``status``: ``waiting`` until a
     worker has made its job, then the job's; ``skipped``, ``missed`` and ``failed_to_start`` have no job and say why in
     ``reason``; ``expired``: the job's record is no longer kept. ``gates_passed`` and ``gates_missed`` count the job's
-    gates when it has finished; null where it has none. ``late``: nothing had begun at the deadline.
+    gates when it has finished; null where it has none.
     """
 
     slot: str
@@ -148,7 +148,6 @@ class ScheduledRun(FrozenModel):
     gates_passed: int | None = None
     gates_missed: int | None = None
     reason: str | None = None
-    late: bool = False
 
     @property
     def outcome(self) -> str:

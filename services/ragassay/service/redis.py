@@ -235,8 +235,18 @@ class RedisStore(ProjectRedis):
 
     def end_turn(self, claim: Claim) -> list[str]:
         """The chunk's system may be asked by others; the jobs that have waited for that, the longest first."""
-        keys = [f"ra:asks:{claim.system}", f"ra:asks:{claim.system}:waiting"]
-        return [job.decode() for job in self.run("end_turn", keys, [claim.token])]
+        turn, waiting = f"ra:asks:{claim.system}", f"ra:asks:{claim.system}:waiting"
+
+        def step(pipe: Any) -> list[str]:
+            ours = pipe.get(turn) == claim.token.encode()
+            jobs = [job.decode() for job in pipe.zrange(waiting, 0, -1)] if ours else []
+            pipe.multi()
+            if ours:
+                pipe.delete(turn, waiting)
+            return jobs
+
+        jobs: list[str] = self.redis.transaction(step, turn, waiting, value_from_callable=True)
+        return jobs
 
     def keep_built(self, job: str, system: str, models: Sequence[str], index_bytes: int | None) -> None:
         """Keep what a worker made of a built-in system, for the report."""

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 import zstandard
@@ -24,6 +24,7 @@ from ragassay.service.redis import RedisStore
 
 BLOCK = 256 * 1024  # bytes of rows that are compressed together; a longer row has a block of its own
 LARGEST_PAGE = 4 * 1024 * 1024
+LOCK_S = 20.0
 WRITTEN_WITHIN_S = 3600  # from one block to the next
 
 
@@ -84,9 +85,16 @@ class RedisDatasets(DatasetStore):
         try:
             digest, rows = self._write(new, lines)
             version = make_version(digest, rows)
-            keys = [new, *map(self._key, (f"rows:{digest}", f"versions:{name}", "names", f"named:{digest}"))]
-            if not self._store.run("keep_dataset", keys, [digest, name, version.model_dump_json()]):
-                raise Unavailable(f"the rows of {name} came too slowly and are gone", hint="upload them again")
+            with self._lock(), self._store.redis.pipeline(transaction=True) as pipe:
+                if not self._store.redis.exists(self._key(f"rows:{digest}")):
+                    if not self._store.redis.exists(new):
+                        raise Unavailable(f"the rows of {name} came too slowly and are gone", hint="upload them again")
+                    pipe.rename(new, self._key(f"rows:{digest}"))
+                    pipe.persist(self._key(f"rows:{digest}"))
+                pipe.hset(self._key(f"versions:{name}"), digest, version.model_dump_json())
+                pipe.zadd(self._key("names"), {name: 0})
+                pipe.sadd(self._key(f"named:{digest}"), name)
+                pipe.execute()
         finally:
             with suppress(Exception):  # they go by themselves later
                 self._store.redis.unlink(new)
@@ -94,9 +102,22 @@ class RedisDatasets(DatasetStore):
 
     def delete(self, version: DatasetVersion) -> None:
         """Forget a version, and its rows where no other name has them; raises NotFound."""
-        keys = (f"versions:{version.name}", "names", f"named:{version.digest}", f"rows:{version.digest}")
-        if not self._store.run("delete_dataset", list(map(self._key, keys)), [version.digest, version.name]):
-            raise _gone(version)
+        redis, named = self._store.redis, self._key(f"named:{version.digest}")
+        with self._lock(), redis.pipeline(transaction=True) as pipe:
+            digests = redis.hkeys(self._key(f"versions:{version.name}"))
+            if version.digest.encode() not in digests:
+                raise _gone(version)
+            pipe.hdel(self._key(f"versions:{version.name}"), version.digest)
+            pipe.srem(named, version.name)
+            if len(digests) == 1:
+                pipe.zrem(self._key("names"), version.name)
+            if redis.smembers(named) <= {version.name.encode()}:
+                pipe.unlink(self._key(f"rows:{version.digest}"))
+            pipe.execute()
+
+    def _lock(self) -> Any:
+        """Held while a version is kept or deleted, so that rows stay as long as a version has them."""
+        return self._store.redis.lock(self._key("lock"), timeout=LOCK_S, blocking_timeout=LOCK_S)
 
     def _key(self, name: str) -> str:
         return self._store.of_project(f"{{datasets}}:{name}")

@@ -5,8 +5,8 @@ each; a worker makes the job. The job's id follows from the schedule and the tim
 message that comes again, or is sent again because its worker died, makes no second run.
 
 The keys of a project are ``ra:p:{PROJECT}:schedules`` (name -> record), ``due`` (name, by the time that it is due next),
-``runs:NAME`` (claimed time -> entry) and ``unstarted`` (``NAME TIME`` of runs that have not begun, by when to look at them
-next). ``ra:schedules`` has the projects. Times are milliseconds since 1970.
+``runs:NAME`` (claimed time -> entry) and ``unstarted`` (``NAME TIME`` of runs without a job, by when to look at them next).
+``ra:schedules`` has the projects. Times are milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from ragassay.core.errors import AssayError, BadData, Conflict, NotFound, bad_cu
 from ragassay.core.jobs import Planned
 from ragassay.core.models import FrozenModel
 from ragassay.core.validation import problems
-from ragassay.service.cron import Cron, iso, milliseconds
+from ragassay.service.cron import Cron, iso
 from ragassay.service.health import SCHEDULES
 from ragassay.service.job_reports import Gating
 from ragassay.service.job_run import JobRun
 from ragassay.service.jobs import Jobs
 from ragassay.service.notifications import Notification
-from ragassay.service.notifier import Notifier
 from ragassay.service.projects import project_key
 from ragassay.service.queue import Queue
+from ragassay.service.redis import OUTBOX
 
 if TYPE_CHECKING:
     from ragassay.core.specification import JobSpec
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ragassay")
 MAX_SCHEDULES = 1000  # of a project
 MAX_RUNS = 400  # of a schedule that are remembered
-MAX_TRIES = 5
 NEXT_SHOWN = 5
 _CHANGED = "the schedule was changed at the same moment"
 _Document = TypeVar("_Document", bound=BaseModel)
@@ -67,13 +66,13 @@ _Document = TypeVar("_Document", bound=BaseModel)
 class RunEntry(FrozenModel):
     """A claimed time. If it has a job, the job's own state counts, whatever ``status`` says.
 
-    ``reason``: why there is no job, the last error, or a note on the job. ``tries``: how often a worker began to make it.
+    ``reason``: why there is no job, the last error, or a note on the job. ``until_ms``: how long its job may be made.
     """
 
+    until_ms: int
     trigger: Trigger = "slot"
     status: Literal["waiting", "skipped", "missed", "failed_to_start"] = "waiting"
     reason: str | None = None
-    tries: int = 0
 
 
 class StoredSchedule(NamedTuple):
@@ -93,23 +92,20 @@ class Schedules:
         self,
         jobs: Jobs,
         queue: Queue,
-        notifier: Notifier,
         *,
         project: str = "default",
         again_s: float = 60.0,
         now: Callable[[], int] | None = None,
     ) -> None:
         self._of_all, self.jobs, self.project = jobs, jobs.of(project), project
-        self._queue, self._notifier, self._redis = queue, notifier, jobs.store.redis
+        self._queue, self._redis = queue, jobs.store.redis
         self._again_ms, self._given_now = int(again_s * 1000), now
         self._schedules, self._due, self._unstarted = map(self._key, ("schedules", "due", "unstarted"))
 
     def of(self, project: str) -> Schedules:
         """The schedules of another project."""
         again_s = self._again_ms / 1000
-        return Schedules(
-            self._of_all, self._queue, self._notifier, project=project, again_s=again_s, now=self._given_now
-        )
+        return Schedules(self._of_all, self._queue, project=project, again_s=again_s, now=self._given_now)
 
     # --- for everybody ----------------------------------------------------------------------------------------
 
@@ -191,7 +187,8 @@ class Schedules:
     def run(self, name: str) -> ScheduledRun:
         """Have a run made now, besides those that are planned. Raises NotFound, Conflict."""
         known, slot = self._known(name), self._now()
-        if not self._claim_time(known, slot, RunEntry(trigger="manual"), look_ms=slot + self._again_ms):
+        entry = RunEntry(trigger="manual", until_ms=self._deadline(known.value, slot))
+        if not self._claim_time(known, slot, entry):
             raise Conflict(_CHANGED, hint="ask again")
         self._queue.start(self.project, name, slot)
         return ScheduledRun(slot=iso(slot), trigger="manual", status="waiting")
@@ -202,36 +199,27 @@ class Schedules:
         """Make the job of a run that is due. ``read`` makes a job's parts of the schedule's.
 
         Delivered at least once: a run that has its job is left alone, and of two workers one makes the job. What is wrong
-        with the schedule's job ends the run with that reason; after an outage, or when its worker died, it is tried again.
+        with the schedule's job ends the run with that reason; after an outage, or when its worker died, it is tried again
+        until the deadline.
         """
         schedule, entry = self._stored(name), self._entries(name, [slot_ms]).get(slot_ms)
         if schedule is None or entry is None or entry.status != "waiting":
             return
         job = self._job_id(schedule.value, slot_ms)
-
-        def keep(**update: Any) -> None:
-            self._keep(name, slot_ms, entry.model_copy(update=update))
-
         if self._is_there(job):
             return
-        if entry.tries >= MAX_TRIES:
-            last = f": {entry.reason}" if entry.reason else ""
-            keep(status="failed_to_start", reason=f"no worker could make the job in {MAX_TRIES} tries{last}")
-            return
-        tries = entry.tries + 1
-        keep(tries=tries)
         try:
             spec, inputs, gating, note = self.prepared(schedule.value, read)
-            keep(tries=tries, reason=note)
+            self._keep(name, slot_ms, entry.model_copy(update={"reason": note}))
             planned = Planned(schedule=name, slot=None if entry.trigger == "manual" else iso(slot_ms))
             self.jobs.submit(spec, inputs, gating, planned=(job, planned))
         except AssayError as error:
             if error.retryable:
                 raise
             if not self._is_there(job):
-                keep(tries=tries, status="failed_to_start", reason=str(error))
+                self._keep(name, slot_ms, entry.model_copy(update={"status": "failed_to_start", "reason": str(error)}))
         except Exception as error:
-            keep(tries=tries, reason=class_and_reason(error))
+            self._keep(name, slot_ms, entry.model_copy(update={"reason": class_and_reason(error)}))
             raise
 
     def prepared(self, schedule: NewSchedule, read: Read) -> tuple[JobSpec, Inputs, Gating, str | None]:
@@ -276,7 +264,7 @@ class Schedules:
     # --- for a beat -------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """A round over all projects: claim what is due, send again what was lost, send alerts of runs that did not begin."""
+        """A round over all projects: claim what is due, send again what was lost, give up runs that no worker could make."""
         for project in sorted(each.decode() for each in self._redis.smembers(SCHEDULES)):
             (self if project == self.project else self.of(project)).tick_project()
 
@@ -300,9 +288,7 @@ class Schedules:
             return
         newest, next_ms = Cron(known.value.cron, known.value.zone).newest(due_ms, now)
         entry = self._entry(known.value, due_ms, newest, now)
-        look_ms = now + self._again_ms if entry.status == "waiting" else self._deadline(known.value, newest)
-        claimed = self._claim_time(known, newest, entry, look_ms=look_ms, due=(due_ms, next_ms))
-        if claimed and entry.status == "waiting":
+        if self._claim_time(known, newest, entry, due=(due_ms, next_ms)) and entry.status == "waiting":
             self._queue.start(self.project, name, newest)
 
     def _entry(self, schedule: KeptSchedule, first: int, newest: int, now: int) -> RunEntry:
@@ -310,12 +296,13 @@ class Schedules:
 
         Of several times that have passed, because no scheduler ran, only the newest has a run.
         """
-        late = now > self._deadline(schedule, newest)
+        late, until_ms = now > self._deadline(schedule, newest), self._deadline(schedule, now)
         if late and schedule.catch_up == "skip":
-            return RunEntry(status="missed", reason=f"no scheduler ran from {iso(first)} to its deadline")
+            reason = f"no scheduler ran from {iso(first)} to its deadline"
+            return RunEntry(status="missed", reason=reason, until_ms=until_ms)
         if schedule.overlap == "skip" and (run := self._under_way(schedule)):
-            return RunEntry(status="skipped", reason=f"the run of {run} was still under way")
-        return RunEntry(trigger="catch_up" if late else "slot")
+            return RunEntry(status="skipped", reason=f"the run of {run} was still under way", until_ms=until_ms)
+        return RunEntry(trigger="catch_up" if late else "slot", until_ms=until_ms)
 
     def _under_way(self, schedule: KeptSchedule) -> str | None:
         """The time of a run that is under way, if any. One that is paused waits for people, not the next run for it."""
@@ -327,35 +314,17 @@ class Schedules:
         return None
 
     def _look(self, name: str, ms: int, now: int) -> None:
-        """Look at a run that has not begun: send its message again, send an alert when it is late."""
-        schedule = self._stored(name)
-        run = None if schedule is None else next(self._runs(schedule.value, [ms]), None)
-        looks = []
-        if schedule and run:
-            if run.late:
-                self._alert(run, name)
-            if run.status == "waiting":
-                self._queue.start(self.project, name, ms)
-                looks.append(now + self._again_ms)
-            if run.began_at is None and run.trigger != "manual" and not run.late:
-                looks.append(self._deadline(schedule.value, ms))
-        if looks:
-            self._redis.zadd(self._unstarted, {f"{name} {ms}": min(looks)}, xx=True)
-        else:
+        """Look at a run without a job: send its message again, or give it up when its deadline has passed."""
+        known, entry = self._stored(name), self._entries(name, [ms]).get(ms)
+        if known is None or entry is None or entry.status != "waiting" or self._is_there(self._job_id(known.value, ms)):
             self._redis.zrem(self._unstarted, f"{name} {ms}")
-
-    def _alert(self, run: ScheduledRun, name: str) -> None:
-        self._notifier.notify(
-            Notification(
-                id=f"run_missed:{self.project}:{name}:{run.slot}",
-                kind="run_missed",
-                project=self.project,
-                at=iso(self._now()),
-                schedule=name,
-                slot=run.slot,
-                job=run.job,
-            )
-        )
+        elif now > entry.until_ms:
+            last = f": {entry.reason}" if entry.reason else ""
+            reason = f"no worker could make the job until the deadline{last}"
+            self._keep(name, ms, entry.model_copy(update={"status": "failed_to_start", "reason": reason}))
+        else:
+            self._queue.start(self.project, name, ms)
+            self._redis.zadd(self._unstarted, {f"{name} {ms}": now + self._again_ms}, xx=True)
 
     # --- in Redis ---------------------------------------------------------------------------------------------
 
@@ -393,15 +362,9 @@ class Schedules:
         return bool(self._redis.transaction(step, self._schedules, self._due, value_from_callable=True))
 
     def _claim_time(
-        self,
-        known: StoredSchedule,
-        ms: int,
-        entry: RunEntry,
-        *,
-        look_ms: int,
-        due: tuple[int, int | None] | None = None,
+        self, known: StoredSchedule, ms: int, entry: RunEntry, *, due: tuple[int, int | None] | None = None
     ) -> bool:
-        """Claim a time of a schedule, to be looked at at ``look_ms``; ``due``: when it is due, and the time after that.
+        """Claim a time of a schedule; ``due``: when it is due, and the time after that.
 
         False if the time was claimed before, the schedule was changed, or another beat was first.
         """
@@ -417,7 +380,9 @@ class Schedules:
                 _set_due(pipe, self._due, name, due[1])
             if not claimed:
                 pipe.hset(runs, ms, entry.model_dump_json())
-                pipe.zadd(self._unstarted, {f"{name} {ms}": look_ms})
+                if entry.status == "waiting":
+                    pipe.zadd(self._unstarted, {f"{name} {ms}": self._now() + self._again_ms})
+                self._notify(pipe, name, ms, entry)
             return not claimed
 
         watched = (self._schedules, self._due, runs)
@@ -425,6 +390,19 @@ class Schedules:
         if claimed and (old := set(self._times(name)[MAX_RUNS:]) - set(self._unstarted_times(name))):
             self._redis.hdel(runs, *old)
         return claimed
+
+    def _notify(self, pipe: Any, name: str, ms: int, entry: RunEntry) -> None:
+        """Add a notification to the outbox if the time has no run and was not skipped."""
+        if entry.status in ("missed", "failed_to_start"):
+            missed = Notification(
+                id=f"run_missed:{self.project}:{name}:{iso(ms)}",
+                kind="run_missed",
+                project=self.project,
+                at=iso(self._now()),
+                schedule=name,
+                slot=iso(ms),
+            )
+            pipe.rpush(OUTBOX, missed.model_dump_json())
 
     def _times(self, name: str) -> list[int]:
         """The times of the schedule's runs, the newest first."""
@@ -443,8 +421,16 @@ class Schedules:
 
     def _keep(self, name: str, ms: int, entry: RunEntry) -> None:
         """Replace the entry of a claimed time, unless its schedule was deleted."""
-        if self._redis.hexists(self._key(f"runs:{name}"), ms):
-            self._redis.hset(self._key(f"runs:{name}"), ms, entry.model_dump_json())
+        runs = self._key(f"runs:{name}")
+
+        def step(pipe: Any) -> None:
+            kept = pipe.hexists(runs, ms)
+            pipe.multi()
+            if kept:
+                pipe.hset(runs, ms, entry.model_dump_json())
+                self._notify(pipe, name, ms, entry)
+
+        self._redis.transaction(step, runs)
 
     def _runs(self, schedule: KeptSchedule, times: Sequence[int]) -> Iterator[ScheduledRun]:
         """The runs of these times, each with the state of its job now: a job that finished may have been retried since."""
@@ -455,10 +441,7 @@ class Schedules:
                 run |= _outcome(self.jobs, job)
             if run["status"] == "waiting" and self._redis.zscore(self._unstarted, f"{schedule.name} {ms}") is None:
                 run |= {"status": "expired", "job": job, "reason": None}  # it had a job, whose retention is over
-            began, deadline = run.get("began_at"), self._deadline(schedule, ms)
-            late = self._now() >= deadline if began is None else milliseconds(began) > deadline
-            watched = entry.trigger != "manual" and run["status"] != "expired"
-            yield ScheduledRun(**run, late=watched and late)
+            yield ScheduledRun(**run)
 
     def _deadline(self, schedule: KeptSchedule, ms: int) -> int:
         return ms + int(schedule.deadline_s * 1000)

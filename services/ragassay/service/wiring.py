@@ -46,7 +46,7 @@ def schedules_for(settings: Settings, jobs: Jobs) -> Schedules:
     from ragassay.service.queue import Queue
     from ragassay.service.schedules import Schedules
 
-    return Schedules(jobs, Queue(settings.broker), jobs.notifier, again_s=settings.lease_s)
+    return Schedules(jobs, Queue(settings.broker), again_s=settings.lease_s)
 
 
 def warm_up(settings: Settings) -> None:
