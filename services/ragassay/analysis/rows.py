@@ -18,7 +18,7 @@ from ragassay.evaluation.groups import Questions, RowIndexes, group_value, numbe
 from ragassay.metrics.failures import failures
 from ragassay.metrics.metric import OPERATIONAL
 from ragassay.stats.intervals import Floats
-from ragassay.storage.rows import documents
+from ragassay.storage.runs import documents
 
 NAN = float("nan")
 _NOT_COMPUTED = {"value": None, "reason": "was not computed", "missing": "no_input"}

@@ -49,6 +49,7 @@ from ragassay.storage.runs import (
     GATES_FILE,
     REPORT_FILE,
     Run,
+    document_of,
     is_pending_again,
     result_lines,
     results_blob,
@@ -151,13 +152,19 @@ class FolderRun(Run):
         if chunk in self._again:
             new = (_with_waste(row, self.forgotten.get((row.system, row.query_id))) for row in results)
             results = [next(new) if is_pending_again(row, source) else row for row in self.results(chunk)]
-        self.blobs.put(results_blob(chunk), result_lines(results))
+        self.blobs.put(results_blob(chunk), result_lines(results, whole=True))
         self._pending.pop(chunk, None)
         self._again.pop(chunk, None)
         if self.record.dataset.rows > MOST_IN_MEMORY:
             with suppress(OSError, AssayError):  # else they are made when they are needed
                 write_columns(self.blobs, self.record, chunk, results, written=self._written(chunk))
         return "kept" if self.pending() else "last"
+
+    def documents(self, chunk: ChunkId) -> Iterator[Mapping[str, Any]]:
+        """The results of a chunk as they are in JSON, read without a model; raises as ``results`` does."""
+        name = results_blob(chunk)
+        lines = enumerate(self._lines(name, chunk), 1)
+        return (document_of(f"{self.folder}/{name}", number, line) for number, line in lines)
 
     def without_columns(self) -> dict[ChunkId, float]:
         """The chunks whose results were written since their columns were."""
