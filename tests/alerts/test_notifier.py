@@ -258,7 +258,7 @@ def test_notices_end_by_themselves(alerts, webhook, receiver, work, notice, stor
 def test_a_project_has_so_many_webhooks_and_no_more(alerts, monkeypatch):
     monkeypatch.setattr(notifier, "MAX_WEBHOOKS", 2)
     added = [alerts.add_webhook("default", f"https://h/{n}").webhook.id for n in range(2)]
-    assert [each.id for each in alerts.webhooks("default")] == added
+    assert {each.id for each in alerts.webhooks("default")} == set(added)
     assert alerts.webhook("default", added[0]).kinds == ALERTS
     with pytest.raises(Conflict, match="at most 2"):
         alerts.add_webhook("default", "https://h/3")

@@ -170,7 +170,7 @@ def test_last_passed_is_the_state_of_a_job_after_its_retry(planned):
     report = planned.http.get(f"/v1/jobs/{second['job']}/gates").json()
     for result in report["results"]:
         result["passed"] = False
-    store.redis.set(store.key(second["job"], "gates"), orjson.dumps(report))  # as a retry that misses them does
+    store.redis.set(store.key(second["job"], "gates.json"), orjson.dumps(report))  # as a retry that misses them does
     assert history(planned)[0]["gates_missed"] == 2
     third = run_now(planned)
     assert planned.http.get(f"/v1/jobs/{third['job']}/gates").json()["baseline"] == first["job"]
