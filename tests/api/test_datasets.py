@@ -94,7 +94,7 @@ def test_every_bad_row_is_named_up_to_a_hundred_and_nothing_is_stored(served, ho
     document = problem(put(served, "bad", '{"query": "q"}\n{"query": ""}\nno json\n{"query": 1}\n'), 422)
     assert document["problems"] == [
         "bad.jsonl:2: query: is empty",
-        "bad.jsonl:3: column 1: is not valid JSON: expecting value",
+        "bad.jsonl:3: column 1: is not valid JSON: invalid literal, expected 'null'",
         "bad.jsonl:4: query: should be text, is the number 1",
     ]
     document = problem(put(served, "bad", '{"query": ""}\n' * 10_000), 422)

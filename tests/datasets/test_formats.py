@@ -318,5 +318,5 @@ def test_load_parquet_without_row_groups_holds_no_rows(tmp_path: Path) -> None:
     schema = pa.schema([("query", pa.string())])
     with pq.ParquetWriter(tmp_path / "a.parquet", schema):
         pass
-    with pytest.raises(NothingToEvaluate, match="holds no rows"):
+    with pytest.raises(NothingToEvaluate, match="there are no rows"):
         load(tmp_path / "a.parquet")

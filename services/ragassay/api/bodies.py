@@ -18,7 +18,7 @@ from ragassay.core.settings import Settings
 from ragassay.core.validation import problems, shown
 from ragassay.datasets.cells import plain
 from ragassay.datasets.source import ValueProblem
-from ragassay.datasets.strict_json import NotJson, object_of, parse_text
+from ragassay.datasets.strict_json import NotJson, object_of, parse
 
 LONGEST_S = 60.0
 MOST_CONTAINERS = 200_000  # more take seconds of the interpreter, which other requests need too
@@ -93,7 +93,7 @@ def check_json(body: bytes) -> dict[str, Any]:
         hint = "keep the rows as a dataset: ragassay data import FILE --name NAME, then ragassay evaluate NAME --server URL"
         raise TooLarge(f"the body has more than {MOST_CONTAINERS:,} lists and objects", hint=hint)
     try:
-        document = object_of(parse_text(body.decode()))
+        document = object_of(parse(body.decode()))
         plain(document)
     except UnicodeDecodeError as error:
         what = f"is not UTF-8: byte 0x{body[error.start]:02x} at offset {error.start}"

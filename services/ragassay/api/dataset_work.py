@@ -7,7 +7,7 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Literal
 
-from ragassay.datasets.load import SampleStream
+from ragassay.datasets.load import load
 from ragassay.datasets.versions import KeptVersion
 from ragassay.evaluation import datasets
 from ragassay.service.redis import RedisStore
@@ -28,8 +28,8 @@ def keep(
     """Keep the rows of a file under its stem; returns the version and whether it is new."""
     with chdir(path.parent):  # so that errors name the file and no folder of the server's
         file, store = Path(path.name), RedisDatasets(RedisStore(place.url, project=place.project))
-        rows = SampleStream(
-            [file],
+        rows = load(
+            file,
             mapping=mapping,
             duplicates=duplicates,
             max_problems=MOST_PROBLEMS,

@@ -13,32 +13,31 @@ import re
 import tokenize
 import warnings
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, Literal
 
 from ragassay.core.validation import shown
 from ragassay.datasets.source import ValueProblem
 from ragassay.datasets.strict_json import NotJson, parse
 
-ValueKind = Literal["text", "id", "label", "number", "count", "flag", "texts", "ids", "numbers", "object", "grades"]
+ValueKind = Literal["text", "id", "label", "number", "flag", "texts", "list", "object", "grades"]
 
-KINDS: dict[str, ValueKind] = {
-    "query_id": "id", "query": "text", "ground_truth_answer": "texts", "key_facts": "texts", "relevant_doc_ids": "ids",
-    "relevance_scores": "grades", "primary_relevant": "id", "reference_contexts": "texts", "category": "label",
-    "difficulty": "label", "description": "text", "split": "label", "answerable": "flag", "best_route": "label",
-    "retrieval_needed": "flag", "subtopics": "object", "doc_timestamps": "object", "labels": "object",
-    "metadata": "object", "answer": "text", "contexts": "texts", "retrieved_doc_ids": "ids",
-    "doc_ids_before_reranking": "ids", "retrieved_scores": "numbers", "model": "label",
-    "input_tokens": "count", "output_tokens": "count",
-    "cost_usd": "number", "latency_ms": "number", "first_token_ms": "number",
-    "retrieval_latency_ms": "number", "generation_latency_ms": "number",
-    "first_call_ms": "number", "route": "label", "clicks": "ids", "dwell_ms": "number", "error": "text",
-    "reference_labels": "object",
-}  # fmt: skip
-_AS_IT_IS = frozenset(("text", "id", "flag", "texts", "ids", "numbers"))
+_FIELDS_BY_KIND: dict[ValueKind, str] = {
+    "text": "query description answer error",
+    "id": "query_id primary_relevant",
+    "label": "category difficulty split best_route model route",
+    "number": "input_tokens output_tokens cost_usd latency_ms first_token_ms retrieval_latency_ms "
+    "generation_latency_ms first_call_ms dwell_ms",
+    "flag": "answerable retrieval_needed",
+    "texts": "ground_truth_answer key_facts contexts reference_contexts",
+    "list": "relevant_doc_ids retrieved_doc_ids doc_ids_before_reranking retrieved_scores clicks",
+    "object": "subtopics doc_timestamps labels metadata reference_labels",
+    "grades": "relevance_scores",
+}
+KINDS = {name: kind for kind, names in _FIELDS_BY_KIND.items() for name in names.split()}
 _IS_LIST = re.compile(r"\[\s*(?:[\"'{]|\]$)")
 _CONTAINERS = ("metadata", "inputs", "vars", "expectations")
 _DEEPEST = 64
-_WIDEST = 2**63
 
 
 def value_of(field: str, value: Any, *, cells: bool) -> Any:
@@ -49,13 +48,11 @@ def value_of(field: str, value: Any, *, cells: bool) -> Any:
     kind = KINDS[field]
     if cells and isinstance(value, str):
         value = _from_cell(kind, value)
-    if value is None or kind in _AS_IT_IS:
-        return value
-    if kind in ("number", "count") and isinstance(value, bool):
+    if kind == "number" and isinstance(value, bool):
         raise ValueProblem(f"should be a number, is {shown(value)}")
     if kind == "label" and isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    if kind == "object":
+    if kind == "object" and value is not None:
         if not isinstance(value, Mapping):
             raise ValueProblem(f"should be an object, is {shown(value)}")
         return plain(value)
@@ -64,19 +61,15 @@ def value_of(field: str, value: Any, *, cells: bool) -> Any:
     return value
 
 
-def open_cell(cell: Any) -> Any:
-    """The object that a cell prints; the cell itself where it prints none."""
-    try:
-        return _literal(cell.strip(), "an object") if isinstance(cell, str) and cell.lstrip()[:1] == "{" else cell
-    except ValueProblem:
-        return cell
-
-
 def open_cells(values: dict[str, Any]) -> None:
-    """Put the objects in place of the cells that print them, in columns that hold objects elsewhere."""
+    """Put objects in place of the cells that print them, in columns that hold objects elsewhere."""
     for column in _CONTAINERS:
-        if column in values:
-            values[column] = open_cell(values[column])
+        cell = values.get(column, "")
+        if cell.lstrip().startswith("{"):
+            try:
+                values[column] = _literal(cell.strip(), "an object")
+            except ValueProblem:
+                continue  # text that begins with a brace
 
 
 def plain(value: Any, at: str = "", depth: int = 0) -> Any:
@@ -89,7 +82,7 @@ def plain(value: Any, at: str = "", depth: int = 0) -> Any:
         return {str(key): plain(entry, f"{at}.{key}", depth + 1) for key, entry in value.items() if entry is not None}
     if isinstance(value, list | tuple):
         return [plain(entry, f"{at}[{n}]", depth + 1) for n, entry in enumerate(value)]
-    if isinstance(value, int) and -_WIDEST <= value < _WIDEST:
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value
@@ -98,35 +91,28 @@ def plain(value: Any, at: str = "", depth: int = 0) -> Any:
     raise ValueProblem(f"is {shown(value)}, which JSON does not have", at=at)
 
 
+def may_be_joined(field: str, cell: object) -> bool:
+    """Is the cell one text that may be meant as several, joined with ``|``? A Markdown table or code is not."""
+    if KINDS[field] != "texts" or not isinstance(cell, str) or _IS_LIST.match(cell.strip()):
+        return False
+    return "|" in cell.strip("| ") and "\n" not in cell and "`" not in cell
+
+
 def _from_cell(kind: ValueKind, cell: str) -> Any:
     if kind == "text":
         return cell
     cell = cell.strip()
     if not cell:
         return None
-    if kind in ("id", "label", "number", "count", "flag"):
+    if kind in ("id", "label", "number", "flag"):
         return cell
-    if kind == "object":
+    if kind == "object" or (kind == "grades" and cell[0] == "{"):
         return _literal(cell, "an object")
-    if kind == "grades" and cell[0] == "{":
-        return _literal(cell, "an object")
-    if kind == "texts":
-        return _texts(cell)
+    if kind == "texts":  # a list only if it clearly is one: a text may begin with a bracket, as in "[1] Paris is ..."
+        return _literal(cell, "a list") if _IS_LIST.match(cell) else [cell]
     if cell[0] == "[":
         return _literal(cell, "a list")
     return [piece.strip() for piece in cell.split("|" if "|" in cell else ",")]
-
-
-def _texts(cell: str) -> Any:
-    """A list only if it clearly is one: a text may well begin with a bracket, as in ``[1] Paris is ...``."""
-    return _literal(cell, "a list") if _IS_LIST.match(cell) else [cell]
-
-
-def may_be_joined(field: str, cell: object) -> bool:
-    """Is the cell one text that may be meant as several, joined with ``|``? A Markdown table or code is not."""
-    if KINDS[field] != "texts" or not isinstance(cell, str) or _IS_LIST.match(cell.strip()):
-        return False
-    return "|" in cell.strip("| ") and "\n" not in cell and "`" not in cell
 
 
 def _literal(cell: str, wanted: str) -> Any:
@@ -145,24 +131,11 @@ def _python(cell: str, wanted: str) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an unknown escape in the user's text is harmless
             value = ast.literal_eval(cell)
-        joined = _joins_texts(cell)
+        tokens = [token.type for token in tokenize.generate_tokens(io.StringIO(cell).readline)]
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError, tokenize.TokenError):
-        likely = cell[0] == ("{" if wanted == "an object" else "[")
-        what = f"looks like {wanted}, but is neither JSON nor Python:" if likely else f"should be {wanted}, is"
-        raise ValueProblem(f"{what} {shown(cell)}") from None
-    if joined:  # Python joins 'a' 'b' into one text; so the elements of a printed array would silently run together
-        raise ValueProblem(
-            f"has texts without a comma between them, as a printed array; write it as JSON: {shown(cell)}"
-        )
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _joins_texts(cell: str) -> bool:
-    before = tokenize.ENDMARKER
-    for token in tokenize.generate_tokens(io.StringIO(cell).readline):
-        if token.type in (tokenize.NL, tokenize.COMMENT):
-            continue
-        if token.type == tokenize.STRING == before:
-            return True
-        before = token.type
-    return False
+        raise ValueProblem(f"should be {wanted}, as JSON or as Python prints it, is {shown(cell)}") from None
+    words = [kind for kind in tokens if kind not in (tokenize.NL, tokenize.COMMENT)]
+    if (tokenize.STRING, tokenize.STRING) in pairwise(words):
+        # Python joins 'a' 'b' into one text, so the elements of a printed array would run together
+        raise ValueProblem(f"has texts without a comma between them, as a printed array; write JSON: {shown(cell)}")
+    return value

@@ -1,7 +1,7 @@
 """Decides which column of a file is which of our fields: native names first, then other tools', and ``--map`` over all.
 
-The decision is made once per file and can be printed; no row is read differently from another.
-Where names can't decide, nothing is guessed: the error prints the ``--map`` that decides.
+The decision is made once for a file, by its header or its first 1,000 rows, and can be printed. Where names can't decide,
+nothing is guessed: the error prints the ``--map`` that decides.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from ragassay.core.errors import BadData, BadSettings, NothingToEvaluate, UnknownName
-from ragassay.core.files import MIB
+from ragassay.core.errors import BadData, BadSettings, UnknownName
 from ragassay.core.formatting import listed
 from ragassay.core.models import Response, Sample
 from ragassay.core.validation import shown
-from ragassay.datasets.source import NumberedRow, Source
+from ragassay.datasets.source import Source, ValueProblem
 
 Wanted = Literal["dataset", "responses"]
 
@@ -56,17 +55,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Accepted as they are. ``context`` and ``output`` are missing: they mean one thing here and another there."""
 
-DOTTED_NAMES = (
-    *(name for names in ALIASES.values() for name in names if "." in name),
-    *(f"response.{name}" for ours in RESPONSE_FIELDS for name in (ours, *ALIASES.get(ours, ()))),
-    *("response.output", "response.context"),
-)
-"""Entries of objects that may be fields."""
-
 SECONDS = "completion_time"
-_ABSENT = object()
-_MAX_COMPARED = 1000  # rows whose columns are compared with each other
-_MAX_TEXT = MIB  # characters of those rows
 _RERANKED = ("reranked_doc_ids", "doc_ids_after_reranking")
 _GOLD_BESIDE = ("actual_output", "actualOutput", "retrieval_context", "retrievalContext")
 _GOLD_PERHAPS = ("expected_output", "expectedOutput")
@@ -74,17 +63,17 @@ _GOLD_PERHAPS = ("expected_output", "expectedOutput")
 
 @dataclass(frozen=True)
 class ColumnMapping:
-    """Where each of our fields is read from. A field has several sources only if they never contradict each other.
+    """Where each of our fields is read from: the first of its columns that has a value.
 
     ``metadata`` is the column of a row's own metadata; ``nested``: responses are objects in the column ``response``;
     ``in_seconds`` are fields that are given in seconds.
     """
 
     sources: Mapping[str, tuple[str, ...]]
-    metadata: str
-    nested: bool
-    in_seconds: frozenset[str]
-    warnings: tuple[str, ...]
+    metadata: str = "metadata"
+    nested: bool = False
+    in_seconds: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
 
     @property
     def mapped(self) -> dict[str, str]:
@@ -98,7 +87,7 @@ class ColumnMapping:
 
     @cached_property
     def _opened(self) -> frozenset[str]:
-        """Names of columns, and dotted names, inside which some field's value lies."""
+        """Names of columns, and dotted names, inside which the value of a field lies."""
         steps = [path.split(".") for path in self.taken]
         return frozenset(".".join(s[:n]) for s in steps for n in range(1, len(s)))
 
@@ -109,17 +98,19 @@ class ColumnMapping:
         return place if not paths or ours in paths else f"{place} (column {' or '.join(paths)})"
 
     def value(self, ours: str, values: Mapping[str, Any]) -> Any:
-        """The first value that a row has for a field; None where it has none."""
-        for path in self.sources.get(ours, ()):
-            value = value_at(values, path)
-            if value is not None:
-                return value
-        return None
-
-    def difference(self, ours: str, values: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Two sources of a field that have different values in a row."""
+        """The value that a row has for a field, or None. Raises ValueProblem if two of its columns differ."""
         paths = self.sources.get(ours, ())
-        return differing(paths, values) if len(paths) > 1 else None
+        if len(paths) == 1:
+            return value_at(values, paths[0])
+        if different := differing(paths, values):
+            a, b = different
+            raise ValueProblem(f"the columns {a} and {b} differ here; --map {ours}={a} or --map {ours}={b} decides")
+        return self.first_value(ours, values)
+
+    def first_value(self, ours: str, values: Mapping[str, Any]) -> Any:
+        """The first value that a row has for a field, whether or not others differ; None where it has none."""
+        paths = self.sources.get(ours, ())
+        return next((value for path in paths if (value := value_at(values, path)) is not None), None)
 
     def left_over(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """What no field takes of a row, and of its nested ``response``: {column or dotted name: value}."""
@@ -131,8 +122,8 @@ class ColumnMapping:
             if value is None or name in self.taken or name == self.metadata:
                 continue
             if name == "response" and self.nested and isinstance(value, Mapping):
-                left = {key: entry for key, entry in value.items() if key != "metadata" and entry is not None}
-                of_response |= {key: entry for key, entry in left.items() if f"response.{key}" not in self.taken}
+                own = {key: entry for key, entry in value.items() if key != "metadata" and entry is not None}
+                of_response |= {key: entry for key, entry in own.items() if f"response.{key}" not in self.taken}
             elif name in self._opened:
                 of_row |= self._rest(name, value)
             else:
@@ -153,57 +144,33 @@ class ColumnMapping:
         return left
 
 
-def decide_columns(source: Source, mapping: Mapping[str, str], wanted: Wanted) -> ColumnMapping:
-    """What the columns of a source are, by its first rows and every later row with a column that those lack.
+def decide_columns(
+    source: Source, rows: Sequence[Mapping[str, Any]], mapping: Mapping[str, str], wanted: Wanted
+) -> ColumnMapping:
+    """What the columns of a source are, by its header and its first rows. ``mapping`` is {our field: their column}.
 
-    ``mapping`` is {our field: their column}. A row in which two columns of one field contradict each other is a bad row.
-    Raises what ``_ColumnMapper.map`` raises, and NothingToEvaluate without rows.
+    Raises UnknownName and BadSettings for a mapping that does not fit, BadData if the names can't decide.
     """
-    rows = _deciding_rows(source, mapping)
-    if not rows:
-        source.check()
-        raise NothingToEvaluate("the file holds no rows", where=str(source.path))
     try:
         return _ColumnMapper(source, rows, mapping, wanted).map()
     except BadData as error:
         raise BadData([*error.problems, *source.problems], hint=error.hint) from None
 
 
-def _deciding_rows(source: Source, mapping: Mapping[str, str]) -> list[NumberedRow]:
-    inner: dict[str, list[str]] = {}
-    for path in (*DOTTED_NAMES, *mapping.values()):
-        inner.setdefault(path.replace("[]", "").split(".")[0], []).append(path)
-    deciding, seen, text = list[NumberedRow](), set[str](), 0
-    for number, values in source:
-        names = {name if value is not None else f"{name} (no value)" for name, value in values.items()}
-        for column in inner.keys() & values.keys():
-            if isinstance(values[column], Mapping | list):
-                names |= {path for path in inner[column] if value_at(values, path) is not None}
-        if (len(deciding) < _MAX_COMPARED and text < _MAX_TEXT) or not names <= seen:
-            deciding.append((number, values))
-            text += sum(len(value) for value in values.values() if isinstance(value, str))
-            seen |= names
-            source.check_width(len(seen) // 2)  # a column may be there with and without a value
-    return deciding
-
-
 class _ColumnMapper:
     """Decides for one source, by some of its rows, which may be samples of a dataset or a system's responses."""
 
-    def __init__(self, source: Source, rows: Sequence[NumberedRow], given: Mapping[str, str], wanted: Wanted) -> None:
-        self.source, self.given, self.wanted = source, given, wanted
-        self._rows = [values for _, values in rows]
-        self._columns = list(dict.fromkeys((*source.columns, *(name for values in self._rows for name in values))))
-        self._filled = {name for values in self._rows for name, value in values.items() if value is not None}
-        source.check_width(len(self._columns))
-        self.nested = "response" not in given.values() and any(
-            isinstance(values.get("response"), Mapping) for values in self._rows
-        )
-        self.sources: dict[str, tuple[str, ...]] = {}
-        self.warnings: list[str] = []
+    def __init__(
+        self, source: Source, rows: Sequence[Mapping[str, Any]], given: Mapping[str, str], wanted: Wanted
+    ) -> None:
+        self._path, self._rows, self._given, self._wanted = source.path, rows, given, wanted
+        self._columns = list(dict.fromkeys((*source.columns, *(name for values in rows for name in values))))
+        self._filled = {name for values in rows for name, value in values.items() if value is not None}
+        self._nested = "response" not in given.values() and any(isinstance(v.get("response"), Mapping) for v in rows)
+        self._sources: dict[str, tuple[str, ...]] = {}
+        self._warnings: list[str] = []
 
     def map(self) -> ColumnMapping:
-        """Raises UnknownName and BadSettings for a ``--map`` that does not fit, BadData for what can't be decided."""
         self._check_given()
         for ours in FIELDS:
             self._map(ours)
@@ -212,48 +179,35 @@ class _ColumnMapper:
         self._map_context()
         self._require_input()
         seconds = frozenset(
-            ours for ours, paths in self.sources.items() if ours not in self.given and any(map(_is_in_seconds, paths))
+            ours for ours, paths in self._sources.items() if ours not in self._given and any(map(_is_in_seconds, paths))
         )
-        if seconds and self._has(*seconds):
-            self.warnings.append(
+        if self._has(*seconds):
+            self._warnings.append(
                 f"{SECONDS} is read as seconds, as DeepEval gives it; if it is in ms: --map latency_ms={SECONDS}"
             )
-        metadata = self.given.get("metadata", "metadata")
-        return ColumnMapping(self.sources, metadata, self.nested, seconds, tuple(self.warnings))
+        metadata = self._given.get("metadata", "metadata")
+        return ColumnMapping(self._sources, metadata, self._nested, seconds, tuple(self._warnings))
 
     def _check_given(self) -> None:
-        for ours, theirs in self.given.items():
+        for ours, theirs in self._given.items():
             where = f"--map {ours}={theirs}"
             if ours not in (*FIELDS, "metadata"):
                 unknown = UnknownName("field", ours, FIELDS, where=where)
                 meant = field_of_alias(ours) or near(ours)
                 unknown.hint = f"did you mean {meant}={theirs}? our name stands on the left" if meant else unknown.hint
                 raise unknown
-            if not self._is_there(theirs):
-                raise BadSettings(
-                    f"{self.source.path} has no column {shown(theirs)}",
-                    where=where,
-                    hint=f"its columns are {self._listed()}",
-                )
+            if theirs not in self._columns and not self._fills(theirs):
+                what = f"{self._path} has no column {shown(theirs)}"
+                raise BadSettings(what, where=where, hint=f"its columns are {self._listed()}")
 
     def _listed(self) -> str:
         return listed(map(shown, self._columns), most=12) or "none"
 
-    def _is_there(self, path: str) -> bool:
-        """Is there such a column, or an entry of that dotted name in any row?"""
-        return path in self._columns or (
-            self._may_hold(path) and any(_find(values, path) is not _ABSENT for values in self._rows)
-        )
-
     def _fills(self, path: str) -> bool:
         """Does any row have a value there?"""
-        return path in self._filled or (
-            self._may_hold(path) and any(value_at(values, path) is not None for values in self._rows)
-        )
-
-    def _may_hold(self, path: str) -> bool:
         head = path.replace("[]", "").split(".")[0]
-        return head != path and head in self._filled
+        is_inside = head != path and head in self._filled
+        return path in self._filled or (is_inside and any(value_at(v, path) is not None for v in self._rows))
 
     def _holds_objects(self, path: str) -> bool:
         """Is the first value there an object, or a cell that reads like one?"""
@@ -261,35 +215,32 @@ class _ColumnMapper:
         return isinstance(value, Mapping) or (isinstance(value, str) and value.lstrip().startswith("{"))
 
     def _map(self, ours: str, *more_aliases: str) -> None:
-        """Find the sources of a field: the given one; else native names, and other tools' names.
+        """Find the columns of a field: the given one; else native names, and other tools' names.
 
-        A native name wins: another one is a further source only if no row gives the two different values.
+        A native name wins: another one is read too only if no row gives the two different values.
         """
-        if ours in self.given:
-            self.sources[ours] = (self.given[ours],)
+        if ours in self._given:
+            self._sources[ours] = (self._given[ours],)
             return
         foreign = [name for name in (*ALIASES.get(ours, ()), *more_aliases) if self._may_mean(ours, name)]
         native = [ours]
-        if self.nested and ours in RESPONSE_FIELDS:
+        if self._nested and ours in RESPONSE_FIELDS:
             native.append(f"response.{ours}")
             foreign += [f"response.{name}" for name in foreign]
-        paths = [path for path in (*native, *foreign) if path not in self.given.values()]
+        paths = [path for path in (*native, *foreign) if path not in self._given.values()]
         filled = [path for path in paths if self._fills(path)]
         if own := [path for path in filled if path in native]:
-            filled = own
-            for path in paths:
-                if self._fills(path) and path not in native and self._agrees(path, filled):
-                    filled = [*filled, path]
-        present = [path for path in paths if self._is_there(path)]
-        if present:
-            self.sources[ours] = tuple(filled or present[:1])
+            filled = own + [path for path in filled if path not in native and self._agrees(path, own)]
+        present = [path for path in paths if path in self._columns]
+        if filled or present:
+            self._sources[ours] = tuple(filled or present[:1])
 
     def _may_mean(self, ours: str, name: str) -> bool:
         if name.startswith("metadata."):
-            return self.wanted == "dataset"  # in a file of responses, metadata is about the response
+            return self._wanted == "dataset"  # in a file of responses, metadata is about the response
         if name in ALIASES["relevance_scores"]:
             return (ours == "relevance_scores") == self._holds_objects(name)
-        return not (self.nested and name == "response")
+        return not (self._nested and name == "response")
 
     def _agrees(self, path: str, others: list[str]) -> bool:
         """Has no row a value there that differs from those of other columns?"""
@@ -297,65 +248,65 @@ class _ColumnMapper:
 
     def _has(self, *fields: str) -> bool:
         """Is one of these fields read from a column that holds a value?"""
-        return any(self._fills(path) for ours in fields for path in self.sources.get(ours, ()))
+        return any(self._fills(path) for ours in fields for path in self._sources.get(ours, ()))
 
     def _is_open(self, name: str) -> bool:
         """Does the file have this column, with a value, and does no ``--map`` say what it is?"""
-        return name not in self.given.values() and self._fills(name)
+        return name not in self._given.values() and self._fills(name)
 
     def _map_reranked(self) -> None:
         """Beside ``reranked_doc_ids``, ``retrieved_doc_ids`` is what was there before, unless another column holds that."""
-        own, before = ("response." if self.nested else "") + "retrieved_doc_ids", "doc_ids_before_reranking"
+        own, before = ("response." if self._nested else "") + "retrieved_doc_ids", "doc_ids_before_reranking"
         after = next((name for name in _RERANKED if self._fills(own.replace("retrieved_doc_ids", name))), None)
-        if after and self._is_open(own) and own in self.sources["retrieved_doc_ids"] and not self._has(before):
-            self.sources["retrieved_doc_ids"] = (own.replace("retrieved_doc_ids", after),)
-            self.sources[before] = (own,)
+        if after and self._is_open(own) and own in self._sources["retrieved_doc_ids"] and not self._has(before):
+            self._sources["retrieved_doc_ids"] = (own.replace("retrieved_doc_ids", after),)
+            self._sources[before] = (own,)
 
     def _map_output(self) -> None:
         """``output`` is a recorded answer beside a reference or a run; in a dataset without either, the reference."""
-        if self.nested:
+        if self._nested:
             self._map("answer", "output")
         if not self._is_open("output"):
             return
-        run = self.wanted == "responses" or self._has(*RESPONSE_FIELDS)
-        if run or self._has("ground_truth_answer", "key_facts") or "answer" in self.given:
+        run = self._wanted == "responses" or self._has(*RESPONSE_FIELDS)
+        if run or self._has("ground_truth_answer", "key_facts") or "answer" in self._given:
             self._map("answer", "output")
-        elif "ground_truth_answer" not in self.given:
+        elif "ground_truth_answer" not in self._given:
             self._map("ground_truth_answer", "output")
-            self.warnings.append(
+            self._warnings.append(
                 "output is read as ground_truth_answer, because no other column holds a response; "
                 "if it is a recorded answer: --map answer=output"
             )
 
     def _map_context(self) -> None:
         """``context`` is gold in DeepEval and what was retrieved elsewhere; the other columns decide."""
-        if self.nested:
+        if self._nested:
             self._map("contexts", "context")
         if not self._is_open("context"):
             return
         meaning = self._meaning_of_context()
         other = "reference_contexts" if meaning == "contexts" else "contexts"
         self._map(meaning, "context")
-        if self.wanted == "dataset" and "context" in self.sources.get(meaning, ()):
-            self.warnings.append(f"context is read as {meaning}; if that is wrong: --map {other}=context")
+        if self._wanted == "dataset" and "context" in self._sources.get(meaning, ()):
+            self._warnings.append(f"context is read as {meaning}; if that is wrong: --map {other}=context")
 
     def _meaning_of_context(self) -> str:
-        if self._has("contexts") or any(map(self._is_there, _GOLD_BESIDE)):
+        if self._has("contexts") or any(name in self._columns for name in _GOLD_BESIDE):
             return "reference_contexts"
-        if self._has("reference_contexts") or self.wanted == "responses":
+        if self._has("reference_contexts") or self._wanted == "responses":
             return "contexts"
-        run, perhaps_gold = self._has(*RESPONSE_FIELDS), any(map(self._is_there, _GOLD_PERHAPS))
+        run, perhaps_gold = self._has(*RESPONSE_FIELDS), any(name in self._columns for name in _GOLD_PERHAPS)
         if run == perhaps_gold:
             what = "may be what was retrieved or the reference (gold) contexts, and the other columns do not decide"
             raise BadData(
-                [f"{self.source.path}: context: {what}"],
+                [f"{self._path}: context: {what}"],
                 hint="say --map contexts=context if it was retrieved, --map reference_contexts=context if it is gold",
             )
         return "contexts" if run else "reference_contexts"
 
     def _require_input(self) -> None:
         """Raise BadData without a column for the query of a sample, or for any part of a response."""
-        is_dataset = self.wanted == "dataset"
+        is_dataset = self._wanted == "dataset"
         if self._has("query") if is_dataset else self._has(*RESPONSE_FIELDS):
             return
         needed, what = ("query", "it") if is_dataset else ("answer", "any part of a response")
@@ -364,9 +315,7 @@ class _ColumnMapper:
         hint = f"did you mean {shown(meant)}? --map {needed}={meant}" if meant else f"say which: --map {needed}=COLUMN"
         if len(columns) == 1 and (mark := next((m for m in ";\t|," if m in columns[0]), None)):
             hint = f"are the columns separated by {mark!r}? write them with commas, or with tabs and --format tsv"
-        raise BadData(
-            [f"{self.source.path}: {needed}: no column holds {what}; the columns are {self._listed()}"], hint=hint
-        )
+        raise BadData([f"{self._path}: {needed}: no column holds {what}; the columns are {self._listed()}"], hint=hint)
 
 
 def value_at(row: Mapping[str, Any], path: str) -> Any:
@@ -374,23 +323,19 @@ def value_at(row: Mapping[str, Any], path: str) -> Any:
 
     A column that is really called ``a.b`` comes before an object ``a`` with an entry ``b``.
     """
-    value = _find(row, path)
-    return None if value is _ABSENT else value
-
-
-def _find(row: Mapping[str, Any], path: str) -> Any:
-    """As ``value_at``, but _ABSENT where there is no such entry and None where it is null."""
-    return row[path] if path in row else _walk(row, path.replace("[]", "").split("."))
+    if path in row or "." not in path:
+        return row.get(path)
+    return _walk(row, path.replace("[]", "").split("."))
 
 
 def _walk(value: Any, steps: list[str]) -> Any:
     for n, step in enumerate(steps):
         if isinstance(value, list):
             entries = [_walk(entry, steps[n:]) for entry in value]
-            return _ABSENT if all(e is _ABSENT for e in entries) else [None if e is _ABSENT else e for e in entries]
-        if not isinstance(value, Mapping) or step not in value:
-            return _ABSENT
-        value = value[step]
+            return None if all(entry is None for entry in entries) else entries
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(step)
     return value
 
 

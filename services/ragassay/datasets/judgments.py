@@ -9,7 +9,7 @@ from typing import Any
 
 from ragassay.core.errors import BadData, BadInput, NotFound
 from ragassay.core.validation import shown
-from ragassay.datasets.source import Source, ValueProblem, text_lines
+from ragassay.datasets.source import NumberedRow, Source, ValueProblem, text_lines
 from ragassay.datasets.strict_json import jsonl_rows
 
 QRELS, RUN = 4, 6
@@ -45,12 +45,15 @@ def read_trec(path: Path) -> Source:
                 ranked.setdefault(query, (number, []))[1].append((score, document))
         except ValueProblem as error:
             source.add_problem(number, error.what)
-    for query, number in judgments.first_lines.items():
-        source.rows.append((number, {"query_id": query, "query": query, "relevance_scores": judgments.grades[query]}))
+    rows: list[NumberedRow] = [
+        (number, {"query_id": query, "query": query, "relevance_scores": judgments.grades[query]})
+        for query, number in judgments.first_lines.items()
+    ]
     for query, (number, documents) in ranked.items():
         documents.sort(reverse=True)
         ids, scores = [document for _, document in documents], [score for score, _ in documents]
-        source.rows.append((number, {"query_id": query, "retrieved_doc_ids": ids, "retrieved_scores": scores}))
+        rows.append((number, {"query_id": query, "retrieved_doc_ids": ids, "retrieved_scores": scores}))
+    source.rows = rows
     if judgments.grades:
         source.judged_only = True
         source.warnings.append("qrels hold no texts, so the id of a query stands for its text")
@@ -101,14 +104,16 @@ def read_beir(folder: Path, path: Path) -> Source:
             qrels.add_problem(number, error.what)
     source = Source(folder / "queries.jsonl", name=folder.resolve().name, judged_only=True)
     queries = list(jsonl_rows(source))
+    rows: list[NumberedRow] = []
     for number, row in queries:
         query = str(row.get("_id", ""))
         if grades := judgments.grades.pop(query, None):
-            source.rows.append((number, _row(query, row, grades, qrels.path.stem)))
+            rows.append((number, _row(query, row, grades, qrels.path.stem)))
+    source.rows = rows
     for query in judgments.grades:
         qrels.add_problem(judgments.first_lines[query], f"query {shown(query)} is not in {source.path}")
     qrels.check()
-    if left_out := len(queries) - len(source.rows):
+    if left_out := len(queries) - len(rows):
         source.warnings.append(f"{left_out} of {len(queries)} queries are not judged in {qrels.path} and left out")
     return source
 

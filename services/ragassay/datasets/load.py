@@ -1,4 +1,4 @@
-"""Loads datasets: a file or rows in memory, whose columns are decided once, and whose rows are then read one by one."""
+"""Loads datasets: files, tables in memory or rows of a request, whose columns are decided once by the first rows."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, get_args
 
-from ragassay.core.errors import BadData, BadSettings, TooLarge
+from ragassay.core.errors import BadData, BadSettings, NothingToEvaluate, TooLarge
+from ragassay.core.files import MIB
 from ragassay.core.models import Sample
 from ragassay.core.validation import shown
 from ragassay.datasets.cells import plain
-from ragassay.datasets.columns import ColumnMapping, decide_columns
+from ragassay.datasets.columns import ColumnMapping, Wanted, decide_columns
 from ragassay.datasets.dataset import Dataset, DatasetDigest, digest_of_dataset, set_aside_samples
 from ragassay.datasets.readers import open_source
-from ragassay.datasets.rows import Duplicates, RowBuilder
-from ragassay.datasets.source import Source, ValueProblem
+from ragassay.datasets.rows import Duplicates, RowBuilder, grade_problem
+from ragassay.datasets.source import NumberedRow, Source, ValueProblem
 
+MAX_DECIDING_ROWS = 1000
 _RENAMING = re.compile(r"--map (\S+)=(\S+)")  # a request has no options
 
 
@@ -32,38 +35,114 @@ def load(
     duplicates: Duplicates = "error",
     limit: int | None = None,
     max_grade: float | None = None,
+    max_problems: int | None = None,
+    canonical: bool = False,
 ) -> Dataset:
-    """The dataset in a file, or in rows as ``tables.rows_in`` takes them; Samples are taken as they are.
+    """The dataset in a file, in several files, or in rows as ``frames.rows_in`` takes them; Samples are taken as they are.
 
-    A file of JSON Lines, CSV, TSV or Parquet is read row by row, twice: first to decide what its columns are. Many samples
-    are kept in a temporary file (``set_aside``). ``limit``: only this number of rows, from the first, is kept and checked.
-    A row with a grade above ``max_grade`` is a bad row.
+    Columns are decided by the header and the first 1,000 rows. JSON Lines, CSV, TSV and Parquet are read row by row, and
+    many samples are kept in a temporary file (``set_aside``). ``limit``: only this number of rows, from the first, is kept
+    and checked. A row with a grade above ``max_grade`` is a bad row.
 
-    ``mapping`` is {our field: their column}; dots reach into objects. ``duplicates`` says what becomes of a document
-    id that a response lists twice: a bad row, or dropped with its score and counted in ``warnings``.
-    Raises NotFound, BadInput, UnknownName, BadSettings, NothingToEvaluate, and BadData with a line for every bad row.
+    ``mapping`` is {our field: their column}; dots reach into objects. ``duplicates`` says what becomes of a document id
+    that a response lists twice: a bad row, or dropped with its score and counted in ``warnings``. ``canonical``: rows are
+    JSON Lines whose keys are those of a Sample. Raises NotFound, BadInput, UnknownName, BadSettings, NothingToEvaluate, and
+    BadData with a line for every bad row, at most ``max_problems``.
     """
     check_options(duplicates, limit)
     if isinstance(data, list | tuple) and data and all(isinstance(row, Sample) for row in data):
         return dataset_of(data, limit=limit, max_grade=max_grade)
+    loader = _Loader(mapping or {}, duplicates, limit, max_grade, canonical)
     with loading(data):
-        source = open_source(data, format)
-        stream = SampleStream([source], mapping=mapping, duplicates=duplicates, limit=limit, max_grade=max_grade)
+        sources = [open_source(part, "jsonl" if canonical else format) for part in _parts(data)]
+        for source in sources:
+            source.max_problems = max_problems
         digest = DatasetDigest()
-        samples = set_aside_samples(digest.adding(stream))
+        samples = set_aside_samples(digest.adding(chain.from_iterable(map(loader.samples, sources))))
     return Dataset(
-        name=source.name or source.path.stem,
-        path=source.path,
+        name=sources[0].name or sources[0].path.stem,
+        path=sources[0].path,
         samples=samples,
         digest=digest.hex(),
-        mapped=stream.mapped,
-        kept=tuple(stream.kept),
-        description=source.description,
-        metadata=source.metadata,
-        warnings=tuple(stream.warnings),
-        beyond_limit=stream.beyond_limit,
-        judged_only=source.judged_only,
+        mapped=loader.mapped,
+        kept=tuple(loader.kept),
+        description=next((source.description for source in sources if source.description), None),
+        metadata=sources[0].metadata,
+        warnings=tuple(loader.warnings),
+        beyond_limit=loader.beyond_limit,
+        judged_only=any(source.judged_only for source in sources),
     )
+
+
+def _parts(data: Any) -> list[Any]:
+    """The files, each once, if these are several; else the data alone."""
+    are_files = isinstance(data, list | tuple) and data and all(isinstance(each, str | Path) for each in data)
+    return list(dict.fromkeys(map(Path, data))) if are_files else [data]
+
+
+@dataclass
+class _Loader:
+    """The samples of sources that are read one after the other, and what there is to say of them."""
+
+    mapping: Mapping[str, str]
+    duplicates: Duplicates
+    limit: int | None
+    max_grade: float | None
+    canonical: bool
+    mapped: dict[str, str] = field(default_factory=dict)
+    kept: dict[str, None] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    beyond_limit: dict[str, str] = field(default_factory=dict)
+    _rows: int = 0
+    _files: dict[str, Path] = field(default_factory=dict)
+
+    def samples(self, source: Source) -> Iterator[Sample]:
+        """The samples of one source; its bad rows are raised together when it was read to its end."""
+        if self.canonical:
+            rows, columns = iter(source), ColumnMapping({})
+        else:
+            rows, columns = with_columns(source, self.mapping, "dataset")
+        self.mapped = {**columns.mapped, **self.mapped}
+        builder = RowBuilder(source, columns, self.duplicates, self.max_grade)
+        for number, values in rows:
+            index, self._rows = self._rows, self._rows + 1
+            if self.limit is not None and index >= self.limit:
+                builder.leave_out(index, values)
+                continue
+            sample = builder.canonical(number, values) if self.canonical else builder.sample(index, number, values)
+            if sample is not None:
+                self._check_id(sample.query_id, source.path)
+                yield sample
+        try:
+            source.metadata = {str(key): plain(value, f".{key}") for key, value in source.metadata.items()}
+        except ValueProblem as error:
+            source.add_problem(0, f"metadata{error.at}: {error.what}")
+        source.check()
+        self.kept |= builder.kept
+        self.beyond_limit |= builder.beyond_limit
+        self.warnings += [*source.warnings, *columns.warnings, *builder.warnings()]
+
+    def _check_id(self, query_id: str, path: Path) -> None:
+        first = self._files.setdefault(query_id, path)
+        if first != path:
+            what = f"{path}: query_id: {shown(query_id)} is used already in {first}"
+            raise BadData([what], hint="files that are imported together need ids that differ")
+
+
+def with_columns(
+    source: Source, mapping: Mapping[str, str], wanted: Wanted
+) -> tuple[Iterator[NumberedRow], ColumnMapping]:
+    """All rows of a source, and its columns as its first rows decide them; raises NothingToEvaluate without rows."""
+    rows, first, size = iter(source), list[NumberedRow](), 0
+    for row in islice(rows, MAX_DECIDING_ROWS):
+        first.append(row)
+        size += len(repr(row))
+        if size > MIB:
+            break
+    if not first:
+        source.check()
+        raise NothingToEvaluate("there are no rows", where=str(source.path))
+    return chain(first, rows), decide_columns(source, [values for _, values in first], mapping, wanted)
 
 
 def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grade: float | None = None) -> Dataset:
@@ -85,103 +164,22 @@ def dataset_of(samples: Sequence[Sample], *, limit: int | None = None, max_grade
     beyond_limit = {sample.query_id: sample.query for sample in samples[limit:]} if limit else {}
     chosen = samples if limit is None else samples[:limit]
     counts: Counter[str] = Counter()
-    too_high: list[str] = []
+    bad: list[str] = []
 
     def checked() -> Iterator[Sample]:
         for sample in chosen:
             counts[sample.query_id] += 1
-            grades = (sample.relevance_scores or {}).values() if max_grade else ()
-            if grade := next((grade for grade in grades if max_grade and grade > max_grade), None):
-                too_high.append(f"relevance_scores of {shown(sample.query_id)}: {grade:g} is above max_grade")
+            if max_grade:
+                problems = grade_problem(sample, max_grade)
+                bad.extend(f"{place} of {shown(sample.query_id)}: {what}" for place, what in problems.items())
             yield sample
 
     digest = digest_of_dataset(checked())
-    bad = [f"query_id: {shown(query)} is used more than once" for query, count in counts.items() if count > 1]
-    if bad or too_high:
-        raise BadData([f"data: {what}" for what in (*bad, *too_high)])
+    bad += [f"query_id: {shown(query)} is used more than once" for query, count in counts.items() if count > 1]
+    if bad:
+        raise BadData([f"data: {what}" for what in bad])
     chosen = tuple(chosen) if isinstance(chosen, list) else chosen
     return Dataset("data", Path("data"), chosen, digest, beyond_limit=beyond_limit)
-
-
-class SampleStream:
-    """The samples of several sources, one after the other; no more than one row of a streamed file is in memory.
-
-    That holds for JSON Lines, CSV, TSV and Parquet; other formats are read whole, file by file. Options and errors are
-    those of ``load``. Columns are decided when the stream is made; bad rows are raised, all of a file together, when it
-    was read to its end, or ``max_problems`` of them. ``canonical``: the keys of the rows, JSON Lines, are those of a
-    Sample, so no column is decided. ``warnings``, ``kept`` and what else a file says are complete after the last row.
-    """
-
-    def __init__(
-        self,
-        sources: Iterable[Path | Source],
-        *,
-        format: str = "auto",  # noqa: A002 - the name of the option
-        mapping: Mapping[str, str] | None = None,
-        duplicates: Duplicates = "error",
-        limit: int | None = None,
-        max_grade: float | None = None,
-        max_problems: int | None = None,
-        canonical: bool = False,
-    ) -> None:
-        check_options(duplicates, limit)
-        self._duplicates, self._limit, self._max_grade, self._canonical = duplicates, limit, max_grade, canonical
-        self._columns: dict[Source, ColumnMapping] = {}
-        for each in dict.fromkeys(sources):
-            source = open_source(each, "jsonl" if canonical else format)
-            source.max_problems = max_problems
-            nothing = ColumnMapping({}, "metadata", nested=False, in_seconds=frozenset(), warnings=())
-            self._columns[source] = nothing if canonical else decide_columns(source, mapping or {}, "dataset")
-        self.warnings: list[str] = []
-        self.kept: dict[str, None] = {}
-        self.beyond_limit: dict[str, str] = {}
-
-    @property
-    def mapped(self) -> dict[str, str]:
-        """Our fields to the columns of the first file that has them."""
-        return {ours: theirs for columns in reversed(self._columns.values()) for ours, theirs in columns.mapped.items()}
-
-    @property
-    def description(self) -> str | None:
-        """What the rows are, by the first file that says it."""
-        return next((source.description for source in self._columns if source.description), None)
-
-    @property
-    def judged_only(self) -> bool:
-        """Are queries without judgments left out of a file?"""
-        return any(source.judged_only for source in self._columns)
-
-    def __iter__(self) -> Iterator[Sample]:
-        self.warnings.clear()
-        first_sources: dict[str, Source] = {}
-        for source, columns in self._columns.items():
-            for sample in self._samples(source, columns, len(first_sources)):
-                first = first_sources.setdefault(sample.query_id, source)
-                if first is not source:
-                    what = f"query_id: {shown(sample.query_id)} is used already in {first.path}"
-                    hint = "files that are imported together need ids that differ"
-                    raise BadData([f"{source.path}: {what}"], hint=hint)
-                yield sample
-
-    def _samples(self, source: Source, columns: ColumnMapping, already: int) -> Iterator[Sample]:
-        builder = RowBuilder(source, columns, self._duplicates, self._max_grade)
-        for index, (number, values) in enumerate(source, already):
-            if self._limit is not None and index >= self._limit:
-                builder.leave_out(index, values)
-            elif (
-                sample := builder.canonical(number, values)
-                if self._canonical
-                else builder.sample(index, number, values)
-            ):
-                yield sample
-        try:
-            source.metadata = {str(key): plain(value, f".{key}") for key, value in source.metadata.items()}
-        except ValueProblem as error:
-            source.add_problem(0, f"metadata{error.at}: {error.what}")
-        source.check()
-        self.kept |= builder.kept
-        self.beyond_limit |= builder.beyond_limit
-        self.warnings += [*source.warnings, *columns.warnings, *builder.warnings()]
 
 
 def check_options(duplicates: str, limit: int | None) -> None:

@@ -1,28 +1,41 @@
-"""File formats, and which of them a file has: opens a file, a BEIR folder, a table in memory or rows as one source."""
+"""File formats, and which of them a file has: opens a file, a BEIR folder or a table in memory as one source of rows."""
 
 from __future__ import annotations
 
 import codecs
+import csv
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ragassay.core.errors import BadData, BadInput, NotFound, NothingToEvaluate, TooLarge, UnknownName
+from ragassay.core.errors import BadData, BadInput, MissingExtra, NotFound, NothingToEvaluate, TooLarge, UnknownName
+from ragassay.core.files import LARGEST_UNPACKED, LONGEST_LINE, most_unpacked, too_large_unpacked
 from ragassay.core.validation import shown
 from ragassay.datasets import promptfoo
+from ragassay.datasets.cells import open_cells
+from ragassay.datasets.frames import rows_in, to_json
 from ragassay.datasets.judgments import beir_folder, read_beir, read_trec
-from ragassay.datasets.source import SAVE_AS_UTF8, Source, ValueProblem, read_errors, undecodable
-from ragassay.datasets.strict_json import NotJson, jsonl_rows, object_of, parse_text
-from ragassay.datasets.tables import csv_rows, parquet_rows, rows_in, tsv_rows
+from ragassay.datasets.source import (
+    SAVE_AS_UTF8,
+    NumberedRow,
+    Source,
+    ValueProblem,
+    read_errors,
+    text_lines,
+    undecodable,
+)
+from ragassay.datasets.strict_json import NotJson, jsonl_rows, object_of, parse
 from ragassay.datasets.traces import are_spans, rows_of_spans
 
 LARGEST_JSON = 2**30
 ROW_KEYS = ("examples", "queries")
-_LONGEST_LINE = 2**24  # bytes of a first line that may be a span
 _HEAD = 4096
+_PARQUET_BATCH = 256  # rows
+_PARQUET_ROW = 100  # bytes that a row takes at least, whatever its columns hold
 _HOST_AND_PORT = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}(?:/.*)?")  # an address without its http://
 _SHAPES = "the document should be a list of rows, or an object with a list of them under 'examples' or 'queries'"
 _NOT_TEXT = (
@@ -35,36 +48,56 @@ _NOT_TEXT = (
 )
 
 
+_CSV_ERRORS = {
+    "unexpected end of data": "a quoted cell that opens in this row never ends",
+    "field larger than": f"a cell is longer than {LONGEST_LINE:,} characters; is a quote in it never closed?",
+    "expected after": "text follows a closing quote; a quote inside a quoted cell is written twice",
+    "new-line character": "a lone carriage return; lines end with a line feed, or with both",
+}
+
+
 def open_source(data: Any, format: str = "auto") -> Source:  # noqa: A002 - the name of the option
     """The rows of a file in that format, of a BEIR folder, or of a table in memory; ``auto`` goes by the extension.
 
-    Raises NotFound, UnknownName (no such format), BadInput (a folder, an unknown extension, no permission),
-    NothingToEvaluate (an empty file) or BadData (malformed as a whole).
+    Rows that are spans of traces are read as traces. Raises NotFound, UnknownName (no such format), BadInput (a folder,
+    an unknown extension, no permission), NothingToEvaluate (an empty file) or BadData (malformed as a whole).
     """
     if isinstance(data, Source):
         return data
-    if not isinstance(data, str | Path):
-        return rows_in(data)
-    path = Path(data)
-    if format != "auto" and format not in FORMATS:
-        raise UnknownName("format", format, ["auto", *FORMATS], where="--format")
-    folder = beir_folder(path) if path.is_dir() or format in ("auto", "trec") else None
-    if path.is_dir() and folder is None:
-        raise BadInput("is a folder, not a file", where=str(path), hint=f"supported are {_supported()}")
-    with read_errors(path):
-        return read_beir(folder, path) if folder is not None else _format(path, format).open(path)
+    if isinstance(data, str | Path):
+        path = Path(data)
+        with read_errors(path):
+            source = _open_file(path, format)
+    else:
+        source = rows_in(data)
+    if format == "auto" and not isinstance(source.rows, list):
+        rows = iter(source)
+        first = next(rows, None)
+        if first and are_spans(first[1]):
+            return rows_of_spans(source, (values for _, values in chain([first], rows)))
+        source.rows = chain([first] if first else [], rows)
+    return source
 
 
 def read_rows(path: Path, format: str = "auto") -> list[dict[str, Any]]:  # noqa: A002
     """The rows of a file as they are; raises what ``open_source`` does, BadData, and NothingToEvaluate without rows."""
-    source = open_source(path, format).in_memory()
+    source = open_source(path, format)
+    rows = [values for _, values in source]
     source.check()
-    return [values for _, values in source]
+    if not rows:
+        raise NothingToEvaluate("there are no rows", where=str(path))
+    return rows
 
 
-def _format(path: Path, name: str) -> Format:
-    """The format of a file that is not empty and may have it."""
-    chosen = FORMATS[name] if name != "auto" else _by_extension(path)
+def _open_file(path: Path, format: str) -> Source:  # noqa: A002
+    if format != "auto" and format not in FORMATS:
+        raise UnknownName("format", format, ["auto", *FORMATS], where="--format")
+    folder = beir_folder(path) if path.is_dir() or format in ("auto", "trec") else None
+    if folder is not None:
+        return read_beir(folder, path)
+    if path.is_dir():
+        raise BadInput("is a folder, not a file", where=str(path), hint=f"supported are {_supported()}")
+    chosen = FORMATS[format] if format != "auto" else _by_extension(path)
     with path.open("rb") as file:
         head = file.read(_HEAD)
     if len(head) < _HEAD and not head.strip(b"\xef\xbb\xbf \t\r\n"):
@@ -74,8 +107,7 @@ def _format(path: Path, name: str) -> Format:
             raise BadData([f"{path}: {what}"], hint=hint)
     if chosen.is_text and b"\x00" in head:
         raise BadData([f"{path}: is not text: byte {head.index(0) + 1} is zero"], hint=f"supported are {_supported()}")
-    is_traces = name == "auto" and chosen.name == "jsonl" and are_spans(_first_row(path))
-    return FORMATS["traces"] if is_traces else chosen
+    return chosen.open(path)
 
 
 def _by_extension(path: Path) -> Format:
@@ -95,6 +127,110 @@ def _supported() -> str:
     return f"{extensions}, and BEIR folders"
 
 
+def read_jsonl(path: Path) -> Source:
+    """JSON Lines: an object per line."""
+    source = Source(path, hint=_hint_of_one_document(path))
+    source.rows = jsonl_rows(source)
+    return source
+
+
+def _hint_of_one_document(path: Path) -> str | None:
+    with path.open("rb") as file:
+        first = file.readline(8).removeprefix(codecs.BOM_UTF8).strip()
+    return "the file looks like one JSON document: --format json" if first in (b"[", b"{") else None
+
+
+def read_csv(path: Path, delimiter: str = ",") -> Source:
+    """CSV with a header. Cells stay text: which of them are numbers or lists, the columns decide."""
+    source = Source(path, cells=True)
+    records = _csv_records(path, delimiter)
+    _, header = next(records, (1, []))
+    source.set_columns(name.strip() or f"column {n}" for n, name in enumerate(header, 1))
+    source.rows = _csv_rows(source, records)
+    return source
+
+
+def read_tsv(path: Path) -> Source:
+    """A file with tabs between its columns."""
+    return read_csv(path, "\t")
+
+
+def _csv_rows(source: Source, records: Iterable[tuple[int, list[str]]]) -> Iterator[NumberedRow]:
+    """The rows with as many cells as the header; an empty cell is an absent value."""
+    names = source.columns
+    for number, record in records:
+        if len(record) == len(names):
+            values: dict[str, Any] = {name: cell for name, cell in zip(names, record, strict=True) if cell}
+            open_cells(values)
+            yield number, values
+        else:
+            cells = "1 cell" if len(record) == 1 else f"{len(record)} cells"
+            source.add_problem(number, f"has {cells}, the header has {len(names)}")
+
+
+def _csv_records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Records with the line each starts on; blank lines are passed over."""
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # of the process: another thread may read as well
+    reader = csv.reader((line for _, line in text_lines(path)), delimiter=delimiter, strict=True)
+    start = 1
+    try:
+        for record in reader:
+            if record:
+                yield start, record
+            start = reader.line_num + 1
+    except csv.Error as error:
+        what = next((ours for theirs, ours in _CSV_ERRORS.items() if theirs in str(error)), str(error))
+        raise BadData([f"{path}:{start}: is not valid CSV: {what}"]) from None
+
+
+def read_parquet(path: Path) -> Source:
+    """Parquet, read in batches; nulls are absent values. Raises MissingExtra without pyarrow."""
+    try:
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise MissingExtra("reading Parquet", "parquet") from None
+    source = Source(path, counts_lines=False)
+    with _parquet_errors(path):
+        source.set_columns(pq.read_schema(path).names)
+    source.rows = _parquet_rows(source)
+    return source
+
+
+def _parquet_rows(source: Source) -> Iterator[NumberedRow]:
+    """Raises TooLarge if the file unpacks into more than ``most_unpacked``: a value that repeats is stored once."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = source.path
+    limit, unpacked, number = most_unpacked(path.stat().st_size), 0, 0
+    with _parquet_errors(path), pq.ParquetFile(path) as file:
+        maps = {f.name for f in file.schema_arrow if pa.types.is_map(f.type)}
+        groups = [file.metadata.row_group(n).total_byte_size for n in range(file.num_row_groups)]
+        if sum(groups) > limit or file.metadata.num_rows * _PARQUET_ROW > limit:
+            raise too_large_unpacked(path, limit)
+        size = min(_PARQUET_BATCH, LARGEST_UNPACKED // max([1, *groups]))  # all rows may have the largest value
+        for batch in file.iter_batches(batch_size=max(1, size)):
+            unpacked += batch.nbytes
+            if unpacked > limit:
+                raise too_large_unpacked(path, limit)
+            for row in batch.to_pylist():
+                number += 1
+                yield number, {n: to_json(dict(v) if n in maps and v is not None else v) for n, v in row.items()}
+
+
+@contextmanager
+def _parquet_errors(path: Path) -> Iterator[None]:
+    import pyarrow as pa
+
+    try:
+        yield
+    except MemoryError:
+        raise too_large_unpacked(path, most_unpacked(path.stat().st_size)) from None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise BadData([f"{path}: is not a Parquet file that can be read: {reason[:160]}"]) from None
+
+
 def read_json(path: Path) -> Source:
     """A list of rows, or an object with ``examples`` or ``queries`` and ``name``, ``description``, ``metadata``.
 
@@ -112,12 +248,16 @@ def read_json(path: Path) -> Source:
     judgments = source.metadata.get("judgments")
     if isinstance(judgments, str) and judgments.endswith(".json"):
         _join_judgments(source, judgments, rows)
+    source.rows = _objects(source, rows)
+    return source
+
+
+def _objects(source: Source, rows: Iterable[Any]) -> Iterator[NumberedRow]:
     for number, row in enumerate(rows, 1):
         try:
-            source.rows.append((number, object_of(row)))
+            yield number, object_of(row)
         except ValueProblem as error:
             source.add_problem(number, error.what)
-    return source
 
 
 def _document(path: Path) -> Any:
@@ -129,7 +269,7 @@ def _document(path: Path) -> Any:
         )
     content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     try:
-        return parse_text(content.decode())
+        return parse(content.decode())
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise BadData([f"{path}:{line}: {undecodable(error)}"], hint=SAVE_AS_UTF8) from None
@@ -194,20 +334,14 @@ def _spans(document: object) -> list[Any] | None:
 
 def read_traces(path: Path) -> Source:
     """The rows of spans, or of batches of spans: JSON Lines, whose bad lines are problems, or one JSON document."""
-    if not isinstance(_first_row(path), Mapping):
-        return read_json(path)
-    source = Source(path)
-    return rows_of_spans(source, (value for _, value in jsonl_rows(source)))
-
-
-def _first_row(path: Path) -> object:
-    """The value in the first line that is not blank; None if it is not JSON."""
     with path.open("rb") as file:
-        line = next((line for line in iter(partial(file.readline, _LONGEST_LINE), b"") if line.strip()), b"")
+        first = next((line for line in file if line.strip()), b"")
     try:
-        return parse_text(line.decode("utf-8-sig"))
-    except (ValueProblem, UnicodeDecodeError):
-        return None
+        lines = isinstance(parse(first.removeprefix(codecs.BOM_UTF8)), Mapping)
+    except ValueProblem:
+        lines = False
+    source = read_jsonl(path) if lines else read_json(path)
+    return source if source.of_traces else rows_of_spans(source, (values for _, values in source))
 
 
 @dataclass(frozen=True)
@@ -224,10 +358,10 @@ FORMATS = {
     each.name: each
     for each in (
         Format("json", (".json",), read_json),
-        Format("jsonl", (".jsonl", ".ndjson"), partial(Source, reader=jsonl_rows)),
-        Format("csv", (".csv",), partial(Source, reader=csv_rows, cells=True)),
-        Format("tsv", (".tsv", ".tab"), partial(Source, reader=tsv_rows, cells=True)),
-        Format("parquet", (".parquet", ".pq"), partial(Source, reader=parquet_rows, counts_lines=False), is_text=False),
+        Format("jsonl", (".jsonl", ".ndjson"), read_jsonl),
+        Format("csv", (".csv",), read_csv),
+        Format("tsv", (".tsv", ".tab"), read_tsv),
+        Format("parquet", (".parquet", ".pq"), read_parquet, is_text=False),
         Format("trec", (".qrels", ".run", ".trec", ".txt"), read_trec),
         Format("traces", (), read_traces),
     )

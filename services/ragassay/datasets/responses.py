@@ -12,12 +12,12 @@ from ragassay.core.errors import BadData
 from ragassay.core.formatting import listed
 from ragassay.core.models import Response, Sample
 from ragassay.core.validation import shown
-from ragassay.datasets.columns import RESPONSE_FIELDS, SAMPLE_FIELDS, ColumnMapping, decide_columns
+from ragassay.datasets.columns import RESPONSE_FIELDS, SAMPLE_FIELDS, ColumnMapping
 from ragassay.datasets.dataset import Dataset, Responses, digest_of_responses, plain_text
-from ragassay.datasets.load import check_options, loading
+from ragassay.datasets.load import check_options, loading, with_columns
 from ragassay.datasets.readers import open_source
 from ragassay.datasets.rows import Duplicates, RowBuilder
-from ragassay.datasets.source import Source
+from ragassay.datasets.source import NumberedRow, Source
 
 logger = logging.getLogger("ragassay")
 
@@ -35,20 +35,26 @@ def load_responses(
     the query's text, if that is there. Raises as ``load`` does.
     """
     check_options(duplicates, None)
+    responses: dict[str, Response] = {}
+    texts: dict[str, Any] = {}
     with loading(data):
-        source = open_source(data, format).in_memory()
-        columns = decide_columns(source, mapping or {}, "responses")
-        key_field = _key_field(source, columns)
+        source = open_source(data, format)
+        reading, columns = with_columns(source, mapping or {}, "responses")
+        rows = list(reading)
+        key_field = _key_field(source, rows, columns)
         builder = RowBuilder(source, columns, duplicates)
-        built = [builder.response(number, values, key_field) for number, values in source]
+        for number, values in rows:
+            if built := builder.response(number, values, key_field):
+                responses[built[0]] = built[1]
+                texts[built[0]] = columns.first_value("query", values)
     source.check()
-    responses: dict[str, Response] = dict(row for row in built if row is not None)
+    has_texts = key_field == "query_id" and all(isinstance(text, str) for text in texts.values())
     used, mapped = (*RESPONSE_FIELDS, key_field), columns.mapped
     return Responses(
         path=source.path,
         by_id=responses if key_field == "query_id" else {},
         by_query=responses if key_field == "query" else {},
-        texts=_texts(source, columns) if key_field == "query_id" else {},
+        texts=texts if has_texts else {},
         digest=digest_of_responses(responses),
         mapped={ours: theirs for ours, theirs in mapped.items() if ours in used},
         kept=tuple(builder.kept),
@@ -57,23 +63,16 @@ def load_responses(
     )
 
 
-def _key_field(source: Source, columns: ColumnMapping) -> str:
+def _key_field(source: Source, rows: Sequence[NumberedRow], columns: ColumnMapping) -> str:
     """``query_id``, or ``query`` if no row has an id of its own."""
     of_traces = source.of_traces and columns.sources.get("query_id") == ("query_id",)
     for name in ("query",) if of_traces else ("query_id", "query"):
-        if any(columns.value(name, values) is not None for _, values in source.rows):
+        if any(columns.first_value(name, values) is not None for _, values in rows):
             return name
     raise BadData(
         [f"{source.path}: query_id: no column holds it, nor the query's text, so no response can be joined"],
         hint="say which: --map query_id=COLUMN",
     )
-
-
-def _texts(source: Source, columns: ColumnMapping) -> dict[str, str]:
-    """{query_id: the query's text} if every row has both."""
-    pairs = [(columns.value("query_id", values), columns.value("query", values)) for _, values in source.rows]
-    whole = all(key is not None and isinstance(text, str) for key, text in pairs)
-    return {str(key): str(text) for key, text in pairs} if whole else {}
 
 
 def load_named_responses(
@@ -83,7 +82,7 @@ def load_named_responses(
 
     Raises BadData with a line for every one that can't be read: ``samples: responses.v2: row 3: latency_ms: ...``.
     """
-    by_system: dict[str, Source] = {}
+    by_system: dict[str, list[NumberedRow]] = {}
     bad: list[str] = []
     for number, (query_id, responses) in enumerate(zip(query_ids, given, strict=True), 1):
         if responses is not None and not isinstance(responses, dict):
@@ -93,11 +92,13 @@ def load_named_responses(
             if response is not None and not isinstance(response, dict):
                 bad.append(f"{name}: row {number}: responses.{system}: should be an object, is {shown(response)}")
             elif response:
-                source = by_system.setdefault(system, Source(Path(f"{name}: responses.{system}"), counts_lines=False))
-                source.rows.append((number, {**response, "query_id": query_id}))
+                by_system.setdefault(system, []).append((number, {**response, "query_id": query_id}))
     if bad:
         raise BadData(bad, hint="write the rows' responses as 'responses': {'v1': {'answer': ...}, 'v2': ...}")
-    return {system: load_responses(source) for system, source in by_system.items()}
+    return {
+        system: load_responses(Source(Path(f"{name}: responses.{system}"), rows, counts_lines=False))
+        for system, rows in by_system.items()
+    }
 
 
 def join(dataset: Dataset, responses: Responses, system_name: str) -> tuple[Sample, ...]:

@@ -1,9 +1,10 @@
-"""Makes samples and responses of a file's rows, and notes every row that can't be one."""
+"""Makes samples and responses of the rows of a file, and notes every row that can't be one."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -62,13 +63,8 @@ class RowBuilder:
             response["metadata"] = self._metadata(values, "response.metadata", of_response, bad)
             fields["response"] = response
         sample = self._valid(Sample, fields, bad)
-        for document, grade in ((sample and sample.relevance_scores) or {}).items() if self.max_grade else ():
-            if self.max_grade and grade > self.max_grade:
-                what = (
-                    f"is {grade:g}, above max_grade, which is {self.max_grade:g}; where grades go further: --max-grade"
-                )
-                bad[f"relevance_scores.{document}"] = what
-                break
+        if sample and self.max_grade:
+            bad |= grade_problem(sample, self.max_grade)
         self._check_unique(fields["query_id"], "query_id", number, bad)
         self._refuse(number, bad)
         return None if bad else sample
@@ -104,13 +100,12 @@ class RowBuilder:
         return (key, response) if response is not None and key is not None and not bad else None
 
     def leave_out(self, index: int, values: dict[str, Any]) -> None:
-        """Note id and query of a row that is not read otherwise."""
-        try:
+        """Note id and query of a row that is not read otherwise; what is wrong with it does not matter."""
+        query_id = query = None
+        with suppress(ValueProblem):
             query_id = self._value("query_id", values)
-        except ValueProblem:  # what is wrong with a row is said where the row is read
-            query_id = None
-        query = str(self.columns.value("query", values) or "")
-        self.beyond_limit[f"q_{index}" if query_id is None else str(query_id)] = query
+            query = self.columns.value("query", values)
+        self.beyond_limit[f"q_{index}" if query_id is None else str(query_id)] = str(query or "")
 
     def warnings(self) -> list[str]:
         """What the user should know although every row could be read."""
@@ -143,9 +138,6 @@ class RowBuilder:
 
     def _value(self, name: str, values: Mapping[str, Any]) -> Any:
         """What a row has for a field, as pydantic takes it; None where it has nothing. Raises ValueProblem."""
-        if pair := self.columns.difference(name, values):
-            what = f"the columns {pair[0]} and {pair[1]} differ here; --map {name}={pair[0]} or --map {name}={pair[1]} decides"
-            raise ValueProblem(what)
         given = self.columns.value(name, values)
         self.joined[name] += self.source.cells and may_be_joined(name, given)
         return None if given is None else value_of(name, given, cells=self.source.cells)
@@ -193,22 +185,20 @@ class RowBuilder:
 
     def _drop_duplicates(self, response: dict[str, Any]) -> None:
         """Keep the first of each document id, and the scores that go with those."""
-        before = response.get("doc_ids_before_reranking")
-        if self.duplicates == "keep_first" and isinstance(before, list):
-            response["doc_ids_before_reranking"] = list(dict.fromkeys(map(str, before)))
+        if self.duplicates == "error":
+            return
         ids, scores = response.get("retrieved_doc_ids"), response.get("retrieved_scores")
-        if self.duplicates == "error" or not isinstance(ids, list):
+        if isinstance(before := response.get("doc_ids_before_reranking"), list):
+            response["doc_ids_before_reranking"] = list(dict.fromkeys(map(str, before)))
+        if not isinstance(ids, list) or (isinstance(scores, list) and len(scores) != len(ids)):
             return
-        first: dict[str, int] = {}
-        for n, each in enumerate(ids):
-            first.setdefault(str(each), n)
-        if len(first) == len(ids) or (isinstance(scores, list) and len(scores) != len(ids)):
-            return
-        response["retrieved_doc_ids"] = [ids[n] for n in first.values()]
-        if isinstance(scores, list):
-            response["retrieved_scores"] = [scores[n] for n in first.values()]
-        self.dropped_ids += len(ids) - len(first)
-        self.rows_with_drops += 1
+        first = {str(each): n for n, each in reversed(list(enumerate(ids)))}
+        if dropped := len(ids) - len(first):
+            response["retrieved_doc_ids"] = [ids[n] for n in sorted(first.values())]
+            if isinstance(scores, list):
+                response["retrieved_scores"] = [scores[n] for n in sorted(first.values())]
+            self.dropped_ids += dropped
+            self.rows_with_drops += 1
 
     def _valid(self, model: type[Any], fields: dict[str, Any], bad: dict[str, str]) -> Any:
         try:
@@ -241,6 +231,15 @@ class RowBuilder:
     def _refuse(self, number: int, bad: Mapping[str, str]) -> None:
         for place, what in bad.items():
             self.source.add_problem(number, f"{self.columns.label(place)}: {what}")
+
+
+def grade_problem(sample: Sample, max_grade: float) -> dict[str, str]:
+    """{place: what is wrong} of the first grade above ``max_grade``; empty if there is none."""
+    for document, grade in (sample.relevance_scores or {}).items():
+        if grade > max_grade:
+            what = f"is {grade:g}, above max_grade, which is {max_grade:g}; where grades go further: --max-grade"
+            return {f"relevance_scores.{document}": what}
+    return {}
 
 
 def _in_ms(seconds: Any) -> Any:

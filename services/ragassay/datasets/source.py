@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ragassay.core.errors import BadData, BadInput, NotFound, NothingToEvaluate, TooLarge
+from ragassay.core.errors import BadData, BadInput, NotFound, TooLarge
 from ragassay.core.files import numbered_lines
+from ragassay.core.validation import shown
 
 NumberedRow: TypeAlias = tuple[int, dict[str, Any]]
 """The number of a row and its values by column."""
@@ -28,17 +30,15 @@ class ValueProblem(ValueError):
 
 @dataclass(eq=False)
 class Source:
-    """Rows of a file or table, which can be read several times. A row's number is its line or, without lines, its place.
+    """Rows of a file or table, read once. A row's number is its line or, without lines, its place.
 
-    ``reader`` reads the rows from the file each time, one by one; without it they are the ``rows`` in memory. ``columns``
-    are those of a header, which may have no value in any row. ``cells``: values are text, as in CSV. ``judged_only``:
-    queries without judgments are left out. ``of_traces``: ``query_id`` is the id of a trace, by which no response can be
-    joined to a dataset. After ``max_problems`` the rest is not read.
+    ``columns`` are those of a header. ``cells``: values are text, as in CSV. ``judged_only``: queries without judgments
+    are left out. ``of_traces``: ``query_id`` is the id of a trace, by which no response can be joined to a dataset.
+    After ``max_problems`` the rest is not read.
     """
 
     path: Path
-    reader: Callable[[Source], Iterator[NumberedRow]] | None = None
-    rows: list[NumberedRow] = field(default_factory=list)
+    rows: Iterable[NumberedRow] = ()
     columns: tuple[str, ...] = ()
     cells: bool = False
     counts_lines: bool = True
@@ -51,30 +51,11 @@ class Source:
     max_problems: int | None = None
     of_traces: bool = False
     _problems: list[tuple[int, str]] = field(default_factory=list)
-    _unreadable: int | None = None
 
     def __iter__(self) -> Iterator[NumberedRow]:
-        """The rows in order; problems that were found in the rows of an earlier pass are forgotten."""
-        if self.reader is None:
-            self._unreadable = len(self._problems) if self._unreadable is None else self._unreadable
-            del self._problems[self._unreadable :]
+        """The rows in order; an error of the system is NotFound or BadInput."""
+        with read_errors(self.path):
             yield from self.rows
-        else:
-            self._problems.clear()
-            with read_errors(self.path):
-                yield from self.reader(self)
-
-    def in_memory(self) -> Source:
-        """The source with all rows in memory; raises NothingToEvaluate without any, unless there are problems."""
-        if self.reader is not None:
-            self.rows, self.reader = list(self), None
-        if not self.rows and not self._problems:
-            raise NothingToEvaluate("the file holds no rows", where=str(self.path))
-        return self
-
-    def where(self, number: int) -> str:
-        """``file:12`` or, without lines, ``file: row 12``."""
-        return f"{self.path}:{number}" if self.counts_lines else f"{self.path}: row {number}"
 
     def place(self, number: int) -> str:
         """``line 12`` or ``row 12``."""
@@ -82,7 +63,8 @@ class Source:
 
     def add_problem(self, number: int, what: str) -> None:
         """Note what is wrong with a row, or with the file (number 0); raises BadData for the last that is noted."""
-        self._problems.append((number, f"{self.where(number) if number else self.path}: {what}"))
+        where = f"{self.path}:{number}" if self.counts_lines else f"{self.path}: row {number}"
+        self._problems.append((number, f"{where if number else self.path}: {what}"))
         if len(self._problems) == self.max_problems:
             self._problems.append((number, f"{self.path}: reading stopped after {self.max_problems} problems"))
             self.check()
@@ -97,10 +79,14 @@ class Source:
         if self._problems:
             raise BadData(self.problems, hint=self.hint)
 
-    def check_width(self, columns: int) -> None:
-        """Raise TooLarge for more columns than a table of ours may have."""
-        if columns > MAX_COLUMNS:
-            raise TooLarge(f"has {columns:,} columns, at most {MAX_COLUMNS:,} are read", where=str(self.path))
+    def set_columns(self, names: Iterable[str]) -> None:
+        """Set the columns of a header; raises TooLarge for too many and BadData for two of one name."""
+        self.columns = tuple(names)
+        if len(self.columns) > MAX_COLUMNS:
+            what = f"has {len(self.columns):,} columns, at most {MAX_COLUMNS:,} are read"
+            raise TooLarge(what, where=str(self.path))
+        if twice := [name for name, count in Counter(self.columns).items() if count > 1]:
+            raise BadData([f"{self.path}: {shown(name)}: two columns have this name" for name in twice])
 
 
 @contextmanager

@@ -1,52 +1,36 @@
-"""JSON texts and JSON Lines, strict where the standard library is lax: a key that an object has twice is refused."""
+"""JSON texts and JSON Lines by orjson, with errors in our sentences. NaN and half a surrogate pair are no JSON."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from ragassay.core import files
-from ragassay.core.validation import is_text, shown
-from ragassay.datasets.source import SAVE_AS_UTF8, NumberedRow, Source, ValueProblem, undecodable
+import orjson
 
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+from ragassay.core import files
+from ragassay.core.validation import shown
+from ragassay.datasets.source import SAVE_AS_UTF8, NumberedRow, Source, ValueProblem, undecodable
 
 
 class NotJson(ValueProblem):
-    """Where and why a text is not JSON; line and column count from 1."""
+    """Where and why a text is not JSON; line and column count from 1. ``extra``: text follows the value."""
 
-    def __init__(self, error: json.JSONDecodeError) -> None:
-        self.text, self.line, self.column = error.doc, error.lineno, error.colno
-        self.extra = error.msg == "Extra data"
-        end = error.pos >= len(error.doc.rstrip())
-        reason = "the text ends too early" if end and error.doc.strip() else f"{error.msg[0].lower()}{error.msg[1:]}"
-        super().__init__(f"is not valid JSON: {reason}")
+    def __init__(self, error: orjson.JSONDecodeError) -> None:
+        self.line, self.column = error.lineno, error.colno
+        self.extra = "after document" in error.msg
+        super().__init__(f"is not valid JSON: {error.msg[0].lower()}{error.msg[1:]}")
 
 
-def parse(text: str) -> Any:
-    """The value of a JSON text; raises NotJson, or ValueProblem for JSON that we refuse."""
+def parse(text: str | bytes) -> Any:
+    """The value of a JSON text; raises NotJson, or ValueProblem if it is nested too deeply."""
     try:
-        return json.loads(text, object_pairs_hook=_object)
-    except json.JSONDecodeError as error:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if "depth limit" in error.msg:
+            raise ValueProblem("is nested too deeply") from None
+        if "memory" in error.msg:
+            raise MemoryError from None
         raise NotJson(error) from None
-    except RecursionError:
-        raise ValueProblem("is nested too deeply") from None
-    except ValueProblem:
-        raise
-    except ValueError:  # the interpreter's limit on the length of whole numbers
-        raise ValueProblem("holds a whole number that is too long to be one; write it as text") from None
-
-
-def parse_text(text: str) -> Any:
-    """As ``parse``; raises ValueProblem also for half a surrogate pair, which no encoding can write."""
-    value = parse(text)
-    place = _half_a_pair(value) if _SURROGATE.search(text) else None
-    if place is not None:
-        raise ValueProblem(f"{place}: holds half a surrogate pair, which is no text")
-    return value
 
 
 def jsonl_rows(source: Source) -> Iterator[NumberedRow]:
@@ -57,13 +41,11 @@ def jsonl_rows(source: Source) -> Iterator[NumberedRow]:
             source.hint = source.hint or SAVE_AS_UTF8
             source.add_problem(number, undecodable(error))
         elif isinstance(error, NotJson):
-            if number == 1 and error.text.strip() in ("[", "{"):
-                source.hint = "the file looks like one JSON document: --format json"
             source.add_problem(number, f"column {error.column}: {error.what}")
         else:
             source.add_problem(number, str(error))
 
-    return files.read_jsonl(source.path, lambda line: object_of(parse_text(line.decode())), refuse)
+    return files.read_jsonl(source.path, lambda line: object_of(parse(line.decode())), refuse)
 
 
 def object_of(row: Any) -> dict[str, Any]:
@@ -71,27 +53,3 @@ def object_of(row: Any) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise ValueProblem(f"should be an object, is {shown(row)}")
     return row
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entries = dict(pairs)
-    if len(entries) < len(pairs):
-        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise ValueProblem(f"the key {shown(twice)} is given twice in one object")
-    return entries
-
-
-def _half_a_pair(value: Any) -> str | None:
-    """The place of a text with half a surrogate pair; None without one. Any depth."""
-    left = [("", value)]
-    while left:
-        at, each = left.pop()
-        if isinstance(each, str) and not is_text(each):
-            return at.lstrip(".")
-        if isinstance(each, dict):
-            if bad := next((key for key in each if not is_text(key)), None):
-                return f"{at}[{shown(bad)}]".lstrip(".")
-            left += [(f"{at}.{key}", entry) for key, entry in each.items()]
-        elif isinstance(each, list):
-            left += [(f"{at}[{n}]", entry) for n, entry in enumerate(each)]
-    return None

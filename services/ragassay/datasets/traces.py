@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ragassay.core.errors import NothingToEvaluate
-from ragassay.datasets.source import Source
+from ragassay.datasets.source import NumberedRow, Source
 
 _MAX_DEPTH = 32  # objects and lists inside an attribute
 _STRUCTURED = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.retrieval.documents", "retrieval.documents")
@@ -270,18 +270,20 @@ def rows_of_spans(source: Source, objects: Iterable[Mapping[str, Any]]) -> Sourc
             else:
                 traces.setdefault(span.trace, []).append(span)
     unread: dict[str, list[str]] = {}
-    source.counts_lines, source.of_traces = False, True
+    source.counts_lines, source.of_traces, source.columns = False, True, ()
+    rows: list[NumberedRow] = []
     for number, (name, spans) in enumerate(traces.items(), 1):
         row, lacks = _Trace(spans).row()
         for what in lacks:
             unread.setdefault(what, []).append(name)
         if row:
-            source.rows.append((number, row))
+            rows.append((number, row))
     lines = [f"{what} in {len(names)} of {len(traces)} traces, such as {names[0]}" for what, names in unread.items()]
     lines += [f"{unplaced} spans have no trace id or no span id"] if unplaced else []
     lines += [f"{others} lines hold no spans"] if others else []
     source.warnings += lines
-    if not source.rows and not source.problems:
+    source.rows = rows
+    if not rows and not source.problems:
         what = f"holds {len(traces)} traces, and none of them a question"
         raise NothingToEvaluate(what, where=str(source.path), hint="; ".join(lines) or None)
     return source

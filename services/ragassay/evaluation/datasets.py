@@ -16,7 +16,6 @@ from ragassay.datasets.corpus import Corpus
 from ragassay.datasets.dataset import Dataset
 from ragassay.datasets.diff import DatasetDifference, difference
 from ragassay.datasets.ir import IrQueries
-from ragassay.datasets.load import SampleStream
 from ragassay.datasets.split import PARTS, SplitPart
 from ragassay.datasets.split import split as divide
 from ragassay.datasets.versions import DatasetStore, DatasetVersion, Lineage, Origin, resolve
@@ -89,7 +88,7 @@ def calls_text(usage: Usage) -> str:
 def import_rows(
     store: DatasetStore,
     name: str,
-    rows: Dataset | SampleStream | IrQueries,
+    rows: Dataset | IrQueries,
     *,
     sources: Iterable[str] = (),
     description: str | None = None,

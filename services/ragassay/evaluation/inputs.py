@@ -15,9 +15,9 @@ from ragassay.core.protocols import digest
 from ragassay.core.report import Called, Source
 from ragassay.datasets import promptfoo
 from ragassay.datasets.dataset import Dataset, digest_of_responses
+from ragassay.datasets.frames import rows_in
 from ragassay.datasets.load import load as load_dataset
 from ragassay.datasets.responses import join, load_responses
-from ragassay.datasets.tables import rows_in
 from ragassay.storage.protocol import system_name
 from ragassay.systems.base import LiveOptions
 from ragassay.systems.builtin import planned_source
@@ -156,7 +156,7 @@ def load(
 
     A file of promptfoo's results with several providers has a system for each.
 
-    ``data`` is a file, a dataset that is loaded already, or rows as ``datasets.tables`` takes them; so are the responses
+    ``data`` is a file, a dataset that is loaded already, or rows as ``datasets.frames`` takes them; so are the responses
     of a system. Without ``data`` the questions are those of the first system's file. A SystemConfig is a built-in system,
     which searches ``corpus``; an endpoint or a function is called; neither has responses yet.
     """

@@ -50,7 +50,7 @@ class Datasets:
         """
         from ragassay.core.errors import BadSettings
         from ragassay.datasets.ir import PREFIX, IrQueries
-        from ragassay.datasets.load import SampleStream, load
+        from ragassay.datasets.load import load
         from ragassay.datasets.versions import check_name
         from ragassay.evaluation.datasets import import_rows
 
@@ -61,7 +61,7 @@ class Datasets:
             rows = IrQueries(sources[0].removeprefix(PREFIX))
             name = name or rows.name.replace("/", "-")
         elif sources:
-            rows = SampleStream([Path(file) for file in files], format=format, mapping=map, duplicates=duplicates)
+            rows = load(files, format=format, mapping=map, duplicates=duplicates)
             name = name or Path(sources[0]).resolve().stem
         elif name is None:
             raise BadSettings("rows in memory need a name", hint='import_(rows, "NAME")')
