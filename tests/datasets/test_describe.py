@@ -14,7 +14,7 @@ import pytest
 from ragassay.core.models import Sample
 from ragassay.datasets.describe import Range, describe
 from ragassay.datasets.load import load
-from ragassay.evaluation import datasets
+from ragassay.datasets.versions import import_rows
 from ragassay.storage.datasets import FolderDatasets, version_dataset
 
 Write = Callable[[str, Any], Path]
@@ -118,7 +118,7 @@ def test_a_sound_dataset_has_no_warnings_and_its_description_is_json(write: Writ
 def test_describe_keeps_the_description_of_a_version(tmp_path: Path) -> None:
     store = FolderDatasets(tmp_path)
     rows = [{"query": "Who IS it?"}, {"query": "who is it"}, {"query": "Who is  it here?"}]
-    version = datasets.import_rows(store, "a", load(rows), description="three")
+    version = import_rows(store, "a", load(rows), description="three")
     described = describe(version_dataset(store, version), similar=0.5)
     assert described.description == "three"
     assert [each.query for each in described.similar_queries] == ["Who IS it?"]

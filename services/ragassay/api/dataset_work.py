@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from ragassay.datasets.load import load
-from ragassay.datasets.versions import KeptVersion
-from ragassay.evaluation import datasets
+from ragassay.datasets.versions import KeptVersion, import_rows
 from ragassay.service.redis import RedisStore
 from ragassay.service.redis_datasets import Place, RedisDatasets
 
@@ -35,6 +34,6 @@ def keep(
             max_problems=MOST_PROBLEMS,
             canonical=columns == "ours",
         )
-        version = datasets.import_rows(store, path.stem, rows, description=description)
+        version = import_rows(store, path.stem, rows, description=description)
     kept = KeptVersion(**dict(version), warnings=tuple(rows.warnings))
     return kept.model_dump_json().encode(), version.created_at == version.imported_at

@@ -215,7 +215,7 @@ def generate(
     typer.echo(f"{report.version.reference}: {report.rows} questions ({made}) from {report.passages} passages")
     _print_candidates(report, count)
     if report.usage:
-        from ragassay.evaluation.datasets import calls_text
+        from ragassay.testset.versions import calls_text
 
         typer.echo(calls_text(report.usage))
 

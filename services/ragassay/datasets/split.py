@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Literal
 
 from ragassay.core.errors import BadInput, BadSettings
-from ragassay.core.models import FrozenModel
+from ragassay.core.models import FrozenModel, Sample
+from ragassay.datasets.versions import DatasetStore, DatasetVersion, Lineage, Origin, resolve
 
 PARTS = ("train", "validation", "test")
 
@@ -48,6 +51,40 @@ def split(
         SplitPart(name=name, share=share, rows=taken[name], labels=dict(sorted(counts[name].items())))
         for name, share in shares.items()
     )
+
+
+class SplitVersions(FrozenModel):
+    """How the rows were divided, and the version that each part became."""
+
+    parts: tuple[SplitPart, ...]
+    versions: tuple[DatasetVersion, ...]
+
+
+def split_version(
+    store: DatasetStore,
+    reference: str,
+    shares: Mapping[str, float],
+    *,
+    seed: int = 0,
+    by: Literal["category", "difficulty", "none"] = "category",
+) -> SplitVersions:
+    """Keep parts of a version as ``NAME-train``, ``NAME-validation`` and ``NAME-test``; ``by``: the stratum of a row."""
+    version = resolve(store, reference)
+    rows = [(sample.query_id, None if by == "none" else getattr(sample, by)) for sample in store.samples(version)]
+    part_of, parts = split([row[0] for row in rows], [row[1] for row in rows], shares, seed=seed)
+    versions = []
+    for part in parts:
+        options = {"part": part.name, "share": part.share, "seed": seed, "by": by}
+        lineage = Lineage(action="split", parent=f"{version.name}@{version.digest}", options=options)
+        origin = Origin(lineage=lineage, description=version.description, judged_only=version.judged_only)
+        samples = _samples_of(store, version, part_of, part.name)
+        versions.append(store.add(f"{version.name}-{part.name}", samples, partial(Origin.model_copy, origin)))
+    return SplitVersions(parts=parts, versions=tuple(versions))
+
+
+def _samples_of(store: DatasetStore, version: DatasetVersion, part_of: Sequence[str], part: str) -> Iterator[Sample]:
+    samples = store.samples(version, lambda place, _: part_of[place] == part)
+    return (sample.model_copy(update={"split": part}) for sample in samples)
 
 
 def _checked(shares: Mapping[str, float]) -> dict[str, float]:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
@@ -18,6 +18,10 @@ from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.validation import problems
 from ragassay.datasets.dataset import canonical_line
 from ragassay.datasets.judgments import beir_folder
+
+if TYPE_CHECKING:
+    from ragassay.datasets.dataset import Dataset
+    from ragassay.datasets.ir import IrQueries
 
 SHORT = 12  # hex digits of a digest, where it is shown
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}"
@@ -239,3 +243,20 @@ def file_or_version(store: DatasetStore, text: Path | str) -> DatasetVersion | N
         hint = f"did you mean {' or '.join(near)}?" if near else f"datasets: {', '.join(names) or 'none'}"
         raise NotFound("there is neither such a file nor such a dataset", where=str(text), hint=hint)
     return resolve(store, str(text))
+
+
+def import_rows(
+    store: DatasetStore,
+    name: str,
+    rows: Dataset | IrQueries,
+    *,
+    sources: Iterable[str] = (),
+    description: str | None = None,
+) -> DatasetVersion:
+    """Keep rows as the latest version of a name. Raises what reading them raises, and then keeps nothing."""
+
+    def origin() -> Origin:
+        lineage = Lineage(action="import", sources=tuple(sources), options={"columns": dict(rows.mapped)})
+        return Origin(lineage=lineage, description=description or rows.description, judged_only=rows.judged_only)
+
+    return store.add(name, rows, origin)

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from ragassay.datasets.describe import DatasetDescription
     from ragassay.datasets.diff import DatasetDifference
     from ragassay.datasets.rows import Duplicates
+    from ragassay.datasets.split import SplitVersions
     from ragassay.datasets.versions import DatasetVersion
-    from ragassay.evaluation.datasets import GeneratedVersion, GenerateOptions, SplitVersions, Written
+    from ragassay.testset.versions import GeneratedVersion, Written
 
 
 class Datasets:
@@ -51,8 +52,7 @@ class Datasets:
         from ragassay.core.errors import BadSettings
         from ragassay.datasets.ir import PREFIX, IrQueries
         from ragassay.datasets.load import load
-        from ragassay.datasets.versions import check_name
-        from ragassay.evaluation.datasets import import_rows
+        from ragassay.datasets.versions import check_name, import_rows
 
         files = [data] if isinstance(data, str | Path) else data if _are_files(data) else []
         sources = [str(file) for file in files]
@@ -108,9 +108,10 @@ class Datasets:
 
     def diff(self, a: str | Path, b: str | Path) -> DatasetDifference:
         """What changed from ``a`` to ``b``, row by row; datasets or files."""
-        from ragassay.evaluation import datasets
+        from ragassay.datasets.diff import difference
 
-        return datasets.diff(open_data(self._store, Path(a)), open_data(self._store, Path(b)))
+        rows_a, rows_b = (open_data(self._store, Path(each)) for each in (a, b))
+        return difference(rows_a, rows_b, names=(str(rows_a.path), str(rows_b.path)))
 
     def split(
         self,
@@ -123,16 +124,10 @@ class Datasets:
         by: Literal["category", "difficulty", "none"] = "category",
     ) -> SplitVersions:
         """Keep parts as ``NAME-train``, ``NAME-validation`` and ``NAME-test``."""
-        from ragassay.evaluation import datasets
+        from ragassay.datasets.split import split_version
 
-        options = datasets.SplitOptions(
-            train=train,
-            validation=validation,
-            test=test,
-            seed=seed,
-            by=by,
-        )
-        return datasets.split(self._store, dataset, options)
+        shares = {"train": train, "validation": validation, "test": test}
+        return split_version(self._store, dataset, shares, seed=seed, by=by)
 
     def generate(
         self,
@@ -150,14 +145,15 @@ class Datasets:
         Options of a model: ``api_base``, ``usd`` (a cap), ``concurrency``. Raises BudgetReached.
         """
         from ragassay.datasets.versions import check_name
-        from ragassay.evaluation import datasets
         from ragassay.testset import read_passages
+        from ragassay.testset.versions import check_options, generate
 
+        check_options(count, unanswerable)
         path = Path(documents)
+        how: dict[str, Any] = {"count": count, "seed": seed, "unanswerable": unanswerable}
         corpus, chosen = read_passages(path), check_name(name or f"{path.resolve().stem}-generated")
-        how = datasets.GenerateOptions(count=count, seed=seed, unanswerable=unanswerable)
         written = _questions_of_model(model, Settings(), chosen, corpus, how, **options) if model is not None else None
-        return datasets.generate(self._store, chosen, corpus, how, sources=[str(path)], written=written)
+        return generate(self._store, chosen, corpus, **how, sources=[str(path)], written=written)
 
 
 def _are_files(data: object) -> bool:
@@ -169,7 +165,7 @@ def _questions_of_model(
     settings: Settings,
     name: str,
     corpus: Corpus,
-    options: GenerateOptions,
+    how: dict[str, Any],
     *,
     api_base: str | None = None,
     usd: float | None = None,
@@ -182,20 +178,20 @@ def _questions_of_model(
     from ragassay.core.errors import BudgetReached, ProviderDown
     from ragassay.core.protocols import digest
     from ragassay.core.specification import Budget
-    from ragassay.evaluation.datasets import Written, calls_text
     from ragassay.evaluation.runtime import llm_of
     from ragassay.storage.journal import CallCache, FolderJournal
     from ragassay.testset.model import QuestionWriter
+    from ragassay.testset.versions import Written, calls_text
 
-    of_call = {**dict(options), "corpus": corpus.digest}
+    of_call = {**how, "corpus": corpus.digest}
     calls = settings.home / "datasets" / "calls" / f"{name}-{digest([model, of_call])[:12]}.jsonl"
     with ExitStack() as opened:
         cache = CallCache(settings.home / "cache" / "calls.sqlite")
         opened.callback(cache.close)
         journal = FolderJournal(calls, run=calls.stem, cache=cache, budget=Budget(usd=usd))
         opened.callback(journal.close)
-        writer = QuestionWriter(llm_of(model, api_base, settings, concurrency=concurrency, seed=options.seed), journal)
-        writing = writer.write(corpus, options.count, seed=options.seed, unanswerable=options.unanswerable)
+        writer = QuestionWriter(llm_of(model, api_base, settings, concurrency=concurrency, seed=how["seed"]), journal)
+        writing = writer.write(corpus, **how)
         try:
             found = asyncio.run(writing)
         except BudgetReached as reached:
