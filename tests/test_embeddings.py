@@ -15,13 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from fakes import FakeEmbedder
 from minilm_files import PUBLISHED, bundled_weights_in
 from ragassay.core.errors import BadInput, BadSettings, MissingExtra
-from ragassay.core.protocols import Embedder
 from ragassay.embeddings import CrossEncoder, LocalEmbedder, minilm, unavailable
 
 ROOT = Path(__file__).parents[1]
@@ -170,11 +166,10 @@ def test_no_texts_need_no_model(stub):
     assert stub.asked == []
 
 
-@pytest.mark.parametrize("embedder", [LocalEmbedder(), FakeEmbedder()])
 @pytest.mark.parametrize("blank", ["", "  ", "\n\t"])
-def test_a_blank_text_is_refused_and_named(embedder, blank):
+def test_a_blank_text_is_refused_and_named(blank):
     with pytest.raises(BadInput, match="text 1 of 2 to embed is blank; leave blank texts out"):
-        embedder.embed(["a text", blank])
+        LocalEmbedder().embed(["a text", blank])
 
 
 def test_a_vector_that_is_not_finite_never_leaves(monkeypatch):
@@ -247,24 +242,3 @@ def test_the_first_text_loads_the_model_without_a_word_and_without_the_network()
         [sys.executable, "-c", textwrap.dedent(script)], env=environment, capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_both_embedders_are_embedders():
-    assert isinstance(LocalEmbedder(), Embedder)
-    assert isinstance(FakeEmbedder(), Embedder)
-
-
-def test_the_fake_counts_shared_words():
-    one, other, third = FakeEmbedder(dimensions=4096).embed(["red green", "green, blue!", "grey"])
-    assert one @ other == pytest.approx(0.5)  # 1 shared word / (sqrt 2 x sqrt 2)
-    assert one @ third == 0.0
-
-
-@given(st.lists(st.text(min_size=1, max_size=20).filter(str.strip), min_size=1, max_size=5))
-def test_the_fake_gives_unit_vectors_and_always_the_same(texts):
-    fake = FakeEmbedder()
-    vectors = fake.embed(texts)
-    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1.0] * len(texts), abs=1e-6)
-    assert (FakeEmbedder().embed(texts) == vectors).all()
-    assert fake.calls == [tuple(texts)]
-    assert fake.name == "fake-256"

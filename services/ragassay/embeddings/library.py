@@ -30,8 +30,8 @@ def missing(what: str, *libraries: str) -> str | None:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """No progress bars and no warnings from the libraries below while a model is loaded; then as it was before."""
+def loading(what: str, way_out: str = "") -> Iterator[None]:
+    """Load a model without progress bars and warnings; BadSettings if the libraries can't load it."""
     from transformers.utils import logging
 
     bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
@@ -41,23 +41,14 @@ def quiet() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
+    except (OSError, ValueError) as error:
+        reason = reason_from(str(error).partition("\n")[0])
+        hint = f"give a folder or a name on the hub{way_out}"
+        raise BadSettings(f"{what} can't be loaded: {reason}", hint=hint) from error
     finally:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
-
-
-@contextmanager
-def loading(what: str, way_out: str = "") -> Iterator[None]:
-    """Quietly; what the libraries raise for a model that can't be loaded becomes BadSettings."""
-    try:
-        with quiet():
-            yield
-    except (OSError, ValueError) as error:
-        reason = reason_from(str(error).partition("\n")[0])
-        raise BadSettings(
-            f"{what} can't be loaded: {reason}", hint=f"give a folder or a name on the hub{way_out}"
-        ) from error
 
 
 def named(model: str) -> str:
@@ -66,11 +57,12 @@ def named(model: str) -> str:
     return f"{model} (sha256:{digest(weights)[:12]})" if weights.is_file() else model
 
 
-def warm_up() -> None:
-    """Import the library; takes seconds. Encodes nothing, so a worker's parent may do it before it forks."""
+def warm_up() -> Any:
+    """The library; its import takes seconds. Encodes nothing, so the parent of a worker may do it before it forks."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import sentence_transformers  # noqa: F401
+        import sentence_transformers
+    return sentence_transformers
 
 
 class LibraryModel:
@@ -79,11 +71,9 @@ class LibraryModel:
     def __init__(self, model: str) -> None:
         if missing(WHAT):
             raise MissingExtra(WHAT, EXTRA)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            from sentence_transformers import SentenceTransformer
+        library = warm_up()
         with loading(f"embedding model {model!r}", f", or leave it out to use {BUNDLED}"):
-            self._model = SentenceTransformer(model, device="cpu")
+            self._model = library.SentenceTransformer(model, device="cpu")
         self._lock = threading.Lock()  # its tokenizer breaks when two threads use it at once
 
     def encode(self, texts: Sequence[str]) -> Vectors:
@@ -127,12 +117,11 @@ class CrossEncoder:
     def _load(self) -> Any:
         if missing("a cross-encoder"):
             raise MissingExtra("a cross-encoder", EXTRA)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            from sentence_transformers import CrossEncoder
-            from torch.nn import Identity
+        library = warm_up()
+        from torch.nn import Identity
+
         with loading(f"cross-encoder {self._name_or_folder!r}"):
-            model = CrossEncoder(self._name_or_folder, device="cpu", activation_fn=Identity())
+            model = library.CrossEncoder(self._name_or_folder, device="cpu", activation_fn=Identity())
         if model.num_labels != 1:
             raise BadSettings(
                 f"{self._name_or_folder!r} gives {model.num_labels} numbers for a pair; a cross-encoder gives one"
