@@ -26,7 +26,7 @@ def _own_home(tmp_path_factory, monkeypatch):
         if name.startswith("RAGASSAY_") or name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path_factory.mktemp("home")))
-    monkeypatch.setattr("ragassay.core.plugins._imported", {})  # plug-ins of one test are none of the next one's
+    monkeypatch.setattr("ragassay.core.plugins.imported_plugins", {})  # plug-ins of one test are none of the next one's
 
 
 _parser = cache(typer.main.get_command)  # of the commands; made once in a process

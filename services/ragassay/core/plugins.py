@@ -22,8 +22,7 @@ class Registry(Generic[T]):
 
     ``kind`` is what an error calls it ("metric"); the entry-point ``group`` is ``ragassay.<kind>s`` unless given.
     ``modules`` register the things that come with ragassay; they are imported at the first miss, before the plug-ins.
-    ``adopt`` makes the thing of what an entry point names. No plug-in replaces one of ``things``; ``defaults`` give way to
-    what is registered under their names.
+    ``adopt`` makes the thing of what an entry point names, which never replaces one that is registered.
     """
 
     def __init__(
@@ -31,13 +30,12 @@ class Registry(Generic[T]):
         kind: str,
         things: Mapping[str, T] | None = None,
         *,
-        defaults: Mapping[str, T] | None = None,
         modules: Sequence[str] = (),
         adopt: Callable[[object], T] | None = None,
         group: str | None = None,
     ) -> None:
         self.kind, self._adopt, self._group = kind, adopt, group or f"ragassay.{kind.replace(' ', '_')}s"
-        self._things, self.defaults = dict(things or {}), dict(defaults or {})
+        self._things = dict(things or {})
         self._modules, self._plugins_read = tuple(modules), False
         self._packages: dict[str, tuple[str, str]] = {}
         self._broken: dict[str, str] = {}
@@ -50,13 +48,13 @@ class Registry(Generic[T]):
         """The thing of that name; raises UnknownName with the near matches."""
         if name not in self:
             raise UnknownName(self.kind, name, self.names())
-        return (self.defaults | self._things)[name.lower()]
+        return self._things[name.lower()]
 
     def names(self) -> list[str]:
         """All names, sorted, plug-ins included."""
         self._import_modules()
         self._read_plugins()
-        return sorted(self.defaults | self._things)
+        return sorted(self._things)
 
     def registered(self) -> list[T]:
         """What is known so far; reads no entry point, so that a plug-in may ask while it is read."""
@@ -75,7 +73,7 @@ class Registry(Generic[T]):
             self._read_plugins()
             if why := self._broken.get(name.lower()):
                 raise BadSettings(why, where=f"{self.kind} {name}", hint="mend the plug-in, or uninstall it")
-        return name.lower() in self._things or name.lower() in self.defaults
+        return name.lower() in self._things
 
     def __iter__(self) -> Iterator[T]:
         return (self.get(name) for name in self.names())
@@ -106,18 +104,13 @@ class Registry(Generic[T]):
                 logger.warning(why)
 
 
-_imported: dict[str, str] = {}
-_modules: dict[str, ModuleType] = {}
+imported_plugins: dict[str, tuple[ModuleType, str]] = {}
+"""What was imported in this process, by its name as it was given: the module, and the SHA-256 of its code."""
 
 
 def imported() -> dict[str, str]:
     """The plug-ins that were imported in this process: {name as it was given: SHA-256 of its code}."""
-    return dict(sorted(_imported.items()))
-
-
-def imported_module(name: str) -> ModuleType:
-    """The module of a plug-in, by its name as it was given; raises KeyError for one that was not imported."""
-    return _modules[name]
+    return {name: digest for name, (_, digest) in sorted(imported_plugins.items())}
 
 
 def import_plugin(name: str, where: str) -> None:
@@ -146,8 +139,7 @@ def import_plugin(name: str, where: str) -> None:
             hint = "name a file that ends in .py, or a module that is installed"
         raise BadSettings(f"{name}: {type(error).__name__}: {error}", where=where, hint=hint) from error
     code = Path(module.__file__).read_bytes() if module.__file__ else b""
-    _imported[name] = sha256(code).hexdigest()
-    _modules[name] = module
+    imported_plugins[name] = module, sha256(code).hexdigest()
 
 
 def digest_of_code(thing: object) -> str:

@@ -56,8 +56,11 @@ def _checked(write: object) -> Callable[[ReportWithResults], bytes]:
 
 EXPORTERS: Exporters[ReportWithResults] = Exporters(
     "exporter",
-    {"csv": csv.export, "summary.csv": csv.figures, "json": printable_json, "md": report.markdown},
-    defaults={
+    {
+        "csv": csv.export,
+        "summary.csv": csv.figures,
+        "json": printable_json,
+        "md": report.markdown,
         "html": page.export,
         "parquet": parquet.export,
         "pdf": pdf.export,
@@ -66,9 +69,8 @@ EXPORTERS: Exporters[ReportWithResults] = Exporters(
     },
     adopt=_checked,
 )
-comparison.EXPORTERS.defaults.update(
-    html=page.compared, parquet=parquet.compared, pdf=pdf.compared, xlsx=xlsx.compared, xml=junit.compared
-)
+for _format, _module in {"html": page, "parquet": parquet, "pdf": pdf, "xlsx": xlsx, "xml": junit}.items():
+    comparison.EXPORTERS.add(_format, _module.compared)
 
 MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",

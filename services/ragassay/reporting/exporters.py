@@ -28,7 +28,8 @@ class Exporters(Registry[Callable[..., bytes | Iterable[bytes]]], Generic[_Docum
         """What writes that format; raises UnknownName with the near matches, and MissingExtra."""
         write = super().get(name)
         module = self.modules.get(name.lower())
-        if module is not None and name.lower() not in self._things and find_spec(module) is None:
+        is_ours = getattr(write, "__module__", "") == f"ragassay.reporting.{name.lower()}"
+        if module is not None and is_ours and find_spec(module) is None:
             raise MissingExtra(f"the format {name.lower()}", name.lower())
         return write
 

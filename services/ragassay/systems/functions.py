@@ -16,9 +16,10 @@ from typing import Annotated, Any, Literal, TypeVar, overload
 
 from pydantic import Field, ValidationError, model_validator
 
+from ragassay.core import plugins
 from ragassay.core.errors import BadInput, BadSettings, class_and_reason
 from ragassay.core.models import Response, Sample
-from ragassay.core.plugins import Registry, imported, imported_module
+from ragassay.core.plugins import Registry
 from ragassay.core.validation import shown
 from ragassay.systems.base import LiveOptions, RequestTimer, StreamedResponse, SystemClient, response_from
 
@@ -128,11 +129,11 @@ def function_of(config: FunctionConfig, where: str) -> Function:
 
     Raises BadSettings where it was not, or has no such function.
     """
-    if config.module not in imported():
+    if config.module not in plugins.imported_plugins:
         what = f"code of {config.module} would be run, which a run's record alone may not ask for"
         raise BadSettings(what, where=where, hint=f"where you trust it, repeat it: --import {config.module}")
     name = config.function.rpartition(":")[2]
-    function: Function | None = getattr(imported_module(config.module), name, None)
+    function: Function | None = getattr(plugins.imported_plugins[config.module][0], name, None)
     if not callable(function):
         raise BadSettings(f"{config.module} has no function {name!r}", where=where)
     return function
