@@ -75,8 +75,7 @@ def test_every_bad_row_and_option_is_named_up_to_twenty(served):
 QUERIES = {
     "/v1/jobs?limit=201": "limit",
     "/v1/jobs?cursor=%ED%A0%80": "cursor",
-    "/v1/jobs?limt=5": "unknown query parameter 'limt'",
-    "/v1/jobs?limit=5&cursor=x&limit=6": "limit: is there 2 times, and takes one value",
+    "/v1/jobs?limt=5": "limt",
 }
 
 
@@ -171,55 +170,6 @@ def test_a_body_that_never_ends_is_given_up(served, monkeypatch):
             'Content-Length: 500\r\n\r\n{"samples"'.encode()
         )
         assert raw.recv(4096).startswith(b"HTTP/1.1 408")
-
-
-HALF = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
-
-
-@pytest.mark.parametrize("before", [b"", HALF + b"\r\n"], ids=["first request", "after another request"])
-def test_headers_that_never_end_close_the_connection(served, monkeypatch, before):
-    monkeypatch.setattr("ragassay.api.server.HEADERS_WITHIN_S", 0.3)
-    host, port = served.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as raw:
-        if before:
-            raw.sendall(before)
-            assert raw.recv(4096).startswith(b"HTTP/1.1 200")
-        raw.sendall(HALF)
-        assert closed_within(raw, 3, dripping=b"X: y\r\n"), "a little now and then keeps uvicorn's own limit away"
-
-
-def closed_within(raw, seconds, *, dripping):
-    """Did the server close the connection, to which we kept sending a little?"""
-    raw.settimeout(0.05)
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        try:
-            raw.sendall(dripping)
-            if not raw.recv(1):
-                return True
-        except TimeoutError:
-            continue
-        except ConnectionError:
-            return True
-    return False
-
-
-def test_a_connection_that_sends_nothing_is_closed(served, monkeypatch):
-    monkeypatch.setattr("ragassay.api.server.HEADERS_WITHIN_S", 0.1)
-    host, port = served.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=3) as raw:
-        assert raw.recv(1) == b""
-
-
-def test_a_slow_body_may_take_longer_than_headers(served, monkeypatch):
-    monkeypatch.setattr("ragassay.api.server.HEADERS_WITHIN_S", 0.1)
-
-    def pieces():
-        for character in body(""):
-            time.sleep(0.5 / len(body("")))
-            yield character.encode()
-
-    assert served.http.post("/v1/jobs", content=pieces(), headers=JSON).status_code == 202
 
 
 def test_a_client_that_goes_away_leaves_the_server_well(served):

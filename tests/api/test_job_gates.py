@@ -151,11 +151,11 @@ def test_a_baseline_that_is_gone_when_it_is_needed_is_an_alert_and_the_job_finis
 def test_gates_come_as_junit_and_markdown_too(served):
     job = done(served, made(), gates=GATES)
     path = f"/v1/jobs/{job}/gates"
-    junit = served.http.get(path, params={"format": "junit"})
+    junit = served.http.get(path, params={"format": "xml"})
     assert junit.headers["content-type"] == "application/xml"
     suite = ElementTree.fromstring(junit.content)
     assert (suite.get("tests"), suite.get("failures")) == ("3", "1")
-    markdown = served.http.get(path, params={"format": "markdown"})
+    markdown = served.http.get(path, params={"format": "md"})
     assert markdown.headers["content-type"].startswith("text/markdown")
     assert markdown.text.startswith("<!-- ragassay gates -->\n# ragassay: 1 of 3 gates missed\n")
     assert "format" in problem(served.http.get(path, params={"format": "yaml"}), 422)["detail"]

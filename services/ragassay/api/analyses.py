@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
-from anyio import to_thread
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import ConfigDict, Field
 
-from ragassay.analysis.costs import asked
+from ragassay.analysis.costs import CostReport, asked
+from ragassay.analysis.models import Comparison
 from ragassay.analysis.trends import Trend
-from ragassay.api.bodies import check_json, read_as
-from ragassay.api.exports import FileForm, answers
-from ragassay.api.jobs import Body, QueryParameters, Service
+from ragassay.api.bodies import json_body
+from ragassay.api.dependencies import FileForm, QueryParameters, Reads, analyse, answers
 from ragassay.api.problems import takes
-from ragassay.api.security import by_method
 from ragassay.core.models import FrozenModel
+from ragassay.reporting import MEDIA_TYPES
 from ragassay.reporting.comparison import EXPORTERS
 from ragassay.reporting.costs import EXPORTERS as COST_EXPORTERS
 from ragassay.stats.tests import Correction
 
-router = APIRouter(prefix="/v1", tags=["analyses"], dependencies=[Depends(by_method)])
+router = APIRouter(prefix="/v1", tags=["analyses"])
 
 
 class NewComparison(FrozenModel):
@@ -42,7 +41,7 @@ class NewComparison(FrozenModel):
     ] = None
     alpha: Annotated[float, Field(gt=0, lt=1, description="chance of a false finding that is accepted")] = 0.05
     correction: Annotated[Correction, Field(description="of p for the number of tests")] = "holm"
-    limit: Annotated[int, Field(ge=0, le=100, description="examples listed for each metric and cause")] = 3
+    examples: Annotated[int, Field(ge=0, le=100, description="rows listed for each metric and cause")] = 3
 
 
 class _TrendQuery(QueryParameters):
@@ -65,38 +64,28 @@ class _TrendQuery(QueryParameters):
     seed: Annotated[int, Field(ge=0, lt=2**32, description="of the permutation test")] = 0
 
 
-class _ComparisonQuery(QueryParameters, FileForm):
-    """In which form."""
-
-
-_COMPARE: dict[str, Any] = {
-    "responses": {
-        200: answers("Comparison"),
-    },
-    "openapi_extra": takes("NewComparison"),
-}
-
-
 @router.post(
     "/comparisons",
     operation_id="compareJobs",
     summary="Compare finished jobs",
     response_class=Response,
-    **_COMPARE,
+    responses=answers(Comparison, *(form for form in MEDIA_TYPES if form not in ("json", "summary.csv"))),
+    openapi_extra=takes("NewComparison"),
 )
-async def compare(jobs: Service, request: Request, body: Body, query: Annotated[_ComparisonQuery, Query()]) -> Response:
+async def compare(
+    jobs: Reads,
+    request: Request,
+    new: Annotated[NewComparison, json_body(NewComparison)],
+    query: Annotated[FileForm, Query()],
+) -> Response:
     """The document that ``ragassay compare --json`` prints: deltas with intervals and corrected p, and a verdict.
 
     As JSON, or as a file: a page, a PDF, a workbook, JUnit XML and so on; csv has the differences, summary.csv the systems.
     """
-
-    def work() -> bytes:
-        new = read_as(NewComparison, check_json(body))
-        options = new.model_dump(exclude={"jobs", "limit"})
-        return query.written(EXPORTERS, jobs.reports.compare(new.jobs, **options, examples=new.limit))
-
-    document = await to_thread.run_sync(work, limiter=request.app.state.analyses)
-    return query.answer(document, "comparison")
+    options = new.model_dump(exclude={"jobs"})
+    return await analyse(
+        request, lambda: query.respond(EXPORTERS, jobs.reports.compare(new.jobs, **options), "comparison")
+    )
 
 
 @router.get(
@@ -104,20 +93,15 @@ async def compare(jobs: Service, request: Request, body: Body, query: Annotated[
     operation_id="getTrend",
     summary="Follow a figure over jobs",
 )
-async def trend(jobs: Service, request: Request, query: Annotated[_TrendQuery, Query()]) -> Trend:
+async def trend(jobs: Reads, request: Request, query: Annotated[_TrendQuery, Query()]) -> Trend:
     """The document that ``ragassay trend --json`` prints: a figure over finished jobs of one dataset and judge."""
-
-    def work() -> Trend:
-        return jobs.reports.trend(**query.model_dump())
-
-    return await to_thread.run_sync(work, limiter=request.app.state.analyses)
+    return await analyse(request, lambda: jobs.reports.trend(**query.model_dump()))
 
 
-_COST_FORMS = {"json": "application/json", "csv": "text/csv", "md": "text/markdown"}
 _Name = Annotated[str, Field(max_length=200)]
 
 
-class _CostsQuery(QueryParameters):
+class _CostsQuery(FileForm):
     since: Annotated[str | None, Field(max_length=40, description="only jobs from that day or time on")] = None
     until: Annotated[
         str | None, Field(max_length=40, description="only jobs until that time, or the end of that day")
@@ -134,17 +118,6 @@ class _CostsQuery(QueryParameters):
             description="groups: of system, dataset, category, model, day, month and judge; default: dataset,system",
         ),
     ] = None
-    format: Annotated[Literal["json", "csv", "md"], Field(description="the form of the answer")] = "json"
-
-
-_COSTS: dict[int | str, dict[str, Any]] = {
-    200: {
-        "content": {
-            "application/json": {"schema": {"$ref": "#/components/schemas/CostReport"}},
-            **{kind: {"schema": {"type": "string"}} for kind in (_COST_FORMS["csv"], _COST_FORMS["md"])},
-        }
-    },
-}
 
 
 @router.get(
@@ -152,14 +125,9 @@ _COSTS: dict[int | str, dict[str, Any]] = {
     operation_id="getCosts",
     summary="Read what accurate answers cost",
     response_class=Response,
-    responses=_COSTS,
+    responses=answers(CostReport, "csv", "md"),
 )
-async def costs(jobs: Service, request: Request, query: Annotated[_CostsQuery, Query()]) -> Response:
+async def costs(jobs: Reads, request: Request, query: Annotated[_CostsQuery, Query()]) -> Response:
     """The document that ``ragassay cost --json`` prints, over the newest 2,000 reports that are asked for."""
-
-    def work() -> bytes:
-        report = jobs.reports.costs(asked(**query.model_dump(exclude={"format"})))
-        return COST_EXPORTERS.whole(report, query.format)
-
-    document = await to_thread.run_sync(work, limiter=request.app.state.analyses)
-    return Response(document, media_type=_COST_FORMS[query.format])
+    terms = query.model_dump(exclude={"format", "fields"})
+    return await analyse(request, lambda: query.respond(COST_EXPORTERS, jobs.reports.costs(asked(**terms)), "costs"))

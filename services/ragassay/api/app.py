@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from anyio import CapacityLimiter
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic.json_schema import models_json_schema
 
@@ -18,7 +18,6 @@ from ragassay.analysis.costs import CostReport
 from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison
 from ragassay.api import (
-    alerts,
     analyses,
     catalog,
     datasets,
@@ -29,13 +28,14 @@ from ragassay.api import (
     prometheus,
     schedules,
     ui,
+    webhooks,
 )
-from ragassay.api.alerts import NewWebhook
 from ragassay.api.analyses import NewComparison
 from ragassay.api.keys import NewKey
 from ragassay.api.middleware import ObservingMiddleware, SecurityMiddleware
 from ragassay.api.security import Guard, asks_for_key
 from ragassay.api.submission import NewJob
+from ragassay.api.webhooks import NewWebhook
 from ragassay.config.schedules import NewSchedule, ScheduleChange
 from ragassay.core.models import Sample
 from ragassay.core.report import ReportWithResults
@@ -44,8 +44,8 @@ from ragassay.judges.instructions import read_prompt
 from ragassay.service.jobs import Jobs
 from ragassay.service.schedules import Schedules
 
-AT_ONCE = 2  # submissions at a time, and comparisons: each may take seconds of CPU and 150 MB, and others want answers
-_ROUTES = (jobs, analyses, datasets, schedules, alerts, catalog, keys, health)
+AT_ONCE = 2  # submissions and analyses at a time, and datasets: each may take seconds of CPU and 150 MB
+_ROUTES = (jobs, analyses, datasets, schedules, webhooks, catalog, keys, health)
 _NO_SPANS_OF_ITS_OWN: Any = dict.fromkeys(("tracing", "metrics", "logs", "auto_configure"), False)  # FastAPI 0.165
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
 
@@ -108,13 +108,12 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
         redoc_url=None,
         redirect_slashes=False,
         responses=problems.DOCUMENTED,
-        dependencies=[Depends(jobs.each_once)],
         lifespan=_traced_to_the_end,
         telemetry=_NO_SPANS_OF_ITS_OWN,
     )
     app.state.jobs, app.state.settings, app.state.guard = service, settings, Guard(service, settings)
-    app.state.submissions, app.state.analyses = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)
-    app.state.dataset_work, app.state.arriving = CapacityLimiter(AT_ONCE), Counter()
+    app.state.analyses, app.state.dataset_work = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)
+    app.state.uploading = Counter()
     app.state.schedules = planned
     app.state.routers = [*(route.router for route in _ROUTES), prometheus.router(settings)]
     for router in app.state.routers:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+import time
+from collections.abc import AsyncGenerator, Collection
 from typing import Any, TypeVar
 
 import orjson
-from fastapi import Request
+from anyio import to_thread
+from fastapi import Depends, Request
 from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 
@@ -22,50 +24,56 @@ from ragassay.datasets.strict_json import NotJson, object_of, parse
 
 LONGEST_S = 60.0
 MOST_CONTAINERS = 200_000  # more take seconds of the interpreter, which other requests need too
+_AS_DATASET = (
+    "keep the rows as a dataset: ragassay data import FILE --name NAME, then ragassay evaluate NAME --server URL"
+)
 _Body = TypeVar("_Body", bound=FrozenModel)
 
 
-async def json_body(request: Request) -> bytes:
-    """The body's bytes, as they are. Refuses what is not JSON by its headers, too large or too slow.
+def json_body(kind: type[_Body]) -> Any:
+    """A dependency: the body as ``kind``. Raises what ``read_json``, ``check_json`` and ``read_as`` raise."""
 
-    The limit holds while the body arrives, whatever Content-Length announces.
-    """
+    async def read(request: Request) -> _Body:
+        body = await read_json(request)
+        return await to_thread.run_sync(lambda: read_as(kind, check_json(body)))
+
+    return Depends(read)
+
+
+async def read_json(request: Request) -> bytes:
+    """The bytes of a JSON body. Raise Refused if its headers say otherwise, or what ``limited`` raises."""
     hint = "send the header: Content-Type: application/json"
     media_type(request, ("application/json",), "should be JSON in UTF-8, but ", hint)
     settings: Settings = request.app.state.settings
-    try:
-        async with asyncio.timeout(LONGEST_S):
-            return await _read(request, settings.max_body_bytes)
-    except TimeoutError:
-        what = f"the body did not arrive within {LONGEST_S:.0f} s"
-        raise Refused(408, "body_too_slow", what, hint="send it again") from None
-    except ClientDisconnect:
-        raise Refused(400, "gone", "the client disconnected before the body was complete") from None
+    hint = f"{_AS_DATASET}; or evaluate the file: ragassay evaluate FILE"
+    return b"".join([piece async for piece in limited(request, settings.max_body_bytes, LONGEST_S, hint)])
 
 
-async def _read(request: Request, limit: int) -> bytes:
-    if announced(request) > limit:
-        raise _too_large(limit)
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > limit:
-            raise _too_large(limit)
-    return bytes(body)
+async def limited(request: Request, limit: int, within_s: float, hint: str) -> AsyncGenerator[bytes, None]:
+    """The pieces of the body. The limit holds while it arrives, whatever Content-Length says.
 
-
-def announced(request: Request) -> float:
-    """How many bytes Content-Length says; 0 where it says nothing."""
-    length = request.headers.get("content-length", "0")
-    return float(length) if length.isdecimal() else 0.0
-
-
-def _too_large(limit: int) -> TooLarge:
-    return TooLarge(
-        f"the body is larger than {limit:,} bytes",
-        hint="keep the rows as a dataset: ragassay data import FILE --name NAME, then ragassay evaluate NAME --server URL; "
-        "or evaluate the file: ragassay evaluate FILE",
-    )
+    Raises TooLarge with the hint, and Refused for a body that is too slow or breaks off.
+    """
+    size, announced = 0, request.headers.get("content-length", "")
+    too_large = TooLarge(f"the body is larger than {limit:,} bytes", hint=hint)
+    if announced.isdecimal() and int(announced[:30]) > limit:
+        raise too_large
+    pieces, until = request.stream(), time.monotonic() + within_s
+    while True:
+        try:
+            async with asyncio.timeout(until - time.monotonic()):
+                piece = await anext(pieces, None)
+        except TimeoutError:
+            what = f"the body did not arrive within {within_s:.0f} s"
+            raise Refused(408, "body_too_slow", what, hint="send it again") from None
+        except ClientDisconnect:
+            raise Refused(400, "gone", "the client disconnected before the body was complete") from None
+        if piece is None:
+            return
+        size += len(piece)
+        if size > limit:
+            raise too_large
+        yield piece
 
 
 def media_type(request: Request, known: Collection[str], wanted: str, hint: str) -> str:
@@ -90,8 +98,7 @@ def check_json(body: bytes) -> dict[str, Any]:
     more than 200,000 lists and objects. It takes up to a second: call it in a thread.
     """
     if body.count(b"[") + body.count(b"{") > MOST_CONTAINERS:
-        hint = "keep the rows as a dataset: ragassay data import FILE --name NAME, then ragassay evaluate NAME --server URL"
-        raise TooLarge(f"the body has more than {MOST_CONTAINERS:,} lists and objects", hint=hint)
+        raise TooLarge(f"the body has more than {MOST_CONTAINERS:,} lists and objects", hint=_AS_DATASET)
     try:
         document = object_of(parse(body.decode()))
         plain(document)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import ConfigDict
 
-from ragassay.api.jobs import Service
-from ragassay.api.security import by_method
+from ragassay.api.dependencies import Reads
+from ragassay.api.security import Reader
 from ragassay.core.models import FrozenModel
 from ragassay.metrics.metric import METRICS, Kind
 
-router = APIRouter(prefix="/v1", tags=["catalog"], dependencies=[Depends(by_method)])
+router = APIRouter(prefix="/v1", tags=["catalog"])
 
 
 _EXAMPLE: dict[str, Any] = {
@@ -43,7 +43,7 @@ class MetricList(FrozenModel):
 
 
 @router.get("/metrics", operation_id="listMetrics", summary="List the metrics")
-def list_metrics() -> MetricList:
+def list_metrics(_: Reader) -> MetricList:
     """The metrics that a job may name, what each needs and what it says."""
     listed = (
         MetricInfo(name=one.form, kind=one.kind, better=one.better, needs=one.needs, description=one.description)
@@ -72,7 +72,7 @@ class SystemList(FrozenModel):
 
 
 @router.get("/systems", operation_id="listSystems", summary="List the systems")
-def list_systems(jobs: Service) -> SystemList:
+def list_systems(jobs: Reads) -> SystemList:
     """The registered systems that a job may name in ``systems``."""
     listed = (SystemInfo(name=one.name, kind=one.config.kind, description=one.description) for one in jobs.registered)
     return SystemList(systems=tuple(listed))

@@ -11,9 +11,9 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import Field
 
 from ragassay.api import dataset_work as work
-from ragassay.api.jobs import Page, QueryParameters, Service
+from ragassay.api.dependencies import Page, QueryParameters, Reads, Submits
 from ragassay.api.problems import respond
-from ragassay.api.security import Authorized, by_method
+from ragassay.api.security import Submitter
 from ragassay.api.uploads import TABLES, received
 from ragassay.core.errors import AssayError, BadData, BadSettings, NotFound, Unavailable, UnknownName, bad_cursor
 from ragassay.datasets.versions import (
@@ -32,15 +32,15 @@ from ragassay.service.redis_datasets import RedisDatasets
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-router = APIRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(by_method)])
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 T = TypeVar("T")
 
 
-async def _datasets(jobs: Service) -> RedisDatasets:
+async def _readable(jobs: Reads) -> RedisDatasets:
     return RedisDatasets(jobs.store)
 
 
-Store = Annotated[RedisDatasets, Depends(_datasets)]
+Store = Annotated[RedisDatasets, Depends(_readable)]
 Name = Annotated[
     str, Path(pattern=f"^{NAME}$", description="The dataset's name.", examples=["handbook"], max_length=100)
 ]
@@ -95,14 +95,14 @@ _UPLOAD: dict[str, Any] = {
 
 @router.put("/{dataset}", operation_id="uploadDataset", summary="Upload rows as a version", **_UPLOAD)
 async def upload(
-    request: Request, asking: Authorized, datasets: Store, dataset: Name, query: Annotated[_UploadQuery, Query()]
+    request: Request, jobs: Submits, caller: Submitter, dataset: Name, query: Annotated[_UploadQuery, Query()]
 ) -> Response:
     """Keep the rows of the body as the latest version of a name: all of them, or none where one is bad.
 
     The same rows are the same version, however often and in whatever format they come.
     """
-    mapping = query.mapping
-    async with received(request, asking.project, dataset) as path:
+    mapping, datasets = query.mapping, RedisDatasets(jobs.store)
+    async with received(request, caller.project, dataset) as path:
         options = {"mapping": mapping, **query.model_dump(exclude={"map"})}
         try:
             document, new = await apart(request, datasets, work.keep, path, **options)
@@ -167,8 +167,9 @@ def rows(datasets: Store, dataset: Named, query: Annotated[Page, Query()]) -> Re
     operation_id="deleteDataset",
     summary="Delete a version, or all of a name",
 )
-def delete(datasets: Store, dataset: Named) -> DeletedVersions:
+def delete(jobs: Submits, dataset: Named) -> DeletedVersions:
     """NAME@VERSION deletes that version, NAME alone all of them. Jobs have copies of their rows and go on."""
+    datasets = RedisDatasets(jobs.store)
     version = _resolved(datasets, dataset)
     found = [version] if "@" in dataset else datasets.versions(version.name)
     for each in found:

@@ -5,60 +5,36 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections import Counter
 from collections.abc import AsyncIterable
 from importlib.metadata import version
-from typing import Annotated, Any, Literal, get_origin
+from typing import Annotated, Any, Literal
 
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field
 from redis.exceptions import RedisError
 
 from ragassay.analysis.gates import GateReport
 from ragassay.api import submission
-from ragassay.api.bodies import json_body
-from ragassay.api.exports import FileForm, answers
+from ragassay.api.bodies import read_json
+from ragassay.api.dependencies import FileForm, JobId, Page, QueryParameters, Reads, Submits, analyse, answers
 from ragassay.api.problems import takes
-from ragassay.api.security import Authorized, by_method
-from ragassay.core.errors import BadData, NotFound, UnknownName
+from ragassay.core.errors import NotFound
 from ragassay.core.jobs import ENDED, Job, JobPage, JobStatus, ResultPage
-from ragassay.core.report import JOB_ID
+from ragassay.core.report import ReportWithResults
 from ragassay.core.specification import Budget
 from ragassay.evaluation.human_labels import report_of
 from ragassay.reporting import EXPORTERS, MEDIA_TYPES
-from ragassay.reporting.gates import markdown
-from ragassay.reporting.junit import gated
+from ragassay.reporting.gates import EXPORTERS as GATE_EXPORTERS
 from ragassay.service.job_run import JobRun
-from ragassay.service.job_state import no_job
-from ragassay.service.jobs import MOST_ROWS_A_PAGE, Jobs
-from ragassay.service.notifications import MAX_ID
 from ragassay.service.redis_datasets import RedisDatasets
 from ragassay.storage.selection import Selection
 
 POLL_S = 1.0  # between looks at a job that is followed
 _log = logging.getLogger("ragassay.api")
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(by_method)])
-
-
-async def _jobs(request: Request, asking: Authorized) -> Jobs:
-    jobs: Jobs = request.app.state.jobs
-    return jobs.of(asking.project)
-
-
-Service = Annotated[Jobs, Depends(_jobs)]
-
-
-async def _job_id(job: Annotated[str, Path(description="What POST /v1/jobs gave.")]) -> str:
-    if not JOB_ID.fullmatch(job):
-        raise no_job(job)
-    return job
-
-
-JobId = Annotated[str, Depends(_job_id)]
-Body = Annotated[bytes, Depends(json_body)]
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -69,39 +45,6 @@ IdempotencyKey = Annotated[
         description="Any text of your own. Within a day, the same key with the same body gives the same job.",
     ),
 ]
-
-
-class QueryParameters(BaseModel):
-    """Query parameters; an unknown one is an error."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _only_known(cls, given: dict[str, Any]) -> dict[str, Any]:
-        for name in given:
-            if name not in cls.model_fields:
-                raise UnknownName("query parameter", name[:100], cls.model_fields)
-        return given
-
-
-async def each_once(request: Request) -> None:
-    """A dependency: raises BadData for a query parameter that comes again and takes one value; else the last would win."""
-    names = Counter(name for name, _ in request.query_params.multi_items())
-    if len(names) == names.total():
-        return
-    models = [field.field_info.annotation for field in request.scope["route"].dependant.query_params]
-    fields = {name: field for model in models for name, field in getattr(model, "model_fields", {}).items()}
-    for name, count in names.items():
-        if count > 1 and name in fields and get_origin(fields[name].annotation) not in (list, tuple):
-            raise BadData([f"{name}: is there {count} times, and takes one value"])
-
-
-class Page(QueryParameters):
-    """Which part of a list."""
-
-    cursor: Annotated[str | None, Field(max_length=MAX_ID, description="'next' of the page before")] = None
-    limit: Annotated[int, Field(ge=1, le=MOST_ROWS_A_PAGE, description="most entries of a page")] = 50
 
 
 class _ResultsQuery(Page, Selection):
@@ -131,7 +74,11 @@ _SUBMIT: dict[str, Any] = {
 
 @router.post("", status_code=202, operation_id="submitJob", summary="Queue an evaluation", **_SUBMIT)
 async def submit(
-    jobs: Service, request: Request, response: Response, body: Body, idempotency_key: IdempotencyKey = None
+    jobs: Submits,
+    request: Request,
+    response: Response,
+    body: Annotated[bytes, Depends(read_json)],
+    idempotency_key: IdempotencyKey = None,
 ) -> Job:
     """Queue an evaluation of recorded responses and registered systems, and say where to follow it."""
 
@@ -139,7 +86,7 @@ async def submit(
         asked = submission.read(body, request.app.state.settings, jobs.registered, RedisDatasets(jobs.store))
         return jobs.submit(*asked, idempotency_key=idempotency_key)
 
-    job, new = await to_thread.run_sync(work, limiter=request.app.state.submissions)
+    job, new = await analyse(request, work)
     response.headers["Location"] = f"/v1/jobs/{job.id}"
     response.headers["Retry-After"] = "1"
     if not new:
@@ -148,39 +95,31 @@ async def submit(
 
 
 @router.get("", operation_id="listJobs", summary="List jobs")
-def list_jobs(jobs: Service, query: Annotated[_JobQuery, Query()]) -> JobPage:
+def list_jobs(jobs: Reads, query: Annotated[_JobQuery, Query()]) -> JobPage:
     """Jobs, newest first. With ``status``, a page may hold fewer than ``limit``, even none, and have a ``next``."""
     return jobs.page(cursor=query.cursor, limit=query.limit, status=query.status)
 
 
 @router.get("/{job}", operation_id="getJob", summary="Look at a job")
-def get(jobs: Service, job: JobId) -> Job:
+def get(jobs: Reads, job: JobId) -> Job:
     """The job as it stands: ``queued`` until a worker takes it; ``finished`` also when rows failed."""
     return jobs.get(job)
 
 
 _REPORT: dict[int | str, dict[str, Any]] = {
-    200: answers("ReportWithResults"),
+    **answers(ReportWithResults, *(form for form in MEDIA_TYPES if form not in ("json", "summary.csv"))),
     304: {"description": "You have it: If-None-Match names this report"},
 }
 
 
-class _ReportQuery(QueryParameters, FileForm):
-    """In which form."""
-
-
 @router.get(
-    "/{job}/report",
-    operation_id="getReport",
-    summary="Read the report",
-    response_class=Response,
-    responses=_REPORT,
+    "/{job}/report", operation_id="getReport", summary="Read the report", response_class=Response, responses=_REPORT
 )
 async def report(
-    jobs: Service,
+    jobs: Reads,
     request: Request,
     job: JobId,
-    query: Annotated[_ReportQuery, Query()],
+    query: Annotated[FileForm, Query()],
     if_none_match: Annotated[str | None, Header(alias="If-None-Match", description="An ETag you have.")] = None,
 ) -> Response:
     """The report of a finished job, which stays as it is until failed rows are tried again; of a paused or cancelled
@@ -199,28 +138,9 @@ async def report(
     if as_it_is:
         read = await to_thread.run_sync(run.report_with_results)
         return StreamingResponse(read.json_parts(), media_type=MEDIA_TYPES["json"], headers=headers)
-
-    def work() -> bytes:
-        return query.written(EXPORTERS, report_of(run))
-
-    answer = query.answer(await to_thread.run_sync(work, limiter=request.app.state.analyses), job)
+    answer = await analyse(request, lambda: query.respond(EXPORTERS, report_of(run), job))
     answer.headers.update(headers)
     return answer
-
-
-_FORMS = {"json": "application/json", "junit": "application/xml", "markdown": "text/markdown"}
-_GATES: dict[int | str, dict[str, Any]] = {
-    200: {
-        "content": {
-            "application/json": {"schema": {"$ref": "#/components/schemas/GateReport"}},
-            **{kind: {"schema": {"type": "string"}} for kind in (_FORMS["junit"], _FORMS["markdown"])},
-        }
-    },
-}
-
-
-class _GatesQuery(QueryParameters):
-    format: Annotated[Literal["json", "junit", "markdown"], Field(description="the form of the answer")] = "json"
 
 
 @router.get(
@@ -228,15 +148,11 @@ class _GatesQuery(QueryParameters):
     operation_id="getGates",
     summary="Read the results of the gates",
     response_class=Response,
-    responses=_GATES,
+    responses=answers(GateReport, "md", "xml"),
 )
-def gates(jobs: Service, job: JobId, query: Annotated[_GatesQuery, Query()]) -> Response:
-    """The result of each gate of a finished job that was submitted with ``gates``."""
-    document = jobs.reports.gates(job)
-    if query.format != "json":
-        results = GateReport.model_validate_json(document)
-        document = markdown(results) if query.format == "markdown" else b"".join(gated(results))
-    return Response(document, media_type=_FORMS[query.format])
+def gates(jobs: Reads, job: JobId, query: Annotated[FileForm, Query()]) -> Response:
+    """The result of each gate of a finished job that was submitted with ``gates``, as JSON, JUnit XML or Markdown."""
+    return query.respond(GATE_EXPORTERS, GateReport.model_validate_json(jobs.reports.gates(job)), f"{job}-gates")
 
 
 @router.get(
@@ -244,7 +160,7 @@ def gates(jobs: Service, job: JobId, query: Annotated[_GatesQuery, Query()]) -> 
     operation_id="listResults",
     summary="Read the results",
 )
-def results(jobs: Service, job: JobId, query: Annotated[_ResultsQuery, Query()]) -> ResultPage:
+def results(jobs: Reads, job: JobId, query: Annotated[_ResultsQuery, Query()]) -> ResultPage:
     """The rows' results as far as they are there, also while the job runs: system by system in the dataset's order, or
     sorted by any figure; all of them, or those that are asked for. A page is of one order: keep its parameters.
     """
@@ -252,12 +168,12 @@ def results(jobs: Service, job: JobId, query: Annotated[_ResultsQuery, Query()])
     return jobs.results(job, cursor=query.cursor, limit=query.limit, selection=selection)
 
 
-async def _followed(jobs: Service, job: JobId) -> Job:
+async def _followed(jobs: Reads, job: JobId) -> Job:
     return await to_thread.run_sync(jobs.get, job)
 
 
 @router.get("/{job}/events", operation_id="followJob", summary="Follow a job", response_class=EventSourceResponse)
-async def follow(jobs: Service, job: Annotated[Job, Depends(_followed)]) -> AsyncIterable[ServerSentEvent]:
+async def follow(jobs: Reads, job: Annotated[Job, Depends(_followed)]) -> AsyncIterable[ServerSentEvent]:
     """Server-sent events: the job now, and again after each change, until it has ended.
 
     A comment every 15 seconds keeps the connection. To continue after a lost connection, connect again.
@@ -282,7 +198,7 @@ _CANCEL: dict[str, Any] = {"summary": "Cancel a job"}
 
 @router.delete("/{job}", operation_id="deleteJob", description="The same as ``cancel``.", **_CANCEL)
 @router.post("/{job}/cancel", operation_id="cancelJob", **_CANCEL)
-def cancel(jobs: Service, job: JobId) -> Job:
+def cancel(jobs: Submits, job: JobId) -> Job:
     """Stop a job: no new call is made for it. Its results so far stay; again for a cancelled job changes nothing."""
     return jobs.cancel(job)
 
@@ -293,7 +209,7 @@ def cancel(jobs: Service, job: JobId) -> Job:
     operation_id="retryJob",
     summary="Try failed rows again",
 )
-def retry(jobs: Service, job: JobId) -> Job:
+def retry(jobs: Submits, job: JobId) -> Job:
     """Evaluate the failed rows of a job that has ended again; the other rows keep their results, and cost nothing.
 
     Its budget still holds, and what was spent before is part of it. Until the new report is made, the one before is read;
@@ -318,7 +234,7 @@ class _ResumeQuery(QueryParameters):
     operation_id="resumeJob",
     summary="Go on with a paused job",
 )
-def resume(jobs: Service, job: JobId, query: Annotated[_ResumeQuery, Query()]) -> Job:
+def resume(jobs: Submits, job: JobId, query: Annotated[_ResumeQuery, Query()]) -> Job:
     """Go on with a job that paused because its budget was reached. A cap that is not given stays."""
     caps = {"usd": query.budget_usd, "tokens": query.budget_tokens}
     given = {name: cap for name, cap in caps.items() if cap != "none"}

@@ -8,22 +8,20 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request
 from pydantic import ConfigDict, Field
 
-from ragassay.api.bodies import check_json, read_as
-from ragassay.api.jobs import Body
+from ragassay.api.bodies import json_body
 from ragassay.api.problems import takes
-from ragassay.api.security import requires
+from ragassay.api.security import Operator
 from ragassay.core.errors import NotFound
 from ragassay.core.models import FrozenModel
-from ragassay.service.access import LONGEST_NAME, MOST_DAYS, SCOPES, Access, ApiKey, MadeKey, Permission, Requester
+from ragassay.service.access import LONGEST_NAME, MOST_DAYS, SCOPES, Access, ApiKey, MadeKey, Permission
 from ragassay.service.jobs import Jobs
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"])
-Operator = Annotated[Requester, Depends(requires("operate"))]
 
 
-async def _access(request: Request, asking: Operator) -> Access:
+async def _access(request: Request, caller: Operator) -> Access:
     jobs: Jobs = request.app.state.jobs
-    return Access(jobs.of(asking.project).store, request.app.state.settings)
+    return Access(jobs.of(caller.project).store, request.app.state.settings)
 
 
 Keys = Annotated[Access, Depends(_access)]
@@ -69,9 +67,9 @@ def list_keys(keys: Keys) -> KeyList:
 
 
 @router.post("", status_code=201, operation_id="makeKey", summary="Make a key", openapi_extra=takes("NewKey"))
-def make(keys: Keys, asking: Operator, body: Body) -> MadeKey:
+def make(keys: Keys, caller: Operator, new: Annotated[NewKey, json_body(NewKey)]) -> MadeKey:
     """Make a key of the caller's project. The answer is the only place where it ever stands."""
-    return keys.make(project=asking.project, **dict(read_as(NewKey, check_json(body))))
+    return keys.make(project=caller.project, **dict(new))
 
 
 @router.delete(

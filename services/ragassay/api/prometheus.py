@@ -6,7 +6,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.security.utils import get_authorization_scheme_param
@@ -24,9 +24,8 @@ from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
 from ragassay.api.problems import Refused
-from ragassay.api.security import requires, unauthorized
+from ragassay.api.security import Operator, unauthorized
 from ragassay.core.settings import Settings
-from ragassay.service.access import Requester
 from ragassay.service.counters import COUNTERS, PROVIDER_SECONDS, buckets, read
 from ragassay.service.health import health
 from ragassay.service.jobs import Jobs
@@ -163,8 +162,8 @@ def access(settings: Settings) -> Any:
     return Depends(_metrics_key if settings.metrics_key else _operator)
 
 
-async def _operator(asking: Annotated[Requester, Depends(requires("operate"))]) -> None:
-    if not asking.everywhere:
+async def _operator(caller: Operator) -> None:
+    if not caller.everywhere:
         hint = "use RAGASSAY_METRICS_KEY, or the bootstrap key"
         raise Refused(403, "forbidden", "a project's key may not read the numbers of all projects", hint=hint)
 

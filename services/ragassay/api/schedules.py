@@ -6,13 +6,13 @@ from functools import partial
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response, Security
 
 from ragassay.api import scheduled_jobs
-from ragassay.api.bodies import check_json, read_as
-from ragassay.api.jobs import Body, Page
+from ragassay.api.bodies import json_body
+from ragassay.api.dependencies import Page, analyse
 from ragassay.api.problems import takes
-from ragassay.api.security import by_method
+from ragassay.api.security import authorized
 from ragassay.api.submission import asked
 from ragassay.config.schedules import (
     NAME,
@@ -33,12 +33,13 @@ Name = Annotated[
 ]
 
 
-async def _schedules(request: Request, asking: Annotated[Requester, Depends(by_method)]) -> Schedules:
+async def _schedules(request: Request, caller: Annotated[Requester, Security(authorized)]) -> Schedules:
     schedules: Schedules = request.app.state.schedules
-    return schedules.of(asking.project)
+    return schedules.of(caller.project)
 
 
-OwnSchedules = Annotated[Schedules, Depends(_schedules)]
+Reads = Annotated[Schedules, Security(_schedules, scopes=["read"])]
+Submits = Annotated[Schedules, Security(_schedules, scopes=["submit"])]
 
 
 _CREATE: dict[str, Any] = {
@@ -51,12 +52,13 @@ _CREATE: dict[str, Any] = {
 
 
 @router.post("", operation_id="createSchedule", summary="Plan a job", **_CREATE)
-async def create(request: Request, response: Response, schedules: OwnSchedules, body: Body) -> JobSchedule:
+async def create(
+    request: Request, response: Response, schedules: Submits, new: Annotated[NewSchedule, json_body(NewSchedule)]
+) -> JobSchedule:
     """Keep a schedule, whose first run is at the next time of its cron expression.
 
     Its job is checked as a job is that is submitted, but for files of the data folder, which are read at every run.
     """
-    new = await to_thread.run_sync(lambda: read_as(NewSchedule, check_json(body)))
     await _check(request, schedules, new)
     made = await to_thread.run_sync(schedules.create, new)
     response.headers["Location"] = f"/v1/schedules/{made.name}"
@@ -64,19 +66,19 @@ async def create(request: Request, response: Response, schedules: OwnSchedules, 
 
 
 @router.get("", operation_id="listSchedules", summary="List schedules")
-def list_schedules(schedules: OwnSchedules, query: Annotated[Page, Query()]) -> SchedulePage:
+def list_schedules(schedules: Reads, query: Annotated[Page, Query()]) -> SchedulePage:
     """Schedules by name, each with its next times and its newest run."""
     return schedules.page(cursor=query.cursor, limit=query.limit)
 
 
 @router.get("/{schedule}", operation_id="getSchedule", summary="Look at a schedule")
-def get(schedules: OwnSchedules, schedule: Name) -> JobSchedule:
+def get(schedules: Reads, schedule: Name) -> JobSchedule:
     """The schedule with its next five times, none while it is paused, and its newest run."""
     return schedules.get(schedule)
 
 
 @router.get("/{schedule}/runs", operation_id="listScheduledRuns", summary="Read its history")
-def runs(schedules: OwnSchedules, schedule: Name, query: Annotated[Page, Query()]) -> RunPage:
+def runs(schedules: Reads, schedule: Name, query: Annotated[Page, Query()]) -> RunPage:
     """What became of each time, the newest first: its job with status and gates, or why there is none. 400 are kept."""
     return schedules.runs(schedule, cursor=query.cursor, limit=query.limit)
 
@@ -84,9 +86,10 @@ def runs(schedules: OwnSchedules, schedule: Name, query: Annotated[Page, Query()
 @router.patch(
     "/{schedule}", operation_id="changeSchedule", summary="Change a schedule", openapi_extra=takes("ScheduleChange")
 )
-async def change(request: Request, schedules: OwnSchedules, schedule: Name, body: Body) -> JobSchedule:
+async def change(
+    request: Request, schedules: Submits, schedule: Name, given: Annotated[ScheduleChange, json_body(ScheduleChange)]
+) -> JobSchedule:
     """Change what is given, from the next run on; ``{"paused": true}`` pauses it. Times while it is paused are not missed."""
-    given = await to_thread.run_sync(lambda: read_as(ScheduleChange, check_json(body)))
     known, new = await to_thread.run_sync(schedules.changed, schedule, given)
     if given.model_fields_set - {"paused"}:
         await _check(request, schedules, new)
@@ -94,7 +97,7 @@ async def change(request: Request, schedules: OwnSchedules, schedule: Name, body
 
 
 @router.delete("/{schedule}", operation_id="deleteSchedule", summary="Delete a schedule")
-def delete(schedules: OwnSchedules, schedule: Name) -> JobSchedule:
+def delete(schedules: Submits, schedule: Name) -> JobSchedule:
     """Forget a schedule and its history. Its jobs stay, and one that is under way goes on."""
     return schedules.delete(schedule)
 
@@ -105,7 +108,7 @@ def delete(schedules: OwnSchedules, schedule: Name) -> JobSchedule:
     operation_id="runSchedule",
     summary="Run it now",
 )
-def run(schedules: OwnSchedules, schedule: Name) -> ScheduledRun:
+def run(schedules: Submits, schedule: Name) -> ScheduledRun:
     """Have a worker make a run now, beside those that are planned, also while it is paused; the history has its job."""
     return schedules.run(schedule)
 
@@ -113,13 +116,13 @@ def run(schedules: OwnSchedules, schedule: Name) -> ScheduledRun:
 async def _check(request: Request, schedules: Schedules, new: NewSchedule) -> None:
     """Raise what is wrong with a schedule; one after the other with what is submitted, as its rows are read."""
     Cron(new.cron, new.zone)
-    app = request.app.state
-    await to_thread.run_sync(_check_job, app, schedules, new, limiter=app.submissions)
+    settings = request.app.state.settings
 
+    def check_job() -> None:
+        job, files, *_ = scheduled_jobs.checked(new.job, settings)
+        if files.any:  # which may come later, and are the workers' to read
+            asked(job, files.responses, schedules.jobs.registered, 0)
+        else:
+            schedules.check(new, partial(scheduled_jobs.read, settings=settings, jobs=schedules.jobs))
 
-def _check_job(app: Any, schedules: Schedules, new: NewSchedule) -> None:
-    job, files, *_ = scheduled_jobs.checked(new.job, app.settings)
-    if files.any:  # which may come later, and are the workers' to read
-        asked(job, files.responses, schedules.jobs.registered, 0)
-    else:
-        schedules.check(new, partial(scheduled_jobs.read, settings=app.settings, jobs=schedules.jobs))
+    await analyse(request, check_job)

@@ -1,4 +1,4 @@
-"""Authentication: who asks, and what they may do."""
+"""Authentication: who calls, and what they may do."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ import math
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
 from anyio import to_thread
-from fastapi import Depends, Header, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi import Depends, Header, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
 
 from ragassay import observability
 from ragassay.api.problems import Refused
 from ragassay.core.errors import BadSettings, RateLimited
 from ragassay.core.report import DEFAULT_PROJECT, PROJECT
 from ragassay.core.settings import Settings
-from ragassay.service.access import Access, ApiKey, Permission, Requester, secret_setting
+from ragassay.service.access import Access, ApiKey, Requester, secret_setting
 
 if TYPE_CHECKING:
     from ragassay.service.jobs import Jobs
@@ -159,6 +158,7 @@ def address_of(request: Request) -> str:
 
 async def authorized(
     request: Request,
+    needed: SecurityScopes,
     given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
     project: Annotated[
         str | None,
@@ -169,36 +169,21 @@ async def authorized(
         ),
     ] = None,
 ) -> Requester:
-    """Who asks; refuses a request without a good key where the server asks for one."""
+    """The caller. Raise Refused without a good key where the server asks for one, or with one that lacks a scope."""
     guard: Guard = request.app.state.guard
-    asking = await guard.requester(given.credentials if given else None, project, address_of(request))
-    observability.note(project=asking.project)
-    return asking
-
-
-Authorized = Annotated[Requester, Depends(authorized)]
-
-
-def requires(scope: Permission) -> Callable[[Requester], Awaitable[Requester]]:
-    """A dependency: the caller, who must have a key with that scope."""
-
-    async def caller(asking: Authorized) -> Requester:
-        return _with(scope, asking)
-
+    caller = await guard.requester(given.credentials if given else None, project, address_of(request))
+    observability.note(project=caller.project)
+    for scope in needed.scopes:
+        require(scope, caller)
     return caller
 
 
-async def by_method(request: Request, asking: Authorized) -> Requester:
-    """A dependency: the caller, who must have a key that may read for GET, and submit for anything else."""
-    return permitted(request.method, asking)
-
-
-def permitted(method: str, asking: Requester) -> Requester:
-    """The caller, who must have a key that may do what the method does; raises Refused."""
-    return _with("read" if method in ("GET", "HEAD") else "submit", asking)
-
-
-def _with(scope: Permission, asking: Requester) -> Requester:
-    if scope not in asking.scopes:
+def require(scope: str, caller: Requester) -> None:
+    """Raise Refused if the caller's key lacks the scope."""
+    if scope not in caller.scopes:
         raise Refused(403, "forbidden", f"this key may not {scope}", hint=f"use one with the scope {scope!r}")
-    return asking
+
+
+Reader = Annotated[Requester, Security(authorized, scopes=["read"])]
+Submitter = Annotated[Requester, Security(authorized, scopes=["submit"])]
+Operator = Annotated[Requester, Security(authorized, scopes=["operate"])]

@@ -17,9 +17,9 @@ from fastapi.responses import RedirectResponse
 from ragassay.api import submission
 from ragassay.api.dataset_work import keep
 from ragassay.api.datasets import apart
-from ragassay.api.jobs import JobId
+from ragassay.api.dependencies import JobId, analyse
 from ragassay.api.problems import Refused
-from ragassay.api.security import Guard, address_of, permitted
+from ragassay.api.security import Guard, address_of, require
 from ragassay.api.sessions import SESSION_S, Sessions
 from ragassay.api.uploads import TABLES, received_form
 from ragassay.core.errors import AssayError, BadInput
@@ -56,7 +56,7 @@ def install(app: FastAPI, service: Jobs) -> None:
 async def enter(request: Request) -> None:
     """A dependency of each page: who asks may see it. Sends browsers that have to sign in to the page for that."""
     asking, request.state.signed_in = await _asking(request)
-    permitted(request.method, asking)
+    require("read" if request.method in ("GET", "HEAD") else "submit", asking)
     request.state.project = asking.project
     request.state.library = request.app.state.library.of(asking.project)
 
@@ -195,7 +195,7 @@ async def _submitted(request: Request, jobs: Jobs, fields: Mapping[str, str], fi
         return jobs.submit(*asked, idempotency_key=fields.get("once"))[0].id
 
     try:
-        return await to_thread.run_sync(work, limiter=request.app.state.submissions)
+        return await analyse(request, work)
     except AssayError:
         if kept and new:
             await to_thread.run_sync(stored.delete, kept)

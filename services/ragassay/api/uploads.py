@@ -17,18 +17,13 @@ from pathlib import Path
 from fastapi import Request
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.requests import ClientDisconnect
 
-from ragassay.api.bodies import announced, media_type
-from ragassay.api.problems import Refused
-from ragassay.core.errors import BadInput, TooLarge, Unavailable
+from ragassay.api.bodies import limited, media_type
+from ragassay.core.errors import BadInput, Unavailable
 from ragassay.core.files import open_private, private_folder, write_errors
 from ragassay.core.settings import Settings
 
-SILENT_S = 60.0
-LEAST_BYTES = 60_000  # in SILENT_S, else an upload ends: about 1 kB a second
 MOST_AT_ONCE, MOST_OF_A_PROJECT = 32, 8
-_PIECE = 1024 * 1024  # bytes that are written to the disk together
 MOST_FIELDS, LONGEST_FIELD = 200, 10_000  # of a form; bytes
 _LEFT_BEHIND_S = 24 * 3600  # by a process that was killed
 TABLES = {
@@ -51,16 +46,11 @@ async def received(request: Request, project: str, name: str) -> AsyncIterator[P
     """
     hint = f"send one of: {', '.join(TABLES)}; text in UTF-8"
     suffix = TABLES[media_type(request, TABLES, "can't be read: ", hint)]
-    async with _arriving(request, project) as folder:
+    async with _folder(request, project) as folder:
         path = folder / f"{name}{suffix}"
         with write_errors(path), open(path, "wb", opener=open_private) as file:
-            held = bytearray()
-            async for piece in _limited(request):
-                held += piece
-                if len(held) >= _PIECE:
-                    await asyncio.to_thread(file.write, held)
-                    held = bytearray()
-            await asyncio.to_thread(file.write, held)
+            async for piece in _pieces(request):
+                await asyncio.to_thread(file.write, piece)
         yield path
 
 
@@ -71,11 +61,11 @@ async def received_form(request: Request, project: str) -> AsyncIterator[tuple[d
     The file is in a folder that goes with the block. Raises BadInput for what is no form, and as ``received`` does.
     """
     limits: dict[str, int] = {"max_files": 1, "max_fields": MOST_FIELDS, "max_part_size": LONGEST_FIELD}
-    async with _arriving(request, project) as folder:
+    async with _folder(request, project) as folder:
         path = folder / "file"
         with write_errors(path):
             try:
-                form = await MultiPartParser(request.headers, _limited(request), **limits).parse()
+                form = await MultiPartParser(request.headers, _pieces(request), **limits).parse()
             except (MultiPartException, KeyError) as error:  # KeyError: without a Content-Type
                 raise BadInput(f"the form can't be read ({error})", hint="send it again from the page") from None
             fields = {key: value for key, value in form.items() if isinstance(value, str)}
@@ -87,15 +77,21 @@ async def received_form(request: Request, project: str) -> AsyncIterator[tuple[d
         yield fields, uploads[0].filename or "" if uploads else "", path
 
 
+def _pieces(request: Request) -> AsyncGenerator[bytes, None]:
+    settings: Settings = request.app.state.settings
+    hint = "RAGASSAY_MAX_UPLOAD_BYTES is the operator's limit"
+    return limited(request, settings.max_upload_bytes, settings.max_upload_s, hint)
+
+
 @asynccontextmanager
-async def _arriving(request: Request, project: str) -> AsyncIterator[Path]:
-    """A folder for what arrives, one of a few of a project at a time; it goes with the block."""
-    arriving: Counter[str] = request.app.state.arriving
-    if arriving[project] >= MOST_OF_A_PROJECT or arriving.total() >= MOST_AT_ONCE:
-        what = f"{arriving[project]} uploads of this project arrive already"
+async def _folder(request: Request, project: str) -> AsyncIterator[Path]:
+    """A folder for an upload, one of a few of a project at a time; it goes with the block."""
+    uploading: Counter[str] = request.app.state.uploading
+    if uploading[project] >= MOST_OF_A_PROJECT or uploading.total() >= MOST_AT_ONCE:
+        what = f"{uploading[project]} uploads of this project arrive already"
         raise Unavailable(what, hint="send it again in a minute", retry_after=60)
     uploads = request.app.state.settings.home / "uploads"
-    arriving[project] += 1
+    uploading[project] += 1
     try:
         with write_errors(uploads):
             private_folder(uploads)
@@ -106,39 +102,7 @@ async def _arriving(request: Request, project: str) -> AsyncIterator[Path]:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     finally:
-        arriving[project] -= 1
-
-
-async def _limited(request: Request) -> AsyncGenerator[bytes, None]:
-    """The pieces of the body; raises Refused when it comes too slowly or breaks off, TooLarge."""
-    settings: Settings = request.app.state.settings
-    limit, longest = settings.max_upload_bytes, settings.max_upload_s
-    what = f"the body did not arrive within {longest:.0f} s, or less than {LEAST_BYTES:,} bytes in {SILENT_S:.0f} s"
-    too_slow = Refused(408, "body_too_slow", what, hint="send it again")
-    hint = "RAGASSAY_MAX_UPLOAD_BYTES is the operator's limit"
-    too_large = TooLarge(f"the body is larger than {limit:,} bytes", hint=hint)
-    if announced(request) > limit:
-        raise too_large
-    pieces, size, before = request.stream(), 0, 0
-    began = since = time.monotonic()
-    while True:
-        try:
-            async with asyncio.timeout(min(SILENT_S, began + longest - time.monotonic())):
-                piece = await anext(pieces, None)
-        except TimeoutError:
-            raise too_slow from None
-        except ClientDisconnect:
-            raise Refused(400, "gone", "the client disconnected before the body was complete") from None
-        if piece is None:
-            return
-        size += len(piece)
-        if size > limit:
-            raise too_large
-        yield piece
-        if (now := time.monotonic()) - since >= SILENT_S:
-            if size - before < LEAST_BYTES:
-                raise too_slow
-            since, before = now, size
+        uploading[project] -= 1
 
 
 def _clear(uploads: Path) -> None:

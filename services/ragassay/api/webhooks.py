@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Path, Query
 from pydantic import ConfigDict, Field
 
-from ragassay.api.bodies import check_json, read_as
-from ragassay.api.jobs import Body, Page, Service
+from ragassay.api.bodies import json_body
+from ragassay.api.dependencies import Page, Reads, Submits
 from ragassay.api.problems import takes
-from ragassay.api.security import by_method, requires
+from ragassay.api.security import Reader, Submitter
 from ragassay.core.models import FrozenModel
-from ragassay.service.access import Requester
 from ragassay.service.notifications import (
     NotificationKind,
     NotificationPage,
@@ -55,18 +54,13 @@ class _AlertsQuery(Page):
 
 
 @router.get("/alerts", operation_id="listAlerts", summary="List the alerts")
-def list_alerts(
-    jobs: Service, query: Annotated[_AlertsQuery, Query()], asking: Annotated[Requester, Depends(requires("read"))]
-) -> NotificationPage:
+def list_alerts(jobs: Reads, caller: Reader, query: Annotated[_AlertsQuery, Query()]) -> NotificationPage:
     """Notifications of the project's jobs and schedules, newest first, for 90 days.
 
     With ``kind``, a page may hold fewer than ``limit``, even none, and have a ``next``. ``job_finished`` and ``job_failed``
     are kept only where a webhook asks for them.
     """
-    return jobs.notifier.page(asking.project, kind=query.kind, cursor=query.cursor, limit=query.limit)
-
-
-Caller = Annotated[Requester, Depends(by_method)]
+    return jobs.notifier.page(caller.project, kind=query.kind, cursor=query.cursor, limit=query.limit)
 
 
 @router.post(
@@ -76,14 +70,9 @@ Caller = Annotated[Requester, Depends(by_method)]
     summary="Add a webhook",
     openapi_extra=takes("NewWebhook"),
 )
-async def add(jobs: Service, caller: Caller, body: Body) -> WebhookSecret:
+async def add(jobs: Submits, caller: Submitter, new: Annotated[NewWebhook, json_body(NewWebhook)]) -> WebhookSecret:
     """Send notifications to a URL. The answer holds the secret that signs them, which is not shown again."""
-
-    def work() -> WebhookSecret:
-        asked = read_as(NewWebhook, check_json(body))
-        return jobs.notifier.add_webhook(caller.project, asked.url, asked.kinds, asked.format)
-
-    return await to_thread.run_sync(work)
+    return await to_thread.run_sync(jobs.notifier.add_webhook, caller.project, new.url, new.kinds, new.format)
 
 
 @router.get(
@@ -91,18 +80,18 @@ async def add(jobs: Service, caller: Caller, body: Body) -> WebhookSecret:
     operation_id="listWebhooks",
     summary="List the webhooks",
 )
-def list_webhooks(jobs: Service, caller: Caller) -> WebhookList:
+def list_webhooks(jobs: Reads, caller: Reader) -> WebhookList:
     """The project's webhooks, the oldest first, with the outcome of the last try of each."""
     return WebhookList(webhooks=tuple(jobs.notifier.webhooks(caller.project)))
 
 
 @router.delete("/webhooks/{webhook}", operation_id="deleteWebhook", summary="Delete a webhook")
-def delete(jobs: Service, caller: Caller, webhook: WebhookId) -> Webhook:
+def delete(jobs: Submits, caller: Submitter, webhook: WebhookId) -> Webhook:
     """Delete a webhook and all that waits for it; the answer is what it was."""
     return jobs.notifier.remove_webhook(caller.project, webhook)
 
 
 @router.post("/webhooks/{webhook}/test", status_code=202, operation_id="testWebhook", summary="Test a webhook")
-def test(jobs: Service, caller: Caller, webhook: WebhookId) -> Webhook:
+def test(jobs: Submits, caller: Submitter, webhook: WebhookId) -> Webhook:
     """Queue a notification of the kind ``test``; its outcome is ``last_status`` or ``last_error`` in the list of webhooks."""
     return jobs.notifier.test_webhook(caller.project, webhook)
