@@ -24,7 +24,7 @@ from ragassay.core.specification import JobSpec
 from ragassay.evaluation import local
 from ragassay.evaluation.agreement import LabelledRows
 from ragassay.judges.agreement import ScoredItems
-from ragassay.sdk.stored import runtime_of
+from ragassay.sdk.evaluation import runtime_of
 from ragassay.stats.ppi import corrected_mean
 
 

@@ -25,7 +25,7 @@ from ragassay.evaluation import local
 from ragassay.evaluation.agreement import LabelledRows
 from ragassay.judges.agreement import MEASURES, LabelledScore, Measures, ScoredItems
 from ragassay.judges.instructions import read_prompt
-from ragassay.sdk.stored import runtime_of
+from ragassay.sdk.evaluation import runtime_of
 from ragassay.stats.intervals import Floats
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ragassay.analysis.trec import RetrievalScores as RetrievalScores
     from ragassay.analysis.trec import retrieval
+    from ragassay.client import Client as Client
     from ragassay.core.errors import AssayError as AssayError
     from ragassay.core.models import Response as Response
     from ragassay.core.models import Result as Result
@@ -33,30 +34,30 @@ if TYPE_CHECKING:
     from ragassay.metrics.ranked import Ranked as Ranked
     from ragassay.metrics.scoring import Chunk as Chunk
     from ragassay.reporting import exporter
-    from ragassay.sdk.benchmark import BenchmarkReport, arun, run
-    from ragassay.sdk.client import Client as Client
-    from ragassay.sdk.comparing import ComparisonReport, compare
-    from ragassay.sdk.costs import Costs as Costs
+    from ragassay.reporting.objects import Comparison as Comparison
+    from ragassay.reporting.objects import Costs as Costs
+    from ragassay.reporting.objects import Report as Report
+    from ragassay.sdk.benchmark import Benchmark as Benchmark
+    from ragassay.sdk.benchmark import arun, run
+    from ragassay.sdk.compare import compare
     from ragassay.sdk.datasets import Datasets as Datasets
     from ragassay.sdk.evaluation import aevaluate, evaluate
-    from ragassay.sdk.report import EvaluationReport
+    from ragassay.sdk.references import open_report
     from ragassay.systems.functions import system
-
-    Benchmark, Comparison, Report = BenchmarkReport, ComparisonReport, EvaluationReport
 
 _WHERE = {
     "AssayError": "core.errors",
-    "Benchmark": "sdk.benchmark:BenchmarkReport",
+    "Benchmark": "sdk.benchmark",
     "Chunk": "metrics.scoring",
-    "Client": "sdk.client",
-    "Comparison": "sdk.comparing:ComparisonReport",
-    "Costs": "sdk.costs",
+    "Client": "client",
+    "Comparison": "reporting.objects",
+    "Costs": "reporting.objects",
     "Dataset": "datasets.dataset",
     "Datasets": "sdk.datasets",
     "LLMJudge": "judges.llm",
     "LocalJudge": "judges.local",
     "Ranked": "metrics.ranked",
-    "Report": "sdk.report:EvaluationReport",
+    "Report": "reporting.objects",
     "Response": "core.models",
     "Result": "core.models",
     "RetrievalScores": "analysis.trec",
@@ -66,12 +67,13 @@ _WHERE = {
     "Verdict": "core.models",
     "aevaluate": "sdk.evaluation",
     "arun": "sdk.benchmark",
-    "compare": "sdk.comparing",
+    "compare": "sdk.compare",
     "evaluate": "sdk.evaluation",
     "exporter": "reporting",
     "judge": "judges.registered",
     "load": "datasets.load",
     "metric": "metrics.metric",
+    "open_report": "sdk.references",
     "parse": "metrics.metric",
     "retrieval": "analysis.trec",
     "run": "sdk.benchmark",
@@ -89,6 +91,7 @@ __all__ = [
     "judge",
     "load",
     "metric",
+    "open_report",
     "parse",
     "retrieval",
     "run",
@@ -99,8 +102,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'ragassay' has no attribute {name!r}")
-    module, _, attribute = _WHERE[name].partition(":")
-    return getattr(import_module(f"ragassay.{module}"), attribute or name)
+    return getattr(import_module(f"ragassay.{_WHERE[name]}"), name)
 
 
 def __dir__() -> list[str]:

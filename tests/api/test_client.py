@@ -296,7 +296,7 @@ def test_ctrl_c_while_waiting_says_how_to_go_on(submit, data, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ragassay.sdk.client.time.sleep", interrupted)
+    monkeypatch.setattr("ragassay.client.time.sleep", interrupted)
     code, out, err = submit(data, wait=True)
     assert (code, out) == (130, "")
     assert "the job goes on: ragassay job show" in err

@@ -158,7 +158,7 @@ def test_gates_come_as_junit_and_markdown_too(served):
     markdown = served.http.get(path, params={"format": "md"})
     assert markdown.headers["content-type"].startswith("text/markdown")
     assert markdown.text.startswith("<!-- ragassay gates -->\n# ragassay: 1 of 3 gates missed\n")
-    assert "format" in problem(served.http.get(path, params={"format": "yaml"}), 422)["detail"]
+    assert "unknown gates exporter" in problem(served.http.get(path, params={"format": "yaml"}), 422)["detail"]
 
 
 def test_a_job_without_gates_or_without_an_end_has_nothing_to_say(served):

@@ -98,7 +98,7 @@ def test_the_body_is_the_configuration_without_files_and_the_providers_address()
     ours = NewJob.model_json_schema()["properties"]
     theirs = Configuration.model_json_schema()["properties"]
     refused = {"api_base", "data", "datasets", "corpus", "format", "map", "duplicates", "limit", "plugins", "output"}
-    refused |= {"judge_prompt", "schedule", "labels"}
+    refused |= {"judge_prompt", "schedule", "labels", "embeddings", "bertscore_model"}
     assert theirs.keys() - ours.keys() == refused
     assert ours.keys() - theirs.keys() == {"samples", "dataset"}
     differ = {key for key in theirs.keys() & ours.keys() if ours[key] != theirs[key]}

@@ -11,15 +11,14 @@ import pytest
 from api_server import rows, serving
 from polling import until
 from ragassay import Client, Report
+from ragassay.client import ServiceError
 from ragassay.core.errors import (
     BadData,
     BadSettings,
     NothingToEvaluate,
     Unavailable,
-    UnknownName,
 )
 from ragassay.core.settings import Settings
-from ragassay.sdk.client import ServiceError
 from redis_server import free_port
 
 HOW = {"metrics": ["mrr", "faithfulness"], "seed": 3, "name": "nightly"}
@@ -63,8 +62,8 @@ def test_client_wait_outlives_a_short_outage_and_raises_after_two_minutes(served
             return one
 
         monkeypatch.setattr(client, "job", answer)
-        monkeypatch.setattr("ragassay.sdk.client.time.monotonic", lambda: now)
-        monkeypatch.setattr("ragassay.sdk.client.time.sleep", waits.append)
+        monkeypatch.setattr("ragassay.client.time.monotonic", lambda: now)
+        monkeypatch.setattr("ragassay.client.time.sleep", waits.append)
         with pytest.raises(Unavailable):
             client.wait(job)
     assert answers == []  # 100 s after the first failure it polls again, after 150 s it raises
@@ -92,7 +91,7 @@ def test_what_the_service_refuses_is_said_as_it_says_it(served):
         with pytest.raises(ServiceError, match="judge: 'http://x/y' is not the name of a model") as refused:
             client.submit(rows(1), judge="http://x/y")
         assert (refused.value.code, refused.value.status) == ("bad_settings", 422)
-        with pytest.raises(UnknownName, match="unknown metric 'mrrr'; did you mean mrr"):
+        with pytest.raises(ServiceError, match="unknown metric 'mrrr'; did you mean mrr"):
             client.submit(rows(1), metrics=["mrrr"])
         with pytest.raises(BadData, match="data: row 2: query: is missing"):
             client.submit([*rows(1), {"answer": "?", "query": None}])
@@ -119,13 +118,13 @@ def test_schedules_are_planned_changed_run_and_deleted(served, worker):
         with pytest.raises(ServiceError, match="there is a schedule 'nightly' already"):
             client.schedules.add("nightly", "0 3 * * *", job)
         assert client.schedules.add("nightly", "0 3 * * *", job, replace=True).cron == "0 3 * * *"
-        assert client.schedules.pause("nightly").next == ()
+        assert client.schedules.change("nightly", paused=True).next == ()
         assert client.schedules.run("nightly").trigger == "manual"
         run = until(lambda: next((run for run in client.schedules.runs("nightly") if run.status == "finished"), None))
         assert (run.gates_passed, client.report(run.job).metrics["mrr"].mean) == (1, 0.75)
         assert client.job(run.job).planned.schedule == "nightly"
 
-        assert client.schedules.resume("nightly").next
+        assert client.schedules.change("nightly", paused=False).next
         assert client.schedules.change("nightly", overlap="allow").overlap == "allow"
         assert [one.name for one in client.schedules.list()] == ["nightly"]
         assert client.schedules.show("nightly").last.job == run.job

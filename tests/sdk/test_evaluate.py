@@ -34,7 +34,7 @@ def test_a_run_is_kept_where_the_command_line_finds_it(rows, tmp_path, monkeypat
     monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
     report = evaluate(rows, metrics="faithfulness", name="nightly")
     assert FolderStore(tmp_path / "home").open("last").report() == report.figures
-    assert ragassay.Report.open("last") == report
+    assert ragassay.open_report("last") == report
 
 
 def test_systems_are_compared_in_the_order_in_which_they_are_given(rows, tmp_path):

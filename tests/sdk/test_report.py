@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from ragassay import Report, evaluate
+from ragassay import evaluate, open_report
 from ragassay.core.errors import BadSettings, NotFound, UnknownName
-from ragassay.sdk.stored import open_report, open_results
+from ragassay.sdk.references import resolve
 
 METRICS = ["faithfulness", "correctness", "accurate"]
 
@@ -62,7 +62,7 @@ def test_it_becomes_a_data_frame_and_the_rows_of_its_csv_are_the_same(report):
 
 def test_what_is_saved_as_json_is_opened_again(report, tmp_path):
     report.save(tmp_path / "report.json")
-    assert Report.open(tmp_path / "report.json") == report
+    assert open_report(tmp_path / "report.json") == report
     with pytest.raises(UnknownName, match="unknown exporter 'odt'; known: csv, html, json, md, parquet, pdf, "):
         report.save("report.odt")
 
@@ -106,5 +106,5 @@ def test_what_is_not_there_is_the_same_error_for_a_report_and_for_results(refere
     with pytest.raises(NotFound) as of_report:
         open_report(reference, nobody)
     with pytest.raises(NotFound) as of_results:
-        list(open_results(reference, nobody))
+        list(resolve(reference, nobody).results())
     assert str(of_results.value) == str(of_report.value)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ragassay.cli.evaluate import Terminal, refuse_unscored, warnings_shown
-from ragassay.sdk.stored import runtime_of
+from ragassay.sdk.evaluation import runtime_of
 
 if TYPE_CHECKING:
     from ragassay.analysis.benchmark import Benchmark

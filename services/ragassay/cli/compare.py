@@ -81,7 +81,7 @@ def compare(
     from ragassay.cli.evaluate import Terminal, refuse_unscored
     from ragassay.metrics.names import split_names
     from ragassay.reporting.comparison import EXPORTERS
-    from ragassay.sdk.comparing import compared
+    from ragassay.sdk.compare import compared
     from ragassay.stats.tests import correction_named
 
     if pairwise_model is not None:
@@ -117,7 +117,7 @@ def _sides(
 ) -> list[Side | Unevaluated]:
     """``sides_of`` what the command line names; ``config`` and ``options`` are about data files only."""
     from ragassay.analysis.comparing import Unevaluated
-    from ragassay.sdk.comparing import sides_of
+    from ragassay.sdk.compare import sides_of
     from ragassay.sdk.evaluation import Given
 
     def configure(data: str) -> tuple[Configuration, Given]:
@@ -164,10 +164,10 @@ def _print_needed(
     from ragassay.metrics.names import split_names
     from ragassay.reporting.document import Document
     from ragassay.reporting.tables import Table
-    from ragassay.sdk.stored import chosen
+    from ragassay.sdk.references import resolve
 
     result = comparison.compare(
-        [chosen(run, server) for run in runs],
+        [resolve(run, server).side() for run in runs],
         baseline=baseline,
         metrics=None if metrics is None else split_names(metrics),
         alpha=alpha,

@@ -16,8 +16,8 @@ import typer
 from ragassay.cli.configured import DECLARED, command_line, configured, import_plugins, takes_options, used
 from ragassay.cli.options import AsJson, AtServer
 from ragassay.core.errors import BadSettings, DiskFull, Unscored
+from ragassay.sdk.evaluation import runtime_of
 from ragassay.sdk.progress import Reporter, progress
-from ragassay.sdk.stored import runtime_of
 
 if TYPE_CHECKING:
     from ragassay.config import Configuration

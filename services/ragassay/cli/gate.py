@@ -60,8 +60,8 @@ def gate(
     from ragassay.metrics.composite import own_metrics
     from ragassay.reporting import EXPORTERS as REPORTS
     from ragassay.reporting.gates import EXPORTERS, log_missed
-    from ragassay.sdk.evaluation import evaluated, finished
-    from ragassay.sdk.stored import open_report, runtime_of
+    from ragassay.sdk.evaluation import evaluated, finished, runtime_of
+    from ragassay.sdk.references import resolve
 
     settings, outputs = Settings(), output or []
     EXPORTERS.check(outputs)
@@ -73,7 +73,7 @@ def gate(
         hint = "add some, such as gates: [{mrr: '>= 0.7'}]"
         raise BadSettings("the configuration has no gates", where=str(config) if config else None, hint=hint)
     if run:
-        report = open_report(run)
+        report = resolve(run).report()
         checked, earlier, system = _baseline(settings, configuration, report.provenance.dataset, but=report.run.id)
         if earlier and earlier.run.id == report.run.id and (system is None or len(report.systems) == 1):
             hint = "name an earlier run, or last-passed; of a run with several systems, one: RUN#SYSTEM"
@@ -139,7 +139,7 @@ def _baseline(
     """
     from ragassay.analysis.gates import about_a_drop, without_drops
     from ragassay.core.report import run_and_system
-    from ragassay.sdk.stored import chosen
+    from ragassay.sdk.references import resolve
     from ragassay.storage.folder import LAST_PASSED, FolderStore
 
     without = about_a_drop(configuration.gates)
@@ -157,7 +157,8 @@ def _baseline(
             typer.echo(f"warning: {error.message}; gates on a drop are left out this time", err=True)
             return without_drops(configuration.gates), None, None
     else:
-        report, system = chosen(configuration.baseline)
+        named = resolve(configuration.baseline)
+        report, system = named.report(), named.system
     if system and system not in report.systems:
         what = f"{configuration.baseline.removesuffix(f'#{system}')} has no system {system!r}"
         raise NotFound(what, hint=f"it has: {', '.join(report.systems)}")

@@ -12,9 +12,9 @@ from ragassay.core.errors import BadSettings, GateFailed
 from ragassay.sdk.progress import progress
 
 if TYPE_CHECKING:
+    from ragassay.client import Client
     from ragassay.config import Configuration
     from ragassay.core.jobs import Job
-    from ragassay.sdk.client import Client
 
 _Number = TypeVar("_Number", int, float)
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The id that evaluate --no-wait printed.")]
@@ -31,9 +31,7 @@ def evaluate_at(server: str, configuration: Configuration, registered: list[str]
     if configuration.data is None and not configuration.systems:
         raise BadSettings("DATA is missing", hint="name a file, or 'data:' in the configuration")
     with connected(server) as service:
-        job = service.submit_configured(
-            configuration, None, registered, lambda warning: typer.echo(f"warning: {warning}", err=True)
-        )
+        job = _submitted(service, configuration, registered)
         at = f"{job.id} --server {server}"
         if not wait:
             if configuration.output:
@@ -54,9 +52,38 @@ def evaluate_at(server: str, configuration: Configuration, registered: list[str]
             raise GateFailed("a gate was missed", hint=f"see {service.server}/v1/jobs/{job.id}/gates")
 
 
+def _submitted(service: Client, configuration: Configuration, registered: list[str]) -> Job:
+    """Queue the evaluation of a configuration; a dataset that is stored here is named, other rows are sent."""
+    from ragassay.core.settings import Settings
+    from ragassay.datasets.versions import file_or_version
+    from ragassay.sdk.evaluation import inputs
+    from ragassay.storage.datasets import FolderDatasets
+
+    keys = job_keys(configuration)
+    if configuration.data and not (configuration.limit or configuration.labels or configuration.systems):
+        version = file_or_version(FolderDatasets(Settings().home), configuration.data)
+        if version is not None:
+            return service.submit_stored(version, registered, keys)
+    read = inputs(configuration)
+    for warning in read.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    return service.submit_inputs(read, registered, keys)
+
+
+def job_keys(configuration: Configuration) -> dict[str, Any]:
+    """The keys of a configuration that a job may set; raises BadSettings for the judge's prompt, which it may not."""
+    from ragassay.config.document import options
+
+    if configuration.judge_prompt:
+        what = "the service's operator sets the judge's prompt, so 'judge_prompt' can't be sent"
+        raise BadSettings(what, hint="leave it out, or evaluate without --server")
+    read_here = {key for key, (_, option) in options().items() if option.set_by == "files"}
+    return configuration.model_dump(mode="json", exclude_unset=True, exclude=read_here)
+
+
 def connected(server: str | None) -> Client:
     """A client of the service, to be used in a ``with``."""
-    from ragassay.sdk.client import Client
+    from ragassay.client import Client
 
     return Client(server)
 

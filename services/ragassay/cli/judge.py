@@ -60,8 +60,7 @@ def agreement(
     from ragassay.cli.evaluate import Terminal, refuse_unscored
     from ragassay.core.settings import Settings
     from ragassay.evaluation.agreement import LabelledRows
-    from ragassay.sdk.evaluation import evaluated, finished
-    from ragassay.sdk.stored import runtime_of
+    from ragassay.sdk.evaluation import evaluated, finished, runtime_of
 
     configuration = configured(None, options, data=data)
     rows = LabelledRows(data, metric, **reading(configuration))

@@ -73,12 +73,12 @@ def _contenders(references: list[str], server: str | None, configuration: Config
     from ragassay.analysis.pairwise import Contender, answers_in
     from ragassay.analysis.sides import file_names, labelled
     from ragassay.evaluation.inputs import load
-    from ragassay.sdk.stored import side
+    from ragassay.sdk.references import resolve
 
     how = {**reading(configuration), "limit": None}  # the limit is of pairs
     files = [Path(reference) for reference in references if is_data(Path(reference))]
     called = dict(zip(files, file_names(files), strict=True))
-    sides = [side(reference, server) for reference in references if Path(reference) not in called]
+    sides = [resolve(reference, server).side() for reference in references if Path(reference) not in called]
     named = iter(labelled(sides))
     of_sides = iter([[next(named) for _ in ([one.system] if one.system else one.report.systems)] for one in sides])
     contenders: list[Contender] = []

@@ -19,6 +19,7 @@ from ragassay.core.errors import BadSettings, UnknownName
 
 if TYPE_CHECKING:
     from ragassay.core.models import Result
+    from ragassay.core.report import ReportWithResults
     from ragassay.storage.folder import FolderRun
 
 Run = Annotated[
@@ -163,10 +164,12 @@ def _show_report(
     from ragassay.core.settings import Settings
     from ragassay.metrics.names import split_names
     from ragassay.reporting import EXPORTERS, comparison
-    from ragassay.sdk.stored import open_comparison, open_report, stored_benchmark, stored_run
+    from ragassay.sdk.references import open_comparison, resolve
+    from ragassay.storage.benchmarks import FolderBenchmarks
 
-    if benchmark := stored_benchmark(run):
-        show_benchmark(benchmark, outputs, as_json=as_json)
+    benchmarks = FolderBenchmarks(Settings().home)
+    if run in benchmarks.ids():
+        show_benchmark(benchmarks.open(run), outputs, as_json=as_json)
         return
     compared = open_comparison(run)
     exporters: Any = EXPORTERS if compared is None else comparison.EXPORTERS
@@ -174,19 +177,18 @@ def _show_report(
         exporters.for_file(path, form)
     if not outputs and form in _BINARY and sys.stdout.isatty():
         raise BadSettings(f"a terminal can't show {form}", where="--format", hint=f"name a file: -o report.{form}")
-    document: Any = compared or open_report(run, server)
+    named = None if compared else resolve(run, server)
+    document: Any = named.report() if named else compared
     written = {"form": form, "fields": split_names(fields) if fields else ()}
     if form is not None and not outputs:
         with warnings_shown("ragassay.exporters"):
             content = exporters.make(document, **written)
             sys.stdout.buffer.writelines((content,) if isinstance(content, bytes) else content)
-    elif compared is not None:
-        show_comparison(compared, outputs, as_json=as_json, **written)
+    elif named is None:
+        show_comparison(document, outputs, as_json=as_json, **written)
     else:
-        local, stored = run if Path(run).exists() else None, stored_run(run)
-        place = str(stored.report_file) if stored else local or f"{server or Settings().server}/v1/jobs/{run}/report"
-        at = None if stored or local else server
-        show_report(document, place, outputs, as_json=as_json, server=at, **written)
+        at = None if named.run or named.file else server
+        show_report(document, named.place, outputs, as_json=as_json, server=at, **written)
 
 
 def _show_rows(
@@ -201,13 +203,11 @@ def _show_rows(
 ) -> None:
     import orjson
 
-    from ragassay.core.report import run_and_system
     from ragassay.metrics.failures import attribute
-    from ragassay.sdk.stored import open_results, stored_run
+    from ragassay.sdk.references import resolve
 
-    run, named = run_and_system(run, Path())
-    selection = {**({"system": named} if named else {}), **selection}
-    rows: Iterable[Result] = open_results(run, server, **selection)
+    named = resolve(run, server)
+    rows: Iterable[Result] = named.results(**selection)
     if query is not None:
         every = list(rows)
         rows = [row for row in every if row.query_id == query]
@@ -219,23 +219,21 @@ def _show_rows(
         if not any("accurate" in row.scores for row in every):
             typer.echo("accurate was not computed, so only rows whose response or scoring failed are shown", err=True)
     if worst is not None:
-        rows = list(_worst(run, server, list(rows), worst))
-    stored = stored_run(run)
+        rows = list(_worst(named.report(), list(rows), worst))
     if as_json:
         for row in rows:
             failure_of = attribute(row)
-            more = {"failure": failure_of and failure_of.model_dump(mode="json"), "evidence": _evidence(row, stored)}
+            more = {"failure": failure_of and failure_of.model_dump(mode="json"), "evidence": _evidence(row, named.run)}
             sys.stdout.write(orjson.dumps({**row.model_dump(mode="json"), **more}).decode() + "\n")
         return
-    _print(list(rows), stored, None if worst else MOST_SHOWN)
+    _print(list(rows), named.run, None if worst else MOST_SHOWN)
 
 
-def _worst(run: str, server: str | None, rows: list[Result], most: int) -> Iterator[Result]:
+def _worst(report: ReportWithResults, rows: list[Result], most: int) -> Iterator[Result]:
     """The worst of the rows of each system, as the report ranks them."""
     from ragassay.reporting.failing import worst_first
-    from ragassay.sdk.stored import open_report
 
-    for name, system in open_report(run, server).systems.items():
+    for name, system in report.systems.items():
         yield from islice(worst_first(system, [row for row in rows if row.system == name]), most)
 
 

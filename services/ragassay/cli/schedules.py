@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ragassay.cli.configured import DECLARED, configured, pairs, takes_options
-from ragassay.cli.jobs import connected
+from ragassay.cli.jobs import connected, job_keys
 from ragassay.cli.options import AsJson, Last, Server
 from ragassay.cli.terminal import print_json, print_table
 from ragassay.core.errors import BadSettings, Conflict
@@ -62,10 +62,9 @@ def add(
     """Plan a job: 'schedule' and the options of a configuration, over which those of the command go."""
     from pydantic import ValidationError
 
+    from ragassay.client import ServiceError
     from ragassay.config.schedules import PlannedJob
     from ragassay.core.validation import problems
-    from ragassay.sdk.client import ServiceError
-    from ragassay.sdk.submission import settings_body
 
     configuration = configured(file, options, remote=True)
     registered = [text for text in system or () if "=" not in text]
@@ -93,7 +92,7 @@ def add(
     except ValidationError as error:
         raise BadSettings(str(problems(error, PlannedJob)[0]), where="schedule") from None
     with connected(server) as service:
-        body = section.request(settings_body(configuration))
+        body = section.request(job_keys(configuration))
         try:
             added = service.schedules.add(**body, replace=replace)
         except ServiceError as error:

@@ -9,7 +9,7 @@ import pytest
 
 if TYPE_CHECKING:
     from ragassay.analysis.gates import Gate, GateReport
-    from ragassay.sdk.report import EvaluationReport
+    from ragassay.reporting.objects import Report
 
 _MARKER = (
     "rag_eval(data=None, **options): what rag_eval(...) evaluates in this test where the call doesn't say otherwise"
@@ -25,9 +25,9 @@ class RagEval:
 
     def __init__(self, node: pytest.Item) -> None:
         self._node = node
-        self.reports: list[EvaluationReport] = []
+        self.reports: list[Report] = []
 
-    def __call__(self, data: Any = None, **options: Any) -> EvaluationReport:
+    def __call__(self, data: Any = None, **options: Any) -> Report:
         """``ragassay.evaluate`` with these options over those of the test's markers; kept under .ragassay as any run."""
         from ragassay.reporting.failing import headline
         from ragassay.sdk.evaluation import evaluate
@@ -44,8 +44,8 @@ class RagEval:
     def expect(
         self,
         *expected: str | Mapping[str, Any],
-        report: EvaluationReport | None = None,
-        baseline: EvaluationReport | None = None,
+        report: Report | None = None,
+        baseline: Report | None = None,
     ) -> GateReport:
         """Fail the test unless ``report``, by default the newest, meets all of these; returns the results.
 
@@ -72,7 +72,7 @@ class RagEval:
         self._node.user_properties.append((_PROPERTY, printable(f"run {self.reports[-1].run.id}: {what}")))
 
 
-def _gates(expected: tuple[str | Mapping[str, Any], ...], report: EvaluationReport) -> tuple[Gate, ...]:
+def _gates(expected: tuple[str | Mapping[str, Any], ...], report: Report) -> tuple[Gate, ...]:
     """Expectations as gates; they may be about criteria and composites of the run."""
     from pydantic import ValidationError
 
@@ -99,7 +99,7 @@ def _from_text(text: str) -> dict[str, str]:
     return {text.strip(): ""}
 
 
-def _failure(results: GateReport, report: EvaluationReport) -> str:
+def _failure(results: GateReport, report: Report) -> str:
     """The expectations that were missed with the rows that missed them, then the worst rows of the report."""
     from ragassay.core.formatting import printable
     from ragassay.reporting.document import Document

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import fill, shorten
 
+from ragassay.core.formatting import printable
 from ragassay.reporting.document import Block, Cards, Document, Facts, MeanTable, Sentences
 from ragassay.reporting.tables import Table, table, width
 
@@ -23,6 +24,11 @@ def text_lines(document: Document) -> Iterator[tuple[str, bool]]:
         yield from ([("", False)] if n or document.headlines or document.blocks else [])
         yield part.title, True
         yield from text_lines(part)
+
+
+def as_text(document: Document) -> str:
+    """The lines as one text; control characters are shown, not sent."""
+    return printable("\n".join(line for line, _ in text_lines(document)))
 
 
 def _block(block: Block) -> Iterator[str]:

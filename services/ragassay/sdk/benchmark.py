@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from ragassay import config as configurations
-from ragassay.analysis.benchmark import Benchmark, benchmark, compared
-from ragassay.analysis.models import Comparison
+from ragassay.analysis.benchmark import Benchmark as BenchmarkDocument
+from ragassay.analysis.benchmark import benchmark, compared
+from ragassay.analysis.models import Comparison as ComparisonDocument
 from ragassay.config import Configuration, Layer
 from ragassay.core.errors import AssayError, BadSettings, UnknownName
 from ragassay.core.formatting import json_document
@@ -26,11 +27,10 @@ from ragassay.evaluation.inputs import Inputs
 from ragassay.evaluation.prepare import prepare
 from ragassay.evaluation.runtime import Runtime
 from ragassay.reporting.benchmark import EXPORTERS, of_benchmark
-from ragassay.sdk.comparing import ComparisonReport
+from ragassay.reporting.document import Document
+from ragassay.reporting.objects import Comparison, Printable, Report
 from ragassay.sdk.evaluation import Given, awaited, configured, finished, inputs, notice_unscored, runtime_with
 from ragassay.sdk.progress import Reporter, resume_hints
-from ragassay.sdk.report import EvaluationReport
-from ragassay.sdk.show import as_html, as_text
 from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmark, FolderBenchmarks
 from ragassay.storage.folder import LAST, FolderRun, FolderStore
 from ragassay.storage.protocol import system_name
@@ -50,41 +50,38 @@ class Begun(NamedTuple):
 class Benchmarked(NamedTuple):
     """The end of a benchmark: its document, and by dataset the whole report and the comparison, where there is one."""
 
-    document: Benchmark
+    document: BenchmarkDocument
     reports: Mapping[str, ReportWithResults]
-    comparisons: Mapping[str, Comparison]
+    comparisons: Mapping[str, ComparisonDocument]
 
 
-class BenchmarkReport:
-    """Systems on datasets: ``ragassay.Benchmark``.
+class Benchmark(Printable):
+    """Systems on datasets.
 
     reports: by dataset, the report of all systems. comparisons: by dataset, each other system against the baseline;
     empty with one system. document: what ``save`` writes as JSON. It prints as tables, the summary last.
     """
 
     def __init__(self, benchmarked: Benchmarked) -> None:
-        self.document: Benchmark = benchmarked.document
-        self.reports = {name: EvaluationReport.of(one, one.results) for name, one in benchmarked.reports.items()}
-        self.comparisons = {name: ComparisonReport(**dict(one)) for name, one in benchmarked.comparisons.items()}
+        self.document: BenchmarkDocument = benchmarked.document
+        self.reports = {name: Report.of(one, one.results) for name, one in benchmarked.reports.items()}
+        self.comparisons = {name: Comparison(**dict(one)) for name, one in benchmarked.comparisons.items()}
 
     @property
     def baseline(self) -> str:
         """What the other systems are compared with."""
         return self.document.baseline
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, **_: Any) -> None:
         """Write a file; the extension picks the format: .json or .md. Raises UnknownName, BadSettings, DiskFull."""
         EXPORTERS.write(self.document, Path(path))
+
+    def _in_short(self) -> Document:
+        return of_benchmark(self.document)
 
     def __repr__(self) -> str:
         systems, datasets = ", ".join(self.document.systems), ", ".join(self.reports)
         return f"<Benchmark {self.document.id}: {systems} on {datasets}, baseline {self.baseline}>"
-
-    def __str__(self) -> str:
-        return as_text(of_benchmark(self.document))
-
-    def _repr_html_(self) -> str:
-        return as_html(of_benchmark(self.document))
 
 
 def run(
@@ -95,7 +92,7 @@ def run(
     baseline: str | None = None,
     progress: bool | Callable[[int, int], object] = False,
     **options: Any,
-) -> BenchmarkReport:
+) -> Benchmark:
     """Evaluate systems on datasets, and compare each with the baseline on each dataset.
 
     systems: {name: system} as ``evaluate`` takes them: a path or rows of responses, {"kind": "bm25"}, a function. With
@@ -111,14 +108,12 @@ def run(
     return finished(partial(_run, data, given, progress))
 
 
-async def arun(
-    *, data: Any = None, progress: bool | Callable[[int, int], object] = False, **options: Any
-) -> BenchmarkReport:
+async def arun(*, data: Any = None, progress: bool | Callable[[int, int], object] = False, **options: Any) -> Benchmark:
     """``run`` for programs with an event loop, which goes on meanwhile. Cancelled, it makes no further call."""
     return await awaited(partial(_run, data, options, progress))
 
 
-async def _run(data: Any, options: Mapping[str, Any], progress: bool | Callable[[int, int], object]) -> BenchmarkReport:
+async def _run(data: Any, options: Mapping[str, Any], progress: bool | Callable[[int, int], object]) -> Benchmark:
     """The work itself."""
     given = dict(options)
     if isinstance(given.get("systems"), Mapping):
@@ -133,7 +128,7 @@ async def _run(data: Any, options: Mapping[str, Any], progress: bool | Callable[
     benchmarked = await completed(runtime, settings, begun, reporter)
     for dataset, report in benchmarked.reports.items():
         notice_unscored(report, reporter, f"{dataset}: ")
-    result = BenchmarkReport(benchmarked)
+    result = Benchmark(benchmarked)
     for path in configuration.output:
         result.save(path)
     return result

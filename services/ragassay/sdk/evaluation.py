@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import textwrap
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,7 +19,7 @@ from ragassay.config import Configuration, Layer
 from ragassay.config.document import SECTIONS, options
 from ragassay.core.errors import BadSettings
 from ragassay.core.options import ParameterOptions
-from ragassay.core.report import Report, ReportWithResults
+from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.core.validation import shown, suggestion
@@ -32,14 +33,15 @@ from ragassay.judges.registered import judge_name
 from ragassay.metrics.metric import name_of
 from ragassay.metrics.names import split_names
 from ragassay.reporting import EXPORTERS
+from ragassay.reporting.objects import Report
 from ragassay.sdk.progress import Reporter, resume_hints
-from ragassay.sdk.report import EvaluationReport
-from ragassay.sdk.stored import runtime_of
 from ragassay.sdk.warn import caller, on_behalf_of
 from ragassay.storage.datasets import FolderDatasets, open_data
 from ragassay.storage.folder import FolderRun
+from ragassay.systems.functions import Function
 
 T = TypeVar("T")
+_NO_OUTPUT = logging.NullHandler()
 _OF_GATES = ("gates", "alpha", "correction")
 
 
@@ -60,7 +62,7 @@ def evaluate(
     config: str | Path | None = None,
     progress: Callable[[int, int], object] | None = None,
     **options: Any,
-) -> EvaluationReport:
+) -> Report:
     """Evaluate recorded responses and return the report.
 
     data: a path, a list of dicts, a pandas, polars or Arrow table, a Hugging Face Dataset, or a list of Samples; a row
@@ -80,7 +82,7 @@ def evaluate(
 
 async def aevaluate(
     data: Any = None, *, progress: Callable[[int, int], object] | None = None, **options: Any
-) -> EvaluationReport:
+) -> Report:
     """``evaluate`` for programs with an event loop, which goes on meanwhile. Cancelled, it makes no further call."""
     return await awaited(partial(_evaluated, data, options, progress))
 
@@ -141,9 +143,7 @@ class _Thread:
             loop.call_soon_threadsafe(task.cancel)
 
 
-async def _evaluated(
-    data: Any, options: Mapping[str, Any], progress: Callable[[int, int], object] | None
-) -> EvaluationReport:
+async def _evaluated(data: Any, options: Mapping[str, Any], progress: Callable[[int, int], object] | None) -> Report:
     """The work itself."""
     configuration, given = configured(data, options)
     EXPORTERS.check(configuration.output)
@@ -151,16 +151,23 @@ async def _evaluated(
     read = read_inputs(configuration, reporter, given)
     _, document = await evaluated(runtime_with(settings, read), settings, configuration.to_job_spec(), read, reporter)
     notice_unscored(document, reporter)
-    report = EvaluationReport.of(document, document.results)
+    report = Report.of(document, document.results)
     for path in configuration.output:
         report.save(path)
     return report
 
 
-def notice_unscored(report: Report, reporter: Reporter, about: str = "") -> None:
+def notice_unscored(report: ReportWithResults, reporter: Reporter, about: str = "") -> None:
     """Warn if more rows failed than the configuration of the report allows; ``about`` begins the line."""
     if what := beyond(report, report.provenance.configuration.max_missing):
         reporter.notice(f"{about}{what}; print the report for the reasons")
+
+
+def runtime_of(settings: Settings, functions: Mapping[str, Function] | None = None) -> Runtime:
+    """The runtime of one command or call: what it evaluates with, made once. ``functions``: systems of the caller's."""
+    # Without a handler, Python prints each logged warning, such as one for each query without a relevant result.
+    logging.getLogger("ragassay").addHandler(_NO_OUTPUT)
+    return Runtime(settings, functions)
 
 
 def runtime_with(settings: Settings, *read: Inputs) -> Runtime:

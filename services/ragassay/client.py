@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
@@ -18,10 +20,11 @@ from ragassay.analysis.trends import Trend
 from ragassay.config.schedules import JobSchedule, RunPage, ScheduledRun, SchedulePage
 from ragassay.core import errors
 from ragassay.core.addresses import is_address
-from ragassay.core.errors import AssayError, BadSettings, BudgetReached, Unavailable, Unscored
+from ragassay.core.errors import AssayError, BadSettings, BudgetReached, NothingToEvaluate, Unavailable, Unscored
 from ragassay.core.jobs import ENDED, Job, JobPage, ResultPage
 from ragassay.core.models import Result, Sample
 from ragassay.core.settings import Settings
+from ragassay.datasets.dataset import canonical_line
 from ragassay.datasets.versions import (
     DatasetPage,
     DatasetVersion,
@@ -31,22 +34,20 @@ from ragassay.datasets.versions import (
     check_name,
     file_or_version,
 )
-from ragassay.sdk import submission
-from ragassay.sdk.comparing import ComparisonReport
-from ragassay.sdk.costs import Costs
-from ragassay.sdk.report import EvaluationReport
-from ragassay.sdk.warn import warn
+from ragassay.metrics.metric import name_of
+from ragassay.metrics.names import split_names
+from ragassay.reporting.objects import Comparison, Costs, Report
+from ragassay.storage.datasets import FolderDatasets, open_data
 
 if TYPE_CHECKING:
     import httpx
 
-    from ragassay.config import Configuration
-    from ragassay.sdk.evaluation import Given
+    from ragassay.evaluation.inputs import Inputs
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_JSON = "application/json"
+_NDJSON = "application/x-ndjson"
 _TABLES = {
-    **dict.fromkeys((".jsonl", ".ndjson"), "application/x-ndjson"),
+    **dict.fromkeys((".jsonl", ".ndjson"), _NDJSON),
     ".csv": "text/csv",
     **dict.fromkeys((".tsv", ".tab"), "text/tab-separated-values"),
     **dict.fromkeys((".parquet", ".pq"), "application/vnd.apache.parquet"),
@@ -114,48 +115,55 @@ class Client:
     def __repr__(self) -> str:
         return f"Client({self.server!r})"
 
-    def submit(self, data: Any = None, **options: Any) -> Job:
-        """Queue an evaluation of rows with responses; ``data`` and options as ``ragassay.evaluate`` takes them.
+    def submit(self, data: Any = None, *, systems: Any = None, **options: Any) -> Job:
+        """Queue an evaluation of rows with responses; ``data`` as ``ragassay.evaluate`` takes it, options as a job's body.
 
-        ``systems``: responses by name. None for a name, or a list of names, asks systems that the service's operator
-        registered. A stored dataset, ``NAME`` or ``NAME@VERSION``, is uploaded if the service lacks it.
+        ``systems``: responses by name. None for a name, or a list of names, evaluates systems that the service's operator
+        registered. A dataset that is stored here, ``NAME`` or ``NAME@VERSION``, is uploaded if the service lacks it.
         """
-        return self.submit_configured(*submission.configured(data, options), warn)
+        from ragassay.evaluation.inputs import load
 
-    def submit_configured(
-        self,
-        configuration: Configuration,
-        given: Given | None,
-        registered: Sequence[str],
-        warn: Callable[[str], object],
-    ) -> Job:
-        """Queue the evaluation of a configuration and of ``given`` data; ``warn`` gets a line about each doubtful row."""
-        stored = submission.stored_dataset(configuration, given)
-        if stored is None:
-            body = submission.rows_body(configuration, given, registered, warn)
-        else:
-            settings = submission.settings_body(configuration, registered)
-            there = self.datasets.ensure(*stored)
-            body = orjson.dumps({**settings, "dataset": f"{there.name}@{there.digest}"})
-        return self._queue(body)
+        given = systems if isinstance(systems, Mapping) else dict.fromkeys(systems or ())
+        recorded = {name: one for name, one in given.items() if one is not None}
+        registered = [name for name in given if name not in recorded]
+        if (metrics := options.get("metrics")) is not None:
+            options["metrics"] = split_names(metrics) if isinstance(metrics, str) else [name_of(one) for one in metrics]
+        store = FolderDatasets(Settings().home)
+        version = file_or_version(store, data) if isinstance(data, str | Path) else None
+        if version is not None and not recorded:
+            return self.submit_stored(version, registered, options)
+        read = load(None if data is None else open_data(store, data), recorded)
+        for warning in read.warnings:
+            warnings.warn(warning, stacklevel=2)
+        return self.submit_inputs(read, registered, options)
 
-    def _queue(self, body: bytes) -> Job:
+    def submit_stored(self, version: DatasetVersion, systems: Sequence[str], options: Mapping[str, Any]) -> Job:
+        """Queue an evaluation of a dataset that is stored here, by the service's ``systems`` or its recorded responses."""
+        there = self.datasets.ensure(version)
+        return self._queue({**options, "dataset": f"{there.name}@{there.digest}", "systems": [*systems]})
+
+    def submit_inputs(self, read: Inputs, systems: Sequence[str], options: Mapping[str, Any]) -> Job:
+        """Queue an evaluation of rows and responses that are read already, and by the service's ``systems``."""
+        if local := next((name for name, one in read.systems.items() if one.source.called or one.source.built), None):
+            what = f"the service asks no system of a caller's, such as {local!r}"
+            raise BadSettings(what, where="systems", hint="name one that its operator registered")
+        if not systems and not any(system.responses for system in read.systems.values()):
+            raise NothingToEvaluate("no row has a response", hint="name a system: --system NAME=FILE")
+        return self._queue({**options, **_rows(read), "systems": [*systems]})
+
+    def _queue(self, body: Mapping[str, Any]) -> Job:
         """Post a job. A request whose response was lost is repeated under the same idempotency key."""
-        headers = {"Content-Type": _JSON, "Idempotency-Key": uuid.uuid4().hex}
-        attempt = 1
+        content, headers, attempt = orjson.dumps(body), {"Idempotency-Key": uuid.uuid4().hex}, 1
         while True:
             try:
-                return Job.model_validate_json(
-                    self.request("POST", "/v1/jobs", content=body, headers=headers, timeout_s=_LONG_S).content
-                )
+                return self.request(Job, "POST", "jobs", content=content, timeout_s=_LONG_S, headers=headers)
             except NoConnection:
                 raise
             except Unavailable as error:
                 if attempt == _SUBMIT_ATTEMPTS:
                     raise
-                pause_s = min(error.retry_after or 1.0, 10.0)
-            attempt += 1
-            time.sleep(pause_s)
+                attempt += 1
+                time.sleep(min(error.retry_after or 1.0, 10.0))
 
     def jobs(self, status: str | None = None) -> Iterator[Job]:
         """The jobs, newest first, page by page; ``status`` keeps those that have it."""
@@ -164,7 +172,7 @@ class Client:
 
     def job(self, job: str | Job) -> Job:
         """The job as it is now."""
-        return self.document(Job, "GET", "jobs", _id(job))
+        return self.request(Job, "GET", "jobs", _id(job))
 
     def wait(self, job: str | Job, progress: Callable[[Job], object] | None = None) -> Job:
         """Poll until a job has ended and return it; ``progress`` gets the job after each poll.
@@ -194,9 +202,9 @@ class Client:
             raise Unscored(f"job {now.id} is {now.status}" + (f": {now.error}" if now.error else ""))
         return now
 
-    def report(self, job: str | Job) -> EvaluationReport:
+    def report(self, job: str | Job) -> Report:
         """The report of a finished job."""
-        return self.document(EvaluationReport, "GET", "jobs", _id(job), "report", timeout_s=_LONG_S)
+        return self.request(Report, "GET", "jobs", _id(job), "report", timeout_s=_LONG_S)
 
     def results(self, job: str | Job, **selection: Any) -> Iterator[Result]:
         """The results that exist, page by page: system by system in the dataset's order.
@@ -207,10 +215,10 @@ class Client:
         for page in self.pages(ResultPage, "jobs", _id(job), "results", limit=_PAGE_SIZE, **selection):
             yield from page.results
 
-    def compare(self, *jobs: str | Job, **options: Any) -> ComparisonReport:
-        """Compare finished jobs; options are ``baseline``, ``metrics``, ``alpha``, ``correction`` and ``limit``."""
+    def compare(self, *jobs: str | Job, **options: Any) -> Comparison:
+        """Compare finished jobs; options are ``baseline``, ``metrics``, ``alpha``, ``correction`` and ``examples``."""
         body = {"jobs": [*map(_id, jobs)], **options}
-        return self.document(ComparisonReport, "POST", "comparisons", body=body, timeout_s=_LONG_S)
+        return self.request(Comparison, "POST", "comparisons", body=body, timeout_s=_LONG_S)
 
     def costs(self, **options: Any) -> Costs:
         """The cost per accurate answer over the service's jobs; ``options`` as ``Costs.of_runs`` takes them."""
@@ -223,11 +231,11 @@ class Client:
             "system": query.systems,
             "dataset": query.datasets,
         }
-        return self.document(Costs, "GET", "costs", query=parameters, timeout_s=_LONG_S)
+        return self.request(Costs, "GET", "costs", query=parameters, timeout_s=_LONG_S)
 
     def trend(self, metric: str, **options: Any) -> Trend:
         """A figure over the service's jobs; ``options``: ``system``, ``dataset``, ``judge``, ``last``, ``alpha``, ``seed``."""
-        return self.document(Trend, "GET", "trends", query={"metric": metric, **options}, timeout_s=_LONG_S)
+        return self.request(Trend, "GET", "trends", query={"metric": metric, **options}, timeout_s=_LONG_S)
 
     def resume(
         self,
@@ -238,15 +246,15 @@ class Client:
     ) -> Job:
         """Resume a paused job. A cap that is given replaces the job's, ``none`` lifts it; one that is not given stays."""
         caps = {"budget_usd": budget_usd, "budget_tokens": budget_tokens}
-        return self.document(Job, "POST", "jobs", _id(job), "resume", query=caps)
+        return self.request(Job, "POST", "jobs", _id(job), "resume", query=caps)
 
     def retry(self, job: str | Job) -> Job:
         """Evaluate the failed rows of a job that has ended again; the others stay, and no call is paid twice."""
-        return self.document(Job, "POST", "jobs", _id(job), "retry")
+        return self.request(Job, "POST", "jobs", _id(job), "retry")
 
     def cancel(self, job: str | Job) -> Job:
         """Cancel a job; finished rows stay."""
-        return self.document(Job, "POST", "jobs", _id(job), "cancel")
+        return self.request(Job, "POST", "jobs", _id(job), "cancel")
 
     def close(self) -> None:
         """Close the connection."""
@@ -255,65 +263,194 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self.close()
-
-    def document(
-        self,
-        kind: type[Document],
-        method: str,
-        *parts: str,
-        body: Mapping[str, Any] | None = None,
-        query: Mapping[str, Any] | None = None,
-        timeout_s: float = _SHORT_S,
-    ) -> Document:
-        """The response to a request at ``/v1/PART/PART`` as a document of that kind; ``body`` is sent as JSON."""
-        content = None if body is None else orjson.dumps(body)
-        headers = {} if body is None else {"Content-Type": _JSON}
-        path = route(*parts, **query or {})
-        response = self.request(method, path, content=content, headers=headers, timeout_s=timeout_s)
-        return kind.model_validate_json(response.content)
 
     def pages(self, kind: type[Page], *parts: str, **query: Any) -> Iterator[Page]:
         """The pages of a list, each requested when it is read."""
         cursor = None
         while True:
-            response = self.request("GET", route(*parts, cursor=cursor, **query), timeout_s=_LONG_S)
-            page = kind.model_validate_json(response.content)  # type: ignore[attr-defined]
+            page: Page = self.request(kind, "GET", *parts, query={**query, "cursor": cursor}, timeout_s=_LONG_S)  # type: ignore[type-var]
             yield page
             if (cursor := page.next) is None:
                 return
 
     def request(
         self,
+        kind: type[Document],
         method: str,
-        path: str,
-        *,
+        *parts: str,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
         content: bytes | Path | None = None,
         headers: Mapping[str, str] | None = None,
         timeout_s: float = _SHORT_S,
-    ) -> httpx.Response:
-        """A successful response; a file is sent piece by piece. Raises Unavailable and ServiceError."""
+    ) -> Document:
+        """The response to a request at ``/v1/PART/PART``; ``body`` is sent as JSON, a file of ``content`` piece by piece.
+
+        Raises Unavailable and ServiceError.
+        """
         import httpx
 
-        timeout = httpx.Timeout(timeout_s, connect=5)
+        data = orjson.dumps(body) if body is not None else content
+        sent = {**({"Content-Type": "application/json"} if data is not None else {}), **(headers or {})}
+        url, timeout = _route(*parts, **query or {}), httpx.Timeout(timeout_s, connect=5)
         try:
-            if isinstance(content, Path):
-                with content.open("rb") as file:
-                    response = self._http.request(method, path, content=file, headers=headers, timeout=timeout)
-            else:
-                response = self._http.request(method, path, content=content, headers=headers, timeout=timeout)
+            with data.open("rb") if isinstance(data, Path) else nullcontext(data) as stream:
+                response = self._http.request(method, url, content=stream, timeout=timeout, headers=sent)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             what = f"no service answers at {self.server} ({error})"
-            raise NoConnection(what, hint="start one: ragassay serve api; or name it: --server URL") from None
+            raise NoConnection(what, hint="start one: ragassay serve; or name it: --server URL") from None
         except httpx.TransportError as error:
             raise Unavailable(f"the connection to {self.server} was lost ({error or type(error).__name__})") from None
         if not response.is_success:
             raise _response_error(response)
-        return response
+        return kind.model_validate_json(response.content)
 
 
-def route(*parts: str, **query: Any) -> str:
+class ServiceDatasets:
+    """The datasets of a service. A dataset is named ``NAME`` or ``NAME@VERSION``."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def import_(
+        self,
+        data: Any,
+        name: str | None = None,
+        *,
+        description: str | None = None,
+        map: Mapping[str, str] | None = None,  # noqa: A002 - as the option is called
+        duplicates: Literal["error", "keep_first"] = "error",
+    ) -> KeptVersion:
+        """Keep rows as a version of ``name``. ``data``: a file, a dataset stored here, or rows as ``evaluate`` takes them.
+
+        A file that the service can read row by row is sent unchanged. ``map`` and ``duplicates`` as ``ragassay.load`` takes
+        them. Raises BadSettings if rows in memory have no name.
+        """
+        store, path = FolderDatasets(Settings().home), Path(data) if isinstance(data, str | Path) else None
+        if path is not None and (version := file_or_version(store, path)):
+            return self._send(name or version.name, store.rows_file(version), description=description)
+        if path is not None:
+            name = name or path.resolve().stem
+            if path.is_file() and (kind := _TABLES.get(path.suffix.lower())):
+                columns = [f"{ours}={theirs}" for ours, theirs in (map or {}).items()]
+                options = {"map": columns, "duplicates": duplicates, "columns": "auto"}
+                return self._send(name, path, kind, description=description, **options)
+        if name is None:
+            raise BadSettings("rows in memory need a name", hint='import_(rows, "NAME")')
+        rows = open_data(store, data, mapping=map, duplicates=duplicates)
+        return self._send(name, b"".join([canonical_line(row) for row in rows]), description=description)
+
+    def _send(self, name: str, content: Path | bytes, kind: str = _NDJSON, **query: Any) -> KeptVersion:
+        return self._client.request(
+            KeptVersion,
+            "PUT",
+            "datasets",
+            check_name(name),
+            content=content,
+            query={"columns": "ours", **query},
+            headers={"Content-Type": kind},
+            timeout_s=_LONG_S,
+        )
+
+    def ensure(self, version: DatasetVersion) -> DatasetVersion:
+        """A version that is stored here at the service, which gets its rows if it lacks them."""
+        try:
+            return self.show(f"{version.name}@{version.digest}")
+        except ServiceError as error:
+            if error.status != 404:
+                raise
+        rows = FolderDatasets(Settings().home).rows_file(version)
+        return self._send(version.name, rows, description=version.description)
+
+    def list(self) -> tuple[DatasetVersion, ...]:
+        """The datasets by name, each with its latest version."""
+        pages = self._client.pages(DatasetPage, "datasets", limit=_PAGE_SIZE)
+        return tuple(version for page in pages for version in page.datasets)
+
+    def show(self, dataset: str) -> DatasetVersion:
+        """One version."""
+        return self._client.request(DatasetVersion, "GET", "datasets", dataset)
+
+    def rows(self, dataset: str) -> Iterator[Sample]:
+        """The rows in their order, page by page."""
+        for page in self._client.pages(RowPage, "datasets", dataset, "rows", limit=_PAGE_SIZE):
+            yield from page.rows
+
+    def delete(self, dataset: str) -> tuple[DatasetVersion, ...]:
+        """Delete NAME@VERSION, or all versions of NAME, and return them. Jobs have copies of their rows."""
+        return self._client.request(DeletedVersions, "DELETE", "datasets", dataset).deleted
+
+
+class ServiceSchedules:
+    """Jobs that a service runs at planned times. A schedule is named by its name."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def add(
+        self, name: str, cron: str, job: Mapping[str, Any], *, replace: bool = False, **options: Any
+    ) -> JobSchedule:
+        """Plan a job: the body of one without rows, such as ``{"dataset": "handbook", "systems": ["online"]}``.
+
+        Options are ``zone`` ("UTC"), ``catch_up``, ``overlap``, ``deadline_s`` and ``paused``. ``replace``: change a
+        schedule that has this name already.
+        """
+        planned = {"cron": cron, "job": job, **options}
+        try:
+            return self._client.request(JobSchedule, "POST", "schedules", body={"name": name, **planned})
+        except ServiceError as error:
+            if not (replace and error.status == 409):
+                raise
+        return self.change(name, **planned)
+
+    def list(self) -> tuple[JobSchedule, ...]:
+        """All schedules, by name."""
+        return tuple(one for page in self._client.pages(SchedulePage, "schedules") for one in page.schedules)
+
+    def show(self, name: str) -> JobSchedule:
+        """One schedule, with its next times and its newest run."""
+        return self._client.request(JobSchedule, "GET", "schedules", name)
+
+    def runs(self, name: str) -> Iterator[ScheduledRun]:
+        """Its runs, and the times without a run with the reason, the newest first, page by page."""
+        for page in self._client.pages(RunPage, "schedules", name, "runs"):
+            yield from page.runs
+
+    def change(self, name: str, **changes: Any) -> JobSchedule:
+        """Change ``cron``, ``zone``, ``job`` or an option of ``add``.
+
+        With ``paused=True`` no run starts until ``paused=False``; the times in between do not count as missed.
+        """
+        return self._client.request(JobSchedule, "PATCH", "schedules", name, body=changes)
+
+    def run(self, name: str) -> ScheduledRun:
+        """Request a run now, in addition to those that are planned; ``runs`` has its job once a worker started it."""
+        return self._client.request(ScheduledRun, "POST", "schedules", name, "run")
+
+    def delete(self, name: str) -> JobSchedule:
+        """Delete a schedule and its history; its jobs stay."""
+        return self._client.request(JobSchedule, "DELETE", "schedules", name)
+
+
+def _rows(read: Inputs) -> dict[str, Any]:
+    """``dataset`` and ``samples`` of a body: each row with its response, or with the responses of several systems by name."""
+    named = {name: system.responses for name, system in read.systems.items()}
+    of_rows = named.pop("default", {}) if named.keys() == {"default"} else {}
+    rows = []
+    for sample in read.samples:
+        response = of_rows.get(sample.query_id)
+        row = sample.model_copy(update={"response": response}).model_dump(mode="json", exclude_defaults=True)
+        by_system = {name: by_id.get(sample.query_id) for name, by_id in named.items()}
+        answered = {name: one.model_dump(mode="json", exclude_defaults=True) for name, one in by_system.items() if one}
+        rows.append({**row, **({"query_id": sample.query_id, "responses": answered} if named else {})})
+    return {"dataset": read.dataset.name, "samples": rows}
+
+
+def _route(*parts: str, **query: Any) -> str:
     """``/v1/PART/PART?NAME=VALUE``; None is left out, a list gives the name several times."""
     used = {name: str(one).lower() if isinstance(one, bool) else one for name, one in query.items() if one is not None}
     path = "/".join(("/v1", *(quote(part, safe="@") for part in parts)))
@@ -338,160 +475,3 @@ def _response_error(response: httpx.Response) -> AssayError:
     wait = response.headers.get("Retry-After", "")
     after = float(wait) if wait.isdecimal() else None
     return Unavailable(str(problem.get("detail")), hint=problem.get("hint"), retry_after=after)
-
-
-class _Upload(NamedTuple):
-    """Rows to send: a file or lines, their Content-Type, and whether their keys are those of a Sample."""
-
-    name: str
-    content: Path | bytes
-    content_type: str
-    ours: bool = False
-
-
-class ServiceDatasets:
-    """The datasets of a service. A dataset is named ``NAME`` or ``NAME@VERSION``."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def import_(
-        self,
-        data: Any,
-        name: str | None = None,
-        *,
-        description: str | None = None,
-        map: Mapping[str, str] | None = None,  # noqa: A002 - as the option is called
-        duplicates: Literal["error", "keep_first"] = "error",
-    ) -> KeptVersion:
-        """Keep rows as a version of ``name``. ``data``: a file, a dataset stored here, or rows as ``evaluate`` takes them.
-
-        ``map`` and ``duplicates`` as ``ragassay.load`` takes them.
-        """
-        upload = _upload_of(data, name, map, duplicates)
-        columns = [f"{ours}={theirs}" for ours, theirs in (map or {}).items()]
-        return self._send(upload, description, columns, duplicates)
-
-    def _send(
-        self,
-        upload: _Upload,
-        description: str | None,
-        columns: Sequence[str] = (),
-        duplicates: str = "error",
-    ) -> KeptVersion:
-        query: dict[str, Any] = {"columns": "ours"}
-        if not upload.ours:
-            query = {"map": columns, "duplicates": None if duplicates == "error" else duplicates}
-        path = route("datasets", upload.name, description=description, **query)
-        headers = {"Content-Type": upload.content_type}
-        response = self._client.request("PUT", path, content=upload.content, headers=headers, timeout_s=_LONG_S)
-        return KeptVersion.model_validate_json(response.content)
-
-    def ensure(self, version: DatasetVersion, rows: Path) -> DatasetVersion:
-        """The version at the service, which gets its ``rows`` if it lacks them."""
-        try:
-            return self.show(f"{version.name}@{version.digest}")
-        except ServiceError as error:
-            if error.status != 404:
-                raise
-        upload = _Upload(version.name, rows, _TABLES[".jsonl"], ours=True)
-        return self._send(upload, version.description)
-
-    def list(self) -> tuple[DatasetVersion, ...]:
-        """The datasets by name, each with its latest version."""
-        pages = self._client.pages(DatasetPage, "datasets", limit=_PAGE_SIZE)
-        return tuple(version for page in pages for version in page.datasets)
-
-    def show(self, dataset: str) -> DatasetVersion:
-        """One version."""
-        return self._client.document(DatasetVersion, "GET", "datasets", dataset)
-
-    def rows(self, dataset: str) -> Iterator[Sample]:
-        """The rows in their order, page by page."""
-        for page in self._client.pages(RowPage, "datasets", dataset, "rows", limit=_PAGE_SIZE):
-            yield from page.rows
-
-    def delete(self, dataset: str) -> tuple[DatasetVersion, ...]:
-        """Delete NAME@VERSION, or all versions of NAME, and return them. Jobs have copies of their rows."""
-        return self._client.document(DeletedVersions, "DELETE", "datasets", dataset).deleted
-
-
-def _upload_of(
-    data: Any, name: str | None, mapping: Mapping[str, str] | None, duplicates: Literal["error", "keep_first"]
-) -> _Upload:
-    """What to send for a file, a version that is stored here, or rows in memory.
-
-    A file that the service can read row by row is sent unchanged. Raises BadSettings if rows in memory have no name.
-    """
-    from ragassay.datasets.dataset import canonical_line
-    from ragassay.storage.datasets import FolderDatasets, open_data
-
-    store = FolderDatasets(Settings().home)
-    if isinstance(data, str | Path):
-        version = file_or_version(store, data)
-        if version is not None:
-            return _Upload(check_name(name or version.name), store.rows_file(version), _TABLES[".jsonl"], ours=True)
-        path = Path(data)
-        if path.is_file() and (kind := _TABLES.get(path.suffix.lower())):
-            return _Upload(check_name(name or path.resolve().stem), path, kind)
-        name = name or path.resolve().stem
-    if name is None:
-        raise BadSettings("rows in memory need a name", hint='import_(rows, "NAME")')
-    rows = open_data(store, data, mapping=mapping, duplicates=duplicates)
-    return _Upload(check_name(name), b"".join(map(canonical_line, rows)), _TABLES[".jsonl"], ours=True)
-
-
-class ServiceSchedules:
-    """Jobs that a service runs at planned times. A schedule is named by its name."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def add(
-        self, name: str, cron: str, job: Mapping[str, Any], *, replace: bool = False, **options: Any
-    ) -> JobSchedule:
-        """Plan a job: the body of one without rows, such as ``{"dataset": "handbook", "systems": ["online"]}``.
-
-        Options are ``zone`` ("UTC"), ``catch_up``, ``overlap``, ``deadline_s`` and ``paused``. ``replace``: change a
-        schedule that has this name already.
-        """
-        planned = {"cron": cron, "job": job, **options}
-        try:
-            return self._client.document(JobSchedule, "POST", "schedules", body={"name": name, **planned})
-        except ServiceError as error:
-            if not (replace and error.status == 409):
-                raise
-        return self.change(name, **planned)
-
-    def list(self) -> tuple[JobSchedule, ...]:
-        """All schedules, by name."""
-        return tuple(one for page in self._client.pages(SchedulePage, "schedules") for one in page.schedules)
-
-    def show(self, name: str) -> JobSchedule:
-        """One schedule, with its next times and its newest run."""
-        return self._client.document(JobSchedule, "GET", "schedules", name)
-
-    def runs(self, name: str) -> Iterator[ScheduledRun]:
-        """Its runs, and the times without a run with the reason, the newest first, page by page."""
-        for page in self._client.pages(RunPage, "schedules", name, "runs"):
-            yield from page.runs
-
-    def change(self, name: str, **changes: Any) -> JobSchedule:
-        """Change ``cron``, ``zone``, ``job`` or an option of ``add``."""
-        return self._client.document(JobSchedule, "PATCH", "schedules", name, body=changes)
-
-    def pause(self, name: str) -> JobSchedule:
-        """Start no run until ``resume``; the times in between do not count as missed."""
-        return self.change(name, paused=True)
-
-    def resume(self, name: str) -> JobSchedule:
-        """Start runs again, at the next time."""
-        return self.change(name, paused=False)
-
-    def run(self, name: str) -> ScheduledRun:
-        """Request a run now, in addition to those that are planned; ``runs`` has its job once a worker started it."""
-        return self._client.document(ScheduledRun, "POST", "schedules", name, "run")
-
-    def delete(self, name: str) -> JobSchedule:
-        """Delete a schedule and its history; its jobs stay."""
-        return self._client.document(JobSchedule, "DELETE", "schedules", name)

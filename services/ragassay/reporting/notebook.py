@@ -1,4 +1,4 @@
-"""Documents as text for a terminal, and as HTML for a notebook."""
+"""Documents as HTML for a notebook: plain tables, in which no text from data is markup."""
 
 from __future__ import annotations
 
@@ -8,16 +8,10 @@ from html import escape
 from ragassay.core.formatting import printable
 from ragassay.reporting.document import Block, Cards, Document, MeanTable, Sentences
 from ragassay.reporting.tables import Table
-from ragassay.reporting.text import text_lines
-
-
-def as_text(document: Document) -> str:
-    """The document with tables as wide as the terminal; control characters are shown, not sent."""
-    return printable("\n".join(line for line, _ in text_lines(document)))
 
 
 def as_html(document: Document) -> str:
-    """The same as HTML in which no text from data is markup."""
+    """The document without its details and charts."""
     return f'<div class="ragassay">{"".join(_parts(document))}</div>'
 
 

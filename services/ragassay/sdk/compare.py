@@ -10,7 +10,6 @@ from typing import Any
 
 from ragassay.analysis import comparing
 from ragassay.analysis.comparing import Unevaluated, is_data
-from ragassay.analysis.models import Comparison
 from ragassay.analysis.sides import Side, file_names
 from ragassay.config import Configuration
 from ragassay.core.errors import BadSettings
@@ -19,7 +18,7 @@ from ragassay.core.settings import Settings
 from ragassay.core.specification import JobSpec
 from ragassay.metrics.metric import name_of
 from ragassay.metrics.names import split_names
-from ragassay.reporting.comparison import EXPORTERS, of_comparison
+from ragassay.reporting.objects import Comparison
 from ragassay.sdk.evaluation import (
     Given,
     configured,
@@ -30,31 +29,7 @@ from ragassay.sdk.evaluation import (
     runtime_with,
 )
 from ragassay.sdk.progress import Reporter
-from ragassay.sdk.show import as_html, as_text
-from ragassay.sdk.stored import chosen, is_stored_dataset
-
-
-class ComparisonReport(Comparison):
-    """Which system is better, and how sure that is: ``ragassay.Comparison``.
-
-    The parts of the comparison document (``verdict``, ``pairs``, ``sides`` ...), ``save``, and a table where printed.
-    """
-
-    def save(self, path: str | Path, *, fields: Sequence[str] = (), format: str | None = None) -> None:  # noqa: A002
-        """Write a file; its extension, or ``format``, says what it becomes: csv, html, json, md, parquet, pdf, xlsx or xml.
-
-        ``fields``: the columns of csv, parquet and xlsx, in this order. Raises UnknownName, BadSettings, MissingExtra, DiskFull.
-        """
-        EXPORTERS.write(self, Path(path), form=format, fields=fields)
-
-    def __repr__(self) -> str:
-        return f"<Comparison of {' and '.join(self.sides)}: {' '.join(self.verdict)}>"
-
-    def __str__(self) -> str:
-        return as_text(of_comparison(self))
-
-    def _repr_html_(self) -> str:
-        return as_html(of_comparison(self))
+from ragassay.sdk.references import is_stored_dataset, resolve
 
 
 def compare(
@@ -68,7 +43,7 @@ def compare(
     examples: int = 3,
     progress: Callable[[int, int], object] | None = None,
     **options: Any,
-) -> ComparisonReport:
+) -> Comparison:
     """Compare b with a, or the systems of a with the first of them.
 
     a, b: reports; what the command line calls a run ("last", an id, RUN#SYSTEM, a report.json); or rows as ``evaluate``
@@ -97,12 +72,12 @@ def compare(
         hint = "to compare systems on the same data: compare(data, systems={...})"
         raise BadSettings("each of the two brings its own responses", where="systems", hint=hint)
     reporter = Reporter(progress, total=sum(side.rows for side in new))
-    document, made = compared(
+    comparison, made = compared(
         sides, reporter, baseline=baseline, metrics=asked, alpha=alpha, correction=correction, examples=examples
     )
     for report in made:
         notice_unscored(report, reporter)
-    return ComparisonReport(**dict(document))
+    return comparison
 
 
 def sides_of(
@@ -130,7 +105,7 @@ def sides_of(
             (place, system), file = text, Path(text[0])
             name = names.get(file)
             if not is_data(file) and not is_stored_dataset(place):
-                sides.append(Side(*chosen(str(reference), server), name))
+                sides.append(resolve(str(reference), server).side(name))
                 continue
             if place in rows:
                 raise BadSettings(f"{place} is named twice", hint="name another file, or a run")
@@ -160,7 +135,8 @@ def compared(
         _, report = finished(partial(evaluated, runtime, settings, spec, side.inputs, reporter))
         return report
 
-    return comparing.compare(sides, evaluate, **terms)
+    document, made = comparing.compare(sides, evaluate, **terms)
+    return Comparison(**dict(document)), made
 
 
 def _named(sides: Sequence[Side | Unevaluated]) -> list[Side | Unevaluated]:

@@ -1,39 +1,63 @@
-"""The report as Python users meet it: rows, means, failures, files and a table."""
+"""Reports, comparisons and costs as Python users meet them: printed as tables, saved as files, shown in notebooks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from ragassay.analysis.costs import CostReport, asked, cost_report_of_runs
+from ragassay.analysis.models import Comparison as ComparisonDocument
 from ragassay.core.errors import AssayError, BadSettings, UnknownName
 from ragassay.core.report import Aggregate, FixFirst, ReportWithResults
+from ragassay.core.settings import Settings
 from ragassay.metrics.failures import Failures, failures
-from ragassay.reporting import EXPORTERS
+from ragassay.reporting import EXPORTERS, comparison, costs
+from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.failing import headline, why, worst_first
+from ragassay.reporting.notebook import as_html
 from ragassay.reporting.report import in_short
 from ragassay.reporting.rows import flat_rows
-from ragassay.sdk.show import as_html, as_text
+from ragassay.reporting.text import as_text
+from ragassay.storage.folder import FolderStore
 
 if TYPE_CHECKING:
     import pandas
 
+    from ragassay.reporting.document import Document
 
-class EvaluationReport(ReportWithResults):
-    """What an evaluation found: ``ragassay.Report``.
+
+class Printable:
+    """What a document can do in Python: print, show in a notebook, become a file."""
+
+    _exporters: ClassVar[Exporters[Any]]
+
+    def _in_short(self) -> Document:
+        raise NotImplementedError
+
+    def save(self, path: str | Path, *, fields: Sequence[str] = (), format: str | None = None) -> None:  # noqa: A002
+        """Write a file. Its extension, or ``format``, picks the format, such as csv, html, json, md or xlsx.
+
+        ``fields``: the columns of csv, parquet and xlsx, in this order. Raises UnknownName, BadSettings, MissingExtra, DiskFull.
+        """
+        self._exporters.write(self, Path(path), form=format, fields=fields)
+
+    def __str__(self) -> str:
+        return as_text(self._in_short())
+
+    def _repr_html_(self) -> str:
+        return as_html(self._in_short())
+
+
+class Report(Printable, ReportWithResults):
+    """The result of an evaluation.
 
     Beside the parts of the report document (``run``, ``provenance``, ``systems``): ``rows``, ``metrics``, ``failures``,
-    ``fix_first``, ``worst``, ``save``, ``to_pandas``; ``report["faithfulness"]`` are the values of a metric. It prints as a table.
+    ``fix_first``, ``worst``, ``save``, ``to_pandas``; ``report["faithfulness"]`` are the values of a metric.
     """
 
-    @classmethod
-    def open(cls, reference: str | Path) -> EvaluationReport:
-        """A saved one: a run's id, its beginning or folder, ``last``, a report.json, or the id of a service's job."""
-        from ragassay.sdk.stored import open_report
-
-        document = open_report(str(reference))
-        return cls.of(document, document.results)
+    _exporters = EXPORTERS
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -62,7 +86,7 @@ class EvaluationReport(ReportWithResults):
     def worst(self, n: int = 3, *, metric: str | None = None, system: str | None = None) -> list[dict[str, Any]]:
         """The ``n`` worst of the ``rows``, each with ``why``: by a metric, else by accuracy and what the judge says.
 
-        ``system`` may be left out where there is one. Raises UnknownName.
+        ``system`` may be left out if there is one. Raises UnknownName.
         """
         name = self._one_system(system)
         if metric is not None and metric not in self.systems[name].metrics:
@@ -71,13 +95,6 @@ class EvaluationReport(ReportWithResults):
         worst = {result.query_id: why(result) or None for result in islice(ranked, n)}
         rows = {row["query_id"]: row for row in flat_rows(self) if row["system"] == name and row["query_id"] in worst}
         return [{**rows[query_id], "why": reason} for query_id, reason in worst.items()]
-
-    def save(self, path: str | Path, *, fields: Sequence[str] = (), format: str | None = None) -> None:  # noqa: A002
-        """Write a file; its extension, or ``format``, says what it becomes: csv, html, json, md, parquet, pdf, xlsx or xml.
-
-        ``fields``: the keys of ``rows`` that it has, in this order. Raises UnknownName, BadSettings, MissingExtra, DiskFull.
-        """
-        EXPORTERS.write(self, Path(path), form=format, fields=fields)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The ``rows`` as a data frame."""
@@ -103,12 +120,43 @@ class EvaluationReport(ReportWithResults):
             raise UnknownName("system", name, self.systems)
         return name
 
+    def _in_short(self) -> Document:
+        return in_short(self)
+
     def __repr__(self) -> str:
-        found = "; ".join(f"{name}: {headline(one)}" for name, one in self.systems.items())
-        return f"<Report {self.run.id}: {self.provenance.dataset.rows} queries; {found}>"
+        headlines = "; ".join(f"{name}: {headline(one)}" for name, one in self.systems.items())
+        return f"<Report {self.run.id}: {self.provenance.dataset.rows} queries; {headlines}>"
 
-    def __str__(self) -> str:
-        return as_text(in_short(self))
 
-    def _repr_html_(self) -> str:
-        return as_html(in_short(self))
+class Comparison(Printable, ComparisonDocument):
+    """Which system is better, and how sure that is: ``verdict``, ``pairs``, ``sides`` ..."""
+
+    _exporters = comparison.EXPORTERS
+
+    def _in_short(self) -> Document:
+        return comparison.of_comparison(self)
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {' and '.join(self.sides)}: {' '.join(self.verdict)}>"
+
+
+class Costs(Printable, CostReport):
+    """What accurate answers cost, over runs in the home folder or jobs of a service: ``groups``, ``total``, ``increments`` ..."""
+
+    _exporters = costs.EXPORTERS
+
+    @classmethod
+    def of_runs(cls, **options: Any) -> Costs:
+        """Cost per accurate answer over the runs here, and what was spent, by groups.
+
+        since, until: days or times ("2026-11-01"). zone: of days ("Europe/Berlin"), default UTC. system, dataset: a name or
+        several. by: what divides the groups, "dataset,system" by default: of system, dataset, category, model, day, month
+        and judge. Raises NothingToEvaluate without a report of a run.
+        """
+        return cls(**dict(cost_report_of_runs(FolderStore(Settings().home), asked(**options))))
+
+    def _in_short(self) -> Document:
+        return costs.of_costs(self)
+
+    def __repr__(self) -> str:
+        return f"<Costs of {self.total.rows} rows by {', '.join(self.asked.by) or 'nothing'}>"
