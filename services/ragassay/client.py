@@ -126,6 +126,9 @@ class Client:
         given = systems if isinstance(systems, Mapping) else dict.fromkeys(systems or ())
         recorded = {name: one for name, one in given.items() if one is not None}
         registered = [name for name in given if name not in recorded]
+        if local := next((name for name, one in recorded.items() if isinstance(one, Mapping) or callable(one)), None):
+            what = f"the service asks no system of a caller's, such as {local!r}"
+            raise BadSettings(what, where="systems", hint="name one that its operator registered")
         if (metrics := options.get("metrics")) is not None:
             options["metrics"] = split_names(metrics) if isinstance(metrics, str) else [name_of(one) for one in metrics]
         store = FolderDatasets(Settings().home)

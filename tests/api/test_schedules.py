@@ -138,6 +138,17 @@ def test_a_change_holds_from_the_next_run_on(planned):
     assert planned.http.get(f"/v1/jobs/{run['job']}").json()["metrics"] == ["recall@1"]
 
 
+def test_a_change_is_refused_if_the_schedule_changed_since_it_was_read(planned):
+    create(planned)
+    read = planned.http.get("/v1/schedules/nightly").headers["etag"]
+    other = planned.http.patch("/v1/schedules/nightly", json={"paused": True}, headers={"If-Match": read})
+    assert other.status_code == 200
+    late = planned.http.patch("/v1/schedules/nightly", json={"paused": False}, headers={"If-Match": read})
+    assert problem(late, 412)["where"] == "If-Match"
+    newest = {"If-Match": other.headers["etag"]}
+    assert planned.http.patch("/v1/schedules/nightly", json={"paused": False}, headers=newest).status_code == 200
+
+
 def test_a_schedule_is_forgotten_and_its_jobs_stay(planned):
     create(planned)
     job = run_now(planned)["job"]

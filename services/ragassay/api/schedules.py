@@ -6,17 +6,18 @@ from functools import partial
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import APIRouter, Path, Query, Request, Response, Security
+from fastapi import APIRouter, Header, Path, Query, Request, Response, Security
 
 from ragassay.api import scheduled_jobs
 from ragassay.api.bodies import json_body
 from ragassay.api.dependencies import Page, analyse
-from ragassay.api.problems import takes
+from ragassay.api.problems import Refused, takes
 from ragassay.api.security import authorized
 from ragassay.api.submission import asked
 from ragassay.config.schedules import (
     NAME,
     JobSchedule,
+    KeptSchedule,
     NewSchedule,
     RunPage,
     ScheduleChange,
@@ -72,9 +73,11 @@ def list_schedules(schedules: Reads, query: Annotated[Page, Query()]) -> Schedul
 
 
 @router.get("/{schedule}", operation_id="getSchedule", summary="Look at a schedule")
-def get(schedules: Reads, schedule: Name) -> JobSchedule:
-    """The schedule with its next five times, none while it is paused, and its newest run."""
-    return schedules.get(schedule)
+def get(schedules: Reads, schedule: Name, response: Response) -> JobSchedule:
+    """The schedule with its next five times, none while it is paused, and its newest run. ``ETag`` names its state."""
+    found = schedules.get(schedule)
+    response.headers["ETag"] = _tag(found)
+    return found
 
 
 @router.get("/{schedule}/runs", operation_id="listScheduledRuns", summary="Read its history")
@@ -87,13 +90,32 @@ def runs(schedules: Reads, schedule: Name, query: Annotated[Page, Query()]) -> R
     "/{schedule}", operation_id="changeSchedule", summary="Change a schedule", openapi_extra=takes("ScheduleChange")
 )
 async def change(
-    request: Request, schedules: Submits, schedule: Name, given: Annotated[ScheduleChange, json_body(ScheduleChange)]
+    request: Request,
+    response: Response,
+    schedules: Submits,
+    schedule: Name,
+    given: Annotated[ScheduleChange, json_body(ScheduleChange)],
+    if_match: Annotated[
+        str | None, Header(alias="If-Match", description="Refuse if the schedule has another ETag by now.")
+    ] = None,
 ) -> JobSchedule:
-    """Change what is given, from the next run on; ``{"paused": true}`` pauses it. Times while it is paused are not missed."""
+    """Change what is given, from the next run on; ``{"paused": true}`` pauses it. Times while it is paused are not missed.
+
+    A change that comes while this one is checked is a 409, never overwritten.
+    """
     known, new = await to_thread.run_sync(schedules.changed, schedule, given)
+    if if_match is not None and if_match.strip() not in ("*", _tag(known.value)):
+        what = f"schedule {schedule!r} was changed since you read it"
+        raise Refused(412, "precondition_failed", what, where="If-Match", hint="read it again, then change it")
     if given.model_fields_set - {"paused"}:
         await _check(request, schedules, new)
-    return await to_thread.run_sync(schedules.change, known, new)
+    changed = await to_thread.run_sync(schedules.change, known, new)
+    response.headers["ETag"] = _tag(changed)
+    return changed
+
+
+def _tag(schedule: KeptSchedule) -> str:
+    return f'"{schedule.changed_at}"'
 
 
 @router.delete("/{schedule}", operation_id="deleteSchedule", summary="Delete a schedule")

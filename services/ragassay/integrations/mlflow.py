@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any
 
 from ragassay.core.errors import MissingExtra
 from ragassay.core.report import ReportWithResults
-from ragassay.integrations.tracking import figures, files, sources
-from ragassay.reporting.rows import flat_rows
+from ragassay.integrations.tracking import columns, figures, files, sources
 
 _FORBIDDEN = re.compile(r"[^\w.\- ]+")
 _TRAILING = re.compile(r"_+(?=\.|$)")
@@ -25,37 +25,24 @@ def log(report: ReportWithResults, *, experiment: str | None = None) -> list[str
         import mlflow
     except ImportError:
         raise MissingExtra("logging to MLflow", "mlflow") from None
+    active: Any = nullcontext()
     if mlflow.active_run() is None:
         if experiment is not None:
             mlflow.set_experiment(experiment)
-        with mlflow.start_run(run_name=report.provenance.configuration.name or report.run.id):
-            return _log(mlflow, report)
-    return _log(mlflow, report)
-
-
-def _log(client: Any, report: ReportWithResults) -> list[str]:
-    with files(report) as folder:
-        client.log_artifacts(str(folder), "ragassay")
-    if len(report.systems) == 1:
-        return [_system(client, report, next(iter(report.systems)))]
-    ids = []
-    for name in report.systems:
-        with client.start_run(run_name=name, nested=True):
-            ids.append(_system(client, report, name))
+        active = mlflow.start_run(run_name=report.provenance.configuration.name or report.run.id)
+    ids: list[str] = []
+    with active, files(report) as folder:
+        mlflow.log_artifacts(str(folder), "ragassay")
+        for name in report.systems:
+            alone = len(report.systems) == 1
+            with nullcontext() if alone else mlflow.start_run(run_name=name, nested=True):
+                values = figures(report, name)
+                mlflow.log_metrics(dict(zip(legal(values), values.values(), strict=True)))
+                mlflow.set_tag("ragassay.run", report.run.id)
+                mlflow.log_params(sources(report, name))
+                mlflow.log_table(columns(report, name), "ragassay/rows.json")
+                ids.append(mlflow.active_run().info.run_id)
     return ids
-
-
-def _system(client: Any, report: ReportWithResults, name: str) -> str:
-    values = figures(report, name)
-    client.log_metrics(dict(zip(legal(values), values.values(), strict=True)))
-    client.set_tag("ragassay.run", report.run.id)
-    client.log_params(sources(report, name))
-    rows = [row for row in flat_rows(report) if row["system"] == name]
-    client.log_table(
-        {column: [row[column] for row in rows] for column in rows[0]} if rows else {}, "ragassay/rows.json"
-    )
-    run: str = client.active_run().info.run_id
-    return run
 
 
 def legal(names: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a tracker of experiments is told of a report: one run for each system, with figures, sources, rows and files."""
+"""What a tracker of experiments gets from a report: for each system its figures and sources, and the report's files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from ragassay.core.report import Distribution, Report, ReportWithResults
 from ragassay.metrics.metric import OPERATIONAL
 from ragassay.reporting import EXPORTERS
+from ragassay.reporting.rows import flat_rows
 
 FILES = ("report.json", "report.md", "rows.csv")
 
@@ -48,6 +49,12 @@ def sources(report: Report, system: str) -> dict[str, str]:
         "judge": str(source.judge["name"]),
         "embeddings": source.embeddings or "none",
     }
+
+
+def columns(report: ReportWithResults, system: str) -> dict[str, list[object]]:
+    """The rows of a system by column."""
+    rows = [row for row in flat_rows(report) if row["system"] == system]
+    return {column: [row[column] for row in rows] for column in rows[0]} if rows else {}
 
 
 @contextmanager
