@@ -24,8 +24,8 @@ from ragassay.datasets.versions import file_or_version, reference_in
 from ragassay.evaluation.human_labels import report_of
 from ragassay.reporting.objects import Report
 from ragassay.storage.datasets import FolderDatasets
-from ragassay.storage.folder import FolderStore, read_report
-from ragassay.storage.runs import REPORT_FILE, Run
+from ragassay.storage.folder import FolderRun, FolderStore, read_report
+from ragassay.storage.runs import REPORT_FILE
 from ragassay.storage.selection import Selection
 
 _COMPARISON = re.compile(rb'"kind":\s*"comparison"')
@@ -52,7 +52,7 @@ class Reference:
     system: str | None
     server: str | None
     file: Path | None = None
-    run: Run | None = None
+    run: FolderRun | None = None
     not_here: str = ""
 
     @property
