@@ -39,12 +39,12 @@ def test_a_gate_goes_by_the_corrected_mean_and_says_so():
     assert mean.mean > 0.75 > mean.corrected.interval.high  # the judge is too kind: 0.6 + 0.4 * 0.5
     missed = check_gate(report, {"metric": "faithfulness", "min": 0.7})
     assert (missed.passed, missed.cause) == (False, "threshold")
-    assert (missed.corrected_by, missed.judged) == (100, mean.mean)
+    assert (missed.corrected_by, missed.uncorrected) == (100, mean.mean)
     assert (missed.value, missed.interval) == (mean.corrected.mean, mean.corrected.interval)
     assert missed.reason == f"faithfulness is {missed.value:.3f}, not >= 0.700 (n=400, corrected by 100 labels)"
     assert check_gate(report, {"metric": "faithfulness", "min": mean.corrected.mean}).passed
     unlabelled = check_gate(labelled(labels=0), {"metric": "faithfulness", "min": 0.7})
-    assert (unlabelled.passed, unlabelled.corrected_by, unlabelled.judged) == (True, None, None)
+    assert (unlabelled.passed, unlabelled.corrected_by, unlabelled.uncorrected) == (True, None, None)
 
 
 def test_every_form_of_the_outcome_says_that_labels_corrected_it():
@@ -90,7 +90,7 @@ def test_a_drop_that_people_see_and_the_judge_does_not_misses_its_gates():
         assert "(n=400, corrected by 100 labels): " in missed.reason
         assert missed.drop == pytest.approx(0.3, abs=0.12)
         assert missed.baseline - missed.value == pytest.approx(missed.drop)
-        assert missed.judged == pytest.approx(judged[1])
+        assert missed.uncorrected == pytest.approx(judged[1])
         assert missed.interval.low <= missed.drop <= missed.interval.high
     back = check_gate(before, {"metric": "faithfulness", "max_drop": 0}, now)
     assert (back.passed, back.drop) == (True, pytest.approx(-missed.drop))

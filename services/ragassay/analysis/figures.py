@@ -1,65 +1,31 @@
-"""Numbers about many rows, for gates and trends: means of metrics, percentiles, the cost of an accurate answer."""
+"""Numbers about many rows by their names, for gates and trends: means of metrics, percentiles, the cost of an accurate answer."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
-from ragassay.core.cost_sums import CostPerAccurate
+import numpy as np
+
+from ragassay.analysis.rows import ANSWERABLE, REFUSAL, Mask, SystemRows
+from ragassay.analysis.rows import SUSPICIOUS as SUSPICIOUS_ROW
+from ragassay.core.cost_sums import RatioSums
 from ragassay.core.errors import BadSettings, UnknownName
-from ragassay.core.models import FrozenModel, Result, Score
-from ragassay.core.report import Share, SystemReport
+from ragassay.core.report import SystemReport
 from ragassay.core.specification import JobSpec
-from ragassay.core.statistics import Interval
-from ragassay.evaluation.aggregate import (
-    SystemAggregator,
-    corrected_by_labels,
-    cost_and_accuracy,
-    cost_per_accurate,
-    distribution,
-    mean_score,
-    reference_of,
-    refusals,
-)
-from ragassay.evaluation.groups import questions_of
-from ragassay.metrics.composite import own_metrics
+from ragassay.core.statistics import Estimate
+from ragassay.evaluation.aggregate import corrected_by_labels, distribution
+from ragassay.evaluation.groups import RowIndexes
 from ragassay.metrics.metric import FIGURES, OPERATIONAL, Metric, parse, unknown
+from ragassay.stats.intervals import Floats, averaged, score_interval
+from ragassay.stats.ratio import Stratum, difference_sums_interval, sums_interval
 
 PER_ACCURATE, SUSPICIOUS, *REFUSALS = FIGURES
 NO_VERDICT = "no row has a verdict"
-NOT_SCORED = Score.absent("not scored", "no_input")
 STATISTICS = ("mean", "p50", "p90", "p95", "p99", "total")
-
-
-class Measured(FrozenModel):
-    """A figure of ``n`` of ``rows`` rows; against a baseline, of the ``n`` of its ``rows`` that are scored in both runs.
-
-    ``drop`` is positive if ``value`` is worse than ``baseline``, whichever way is better; ``interval`` is that of the
-    drop then, the one that a comparison of both runs shows, turned if higher is better. ``shown``: do the data show the
-    drop? None if so few queries differ that no test could show it, with the ``reason``. A figure that is no mean has no
-    interval: its value shows the drop. ``corrected_by``: how many labels correct all of these; ``judged`` is the figure by
-    the judge's own scores then. ``uncorrected`` says why labels could not correct it.
-    """
-
-    n: int
-    rows: int
-    value: float | None = None
-    baseline: float | None = None
-    drop: float | None = None
-    interval: Interval | None = None
-    shown: bool | None = None
-    reason: str | None = None
-    corrected_by: int | None = None
-    judged: float | None = None
-    uncorrected: str | None = None
-
-    @property
-    def coverage(self) -> float:
-        """Share of the rows, or of the baseline's queries, that are scored, of those that can be."""
-        return self.n / self.rows if self.rows else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,123 +92,139 @@ class Figure:
             return any(parse(name, self.own).uses_judge for name in metrics)
         return self._computed_from in OPERATIONAL or self._computed_from in metrics
 
-    def of(self, system: SystemReport) -> Measured:
+    def of(self, system: SystemReport) -> Estimate:
         """The figure as a report has it, by the judge's own scores."""
         if self.column == PER_ACCURATE:
             cost = system.cost_per_accurate_answer
-            return _measured(cost, cost.n, cost.n + cost.missing)
+            missing = {"cost or accuracy is unknown": cost.missing} if cost.missing else {}
+            return Estimate(value=cost.value, n=cost.n, missing=missing, interval=cost.interval, reason=cost.reason)
         if self.column == SUSPICIOUS:
-            if not system.evaluation.verdicts:
-                return Measured(n=0, rows=system.queries, reason=NO_VERDICT)
-            return Measured(n=system.evaluation.verdicts, rows=system.queries, value=system.evaluation.suspicious)
+            n, value = system.evaluation.verdicts, system.evaluation.suspicious
+            return _counted(n, {"no verdict": system.queries - n}, value, NO_VERDICT)
         if self.column in REFUSALS:
             share = getattr(system.refusals, self.column.removeprefix("refusal_"))
-            return _measured(share, share.n, share.n)
+            return Estimate(value=share.value, n=share.n, interval=share.interval, reason=share.reason)
         if self.column in system.metrics and self.statistic == "mean":
             mean = system.metrics[self.column]
             reason = None if mean.mean is not None else mean.interval.reason if mean.n else _unscored(mean.missing)
-            return Measured(
-                n=mean.n, rows=mean.n + mean.missing, value=mean.mean, interval=mean.interval, reason=reason
-            )
+            return Estimate(value=mean.mean, n=mean.n, missing=mean.reasons, interval=mean.interval, reason=reason)
         if self.column not in OPERATIONAL:
-            return Measured(n=0, rows=system.queries, reason=f"{self.column} was not computed")
+            return Estimate(value=None, n=0, missing={"": system.queries}, reason=f"{self.column} was not computed")
         reported = getattr(system, self.column)
-        value = getattr(reported, self.statistic)
-        rows = reported.n + reported.missing
-        return Measured(n=reported.n, rows=rows, value=value, reason=_unscored(rows) if value is None else None)
+        missing = {f"the response has no {self.column}": reported.missing}
+        return _counted(reported.n, missing, getattr(reported, self.statistic), _unscored(reported.missing))
 
-    def measure(self, results: Sequence[Result], spec: JobSpec) -> Measured:
-        """The figure over some rows, such as those of a slice or of matched queries, by the code that computes reports.
-
-        If enough of the rows have labels, they correct it.
-        """
-        results = [row for row in results if self.applies_to(row)]
-        n, rows = self.coverage(results)
-        if self.column == PER_ACCURATE:
-            cost = cost_per_accurate(SystemAggregator.of(results), spec)
-            return _measured(cost, n, rows)
+    def over(self, rows: SystemRows, places: RowIndexes, spec: JobSpec) -> Estimate:
+        """The figure over some rows, such as those of a slice or of matched queries; labels correct it if there are enough."""
+        places = places[self.about(rows)[places]]
+        scored = np.isfinite(self.values(rows)[places])
+        known, missing = places[scored], self._missing(rows, places[~scored])
+        values = self.values(rows)[known]
         if self.column == SUSPICIOUS:
-            marks = [values[0] for row in results if (values := self.values(row))]
-            return Measured(n=n, rows=rows, value=sum(marks) if marks else None, reason=None if marks else NO_VERDICT)
-        if self.column in REFUSALS:
-            share = getattr(refusals(SystemAggregator.of(results), spec), self.column.removeprefix("refusal_"))
-            return _measured(share, n, rows)
-        if self.column not in OPERATIONAL and not any(self.column in row.scores for row in results):
-            return Measured(n=0, rows=rows, reason=f"{self.column} was not computed")
-        if not n:
-            return Measured(n=0, rows=rows, reason=_unscored(rows))
-        numbers = [value[0] if (value := self.values(row)) else None for row in results]
+            return _counted(len(known), missing, float(values.sum()), NO_VERDICT)
+        if self.column not in (*FIGURES, *OPERATIONAL, *rows.metrics):
+            return Estimate(value=None, n=0, missing=missing, reason=f"{self.column} was not computed")
+        if not len(known):
+            return Estimate(value=None, n=0, missing=missing, reason=self._undefined(rows, places))
         if self.statistic != "mean":
-            reported = distribution(numbers)
-            return Measured(n=n, rows=rows, value=getattr(reported, self.statistic))
-        scores = [  # latency, tokens and cost are on the row if no metric asked for them
-            score
-            if (score := row.scores.get(self.column, NOT_SCORED)).value is not None or value is None
-            else Score(value=value)
-            for row, value in zip(results, numbers, strict=True)
-        ]
-        mean = mean_score(scores, own_metrics(spec).get(self.column, self.metric), spec, questions_of(results))
-        labels = [row.label(self.column) for row in results]
-        found = Measured(n=n, rows=rows, value=mean.mean, interval=mean.interval)
-        if all(label is None for label in labels):
-            return found
-        pairs = zip(labels, (score.value for score in scores), strict=True)
-        failed = reference_of(results).too_many_failed(spec.max_missing)
-        corrected = corrected_by_labels(pairs, level=spec.confidence, failed=failed)
-        if corrected.mean is None:
-            return found.model_copy(update={"uncorrected": corrected.reason})
-        by_labels = {"value": corrected.mean, "interval": corrected.interval, "corrected_by": corrected.labels}
-        return found.model_copy(update={**by_labels, "judged": mean.mean})
-
-    def values(self, row: Result) -> tuple[float, ...] | None:
-        """What one row adds to it, which may be nothing; None if the row was not scored."""
+            return _counted(len(known), missing, getattr(distribution(values), self.statistic), "")
+        questions = rows.questions(known)
         if self.column == PER_ACCURATE:
-            return cost_and_accuracy(row)
+            sums = RatioSums.of(zip(values.tolist(), rows.values("accurate")[known].tolist(), strict=True))
+            asked = sums.n if questions is None else len(np.unique(questions))
+            return Estimate(
+                value=sums.cost_usd / sums.accurate if sums.accurate else None,
+                n=sums.n,
+                missing=missing,
+                interval=sums_interval([Stratum(sums, asked)], level=spec.confidence),
+                reason=None if sums.accurate else "no answer is accurate",
+            )
+        means = averaged(values, questions)
+        interval = score_interval(means, level=spec.confidence, bounds=self._bounds, share=self._share)
+        mean: float | None = math.fsum(means) / len(means)
+        if (before := rows.before.get(self.column)) is not None:
+            sums = RatioSums.of(
+                zip(means, averaged(np.array([before[n] for n in known.tolist()]), questions), strict=True)
+            )
+            mean = sums.cost_usd / sums.accurate if sums.accurate else None
+            interval = difference_sums_interval([Stratum(sums, sums.n)], level=spec.confidence)
+        found: dict[str, Any] = {"value": mean, "n": len(known), "missing": missing, "interval": interval}
+        if self.column in rows.labels:
+            labels = rows.labels_of(self.column)[known].tolist()
+            pairs = zip((None if label != label else label for label in labels), values.tolist(), strict=True)
+            failed = rows.reference(places).too_many_failed(spec.max_missing)
+            corrected = corrected_by_labels(pairs, level=spec.confidence, failed=failed)
+            if corrected.mean is None:
+                return Estimate(**found, reason=corrected.reason)
+            found |= {"value": corrected.mean, "interval": corrected.interval}
+            return Estimate(**found, corrected_by=corrected.labels, uncorrected=mean)
+        return Estimate(**found, reason=None if mean is not None else interval.reason)
+
+    def values(self, rows: SystemRows) -> Floats:
+        """What each row adds to it, NaN for a row that is not scored."""
+        if self.column == PER_ACCURATE:
+            accurate = rows.values("accurate") if "accurate" in rows.metrics else np.full(len(rows), np.nan)
+            return np.where(np.isfinite(accurate), rows.values("cost_usd"), np.nan)
         if self.column == SUSPICIOUS:
-            return (float(bool(row.verdict.suspicious)),) if row.verdict else None
-        if self.column in REFUSALS:
-            return self._refusal(row)
-        score = row.scores.get(self.column)
-        value = score.value if score else None
-        if value is None and self.column in OPERATIONAL:
-            value = getattr(row, self.column)
-        return None if value is None else (float(value),)
-
-    def applies_to(self, row: Result) -> bool:
-        """Can the row have it? A score that is undefined because the query can't be answered is not missing."""
-        score = row.scores.get(self.column)
-        return row.answerable is not False or score is None or score.missing != "undefined"
-
-    def coverage(self, rows: Sequence[Result]) -> tuple[int, int]:
-        """How many rows are scored, of how many that the figure is about."""
-        about = [values for row in rows if self.applies_to(row) and (values := self.values(row)) != ()]
-        return sum(values is not None for values in about), len(about)
-
-    def missing_reasons(self, rows: Sequence[Result]) -> Counter[str]:
-        """Why rows that could have it lack it, and how many do."""
-        missing = (row for row in rows if self.applies_to(row) and self.values(row) is None)
-        scores: list[Score | None] = [row.scores.get(self._computed_from) for row in missing]
-        return Counter((score.reason if score and score.value is None else None) or "not scored" for score in scores)
-
-    def _refusal(self, row: Result) -> tuple[float, ...] | None:
-        """Is the refusal right, or the query that can't be answered refused? Empty for other rows; None: not known."""
-        refusal = row.verdict.refusal if row.verdict else None
-        if self.column == "refusal_recall" and row.answerable is not False:
-            return ()
-        if refusal is None:
-            return None
+            return rows.values(SUSPICIOUS_ROW)
         if self.column == "refusal_recall":
-            return (float(refusal),)
-        return (float(row.answerable is False),) if refusal else ()
+            return rows.values(REFUSAL)
+        if self.column == "refusal_precision":
+            right = (rows.values(ANSWERABLE) == 0).astype(float)
+            return np.where(np.isfinite(rows.values(REFUSAL)), right, np.nan)
+        if self.column in OPERATIONAL and self.column in rows.metrics:
+            scores = rows.values(self.column)
+            return np.where(np.isfinite(scores), scores, rows.reported(self.column))
+        if self.column in (*OPERATIONAL, *rows.metrics):
+            return rows.values(self.column)
+        return np.full(len(rows), np.nan)
+
+    def about(self, rows: SystemRows) -> Mask:
+        """Which rows it is about. A score that is undefined because the query can't be answered is not missing."""
+        unanswerable: Mask = rows.values(ANSWERABLE) == 0
+        if self.column == "refusal_recall":
+            return unanswerable
+        if self.column == "refusal_precision":
+            return np.asarray(rows.values(REFUSAL) != 0)
+        return ~(unanswerable & rows.undefined(self.column))
+
+    def _missing(self, rows: SystemRows, places: RowIndexes) -> dict[str, int]:
+        """Why rows that could have it lack it, and how many do."""
+        metric = "accurate" if self.column == PER_ACCURATE else self.column
+        reasons = rows.missing(metric, places) if metric in rows.metrics else {}
+        if more := len(places) - sum(reasons.values()):
+            reasons["not scored"] = more
+        return reasons
+
+    def _undefined(self, rows: SystemRows, places: RowIndexes) -> str:
+        """Why there is no value without a scored row."""
+        if self.column == PER_ACCURATE:
+            return "no row has both a known cost and an accuracy"
+        if self.column not in REFUSALS:
+            return _unscored(len(places))
+        judged = np.isfinite(rows.values(REFUSAL)).any()
+        if self.column == "refusal_recall":
+            return "no verdict says whether the answer refuses" if len(places) else "every query can be answered"
+        return "no answer refuses" if judged else "no verdict says whether the answer refuses"
+
+    @property
+    def _bounds(self) -> tuple[float, float] | None:
+        return (0.0, 1.0) if self.column in REFUSALS else self.metric.bounds
+
+    @property
+    def _share(self) -> bool:
+        return self.column in REFUSALS or self.metric.share
 
     @property
     def _computed_from(self) -> str:
         return "accurate" if self.column == PER_ACCURATE else self.column
 
 
+def _counted(n: int, missing: Mapping[str, int], value: float | None, reason: str) -> Estimate:
+    """An estimate without an interval; None with the reason if no row is scored."""
+    some = {why: rows for why, rows in missing.items() if rows}
+    return Estimate(value=value if n else None, n=n, missing=some, reason=None if n else reason)
+
+
 def _unscored(rows: int) -> str:
     return f"none of {rows} rows has a score" if rows else "there are no rows that could have one"
-
-
-def _measured(figure: CostPerAccurate | Share, n: int, rows: int) -> Measured:
-    return Measured(n=n, rows=rows, value=figure.value, interval=figure.interval, reason=figure.reason)

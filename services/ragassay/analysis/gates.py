@@ -4,38 +4,37 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
+import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from ragassay.analysis.comparison import cautions
 from ragassay.analysis.describe import better_or_worse, change
-from ragassay.analysis.drops import (
-    GateRow,
-    Scope,
-    WorstBy,
-    measure_drop,
-    rows_by_system,
-    scopes,
-    slice_values,
-    worst_rows,
-)
-from ragassay.analysis.figures import Figure, Measured
+from ragassay.analysis.difference import Contrast, Difference
+from ragassay.analysis.figures import PER_ACCURATE, REFUSALS, SUSPICIOUS, Figure
+from ragassay.analysis.rows import Mask, SystemRows, match
 from ragassay.core.errors import BadSettings, NothingToEvaluate, UnknownName
 from ragassay.core.formatting import listed, number
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.report import Report, ReportWithResults
+from ragassay.core.specification import JobSpec
+from ragassay.core.statistics import Estimate
+from ragassay.evaluation.groups import RowIndexes, slice_value
 from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.judged import ANSWERED_UNANSWERABLE, WRONG_REFUSAL
 from ragassay.metrics.metric import Metric
+from ragassay.stats.intervals import Floats
 
 ConditionName = Literal["min", "max", "max_drop", "relative_drop"]
 CONDITIONS: tuple[ConditionName, ...] = ("min", "max", "max_drop", "relative_drop")
 DROPS: tuple[ConditionName, ...] = ("max_drop", "relative_drop")
 GateCause = Literal["met", "threshold", "coverage", "missing", "baseline", "undecided"]
 LARGEST = 10.0**15
-MOST_REASONS = 2
+MOST_REASONS, MOST_WORST = 2, 5
 ROUNDING = 1e-9  # 0.80 - 0.78 is a little above 0.02 in binary
 Threshold = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 _SHORT = re.compile(r"(>=|<=)\s*(\S+)")
@@ -117,12 +116,29 @@ def _from_short(given: Any) -> Any:
 GateList = tuple[Annotated[Gate, BeforeValidator(_from_short, json_schema_input_type=Gate | dict[str, str])], ...]
 
 
-class GateResult(Measured):
-    """One threshold, checked for one system or slice, with what was measured.
+class GateRow(FrozenModel):
+    """One row: its value, for a drop also that in the baseline ``before``, and the reason given with its score."""
 
-    ``cause`` says why a gate was missed: the ``threshold``; too little coverage, the ``floor`` of which is the gate's; a
-    figure, system or slice that is ``missing``; nothing to compare with in the ``baseline``; or too few rows to show a
-    drop (``undecided``). ``worst``: the rows for which it was missed.
+    query_id: str
+    query: str
+    value: float | None
+    before: float | None = None
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        """``qs-08 0.000, was 1.000``."""
+        was = "" if self.before is None else f", was {number(self.before, beside=self.value)}"
+        return f"{self.query_id} {'not scored' if self.value is None else number(self.value, beside=self.before)}{was}"
+
+
+class GateResult(Estimate):
+    """One threshold, checked for one system or slice: the figure, and what follows.
+
+    Of a drop, the figure is that of the queries that are scored in both runs. ``baseline`` is it in the baseline, ``drop`` is
+    positive if it is worse now, and ``interval`` is that of the drop. ``cause`` says why a gate was missed: the
+    ``threshold``; too little coverage, the ``floor`` of which is the gate's; a figure, system or slice that is ``missing``;
+    nothing to compare with in the ``baseline``; or too few rows to show a drop (``undecided``). ``worst``: the rows for
+    which it was missed.
     """
 
     name: str
@@ -132,6 +148,8 @@ class GateResult(Measured):
     condition: ConditionName
     threshold: float
     floor: float
+    baseline: float | None = None
+    drop: float | None = None
     passed: bool
     cause: GateCause
     reason: str
@@ -198,7 +216,7 @@ def check_names(
             raise BadSettings(what, where=where, hint=hint)
         if gate.slice is not None:
             field, sign, value = gate.slice.partition("=")
-            values = slice_values(field, samples)
+            values = sorted({each for one in samples if (each := slice_value(one, field)) is not None})
             if not values or (sign and value not in values):
                 known = f"they have: {listed(values, most=8)}" if values else f"no row has a {field}"
                 raise BadSettings(f"no row is in the slice {gate.slice!r}", where=where, hint=known)
@@ -226,22 +244,15 @@ def check(
         raise NothingToEvaluate(f"run {report.run.id} has no system to check")
     if baseline is None and (missed := about_a_drop(gates)):
         raise BadSettings(missed, hint="give --baseline RUN or FILE")
-    rows, earlier = rows_by_system(report), None if baseline is None else rows_by_system(baseline)
-    spec = report.provenance.configuration
+    spec, incomplete = report.provenance.configuration, _incomplete(report)
     own = own_metrics(spec) if metrics is None else metrics
-    incomplete = _incomplete(report)
-    results: list[GateResult] = []
-    for gate in gates:
-        figure = Figure.parse(gate.metric, own)
-        before = earlier if gate.needs_baseline else None
-        for scope in scopes(rows, gate.system, gate.slice, before, baseline_system):
-            now = figure.measure(scope.rows, spec)
-            drop = measure_drop(figure, scope, spec, alpha) if gate.needs_baseline else None
-            for condition in gate.conditions:
-                case = _Case(
-                    gate, condition, figure, scope, now, drop if condition in DROPS else None, spec.corrected_by
-                )
-                results.append(case.result(incomplete))
+    now, before = _rows(report, gates), {} if baseline is None else _rows(baseline, gates)
+    results = [
+        _Case(gate, condition, Figure.parse(gate.metric, own), scope, spec, alpha).result(incomplete)
+        for gate in gates
+        for scope in _scopes(gate, now, before if gate.needs_baseline else None, baseline_system)
+        for condition in gate.conditions
+    ]
     return GateReport(
         run=report.run.id,
         baseline=baseline.run.id if baseline else None,
@@ -253,6 +264,55 @@ def check(
     )
 
 
+def _rows(report: ReportWithResults, gates: Sequence[Gate]) -> dict[str, SystemRows]:
+    """The rows of each system, read once. Raises NotFound if they are deleted."""
+    fields = {gate.slice.partition("=")[0] for gate in gates if gate.slice is not None}
+    return {name: SystemRows(report.results_of(name), one.metrics, fields) for name, one in report.systems.items()}
+
+
+class _Places(NamedTuple):
+    """Some rows of a system."""
+
+    rows: SystemRows
+    places: RowIndexes
+
+
+class _Scope(NamedTuple):
+    """One system, or one slice of it, now and ``before``: None without a baseline, or if it lacks the system."""
+
+    system: str
+    slice: str | None
+    now: _Places
+    before: _Places | None
+
+
+def _scopes(
+    gate: Gate, now: Mapping[str, SystemRows], baseline: Mapping[str, SystemRows] | None, baseline_system: str | None
+) -> Iterator[_Scope]:
+    """Each system, or the one that the gate names, and each slice of it; one that has no rows comes with none.
+
+    A lone system is compared with a lone system of the baseline, whatever their names.
+    """
+    for name in [gate.system] if gate.system is not None else now:
+        rows, before = now.get(name, SystemRows((), ())), None
+        if baseline is not None:
+            other = baseline_system or name
+            if other not in baseline and baseline_system is None and len(baseline) == len(now) == 1:
+                other = next(iter(baseline))
+            before = baseline.get(other)
+        if gate.slice is None:
+            whole = None if before is None else _Places(before, np.arange(len(before)))
+            yield _Scope(name, None, _Places(rows, np.arange(len(rows))), whole)
+            continue
+        field, sign, value = gate.slice.partition("=")
+        slices, earlier = rows.slices(field), {} if before is None else before.slices(field)
+        for one in [value] if sign else sorted({*slices, *earlier}):
+            of_before = None if before is None else _Places(before, np.array(earlier.get(one, ()), int))
+            yield _Scope(name, f"{field}={one}", _Places(rows, np.array(slices.get(one, ()), int)), of_before)
+        if not sign and not slices and not earlier:
+            yield _Scope(name, gate.slice, _Places(rows, np.arange(0)), None)
+
+
 def _incomplete(report: Report) -> str | None:
     """Why no gate may pass on this run; None for a whole one."""
     expected = report.provenance.dataset.rows
@@ -262,17 +322,30 @@ def _incomplete(report: Report) -> str | None:
     return "the run is incomplete" if report.run.status != "finished" else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
+class _Drop:
+    """A figure before and now, on the queries of the baseline that are scored in both runs.
+
+    ``drop`` is positive if it is worse now. ``shown``: do the data show it? None if they could not, and ``reason`` says why;
+    a figure that is no mean has no interval: its values show the drop.
+    """
+
+    estimate: Estimate
+    baseline: float | None = None
+    drop: float | None = None
+    shown: bool | None = True
+
+
+@dataclass(frozen=True)
 class _Case:
-    """One condition of a gate on one system or slice. ``drop`` is None unless the condition is about one."""
+    """One condition of a gate on one system or slice."""
 
     gate: Gate
     condition: ConditionName
     figure: Figure
-    scope: Scope
-    now: Measured
-    drop: Measured | None
-    corrected_by: str
+    scope: _Scope
+    spec: JobSpec
+    alpha: float
 
     @property
     def bound(self) -> float:
@@ -294,12 +367,13 @@ class _Case:
 
     def result(self, incomplete: str | None) -> GateResult:
         """The result; ``incomplete`` says why no gate may pass."""
-        measured = self.drop or self.now
-        cause, reason = self._judged()
+        now = self.figure.over(*self.scope.now, self.spec)
+        drop = self._drop() if self.condition in DROPS else None
+        cause, why = self._decided(now, drop)
         if incomplete:
-            cause, reason = "coverage", incomplete
+            cause, why = "coverage", incomplete
         result: dict[str, Any] = {
-            **dict(measured),
+            **dict(drop.estimate if drop else now),
             "name": self.name,
             "metric": self.figure.name,
             "system": self.scope.system,
@@ -307,69 +381,198 @@ class _Case:
             "condition": self.condition,
             "threshold": self.bound,
             "floor": self.gate.coverage,
+            "baseline": drop and drop.baseline,
+            "drop": drop and drop.drop,
             "passed": cause == "met",
             "cause": cause,
-            "reason": reason,
-            "worst": () if incomplete or cause == "met" else self._worst(cause),
+            "reason": why,
+            "worst": () if incomplete or cause == "met" else tuple(self._worst(cause)),
         }
         return GateResult(**result)
 
-    def _worst(self, cause: GateCause) -> tuple[GateRow, ...]:
-        by: WorstBy = "drop" if self.drop else "lowest" if self.condition == "min" else "highest"
-        return worst_rows(self.figure, self.scope, "unscored" if cause in ("coverage", "missing") else by)
-
-    def _judged(self) -> tuple[GateCause, str]:
+    def _decided(self, now: Estimate, drop: _Drop | None) -> tuple[GateCause, str]:
         """Whether the condition is met, and a sentence about it."""
-        now, drop, floor = self.now, self.drop, self.gate.coverage
         if now.value is None:
             return "missing", f"{self.figure.name} has no value: {now.reason}"
-        cause, reason = self._judged_drop(drop) if drop else self._judged_value(now.value)
-        if now.coverage < floor:
-            reasons = self.figure.missing_reasons(self.scope.rows)
-            why = "; ".join(f"{count} without one: {reason}" for reason, count in reasons.most_common(MOST_REASONS))
-            return "coverage", f"{self._thin(now, 'rows have a score', f' ({why})')} {reason}"
-        if drop and drop.n and drop.coverage < floor:
-            return "coverage", f"{self._thin(drop, 'queries of the baseline are scored in both runs')} {reason}"
-        return cause, reason
+        cause, why = self._drop_decided(drop) if drop else self._value_decided(now, now.value)
+        if now.coverage < self.gate.coverage:
+            reasons = Counter(now.missing).most_common(MOST_REASONS)
+            listed_reasons = "; ".join(f"{count} without one: {reason}" for reason, count in reasons)
+            return "coverage", f"{self._thin(now, 'rows have a score', f' ({listed_reasons})')} {why}"
+        if drop and drop.estimate.n and drop.estimate.coverage < self.gate.coverage:
+            return (
+                "coverage",
+                f"{self._thin(drop.estimate, 'queries of the baseline are scored in both runs')} {why}",
+            )
+        return cause, why
 
-    def _judged_value(self, value: float) -> tuple[GateCause, str]:
+    def _value_decided(self, now: Estimate, value: float) -> tuple[GateCause, str]:
         bound, sign = self.bound, ">=" if self.condition == "min" else "<="
         met = value >= bound - _slack(bound) if sign == ">=" else value <= bound + _slack(bound)
         shown, limit = number(value, beside=bound), number(bound, beside=value)
-        reason = f"{self.figure.name} is {shown}, {'' if met else 'not '}{sign} {limit} ({self._about(self.now)})"
-        return ("met" if met else "threshold"), reason
+        why = f"{self.figure.name} is {shown}, {'' if met else 'not '}{sign} {limit} ({self._about(now)})"
+        return ("met" if met else "threshold"), why
 
-    def _judged_drop(self, measured: Measured) -> tuple[GateCause, str]:
+    def _drop_decided(self, found: _Drop) -> tuple[GateCause, str]:
         """A drop beyond its limit misses the gate if the data show it, and is undecided if they could not."""
-        now, before, drop = measured.value, measured.baseline, measured.drop
+        now, before, drop = found.estimate.value, found.baseline, found.drop
         if drop is None or before is None or now is None:
-            return "baseline", f"{self.figure.name} can't be compared: {measured.reason}"
+            return "baseline", f"{self.figure.name} can't be compared: {found.estimate.reason}"
         limit = self.bound * (abs(before) if self.condition == "relative_drop" else 1)
         within = drop <= limit + _slack(limit)
-        reason = f"{self.figure.name} went {change(before, now, self._about(measured))}: "
+        why = f"{self.figure.name} went {change(before, now, self._about(found.estimate))}: "
         if drop <= 0:
-            return "met", reason + better_or_worse(-drop, "higher")
-        reason += better_or_worse(-drop, "higher", beside=limit)
-        reason += f", {'' if within else 'not '}within {number(limit, beside=drop)}"
-        if within or measured.shown:
-            return ("met" if within else "threshold"), reason
-        if measured.shown is None or measured.interval is None:
-            return "undecided", f"{reason}; {measured.reason}"
-        level = f"{100 * measured.interval.level:.3g} % interval"
-        return "met", f"{reason}; not shown: the {level} of the drop, {measured.interval}, holds 0"
+            return "met", why + better_or_worse(-drop, "higher")
+        why += better_or_worse(-drop, "higher", beside=limit)
+        why += f", {'' if within else 'not '}within {number(limit, beside=drop)}"
+        if within or found.shown:
+            return ("met" if within else "threshold"), why
+        if found.shown is None or found.estimate.interval is None:
+            return "undecided", f"{why}; {found.estimate.reason}"
+        level = f"{100 * found.estimate.interval.level:.3g} % interval"
+        return "met", f"{why}; not shown: the {level} of the drop, {found.estimate.interval}, holds 0"
 
-    def _about(self, measured: Measured) -> str:
+    def _drop(self) -> _Drop:
+        """The figure before and now, with the interval of the drop at level 1 - alpha."""
+        figure, spec, (now, places) = self.figure, self.spec, self.scope.now
+        if self.scope.before is None:
+            return _none(0, 0, f"the baseline has no system {self.scope.system!r}")
+        before, earlier = self.scope.before
+        was, is_now = _matched(before, earlier, now, places)
+        about = figure.about(before)[was], figure.about(now)[is_now]
+        known = np.isfinite(figure.values(before)[was]), np.isfinite(figure.values(now)[is_now])
+        if figure.column in REFUSALS:  # of other queries than before, perhaps
+            rows, scored = len(earlier), (known[0] | ~about[0]) & (known[1] | ~about[1])
+        else:
+            rows = len(earlier) - int((~(about[0] & about[1])).sum())
+            scored = about[0] & about[1] & known[0] & known[1]
+        was, is_now = was[scored], is_now[scored]
+        if not len(was):
+            return _none(0, rows, f"none of the baseline's {rows} queries is scored in both runs")
+        then, later = figure.over(before, was, spec), figure.over(now, is_now, spec)
+        judged = [one.value if one.corrected_by is None else one.uncorrected for one in (then, later)]
+        if judged[0] is None or judged[1] is None:
+            why = f"in the baseline {then.reason}" if judged[0] is None else f"now {later.reason}"
+            return _none(len(was), rows, why)
+        sign, missing = 1 if figure.better == "higher" else -1, _missing(rows - len(was))
+        value = Estimate(value=judged[1], n=len(was), missing=missing)
+        found = _Drop(value, judged[0], sign * (judged[0] - judged[1]))
+        if not figure.is_mean:
+            return found
+        difference = self._difference(before, was, now, is_now)
+        size, interval = difference.decided
+        if sign > 0 and interval.low is not None and interval.high is not None:
+            interval = interval.model_copy(update={"low": -interval.high, "high": -interval.low})
+        more: dict[str, Any] = {"interval": interval, "reason": self._undecided(difference)}
+        if difference.labels is None or size is None or then.corrected_by is None or then.value is None:
+            if difference.by_labels and more["reason"] is None:
+                more["reason"] = difference.by_labels.reason
+            return _Drop(value.model_copy(update=more), found.baseline, found.drop, difference.shown)
+        more |= {"value": then.value + size, "corrected_by": difference.labels, "uncorrected": judged[1]}
+        return _Drop(value.model_copy(update=more), then.value, -sign * size, difference.shown)
+
+    def _difference(self, before: SystemRows, was: RowIndexes, now: SystemRows, is_now: RowIndexes) -> Difference:
+        figure, labels = self.figure, None
+        if figure.column in before.labels or figure.column in now.labels:
+            labels = now.labels_of(figure.column)[is_now] - before.labels_of(figure.column)[was]
+        judges = (before.reference(was), now.reference(is_now))
+        contrast = Contrast("baseline", self.scope.system, "", self.alpha, own={figure.column: figure.metric})
+        return contrast.paired(
+            figure.column,
+            figure.values(before)[was],
+            figure.values(now)[is_now],
+            better=figure.better,
+            questions=before.questions(was),
+            labels=labels,
+            failed=next(filter(None, (one.too_many_failed(self.spec.max_missing) for one in judges)), None),
+            tested=False,
+        )
+
+    def _undecided(self, difference: Difference) -> str | None:
+        """Why no test could show a drop; None if one could."""
+        if difference.shown is not None:
+            return None
+        if difference.labels is not None:
+            return difference.decided[1].reason
+        moved = (difference.wins or 0) + (difference.losses or 0)
+        queries = "query differs" if moved == 1 else "queries differ"
+        return f"only {moved} {queries}, too few to show a drop (alpha {self.alpha:g}): evaluate more queries"
+
+    def _worst(self, cause: GateCause) -> Iterator[GateRow]:
+        """Rows without a score, with the largest drop, or with the lowest or highest value."""
+        figure, (rows, places) = self.figure, self.scope.now
+        values = figure.values(rows)
+        if cause in ("coverage", "missing"):
+            places = places[figure.about(rows)[places] & ~np.isfinite(values[places])]
+            return (self._row(place) for place in places[:MOST_WORST].tolist())
+        if self.condition in DROPS:
+            before, earlier = self.scope.before or (SystemRows((), ()), np.arange(0))
+            was, is_now = _matched(before, earlier, rows, places)
+            earlier_values = figure.values(before)[was]
+            loss = self._losses(earlier_values, values[is_now], figure.about(before)[was], figure.about(rows)[is_now])
+            order = np.argsort(-loss, kind="stable")
+            worst = order[loss[order] > 0][:MOST_WORST]
+            return (self._row(is_now[n], None if np.isnan(v := earlier_values[n]) else v) for n in worst.tolist())
+        places = places[figure.about(rows)[places] & np.isfinite(values[places])]
+        if figure.column == PER_ACCURATE:  # an accurate row does not make an accurate answer more expensive
+            places = places[rows.values("accurate")[places] == 0]
+        elif figure.column == SUSPICIOUS:
+            places = places[values[places] > 0]
+        elif figure.column in REFUSALS:
+            places = places[values[places] == float(self.condition == "max")]
+        order = np.argsort(values[places] * (1 if self.condition == "min" else -1), kind="stable")
+        return (self._row(place) for place in places[order[:MOST_WORST]].tolist())
+
+    def _losses(self, before: Floats, now: Floats, about_before: Mask, about_now: Mask) -> Floats:
+        """How much worse rows are than in the baseline; a refusal that did not count before may be a wrong one now."""
+        if self.figure.column in REFUSALS:
+            losses: Floats = ((now == 0) & about_now & ~((before == 0) & about_before)).astype(float)
+            return losses
+        return np.nan_to_num(before - now) * (1 if self.figure.better == "higher" else -1)
+
+    def _row(self, place: int, before: float | None = None) -> GateRow:
+        rows, figure = self.scope.now.rows, self.figure
+        row, value = rows.results[place], float(figure.values(rows)[place])
+        score = row.scores.get("accurate" if figure.column == PER_ACCURATE else figure.column)
+        reason = score.reason if score else row.error
+        if figure.column == SUSPICIOUS and row.verdict:
+            reason = listed(row.verdict.suspicious)
+        if figure.column in REFUSALS and value == 0:
+            reason = WRONG_REFUSAL if figure.column == "refusal_precision" else ANSWERED_UNANSWERABLE
+        value_or_none = None if math.isnan(value) else value
+        return GateRow(query_id=row.query_id, query=row.query, value=value_or_none, before=before, reason=reason)
+
+    def _about(self, estimate: Estimate) -> str:
         """``n=200, corrected by 120 labels``; or why the figure is the judge's own although there are labels."""
-        if measured.corrected_by is not None:
-            return f"n={measured.n}, corrected by {measured.corrected_by} {self.corrected_by}"
-        return f"n={measured.n}, not corrected: {measured.uncorrected}" if measured.uncorrected else f"n={measured.n}"
+        if estimate.corrected_by is not None:
+            return f"n={estimate.n}, corrected by {estimate.corrected_by} {self.spec.corrected_by}"
+        is_caveat = estimate.reason is not None and self.figure.column in self.scope.now.rows.labels
+        return f"n={estimate.n}, not corrected: {estimate.reason}" if is_caveat else f"n={estimate.n}"
 
-    def _thin(self, measured: Measured, what: str, why: str = "") -> str:
+    def _thin(self, estimate: Estimate, what: str, why: str = "") -> str:
         """Too few scores, and the coverage to write if that is meant."""
-        n, rows, floor = measured.n, measured.rows, self.gate.coverage
+        n, rows, floor = estimate.n, estimate.rows, self.gate.coverage
         least = math.floor(100 * n / rows) / 100 if rows else 0
         few = f"{n} of {rows} {what} ({n / rows if rows else 0.0:.1%}), the gate requires {floor:.1%}{why}"
         return f"{self.figure.name}: {few}. If that is as it should be, write coverage: {least:g}."
+
+
+def _matched(
+    before: SystemRows, earlier: RowIndexes, now: SystemRows, places: RowIndexes
+) -> tuple[RowIndexes, RowIndexes]:
+    """Matched rows, of these places only."""
+    was, is_now = match(before, now)
+    chosen = np.isin(was, earlier) & np.isin(is_now, places)
+    return was[chosen], is_now[chosen]
+
+
+def _missing(count: int) -> dict[str, int]:
+    return {"not scored in both runs": count} if count else {}
+
+
+def _none(n: int, rows: int, reason: str) -> _Drop:
+    """Nothing to compare, and why."""
+    return _Drop(Estimate(value=None, n=n, missing=_missing(rows - n), reason=reason))
 
 
 def _slack(bound: float) -> float:

@@ -6,13 +6,15 @@ Everything that compares uses ``match``: comparisons, gates and preferences have
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ragassay.core.models import Result
+from ragassay.core.report import ReferenceJudge
 from ragassay.datasets.dataset import NUMBERED, plain_text
 from ragassay.evaluation.groups import Questions, RowIndexes, group_value, numbered, question_hash
 from ragassay.metrics.failures import failures
@@ -21,8 +23,10 @@ from ragassay.stats.intervals import Floats
 from ragassay.storage.runs import documents
 
 NAN = float("nan")
+ANSWERABLE, SUSPICIOUS, REFUSAL = VERDICTS = "?answerable", "?suspicious", "?refusal"
 _NOT_COMPUTED = {"value": None, "reason": "was not computed", "missing": "no_input"}
 Row = Mapping[str, Any]
+Mask = npt.NDArray[np.bool_]
 
 
 class Queries:
@@ -53,19 +57,26 @@ class SystemRows(Queries):
     """Numbers of all rows of one system, in the dataset's order; ``results`` are the rows, for those that are shown.
 
     ``metrics`` and slice ``fields`` name the columns to read. A number is NaN where a row has none. ``labels``: by metric and
-    place, what people or reference judges say. ``truths``: equal if ground truth and number of relevant documents are.
-    ``failures`` has up to ``examples`` rows for each cause.
+    place, what people or reference judges say; ``references``: by place, why a reference judge that was asked failed, None if
+    it did not. ``before``: by metric and place, NDCG before reranking. ``truths``: equal if ground truth and number of
+    relevant documents are. ``failures`` has up to ``examples`` rows for each cause.
     """
 
     def __init__(
         self, results: Sequence[Result], metrics: Iterable[str], fields: Iterable[str] = (), *, examples: int = 0
     ) -> None:
         super().__init__()
-        self.results, self._metrics = results, tuple(metrics)
+        self.results, self.metrics = results, tuple(metrics)
         self.labels: defaultdict[str, dict[int, float]] = defaultdict(dict)
+        self.references: dict[int, str | None] = {}
+        self.before: dict[str, dict[int, float]] = {
+            name: {} for name in self.metrics if name.partition("@")[0] == "reranking_improvement"
+        }
         self.truths, self._question_keys = array("q"), array("q")
-        self._scores, self._reported = array("d"), array("d")
-        self._reasons: dict[str, dict[str, list[int]]] = {name: {} for name in self._metrics}
+        self._scores, self._reported, self._verdicts = array("d"), array("d"), array("d")
+        self._missing: dict[str, defaultdict[tuple[str, str], list[int]]] = {
+            name: defaultdict(list) for name in self.metrics
+        }
         self._slices: dict[str, defaultdict[str, list[int]]] = {field: defaultdict(list) for field in fields}
         self._accurate = 0
         self.failures = failures(self._not_accurate(), examples=examples, also_accurate=lambda: self._accurate)
@@ -89,34 +100,61 @@ class SystemRows(Queries):
         self.ask(row["query_id"], row["query"])
         self.truths.append(hash((tuple(row["ground_truth_answer"]), row["relevant"])))
         self._question_keys.append(question_hash(row["query"], row["ground_truth_answer"]))
-        of_row = [scores.get(name, _NOT_COMPUTED) for name in self._metrics]
+        of_row = [scores.get(name, _NOT_COMPUTED) for name in self.metrics]
         values = [score["value"] for score in of_row]
         if None in values:
-            for name, score in zip(self._metrics, of_row, strict=True):
+            for name, score in zip(self.metrics, of_row, strict=True):
                 if score["value"] is None:
-                    self._reasons[name].setdefault(score["reason"], []).append(place)
+                    self._missing[name][score["missing"], score["reason"]].append(place)
         self._scores.extend([NAN if value is None else value for value in values])
         self._reported.extend([NAN if (value := row[name]) is None else value for name in OPERATIONAL])
+        verdict = row["verdict"] or {"suspicious": None, "refusal": None}
+        of_verdict = row["answerable"], verdict["suspicious"], verdict["refusal"]
+        self._verdicts.extend([NAN if value is None else bool(value) for value in of_verdict])
+        for name, by_place in self.before.items():
+            by_place[place] = (scores.get(name, _NOT_COMPUTED).get("details") or {}).get("ndcg_before", NAN)
         for field, places in self._slices.items():
             if (group := group_value(row, field)) is not None:
                 places[group].append(place)
-        if any(rating["scores"] for rating in row["ratings"]):
+        if row["ratings"]:
             result = Result.model_validate(row)
+            if result.by_reference_judges:
+                self.references[place] = result.reference_failure
             for name in {name for rating in result.ratings if rating.role == "reference" for name in rating.scores}:
                 self.labels[name][place] = result.label(name) or 0.0
         return bool(scores.get("accurate", _NOT_COMPUTED)["value"])
 
     def values(self, name: str) -> Floats:
-        """The scores of a metric, or what responses report of time, tokens or cost."""
-        names, values = (self._metrics, self._scores) if name in self._metrics else (OPERATIONAL, self._reported)
+        """The scores of a metric, what responses report of time, tokens or cost, or one of ``VERDICTS``."""
+        of_names = ((self.metrics, self._scores), (OPERATIONAL, self._reported), (VERDICTS, self._verdicts))
+        names, values = next(pair for pair in of_names if name in pair[0])
         return np.asarray(values).reshape(-1, len(names))[:, names.index(name)]
+
+    def reported(self, name: str) -> Floats:
+        """What responses report of time, tokens or cost, whether or not a metric of that name was asked for."""
+        return np.asarray(self._reported).reshape(-1, len(OPERATIONAL))[:, OPERATIONAL.index(name)]
 
     def missing(self, metric: str, places: RowIndexes) -> dict[str, int]:
         """How many of these rows have no score, by reason."""
-        chosen = np.zeros(len(self), bool)
+        chosen, counts = np.zeros(len(self), bool), Counter[str]()
         chosen[places] = True
-        counts = {reason: int(chosen[rows].sum()) for reason, rows in self._reasons[metric].items()}
+        for (_, reason), rows in self._missing[metric].items():
+            counts[reason] += int(chosen[rows].sum())
         return {reason: count for reason, count in sorted(counts.items()) if count}
+
+    def undefined(self, metric: str) -> Mask:
+        """Which rows have no score because the metric is not defined there."""
+        rows = np.zeros(len(self), bool)
+        for (cause, _), places in self._missing.get(metric, {}).items():
+            if cause == "undefined":
+                rows[places] = True
+        return rows
+
+    def reference(self, places: RowIndexes) -> ReferenceJudge:
+        """How reference judges did on these rows."""
+        failures = [self.references[place] for place in places.tolist() if place in self.references]
+        reasons = Counter(failure for failure in failures if failure is not None)
+        return ReferenceJudge(asked=len(failures), failed=reasons.total(), reasons=dict(reasons))
 
     def labels_of(self, metric: str) -> Floats:
         """The label of each row."""

@@ -55,6 +55,35 @@ class Interval(FrozenModel):
         return f"{self.low:.4g}..{'unbounded' if self.high is None else f'{self.high:.4g}'}"
 
 
+class Estimate(FrozenModel):
+    """A number about many rows, and how sure it is.
+
+    ``n`` rows were scored; ``missing`` counts the others by reason, and ``failed`` of those had all the input that was needed.
+    Without a value there is a ``reason``; beside one it is a caveat. ``corrected_by``: how many labels of people or of
+    reference judges correct it; ``uncorrected`` is the number by the judge's own scores then.
+    """
+
+    value: float | None
+    n: int
+    missing: dict[str, int] = {}  # noqa: RUF012 - a default of a model
+    failed: int = 0
+    interval: Interval | None = None
+    sd: float | None = None
+    reason: str | None = None
+    corrected_by: int | None = None
+    uncorrected: float | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows it is about."""
+        return self.n + sum(self.missing.values())
+
+    @property
+    def coverage(self) -> float:
+        """Share of the rows that are scored."""
+        return self.n / self.rows if self.rows else 0.0
+
+
 class Significance(FrozenModel):
     """What one two-sided test says. ``p`` is never 0; if it is undefined it is None with a ``reason``.
 

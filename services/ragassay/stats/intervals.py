@@ -67,6 +67,16 @@ def mean_interval(values: Values, *, level: float = 0.95, bounds: Bounds | None 
     return Interval(low=low, high=high, level=level, method="quasi-binomial")
 
 
+def score_interval(
+    values: Values, *, level: float = 0.95, bounds: Bounds | None = None, share: bool = False
+) -> Interval:
+    """``mean_interval`` of scores; Wilson's if they are a ``share`` of yes and no."""
+    (column,) = columns(values)
+    if share and is_binary(column):
+        return wilson_interval(round(float(column.sum())), len(column), level=level)
+    return mean_interval(column, level=level, bounds=bounds)
+
+
 def difference_interval(
     a: Values, b: Values, *, level: float = 0.95, bounds: Bounds | None = None, binary: bool = False
 ) -> Interval:
