@@ -8,5 +8,5 @@ def means(report: Report) -> str:
     """A line for each system and metric."""
     lines = []
     for system, part in report.systems.items():
-        lines += [f"{system} {name} {metric.mean}" for name, metric in part.metrics.items()]
+        lines += [f"{system} {name} {metric.value}" for name, metric in part.metrics.items()]
     return "\n".join([*lines, ""])

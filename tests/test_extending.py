@@ -105,7 +105,7 @@ def test_an_installed_package_brings_all_on_the_command_line(environment, tmp_pa
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     metrics = report["systems"]["ours"]["metrics"]
-    assert (metrics["answered"]["mean"], metrics["relevance"]["mean"]) == (1.0, 0.75)
+    assert (metrics["answered"]["value"], metrics["relevance"]["value"]) == (1.0, 0.75)
     assert [row["answer"] for row in report["results"]["ours"]] == ["Asked: 0?", "Asked: 1?", "Asked: 2?"]
     assert report["provenance"]["judge"]["name"] == "lenient"
     assert list(report["provenance"]["plugins"]) == ["our-rag 1.0"]
@@ -137,7 +137,7 @@ def test_a_file_brings_all_on_the_command_line(cli, rows):
     code, out, err = cli("evaluate", "rows.jsonl", *options, *plugins, "--json", "-o", "means.txt")
     assert code == 0, err
     report = json.loads(out)
-    assert report["systems"]["ours"]["metrics"]["faithfulness"]["mean"] == 1.0
+    assert report["systems"]["ours"]["metrics"]["faithfulness"]["value"] == 1.0
     assert report["provenance"]["judge"]["code"].endswith(":by_words")
     assert "ours short_enough 1.0" in Path("means.txt").read_text()
     assert cli("evaluate", "--resume", report["run"]["id"], *plugins, "-o", "again.txt")[0] == 0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from offline_runs import evaluated, new_run, sample
 from ragassay.core.models import Response, Score
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation.aggregate import distribution, mean_score
+from ragassay.evaluation.aggregate import ScoreColumn, distribution
 from ragassay.metrics.metric import parse
 
 
@@ -26,8 +26,8 @@ def test_a_mean_travels_with_its_count_its_interval_and_what_is_missing(report):
     metric = (
         report([sample(1), sample(2), sample(3, response=Response(answer="Paris."))]).systems["default"].metrics["mrr"]
     )
-    assert (metric.mean, metric.n, metric.missing, metric.failed) == (1.0, 2, 1, 0)
-    assert metric.reasons == {"the response has no retrieved_doc_ids": 1}
+    assert (metric.value, metric.n, metric.unscored, metric.failed) == (1.0, 2, 1, 0)
+    assert metric.missing == {"the response has no retrieved_doc_ids": 1}
     assert metric.interval.low is not None
 
 
@@ -83,5 +83,5 @@ def test_percentiles_are_numpys(values):
 
 def test_the_share_of_failed_rows_leaves_out_rows_that_lacked_input():
     scores = [Score(value=1.0), Score.absent("no key", "failed"), Score.absent("no answer", "no_input")]
-    metric = mean_score(scores, parse("faithfulness"), JobSpec())
+    metric = ScoreColumn(scores).aggregate(parse("faithfulness"), JobSpec(), None)
     assert metric.failed / (metric.n + metric.failed) == 0.5

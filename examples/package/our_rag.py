@@ -37,12 +37,12 @@ class Echo:
 
 def to_html(report: Report) -> str:
     """A page with the means."""
-    rows = [(s, m, f"{a.mean}") for s, part in report.systems.items() for m, a in part.metrics.items()]
+    rows = [(s, m, f"{a.value}") for s, part in report.systems.items() for m, a in part.metrics.items()]
     cells = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
     return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
 def means(report: Report) -> Table:
     """A table of all means, on the page of a run."""
-    rows = ((s, m, f"{a.mean}") for s, part in report.systems.items() for m, a in part.metrics.items())
+    rows = ((s, m, f"{a.value}") for s, part in report.systems.items() for m, a in part.metrics.items())
     return Table("All means", ("system", "metric", "mean"), tuple(rows))

@@ -1,7 +1,7 @@
 """Evaluates RAG systems: retrieval, answers, cost, latency - and how far each of its own numbers can be trusted.
 
     report = ragassay.evaluate(rows)           rows: dicts, a data frame, a Hugging Face Dataset, a path
-    print(report); report.rows; report.worst(3); report.metrics["faithfulness"].mean
+    print(report); report.rows; report.worst(3); report.metrics["faithfulness"].value
     print(ragassay.compare(report, ragassay.evaluate(new_rows)))
     ragassay.run(systems={...}, datasets={...}, baseline="v1"); ragassay.retrieval(qrels, run).means
 

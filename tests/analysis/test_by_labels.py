@@ -36,10 +36,10 @@ def labelled(
 def test_a_gate_goes_by_the_corrected_mean_and_says_so():
     report = labelled()
     mean = report.systems["default"].metrics["faithfulness"]
-    assert mean.mean > 0.75 > mean.corrected.interval.high  # the judge is too kind: 0.6 + 0.4 * 0.5
+    assert mean.value > 0.75 > mean.corrected.interval.high  # the judge is too kind: 0.6 + 0.4 * 0.5
     missed = check_gate(report, {"metric": "faithfulness", "min": 0.7})
     assert (missed.passed, missed.cause) == (False, "threshold")
-    assert (missed.corrected_by, missed.uncorrected) == (100, mean.mean)
+    assert (missed.corrected_by, missed.uncorrected) == (100, mean.value)
     assert (missed.value, missed.interval) == (mean.corrected.mean, mean.corrected.interval)
     assert missed.reason == f"faithfulness is {missed.value:.3f}, not >= 0.700 (n=400, corrected by 100 labels)"
     assert check_gate(report, {"metric": "faithfulness", "min": mean.corrected.mean}).passed
@@ -79,7 +79,7 @@ def test_too_few_labels_leave_a_gate_to_the_judge_and_that_is_said():
 
 def test_a_drop_that_people_see_and_the_judge_does_not_misses_its_gates():
     before, now = labelled(people=0.8, judge_errs=0.2), labelled(people=0.5, judge_errs=0.7, seed=1, run="now")
-    judged = [report.systems["default"].metrics["faithfulness"].mean for report in (before, now)]
+    judged = [report.systems["default"].metrics["faithfulness"].value for report in (before, now)]
     assert abs(judged[0] - judged[1]) < 0.05
     for more in (
         {"max_drop": 0.1},

@@ -122,7 +122,7 @@ def test_the_value_of_a_gate_is_that_of_the_report():
     system = report.systems["default"]
     for name in ("mrr", "accurate"):
         result = check_gate(report, {"metric": name, "min": 0})
-        assert (result.value, result.interval) == (system.metrics[name].mean, system.metrics[name].interval)
+        assert (result.value, result.interval) == (system.metrics[name].value, system.metrics[name].interval)
     result = check_gate(report, {"metric": "cost_per_accurate_answer", "max": 1})
     assert (result.value, result.interval) == (
         system.cost_per_accurate_answer.value,

@@ -121,7 +121,7 @@ def test_schedules_are_planned_changed_run_and_deleted(served, worker):
         assert client.schedules.change("nightly", paused=True).next == ()
         assert client.schedules.run("nightly").trigger == "manual"
         run = until(lambda: next((run for run in client.schedules.runs("nightly") if run.status == "finished"), None))
-        assert (run.gates_passed, client.report(run.job).metrics["mrr"].mean) == (1, 0.75)
+        assert (run.gates_passed, client.report(run.job).metrics["mrr"].value) == (1, 0.75)
         assert client.job(run.job).planned.schedule == "nightly"
 
         assert client.schedules.change("nightly", paused=False).next

@@ -269,4 +269,4 @@ def test_rows_and_responses_may_be_files_of_the_data_folder(redis, tmp_path):
 def mrr(served, run):
     assert run["status"] == "finished", run
     systems = served.http.get(f"/v1/jobs/{run['job']}/report").json()["systems"]
-    return {name: system["metrics"]["mrr"]["mean"] for name, system in systems.items()}
+    return {name: system["metrics"]["mrr"]["value"] for name, system in systems.items()}

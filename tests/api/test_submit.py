@@ -52,7 +52,7 @@ def test_a_job_runs_to_a_report_that_counts_every_row(served):
     report = ReportWithResults.model_validate(answer.json())
     assert report.provenance.dataset.name == "rivers"
     mrr = report.systems["default"].metrics["mrr"]
-    assert (mrr.n, mrr.mean) == (120, 0.75)  # 60 rows find it first, 60 second: (60 * 1 + 60 * 1/2) / 120
+    assert (mrr.n, mrr.value) == (120, 0.75)  # 60 rows find it first, 60 second: (60 * 1 + 60 * 1/2) / 120
     assert report.systems["default"].queries == 120
 
 

@@ -45,7 +45,7 @@ def test_a_job_has_as_many_recorded_systems_as_its_rows_name(served):
     ]
     served.work()
     report = served.http.get(f"/v1/jobs/{job['id']}/report").json()
-    means = {name: system["metrics"]["mrr"]["mean"] for name, system in report["systems"].items()}
+    means = {name: system["metrics"]["mrr"]["value"] for name, system in report["systems"].items()}
     # v1 finds it first and second in turn (0.75); v2 always second; v3 answered the first of 60 queries, with 1
     assert means == pytest.approx({"v1": 0.75, "v2": 0.5, "v3": 1 / 60})
     assert report["systems"]["v3"]["missing_from_run"] == 59
@@ -145,8 +145,8 @@ def test_a_job_asks_registered_systems_once_for_each_query_beside_recorded_ones(
     assert sorted(body["query"] for body, _, _ in endpoint.asked) == sorted(row["query"] for row in QUESTIONS)
     assert {headers["Authorization"] for headers in endpoint.headers} == {"Bearer a-secret-of-the-operator"}
     online = report["systems"]["online"]
-    assert (online["metrics"]["mrr"]["mean"], online["latency_ms"]["n"]) == (1.0, 60)
-    assert report["systems"]["bm25"]["metrics"]["mrr"]["mean"] == 1.0
+    assert (online["metrics"]["mrr"]["value"], online["latency_ms"]["n"]) == (1.0, 60)
+    assert report["systems"]["bm25"]["metrics"]["mrr"]["value"] == 1.0
     sources = report["provenance"]["systems"]
     assert (sources["bm25"]["built"]["corpus"], sources["bm25"]["built"]["index_bytes"] > 0) == ("corpus.jsonl", True)
     everything = b"".join(
@@ -199,7 +199,7 @@ def test_a_system_is_asked_although_the_judges_provider_was_given_up(operators, 
     store.redis.hset(store.key(job, "meta"), "given_up", "the provider failed (500)")
     operators.work()
     report = operators.http.get(f"/v1/jobs/{job}/report").json()
-    assert (len(endpoint.asked), report["systems"]["online"]["metrics"]["mrr"]["mean"]) == (60, 1.0)
+    assert (len(endpoint.asked), report["systems"]["online"]["metrics"]["mrr"]["value"]) == (60, 1.0)
 
 
 def test_a_registered_function_answers_in_the_worker_and_its_folder_is_not_shown(redis, tmp_path):
@@ -212,7 +212,7 @@ def test_a_registered_function_answers_in_the_worker_and_its_folder_is_not_shown
         job = served.submit(QUESTIONS, systems=["own"], metrics=METRICS)["id"]
         served.work()
         report = served.http.get(f"/v1/jobs/{job}/report").json()
-    assert report["systems"]["own"]["metrics"]["mrr"]["mean"] == 1.0
+    assert report["systems"]["own"]["metrics"]["mrr"]["value"] == 1.0
     assert report["provenance"]["systems"]["own"]["called"]["configuration"]["function"] == "own.py:ask"
     assert str(tmp_path) not in json.dumps(report)
 

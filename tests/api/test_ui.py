@@ -238,7 +238,7 @@ def test_a_file_is_kept_as_a_dataset_and_evaluated(served):
     assert answers[0].headers["location"] == answers[1].headers["location"]
     served.work()
     job = answers[0].headers["location"].rpartition("/")[2]
-    assert served.http.get(f"/v1/jobs/{job}/report").json()["systems"]["default"]["metrics"]["token_f1"]["mean"] == 1.0
+    assert served.http.get(f"/v1/jobs/{job}/report").json()["systems"]["default"]["metrics"]["token_f1"]["value"] == 1.0
     (kept,) = served.http.get("/v1/datasets").json()["datasets"]
     assert (kept["name"], kept["rows"]) == ("small-answers-2", 1)
     lines = b"".join(json.dumps(row).encode() + b"\n" for row in rows(900))  # more than arrives at once

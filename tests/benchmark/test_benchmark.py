@@ -76,7 +76,7 @@ def test_every_system_meets_every_dataset_and_is_compared_with_the_baseline(cli,
     found = json.loads(out)
     assert found["baseline"] == "bad"
     means = {
-        (dataset, system): one["report"]["systems"][system]["metrics"]["mrr"]["mean"]
+        (dataset, system): one["report"]["systems"][system]["metrics"]["mrr"]["value"]
         for dataset, one in found["datasets"].items()
         for system in files["systems"]
     }
@@ -282,7 +282,7 @@ def test_in_python_datasets_are_rows_systems_are_functions_and_a_loop_may_run(tm
 
     found = asyncio.run(in_a_notebook())
     assert told[-1] == (48, 48)
-    assert found.reports["faq"].metrics["v2"]["token_f1"].mean == 1
+    assert found.reports["faq"].metrics["v2"]["token_f1"].value == 1
     assert found.comparisons["manual"].pairs[0].metrics["token_f1"].wins == ROWS - 4
     assert "better" in found.comparisons["manual"].verdict[0]
     assert "Datasets won/lost/tied against v1" in str(found)

@@ -37,7 +37,7 @@ def test_recorded_responses_of_each_dataset_are_found_by_its_name(form, cli, tmp
     found = json.loads(out)
     assert found["baseline"] == "v1"
     means = [
-        s["metrics"]["exact_match"]["mean"]
+        s["metrics"]["exact_match"]["value"]
         for one in found["datasets"].values()
         for s in one["report"]["systems"].values()
     ]

@@ -83,7 +83,7 @@ def test_systems_alone_take_the_questions_of_the_first_ones_file(ids, versions, 
     command = ["evaluate", "--system", "old=v1.jsonl", "--system", "new=v2.jsonl", "--metrics", "accurate,correctness"]
     code, out, err = versions(*command, "--json")
     assert code == 0, err
-    means = {name: system["metrics"]["accurate"]["mean"] for name, system in json.loads(out)["systems"].items()}
+    means = {name: system["metrics"]["accurate"]["value"] for name, system in json.loads(out)["systems"].items()}
     assert means == {"old": 2 / 8, "new": 1.0}
     pair = json.loads(versions("compare", "last", "--json")[1])["pairs"][0]
     assert (pair["a"], pair["b"], pair["matching"]["paired"]) == ("old", "new", 8)

@@ -41,11 +41,11 @@ def test_a_composite_is_a_metric_wherever_one_is_named(cli, project):
     report = json.loads(out)
     ranking = report["systems"]["default"]["metrics"]["ranking"]
     assert code == 0
-    assert ranking["mean"] == pytest.approx((3 + 3 * 0.5 / 4) / 4)  # in the fourth row (3 * 0.5 + 0) / 4
-    assert ranking["interval"]["low"] < ranking["mean"] < ranking["interval"]["high"]
-    assert ranking["bounds"] == {"worst": ranking["mean"], "best": ranking["mean"]}
-    assert report["systems"]["default"]["metrics"]["accurate"]["mean"] == 0.75
-    assert report["systems"]["default"]["slices"]["category"]["even"]["metrics"]["ranking"]["mean"] == 1.0
+    assert ranking["value"] == pytest.approx((3 + 3 * 0.5 / 4) / 4)  # in the fourth row (3 * 0.5 + 0) / 4
+    assert ranking["interval"]["low"] < ranking["value"] < ranking["interval"]["high"]
+    assert ranking["bounds"] == {"worst": ranking["value"], "best": ranking["value"]}
+    assert report["systems"]["default"]["metrics"]["accurate"]["value"] == 0.75
+    assert report["systems"]["default"]["slices"]["category"]["even"]["metrics"]["ranking"]["value"] == 1.0
     assert report["provenance"]["configuration"]["composites"]["balance"] == {"harmonic_mean": ["mrr", "recall@1"]}
     assert "ranking" in (project / "rows.csv").read_text().splitlines()[0]
 

@@ -136,7 +136,7 @@ def test_json_on_stdout_is_the_report_and_nothing_else(cli, data):
     code, out, err = cli("evaluate", data, "--json", "--metrics", "mrr,exact_match")
     report = json.loads(out)
     assert (code, err) == (0, "")
-    assert report["systems"]["default"]["metrics"]["mrr"]["mean"] == 1.0
+    assert report["systems"]["default"]["metrics"]["mrr"]["value"] == 1.0
     assert report["provenance"]["metrics"] == ["mrr", "exact_match"]
 
 

@@ -60,8 +60,8 @@ def test_the_mean_is_corrected_towards_what_people_say(report, cli):
     mean = document["systems"]["default"]["metrics"]["faithfulness"]
     found, people = mean["corrected"], sum(row["people"] for row in made) / len(made)
     assert (found["labels"], found["rows"]) == (40, 120)
-    assert found["judged"] == pytest.approx(mean["mean"])
-    assert abs(found["mean"] - people) < abs(mean["mean"] - people)
+    assert found["judged"] == pytest.approx(mean["value"])
+    assert abs(found["mean"] - people) < abs(mean["value"] - people)
     assert found["interval"]["low"] <= people <= found["interval"]["high"]
     assert 0 < found["weight"] <= 1
     assert found["interval"]["high"] - found["interval"]["low"] < found["alone"]["high"] - found["alone"]["low"]

@@ -35,7 +35,7 @@ def project(tmp_path):
 def test_a_configuration_names_its_plugins_relative_to_itself(cli, project):
     _, out, _ = cli("evaluate", "--config", "conf/ragassay.yaml", "--json")
     report = json.loads(out)
-    assert report["systems"]["default"]["metrics"]["own_words"]["mean"] == 4.5
+    assert report["systems"]["default"]["metrics"]["own_words"]["value"] == 4.5
     assert report["systems"]["default"]["metrics"]["own_words"]["bounds"] is None
     assert list(report["provenance"]["plugins"]) == ["own.py"]
 

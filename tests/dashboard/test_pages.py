@@ -59,11 +59,11 @@ def test_a_run_shows_each_mean_with_its_interval_and_what_is_missing(run, pages)
     for name, mean in system.metrics.items():
         shown = re.search(rf">{re.escape(name)}</a>.*?</tr>", text, re.DOTALL)
         assert shown, name
-        if mean.mean is not None:
-            assert f"{mean.mean:.3f}" in shown[0] or f"{mean.mean:.3g}" in shown[0], name
+        if mean.value is not None:
+            assert f"{mean.value:.3f}" in shown[0] or f"{mean.value:.3g}" in shown[0], name
         assert f"n {mean.n}" in shown[0], name
-        if mean.missing:
-            assert f"{mean.missing} missing" in shown[0], name
+        if mean.unscored:
+            assert f"{mean.unscored} missing" in shown[0], name
 
 
 def test_rows_are_filtered_sorted_and_turned_page_by_page_and_the_address_says_so(run, pages):

@@ -119,7 +119,7 @@ def test_a_run_is_evaluated_on_a_beir_folder_from_the_command_line(beir, cli, tm
     code, out, err = cli("evaluate", folder, "--system", f"bm25={run}", "--metrics", "mrr", "--json")
     assert code == 0, err
     metrics = json.loads(out)["systems"]["bm25"]["metrics"]
-    assert metrics["mrr"]["mean"] == 0.25
+    assert metrics["mrr"]["value"] == 0.25
     code, out, _ = cli("data", "show", folder)
     assert code == 0
     assert "2 rows" in out

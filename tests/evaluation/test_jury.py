@@ -125,7 +125,7 @@ def test_a_member_that_fails_is_left_out_of_the_vote_and_counted(evaluate, cli):
 def test_fewer_than_half_of_the_members_make_no_verdict(evaluate):
     with Provider(then=models(a=says(), b=play.says("?"), c=play.says("no verdict"))) as provider:
         report = evaluate(provider, "--max-missing", "1")
-    (reason,) = report["systems"]["default"]["metrics"]["faithfulness"]["reasons"]
+    (reason,) = report["systems"]["default"]["metrics"]["faithfulness"]["missing"]
     assert reason.startswith("2 of 3 judges gave no verdict: llm:openai/b: the judge's reply could")
     assert report["systems"]["default"]["jury"]["without_verdict"] == 6
 
@@ -133,7 +133,7 @@ def test_fewer_than_half_of_the_members_make_no_verdict(evaluate):
 def test_where_too_few_are_left_the_run_waits_and_gives_up(evaluate):
     with Provider(then=models(a=says(), b=play.status(503), c=play.status(503))) as provider:
         report = evaluate(provider, "--give-up-s", "1", code=3)
-    reasons = report["systems"]["default"]["metrics"]["faithfulness"]["reasons"]
+    reasons = report["systems"]["default"]["metrics"]["faithfulness"]["missing"]
     assert all("2 of 3 judges gave no verdict" in reason and "given up" in reason for reason in reasons)
 
 

@@ -74,7 +74,7 @@ def evaluated(system, **options):
     report = ragassay.evaluate(
         rows, systems={"live": system}, judge="flaky", metrics="correctness", batch=3, cache=False, **options
     )
-    return report.metrics["correctness"].reasons
+    return report.metrics["correctness"].missing
 
 
 def test_a_judge_that_is_back_judges_all_rows_but_that_which_the_system_fails_on(judge):

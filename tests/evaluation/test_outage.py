@@ -107,7 +107,7 @@ def test_a_row_that_the_provider_refuses_does_not_pass_for_an_outage(tmp_path):
         system, _ = work_through(run_of(tmp_path, give_up_s=10), provider)
     judged = system.metrics["faithfulness"]
     assert (judged.n, judged.failed) == (ROWS - 1, 1)
-    [reason] = judged.reasons
+    [reason] = judged.missing
     assert "the provider refused the request (400)" in reason
 
 
@@ -120,7 +120,7 @@ def test_a_provider_that_never_recovers_costs_the_judged_scores_and_the_others_a
     assert system.metrics["mrr"].n == ROWS
     judged = system.metrics["faithfulness"]
     assert (judged.n, judged.failed) == (0, ROWS)
-    [reason] = judged.reasons
+    [reason] = judged.missing
     assert reason.startswith("the judge failed: given up after 1 s: ")
     assert requests <= MOST_REQUESTS
 
@@ -145,7 +145,7 @@ def test_how_long_a_resumed_run_waits_can_be_given_anew(tmp_path, cli):
         judge = ("--judge", "gpt-4o-mini", "--api-base", provider.url, "--metrics", "mrr,faithfulness")
         cli("evaluate", data, *judge, "--give-up-s", "0.5")
         _, out, _ = cli("evaluate", "--resume", "last", "--give-up-s", "0.25", "--json")
-    [reason] = orjson.loads(out)["systems"]["default"]["metrics"]["faithfulness"]["reasons"]
+    [reason] = orjson.loads(out)["systems"]["default"]["metrics"]["faithfulness"]["missing"]
     assert reason.startswith("the judge failed: given up after 0.25 s: ")
 
 

@@ -56,7 +56,7 @@ def test_the_model_is_asked_about_a_share_and_corrects_the_local_judge(cli, data
     assert (mean["corrected"]["labels"], mean["corrected"]["rows"]) == (asked, 80)
     assert system["evaluation"]["usage"]["calls"] == asked
     # of 80 rows, 16 invent and 16 more are denied: the model would say 0.6, the local judge says 0.8
-    assert mean["mean"] == pytest.approx(0.8)
+    assert mean["value"] == pytest.approx(0.8)
     assert mean["corrected"]["interval"]["low"] <= 0.6 <= mean["corrected"]["interval"]["high"] < 0.8
     assert "reference llm:openai/tiny on 50%" in report["provenance"]["judge"]["name"]
     code, shown, _ = cli("show", "last")

@@ -25,7 +25,7 @@ ROWS = [
 
 def test_met(rag_eval):
     report = rag_eval(ROWS, metrics=["mrr", "faithfulness"])
-    assert report.metrics["mrr"].mean == 0.75
+    assert report.metrics["mrr"].value == 0.75
     results = rag_eval.expect("mrr >= 0.75", {"metric": "faithfulness", "max": 0.6})
     assert results.passed
 
@@ -36,7 +36,7 @@ def test_missed(rag_eval):
 @pytest.mark.rag_eval(ROWS, metrics=["recall@1"])
 class TestMarked:
     def test_defaults(self, rag_eval):
-        assert rag_eval().metrics["recall@1"].mean == 0.5
+        assert rag_eval().metrics["recall@1"].value == 0.5
 
     @pytest.mark.rag_eval(metrics=["mrr"])
     def test_the_nearest_marker_wins(self, rag_eval):

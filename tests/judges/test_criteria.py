@@ -173,7 +173,7 @@ def test_gates_compare_trend_csv_and_rules_know_a_criterion_by_its_name(cli, dat
     system = report["systems"]["default"]
     assert system["metrics"]["polite"]["n"] == 4
     assert {row["scores"]["polite"]["reason"] for row in report["results"]["default"]} == {"a word too many"}
-    assert system["metrics"]["accurate"]["mean"] == 1.0
+    assert system["metrics"]["accurate"]["value"] == 1.0
     assert report["provenance"]["configuration"]["criteria"] == {"polite": POLITE}
     assert "polite" in (tmp_path / "a.csv").read_text().splitlines()[0].split(",")
 

@@ -11,7 +11,7 @@ from offline_runs import results_of, sample, scripted_runtime
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.models import Sample, Score
 from ragassay.core.specification import JobSpec
-from ragassay.evaluation.aggregate import mean_score
+from ragassay.evaluation.aggregate import ScoreColumn
 from ragassay.evaluation.evaluate import evaluate
 from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.metric import metric, name_of, parse
@@ -169,9 +169,9 @@ def test_without_declared_bounds_there_are_none():
         return float(len(row.answer.split()))
 
     found = [*scores("words", [sample(n, answer="one " * n) for n in (1, 5, 9)]), Score.absent("x", "failed")]
-    mean = mean_score(found, parse("words"), JobSpec())
+    mean = ScoreColumn(found).aggregate(parse("words"), JobSpec(), None)
     assert parse("words").bounds is None
-    assert mean.mean == 5.0
+    assert mean.value == 5.0
     assert mean.interval.high > 9  # t with 2 degrees of freedom: 5 +- 4.303 * 4 / sqrt(3) = 5 +- 9.94
     assert mean.bounds is None  # the one without a score might be anything
 

@@ -9,7 +9,7 @@ from ragassay.core.errors import BadData
 from ragassay.core.models import Response, Sample
 from ragassay.core.specification import JobSpec
 from ragassay.datasets.load import load
-from ragassay.evaluation.aggregate import mean_score
+from ragassay.evaluation.aggregate import ScoreColumn
 from ragassay.metrics.metric import parse
 from ragassay.metrics.scoring import Chunk
 
@@ -70,10 +70,10 @@ def test_reranking_improvement_of_a_row_is_the_difference_of_ndcg():
 def test_reranking_improvement_of_a_report_counts_rescued_queries():
     # q1: 0 -> 1 (rescued), q2: 1 -> 0.6309; mean 0.5 -> 0.8155, so (0.8155 - 0.5) / 0.5
     scores = [reranked(["x", "y"], ["a", "x"]), reranked(["a", "x"], ["x", "a"])]
-    found = mean_score(scores, parse("reranking_improvement@2"), JobSpec())
-    assert (found.mean, found.n) == (pytest.approx(0.6309297536), 2)
-    never = mean_score(scores[:1], parse("reranking_improvement@2"), JobSpec())
-    assert never.mean is None
+    found = ScoreColumn(scores).aggregate(parse("reranking_improvement@2"), JobSpec(), None)
+    assert (found.value, found.n) == (pytest.approx(0.6309297536), 2)
+    never = ScoreColumn(scores[:1]).aggregate(parse("reranking_improvement@2"), JobSpec(), None)
+    assert never.value is None
     assert never.interval.reason == "ndcg was 0 before reranking on every query"
 
 
@@ -81,10 +81,10 @@ def test_reranking_improvement_counts_several_answers_to_one_question_once():
     once = [reranked(["x", "y"], ["a", "x"]), reranked(["a", "x"], ["x", "a"])] * 5
     thrice, questions = [one for one in once for _ in range(3)], np.arange(30) // 3
     found = [
-        mean_score(scores, parse("reranking_improvement@2"), JobSpec(), of)
+        ScoreColumn(scores).aggregate(parse("reranking_improvement@2"), JobSpec(), of)
         for scores, of in ((once, None), (thrice, questions))
     ]
-    assert (found[1].mean, found[1].sd) == pytest.approx((found[0].mean, found[0].sd))
+    assert (found[1].value, found[1].sd) == pytest.approx((found[0].value, found[0].sd))
     assert found[1].interval == found[0].interval
     # changes of 1 and -0.3691 in turn, mean 0.3155: the spread is that of the changes, not around the relative change
     assert found[0].sd == pytest.approx((10 / 9) ** 0.5 * (1 + 0.3690702464) / 2)

@@ -52,7 +52,7 @@ def test_a_workbook_has_figures_rows_and_provenance_each_cell_of_its_type(report
     assert (rows[0]["metadata.late"], rows[4]["correctness"], rows[1]["metadata.weight"]) == (False, None, 0.5)
     mean = report.systems["bm25"].metrics["mrr"]
     assert (
-        cells(book["Summary"])[0] | {"system": "bm25", "figure": "mrr", "mean": mean.mean, "n": 12}
+        cells(book["Summary"])[0] | {"system": "bm25", "figure": "mrr", "mean": mean.value, "n": 12}
         == cells(book["Summary"])[0]
     )
     told = {row["name"]: row["value"] for row in cells(book["Provenance"])}

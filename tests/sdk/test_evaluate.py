@@ -42,7 +42,7 @@ def test_systems_are_compared_in_the_order_in_which_they_are_given(rows, tmp_pat
     right = [{"question": row["question"], "answer": row["ground_truth"]} for row in rows]
     old = write_jsonl(tmp_path / "old.jsonl", [{"question": row["question"], "answer": row["answer"]} for row in rows])
     report = evaluate(queries, metrics="correctness", systems={"new": pd.DataFrame(right), "old": old})
-    assert {name: metrics["correctness"].mean for name, metrics in report.metrics.items()} == {
+    assert {name: metrics["correctness"].value for name, metrics in report.metrics.items()} == {
         "new": 1.0,
         "old": pytest.approx(1 / 3, abs=0.2),
     }

@@ -52,7 +52,7 @@ def test_with_several_systems_each_is_named(rows):
 def test_it_becomes_a_data_frame_and_the_rows_of_its_csv_are_the_same(report):
     frame = report.to_pandas()
     assert list(frame["query_id"]) == ["q_0", "q_1", "q_2"]
-    assert frame["accurate"].mean() == pytest.approx(report.metrics["accurate"].mean)
+    assert frame["accurate"].mean() == pytest.approx(report.metrics["accurate"].value)
     report.save("rows.csv")
     with Path("rows.csv").open() as file:
         saved = list(csv.DictReader(file))

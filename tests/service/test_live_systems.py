@@ -90,7 +90,7 @@ def test_a_killed_worker_asks_no_answered_query_again_and_the_report_is_whole(se
     assert set(asked) == {row["query"] for row in QUESTIONS}
     assert sum(times - 1 for times in again.values()) <= 3, "only what was in flight is asked again"
     system = report["systems"]["slow"]
-    assert (system["queries"], system["failed_responses"], system["metrics"]["mrr"]["mean"]) == (ROWS, 0, 1.0)
+    assert (system["queries"], system["failed_responses"], system["metrics"]["mrr"]["value"]) == (ROWS, 0, 1.0)
     assert len({row["query_id"] for row in report["results"]["slow"]}) == ROWS
 
 

@@ -116,7 +116,7 @@ def test_evaluate_calls_the_function_that_a_named_configuration_names(cli, tmp_p
     write(tmp_path)
     code, out, err = cli("evaluate", "--config", "live.yaml", "--json", "--metrics", "mrr")
     assert code == 0, err
-    assert json.loads(out)["systems"]["v2"]["metrics"]["mrr"]["mean"] == 1.0
+    assert json.loads(out)["systems"]["v2"]["metrics"]["mrr"]["value"] == 1.0
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_evaluate_asks_each_query_once_and_reports_what_it_took(cli, tmp_path, e
     code, out, err = cli("evaluate", "--config", "live.yaml", "--json", "--metrics", "mrr,completeness")
     assert code == 0, err
     system = json.loads(out)["systems"]["live"]
-    assert system["metrics"]["mrr"]["mean"] == 1.0
+    assert system["metrics"]["mrr"]["value"] == 1.0
     assert system["metrics"]["completeness"]["n"] == 3
     assert system["latency_ms"]["n"] == 3
     assert len(endpoint.asked) - before == 3
@@ -135,7 +135,7 @@ def test_an_address_is_an_endpoint_with_the_usual_body_and_reply(cli, tmp_path, 
     write(tmp_path, endpoint)
     code, out, err = cli("evaluate", "data.jsonl", "--system", f"live={endpoint.url}", "--metrics", "mrr", "--json")
     assert code == 0, err
-    assert json.loads(out)["systems"]["live"]["metrics"]["mrr"]["mean"] == 1.0
+    assert json.loads(out)["systems"]["live"]["metrics"]["mrr"]["value"] == 1.0
     assert endpoint.asked[-1][0].keys() == {"query"}
     named = tmp_path / "named.yaml"
     named.write_text(f"data: data.jsonl\nmetrics: [mrr]\nsystems: {{live: {endpoint.url}}}\n")

@@ -43,7 +43,7 @@ def evaluated(cli, tmp_path, monkeypatch):
 def test_an_endpoint_is_asked_as_the_page_shows(evaluated):
     with Endpoint() as endpoint:
         report = evaluated("http", endpoint.url)
-    assert report["systems"]["v2"]["metrics"]["token_f1"]["mean"] > 0
+    assert report["systems"]["v2"]["metrics"]["token_f1"]["value"] > 0
     assert [body for body, *_ in endpoint.asked] == [{"question": "Where?", "top_k": 5}]
 
 
@@ -51,7 +51,7 @@ def test_a_stream_is_read_as_the_page_shows(evaluated):
     with Endpoint() as endpoint:
         report = evaluated("stream", endpoint.url, "lines")
     system = report["systems"]["v2"]
-    assert (system["metrics"]["token_f1"]["mean"], system["first_token_ms"]["n"]) == (1.0, 1)
+    assert (system["metrics"]["token_f1"]["value"], system["first_token_ms"]["n"]) == (1.0, 1)
     assert report["results"]["v2"][0]["output_tokens"] == 3
 
 
@@ -59,14 +59,14 @@ def test_a_chat_api_is_asked_as_the_page_shows(evaluated):
     with play.Provider(then=play.says("Paris.")) as provider:
         report = evaluated("chat", provider.url)
     system = report["systems"]["v2"]
-    assert (system["metrics"]["token_f1"]["mean"], system["first_token_ms"]["n"]) == (1.0, 1)
+    assert (system["metrics"]["token_f1"]["value"], system["first_token_ms"]["n"]) == (1.0, 1)
     assert provider.log[0].body["max_tokens"] == 300
 
 
 @pytest.mark.parametrize("code", [FUNCTION, GENERATOR], ids=["function", "generator"])
 def test_a_function_is_called_as_the_page_shows(evaluated, tmp_path, code):
     (tmp_path / "own.py").write_text(code)
-    assert evaluated("python")["systems"]["v2"]["metrics"]["token_f1"]["mean"] == 1.0
+    assert evaluated("python")["systems"]["v2"]["metrics"]["token_f1"]["value"] == 1.0
 
 
 def test_the_server_of_the_examples_is_asked_as_the_page_shows(cli, tmp_path):
@@ -85,7 +85,7 @@ def test_the_server_of_the_examples_is_asked_as_the_page_shows(cli, tmp_path):
         finally:
             server.terminate()
     assert code == 0, err
-    assert json.loads(out)["systems"]["rag"]["metrics"]["mrr"]["mean"] == 1.0
+    assert json.loads(out)["systems"]["rag"]["metrics"]["mrr"]["value"] == 1.0
     assert all(one["left"] - one["came"] >= 0.02 for one in map(json.loads, log))
 
 

@@ -248,7 +248,7 @@ def _system(one: LabelledSystem, failed: Failures) -> ComparedSystem:
         responses=source.systems.get(one.system),
         judge=_judge(source),
         queries=part.queries,
-        accuracy=part.metrics["accurate"].mean if "accurate" in part.metrics else None,
+        accuracy=part.metrics["accurate"].value if "accurate" in part.metrics else None,
         cost_usd=part.cost_usd.mean,
         latency_p50_ms=part.latency_ms.p50,
         measured={name: known for name in OPERATIONAL if (known := getattr(part, name)).n},

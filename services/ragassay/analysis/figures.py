@@ -106,8 +106,8 @@ class Figure:
             return Estimate(value=share.value, n=share.n, interval=share.interval, reason=share.reason)
         if self.column in system.metrics and self.statistic == "mean":
             mean = system.metrics[self.column]
-            reason = None if mean.mean is not None else mean.interval.reason if mean.n else _unscored(mean.missing)
-            return Estimate(value=mean.mean, n=mean.n, missing=mean.reasons, interval=mean.interval, reason=reason)
+            reason = None if mean.value is not None else mean.interval.reason if mean.n else _unscored(mean.unscored)
+            return Estimate(value=mean.value, n=mean.n, missing=mean.missing, interval=mean.interval, reason=reason)
         if self.column not in OPERATIONAL:
             return Estimate(value=None, n=0, missing={"": system.queries}, reason=f"{self.column} was not computed")
         reported = getattr(system, self.column)

@@ -16,7 +16,7 @@ from ragassay.core.files import LazyRows
 from ragassay.core.jury import Jury
 from ragassay.core.models import FrozenModel, Result, Usage
 from ragassay.core.specification import JobSpec
-from ragassay.core.statistics import CorrectedMean, Interval
+from ragassay.core.statistics import CorrectedMean, Estimate, Interval
 
 _PART = 2**16  # bytes
 JOB_ID = re.compile("[0-9a-f]{32}")
@@ -43,25 +43,18 @@ class MeanBounds(FrozenModel):
     best: float
 
 
-class Aggregate(FrozenModel):
-    """One metric over many rows. A mean never travels alone.
+class Aggregate(Estimate):
+    """The mean of one metric over many rows. It never travels alone.
 
-    ``n`` rows were scored, ``missing`` were not: ``failed`` of those had all the input that was needed. ``reasons``
-    counts the missing rows by reason. ``bounds`` is null for metrics without a least and a greatest value. ``corrected``: by
-    labels of people, or by reference judges, where some rows have one. ``judge_sd``: where a judge rates rows several times, the
-    pooled standard deviation of one of its samples.
+    ``bounds`` is null for metrics without a least and a greatest value. ``corrected``: by labels of people, or by reference
+    judges, where some rows have one. ``judge_sd``: where a judge rates rows several times, the pooled standard deviation of
+    one of its samples.
     """
 
     kind: str
     better: Literal["higher", "lower"]
-    mean: float | None
-    n: int
-    missing: int
-    failed: int
-    reasons: dict[str, int]
     interval: Interval
     bounds: MeanBounds | None = None
-    sd: float | None = None
     corrected: CorrectedMean | None = None
     judge_sd: float | None = None
 
@@ -87,15 +80,6 @@ class Slice(FrozenModel):
     cost_per_accurate_answer: CostPerAccurate
 
 
-class Share(FrozenModel):
-    """A share of ``n`` rows; null where there is none of them, with the reason."""
-
-    value: float | None
-    n: int
-    interval: Interval
-    reason: str | None = None
-
-
 class Refusals(FrozenModel):
     """How often the system declined to answer, split by whether the query can be answered from the documents.
 
@@ -108,8 +92,8 @@ class Refusals(FrozenModel):
     on_answerable: int
     on_unanswerable: int
     unanswerable: int
-    precision: Share
-    recall: Share
+    precision: Estimate
+    recall: Estimate
 
 
 class Fix(FrozenModel):
@@ -122,9 +106,9 @@ class Fix(FrozenModel):
 
     cause: str
     rows: int
-    alone: Share
-    gain: Share
-    cumulative: Share
+    alone: Estimate
+    gain: Estimate
+    cumulative: Estimate
     leads: bool | None = None
     next_step: str
 
@@ -136,7 +120,7 @@ class FixFirst(FrozenModel):
     ``unknown`` further rows have no accuracy.
     """
 
-    accurate: Share
+    accurate: Estimate
     unknown: int
     unattributed: int
     causes: tuple[Fix, ...]

@@ -74,9 +74,14 @@ class Estimate(FrozenModel):
     uncorrected: float | None = None
 
     @property
+    def unscored(self) -> int:
+        """How many rows were not scored."""
+        return sum(self.missing.values())
+
+    @property
     def rows(self) -> int:
         """How many rows it is about."""
-        return self.n + sum(self.missing.values())
+        return self.n + self.unscored
 
     @property
     def coverage(self) -> float:

@@ -30,12 +30,11 @@ from ragassay.core.report import (
     Report,
     ReportWithResults,
     RunInfo,
-    Share,
     Slice,
     SystemReport,
 )
 from ragassay.core.specification import JobSpec
-from ragassay.core.statistics import CorrectedMean, Interval
+from ragassay.core.statistics import CorrectedMean, Estimate, Interval
 from ragassay.evaluation.failures import FailureCauses
 from ragassay.evaluation.groups import MAX_SLICES, Questions, RowIndexes, SliceGroups, numbered, question_key
 from ragassay.evaluation.prepare import provenance as provenance_of
@@ -44,7 +43,7 @@ from ragassay.judges.local import NAMES
 from ragassay.judges.support import left_out
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import Metric, parse
-from ragassay.stats.intervals import Floats, averaged, mean_interval, wilson_interval
+from ragassay.stats.intervals import Floats, averaged, score_interval, wilson_interval
 from ragassay.stats.ppi import METHOD, corrected_mean
 from ragassay.stats.ratio import Stratum, difference_sums_interval, sums_interval
 from ragassay.storage.runs import Run
@@ -188,10 +187,7 @@ class ScoreColumn:
         sd = None
         if mean is not None and len(values) > 1:
             sd = sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
-        if metric.share and {0.0, 1.0}.issuperset(values):
-            interval = wilson_interval(round(fsum(values)), len(values), level=spec.confidence)
-        else:
-            interval = mean_interval(values, level=spec.confidence, bounds=metric.bounds)
+        interval = score_interval(values, level=spec.confidence, bounds=metric.bounds, share=metric.share)
         bounds = None
         if values and metric.bounds is not None:
             filled = (_by_question(np.where(scored, every, end), of_row) for end in metric.bounds)
@@ -204,11 +200,10 @@ class ScoreColumn:
         return Aggregate(
             kind=metric.kind,
             better=metric.better,
-            mean=mean,
+            value=mean,
             n=int(scored.sum()),
-            missing=len(every) - int(scored.sum()),
+            missing=reasons,
             failed=failed,
-            reasons=reasons,
             interval=interval,
             bounds=bounds,
             sd=sd,
@@ -411,15 +406,6 @@ def _counts(row: Result) -> dict[str, int]:
     return counts
 
 
-def mean_score(scores: Iterable[Score], metric: Metric, spec: JobSpec, questions: Questions = None) -> Aggregate:
-    """Mean, interval, coverage and bounds of one metric; ``questions`` has the number of each row's question.
-
-    Several answers to one question are averaged first. Shares get Wilson's interval, other bounded means Wilson's with
-    their own spread, the rest Student's t.
-    """
-    return ScoreColumn(scores).aggregate(metric, spec, questions)
-
-
 def _by_question(values: Floats, questions: Questions) -> list[float]:
     """The values, averaged over the answers to each question; ``questions`` has the number of each value's question."""
     means: list[float] = averaged(values, questions).tolist()
@@ -445,14 +431,6 @@ def distribution(reported: Iterable[float | None] | Floats) -> Distribution:
     total = fsum(values)
     percentiles = zip(("p50", "p90", "p95", "p99"), np.percentile(values, (50, 90, 95, 99)).tolist(), strict=True)
     return Distribution(n=len(values), missing=missing, mean=total / len(values), total=total, **dict(percentiles))
-
-
-def cost_and_accuracy(row: Result) -> tuple[float, float] | None:
-    """What an answer cost in USD, and whether it is accurate; None where either is unknown."""
-    accurate = row.scores.get("accurate")
-    if row.cost_usd is None or accurate is None or accurate.value is None:
-        return None
-    return row.cost_usd, accurate.value
 
 
 def cost_per_accurate(aggregated: SystemAggregator, spec: JobSpec, rows: Rows = _ALL) -> CostPerAccurate:
@@ -521,17 +499,10 @@ def refusals(aggregated: SystemAggregator, spec: JobSpec) -> Refusals:
     )
 
 
-def _share(count: int, n: int, spec: JobSpec, undefined: str) -> Share:
+def _share(count: int, n: int, spec: JobSpec, undefined: str) -> Estimate:
     """``count`` of ``n``; where ``n`` is 0, why there is no share."""
     interval = wilson_interval(count, n, level=spec.confidence)
-    return Share(value=count / n if n else None, n=n, interval=interval, reason=None if n else undefined)
-
-
-def reference_of(rows: Iterable[Result]) -> ReferenceJudge:
-    """How a reference judge did on those of the rows that it was asked about."""
-    asked = [row for row in rows if row.by_reference_judges]
-    failures = Counter(row.reference_failure for row in asked if row.reference_failure is not None)
-    return _reference_judge(len(asked), failures)
+    return Estimate(value=count / n if n else None, n=n, interval=interval, reason=None if n else undefined)
 
 
 def _reference_judge(asked: int, failures: Counter[str]) -> ReferenceJudge:

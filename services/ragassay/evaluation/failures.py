@@ -9,10 +9,11 @@ from math import fsum, nan
 import numpy as np
 
 from ragassay.core.models import Result
-from ragassay.core.report import Fix, FixFirst, Share
+from ragassay.core.report import Fix, FixFirst
+from ragassay.core.statistics import Estimate
 from ragassay.evaluation.groups import Questions
 from ragassay.metrics.failures import NEXT_STEPS, Cause, attribute
-from ragassay.stats.intervals import Floats, averaged, difference_interval, mean_interval, wilson_interval
+from ragassay.stats.intervals import Floats, averaged, difference_interval, score_interval
 
 _BOUNDS = (0.0, 1.0)
 
@@ -45,13 +46,10 @@ class FailureCauses:
         def means(column: Floats) -> Floats:
             return averaged(column[known], of_known)
 
-        def share(column: Floats) -> Share:
+        def share(column: Floats) -> Estimate:
             values = means(column)
-            if np.isin(values, _BOUNDS).all():
-                interval = wilson_interval(round(values.sum()), len(values), level=level)
-            else:
-                interval = mean_interval(values, level=level, bounds=_BOUNDS)
-            return Share(value=fsum(values) / len(values), n=int(known.sum()), interval=interval)
+            interval = score_interval(values, level=level, bounds=_BOUNDS, share=True)
+            return Estimate(value=fsum(values) / len(values), n=int(known.sum()), interval=interval)
 
         failed_by: dict[Cause, Floats] = {}
         for cause in NEXT_STEPS:

@@ -20,8 +20,8 @@ def figures(report: Report, system: str) -> dict[str, float]:
     one = report.systems[system]
     found: dict[str, float | None] = {}
     for name, mean in one.metrics.items():
-        found |= {name: mean.mean, f"{name}.low": mean.interval.low, f"{name}.high": mean.interval.high}
-        found |= {f"{name}.n": mean.n, f"{name}.missing": mean.missing}
+        found |= {name: mean.value, f"{name}.low": mean.interval.low, f"{name}.high": mean.interval.high}
+        found |= {f"{name}.n": mean.n, f"{name}.missing": mean.unscored}
     for name in OPERATIONAL:
         distribution = getattr(one, name)
         if isinstance(distribution, Distribution):

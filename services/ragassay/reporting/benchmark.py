@@ -113,10 +113,10 @@ def _mean(one: BenchmarkedDataset, system: str, name: str) -> str:
     mean: Aggregate | None = one.report.systems[system].metrics.get(name)
     if mean is None:
         return "not computed"
-    if mean.mean is None:
-        return f"not scored, n=0/{mean.missing}"
-    counted = f" n={mean.n}/{mean.n + mean.missing}" if mean.missing else ""
-    return f"{number(mean.mean)} {bounds(mean.interval)}{counted}{_mark(one.comparison, system, name)}"
+    if mean.value is None:
+        return f"not scored, n=0/{mean.unscored}"
+    counted = f" n={mean.n}/{mean.n + mean.unscored}" if mean.unscored else ""
+    return f"{number(mean.value)} {bounds(mean.interval)}{counted}{_mark(one.comparison, system, name)}"
 
 
 def _mark(comparison: Comparison | None, system: str, name: str) -> str:

@@ -43,15 +43,15 @@ def headline(system: SystemReport) -> str:
     """The one sentence on a system: ``10 of 30 answers are accurate (33 %, 95 % interval 19 % to 51 %)``."""
     name = headline_metric(system)
     mean = system.metrics[name]
-    if name != "accurate" or mean.mean is None:
+    if name != "accurate" or mean.value is None:
         return f"{name} {aggregate(mean)}"
     ends = mean.interval
-    known = f"{round(mean.mean * mean.n)} of {mean.n} answers are accurate ({percent(round(mean.mean, 2))}"
+    known = f"{round(mean.value * mean.n)} of {mean.n} answers are accurate ({percent(round(mean.value, 2))}"
     if ends.low is not None and ends.high is not None:
         known += f", {percent(ends.level)} interval {percent(round(ends.low, 2))} to {percent(round(ends.high, 2))}"
     if (by := mean.corrected) and by.mean is not None:
         known += f"; {percent(round(by.mean, 2))} as {by.labels} labels correct it"
-    return f"{known})" + (f", {mean.missing} of unknown accuracy" if mean.missing else "")
+    return f"{known})" + (f", {mean.unscored} of unknown accuracy" if mean.unscored else "")
 
 
 def causes(sides: Mapping[str, Failures]) -> Table:

@@ -8,8 +8,8 @@ from functools import partial
 from urllib.parse import urlencode
 
 from ragassay.core.formatting import interval, number, percent, quantity
-from ragassay.core.report import Aggregate, Report, Share
-from ragassay.core.statistics import CorrectedMean, Interval
+from ragassay.core.report import Aggregate, Report
+from ragassay.core.statistics import CorrectedMean, Estimate, Interval
 from ragassay.reporting.charts import Chart, Drawn, bars
 
 KINDS = {"quality": "Answer quality", "retrieval": "Retrieval", "performance": "Measured", "cost": "Measured"}
@@ -71,7 +71,7 @@ def metric_tables(report: Report) -> dict[str, list[MetricRow]]:
 def _ends(means: Sequence[Aggregate]) -> tuple[float, float] | None:
     """The ends of the scale that a metric's bars share: 0 to 1 where it has bounds, else 0 to the largest value shown."""
     shown = [
-        value for mean in means for value in (mean.mean, mean.interval.low, mean.interval.high) if value is not None
+        value for mean in means for value in (mean.value, mean.interval.low, mean.interval.high) if value is not None
     ]
     if not shown or min(shown) < 0:
         return None
@@ -84,18 +84,18 @@ def _cell(name: str, mean: Aggregate, ends: tuple[float, float] | None, correcte
     written = percent if name in PERCENTAGES else number
     bar = None
     low, high = mean.interval.low, mean.interval.high
-    if ends and None not in (mean.mean, low, high):
-        at, start, end = (100 * (value or 0.0) / ends[1] for value in (mean.mean, low, high))
+    if ends and None not in (mean.value, low, high):
+        at, start, end = (100 * (value or 0.0) / ends[1] for value in (mean.value, low, high))
         bar = Bar(round(at, 2), round(start, 2), round(end, 2), f"0 to {quantity(ends[1])}")
     corrected = mean.corrected
     return Cell(
-        mean="not scored" if mean.mean is None else written(mean.mean),
+        mean="not scored" if mean.value is None else written(mean.value),
         interval=interval(
             mean.interval, percent if name in PERCENTAGES else lambda value: number(value, 2), "{} to {}"
         ),
         n=f"{mean.n:,}",
-        missing=mean.missing,
-        reasons=tuple(f"{count:,}: {reason}" for reason, count in mean.reasons.items()),
+        missing=mean.unscored,
+        reasons=tuple(f"{count:,}: {reason}" for reason, count in mean.missing.items()),
         bar=bar,
         corrected=""
         if corrected is None or corrected.mean is None
@@ -123,11 +123,11 @@ def _corrected(found: CorrectedMean | None, by: str) -> str:
 
 def aggregate(metric: Aggregate, *, percent: bool = False) -> str:
     """``0.742 [0.65, 0.83] n=28/30``: mean, interval, and how many of the rows were scored. ``percent``: ``74.2%``."""
-    if metric.mean is None:
-        return f"not scored n=0/{metric.n + metric.missing}"
-    mean = f"{metric.mean:.1%}" if percent else number(metric.mean)
+    if metric.value is None:
+        return f"not scored n=0/{metric.n + metric.unscored}"
+    mean = f"{metric.value:.1%}" if percent else number(metric.value)
     ends = bounds(metric.interval, "{:.0%}".format) if percent else bounds(metric.interval)
-    return f"{mean} {ends} {of_rows(metric.n, metric.missing)}"
+    return f"{mean} {ends} {of_rows(metric.n, metric.unscored)}"
 
 
 def of_rows(n: int, missing: int) -> str:
@@ -135,14 +135,14 @@ def of_rows(n: int, missing: int) -> str:
     return f"n={n}/{n + missing}" if missing else f"n={n}"
 
 
-def share(one: Share) -> str:
+def share(one: Estimate) -> str:
     """``0.500 [0.33, 0.67]``."""
     return "not known" if one.value is None else f"{number(one.value)} {bounds(one.interval)}"
 
 
-def bounds(ends: Interval, write: Callable[[float], str] = _end) -> str:
+def bounds(ends: Interval | None, write: Callable[[float], str] = _end) -> str:
     """``[0.65, 0.83]``, or that there is none."""
-    return "[no interval]" if ends.low is None else interval(ends, write, "[{}, {}]")
+    return "[no interval]" if ends is None or ends.low is None else interval(ends, write, "[{}, {}]")
 
 
 def charts(report: Report, rows: str = "") -> Iterator[Chart]:
@@ -167,14 +167,14 @@ def charts(report: Report, rows: str = "") -> Iterator[Chart]:
         by_category = {
             value if len(report.systems) == 1 else f"{value}, {name}": Drawn(
                 x=value,
-                y=mean.mean,
-                text=f"{number(mean.mean)}, n={mean.n:,}",
+                y=mean.value,
+                text=f"{number(mean.value)}, n={mean.n:,}",
                 interval=mean.interval,
                 address=rows and f"{rows}?{urlencode({'category': value, 'system': name})}",
             )
             for name, one in report.systems.items()
             for value, part in one.slices.get("category", {}).items()
-            if (mean := part.metrics.get(metric)) and mean.mean is not None
+            if (mean := part.metrics.get(metric)) and mean.value is not None
         }
         if drawn := bars(f"{metric} by category", "mean", by_category, note="Lines are intervals."):
             yield drawn

@@ -102,8 +102,12 @@ def _fixes(fixes: FixFirst) -> Iterator[dict[str, Any]]:
 
 
 def _mean(mean: Aggregate) -> dict[str, Any]:
-    found = mean.model_dump(include={"kind", "better", "mean", "n", "missing", "failed", "sd", "judge_sd"})
-    found |= _ends(mean.interval) | (mean.bounds.model_dump() if mean.bounds else {})
+    found = mean.model_dump(include={"kind", "better", "n", "failed", "sd", "judge_sd"})
+    found |= (
+        {"mean": mean.value, "missing": mean.unscored}
+        | _ends(mean.interval)
+        | (mean.bounds.model_dump() if mean.bounds else {})
+    )
     if by := mean.corrected:
         ends = {f"corrected_{end}": getattr(by.interval, end) for end in ("low", "high")}
         found |= {"corrected": by.mean, "labels": by.labels, **ends}
@@ -114,8 +118,10 @@ def _cost(cost: CostPerAccurate) -> dict[str, Any]:
     return {"better": "lower", "mean": cost.value, "n": cost.n, "missing": cost.missing, **_ends(cost.interval)}
 
 
-def _ends(interval: Interval) -> dict[str, float | None]:
-    return {"low": interval.low, "high": interval.high, "level": None if interval.low is None else interval.level}
+def _ends(interval: Interval | None) -> dict[str, float | None]:
+    if interval is None or interval.low is None:
+        return {"low": None, "high": None, "level": None}
+    return {"low": interval.low, "high": interval.high, "level": interval.level}
 
 
 def provenance(report: Report) -> Grid:

@@ -32,9 +32,9 @@ def problem_of(report: Report) -> str | None:
         return None
     reasons: Counter[str] = Counter()
     for system in report.systems.values():
-        worst = max(system.metrics.values(), key=lambda metric: (metric.failed, metric.failed - metric.missing))
+        worst = max(system.metrics.values(), key=lambda metric: (metric.failed, metric.failed - metric.unscored))
         if worst.failed:
-            reasons.update(worst.reasons)
+            reasons.update(worst.missing)
     return f"{problem} ({reasons.most_common(1)[0][0]})" if reasons else problem
 
 

@@ -8,7 +8,8 @@ from ragassay.core.cost_sums import CostPerAccurate
 from ragassay.core.formatting import listed, number, percent
 from ragassay.core.jury import AgreedLabels, JuryMember, JuryPair
 from ragassay.core.models import Usage
-from ragassay.core.report import Aggregate, Distribution, Report, ReportWithResults, Share, SystemReport
+from ragassay.core.report import Aggregate, Distribution, Report, ReportWithResults, SystemReport
+from ragassay.core.statistics import Estimate
 from ragassay.reporting.figures import bounds, metric_tables, of_rows
 from ragassay.reporting.tables import Table
 
@@ -120,7 +121,7 @@ def missing(report: Report) -> Iterator[str]:
             yield f"{name}: {NOT_REPORTED}: {', '.join(silent)}"
         by_reason: dict[tuple[str, int], list[str]] = {}
         for metric, mean in system.metrics.items():
-            for reason, count in mean.reasons.items():
+            for reason, count in mean.missing.items():
                 by_reason.setdefault((reason, count), []).append(metric + _range(mean))
         for (reason, count), metrics in by_reason.items():
             yield f"{name}: {', '.join(metrics)}: {count} of {system.queries} without a score ({reason})"
@@ -158,7 +159,7 @@ def cost_per_accurate(cost: CostPerAccurate) -> str:
     return f"{number(cost.value)} {bounds(cost.interval)} {of_rows(cost.n, cost.missing)}"
 
 
-def _share(share: Share) -> str:
+def _share(share: Estimate) -> str:
     if share.value is None:
         return f"undefined: {share.reason}"
     return f"{number(share.value)} {bounds(share.interval)} n={share.n}"
