@@ -121,7 +121,7 @@ def tiny(tmp_path_factory):
 
 
 def test_a_cross_encoder_reads_query_and_passage_together(tiny):
-    found = retriever(rerank="cross_encoder", rerank_model=str(tiny / "1")).search("apple cherry", 3)
+    found = retriever(rerank=str(tiny / "1")).search("apple cherry", 3)
     scores = CrossEncoder(str(tiny / "1")).score("apple cherry", [TEXTS[h.id] for h in found.hits])
     assert [h.score for h in found.hits] == pytest.approx(scores.tolist(), abs=1e-5)
     assert [h.score for h in found.hits] == sorted((h.score for h in found.hits), reverse=True)
@@ -140,16 +140,15 @@ def test_a_model_that_is_no_cross_encoder_is_refused(tiny, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("stemmed", "text", "expected"),
+    ("text", "expected"),
     [
-        (True, "The Cafés' log-in pages", ["cafe", "log", "page"]),
-        (False, "The Cafés' pages", ["the", "cafes", "pages"]),
-        (True, "to be or not", ["to", "be", "or", "not"]),
-        (True, "が", ["が"]),
+        ("The Cafés' log-in pages", ["cafe", "log", "page"]),
+        ("to be or not", ["to", "be", "or", "not"]),
+        ("が", ["が"]),
     ],
 )
-def test_terms_are_words_without_accents(stemmed, text, expected):
-    assert terms(text, stemmed) == expected
+def test_terms_are_stems_without_accents(text, expected):
+    assert terms(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -157,7 +156,6 @@ def test_terms_are_words_without_accents(stemmed, text, expected):
     [
         ({"kind": "bm25", "rrf_k": 10}, "rrf_k: not read by kind bm25"),
         ({"kind": "dense", "k1": 1.0}, "k1: not read by kind dense"),
-        ({"kind": "bm25", "rerank": "cross_encoder"}, "needs rerank_model"),
         ({"kind": "bm25", "boost": 1}, "Extra inputs"),
         ({"kind": "splade"}, "bm25"),
     ],

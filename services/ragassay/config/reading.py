@@ -153,7 +153,7 @@ def rebased_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     def system(choice: Any) -> Any:
         if not isinstance(choice, dict):
             return choice if is_url(choice) else rebase(choice)
-        local = () if choice.get("kind") == "openai" else ("model", "rerank_model")
+        local = () if choice.get("kind") == "openai" else ("model", "rerank")
         models = {key: choice[key] for key in local if isinstance(choice.get(key), str)}
         own = {key: rebase(name) for key, name in models.items() if (folder / name).is_dir()}
         function = choice.get("function")

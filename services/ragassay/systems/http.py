@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import aclosing, suppress
 from functools import cached_property
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -30,7 +31,7 @@ from ragassay.systems.base import (
     StreamedResponse,
     response_from,
 )
-from ragassay.systems.streaming import Events, StreamFormat, pieces, text_of
+from ragassay.systems.streaming import PACKED, Events, StreamFormat, pieces, text_of
 
 if TYPE_CHECKING:
     import httpx
@@ -267,10 +268,7 @@ class HttpClient:
     async def _attempt(self, body: Any, clock: RequestTimer) -> Response:
         import httpx
 
-        from ragassay.systems.transport import CLOCK
-
         begun = False
-        CLOCK.set(clock)  # of this task, which asks nothing else
         try:
             async with self._client.stream(
                 "POST", self._config.url, json=body, headers={**observability.headers(), **self._headers}
@@ -280,11 +278,11 @@ class HttpClient:
                     there = shown(self._redacted(reply.headers.get("location", "nowhere")))
                     raise BadInput(f"the system redirects ({reply.status_code}) to {there}; redirects are not followed")
                 if not reply.is_success:
-                    raise await self._refusal(reply)
+                    raise await self._refusal(reply, clock)
                 if self._config.stream:
                     return await self._streamed(reply, self._config.stream, clock)
                 raw = bytearray()
-                async for piece in pieces(reply):
+                async for piece in pieces(reply, clock):
                     raw += piece
                 clock.ended()
                 return self._whole(self._redacted(text_of(raw)), clock)
@@ -313,7 +311,7 @@ class HttpClient:
     async def _streamed(self, reply: httpx.Response, form: StreamFormat, clock: RequestTimer) -> Response:
         events, joined, number, text = Events(form), StreamedResponse(clock), 0, ""
         matched, keys, ended = set[str](), dict[str, None](), self._config.stream_end is None
-        async with aclosing(pieces(reply)) as arriving:
+        async with aclosing(pieces(reply, clock)) as arriving:
             async with aclosing(events.of(arriving)) as texts:
                 async for said in texts:
                     text = self._redacted(said)
@@ -343,10 +341,10 @@ class HttpClient:
             raise BadInput(f"no event of the stream has a part of the answer at {where}; the last one: {shown(text)}")
         return joined.response()
 
-    async def _refusal(self, reply: httpx.Response) -> BadInput:
+    async def _refusal(self, reply: httpx.Response, clock: RequestTimer) -> BadInput:
         """What a status that is no success becomes, with the beginning of what the reply says."""
         head = bytearray()
-        async with aclosing(pieces(reply)) as arriving:
+        async with aclosing(pieces(reply, clock)) as arriving:
             async for piece in arriving:
                 head += piece
                 if len(head) >= _HEAD:
@@ -405,9 +403,16 @@ class HttpClient:
 
     @cached_property
     def _client(self) -> httpx.AsyncClient:
-        from ragassay.systems.transport import client
+        import httpx
 
-        return client(self._config.in_flight, self._config.timeout_s)
+        connections = self._config.in_flight
+        return httpx.AsyncClient(
+            limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
+            timeout=self._config.timeout_s,
+            headers={"Accept-Encoding": PACKED},
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # each query stands alone
+            trust_env=False,
+        )
 
 
 async def _drain(arriving: AsyncIterator[bytes]) -> None:

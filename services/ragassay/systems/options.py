@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from annotated_types import Predicate
-from pydantic import (
-    BaseModel,
-    Discriminator,
-    Field,
-    SerializerFunctionWrapHandler,
-    Tag,
-    model_serializer,
-    model_validator,
-)
+from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 
 from ragassay.core.addresses import is_bare_address
 from ragassay.core.models import FrozenModel
@@ -34,10 +26,6 @@ class RetrievalConfig(FrozenModel):
 
     k1: Annotated[float, Field(ge=0, le=10, description="BM25: how soon a repeated word stops counting")] = 1.2
     b: Annotated[float, Field(ge=0, le=1, description="BM25: how far long passages are discounted")] = 0.75
-    stem: Annotated[
-        bool, Field(description="BM25, English: 'refunds' finds 'refunded'; 'the', 'of' and the like don't count")
-    ] = True
-
     model: Annotated[
         str | None, Field(min_length=1, description="sentence-transformers model, name or folder; default: bundled")
     ] = None
@@ -48,38 +36,23 @@ class RetrievalConfig(FrozenModel):
         int,
         Field(ge=0, le=100, description="search twice: this many of the first passages are added to the query"),
     ] = 0
-    rerank: Annotated[Literal["cross_encoder"] | None, Field(description="reorder the best candidates by a model")] = (
-        None
-    )
-    rerank_model: Annotated[str | None, Field(min_length=1, description="the cross-encoder, name or folder")] = None
-    rerank_depth: Annotated[int, Field(ge=1, le=1000, description="candidates that are reranked")] = 50
-
+    rerank: Annotated[
+        str | None,
+        Field(min_length=1, description="a cross-encoder, name or folder, that orders the best 50 candidates again"),
+    ] = None
     mmr: Annotated[
         float | None,
         Field(ge=0, le=1, description="maximal marginal relevance: 1 is relevance alone, 0 is difference alone"),
     ] = None
 
-    def _unused(self) -> set[str]:
-        """The keys that change nothing with this kind and these stages."""
-        unused = set[str]()
-        if self.kind == "dense":
-            unused |= {"k1", "b", "stem"}
-        if self.kind != "hybrid":
-            unused |= {"rrf_k"}
-        if self.kind == "bm25" and self.mmr is None:
-            unused |= {"model"}
-        return unused if self.rerank else unused | {"rerank_model", "rerank_depth"}
-
-    @model_serializer(mode="wrap")
-    def _without_unused(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in whole(self).items() if key not in self._unused()}
-
     @model_validator(mode="after")
     def _every_key_takes_effect(self) -> RetrievalConfig:
-        if unused := sorted(self._unused() & self.model_fields_set):
-            raise ValueError(f"{', '.join(unused)}: not read by kind {self.kind} with these options")
-        if self.rerank == "cross_encoder" and self.rerank_model is None:
-            raise ValueError("rerank: cross_encoder needs rerank_model, the name or folder of a cross-encoder")
+        unused = {"bm25": {"rrf_k"}, "dense": {"k1", "b", "rrf_k"}, "hybrid": set[str]()}[self.kind]
+        if self.kind == "bm25" and self.mmr is None:
+            unused.add("model")
+        fields = type(self).model_fields
+        if found := sorted(key for key in unused if getattr(self, key) != fields[key].default):
+            raise ValueError(f"{', '.join(found)}: not read by kind {self.kind} with these options")
         return self
 
 

@@ -30,17 +30,16 @@ logger = logging.getLogger("ragassay")
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 Scores: TypeAlias = NDArray[np.float64]
 FEEDBACK_SHARE = 0.6  # of the passages that are added to a query
+RERANKED = 50  # candidates
 FEEDBACK_TERMS = 20  # words of them that BM25 takes
 
 
-def terms(text: str, stemmed: bool = True) -> list[str]:
-    """The words that BM25 looks up, without accents; ``stemmed``: English stems, and stop words only if nothing is left."""
+def terms(text: str) -> list[str]:
+    """What BM25 looks up: English stems of the words without accents; stop words only if nothing else is left."""
     if not text.isascii():
         parts = unicodedata.normalize("NFKD", text)
         text = "".join(c for c in parts if not "\u0300" <= c <= "\u036f")
     found = words(text)
-    if not stemmed:
-        return found
     return [stem(word) for word in [word for word in found if word not in STOP_WORDS] or found]
 
 
@@ -73,13 +72,13 @@ class BM25:
         return {name: index.scores[name] for name in ("data", "indices", "indptr")}
 
     def _terms(self, passage: Passage) -> list[str]:
-        return terms(passage.title, self._config.stem) + terms(passage.text, self._config.stem)
+        return terms(passage.title) + terms(passage.text)
 
     def scores(self, query: str, feedback: Sequence[int] = ()) -> Scores:
         """The sum of the query's terms in each passage; a passage without any of them is no candidate."""
         scores = np.zeros(len(self._texts))
         data, indices, indptr = (self.arrays[name] for name in ("data", "indices", "indptr"))
-        query_terms = Counter(term for term in terms(query, self._config.stem) if term in self._vocabulary)
+        query_terms = Counter(term for term in terms(query) if term in self._vocabulary)
         for term, weight in (self._mixed(query_terms, feedback) if feedback else query_terms).items():
             n = self._vocabulary[term]
             part = slice(indptr[n], indptr[n + 1])
@@ -232,7 +231,7 @@ class Pipeline:
             ranked, stages = self._candidates(query, max(self.config.depth, k), first)
         before = None
         if self._reranker is not None:
-            ranked = ranked[: max(self.config.rerank_depth, k)]
+            ranked = ranked[: max(RERANKED, k)]
             before = tuple(self._id(n) for n in ranked)
             ranked = self._reranked(self._reranker, query, ranked, stages)
         if self._similarity is not None and self.config.mmr is not None:
@@ -315,7 +314,7 @@ def build(
         scorers["bm25"] = BM25(config, corpus)
     if config.kind != "bm25" and dense is not None:
         scorers["dense"] = dense
-    reranker = _cross_encoder(str(config.rerank_model)) if config.rerank else None
+    reranker = _cross_encoder(config.rerank) if config.rerank else None
     return Pipeline(config, corpus, scorers, reranker, dense)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Literal
@@ -12,6 +13,8 @@ from ragassay.core.validation import shown
 if TYPE_CHECKING:
     import httpx
 
+    from ragassay.systems.base import RequestTimer
+
 StreamFormat = Literal["sse", "ndjson"]
 PACKED = "gzip, deflate"  # what can be unpacked within bounds, as ``Accept-Encoding`` says it
 MOST_BYTES = 10_000_000  # of a reply, unpacked; a longer one is not read to its end
@@ -19,14 +22,19 @@ _HEAD = 500  # bytes
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 
 
-async def pieces(reply: httpx.Response) -> AsyncGenerator[bytes, None]:
-    """The reply's bytes as they arrive; raises BadInput beyond ``MOST_BYTES``, however small they were packed."""
+async def pieces(reply: httpx.Response, clock: RequestTimer) -> AsyncGenerator[bytes, None]:
+    """The reply's bytes as they arrive; raises BadInput beyond ``MOST_BYTES``, however small they were packed.
+
+    The clock notes when they arrived, before any task makes anything of them: many replies may come at once.
+    """
     packing = reply.headers.get("content-encoding", "").strip().lower()
     if packing not in ("", "identity", "gzip", "x-gzip", "deflate"):
         raise BadInput(f"the reply is packed as {shown(packing)}; {PACKED} or nothing was asked for")
     unpacker = zlib.decompressobj(_GZIP_OR_ZLIB) if packing not in ("", "identity") else None
     length, begun = 0, False
     async for piece in reply.aiter_raw():
+        clock.arrived()
+        await asyncio.sleep(0)
         begun = True
         try:
             unpacked = unpacker.decompress(piece, MOST_BYTES + 1 - length) if unpacker else piece
