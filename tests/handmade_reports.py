@@ -1,11 +1,13 @@
 """Reports made by hand for tests of gates and trends: a score for each query, nothing else."""
 
-from ragassay.analysis.trends import StoredRun
+from types import SimpleNamespace
+
 from ragassay.core.models import Result, Score
 from ragassay.core.report import Provenance, ReportWithResults, Source
 from ragassay.core.specification import JobSpec
 from ragassay.evaluation.aggregate import aggregate
 from ragassay.metrics.metric import parse
+from ragassay.storage.catalog import Entry
 
 CREATED = "2026-01-31T14:05:09.000+00:00"
 
@@ -63,7 +65,10 @@ def stored(reports):
     """The reports as runs that a trend chooses from, newest first; they come oldest first."""
     for report in reversed(reports):
         source = report.provenance
-        yield StoredRun(source.dataset, report.systems, source.configuration, lambda report=report: report)
+        record = SimpleNamespace(
+            kind="evaluation", dataset=source.dataset, systems=report.systems, spec=source.configuration
+        )
+        yield Entry(report.run.id, "finished", SimpleNamespace(record=record, report=lambda report=report: report))
 
 
 __all__ = ["make_report", "mrr_report", "row", "rows", "stored"]

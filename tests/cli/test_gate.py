@@ -11,7 +11,7 @@ import pytest
 from handmade_reports import mrr_report, stored
 from offline_runs import write_jsonl
 from provider import Answer, Provider, malformed, verdicts
-from ragassay.analysis import trends
+from ragassay.storage.folder import FolderStore
 
 
 def write(path, hits, **more):
@@ -206,7 +206,7 @@ def history(monkeypatch):
     """Runs that were made by hand take the place of those in the home folder."""
 
     def pretend(*reports):
-        monkeypatch.setattr(trends, "stored_runs", lambda _: stored(reports))
+        monkeypatch.setattr(FolderStore, "newest", lambda _: stored(reports))
 
     return pretend
 

@@ -46,7 +46,7 @@ class Service:
         self.environment = {**environment(**settings), **(env or {})}
         if not traced:  # tracing makes every process several times slower, which a test of times must not measure
             self.environment = {k: v for k, v in self.environment.items() if not k.startswith("COVERAGE")}
-        self._command = [sys.executable, "-m", "ragassay.cli", "serve", "api", "--port", "0", "--data", str(self.data),
+        self._command = [sys.executable, "-m", "ragassay.cli", "serve", "--port", "0", "--data", str(self.data),
                          "--workers", str(workers), *options]  # fmt: skip
         self.info: list[str] = []
         self.lines: list[str] = []

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from ragassay.analysis.comparison import cautions
 from ragassay.analysis.figures import Figure
 from ragassay.core.errors import AssayError, NothingToEvaluate
 from ragassay.core.models import FrozenModel
-from ragassay.core.report import Provenance, Report, Source
-from ragassay.core.specification import JobSpec
+from ragassay.core.report import Provenance, Report
 from ragassay.core.statistics import ChangePoint, Interval
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import Metric
 from ragassay.stats.changepoint import change_points
-from ragassay.storage.folder import FolderRun, FolderStore
+from ragassay.storage.catalog import Entry
 
 
 class Point(FrozenModel):
@@ -68,25 +66,8 @@ class Trend(FrozenModel):
     systems: dict[str, Series]
 
 
-@dataclass(frozen=True)
-class StoredRun:
-    """A run that a trend may be over: what it evaluated, and how to read its report, of which no row is needed."""
-
-    dataset: Source
-    systems: Collection[str]
-    spec: JobSpec
-    report: Callable[[], Report]
-
-
-class LeftOut(NamedTuple):
-    """A run that can't count, and why: ``run`` names it if it can't be read."""
-
-    why: str
-    run: str | None = None
-
-
 def trend(
-    runs: Iterable[StoredRun | LeftOut],
+    runs: Iterable[Entry],
     metric: str,
     *,
     system: str | None = None,
@@ -108,29 +89,34 @@ def trend(
     digest: str | None = None
     own: dict[str, Metric] = {}
     reports: list[Report] = []
-    for run in runs:
+    for entry in runs:
         if len(reports) == last:
             break
-        if isinstance(run, LeftOut):
-            left_out[run.why] += 1
+        if entry.run is None:
+            left_out["that can't be read"] += 1
             continue
-        if system is not None and system not in run.systems:
+        record = entry.run.record
+        if record.kind != "evaluation" or (system is not None and system not in record.systems):
             continue
-        if judge is not None and run.spec.judged_by != judge:
-            left_out[f"with the judge {run.spec.judged_by}"] += 1
+        if entry.status != "finished":
+            left_out["not finished"] += 1
             continue
-        if dataset is not None and run.dataset.name != dataset and run.dataset.digest != digest:
-            left_out[f"on the dataset {run.dataset.name}"] += 1
+        spec, source = record.spec, record.dataset
+        if judge is not None and spec.judged_by != judge:
+            left_out[f"with the judge {spec.judged_by}"] += 1
+            continue
+        if dataset is not None and source.name != dataset and source.digest != digest:
+            left_out[f"on the dataset {source.name}"] += 1
             continue
         if dataset is None:
-            dataset, digest = run.dataset.name, run.dataset.digest
-        judge = run.spec.judged_by
+            dataset, digest = source.name, source.digest
+        judge = spec.judged_by
         try:
-            reports.append(run.report())
+            reports.append(entry.run.report())
         except AssayError:
             left_out["that can't be read"] += 1
             continue
-        own = {**own_metrics(run.spec), **own}  # of one name, the newest
+        own = {**own_metrics(spec), **own}  # of one name, the newest
     figure = Figure.parse(metric, own)
     if not reports or dataset is None or judge is None:
         named = {"of system": system, "on dataset": dataset, "with judge": judge}
@@ -174,20 +160,3 @@ def _series(reports: Sequence[Report], system: str, figure: Figure, alpha: float
         before = source
     values = [point.value for point in points if point.value is not None]
     return Series(points=tuple(points), changes=change_points(values, alpha=alpha, seed=seed))
-
-
-def stored_runs(store: FolderStore) -> Iterator[StoredRun | LeftOut]:
-    """The runs in a folder, newest first."""
-    for name in reversed(store.ids()):
-        run = FolderRun(store.root / "runs" / name)
-        try:
-            record = run.record
-        except (AssayError, OSError):
-            yield LeftOut("that can't be read", name)
-            continue
-        if record.kind != "evaluation":  # it measures a judge
-            continue
-        if run.report_file.is_file():
-            yield StoredRun(record.dataset, record.systems, record.spec, run.report)
-        else:
-            yield LeftOut("not finished")

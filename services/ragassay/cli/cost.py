@@ -57,7 +57,7 @@ def cost(
     query = asked(**options, dashes="--")
     result: CostReport
     if server is None:
-        result = cost_report_of_runs(FolderStore(Settings().home), query)
+        result = cost_report_of_runs(FolderStore(Settings().home).newest(), query)
     else:
         with connected(server) as service:
             result = service.costs(**options)

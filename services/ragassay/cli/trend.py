@@ -54,7 +54,7 @@ def trend(
     chosen = {"system": system, "dataset": dataset, "judge": judge, "last": last}
     terms: dict[str, Any] = {**chosen, "alpha": configuration.statistics.alpha, "seed": configuration.seed}
     if server is None:
-        result = trends.trend(trends.stored_runs(FolderStore(Settings().home)), metric, **terms)
+        result = trends.trend(FolderStore(Settings().home).newest(), metric, **terms)
     else:
         with connected(server) as service:
             result = service.trend(metric, **terms)

@@ -10,7 +10,7 @@ from ragassay.analysis import comparison
 from ragassay.analysis.costs import CostQuery, CostReport, cost_report_of_runs
 from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison
-from ragassay.analysis.trends import Trend, stored_runs, trend
+from ragassay.analysis.trends import Trend, trend
 from ragassay.core.errors import NotFound
 from ragassay.core.models import Result, Sample
 from ragassay.core.protocols import Purpose, Reply
@@ -97,11 +97,11 @@ class FolderLibrary:
 
     def costs(self, query: CostQuery) -> CostReport:
         """What accurate answers cost; raises NothingToEvaluate where no report is asked for."""
-        return cost_report_of_runs(self._store, query)
+        return cost_report_of_runs(self._store.newest(), query)
 
     def trend(self, metric: str, *, system: str | None, dataset: str | None, judge: str | None, last: int) -> Trend:
         """A metric over the newest runs on one dataset with one judge; raises NothingToEvaluate, UnknownName."""
-        return trend(stored_runs(self._store), metric, system=system, dataset=dataset, judge=judge, last=last)
+        return trend(self._store.newest(), metric, system=system, dataset=dataset, judge=judge, last=last)
 
     def passed(self, run: str) -> bool | None:
         """Has the run passed its gates? None where they were not checked."""

@@ -153,7 +153,7 @@ class Costs(Printable, CostReport):
         several. by: what divides the groups, "dataset,system" by default: of system, dataset, category, model, day, month
         and judge. Raises NothingToEvaluate without a report of a run.
         """
-        return cls(**dict(cost_report_of_runs(FolderStore(Settings().home), asked(**options))))
+        return cls(**dict(cost_report_of_runs(FolderStore(Settings().home).newest(), asked(**options))))
 
     def _in_short(self) -> Document:
         return costs.of_costs(self)

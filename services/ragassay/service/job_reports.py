@@ -5,22 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
-from pydantic import ValidationError
 
 from ragassay.analysis import comparison, gates, trends
-from ragassay.analysis.costs import CostQuery, CostReport, Gathered, cost_report
+from ragassay.analysis.costs import CostQuery, CostReport, cost_report_of_runs
 from ragassay.analysis.gates import GateList, GateReport
 from ragassay.analysis.models import Comparison
-from ragassay.analysis.trends import StoredRun, Trend
+from ragassay.analysis.trends import Trend
 from ragassay.config import Statistics
 from ragassay.core.errors import BadInput, BadSettings, Conflict, NotFound, UnknownName
 from ragassay.core.formatting import json_document, number
-from ragassay.core.jobs import Alert
+from ragassay.core.jobs import Alert, JobStatus
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.report import JOB_ID, ReportWithResults, run_and_system
 from ragassay.evaluation.human_labels import report_of
@@ -28,11 +26,17 @@ from ragassay.metrics.composite import own_metrics
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState, no_job
 from ragassay.service.redis import RedisStore
+from ragassay.storage.catalog import Entry
 from ragassay.storage.protocol import RunRecord
 
 MOST_LOOKED_AT = 1000
-MOST_REPORTS = 2000  # of one cost report, the newest
 _AT_ONCE = 500
+_IN_CATALOG: dict[JobStatus, Any] = {
+    "finished": "finished",
+    "paused": "partial",
+    "cancelled": "partial",
+    "failed": "failed",
+}
 MOST_ALERTS = 100  # of a job; a slice of many values can make thousands of gates
 _LOGGED = {"gate", "metric", "value", "threshold"}
 _log = logging.getLogger("ragassay.gates")
@@ -111,58 +115,25 @@ class JobReports:
 
     def trend(self, metric: str, **options: Any) -> Trend:
         """A figure over the newest finished jobs, as ``trends.trend`` does for runs with its ``options``."""
-        return trends.trend(self._stored(), metric, **options)
+        return trends.trend(islice(self.newest(), MOST_LOOKED_AT), metric, **options)
 
-    def _stored(self) -> Iterator[StoredRun]:
-        """The finished jobs, newest first."""
-        for state in islice(self._newest(), MOST_LOOKED_AT):
-            if state.status == "finished":
-                record = state.record
-                yield StoredRun(record.dataset, record.systems, record.spec, JobRun(self._store, record.id).report)
-
-    def _newest(self) -> Iterator[JobState]:
-        """Jobs, newest first."""
+    def newest(self) -> Iterator[Entry]:
+        """Jobs, the newest first."""
         before = None
         while listed := self._store.jobs(before=before, limit=_AT_ONCE):
             before = listed[-1][1]
             for job, _ in listed:
                 with suppress(NotFound, Conflict):  # the list outlives a job's record; another version's can't be read
-                    yield self._store.state(job)
+                    state, run = self._store.state(job), JobRun(self._store, job)
+                    run.record = state.record
+                    yield Entry(job, _IN_CATALOG.get(state.status, "not finished"), run)
 
     def _report(self, job: str) -> ReportWithResults:
         return report_of(JobRun(self._store, job))
 
-    def costs(self, query: CostQuery, now: datetime | None = None) -> CostReport:
-        """The cost report over the newest ``MOST_REPORTS`` reports that are asked for; raises as ``cost_report`` does.
-
-        A paused or cancelled job counts with the rows that were done; while it runs again, not at all.
-        """
-        gathered, read = Gathered(query), 0
-        since, until = (moment.timestamp() * 1000 for moment in query.span)
-        for state in self._newest():
-            job, status, created_ms = state.record.id, state.status, state.created_ms or 0
-            if created_ms < since:
-                break
-            if created_ms >= until:
-                continue
-            if status not in ("finished", "paused", "cancelled"):
-                gathered.left_out["failed" if status == "failed" else "not finished"] += 1
-                continue
-            if read >= MOST_REPORTS:
-                gathered.warnings.append(
-                    f"only the newest {read:,} reports were read: ask for fewer days (since, until)"
-                )
-                break
-            try:
-                if costs := JobRun(self._store, job).costs(status):
-                    gathered.add(costs)
-                    read += 1
-                else:
-                    gathered.left_out["without a report"] += 1
-            except ValidationError as error:
-                _log.warning("the record of costs of job %s can't be read: %s", job, error)
-                gathered.unreadable.append(job)
-        return cost_report(gathered, now or datetime.now(UTC))
+    def costs(self, query: CostQuery) -> CostReport:
+        """The cost report over the jobs; a paused or cancelled one counts with the rows that were done."""
+        return cost_report_of_runs(self.newest(), query)
 
     # --- gates ------------------------------------------------------------------------------------------------
 

@@ -91,9 +91,13 @@ class JobRun(Run):
         """The report; raises as ``report_document`` does."""
         return Report.model_validate_json(self.report_document())
 
-    def costs(self, status: str) -> CostRecord | None:
-        """The record of costs of a job with this status; None if there is none. Raises ValidationError."""
-        document = self.blobs.get((WHOLE if status == "finished" else PARTIAL)[1])
+    def costs(self) -> CostRecord | None:
+        """The record of costs of a finished job, or of a paused or cancelled one; None if there is none.
+
+        Raises ValidationError.
+        """
+        finished = self._store.status(self._job) == "finished"
+        document = self.blobs.get((WHOLE if finished else PARTIAL)[1])
         return None if document is None else CostRecord.model_validate_json(document)
 
 

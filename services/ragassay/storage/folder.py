@@ -41,7 +41,9 @@ from ragassay.core.report import Report, ReportWithResults, Source
 from ragassay.core.validation import problems
 from ragassay.datasets.dataset import digest_of_dataset, digest_of_responses
 from ragassay.storage.blobs import FolderBlobs
+from ragassay.storage.catalog import Entry
 from ragassay.storage.columns import THERE, read_column, write_columns
+from ragassay.storage.cost_records import CostRecord, record_of
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
 from ragassay.storage.run_ids import slug
 from ragassay.storage.runs import (
@@ -196,6 +198,10 @@ class FolderRun(Run):
             raise NotFound(f"run {name} has no report yet", hint=f"ragassay evaluate --resume {name}")
         return _read(self.report_file, Report)
 
+    def costs(self) -> CostRecord | None:
+        """The record of costs; None if there is no report. Raises BadData."""
+        return record_of(self.report()) if self.report_file.exists() else None
+
     def sample(self, query_id: str, system: str) -> Sample | None:
         """A row with the response that is recorded of a system; None where the run has no such row."""
         place = self._by_query.get(query_id)
@@ -312,6 +318,17 @@ class FolderStore:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         return FolderRun(folder)
+
+    def newest(self) -> Iterator[Entry]:
+        """All runs, the newest first."""
+        for run_id in reversed(self.ids()):
+            run = self._run(run_id)
+            try:
+                _ = run.record
+            except (AssayError, OSError):
+                yield Entry(run_id, "unreadable")
+            else:
+                yield Entry(run_id, "finished" if run.report_file.is_file() else "without a report", run)
 
     def made(self, run_id: str) -> FolderRun | None:
         """The run of that id; None where there is none, or a kill left one half made, which is removed."""

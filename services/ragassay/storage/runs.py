@@ -23,6 +23,7 @@ from ragassay.core.models import FrozenModel, Result, Sample
 from ragassay.core.report import Report, ReportWithResults, Source
 from ragassay.core.validation import problems
 from ragassay.storage.blobs import Blobs
+from ragassay.storage.cost_records import CostRecord
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
 
 DAMAGED = "the run's folder is damaged"
@@ -55,6 +56,10 @@ class Run(ABC):
     @abstractmethod
     def report(self) -> Report:
         """The report; raises NotFound or Conflict while there is none."""
+
+    @abstractmethod
+    def costs(self) -> CostRecord | None:
+        """The record of costs that is kept with the report; None if there is none."""
 
     @abstractmethod
     def gone(self, name: str) -> AssayError:
