@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ragassay.cli.evaluate import Terminal, refuse_unscored, warnings_shown
-from ragassay.sdk.evaluation import runtime_of
 
 if TYPE_CHECKING:
     from ragassay.analysis.benchmark import Benchmark
@@ -29,6 +28,7 @@ def evaluate_all(configuration: Configuration, *, dry_run: bool, as_json: bool) 
     from ragassay.core.settings import Settings
     from ragassay.reporting.benchmark import EXPORTERS
     from ragassay.sdk.benchmark import read_all, started
+    from ragassay.sdk.evaluation import runtime_of
 
     reporter, outputs = Terminal(quiet=as_json), list(configuration.output)
     EXPORTERS.check(outputs)
@@ -47,6 +47,7 @@ def resume(reference: str, outputs: list[Path], limits: Mapping[str, Any], *, as
     from ragassay.core.settings import Settings
     from ragassay.reporting.benchmark import EXPORTERS
     from ragassay.sdk.benchmark import resumed
+    from ragassay.sdk.evaluation import runtime_of
 
     EXPORTERS.check(outputs)
     settings = Settings()

@@ -16,7 +16,6 @@ import typer
 from ragassay.cli.configured import DECLARED, command_line, configured, import_plugins, takes_options, used
 from ragassay.cli.options import AsJson, AtServer
 from ragassay.core.errors import BadSettings, DiskFull, Unscored
-from ragassay.sdk.evaluation import runtime_of
 from ragassay.sdk.progress import Reporter, progress
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def _evaluate(configuration: Configuration, *, dry_run: bool, as_json: bool) -> 
     from ragassay.core.settings import Settings
     from ragassay.evaluation import local
     from ragassay.reporting import EXPORTERS
-    from ragassay.sdk.evaluation import read_inputs
+    from ragassay.sdk.evaluation import read_inputs, runtime_of
 
     settings, reporter, outputs = Settings(), Terminal(quiet=as_json), list(configuration.output)
     EXPORTERS.check(outputs)
@@ -109,6 +108,7 @@ def _resume(reference: str, options: Mapping[str, Any], *, as_json: bool) -> Non
     from ragassay.evaluation import local
     from ragassay.reporting import EXPORTERS
     from ragassay.sdk.benchmark import benchmark_of
+    from ragassay.sdk.evaluation import runtime_of
 
     settings, outputs, limits = Settings(), options["output"] or [], limits_of(options)
     import_plugins(options["plugins"])
@@ -157,6 +157,7 @@ def demo() -> None:
     from ragassay.core.specification import JobSpec
     from ragassay.evaluation import local
     from ragassay.evaluation.inputs import load
+    from ragassay.sdk.evaluation import runtime_of
 
     quickstart = folder("datasets") / "quickstart"
     settings = Settings()
