@@ -25,7 +25,6 @@ from ragassay.core.prompts import load as load_prompt  # noqa: E402
 from ragassay.core.protocols import Judge  # noqa: E402
 from ragassay.core.specification import JobSpec  # noqa: E402
 from ragassay.datasets.load import load  # noqa: E402
-from ragassay.embeddings import BUNDLED, LocalEmbedder  # noqa: E402
 from ragassay.evaluation.evaluate import ScoringConfig, evaluate  # noqa: E402
 from ragassay.evaluation.prepare import choose_metrics  # noqa: E402
 from ragassay.judges.llm import LLMJudge  # noqa: E402
@@ -142,8 +141,7 @@ def of_each_judge() -> dict[str, dict[str, Outcome]]:
             for name, behave in behaviours.items()
         }
         return {
-            "local": outcomes(LocalJudge(LocalEmbedder(BUNDLED))),
-            "words alone": outcomes(LocalJudge()),
+            "local": outcomes(LocalJudge()),
             "one call": outcomes(LLMJudge(models["plain"])),
             "probe": outcomes(YesNoJudge(models["probe"])),
         }

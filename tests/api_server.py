@@ -68,7 +68,7 @@ class Lexical(Runtime):
         super().__init__(settings or Settings.model_construct())
 
     def scoring(self, spec, metrics=()):
-        return ScoringConfig(spec, tuple(metrics), Panel.of(LocalJudge(None)), None, "the tests need no model")
+        return ScoringConfig(spec, tuple(metrics), Panel.of(LocalJudge()), None, "the tests need no model")
 
 
 @dataclass

@@ -12,11 +12,10 @@ from ragassay.core.errors import AssayError, reason_from
 from ragassay.core.formatting import printable
 from ragassay.core.models import Verdict
 from ragassay.datasets.corpus import Corpus, Passage
-from ragassay.judges.matching import clauses, terms_of
+from ragassay.judges.local import correctness_features
+from ragassay.judges.overlap import Source, clauses, features
 from ragassay.judges.prompt import disarm, suspicious
-from ragassay.judges.quantities import quantities
 from ragassay.judges.reply import find_object, parse_reply
-from ragassay.judges.support import correctness_features
 from ragassay.judges.verdict import number_units
 from ragassay.llm.errors import message, redact
 from ragassay.metrics.accuracy import AccuracyRule
@@ -53,12 +52,18 @@ def replied(text: str) -> object:
     return parse_reply({"why": text, "answer": [{"id": "A1", "evidence": text}]}, number_units(sample("One.")))
 
 
+def overlap(text: str) -> object:
+    source = Source([[text]])
+    return features(source.claim(text), source)
+
+
 READERS: dict[str, Callable[[str], object]] = {
     **{name: getattr(rules, name) for name in ("sentences", "words", "content", "numbers", "names", "negated")},
     **{name: getattr(rules, name) for name in ("says_yes", "is_lead_in", "is_english")},
     "refuses": lambda text: rules.refuses([text]),
-    "quantities": quantities,
-    "clauses": lambda text: clauses(terms_of(text)),
+    "clauses": clauses,
+    "quantities": lambda text: Source([["5 km"]]).claim(text),
+    "features": overlap,
     "correctness_features": lambda text: correctness_features(text[:100], text, [text], refusal=False),
     "disarm": disarm,
     "suspicious": marked,

@@ -1,28 +1,23 @@
-"""Fits the local judge on human-labelled sets, and says how well it does on sets that it was not fitted on.
+"""Fits the local judge on human-labelled sets, and measures it on each set with weights fitted on the others.
 
     python benchmarks/judge/fit.py --data DIR [--swapped NAME] [--write]
 
-DIR holds ``faithfulness/*.jsonl`` and ``correctness/*.jsonl`` in the format of ``ragassay judge agreement``; where there is
-``retrieval/*/corpus.jsonl``, its texts are changed by ``perturb.py`` as well. ``--swapped``: a set whose labels mean the
-opposite. A set that has one label only (partly supported claims) is fitted on and not measured. ``--write`` puts the
-weights into services/ragassay/judges/local_weights.json and the tables into docs/judges.md; nothing else of the data is
-kept. The same data and seed give the same weights to 6 digits.
+DIR holds ``faithfulness/*.jsonl`` and ``correctness/*.jsonl`` in the format of ``ragassay judge agreement``, and perhaps
+``retrieval/*/corpus.jsonl``, whose texts ``perturb.py`` changes. ``--swapped``: a set whose labels mean the opposite. A set
+with one label only is fitted on and not measured. ``--write`` writes services/ragassay/judges/local_weights.py and the
+tables of docs/judges.md; nothing else of the data is kept.
 
-A set counts as much as any other, and so do its two labels: the fit is to tell yes from no on sets that it has not seen,
-whatever their share of yes. Rows of ``perturb.py`` count less (``MADE``).
+Each set weighs the same, and so do its two labels, so that the judge tells yes from no on sets with any share of yes.
+Changed texts (``MADE``) weigh little: they teach it to distrust copies, which people nearly always call supported.
 """
 
-from __future__ import annotations
-
 import argparse
-import hashlib
+import asyncio
 import json
 import random
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,47 +26,46 @@ import numpy as np
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 import perturb
 from measured import put
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.model_selection import GroupKFold
 
+from ragassay.core.models import Response, Sample
 from ragassay.core.text import is_lead_in, refuses, sentences, words
-from ragassay.judges import support
-from ragassay.judges.agreement import Measures
-from ragassay.judges.matching import Pool, match, terms_of
+from ragassay.judges import local_weights
+from ragassay.judges.local import CORRECTNESS_FEATURES, LocalJudge, chance, correctness_features
+from ragassay.judges.overlap import FEATURES, Source, features
 
-SEED = 1
-RIDGE = 0.3  # on standardised features, where each set weighs 1
-MADE = {"rows": 0.25, "claims": 0.03, "one label": 0.1}  # weight of what is made, and of a set with one label
-DENIED = -4.0  # set, not fitted: few sentences of the labelled sets deny a context, and nearly none of those is true
-ROWS, MOST_CLAIMS = 500, 250
-CORRECTNESS_RIDGE = 0.003
-MEASURED = (1, 3, 4)  # of what ``Measures`` gives: balanced accuracy, AUC, ECE
-WEIGHTS = Path(support.__file__).with_name("local_weights.json")
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "judges.md"
-Features = np.ndarray  # (sentences or answers, features)
+SEED, ROWS, MAX_CLAIMS = 1, 500, 250
+MADE = {"texts": 0.1, "claims": 0.03, "one label": 0.1}
+RIDGE, CORRECTNESS_RIDGE = 0.33, 0.003  # on standardised features, each set weighs 1
+STRETCH = 1.3  # the ridge shrinks log odds; so much on sets left out
+ROOT = Path(__file__).resolve().parents[2]
+WEIGHTS, PAGE = ROOT / "services/ragassay/judges/local_weights.py", ROOT / "docs/judges.md"
 
 
 @dataclass
 class Labelled:
-    """A set: features of each row's sentences, labels, and the rows that are one item. ``of``: the set it was made of."""
+    """A set; ``of``: the set that it was made of; ``features``: of each row's sentences."""
 
     name: str
     of: str
     weight: float
     rows: list[dict[str, Any]]
-    features: list[Features] = field(default_factory=list)
+    features: list[np.ndarray] = field(default_factory=list)
 
     @property
     def labels(self) -> np.ndarray:
-        return np.array([row["label"] for row in self.rows], dtype=float)
+        return np.array([row["label"] for row in self.rows])
 
     @property
-    def items(self) -> list[list[int]]:
-        found: dict[Any, list[int]] = {}
-        for n, row in enumerate(self.rows):
-            found.setdefault(row.get("max_group") or n, []).append(n)
-        return list(found.values())
+    def weights(self) -> np.ndarray:
+        share = self.labels.mean()
+        even = np.where(self.labels == 1, 0.5 / share, 0.5 / (1 - share)) if 0 < share < 1 else np.ones(len(self.rows))
+        return even * self.weight / len(self.rows)
 
 
-def read(file: Path, swapped: Sequence[str]) -> list[dict[str, Any]]:
+def read(file: Path, swapped: Sequence[str] = ()) -> list[dict[str, Any]]:
     rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     for row in rows:
         label = row["label"] if row.get("label_binary") is None else row["label_binary"]
@@ -79,219 +73,150 @@ def read(file: Path, swapped: Sequence[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def of_sentences(row: dict[str, Any]) -> Features:
-    cut = [sentences(context) for context in row["contexts"]]
-    pool = Pool.of([s for each in cut for s in each], [n for n, each in enumerate(cut) for _ in each])
-    answer = [terms_of(s) for s in sentences(row["answer"]) if not is_lead_in(s)]
-    found = [support.support_features(claim, pool, match(claim, pool)) for claim in answer]
-    return np.array(found, dtype=float).reshape(len(found), len(support.SUPPORT_FEATURES))
+def of_sentences(row: dict[str, Any]) -> np.ndarray:
+    source = Source([sentences(context) for context in row["contexts"]])
+    claims = [source.claim(text) for text in sentences(row["answer"]) if not is_lead_in(text)]
+    return np.array([features(claim, source) for claim in claims]).reshape(len(claims), len(FEATURES))
 
 
-def of_answer(row: dict[str, Any]) -> Features:
-    answer = sentences(row["answer"])
-    found = support.correctness_features(
-        row["query"], row["answer"], row["ground_truth_answer"], refusal=refuses(answer)
-    )
-    return np.array([found], dtype=float)
+def of_answer(row: dict[str, Any]) -> np.ndarray:
+    refusal = refuses(sentences(row["answer"]))
+    return np.array([correctness_features(row["query"], row["answer"], row["ground_truth_answer"], refusal=refusal)])
 
 
-def logistic(x: Features, y: np.ndarray, weight: np.ndarray, ridge: float) -> tuple[np.ndarray, float]:
-    """Coefficients on standardised features and intercept, by Newton's method; the intercept is not shrunk."""
-    x = np.c_[x, np.ones(len(x))]
-    shrink = np.diag([*[ridge] * (x.shape[1] - 1), 1e-9])
-    beta = np.zeros(x.shape[1])
-    for _ in range(50):
-        p = 1 / (1 + np.exp(-x @ beta))
-        step = np.linalg.solve(
-            x.T @ (x * (weight * p * (1 - p))[:, None]) + shrink, x.T @ (weight * (p - y)) + shrink @ beta
-        )
-        beta = beta - step
-        if np.abs(step).max() < 1e-10:
-            break
-    return beta[:-1], float(beta[-1])
-
-
-def weights_of(one: Labelled) -> np.ndarray:
-    y = one.labels
-    share = float(y.mean())
-    even = np.where(y == 1, 0.5 / share, 0.5 / (1 - share)) if 0 < share < 1 else np.ones(len(y))
-    return even * one.weight / len(y)
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Weights on the features as they are. ``per_log_sentences`` is added for each log(number of sentences)."""
-
-    weights: np.ndarray
-    intercept: float
-    per_log_sentences: float = 0.0
-
-    def logit(self, features: Features) -> float:
-        if not len(features):
-            return -support.LONGEST_LOGIT
-        return float((features @ self.weights).min() + self.intercept + self.per_log_sentences * np.log(len(features)))
-
-
-def fitted(sets: Sequence[Labelled], ridge: float) -> Fit:
-    """The sentence of an answer that is supported least stands for it; which that is follows from the fit before."""
-    kept = [(f, y, w) for s in sets for f, y, w in zip(s.features, s.labels, weights_of(s), strict=True) if len(f)]
-    y, weight = np.array([k[1] for k in kept]), np.array([k[2] for k in kept])
-    everything = np.vstack([f for f, _, _ in kept])
-    mean, spread = everything.mean(axis=0), everything.std(axis=0) + 1e-9
-    many = np.log([len(f) for f, _, _ in kept])
-    least = [int(np.argmin(f[:, 0] + f[:, 2])) for f, _, _ in kept]
-    for _ in range(4):
-        x = np.array([(f[n] - mean) / spread for (f, _, _), n in zip(kept, least, strict=True)])
-        found, intercept = logistic(np.c_[x, many], y, weight, ridge)
-        own = found[:-1] / spread
-        least = [int(np.argmin(f @ own)) for f, _, _ in kept]
-    if own.shape == (len(support.SUPPORT_FEATURES),):
-        own[support.SUPPORT_FEATURES.index("denied")] = DENIED
-    return Fit(own, intercept - float(own @ mean), float(found[-1]))
-
-
-def measured(one: Labelled, score: Callable[[Features], float]) -> np.ndarray:
-    """Balanced accuracy, AUC and ECE on a set's items."""
-    scores, labels = np.array([score(f) for f in one.features]), one.labels
-    best = np.array([max(scores[n] for n in item) for item in one.items])
-    label = np.array([max(labels[n] for n in item) for item in one.items])
-    return Measures(label, best).weighted(np.ones(len(best)))[list(MEASURED)]
-
-
-def made_of(one: Labelled, draw: random.Random) -> list[Labelled]:
-    """What ``perturb.py`` makes of a set's supported claims, and of its contexts."""
-    claims = perturb.of_claims(one.rows, draw)
-    draw.shuffle(claims)
-    made = [Labelled(f"claims of {one.name}", one.name, MADE["claims"], claims[:MOST_CLAIMS])] if claims else []
-    texts = [context for row in one.rows for context in row["contexts"]]
-    if np.mean([len(sentences(text)) for text in texts[:100]]) > 4:
-        rows = perturb.rows(texts, ROWS, draw)
-        made.append(Labelled(f"texts of {one.name}", one.name, MADE["rows"], rows))
-    return made
-
-
-def support_sets(data: Path, swapped: Sequence[str], draw: random.Random) -> list[Labelled]:
-    sets: list[Labelled] = []
+def support_sets(data: Path, swapped: Sequence[str]) -> list[Labelled]:
+    draw, sets = random.Random(SEED), []
     for file in sorted((data / "faithfulness").glob("*.jsonl")):
         one = Labelled(file.stem, file.stem, 1.0, read(file, swapped))
+        sets.append(one)
         if len(set(one.labels)) == 1:
             one.weight = MADE["one label"]
-            sets.append(one)
-        else:
-            sets += [one, *made_of(one, draw)]
-    for file in sorted((data / "retrieval").glob("*/corpus.jsonl")):
-        texts = [json.loads(line).get("text", "") for line in file.read_text(encoding="utf-8").splitlines()]
+            continue
+        claims = perturb.of_claims(one.rows, draw)
         sets.append(
-            Labelled(f"texts of {file.parent.name}", file.parent.name, MADE["rows"], perturb.rows(texts, ROWS, draw))
+            Labelled(f"claims of {one.name}", one.name, MADE["claims"], draw.sample(claims, len(claims))[:MAX_CLAIMS])
         )
+        texts = [context for row in one.rows for context in row["contexts"]]
+        if np.mean([len(sentences(text)) for text in texts[:100]]) > 4:
+            sets.append(Labelled(f"texts of {one.name}", one.name, MADE["texts"], perturb.rows(texts, ROWS, draw)))
+    for file in sorted((data / "retrieval").glob("*/corpus.jsonl")):
+        texts, name = [row.get("text", "") for row in map(json.loads, file.read_text().splitlines())], file.parent.name
+        sets.append(Labelled(f"texts of {name}", name, MADE["texts"], perturb.rows(texts, ROWS, draw)))
     for one in sets:
         one.features = [of_sentences(row) for row in one.rows]
-    return sets
+    return [one for one in sets if one.rows]
 
 
-def cells(numbers: np.ndarray) -> str:
-    balanced, auc, ece = numbers
-    return f"{auc:.2f} | {balanced:.2f} | {ece:.2f}"
+def fitted(sets: Sequence[Labelled], names: Sequence[str], *, ridge: float, stretch: float = 1.0) -> dict[str, float]:
+    """Weights by feature. The sentence that is supported least stands for its answer; which one, the fit before says."""
+    kept = [(f, y, w) for s in sets for f, y, w in zip(s.features, s.labels, s.weights, strict=True) if len(f)]
+    everything = np.vstack([f for f, _, _ in kept])
+    mean, spread = everything.mean(axis=0), everything.std(axis=0) + 1e-9
+    own = 1 / spread
+    for _ in range(4):
+        x = np.array([f[np.argmin(f @ own)] for f, _, _ in kept])
+        model = LogisticRegression(C=1 / ridge, max_iter=1000)
+        model.fit((x - mean) / spread, [y for _, y, _ in kept], sample_weight=[w for _, _, w in kept])
+        own = model.coef_[0] / spread
+    found = {"intercept": model.intercept_[0] - own @ mean, **dict(zip(names, own, strict=True))}
+    return {name: round(float(stretch * weight), 4) for name, weight in found.items()}
 
 
-def leave_one_out(sets: Sequence[Labelled], ridge: float) -> tuple[list[str], dict[str, list[float]]]:
-    """A table, and AUC, balanced accuracy and ECE on each labelled set, fitted without it and what was made of it."""
-    lines = ["| set | items | words: AUC | balanced | ECE | judge: AUC | balanced | ECE |", f"|{'---|' * 8}"]
-    found, outcomes = {}, []
-    for one in sets:
-        if one.weight != 1.0 and not one.name.startswith("texts"):
-            continue
-        apart = fitted([other for other in sets if other.of != one.of], ridge)
-        half = measured(one, lambda f: float(f[:, 1].min()) if len(f) else 0.0)
-        rest = measured(one, lambda f, fit=apart: support.probability(fit.logit(f)))
-        lines.append(f"| {one.name} | {len(one.items):,} | {cells(half)} | {cells(rest)} |")
-        if one.weight == 1.0:
-            outcomes.append((half, rest))
-            found[one.name] = [round(float(rest[n]), 3) for n in (1, 0, 2)]
-    means = [cells(np.mean([outcome[n] for outcome in outcomes], axis=0)) for n in range(2)]
-    return [*lines, f"| mean of the labelled sets | | {' | '.join(means)} |"], found
+def measured(labels: np.ndarray, chances: np.ndarray) -> tuple[float, float, float]:
+    """AUC, balanced accuracy at 0.5 and expected calibration error in ten bins."""
+    bins = np.minimum((chances * 10).astype(int), 9)
+    error = np.abs(np.bincount(bins, chances - labels)).sum() / len(labels)
+    return roc_auc_score(labels, chances), balanced_accuracy_score(labels, chances >= 0.5), error
 
 
-def correctness_sets(data: Path) -> list[Labelled]:
-    sets = []
-    for file in sorted((data / "correctness").glob("*.jsonl")):
-        rows = read(file, ())
-        one = Labelled(file.stem, file.stem, 1.0, rows)
-        one.features = [of_answer(row) for row in rows]
-        sets.append(one)
-    return sets
+def judged(one: Labelled) -> tuple[float, float, float]:
+    """Of the judge itself, with the weights that are set; the best row of an item counts."""
+    samples = [
+        Sample(
+            query_id=str(n),
+            query=row.get("query") or "?",
+            response=Response(answer=row["answer"], contexts=row.get("contexts")),
+        )
+        for n, row in enumerate(one.rows)
+    ]
+    items: dict[Any, list[tuple[int, float]]] = {}
+    for n, rating in enumerate(asyncio.run(LocalJudge().judge(samples, journal=None))):
+        chance = rating.verdict.probability.get("faithfulness", 0.0)
+        items.setdefault(one.rows[n].get("max_group") or n, []).append((one.rows[n]["label"], chance))
+    return measured(*(np.array([max(row[k] for row in item) for item in items.values()]) for k in (0, 1)))
 
 
-def in_folds(one: Labelled, folds: int = 5) -> np.ndarray:
-    """Balanced accuracy, AUC and ECE of answers to questions that the fit has not seen."""
-    fold = [int(hashlib.sha256(str(row.get("group")).encode()).hexdigest(), 16) % folds for row in one.rows]
-    scores = np.zeros(len(one.rows))
-    for n in range(folds):
-        kept = [i for i, f in enumerate(fold) if f != n]
+def apart(sets: Sequence[Labelled], one: Labelled) -> list[Labelled]:
+    """The sets without one, what was made of it, and the set of one label from the same collection."""
+    collection = one.of.split("_")[0]
+    return [s for s in sets if s.of != one.of and not (s.weight == MADE["one label"] and s.of.startswith(collection))]
+
+
+def in_folds(one: Labelled, folds: int = 5) -> tuple[float, float, float]:
+    """AUC, balanced accuracy and ECE of answers to questions that the weights were not fitted on."""
+    chances = np.zeros(len(one.rows))
+    groups = [row.get("group", n) for n, row in enumerate(one.rows)]
+    for kept, rest in GroupKFold(folds).split(groups, groups=groups):
         part = Labelled(one.name, one.of, 1.0, [one.rows[i] for i in kept], [one.features[i] for i in kept])
-        fit = fitted([part], CORRECTNESS_RIDGE)
-        for i in set(range(len(fold))) - set(kept):
-            scores[i] = support.probability(fit.logit(one.features[i]))
-    return Measures(one.labels, scores).weighted(np.ones(len(scores)))[list(MEASURED)]
+        weights = fitted([part], CORRECTNESS_FEATURES, ridge=CORRECTNESS_RIDGE)
+        chances[rest] = [chance(weights, CORRECTNESS_FEATURES, one.features[i][0]) for i in rest]
+    return measured(one.labels, chances)
 
 
-def stands_in(row: dict[str, Any]) -> float:
+def stands_in(row: dict[str, Any]) -> bool:
     said = " ".join(words(row["answer"]))
-    return float(any(" ".join(words(t)) in said for t in row["ground_truth_answer"] if words(t)))
+    return any(" ".join(words(truth)) in said for truth in row["ground_truth_answer"] if words(truth))
 
 
-def part(fit: Fit, names: Sequence[str]) -> dict[str, Any]:
-    return {
-        "intercept": round(fit.intercept, 6),
-        "features": {name: round(float(w), 6) for name, w in zip(names, fit.weights, strict=True)},
-    }
+def python_of(weights: Mapping[str, dict[str, float]]) -> str:
+    lines = [(local_weights.__doc__ or "").join(['"""'] * 2), ""]
+    for name, table in weights.items():
+        lines += [f"{name} = {{", *(f'    "{key}": {value},' for key, value in table.items()), "}"]
+    return "\n".join([*lines, ""])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder with the labelled sets")
     parser.add_argument("--swapped", action="append", default=[], metavar="NAME", help="a set whose labels are swapped")
-    parser.add_argument("--write", action="store_true", help="put the weights where the judge reads them")
+    parser.add_argument("--write", action="store_true", help="write the weights and the tables")
     options = parser.parse_args()
-    began, draw = time.process_time(), random.Random(SEED)
-    sets, truths = support_sets(options.data, options.swapped, draw), correctness_sets(options.data)
-    lines, apart = leave_one_out(sets, RIDGE)
-    lines += ["", "| set | items | the truth stands in it: balanced | judge: AUC | balanced | ECE |", f"|{'---|' * 6}"]
-    for one in truths:
-        balanced, auc, ece = in_folds(one)
-        plain = np.array([stands_in(row) for row in one.rows])
-        naive = Measures(one.labels, plain).weighted(np.ones(len(plain)))[1]
-        lines.append(f"| {one.name} | {len(one.rows):,} | {naive:.3f} | {auc:.3f} | {balanced:.3f} | {ece:.2f} |")
-        apart[one.name] = [round(float(v), 3) for v in (auc, balanced, ece)]
-    print("\n".join(lines))
-    whole = fitted(sets, RIDGE)
-    document = {
-        "provenance": {
-            "script": "benchmarks/judge/fit.py",
-            "date": datetime.now(UTC).date().isoformat(),
-            "seed": SEED,
-            "sets": {
-                f"{file.parent.name}/{file.name}": hashlib.sha256(file.read_bytes()).hexdigest()[:16]
-                for folder in ("faithfulness", "correctness", "retrieval")
-                for file in sorted((options.data / folder).rglob("*.jsonl"))
-                if folder != "retrieval" or file.name == "corpus.jsonl"
-            },
-            "swapped": options.swapped,
-            "support": [one.name for one in sets if one.name in apart],
-            "correctness": [one.name for one in truths],
-            "left_out": {"columns": ["auc", "balanced_accuracy", "ece"], **apart},
+    sets = support_sets(options.data, options.swapped)
+    lines = ["| set | rows | words: AUC | balanced | ECE | judge: AUC | balanced | ECE |", f"|{'---|' * 8}"]
+    found: list[list[float]] = []
+    for one in sets:
+        if len(set(one.labels)) == 1 or one.name.startswith("claims"):
+            continue
+        local_weights.SUPPORT.update(fitted(apart(sets, one), FEATURES, ridge=RIDGE, stretch=STRETCH))
+        by_words = measured(one.labels, np.array([f[:, 0].min() if len(f) else 0.0 for f in one.features]))
+        figures = [*by_words, *judged(one)]
+        lines.append(f"| {one.name} | {len(one.rows):,} | {' | '.join(f'{figure:.2f}' for figure in figures)} |")
+        found += [figures] if one.weight == 1.0 else []
+    means = " | ".join(f"{figure:.2f}" for figure in np.mean(found, axis=0))
+    lines.append(f"| mean of the labelled sets | | {means} |")
+    lines += ["", "| set | rows | a truth stands in it: balanced | judge: AUC | balanced | ECE |", f"|{'---|' * 6}"]
+    (correct,) = [
+        Labelled(file.stem, file.stem, 1.0, rows, [of_answer(row) for row in rows])
+        for file in sorted((options.data / "correctness").glob("*.jsonl"))
+        if (rows := read(file))
+    ]
+    naive = balanced_accuracy_score(correct.labels, [stands_in(row) for row in correct.rows])
+    of_correctness = in_folds(correct)
+    cells = " | ".join(f"{figure:.2f}" for figure in (naive, *of_correctness))
+    lines.append(f"| {correct.name} | {len(correct.rows):,} | {cells} |")
+    weights = {
+        "SUPPORT": fitted(sets, FEATURES, ridge=RIDGE, stretch=STRETCH),
+        "CORRECTNESS": fitted([correct], CORRECTNESS_FEATURES, ridge=CORRECTNESS_RIDGE),
+        "BALANCED_ACCURACY": {  # on sets that the weights were not fitted on
+            "support_min": round(min(figures[4] for figures in found), 2),
+            "support_max": round(max(figures[4] for figures in found), 2),
+            "correctness": round(float(of_correctness[1]), 2),
         },
-        "support": {
-            **part(whole, support.SUPPORT_FEATURES),
-            "per_log_sentences": round(whole.per_log_sentences, 6),
-        },
-        "correctness": part(fitted(truths, CORRECTNESS_RIDGE), support.CORRECTNESS_FEATURES),
     }
-    print(json.dumps({k: document[k] for k in ("support", "correctness")}, indent=1))
+    print("\n".join(lines), python_of(weights), sep="\n\n")
     if options.write:
-        WEIGHTS.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        WEIGHTS.write_text(python_of(weights))
         put(PAGE, "fit", "\n".join([*lines, ""]))
-    print(f"{time.process_time() - began:.0f} s of processor time", file=sys.stderr)
 
 
 if __name__ == "__main__":

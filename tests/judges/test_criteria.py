@@ -125,7 +125,7 @@ def test_the_local_judge_gives_no_number_for_a_criterion():
     (rating,) = judge_locally(sample())
     score = scores(rating)
     assert (score.value, score.missing) == (None, "no_input")
-    assert score.reason == "the judge local (lexical) can't judge criteria; a model can: --judge MODEL"
+    assert score.reason == "the judge local can't judge criteria; a model can: --judge MODEL"
 
 
 def judge_locally(one):

@@ -1,21 +1,19 @@
-"""The local judge: what it says of plain cases, with and without an embedding model, and that it always says the same."""
+"""The local judge: its verdicts on plain cases, its rules, and that it always says the same."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 
-import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fakes import FakeEmbedder
-from ragassay.core.errors import Unavailable
 from ragassay.core.models import Response, Sample
 from ragassay.core.text import content, refuses, sentences
-from ragassay.embeddings import LocalEmbedder
-from ragassay.judges.local import LocalJudge
+from ragassay.judges import local_weights
+from ragassay.judges.local import CORRECTNESS_FEATURES, LocalJudge
+from ragassay.judges.overlap import FEATURES
 from ragassay.metrics.judged import (
     completeness,
     context_precision,
@@ -33,107 +31,177 @@ CONTEXTS = (
 QUERY = "How long do refunds take?"
 
 
-class Away:
-    name = "away"
-
-    def embed(self, texts):
-        raise Unavailable("the embedding server is away")
-
-
-class Alike:
-    """Every text is as near to every other as ``cosine`` says."""
-
-    name = "alike"
-
-    def __init__(self, cosine):
-        self.cosine = cosine
-
-    def embed(self, texts):
-        shared, own = np.sqrt(self.cosine), np.sqrt(1 - self.cosine)
-        return np.hstack([np.full((len(texts), 1), shared), own * np.eye(len(texts))]).astype(np.float32)
-
-
 def sample(answer, contexts=CONTEXTS, query=QUERY, truths=("Refunds take 14 days.",), facts=(), number=0):
-    response = None if answer == "no response" else Response(answer=answer, contexts=contexts)
+    response = Response(answer=answer, contexts=contexts)
     return Sample(query_id=f"q{number}", query=query, ground_truth_answer=truths, key_facts=facts, response=response)
 
 
-def judge(*samples, by=None):
-    return asyncio.run((by or LocalJudge()).judge(samples, journal=None))
+def judge(*samples):
+    return asyncio.run(LocalJudge().judge(samples, journal=None))
 
 
-def verdict(answer, by=None, **rest):
-    (rating,) = judge(sample(answer, **rest), by=by)
+def verdict(answer, **rest):
+    (rating,) = judge(sample(answer, **rest))
     return rating.verdict
+
+
+def supports(answer, *contexts):
+    return [one.support for one in verdict(answer, contexts=contexts, truths=()).sentences]
 
 
 def said(found):
     return [(s.support, s.evidence, s.why) for s in found.sentences]
 
 
-@pytest.fixture(params=["words alone", "with embeddings"])
-def either(request):
-    return LocalJudge(FakeEmbedder() if request.param == "with embeddings" else None)
-
-
-def test_a_sentence_of_the_contexts_is_supported_by_it(either):
-    found = verdict("Refunds are paid within 14 days.", either)
+def test_a_sentence_of_the_contexts_is_supported_by_it():
+    found = verdict("Refunds are paid within 14 days.")
     assert said(found) == [("supported", ("C2.1",), "")]
     assert found.sentences[0].truth == "agrees"
-    assert (found.has_contexts, found.has_truth, found.judge) == (True, True, either.name)
+    assert (found.has_contexts, found.has_truth, found.judge) == (True, True, "local")
 
 
-def test_an_invented_sentence_is_not_found(either):
+def test_an_invented_sentence_is_not_found():
     answer = "Every customer receives a voucher and a handwritten letter."
-    assert said(verdict(answer, either)) == [("not_found", (), "no context supports it")]
+    assert said(verdict(answer)) == [("not_found", (), "no context supports it")]
 
 
-@pytest.mark.parametrize("by", [LocalJudge(), LocalJudge(Alike(0.9))])
-def test_a_sentence_that_is_half_there_is_partly_supported_and_says_what_lacks(by):
-    answer, contexts = "Refunds are paid in cash with a handwritten letter inside.", ("Refunds are paid in cash.",)
-    assert said(verdict(answer, by, contexts=contexts)) == [
-        ("partly", ("C1.1",), "not in the contexts: handwritten, letter, inside")
+def test_a_sentence_that_is_half_there_is_partly_supported_and_says_what_is_missing():
+    answer = "Refunds are paid in cash with a handwritten letter."
+    assert said(verdict(answer, contexts=("Refunds are paid in cash.",))) == [
+        ("partly", ("C1.1",), "not in the contexts: handwritten, letter")
     ]
 
 
-def test_another_number_is_a_contradiction(either):
-    assert said(verdict("Refunds are paid within 30 days.", either)) == [
-        ("contradicted", ("C2.1",), "contradicted by C2.1")
-    ]
+@pytest.mark.parametrize(
+    ("answer", "contexts"),
+    [
+        ("Refunds are paid within 30 days.", CONTEXTS),
+        ("Refunds take 30 days.", ("Refunds take 14 days.", "Trials take 30 days.")),
+        (
+            "Starter accounts keep data for 30 days.",
+            ("Pro accounts keep data for 30 days, Starter accounts for 7 days.",),
+        ),
+        ("Refunds are possible after a month.", ("Refunds are not possible after a month.",)),
+        ("Refunds are not possible after a month.", ("Refunds are possible after a month.",)),
+        (
+            "Parking is free near the station.",
+            ("Parking is not free near the station, but the shops and the town hall in the centre refund the ticket.",),
+        ),
+    ],
+)
+def test_another_number_or_the_opposite_sign_is_a_contradiction(answer, contexts):
+    (sentence,) = verdict(answer, contexts=contexts).sentences
+    assert sentence.support == "contradicted"
+    assert sentence.why == f"contradicted by {sentence.evidence[0]}"
+    assert verdict(answer, contexts=contexts).probability["faithfulness"] <= 0.2
 
 
-def test_similarity_of_meaning_can_decide_what_is_covered_and_never_alone():
-    truths = ("Customers receive refunds weekly by bank.",)
-    claim = "Customers receive refunds promptly and gladly."  # 3 of the fact's 5 stems: 0.48, and 0.2 x cosine
-    far = verdict(claim, LocalJudge(Alike(0.0)), query="Money?", truths=truths).facts[0].covered
-    near = verdict(claim, LocalJudge(Alike(1.0)), query="Money?", truths=truths).facts[0].covered
-    assert (far, near) == ("partly", "yes")
-    assert verdict("Money back.", LocalJudge(Alike(1.0)), query="Money?", truths=truths).facts[0].covered == "no"
+@pytest.mark.parametrize(
+    ("answer", "contexts"),
+    [
+        ("Trials take 30 days.", ("Refunds take 14 days.", "Trials take 30 days.")),
+        ("Pro accounts keep data for 30 days.", ("Pro accounts keep data for 30 days, Starter accounts for 7 days.",)),
+        ("The plan has 5 seats and 20 projects.", ("The plan has 5 seats.", "The plan has 20 projects.")),
+        ("Refunds are not possible.", ("Refunds aren't possible.",)),
+        (
+            "Parking is not free near the station.",
+            ("Parking is not free near the station, but the shops and the town hall in the centre refund the ticket.",),
+        ),
+        (
+            "Refunds are possible after a month.",
+            ("Refunds are possible after a month, while gift cards, coupons and credits never expire or come back.",),
+        ),
+    ],
+)
+def test_a_number_or_sign_of_something_else_is_no_contradiction(answer, contexts):
+    assert supports(answer, *contexts) == ["supported"]
 
 
-def test_meaning_has_no_part_in_support():
-    contexts = ("Customers receive refunds within a week by bank.",)
-    judges = LocalJudge(), LocalJudge(Alike(0.0)), LocalJudge(Alike(1.0))
-    found = [verdict("Customers receive refunds promptly.", by, contexts=contexts, truths=()) for by in judges]
-    assert len({(v.sentences, v.probability["faithfulness"]) for v in found}) == 1
+@pytest.mark.parametrize(
+    ("answer", "context"),
+    [
+        ("The tunnel is 5 km long.", "The tunnel is 5,000 m long."),
+        ("The tunnel is 5,000 metres long.", "The tunnel is 5 kilometres long."),
+        ("Refunds take three weeks.", "Refunds take 21 days."),
+        ("Refunds take 14 days.", "Refunds take a fortnight."),
+        ("The bottle holds 0.5 l.", "The bottle holds 500 ml."),
+        ("The town has 1.5 million people.", "The town has 1,500,000 people."),
+        ("The trial lasts 24 months.", "The trial lasts two years."),
+        ("Die Frist dauert 2 Wochen.", "Die Frist dauert 14 Tage."),
+        ("We close at 6 pm.", "We close at 18:00."),
+        ("At 08:30.", "It is 8:30 a.m."),
+    ],
+)
+def test_one_quantity_in_two_spellings_is_supported(answer, context):
+    assert supports(answer, context) == ["supported"]
 
 
-def test_a_lead_in_is_judged_like_the_sentence_after_it(either):
-    found = verdict("The main points are as follows. In short:\n- Refunds are paid within 14 days.", either)
+@pytest.mark.parametrize(
+    ("context", "answer"),
+    [
+        ("The shop is open from 08:00 to 18:00 on weekdays.", "The shop is open from 10:00 to 18:00 on weekdays."),
+        ("The shop is open from 08:00 to 18:00.", "It opens at 10:00."),
+        ("You can return an item within 30 days of delivery.", "You can return an item within 60 days of delivery."),
+        ("You can return an item within 30 days of delivery.", "60 days."),
+        ("Pro has 5 seats. Support is free on all plans, by phone and mail.", "Pro has 5 seats and 3 phones."),
+        ("The tunnel is 6,000 m long.", "The tunnel is 5 km long."),
+    ],
+)
+def test_a_number_that_the_evidence_lacks_is_never_supported(context, answer):
+    found = verdict(answer, contexts=(context,), truths=())
+    assert found.sentences[0].support != "supported"
+    assert found.probability["faithfulness"] < 0.5
+
+
+@pytest.mark.parametrize(
+    ("context", "answer"),
+    [
+        ("The seller pays the buyer.", "The buyer pays the seller."),
+        ("Acme owns Bolt.", "Acme is owned by Bolt."),
+        ("Oslo is larger than Bergen.", "Bergen is larger than Oslo."),
+    ],
+)
+def test_a_reversed_fact_is_doubtful(context, answer):
+    found = verdict(answer, contexts=(context,), truths=(context,))
+    assert said(found) == [("partly", ("C1.1",), "C1.1 has the roles reversed")]
+    assert (found.sentences[0].truth, found.facts[0].covered) == ("absent", "partly")
+    assert found.probability["faithfulness"] < 0.5
+
+
+@pytest.mark.parametrize(
+    ("context", "answer"),
+    [
+        ("Acme owns Bolt.", "Bolt is owned by Acme."),
+        ("In 2019 Anna Berg joined the team.", "Anna Berg joined the team in 2019."),
+        ("Pears, apples and plums are sold.", "Plums, apples and pears are sold."),
+    ],
+)
+def test_the_same_fact_in_another_order_is_supported(context, answer):
+    assert supports(answer, context) == ["supported"]
+
+
+def test_evidence_is_neighbouring_sentences_of_one_context():
+    parts = "Anna Berg leads the team.", "She was hired in 2019."
+    (sentence,) = verdict("Anna Berg was hired in 2019.", contexts=(" ".join(parts),), truths=()).sentences
+    assert (sentence.support, set(sentence.evidence)) == ("supported", {"C1.1", "C1.2"})
+
+
+def test_a_lead_in_is_judged_like_the_sentence_after_it():
+    found = verdict("The main points are as follows. In short:\n- Refunds are paid within 14 days.")
     assert said(found) == [("supported", ("C2.1",), "")] * 3
     assert [(s.id, s.text, s.truth) for s in found.sentences] == [
         ("A1", "The main points are as follows.", "agrees"),
         ("A2", "In short:", "agrees"),
         ("A3", "Refunds are paid within 14 days.", "agrees"),
     ]
-    assert said(verdict("In short:", either)) == [("not_found", (), "no context supports it")]
+    assert said(verdict("In short:")) == [("not_found", (), "no context supports it")]
 
 
-def test_facts_are_covered_partly_covered_or_not(either):
+def test_facts_are_covered_partly_covered_or_not():
     facts = ("Refunds are paid within 14 days", "The money goes back to the charged card", "Support opens on Monday")
-    found = verdict("Refunds are paid within 14 days. The money goes back.", either, facts=facts)
+    found = verdict("Refunds are paid within 14 days. The money goes back.", facts=facts)
     assert [f.covered for f in found.facts] == ["yes", "partly", "no"]
-    assert [f.evidence for f in found.facts] == [("C2.1",), ("C2.2",), ("C3.1",)]
+    assert [f.evidence[0] for f in found.facts[:2]] == ["C2.1", "C2.2"]
     assert [f.why for f in found.facts] == [
         "",
         "the answer lacks: charged, card",
@@ -141,63 +209,62 @@ def test_facts_are_covered_partly_covered_or_not(either):
     ]
 
 
-def test_a_short_answer_covers_what_the_query_did_not_say(either):
-    found = verdict("14 days.", either)
+def test_a_short_answer_covers_what_the_query_did_not_say():
+    found = verdict("14 days.")
     assert (found.facts[0].covered, found.sentences[0].truth) == ("yes", "agrees")
     assert correctness(found).value == 1.0
 
 
-def test_an_answer_that_denies_a_fact_does_not_cover_it(either):
-    found = verdict("Refunds take 30 days.", either)
+def test_an_answer_that_denies_a_fact_does_not_cover_it():
+    found = verdict("Refunds take 30 days.")
     assert (found.facts[0].covered, found.facts[0].why) == ("no", "the answer contradicts it")
     assert found.sentences[0].truth == "conflicts"
 
 
-def test_a_sentence_beside_the_ground_truth_is_absent_from_it(either):
-    found = verdict("Refunds take 14 days. Anna Berg leads the team.", either)
+def test_a_sentence_beside_the_ground_truth_is_absent_from_it():
+    found = verdict("Refunds take 14 days. Anna Berg leads the team.")
     assert [s.truth for s in found.sentences] == ["agrees", "absent"]
     assert correctness(found).value == pytest.approx(2 / 3)  # P 1/2, R 1
 
 
-def test_of_several_ground_truths_one_is_enough(either):
-    truths = ("Refunds last a fortnight.", "After 20 days the money is there. It arrives by card.", "Two weeks.")
-    whole = verdict("Two weeks.", either, truths=truths)
+def test_of_several_ground_truths_one_is_enough():
+    truths = ("Refunds last a decade.", "After 20 days the money is there. It arrives by card.", "Two weeks.")
+    whole = verdict("Two weeks.", truths=truths)
     assert (whole.facts[0].covered, whole.sentences[0].truth) == ("yes", "agrees")
-    half = verdict("The money is there after 20 days.", either, truths=truths)
+    half = verdict("The money is there after 20 days.", truths=truths)
     assert (half.facts[0].covered, half.sentences[0].truth) == ("partly", "agrees")
-    none = verdict("Never mind.", either, truths=truths)
+    none = verdict("Never mind.", truths=truths)
     assert (none.facts[0].covered, none.sentences[0].truth) == ("no", "absent")
 
 
-def test_an_empty_answer_covers_nothing_and_is_no_refusal(either):
-    found = verdict("", either)
-    assert (found.sentences, found.relevance, found.refusal) == ((), "none", False)
+def test_an_empty_answer_covers_nothing_and_is_no_refusal():
+    found = verdict("")
+    assert (found.sentences, found.relevance, found.refusal, found.probability) == ((), "none", False, {})
     assert (found.facts[0].covered, found.facts[0].why) == ("no", "the answer is empty")
-    assert found.facts[0].evidence == ("C2.1",)
     assert (faithfulness(found).value, correctness(found).value, context_recall(found).value) == (None, 0.0, 1.0)
 
 
-def test_a_refusal_is_marked_and_addresses_nothing(either):
-    found = verdict("I'm sorry, but the context does not mention refunds.", either)
+def test_a_refusal_is_marked_and_addresses_nothing():
+    found = verdict("I'm sorry, but the context does not mention refunds.")
     assert (found.refusal, found.relevance, found.why) == (True, "none", "the answer refuses")
     assert relevance(found).value == 0.0
 
 
-def test_without_contexts_nothing_is_said_of_support(either):
-    found = verdict("Refunds take 14 days.", either, contexts=None)
+def test_without_contexts_nothing_is_said_of_support():
+    found = verdict("Refunds take 14 days.", contexts=None)
     assert said(found) == [(None, (), "")]
     assert found.facts[0].evidence == ()
     assert faithfulness(found).missing == "no_input"
 
 
-def test_with_an_empty_list_of_contexts_nothing_is_supported(either):
-    found = verdict("Refunds take 14 days.", either, contexts=())
+def test_with_an_empty_list_of_contexts_nothing_is_supported():
+    found = verdict("Refunds take 14 days.", contexts=())
     assert [s.support for s in found.sentences] == ["not_found"]
     assert faithfulness(found).value == 0.0
 
 
-def test_without_ground_truth_nothing_is_said_of_truth(either):
-    found = verdict("Refunds are paid within 14 days.", either, truths=())
+def test_without_ground_truth_nothing_is_said_of_truth():
+    found = verdict("Refunds are paid within 14 days.", truths=())
     assert (found.sentences[0].truth, found.facts, found.has_truth) == (None, (), False)
     assert context_precision(found).value == 1 / 2
 
@@ -210,32 +277,8 @@ def test_an_answer_to_the_query_is_more_relevant_than_another():
 
 
 @pytest.mark.parametrize("answer", ["14 days.", "Refunds are paid within 14 days.", "The team likes bicycles."])
-def test_local_judge_relevance_is_independent_of_the_ground_truth(either, answer):
-    relevances = {verdict(answer, either, truths=truths).relevance for truths in ((), ("Refunds take 14 days.",))}
-    assert len(relevances) == 1
-
-
-@pytest.mark.parametrize(
-    ("context", "answer"),
-    [
-        ("The shop is open from 08:00 to 18:00 on weekdays.", "The shop is open from 10:00 to 18:00 on weekdays."),
-        ("The shop is open from 08:00 to 18:00.", "It opens at 10:00."),
-        ("You can return an item within 30 days of delivery.", "You can return an item within 60 days of delivery."),
-        ("You can return an item within 30 days of delivery.", "60 days."),
-        ("Pro has 5 seats. Support is free on all plans, by phone and mail.", "Pro has 5 seats and 3 phones."),
-    ],
-)
-def test_local_judge_never_supports_a_number_that_the_evidence_lacks(either, context, answer):
-    (sentence,) = verdict(answer, either, contexts=(context,), truths=()).sentences
-    assert sentence.support != "supported"
-
-
-@pytest.mark.parametrize(
-    ("context", "answer"), [("We close at 18:00.", "We close at 6 pm."), ("It is 8:30 a.m.", "At 08:30.")]
-)
-def test_local_judge_reads_times_in_either_spelling(either, context, answer):
-    (sentence,) = verdict(answer, either, contexts=(context,), truths=()).sentences
-    assert sentence.support == "supported"
+def test_relevance_is_independent_of_the_ground_truth(answer):
+    assert len({verdict(answer, truths=truths).relevance for truths in ((), ("Refunds take 14 days.",))}) == 1
 
 
 @pytest.mark.parametrize(
@@ -246,98 +289,69 @@ def test_local_judge_reads_times_in_either_spelling(either, context, answer):
         "Refunds take 14 days and come with a free bicycle, a golden medal and a trip to the moon.",
     ],
 )
-def test_local_judge_never_calls_an_answer_complete_and_wrong(either, answer):
-    found = verdict(answer, either, contexts=("Shipping is free. Boxes are blue.",), truths=("14 days",))
+def test_no_answer_is_complete_and_wrong(answer):
+    found = verdict(answer, contexts=("Shipping is free. Boxes are blue.",), truths=("14 days",))
     assert completeness(found).value < 1 or correctness(found).value > 0
 
 
-def test_a_short_answer_is_as_relevant_as_what_it_rests_on(either):
-    grounded = verdict("Anna Berg.", either, query="Who leads the support team?", truths=())
+def test_a_short_answer_is_as_relevant_as_its_evidence():
+    grounded = verdict("Anna Berg.", query="Who leads the support team?", truths=())
     assert grounded.relevance in ("partly", "mostly", "full")
-    floating = verdict("Olaf Lund.", either, query="Who leads the support team?", truths=())
+    floating = verdict("Olaf Lund.", query="Who leads the support team?", truths=())
     assert (floating.relevance, floating.why) == ("partly", "too short to tell")
 
 
-def test_a_chunk_is_embedded_in_one_call_of_distinct_texts_in_a_fixed_order():
-    fakes = FakeEmbedder(), FakeEmbedder()
-    rows = [sample("Refunds are slow.", number=1), sample("Support leads. Cards rest.", number=2), sample("", number=3)]
-    judge(*rows, by=LocalJudge(fakes[0]))
-    judge(*reversed(rows), by=LocalJudge(fakes[1]))
-    (texts,) = fakes[0].calls
-    assert fakes[1].calls == [texts]
-    assert len(set(texts)) == len(texts)
-    assert list(texts) == sorted(texts, key=lambda text: (len(text), text))
-
-
-def test_what_words_decide_is_not_embedded():
-    fake = FakeEmbedder()
-    judge(sample("Refunds are paid within 14 days.", truths=()), by=LocalJudge(fake))
-    assert fake.calls == [(QUERY, "Refunds are paid within 14 days.")]
-
-
-def test_the_least_supported_sentence_decides_how_likely_the_whole_answer_is_supported(either):
+def test_the_least_supported_sentence_decides_how_likely_the_answer_is_supported():
     supported, invented = "Refunds are paid within 14 days.", "Every customer receives a voucher and a letter."
-    alone = verdict(supported, either).probability["faithfulness"]
-    none = verdict(invented, either).probability["faithfulness"]
-    both = verdict(f"{supported} {invented}", either).probability["faithfulness"]
+    alone, none, both = (
+        verdict(answer).probability["faithfulness"] for answer in (supported, invented, f"{supported} {invented}")
+    )
     assert alone > 0.8
-    assert none < 0.2
-    assert none / 2 < both <= none
+    assert both == none < 0.2
 
 
-def test_how_likely_an_answer_is_correct_is_said_only_where_a_ground_truth_is_given(either):
-    right = verdict("It takes 14 days.", either).probability
-    wrong = verdict("It takes a fortnight and a half.", either).probability
+def test_how_likely_an_answer_is_correct_is_said_if_there_is_a_ground_truth():
+    right, wrong = verdict("It takes 14 days.").probability, verdict("It takes a year and a half.").probability
     assert right["correctness"] > 0.5 > wrong["correctness"]
-    assert set(verdict("14 days.", either, truths=(), contexts=None).probability) == set()
-    assert set(verdict("14 days.", either, facts=("14 days",)).probability) == {"faithfulness"}
-    assert verdict("", either).probability == {}
+    assert set(verdict("14 days.", truths=(), contexts=None).probability) == set()
+    assert set(verdict("14 days.", facts=("14 days",)).probability) == {"faithfulness"}
 
 
-def test_what_is_added_beside_the_truth_and_no_context_holds_does_not_agree(either):
+def test_what_no_source_holds_does_not_agree_beside_the_truth():
     added = "Refunds take 14 days and come with a free bicycle, a golden medal and a trip to the moon."
-    assert verdict(added, either).sentences[0].truth == "absent"
-    assert verdict(added, either, contexts=None).sentences[0].truth == "agrees"  # it may be true: nobody can tell
-    foreign = "Rückerstattungen dauern 14 Tage."
-    assert verdict(foreign, either).sentences[0].truth == "agrees"
+    assert verdict(added).sentences[0].truth == "absent"
+    assert verdict(added, contexts=None).sentences[0].truth == "agrees"  # it may be true: no context to tell
+    assert verdict("Rückerstattungen dauern 14 Tage.").sentences[0].truth == "agrees"
 
 
-def test_a_yes_where_the_truth_is_a_no_conflicts(either):
+def test_a_yes_conflicts_if_the_truth_is_a_no():
     truths = ("No, a reserved item can't be renewed.",)
-    found = verdict("Yes, of course you may renew it.", either, query="May I?", truths=truths)
+    found = verdict("Yes, of course you may renew it.", query="May I?", truths=truths)
     assert (found.sentences[0].truth, found.facts[0].covered) == ("conflicts", "no")
     assert correctness(found).value == 0.0
 
 
-def test_a_model_that_is_away_is_a_reason_and_not_a_crash():
-    found = judge(sample("Refunds take 14 days."), sample("x"), by=LocalJudge(Away()))
-    assert [(j.verdict, j.reason) for j in found] == [(None, "the embedding server is away")] * 2
-
-
-@pytest.fixture(scope="module")
-def minilm():
-    return LocalJudge(LocalEmbedder())
-
-
-def test_with_the_bundled_model_verdicts_repeat_and_do_not_depend_on_the_order_of_rows(minilm):
+def test_verdicts_repeat_and_do_not_depend_on_the_order_of_rows():
     answers = ["Refunds are paid in two weeks.", "Gift cards last forever.", "Support works on Monday.", "Olaf Lund."]
     rows = [sample(answer, number=n) for n, answer in enumerate(answers)]
-    first, again = judge(*rows, by=minilm), judge(*rows, by=minilm)
-    assert first == again
-    assert judge(*reversed(rows), by=minilm) == first[::-1]
+    assert judge(*rows) == judge(*rows) == judge(*reversed(rows))[::-1]
+
+
+def test_there_is_a_weight_for_each_feature():
+    assert tuple(local_weights.SUPPORT) == ("intercept", *FEATURES)
+    assert tuple(local_weights.CORRECTNESS) == ("intercept", *CORRECTNESS_FEATURES)
 
 
 @example(["0:A"], [], "A")  # a stop word alone
 @given(st.lists(st.text(max_size=30), max_size=3), st.lists(st.text(max_size=30), max_size=3), st.text(max_size=40))
 def test_every_unit_is_answered_whatever_the_text(contexts, truths, answer):
-    found = verdict(answer, contexts=tuple(contexts), truths=tuple(truths), by=LocalJudge(FakeEmbedder()))
+    found = verdict(answer, contexts=tuple(contexts), truths=tuple(truths))
     assert [s.text for s in found.sentences] == sentences(answer)
     assert all(s.support for s in found.sentences)
     assert all(f.covered for f in found.facts)
     assert all((s.truth is not None) == found.has_truth for s in found.sentences)
     assert (found.evidence_dropped, found.support_withdrawn) == (0, 0)
-    assert found.relevance is not None
-    assert found.refusal is not None
+    assert None not in (found.relevance, found.refusal)
     assert all(len(s.why.split()) <= 12 for s in (*found.sentences, *found.facts))
 
 
@@ -350,11 +364,9 @@ def test_an_answer_that_repeats_its_context_and_its_truth_is_faithful_and_correc
         assert correctness(found).value == 1.0
 
 
-def test_fifty_samples_of_650_words_take_a_moment_by_words_alone():
-    filler = tuple(f"{' '.join(f'word{n}{m}{k}' for k in range(12))}. " * 10 for n in range(5) for m in range(1))
-    rows = [
-        sample(" ".join(CONTEXTS[n % 3] for n in range(3)), contexts=(*filler, *CONTEXTS), number=n) for n in range(50)
-    ]
+def test_fifty_samples_of_650_words_take_a_moment():
+    filler = tuple(f"{' '.join(f'word{n}{k}' for k in range(12))}. " * 10 for n in range(5))
+    rows = [sample(" ".join(CONTEXTS), contexts=(*filler, *CONTEXTS), number=n) for n in range(50)]
     judge(*rows[:1])
     began = time.process_time()
     judge(*rows)
@@ -373,7 +385,7 @@ def test_fifty_samples_of_650_words_take_a_moment_by_words_alone():
         ),
     ],
 )
-def test_local_judge_gives_a_reason_for_too_much_text(row, what):
+def test_too_much_text_is_a_reason(row, what):
     (rating,) = judge(sample(**{"truths": ("Yes.",), **row}))
     assert rating.verdict is None
     assert rating.reason.startswith(what)

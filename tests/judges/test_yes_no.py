@@ -126,5 +126,5 @@ def test_a_chance_is_the_nearest_of_five_steps(chance, nearest):
 )
 def test_what_can_not_be_probed_is_refused(spec, what):
     with pytest.raises(BadSettings, match=what) as refused:
-        runtime.panel(JobSpec(**spec), Settings(), None)
+        runtime.panel(JobSpec(**spec), Settings())
     assert refused.value.where == "judge_mode"

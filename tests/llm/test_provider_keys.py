@@ -54,7 +54,7 @@ def test_a_server_that_litellm_finds_by_itself_gets_no_key(monkeypatch):
     with Provider(then=play.says("hello")) as provider:
         monkeypatch.setenv("LLAMAFILE_API_BASE", provider.url)
         spec = JobSpec(judges=("llamafile/m",), metrics=("relevance",))
-        (rater,) = runtime.panel(spec, Settings(api_key=KEY), None).raters
+        (rater,) = runtime.panel(spec, Settings(api_key=KEY)).raters
         asyncio.run(ask(rater.samples[0]._llm))
     assert KEY not in provider.log[0].auth
 

@@ -161,7 +161,7 @@ def test_the_judge_keeps_the_limit_of_the_run_else_that_of_the_service(spec, set
     spacing = Counting()
     with Provider() as provider:
         given = JobSpec(judges=("m",), api_base=provider.url, **spec)
-        panel = runtime.panel(given, Settings(**settings), None, runtime.Shared(spacing))
+        panel = runtime.panel(given, Settings(**settings), runtime.Shared(spacing))
         asyncio.run(panel.rate([sample("q1"), sample("q2")], MemoryJournal()))
     assert spacing.waits == 2
 

@@ -80,7 +80,7 @@ def test_a_notebook_shows_the_table_and_no_text_from_data_is_markup(rows):
 
 def test_it_prints_as_a_table_and_its_repr_is_one_line(report, monkeypatch):
     table = str(report)
-    assert table.splitlines()[0] == "data: 3 queries, judge local (lexical), 95 % intervals"
+    assert table.splitlines()[0] == "data: 3 queries, judge local, 95 % intervals"
     assert "faithfulness  " in table
     worst = table.partition("Worst rows\n")[2].splitlines()
     assert worst[0].startswith("default ")

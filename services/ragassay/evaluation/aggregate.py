@@ -38,9 +38,8 @@ from ragassay.core.statistics import CorrectedMean, Estimate, Interval
 from ragassay.evaluation.failures import FailureCauses
 from ragassay.evaluation.groups import MAX_SLICES, Questions, RowIndexes, SliceGroups, numbered, question_key
 from ragassay.evaluation.prepare import provenance as provenance_of
+from ragassay.judges import local, local_weights
 from ragassay.judges.jury_agreement import JuryCount
-from ragassay.judges.local import NAMES
-from ragassay.judges.support import left_out
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import Metric, parse
 from ragassay.stats.intervals import Floats, averaged, score_interval, wilson_interval
@@ -540,13 +539,13 @@ def _cautions_of_judges(provenance: Provenance, aggregated: Mapping[str, SystemA
             yield f"{system}: {reason}; its means are not corrected"
     is_corrected = spec.references and not any(failed.values())
     judges = [str(one["name"]) for one in judge.get("raters", [judge])]
-    name = next((one for one in judges if one in NAMES and not is_corrected), None)
-    if name and any(one.counts["verdicts"] for one in aggregated.values()):
-        least, most, correctness = left_out()
-        agreed = (
-            f"{least:.2f} to {most:.2f} on support, {correctness:.2f} on correctness (0.5 is guessing; docs/judges.md)"
+    if local.NAME in judges and not is_corrected and any(one.counts["verdicts"] for one in aggregated.values()):
+        measured = local_weights.BALANCED_ACCURACY
+        yield (
+            "judge local is a triage; its balanced accuracy on labelled sets that it was not fitted on: "
+            f"{measured['support_min']:.2f} to {measured['support_max']:.2f} on support, "
+            f"{measured['correctness']:.2f} on correctness (0.5 is guessing; docs/judges.md)"
         )
-        yield f"judge {name} is a triage; its balanced accuracy on labelled sets that it was not fitted on: {agreed}"
 
 
 def _log_end(run_id: str, aggregated: Mapping[str, SystemAggregator]) -> None:

@@ -105,7 +105,7 @@ async def complete(
         stack.callback(journal.close)
         run.forgotten = journal.forgotten
         if run.pending():
-            for line in _warnings(spec, settings):
+            for line in _warnings(spec, run.record.metrics, settings):
                 notice(f"warning: {line}")
             check_unchanged(runtime, run.record)
         progress = RowProgress(done, sum(map(run.record.rows_in, run.pending())), spec)
@@ -131,13 +131,13 @@ def _spent_by(run: FolderRun) -> Usage:
         return journal.spent
 
 
-def _warnings(spec: JobSpec, settings: Settings) -> Iterator[str]:
+def _warnings(spec: JobSpec, metrics: Sequence[str], settings: Settings) -> Iterator[str]:
     """What the judges of a specification can't do."""
     judges = [one.model for one in spec.judges]
     if spec.criteria and spec.is_local:
         yield f"the local judge can't judge criteria ({', '.join(spec.criteria)}); a model can: --judge"
-    if "local" in judges and (why := unavailable(spec.embeddings or settings.embeddings)):
-        yield f"the local judge goes by words alone, and no semantic_similarity is computed: {why}"
+    if "semantic_similarity" in metrics and (why := unavailable(spec.embeddings or settings.embeddings)):
+        yield f"no semantic_similarity is computed: {why}"
     if spec.judge_prompt:
         for judge in judges:
             if judge in JUDGES or spec.is_local:

@@ -66,7 +66,7 @@ class Shared:
         return self.known.setdefault((model, address), Capabilities(model))
 
 
-def panel(spec: JobSpec, settings: Settings, embeddings: Embedder | None, shared: Shared | None = None) -> Panel:
+def panel(spec: JobSpec, settings: Settings, shared: Shared | None = None) -> Panel:
     """All that judges in a run: the local judge, plug-ins' and models that LiteLLM can reach. Raises BadSettings.
 
     ``shared`` is what their requests share with those of other jobs.
@@ -76,7 +76,7 @@ def panel(spec: JobSpec, settings: Settings, embeddings: Embedder | None, shared
     calling = sum(one.model != "local" for one in spec.judges)
     divided = spec.model_copy(update={"concurrency": max(1, spec.concurrency // max(calling, 1))})
     shared = shared or Shared()
-    return Panel([_rater(one, divided, settings, embeddings, shared) for one in spec.judges])
+    return Panel([_rater(one, divided, settings, shared) for one in spec.judges])
 
 
 def _check_keys(spec: JobSpec, settings: Settings) -> None:
@@ -93,14 +93,12 @@ def _check_keys(spec: JobSpec, settings: Settings) -> None:
         )
 
 
-def _rater(
-    config: JudgeConfig, spec: JobSpec, settings: Settings, embeddings: Embedder | None, shared: Shared
-) -> Rater:
+def _rater(config: JudgeConfig, spec: JobSpec, settings: Settings, shared: Shared) -> Rater:
     is_only_local = config.model == "local" and not spec.references
     if spec.judge_mode != "verdict" and (is_only_local or config.model in JUDGES):
         raise BadSettings(f"{config.model} can't be asked so: {spec.judge_mode} is for models", where="judge_mode")
     if config.model == "local":
-        samples: list[Judge] = [LocalJudge(embeddings)]
+        samples: list[Judge] = [LocalJudge()]
     elif config.model in JUDGES:
         declared = JUDGES.get(config.model)
         own = OwnJudge(declared, criteria=spec.criteria, at_once=spec.concurrency, timeout_s=spec.timeout_s)
@@ -219,7 +217,7 @@ class Runtime:
     def scoring(self, spec: JobSpec, metrics: Sequence[Metric] = ()) -> ScoringConfig:
         """What judges and scores by a specification; raises BadSettings."""
         model, why_not = self._embedder(spec.embeddings or self._settings.embeddings)
-        return ScoringConfig(spec, tuple(metrics), panel(spec, self._settings, model, self._shared), model, why_not)
+        return ScoringConfig(spec, tuple(metrics), panel(spec, self._settings, self._shared), model, why_not)
 
     def systems(
         self, sources: Mapping[str, Source], config: ScoringConfig, journal: Journal

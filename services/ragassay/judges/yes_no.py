@@ -17,7 +17,7 @@ from ragassay.core.prompts import load
 from ragassay.core.protocols import Call, Reply, digest
 from ragassay.core.text import refuses
 from ragassay.judges.llm import LLMJudge
-from ragassay.judges.matching import Pool, match, terms_of
+from ragassay.judges.overlap import Source, match
 from ragassay.judges.prompt import disarm, enclosed, suspicious
 from ragassay.judges.reply import STEPS
 from ragassay.judges.structured import NoAnswer, SampleCalls
@@ -139,10 +139,10 @@ def _questions(units: Units, criteria: Mapping[str, str]) -> Iterator[_Question]
 
 def _raw(units: Units, chances: Mapping[tuple[str, str], float]) -> Verdict:
     """The verdict that the chances make, as if one reply had held it."""
-    pool, labels = Pool.of(list(units.contexts.values())), list(units.contexts)
+    contexts, labels = Source([[*units.contexts.values()]]), list(units.contexts)
 
     def evidence(text: str, chance: float) -> tuple[str, ...]:
-        chosen = match(terms_of(text), pool).chosen[:_MOST_EVIDENCE] if chance >= YES else ()
+        chosen = match(text, contexts).evidence[:_MOST_EVIDENCE] if chance >= YES else ()
         return tuple(labels[place] for place in chosen)
 
     def sentence(label: str, text: str) -> SentenceVerdict:
