@@ -155,4 +155,4 @@ def test_report_has_the_judges_sd_on_the_terminal_in_markdown_and_by_row(cli, da
 
 def test_samples_of_the_local_judge_are_refused(cli, data):
     code, _, err = cli("evaluate", "rows.jsonl", "--judge", "local,samples=3")
-    assert (code, "the local judge gives the same verdict each time" in err) == (2, True), err
+    assert (code, "the judge local gives the same verdict each time" in err) == (2, True), err

@@ -5,6 +5,7 @@ The configuration document, a run's specification, the command line, the variabl
 models inherit these classes, and pydantic takes their annotations and defaults as its own.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -38,8 +39,9 @@ LABELS = Option(
     example="labels: labels.csv",
 )
 JUDGES = Option(
-    "all that judge, in place of `judge`: each a `model` and, if you like, how many `samples` of its verdict are drawn; several "
-    "vote. With `role: reference` and `on: 0.2` it judges that share of the queries, and the means are corrected by it",
+    "all that judge, in place of `judge`: each a `model` or `cross_encoder` and, if you like, how many `samples` of its verdict "
+    "are drawn; several vote. With `role: reference` and `on: 0.2` it judges that share of the queries, and the means are "
+    "corrected by it",
     flags=("--judge",),
     metavar="local|MODEL",
     usage="a judge: local, or a model that LiteLLM supports; MODEL,samples=3 or MODEL,role=reference,on=0.2; repeatable",
@@ -138,14 +140,40 @@ class FileOptions(Declarations):
     ] = ()
 
 
+CROSS_ENCODER = "cross_encoder:"
+
+
+def judge_name(given: object) -> object:
+    """``{cross_encoder: MODEL}`` as the text that names this judge everywhere; anything else as it is."""
+    if isinstance(given, Mapping) and given.keys() == {"cross_encoder"} and isinstance(given["cross_encoder"], str):
+        return f"{CROSS_ENCODER}{given['cross_encoder']}"
+    return given
+
+
+class _JudgeName:
+    """Reads a judge by ``judge_name``; pydantic asks for the schema, and is not imported before."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        key, name = core_schema.literal_schema(["cross_encoder"]), core_schema.str_schema(min_length=1)
+        mapping = core_schema.dict_schema(key, name, min_length=1, max_length=1)
+        given = core_schema.union_schema([name, mapping])
+        return core_schema.no_info_before_validator_function(
+            judge_name, handler(source), json_schema_input_schema=given
+        )
+
+
 class ShortOptions(Declarations):
     """Short forms of other keys."""
 
     judge: Annotated[
         str,
         MinLen(1),
+        _JudgeName(),
         Option(
-            "the only judge: `local`, or a model that LiteLLM supports; short for `judges: [{model: ...}]`",
+            "the only judge: `local`, a model that LiteLLM supports, or `{cross_encoder: MODEL}`; short for "
+            "`judges: [{model: ...}]`",
             variable=True,
         ),
     ] = "local"

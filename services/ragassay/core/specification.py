@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Annotated
 
@@ -14,12 +14,14 @@ from ragassay.core.limits import LARGEST_WEIGHT, MAX_JUDGES, MAX_SAMPLES
 from ragassay.core.models import Dollars, FrozenModel, Role, Usage
 from ragassay.core.options import (
     COMPOSITES,
+    CROSS_ENCODER,
     JUDGES,
     BudgetOptions,
     IntervalOptions,
     JobOptions,
     ParameterOptions,
     PerformanceOptions,
+    judge_name,
 )
 
 
@@ -69,7 +71,7 @@ Composite = Annotated[
 
 
 class JudgeConfig(FrozenModel):
-    """A judge: ``local``, the name of a plug-in's, or a model that LiteLLM can reach.
+    """A judge: ``local``, a cross-encoder, the name of a plug-in's, or a model that LiteLLM can reach.
 
     It judges each row ``samples`` times. With the ``role`` of a reference it judges the share ``on`` of the queries, and its
     scores correct those of the other judges.
@@ -89,6 +91,16 @@ class JudgeConfig(FrozenModel):
         return self
 
     @property
+    def cross_encoder(self) -> str | None:
+        """Name or folder of the cross-encoder; None for another kind of judge."""
+        return self.model.removeprefix(CROSS_ENCODER) if self.model.startswith(CROSS_ENCODER) else None
+
+    @property
+    def calls_model(self) -> bool:
+        """Does it judge by calls to a language model, or by a plug-in that may make such calls?"""
+        return self.model != "local" and self.cross_encoder is None
+
+    @property
     def as_option(self) -> str:
         """The value of ``--judge`` for a judge of all rows, such as ``gpt-4o,samples=3``."""
         return self.model if self.samples == 1 else f"{self.model},samples={self.samples}"
@@ -101,6 +113,9 @@ class JudgeConfig(FrozenModel):
 
 def judge_of_text(given: object) -> object:
     """``MODEL,samples=3`` as the mapping that it is short for; anything that is no text as it is."""
+    if isinstance(given, Mapping) and "cross_encoder" in given and "model" not in given:
+        rest = {key: value for key, value in given.items() if key != "cross_encoder"}
+        return {**rest, "model": judge_name({"cross_encoder": given["cross_encoder"]})}
     if not isinstance(given, str):
         return given
     model, *options = given.split(",")
@@ -174,8 +189,8 @@ class JobSpec(IntervalOptions, PerformanceOptions, EvaluationOptions):
 
     @property
     def is_local(self) -> bool:
-        """Is the local judge the only one, so that judging calls no model?"""
-        return all(one.model == "local" for one in self.judges)
+        """Does judging call no language model?"""
+        return not any(one.calls_model for one in self.judges)
 
     @property
     def judged_by(self) -> str:

@@ -86,9 +86,9 @@ class LibraryModel:
 
 
 class CrossEncoder:
-    """A sentence-transformers cross-encoder on the CPU: reads query and text together. No model comes with ragassay.
+    """A sentence-transformers cross-encoder on the CPU: reads two texts together. No model comes with ragassay.
 
-    ``model``: a folder or a name on the Hugging Face hub; it must give one number for a pair.
+    ``model``: a folder or a name on the Hugging Face hub. ``score`` needs one that gives one number for a pair.
     """
 
     def __init__(self, model: str) -> None:
@@ -106,13 +106,35 @@ class CrossEncoder:
 
         Raises BadSettings where the model can't be loaded or gives several numbers for a pair.
         """
+        once = distinct(texts)
+        labels, outputs = self._predict([(query, text) for text in once])
+        if len(labels) != 1:
+            raise BadSettings(
+                f"{self._name_or_folder!r} gives {len(labels)} numbers for a pair; a cross-encoder that ranks gives one"
+            )
+        scores = dict(zip(once, outputs[:, 0].tolist(), strict=True))
+        return np.array([scores[text] for text in texts])
+
+    def classify(self, pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+        """The model's labels, and their probabilities for each pair; shape (len(pairs), labels). Of one label, the sigmoid.
+
+        Raises BadSettings if the model can't be loaded.
+        """
+        labels, outputs = self._predict(pairs)
+        if len(labels) == 1:
+            return labels, 1 / (1 + np.exp(-outputs))
+        weights = np.exp(outputs - outputs.max(axis=1, keepdims=True, initial=-np.inf))
+        return labels, weights / weights.sum(axis=1, keepdims=True)
+
+    def _predict(self, pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+        """Labels by their index, and raw outputs; shape (len(pairs), labels)."""
         with self._lock:
             if self._model is None:
                 self._model = self._load()
-            once = distinct(texts)
-            outputs = self._model.predict([(query, text) for text in once], batch_size=BATCH)
-        scores = dict(zip(once, np.asarray(outputs, dtype=np.float64).tolist(), strict=True))
-        return np.array([scores[text] for text in texts])
+            names = self._model.config.id2label
+            labels = tuple(str(names[index]) for index in sorted(names))
+            outputs = self._model.predict(list(pairs), batch_size=BATCH) if pairs else []
+        return labels, np.asarray(outputs, dtype=np.float64).reshape(len(pairs), len(labels))
 
     def _load(self) -> Any:
         if missing("a cross-encoder"):
@@ -121,9 +143,4 @@ class CrossEncoder:
         from torch.nn import Identity
 
         with loading(f"cross-encoder {self._name_or_folder!r}"):
-            model = library.CrossEncoder(self._name_or_folder, device="cpu", activation_fn=Identity())
-        if model.num_labels != 1:
-            raise BadSettings(
-                f"{self._name_or_folder!r} gives {model.num_labels} numbers for a pair; a cross-encoder gives one"
-            )
-        return model
+            return library.CrossEncoder(self._name_or_folder, device="cpu", activation_fn=Identity())

@@ -135,7 +135,7 @@ def _warnings(spec: JobSpec, metrics: Sequence[str], settings: Settings) -> Iter
     """What the judges of a specification can't do."""
     judges = [one.model for one in spec.judges]
     if spec.criteria and spec.is_local:
-        yield f"the local judge can't judge criteria ({', '.join(spec.criteria)}); a model can: --judge"
+        yield f"the judge {judges[0]} can't judge criteria ({', '.join(spec.criteria)}); a model can: --judge"
     if "semantic_similarity" in metrics and (why := unavailable(spec.embeddings or settings.embeddings)):
         yield f"no semantic_similarity is computed: {why}"
     if spec.judge_prompt:

@@ -18,6 +18,7 @@ from ragassay.core.specification import JobSpec, JudgeConfig
 from ragassay.datasets.corpus import Corpus
 from ragassay.embeddings import LocalEmbedder, unavailable
 from ragassay.evaluation.evaluate import ScoringConfig
+from ragassay.judges.cross_encoder import CrossEncoderJudge
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.panel import Panel, Rater, check_judges
 from ragassay.judges.registered import JUDGES, OwnJudge
@@ -73,7 +74,7 @@ def panel(spec: JobSpec, settings: Settings, shared: Shared | None = None) -> Pa
     """
     check_judges(spec)
     _check_keys(spec, settings)
-    calling = sum(one.model != "local" for one in spec.judges)
+    calling = sum(one.calls_model for one in spec.judges)
     divided = spec.model_copy(update={"concurrency": max(1, spec.concurrency // max(calling, 1))})
     shared = shared or Shared()
     return Panel([_rater(one, divided, settings, shared) for one in spec.judges])
@@ -83,7 +84,7 @@ def _check_keys(spec: JobSpec, settings: Settings) -> None:
     """Raise BadSettings where RAGASSAY_API_KEY would stand in for the missing keys of several providers."""
     if settings.api_key in (None, NEVER_SENT) or spec.api_base or settings.api_base:
         return
-    models = [one.model for one in spec.judges if one.model != "local" and one.model not in JUDGES]
+    models = [one.model for one in spec.judges if one.calls_model and one.model not in JUDGES]
     missing = dict.fromkeys(" ".join(language_models.missing_keys(model)) for model in models)
     if len(missing.keys() - {""}) > 1:
         raise BadSettings(
@@ -94,11 +95,13 @@ def _check_keys(spec: JobSpec, settings: Settings) -> None:
 
 
 def _rater(config: JudgeConfig, spec: JobSpec, settings: Settings, shared: Shared) -> Rater:
-    is_only_local = config.model == "local" and not spec.references
+    is_only_local = not config.calls_model and not spec.references
     if spec.judge_mode != "verdict" and (is_only_local or config.model in JUDGES):
         raise BadSettings(f"{config.model} can't be asked so: {spec.judge_mode} is for models", where="judge_mode")
     if config.model == "local":
         samples: list[Judge] = [LocalJudge()]
+    elif config.cross_encoder:
+        samples = [CrossEncoderJudge(config.cross_encoder)]
     elif config.model in JUDGES:
         declared = JUDGES.get(config.model)
         own = OwnJudge(declared, criteria=spec.criteria, at_once=spec.concurrency, timeout_s=spec.timeout_s)
@@ -132,7 +135,7 @@ def preference_judge(spec: JobSpec, settings: Settings) -> PreferenceJudge:
     if len(spec.judges) > 1:
         raise BadSettings("one model compares two answers", where="--judge", hint="--judge MODEL")
     model = spec.judges[0].model
-    if model == "local" or model in JUDGES:
+    if not spec.judges[0].calls_model or model in JUDGES:
         what = "the local judge" if model == "local" else f"the judge {model}"
         raise BadSettings(f"{what} can't compare two answers: a model can", where="--judge", hint="--judge MODEL")
     from ragassay.judges.preference import PreferenceJudge

@@ -146,7 +146,8 @@ class _Row:
         claim, matched = self.contexts.claim(text), match(text, self.contexts)
         evidence = matched.evidence
         missing = claim.numbers - self.contexts.tokens_of(evidence)
-        neighbours = tuple(i for i in self.contexts.window(claim) if i not in evidence) if missing else ()
+        nearest = self.contexts.windows(claim, 1) if missing else ()
+        neighbours = tuple(i for window in nearest for i in window if i not in evidence)
         if missing & self.contexts.tokens_of(neighbours):
             evidence = (*evidence, *neighbours)
             missing -= self.contexts.tokens_of(neighbours)

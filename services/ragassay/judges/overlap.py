@@ -202,11 +202,16 @@ class Source:
             )
         return in_sentence, in_window
 
-    def window(self, claim: Terms) -> range:
-        """The neighbouring sentences that together hold most of a claim."""
+    def windows(self, claim: Terms, number: int) -> list[range]:
+        """Windows of neighbouring sentences of one text, those that hold most of a claim first. At most ``number``."""
         _, in_window = self.counts(claim.stems, self.postings)
-        start = min(in_window, key=lambda i: (-in_window[i], i), default=0)
-        return range(start, min(start + WINDOW, self._ends[start])) if in_window else range(0)
+        windows, covered = list[range](), set[int]()
+        for start in sorted(range(len(self.sentences)), key=lambda i: (-in_window[i], i)):
+            window = range(start, min(start + WINDOW, self._ends[start]))
+            if len(windows) < number and not covered.issuperset(window):
+                windows.append(window)
+                covered.update(window)
+        return windows
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,8 +137,8 @@ def check_judges(spec: JobSpec) -> None:
         raise _refused("no judge judges all rows", "add one, such as {model: local}")
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise _same(twice, twice)
-    if next((one for one in spec.judges if one.model == "local" and one.samples > 1), None):
-        raise _refused("the local judge gives the same verdict each time", "leave its samples out")
+    if fixed := next((one for one in spec.judges if not one.calls_model and one.samples > 1), None):
+        raise _refused(f"the judge {fixed.model} gives the same verdict each time", "leave its samples out")
     if any(one.model == "local" for one in spec.references):
         raise _refused("the local judge is no reference: it is a triage", "name a model")
     local = any(one.model == "local" for one in spec.scorers)

@@ -1,0 +1,140 @@
+"""A cross-encoder as the judge: a small real model that is trained here in a second to tell equal texts from others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from ragassay.core.errors import BadSettings
+from ragassay.core.models import Response, Sample
+from ragassay.core.specification import JobSpec, judge_of_text
+from ragassay.embeddings import CrossEncoder
+from ragassay.judges.cross_encoder import CrossEncoderJudge, meaning
+from ragassay.metrics.judged import faithfulness
+
+LABELS = ("contradiction", "entailment", "neutral")
+WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] apples are red blue pears sweet not . gates open".split()
+
+
+@pytest.fixture(scope="module")
+def nli(tmp_path_factory):
+    """A BERT of one layer that entails a sentence if the source has "red", and contradicts it if the source has "blue"."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+    folder = tmp_path_factory.mktemp("nli")
+    (folder / "vocab.txt").write_text("\n".join(WORDS))
+    tokenizer = BertTokenizerFast(str(folder / "vocab.txt"))
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(1)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    model = BertForSequenceClassification(
+        BertConfig(vocab_size=len(WORDS), id2label=dict(enumerate(LABELS)), label2id={}, **sizes)
+    )
+    pairs = [
+        ("apples are blue.", "apples are red."),
+        ("apples are red.", "apples are red."),
+        ("pears are sweet.", "apples are red."),
+    ]
+    batch = tokenizer([a for a, _ in pairs], [b for _, b in pairs], return_tensors="pt")
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    for _ in range(60):
+        loss = model(**batch, labels=torch.tensor([0, 1, 2])).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.1
+    model.save_pretrained(folder)
+    return folder
+
+
+def sample(*contexts, answer="Apples are red.", truths=()):
+    return Sample(
+        query_id="q", query="Apples?", ground_truth_answer=truths, response=Response(answer=answer, contexts=contexts)
+    )
+
+
+def verdicts(folder, *samples):
+    return [one.verdict for one in asyncio.run(CrossEncoderJudge(str(folder)).judge(samples, journal=None))]
+
+
+def test_judge_takes_support_from_the_labels_of_the_model(nli):
+    rows = [sample("Pears are sweet.", "Apples are red."), sample("Apples are blue."), sample("Pears are sweet.")]
+    found = verdicts(nli, *rows)
+    assert [[(s.support, s.evidence) for s in one.sentences] for one in found] == [
+        [("supported", ("C2.1",))],
+        [("contradicted", ("C1.1",))],
+        [("not_found", ())],
+    ]
+    assert [faithfulness(one).value for one in found] == [1.0, 0.0, 0.0]
+    chances = [one.probability["faithfulness"] for one in found]
+    assert chances[0] > 0.8 > 0.2 > max(chances[1:])
+    assert {one.judge for one in found} == {f"cross_encoder:{nli}"}
+
+
+def test_judge_takes_the_rest_from_the_local_judge(nli):
+    row = sample("Apples are red.", truths=("Apples are red.",))
+    (found,) = verdicts(nli, row)
+    assert (found.sentences[0].truth, found.facts[0].covered, found.relevance, found.refusal) == (
+        "agrees",
+        "yes",
+        "full",
+        False,
+    )
+    (empty,) = verdicts(nli, sample("Apples are red.", answer=""))
+    assert empty.sentences == ()
+    (none,) = verdicts(nli, Sample(query_id="q", query="?", response=Response(answer="Apples are red.")))
+    assert none.sentences[0].support is None
+
+
+def test_the_model_is_named_by_the_digest_of_its_weights(nli):
+    settings = CrossEncoderJudge(str(nli)).settings
+    assert "sha256" in settings["model"]
+    assert settings["judge"] == "cross_encoder"
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (("contradiction", "entailment", "neutral"), (1, 0)),
+        (("entailment", "not_entailment"), (0, None)),
+        (("hallucinated", "consistent"), (1, None)),
+        (("LABEL_0", "LABEL_1"), (1, None)),
+        (("LABEL_0",), (0, None)),
+        (("SUPPORTS", "REFUTES", "NOT ENOUGH INFO"), (0, 1)),
+    ],
+)
+def test_meaning_goes_by_the_names_of_the_labels(labels, expected):
+    assert meaning(labels) == expected
+
+
+@pytest.mark.parametrize("labels", [("LABEL_0", "LABEL_1", "LABEL_2"), ("positive", "negative")])
+def test_meaning_of_labels_that_say_nothing_is_refused(labels):
+    with pytest.raises(BadSettings, match=f"{labels[0]}, .*which one means support"):
+        meaning(labels)
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path):
+    with pytest.raises(BadSettings, match="can't be loaded"):
+        CrossEncoder(str(tmp_path)).classify([("a", "b")])
+
+
+def test_a_cross_encoder_is_configured_by_its_own_key():
+    assert judge_of_text({"cross_encoder": "some/model"}) == {"model": "cross_encoder:some/model"}
+    spec = JobSpec(judges=({"cross_encoder": "some/model"},))
+    assert (spec.judges[0].cross_encoder, spec.is_local) == ("some/model", True)
+
+
+def test_evaluate_judges_with_a_cross_encoder(cli, tmp_path, nli):
+    row = {"query": "Apples?", "answer": "Apples are red.", "contexts": ["Apples are red."]}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    (tmp_path / "ragassay.yaml").write_text(
+        f"data: rows.jsonl\njudge: {{cross_encoder: {nli}}}\nmetrics: [faithfulness]\n"
+    )
+    code, out, err = cli("evaluate", "--config", "ragassay.yaml")
+    assert (code, err) == (0, ""), err
+    assert f"judge cross_encoder:{nli}" in out
+    assert "faithfulness  1.000" in out
+    assert cli("evaluate", "--config", "ragassay.yaml", "--dry-run")[0] == 0
