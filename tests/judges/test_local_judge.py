@@ -171,7 +171,7 @@ def test_a_reversed_fact_is_doubtful(context, answer):
 @pytest.mark.parametrize(
     ("context", "answer"),
     [
-        ("Acme owns Bolt.", "Bolt is owned by Acme."),
+        ("Acme hires Bolt.", "Bolt is hired by Acme."),
         ("In 2019 Anna Berg joined the team.", "Anna Berg joined the team in 2019."),
         ("Pears, apples and plums are sold.", "Plums, apples and pears are sold."),
     ],
