@@ -12,10 +12,10 @@ import orjson
 
 from ragassay.core.errors import BadSettings
 from ragassay.core.models import Usage
-from ragassay.core.protocols import Call, CallAccount, Journal, Reply
+from ragassay.core.protocols import Call, Journal, Reply
 from ragassay.embeddings import refuse_blank
 from ragassay.embeddings.minilm import Vectors
-from ragassay.llm import Messages
+from ragassay.llm import CallAccount, Messages
 
 Scripted = str | Mapping[str, Any] | Reply | Exception
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ragassay.analysis.rows import match, queries
+from ragassay.core.aio import together
 from ragassay.core.errors import BudgetReached, NothingToEvaluate
 from ragassay.core.models import Chance, FrozenModel, Result, Sample, Usage
 from ragassay.core.protocols import Journal
@@ -18,7 +19,6 @@ from ragassay.core.specification import JobSpec
 from ragassay.core.statistics import Interval
 from ragassay.evaluation.outage import through_outages
 from ragassay.judges.preference import AnswerPair, Basis, Preference, PreferenceJudge
-from ragassay.llm import together
 from ragassay.stats.intervals import mean_interval
 from ragassay.storage.journal import CallCache, FolderJournal
 from ragassay.storage.run_ids import new_run_id

@@ -93,29 +93,6 @@ class Journal(Protocol):
         """
 
 
-class CallAccount(Protocol):
-    """What a model reports to its caller while a call is made, apart from the reply."""
-
-    def begins(self) -> None:
-        """A request is allowed, and begins."""
-
-    def waits(self, seconds: float) -> None:
-        """A request is sent in so many seconds, as a rate limit wants it."""
-
-    def wasted(self, usage: Usage) -> None:
-        """A call ended without a reply, and may have cost so much."""
-
-
-class Spacing(Protocol):
-    """Keeps calls to a model apart, whoever makes them: hands out moments, one line of them for each model."""
-
-    def wait_s(self, line: str, request_s: float, tokens_s: float) -> float:
-        """Take the line's next moment; the seconds until then. The one after it comes at the later of the two."""
-
-    def correct(self, line: str, tokens_s: float) -> None:
-        """The tokens of a call take so much longer than was thought when it took its moment; below 0: less."""
-
-
 @runtime_checkable
 class Judge(Protocol):
     """Gives one verdict per sample."""

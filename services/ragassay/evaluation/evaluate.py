@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from ragassay.core.aio import together
 from ragassay.core.models import LiveResponse, Rating, Response, Result, Sample, Score
 from ragassay.core.protocols import Embedder, Journal, System
 from ragassay.core.specification import JobSpec
 from ragassay.core.text import is_answerable
 from ragassay.judges.combine import combine
 from ragassay.judges.panel import Panel
-from ragassay.llm import Prices, together
+from ragassay.llm import Prices
 from ragassay.llm.journal import CallScope
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.composite import own_metrics

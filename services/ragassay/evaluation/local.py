@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Literal
 
+from ragassay.core.aio import together
 from ragassay.core.errors import BudgetReached, Conflict
 from ragassay.core.models import Sample, Usage
 from ragassay.core.plugins import imported
@@ -23,7 +24,6 @@ from ragassay.evaluation.outage import through_outages
 from ragassay.evaluation.prepare import check_names, check_unchanged, describe, prepare
 from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.registered import JUDGES
-from ragassay.llm import together
 from ragassay.llm.budget import BudgetAccount
 from ragassay.llm.journal import CallScope
 from ragassay.storage.folder import LAST, FolderRun, FolderStore

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragassay import llm as language_models
 from ragassay.core.errors import BadSettings
-from ragassay.core.protocols import Embedder, Journal, Judge, Spacing
+from ragassay.core.protocols import Embedder, Journal, Judge
 from ragassay.core.report import Built, Called, Source
 from ragassay.core.settings import NEVER_SENT, Settings
 from ragassay.core.specification import JobSpec, JudgeConfig
@@ -22,7 +22,7 @@ from ragassay.judges.cross_encoder import CrossEncoderJudge
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.panel import Panel, Rater, check_judges
 from ragassay.judges.registered import JUDGES, OwnJudge
-from ragassay.llm import LLM, Capabilities, LocalSpacing, Prices, RateLimit
+from ragassay.llm import LLM, Capabilities, LocalSpacing, Prices, RateLimit, Spacing
 from ragassay.llm.journal import CallScope
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import Metric, parse

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from ragassay.core.aio import together
 from ragassay.core.errors import BadInput, BadSettings, ProviderDown, Unavailable
 from ragassay.core.models import FactVerdict, Rating, Sample, Verdict
 from ragassay.core.prompts import load
@@ -30,7 +31,7 @@ from ragassay.judges.reply import (
 )
 from ragassay.judges.structured import SampleCalls, StructuredCall
 from ragassay.judges.verdict import Units, check_verdict, number_units
-from ragassay.llm import LLM, together
+from ragassay.llm import LLM
 
 _TOKENS_AT_LEAST, _TOKENS_PER_UNIT = 600, 90
 _MOST_WARNINGS = 5

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ragassay.core.aio import together
 from ragassay.core.errors import BadSettings, ProviderDown
 from ragassay.core.models import Rating, Role, Sample
 from ragassay.core.protocols import Journal, Judge, digest
 from ragassay.core.specification import JobSpec
-from ragassay.llm import together
 from ragassay.llm.journal import given_up, sample_scope
 
 

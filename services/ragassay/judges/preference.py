@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel
 
+from ragassay.core.aio import together
 from ragassay.core.models import FrozenModel, Response, Sample, Usage, Verdict
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Journal, digest
@@ -19,7 +20,7 @@ from ragassay.judges.prompt import disarm, enclosed, suspicious
 from ragassay.judges.reply import one_of, short_reason
 from ragassay.judges.structured import SampleCalls, StructuredCall
 from ragassay.judges.verdict import number_units
-from ragassay.llm import LLM, together
+from ragassay.llm import LLM
 
 Choice = Literal["first", "second", "same"]
 Basis = Literal["both orders", "one order", "flipped", "same", "identical", "empty"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from ragassay.core.aio import together
 from ragassay.core.models import Covered, CriterionVerdict, FactVerdict, Sample, SentenceVerdict, Step, Verdict
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Call, Reply, digest
@@ -22,7 +23,7 @@ from ragassay.judges.prompt import disarm, enclosed, suspicious
 from ragassay.judges.reply import STEPS
 from ragassay.judges.structured import NoAnswer, SampleCalls
 from ragassay.judges.verdict import Units, check_verdict
-from ragassay.llm import LLM, together
+from ragassay.llm import LLM
 
 _MOST_TOKENS, _MOST_EVIDENCE = 4, 3
 _WORD = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)

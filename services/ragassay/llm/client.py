@@ -21,22 +21,23 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import orjson
 
 from ragassay import observability
 from ragassay.core.addresses import is_extra
+from ragassay.core.aio import Slots
 from ragassay.core.errors import BadInput, BadSettings, RateLimited, Unavailable
 from ragassay.core.models import Usage
 from ragassay.core.options import ParameterOptions
-from ragassay.core.protocols import Call, CallAccount, Journal, Reply, digest
+from ragassay.core.protocols import Call, Journal, Reply, digest
 from ragassay.llm.capabilities import BOUNDS, NO_OBJECT, Capabilities, Messages, Variant, form_of, is_usable
 from ragassay.llm.errors import Failure, diagnose, without_keys
 from ragassay.llm.observing import count_reply, observed
 from ragassay.llm.prices import Prices, listed
 from ragassay.llm.provider import Provider
-from ragassay.llm.rate_limit import LONGEST_WAIT_S, RateLimit, Slots, backoff
+from ragassay.llm.rate_limit import LONGEST_WAIT_S, RateLimit, backoff
 from ragassay.llm.replies import alternatives as hesitations
 from ragassay.llm.replies import billed, text_of, tokens_of, without_surrogates
 from ragassay.llm.resolve import ResolvedModel, close_with_loop, litellm, provider_errors, resolve_model
@@ -47,6 +48,19 @@ T = TypeVar("T")
 # Nothing else: LiteLLM takes addresses, keys and much more as parameters too.
 _PARAMETERS = frozenset(ParameterOptions.__annotations__) - {"max_tokens"} | {"seed"}
 _MAX_RATIO = 4.0  # of billed to estimated tokens; a larger one is no bill
+
+
+class CallAccount(Protocol):
+    """What a model reports to its caller while a call is made, apart from the reply."""
+
+    def begins(self) -> None:
+        """A request is allowed, and begins."""
+
+    def waits(self, seconds: float) -> None:
+        """A request is sent in so many seconds, as a rate limit wants it."""
+
+    def wasted(self, usage: Usage) -> None:
+        """A call ended without a reply, and may have cost so much."""
 
 
 @dataclass(eq=False)

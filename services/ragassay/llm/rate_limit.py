@@ -1,4 +1,4 @@
-"""When calls are sent: how many at once, how many in a minute, and how long after a failure."""
+"""When calls are sent: how many in a minute, and how long after a failure."""
 
 from __future__ import annotations
 
@@ -7,31 +7,25 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TypeVar
-from weakref import WeakKeyDictionary
-
-from ragassay.core.protocols import Spacing
+from typing import Protocol
 
 LONGEST_WAIT_S = 60.0
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.5, 30.0
 _dice = random.SystemRandom()
-T = TypeVar("T")
 
 
-class Slots:
-    """So many calls in flight at once, in each event loop that uses them."""
+class Spacing(Protocol):
+    """Keeps calls to a model apart, whoever makes them: hands out moments, one line of them for each model."""
 
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+    def wait_s(self, line: str, request_s: float, tokens_s: float) -> float:
+        """Take the line's next moment; the seconds until then. The one after it comes at the later of the two."""
 
-    def slot(self) -> asyncio.Semaphore:
-        """The running loop's semaphore: ``async with slots.slot():``."""
-        return self._by_loop.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self._number))
+    def correct(self, line: str, tokens_s: float) -> None:
+        """The tokens of a call take so much longer than was thought when it took its moment; below 0: less."""
 
 
 class LocalSpacing:
@@ -83,15 +77,6 @@ class RateLimit:
 
     def _seconds(self, tokens: int) -> float:
         return 60 * tokens / self.tokens if self.tokens else 0.0
-
-
-async def together(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
-    """All results, in order; where some failed, the first error, once the others have ended: they may be paid calls."""
-    outcomes = await asyncio.gather(*work, return_exceptions=True)
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException):
-            raise outcome
-    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
 
 def backoff(tries: int) -> float:

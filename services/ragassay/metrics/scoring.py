@@ -12,11 +12,11 @@ from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+from ragassay.core.aio import together
 from ragassay.core.errors import AssayError, class_and_reason
 from ragassay.core.models import LARGEST_NUMBER, Rating, Sample, Score, Verdict
 from ragassay.core.protocols import Embedder
 from ragassay.core.validation import shown
-from ragassay.llm import together
 from ragassay.metrics.metric import Metric
 from ragassay.metrics.ranked import Ranked
 

@@ -9,13 +9,14 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel
 
+from ragassay.core.aio import together
 from ragassay.core.models import Usage
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Journal
 from ragassay.core.text import content, numbers
 from ragassay.datasets.corpus import Corpus, Passage
 from ragassay.judges.structured import SampleCalls, StructuredCall
-from ragassay.llm import LLM, together
+from ragassay.llm import LLM
 from ragassay.testset.generate import Candidate
 
 PER_PASSAGE = 2  # questions with an answer that are asked for
