@@ -22,8 +22,9 @@ from ragassay.core.specification import Budget, JobSpec, Price
 from ragassay.core.validation import problems
 from ragassay.datasets.load import load
 from ragassay.llm import Prices
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import METRICS, metric, parse
-from ragassay.metrics.scoring import Chunk
+from ragassay.metrics.scoring import score_chunk
 from ragassay.reporting import EXPORTERS
 from ragassay.reporting.comparison import EXPORTERS as COMPARISON_EXPORTERS
 from ragassay.service.registered import Registered
@@ -243,7 +244,7 @@ def test_a_metric_whose_value_no_sum_could_take_is_a_failed_score():
 
     metric(better="higher")(huge)
     try:
-        [score] = parse("huge").score(Chunk([sample()]))
+        [score] = score_chunk(parse("huge"), Chunk([sample()]))
     finally:
         METRICS._things.pop("huge")
     assert (score.missing, score.reason) == ("failed", "huge returned 1e+308")

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from ragassay.judges.local import LocalJudge as LocalJudge
     from ragassay.judges.registered import judge
     from ragassay.judges.verdict import Units as Units
+    from ragassay.metrics.chunk import Chunk as Chunk
     from ragassay.metrics.metric import metric, parse
     from ragassay.metrics.ranked import Ranked as Ranked
-    from ragassay.metrics.scoring import Chunk as Chunk
     from ragassay.reporting import exporter
     from ragassay.reporting.objects import Comparison as Comparison
     from ragassay.reporting.objects import Costs as Costs
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "AssayError": "core.errors",
     "Benchmark": "sdk.benchmark",
-    "Chunk": "metrics.scoring",
+    "Chunk": "metrics.chunk",
     "Client": "client",
     "Comparison": "reporting.objects",
     "Costs": "reporting.objects",

@@ -16,9 +16,10 @@ from ragassay.core.specification import JobSpec
 from ragassay.judges.llm import LLMJudge
 from ragassay.judges.local import LocalJudge
 from ragassay.llm.journal import MemoryJournal
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.composite import check_own, own_metrics
 from ragassay.metrics.metric import parse
-from ragassay.metrics.scoring import Chunk
+from ragassay.metrics.scoring import score_chunk
 from ragassay.service.registered import Registered
 
 POLITE = "The answer is polite and addresses the reader directly."
@@ -30,7 +31,9 @@ def judged(*entries):
 
 
 def scores(rating, name="polite", given=None):
-    (score,) = parse(name, own_metrics(JobSpec(criteria={name: POLITE}))).score(Chunk([given or sample()], [rating]))
+    (score,) = score_chunk(
+        parse(name, own_metrics(JobSpec(criteria={name: POLITE}))), Chunk([given or sample()], [rating])
+    )
     return score
 
 

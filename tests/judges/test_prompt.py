@@ -16,8 +16,9 @@ from ragassay.judges.verdict import check_verdict, number_units
 from ragassay.judges.yes_no import YesNoJudge
 from ragassay.llm import LLM
 from ragassay.llm.journal import MemoryJournal
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import parse
-from ragassay.metrics.scoring import Chunk
+from ragassay.metrics.scoring import score_chunk
 
 
 def sample(answer="One thing. Another thing.", contexts=("A context.",), query="Why?", **more):
@@ -117,7 +118,7 @@ def test_llm_judge_sees_every_text_and_its_verdict_is_kept(text, judge):
         assert all(text in seen.user for seen in provider.log)
     (sentence,) = rating.verdict.sentences
     assert (sentence.support, sentence.truth) == ("supported", "agrees")
-    assert parse("faithfulness").score(Chunk([row], [rating]))[0].value == 1.0
+    assert score_chunk(parse("faithfulness"), Chunk([row], [rating]))[0].value == 1.0
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

@@ -8,8 +8,9 @@ from ragassay.core.errors import BadSettings
 from ragassay.core.models import Response, Sample, Score
 from ragassay.core.options import JobOptions
 from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import METRICS, parse
-from ragassay.metrics.scoring import Chunk
+from ragassay.metrics.scoring import score_chunk
 
 FAILED = Score.absent("the judge failed", "failed")
 NO_INPUT = Score.absent("no embedding model", "no_input")
@@ -109,7 +110,7 @@ def rows(*answers):
 
 def test_accurate_is_a_share_over_the_chunk():
     chunk = Chunk(rows("Yes.", "No.", None), scores={"correctness": [Score(value=0.9), Score(value=0.1), FAILED]})
-    scores = parse("accurate").score(chunk)
+    scores = score_chunk(parse("accurate"), chunk)
     assert [s.value for s in scores] == [1.0, 0.0, None]
     assert scores[2].reason == "the response has no answer"
     assert METRICS.get("accurate").share

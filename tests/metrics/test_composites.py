@@ -12,9 +12,10 @@ from ragassay.evaluation.evaluate import evaluate
 from ragassay.evaluation.prepare import choose_metrics
 from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.composite import check_own, composite_metric, own_metrics
 from ragassay.metrics.metric import Metric, parse
-from ragassay.metrics.scoring import Chunk
+from ragassay.metrics.scoring import score_chunk
 
 
 def made(definition, **bounds):
@@ -38,7 +39,7 @@ def made(definition, **bounds):
 )
 def test_composite_metric_is_the_mean_of_its_parts(definition, values, expected):
     chunk = Chunk([sample()], scores={name: [Score(value=value)] for name, value in values.items()})
-    (score,) = made(definition).score(chunk)
+    (score,) = score_chunk(made(definition), chunk)
     assert score.value == pytest.approx(expected, abs=1e-12)
 
 

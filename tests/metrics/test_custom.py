@@ -14,9 +14,10 @@ from ragassay.core.specification import JobSpec
 from ragassay.evaluation.aggregate import ScoreColumn
 from ragassay.evaluation.evaluate import evaluate
 from ragassay.llm.journal import MemoryJournal
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import metric, name_of, parse
 from ragassay.metrics.ranked import Ranked
-from ragassay.metrics.scoring import Chunk
+from ragassay.metrics.scoring import score_chunk
 
 pytestmark = pytest.mark.usefixtures("own_metrics")
 
@@ -160,7 +161,7 @@ def test_an_async_metric_of_a_chunk_is_awaited():
         return [len(row.answer) for row in chunk.samples]
 
     assert [score.value for score in scores("lengths", [sample(1, answer="ab")])] == [2.0]
-    assert parse("lengths").score(Chunk([sample(1, answer="abc")]))[0].value == 3.0
+    assert score_chunk(parse("lengths"), Chunk([sample(1, answer="abc")]))[0].value == 3.0
 
 
 def test_without_declared_bounds_there_are_none():

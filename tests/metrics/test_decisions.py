@@ -10,14 +10,15 @@ from ragassay.core.models import Response, Sample
 from ragassay.core.specification import JobSpec
 from ragassay.datasets.load import load
 from ragassay.evaluation.aggregate import ScoreColumn
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import parse
-from ragassay.metrics.scoring import Chunk
+from ragassay.metrics.scoring import score_chunk
 
 
 def ask(name, response=None, **labels):
     """The score of one query with these labels and a response of these fields."""
     given = None if response is None else Response(**response)
-    return parse(name).score(Chunk([Sample(query_id="q", query="?", response=given, **labels)]))[0]
+    return score_chunk(parse(name), Chunk([Sample(query_id="q", query="?", response=given, **labels)]))[0]
 
 
 @pytest.mark.parametrize(("chosen", "value"), [("sql", 1.0), ("web", 0.0)])
@@ -107,8 +108,8 @@ def test_a_row_without_the_ranking_before_is_missing():
 def test_one_file_holds_the_rankings_before_and_after(lists, tmp_path):
     (tmp_path / "rows.json").write_text(json.dumps([{"query": "?", "relevant_doc_ids": ["a"]} | lists]))
     chunk = Chunk(load(tmp_path / "rows.json").samples)
-    assert parse("reranking_improvement@2").score(chunk)[0].value == pytest.approx(1 - 0.6309297536)
-    assert parse("mrr").score(chunk)[0].value == 1.0
+    assert score_chunk(parse("reranking_improvement@2"), chunk)[0].value == pytest.approx(1 - 0.6309297536)
+    assert score_chunk(parse("mrr"), chunk)[0].value == 1.0
 
 
 def test_a_document_that_stands_twice_in_the_ranking_before_is_a_bad_row_or_dropped(tmp_path):

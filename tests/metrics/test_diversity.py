@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from ragassay.core.errors import Unavailable
 from ragassay.core.models import Response, Sample, seconds
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import parse
-from ragassay.metrics.scoring import Chunk
+from ragassay.metrics.scoring import score_chunk
 
 DAY = 86_400
 
@@ -35,7 +36,7 @@ def spread(*lists, embedder=None, k=10):
     samples = [
         Sample(query_id=f"q{n}", query="?", response=Response(contexts=contexts)) for n, contexts in enumerate(lists)
     ]
-    return parse(f"intra_list_diversity@{k}").score(Chunk(samples, embedder=embedder or Axes()))
+    return score_chunk(parse(f"intra_list_diversity@{k}"), Chunk(samples, embedder=embedder or Axes()))
 
 
 def test_diversity_of_a_list_is_the_mean_distance_of_its_pairs():
@@ -53,7 +54,7 @@ def test_one_context_has_no_diversity():
 
 def test_without_an_embedder_diversity_is_missing_with_the_reason():
     sample = Sample(query_id="q", query="?", response=Response(contexts=["x", "y"]))
-    score = parse("intra_list_diversity@5").score(Chunk([sample], no_embedder="install the extra models"))[0]
+    score = score_chunk(parse("intra_list_diversity@5"), Chunk([sample], no_embedder="install the extra models"))[0]
     assert (score.value, score.missing, score.reason) == (None, "no_input", "install the extra models")
 
 
@@ -64,7 +65,7 @@ def test_an_embedder_that_fails_is_a_failed_score():
 def novelty(retrieved, subtopics, k=3):
     response = None if retrieved is None else Response(retrieved_doc_ids=retrieved)
     sample = Sample(query_id="q", query="?", subtopics=subtopics, response=response)
-    return parse(f"alpha_ndcg@{k}").score(Chunk([sample]))[0]
+    return score_chunk(parse(f"alpha_ndcg@{k}"), Chunk([sample]))[0]
 
 
 def test_ndeval_gives_the_same_novelty():
@@ -84,7 +85,7 @@ def test_novelty_of_nothing_is_zero_and_of_no_labels_missing():
 def fresh(retrieved, judgments, timestamps, k=3):
     response = Response(retrieved_doc_ids=retrieved)
     sample = Sample(query_id="q", query="?", relevance_scores=judgments, doc_timestamps=timestamps, response=response)
-    return parse(f"time_decayed_ndcg@{k}").score(Chunk([sample]))[0]
+    return score_chunk(parse(f"time_decayed_ndcg@{k}"), Chunk([sample]))[0]
 
 
 def test_time_decayed_ndcg_halves_the_gain_after_365_days():
@@ -132,6 +133,6 @@ def test_a_blank_context_is_left_out_and_ends_nothing():
 def test_alpha_ndcg_of_too_many_documents_has_a_reason():
     subtopics = {f"d{n}": ["a", "b"] for n in range(2000)}  # 2,000 x 4,000 gains
     sample = Sample(query_id="q", query="?", subtopics=subtopics, response=Response(retrieved_doc_ids=list(subtopics)))
-    found = parse("alpha_ndcg@2000").score(Chunk([sample]))[0]
+    found = score_chunk(parse("alpha_ndcg@2000"), Chunk([sample]))[0]
     assert (found.value, "too many documents" in found.reason) == (None, True)
-    assert parse("alpha_ndcg@10").score(Chunk([sample]))[0].value is not None
+    assert score_chunk(parse("alpha_ndcg@10"), Chunk([sample]))[0].value is not None

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from ragassay.core.models import FactVerdict, Rating, Response, Sample, SentenceVerdict, Usage, Verdict
 from ragassay.judges.verdict import COVERED, SUPPORT
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.judged import STEPS
 from ragassay.metrics.metric import parse
-from ragassay.metrics.scoring import Chunk
+from ragassay.metrics.scoring import score_chunk
 
 NAMES = ["faithfulness", "completeness", "relevance", "correctness", "context_precision", "context_recall"]
 SUPPORTS = [*SUPPORT, None]
@@ -184,7 +185,7 @@ def sample(answer="Yes.", contexts=("A context.",), truths=("Yes.",)):
 def test_rows_without_verdict_say_why(name):
     failed = Rating(reason="the provider is away", usage=Usage(calls=1))
     chunk = Chunk([sample(), sample(), sample()], [Rating(verdict=FULL), failed, None])
-    given, away, unasked = parse(name).score(chunk)
+    given, away, unasked = score_chunk(parse(name), chunk)
     assert given.value is not None
     assert (away.value, away.missing, away.reason) == (None, "failed", "the provider is away")
     assert (unasked.value, unasked.missing, unasked.reason) == (None, "no_input", "no judge was asked")
@@ -192,7 +193,7 @@ def test_rows_without_verdict_say_why(name):
 
 def test_a_row_without_the_input_is_missing_whatever_the_judge_says():
     row = Chunk([sample(answer=None, contexts=None, truths=())], [Rating(verdict=FULL)])
-    reasons = {name: parse(name).score(row)[0].reason for name in NAMES}
+    reasons = {name: score_chunk(parse(name), row)[0].reason for name in NAMES}
     assert reasons == {
         **dict.fromkeys(["faithfulness", "completeness", "relevance", "correctness"], "the response has no answer"),
         **dict.fromkeys(["context_precision", "context_recall"], "the response has no contexts"),

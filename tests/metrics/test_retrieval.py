@@ -9,8 +9,9 @@ from pydantic import ValidationError
 from ragassay import retrieval
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.models import Response, Sample
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import METRICS, parse
-from ragassay.metrics.scoring import Chunk
+from ragassay.metrics.scoring import score_chunk
 
 CASES = json.loads((Path(__file__).parents[1] / "vectors" / "retrieval.json").read_text())["cases"]
 
@@ -22,7 +23,7 @@ def sample(retrieved, judgments, **more):
 
 
 def value(name, retrieved, judgments):
-    return parse(name).score(Chunk([sample(retrieved, judgments)]))[0].value
+    return score_chunk(parse(name), Chunk([sample(retrieved, judgments)]))[0].value
 
 
 def sample_of(case):
@@ -35,7 +36,7 @@ def test_worked_values_are_met_to_1e_9(case):
         with pytest.raises(ValidationError, match=case["error"]):
             sample_of(case)
         return
-    got = {name: parse(name).score(Chunk([sample_of(case)]))[0].value for name in case["expected"]}
+    got = {name: score_chunk(parse(name), Chunk([sample_of(case)]))[0].value for name in case["expected"]}
     assert got == pytest.approx(case["expected"], abs=1e-9)
     if "run" in case:
         evaluation = retrieval({"q": case["judgments"]}, {"q": case["run"]}, case["expected"])
@@ -45,13 +46,13 @@ def test_worked_values_are_met_to_1e_9(case):
 @pytest.mark.parametrize("name", sorted({name for case in CASES for name in case["expected"]}))
 def test_the_worked_values_hold_when_all_cases_share_one_batch(name):
     cases = [case for case in CASES if name in case["expected"]]
-    scores = parse(name).score(Chunk([sample_of(case) for case in cases]))
+    scores = score_chunk(parse(name), Chunk([sample_of(case) for case in cases]))
     assert [s.value for s in scores] == pytest.approx([case["expected"][name] for case in cases], abs=1e-9)
 
 
 def test_details_tell_how_a_score_came_about():
     # ranks: x (0), a (2), b (1); dcg@2 = 2 / log2(3); ideal = 2 / log2(2) + 1 / log2(3)
-    score = parse("ndcg@2").score(Chunk([sample(["x", "a", "b"], {"a": 2, "b": 1})]))[0]
+    score = score_chunk(parse("ndcg@2"), Chunk([sample(["x", "a", "b"], {"a": 2, "b": 1})]))[0]
     assert score.details == {
         "k": 2,
         "relevant_in_k": 1,
@@ -63,13 +64,13 @@ def test_details_tell_how_a_score_came_about():
 
 
 def test_first_relevant_rank_is_null_when_nothing_relevant_came():
-    assert parse("mrr").score(Chunk([sample(["x"], {"a": 1})]))[0].details["first_relevant_rank"] is None
+    assert score_chunk(parse("mrr"), Chunk([sample(["x"], {"a": 1})]))[0].details["first_relevant_rank"] is None
 
 
 def test_a_query_without_judgments_is_missing_and_one_with_nothing_relevant_is_zero():
     unjudged = Sample(query_id="q1", query="?", response=Response(retrieved_doc_ids=["a"]))
     nothing_relevant = Sample(query_id="q2", query="?", relevant_doc_ids=[], response=Response(retrieved_doc_ids=["a"]))
-    first, second = parse("recall@5").score(Chunk([unjudged, nothing_relevant]))
+    first, second = score_chunk(parse("recall@5"), Chunk([unjudged, nothing_relevant]))
     assert (first.value, first.missing) == (None, "no_input")
     assert "no relevance judgments" in first.reason
     assert second.value == 0.0
@@ -77,12 +78,12 @@ def test_a_query_without_judgments_is_missing_and_one_with_nothing_relevant_is_z
 
 def test_a_response_that_does_not_say_what_it_retrieved_is_missing_not_zero():
     silent = Sample(query_id="q", query="?", relevant_doc_ids=["a"], response=Response(answer="yes"))
-    assert parse("hit@1").score(Chunk([silent]))[0].reason == "the response has no retrieved_doc_ids"
+    assert score_chunk(parse("hit@1"), Chunk([silent]))[0].reason == "the response has no retrieved_doc_ids"
 
 
 def test_of_a_system_that_failed_the_reason_is_its_error():
     failed = Sample(query_id="q", query="?", relevant_doc_ids=["a"], response=Response(error="no reply: refused"))
-    assert parse("hit@1").score(Chunk([failed]))[0].reason == "the system failed: no reply: refused"
+    assert score_chunk(parse("hit@1"), Chunk([failed]))[0].reason == "the system failed: no reply: refused"
 
 
 def test_unjudged_and_judged_non_relevant_documents_differ_for_bpref_alone():
@@ -94,7 +95,7 @@ def test_unjudged_and_judged_non_relevant_documents_differ_for_bpref_alone():
 @pytest.mark.parametrize("name", ["bpref", "q_measure@3", "judged@3", "err@3", "rbp@0.8"])
 def test_an_empty_list_and_a_missing_response_score_zero(name):
     silent = Sample(query_id="q", query="?", relevance_scores={"a": 1})
-    empty, missing = parse(name).score(Chunk([sample([], {"a": 1}), silent]))
+    empty, missing = score_chunk(parse(name), Chunk([sample([], {"a": 1}), silent]))
     assert (empty.value, missing.value) == (0.0, 0.0)
     assert missing.reason == "the system gave no response, which counts as nothing retrieved"
 
@@ -102,15 +103,15 @@ def test_an_empty_list_and_a_missing_response_score_zero(name):
 @pytest.mark.parametrize("name", ["kendall_tau", "spearman_rho"])
 @pytest.mark.parametrize("retrieved", [[], ["a"], ["a", "b"]])
 def test_an_order_of_equal_grades_has_no_correlation(name, retrieved):
-    score = parse(name).score(Chunk([sample(retrieved, {"a": 1, "b": 1})]))[0]
+    score = score_chunk(parse(name), Chunk([sample(retrieved, {"a": 1, "b": 1})]))[0]
     assert (score.value, score.missing, score.reason) == (None, "undefined", f"{name} is undefined here")
 
 
 def test_relevant_from_raises_the_bar():
     chunk = Chunk([sample(["a", "b"], {"a": 1, "b": 2})], relevant_from=2)
-    assert parse("precision@2").score(chunk)[0].value == 0.5
-    assert parse("mrr").score(chunk)[0].value == 0.5
-    assert parse("recall@2").score(chunk)[0].value == 1.0
+    assert score_chunk(parse("precision@2"), chunk)[0].value == 0.5
+    assert score_chunk(parse("mrr"), chunk)[0].value == 0.5
+    assert score_chunk(parse("recall@2"), chunk)[0].value == 1.0
 
 
 @pytest.mark.parametrize(

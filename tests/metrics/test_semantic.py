@@ -12,9 +12,10 @@ from minilm_files import PUBLISHED, bundled_weights_in
 from ragassay.core.errors import Unavailable
 from ragassay.core.models import Response, Sample
 from ragassay.embeddings import LocalEmbedder
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.embedding import PieceScorer, bertscore_missing
 from ragassay.metrics.metric import parse
-from ragassay.metrics.scoring import Chunk
+from ragassay.metrics.scoring import score_chunk
 
 PAIRS = [
     ("Paris is the capital of France.", "The capital of France is Paris."),
@@ -49,7 +50,7 @@ def sample(answer, *truths, number=0):
 
 
 def similarity(samples, embedder, **options):
-    return parse("semantic_similarity").score(Chunk(samples, embedder=embedder, **options))
+    return score_chunk(parse("semantic_similarity"), Chunk(samples, embedder=embedder, **options))
 
 
 def test_similarity_is_the_cosine_to_the_nearest_ground_truth():
@@ -167,4 +168,4 @@ def test_without_bert_score_the_reason_holds_the_command(monkeypatch):
 
 
 def bertscore(samples, model=None):
-    return parse("bertscore_f1").score(Chunk(samples, bertscore_model=model))
+    return score_chunk(parse("bertscore_f1"), Chunk(samples, bertscore_model=model))

@@ -10,8 +10,9 @@ from rouge_score.rouge_scorer import RougeScorer
 from ragassay.core.models import Response, Sample
 from ragassay.metrics import answer as text_metrics
 from ragassay.metrics.answer import normalised
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import METRICS, parse
-from ragassay.metrics.scoring import Chunk
+from ragassay.metrics.scoring import score_chunk
 
 NAMES = ["rouge1", "rouge2", "rougeL", "exact_match", "token_f1"]
 ASCII = st.text(alphabet=st.characters(codec="ascii"), max_size=60)
@@ -23,7 +24,7 @@ def sample(answer, *truths):
 
 
 def score(name, answer, *truths):
-    return parse(name).score(Chunk([sample(answer, *truths)]))[0]
+    return score_chunk(parse(name), Chunk([sample(answer, *truths)]))[0]
 
 
 def value(name, answer, *truths):

@@ -22,9 +22,9 @@ from ragassay.judges.panel import Panel
 from ragassay.llm import Prices
 from ragassay.llm.journal import CallScope
 from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import OPERATIONAL, Metric, parse
-from ragassay.metrics.scoring import Chunk
 from ragassay.metrics.scoring import scores as scores_of
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
 from ragassay.storage.runs import Run
@@ -128,7 +128,7 @@ async def evaluate(
         bertscore_model=spec.bertscore_model,
         max_grade=spec.max_grade if spec.graded else 1.0,
         relevant_from=config.min_grade,
-        rule=config.rule,
+        rule=config.rule.decide,
     )
     for metric in config.order:
         chunk.scores[metric.name] = await _scores(metric, chunk, config)

@@ -12,9 +12,9 @@ from ragassay.core.errors import BadSettings
 from ragassay.core.models import MissingCause, Rating, Sample, Score
 from ragassay.core.options import JobOptions
 from ragassay.core.text import is_answerable
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.judged import ANSWERED_UNANSWERABLE, EMPTY, RIGHT_REFUSAL, WRONG_REFUSAL
 from ragassay.metrics.metric import Metric, metric, parse
-from ragassay.metrics.scoring import Chunk
 
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -97,9 +97,9 @@ class AccuracyRule:
 @metric(better="higher", needs="answer", share=True)
 def accurate(chunk: Chunk) -> list[Score]:
     """Is the answer accurate? A refusal is where the query can't be answered; else the rule of the run decides."""
-    rule = chunk.rule or AccuracyRule.parse(JobOptions.accurate)
+    decide = chunk.rule or AccuracyRule.parse(JobOptions.accurate).decide
     return [
-        _by_refusal(sample, rating) or rule.decide({name: scores[n] for name, scores in chunk.scores.items()})
+        _by_refusal(sample, rating) or decide({name: scores[n] for name, scores in chunk.scores.items()})
         for n, (sample, rating) in enumerate(
             zip(chunk.samples, chunk.ratings or [None] * len(chunk.samples), strict=True)
         )

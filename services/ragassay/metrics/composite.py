@@ -11,9 +11,9 @@ from ragassay.core.errors import BadInput, BadSettings, UnknownName
 from ragassay.core.models import Result, Score, Verdict
 from ragassay.core.specification import HarmonicMean
 from ragassay.metrics.accuracy import lacking
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.judged import EMPTY, STEPS
 from ragassay.metrics.metric import FIGURES, UNIT, Metric, parse
-from ragassay.metrics.scoring import Chunk
 
 Definition = Mapping[str, float] | HarmonicMean
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")

@@ -11,10 +11,10 @@ import numpy as np
 from ragassay.core.errors import Unavailable, reason_from
 from ragassay.core.models import Sample, Score, seconds
 from ragassay.embeddings import DIGITS, vectors_of
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import UNIT, metric
 from ragassay.metrics.ranked import Ranked, discounts
 from ragassay.metrics.retrieval import ndcg
-from ragassay.metrics.scoring import Chunk
 
 ALPHA = 0.5
 MOST_GAINS = 5_000_000  # about a second

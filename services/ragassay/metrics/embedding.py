@@ -17,8 +17,8 @@ from ragassay.embeddings import BUNDLED, DIGITS, LocalEmbedder, vectors_of
 from ragassay.embeddings.library import loading, missing, named
 from ragassay.embeddings.minilm import LAYERS, LONGEST_POSSIBLE, MiniLM, Vectors
 from ragassay.metrics.answer import one_sided, truths_of
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import UNIT, metric
-from ragassay.metrics.scoring import Chunk
 
 MARKS = 2  # word pieces that a model puts around a text: one before, one after
 

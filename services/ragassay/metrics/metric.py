@@ -22,9 +22,8 @@ from ragassay.core.plugins import Registry
 from ragassay.metrics.names import SPELLINGS, parameter_value, read_name, unknown_metric
 
 if TYPE_CHECKING:
-    from ragassay.core.models import Sample, Score
+    from ragassay.core.models import Sample
     from ragassay.metrics.ranked import Array, Ranked
-    from ragassay.metrics.scoring import Chunk
 
 Better = Literal["higher", "lower"]
 Kind = Literal["retrieval", "quality", "performance", "cost"]
@@ -179,12 +178,6 @@ class Metric:
         """The value for each query of a batch, NaN where undefined; for metrics that see Ranked."""
         values: Array = self.function(batch, **self.arguments)
         return values
-
-    def score(self, chunk: Chunk) -> list[Score]:
-        """One Score per sample, in order, in a thread without an event loop. What fails is a reason in its scores."""
-        from ragassay.metrics.scoring import score  # not above: pydantic's import takes longer than a short TREC file
-
-        return score(self, chunk)
 
 
 _OURS = ("accuracy", "diversity", "embedding", "answer", "judged", "operational", "retrieval")

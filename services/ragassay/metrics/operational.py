@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ragassay.core.models import Sample, Score
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import UNIT, Better, Kind, metric
 from ragassay.metrics.names import LARGEST_K
 from ragassay.metrics.ranked import Ranked
 from ragassay.metrics.retrieval import ndcg
-from ragassay.metrics.scoring import Chunk
 
 REPORTED: tuple[tuple[str, Better, Kind, str], ...] = (
     ("latency_ms", "lower", "performance", "End-to-end latency in ms."),

@@ -1,4 +1,4 @@
-"""A chunk of rows, and how a metric scores it: row by row, or the batch at once. What a metric does wrong costs its score."""
+"""How a metric scores a chunk: row by row, or the batch at once. What a metric does wrong costs its own score."""
 
 from __future__ import annotations
 
@@ -7,21 +7,15 @@ import logging
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragassay.core.aio import together
 from ragassay.core.errors import AssayError, class_and_reason
-from ragassay.core.models import LARGEST_NUMBER, Rating, Sample, Score, Verdict
-from ragassay.core.protocols import Embedder
+from ragassay.core.models import LARGEST_NUMBER, Score
 from ragassay.core.validation import shown
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import Metric
-from ragassay.metrics.ranked import Ranked
-
-if TYPE_CHECKING:
-    from ragassay.metrics.accuracy import AccuracyRule
 
 logger = logging.getLogger("ragassay")
 SLOW_S = 0.01
@@ -29,46 +23,7 @@ ROUNDING = 1e-9
 NOTHING_RETRIEVED = "the system gave no response, which counts as nothing retrieved"
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Up to a chunk of samples and the results of the stages before; all sequences are parallel."""
-
-    samples: Sequence[Sample]
-    ratings: Sequence[Rating | None] = ()
-    embedder: Embedder | None = None
-    no_embedder: str = "no embedding model is set up"
-    bertscore_model: str | None = None
-    max_grade: float = 3.0
-    relevant_from: float | None = None
-    rule: AccuracyRule | None = None
-    scores: dict[str, list[Score]] = field(default_factory=dict)
-
-    @cached_property
-    def ranked(self) -> Ranked:
-        """The chunk's ranked gains; built once, shared by all retrieval metrics. Without judgments a row is all zeros."""
-        return Ranked.build(
-            [sample.retrieved_doc_ids or () for sample in self.samples],
-            [sample.judgments or {} for sample in self.samples],
-            relevant_from=self.relevant_from,
-            max_grade=self.max_grade,
-        )
-
-    @property
-    def verdicts(self) -> list[Verdict | Score]:
-        """The verdict of each row, or the missing score of what follows from it."""
-        return [_verdict(rating) for rating in self.ratings or [None] * len(self.samples)]
-
-    def only(self, rows: Sequence[int]) -> Chunk:
-        """The chunk cut down to some of its rows."""
-        return replace(
-            self,
-            samples=[self.samples[n] for n in rows],
-            ratings=[self.ratings[n] for n in rows] if self.ratings else (),
-            scores={name: [scores[n] for n in rows] for name, scores in self.scores.items()},
-        )
-
-
-def score(metric: Metric, chunk: Chunk) -> list[Score]:
+def score_chunk(metric: Metric, chunk: Chunk) -> list[Score]:
     """What ``scores`` gives, for a caller in a thread without an event loop."""
     return asyncio.run(scores(metric, chunk))
 
@@ -193,12 +148,6 @@ class _Call:
 
     def _failed(self, what: str) -> Score:
         return Score.absent(f"{self._metric.name} {what}", "failed")
-
-
-def _verdict(rating: Rating | None) -> Verdict | Score:
-    if rating is None:
-        return Score.absent("no judge was asked", "no_input")
-    return rating.verdict or Score.absent(rating.reason or "the judge failed", "failed")
 
 
 def _described(value: Any) -> str:
