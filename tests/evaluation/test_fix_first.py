@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 import ragassay
+from handmade_reports import make_report
 from provider import Provider
 from ragassay.core.models import Result, Score
-from ragassay.evaluation.failures import FailureCauses
-from ragassay.evaluation.groups import questions_of
 from ragassay.metrics.failures import NEXT_STEPS
 
 DATASETS = Path(__file__).parents[2] / "datasets"
@@ -34,10 +33,7 @@ def row(n, accurate=0.0, cause=None, query=""):
 
 
 def fix_first(rows):
-    causes = FailureCauses()
-    for one in rows:
-        causes.add(one)
-    return causes.fix_first(questions_of(rows), 0.95)
+    return make_report(rows).systems["default"].fix_first
 
 
 def test_each_cause_alone_and_one_after_the_other():

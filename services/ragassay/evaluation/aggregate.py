@@ -35,12 +35,13 @@ from ragassay.core.report import (
 )
 from ragassay.core.specification import JobSpec
 from ragassay.core.statistics import CorrectedMean, Estimate, Interval
-from ragassay.evaluation.failures import FailureCauses
+from ragassay.evaluation.failures import fix_first
 from ragassay.evaluation.groups import MAX_SLICES, Questions, RowIndexes, SliceGroups, numbered, question_key
 from ragassay.evaluation.prepare import provenance as provenance_of
 from ragassay.judges import local, local_weights
 from ragassay.judges.jury_agreement import JuryCount
 from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.failures import Cause, attribute
 from ragassay.metrics.metric import Metric, parse
 from ragassay.stats.intervals import Floats, averaged, score_interval, wilson_interval
 from ragassay.stats.ppi import METHOD, corrected_mean
@@ -123,13 +124,13 @@ class Columns:
 
     def money(self, rows: RowIndexes) -> Money:
         """Cost and tokens of some rows; a row without both token counts adds neither."""
-        cost, given, made = (self[field][rows] for field in ("cost_usd", "input_tokens", "output_tokens"))
-        known, counted = np.isfinite(cost), np.isfinite(given) & np.isfinite(made)
+        cost, read, written = (self[field][rows] for field in ("cost_usd", "input_tokens", "output_tokens"))
+        known, counted = np.isfinite(cost), np.isfinite(read) & np.isfinite(written)
         return Money(
             cost_usd=fsum(cost[known]),
             unknown=len(rows) - int(known.sum()),
-            input_tokens=round(given[counted].sum()),
-            output_tokens=round(made[counted].sum()),
+            input_tokens=round(read[counted].sum()),
+            output_tokens=round(written[counted].sum()),
         )
 
     @property
@@ -181,20 +182,19 @@ class ScoreColumn:
         scored = np.isfinite(every)
         of_row = None if questions is None else questions[rows]
         of_scored = None if of_row is None else of_row[scored]
-        values = _by_question(every[scored], of_scored)
-        mean = fsum(values) / len(values) if values else None
-        sd = None
+        values = averaged(every[scored], of_scored)
+        mean, sd = fsum(values) / len(values) if len(values) else None, None
         if mean is not None and len(values) > 1:
-            sd = sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+            sd = sqrt(fsum((values - mean) ** 2) / (len(values) - 1))
         interval = score_interval(values, level=spec.confidence, bounds=metric.bounds, share=metric.share)
         bounds = None
-        if values and metric.bounds is not None:
-            filled = (_by_question(np.where(scored, every, end), of_row) for end in metric.bounds)
+        if len(values) and metric.bounds is not None:
+            filled = (averaged(np.where(scored, every, end), of_row) for end in metric.bounds)
             low, high = (fsum(one) / len(one) for one in filled)
             bounds = MeanBounds(worst=low, best=high) if metric.better == "higher" else MeanBounds(worst=high, best=low)
         ndcg_before = np.asarray(self._ndcg_before)[rows][scored]
         if np.isfinite(ndcg_before).any():
-            mean, interval = _relative_change(values, _by_question(ndcg_before, of_scored), spec)
+            mean, interval = _relative_change(values, averaged(ndcg_before, of_scored), spec)
         reasons, failed = self._missing(rows)
         return Aggregate(
             kind=metric.kind,
@@ -236,7 +236,8 @@ class SystemAggregator:
         self.first_ranks = {name: array("d") for name in ("P@5", "P@10", "MRR")}
         self._first_call_ms: list[float] = []
         self._left_out, self._reference_failures = Counter[str](), Counter[str]()
-        self._slices, self._load, self._jury, self._causes = SliceGroups(), LoadCount(), JuryCount(), FailureCauses()
+        self._slices, self._load, self._jury = SliceGroups(), LoadCount(), JuryCount()
+        self._rows_by_cause: dict[Cause | None, list[int]] = {}
         self._question_keys = array("q")
         self._rows_by_cell: dict[tuple[str | None, str | None], array[int]] = {}
 
@@ -257,10 +258,12 @@ class SystemAggregator:
         self.measured.add(row)
         self.evaluation.add(row.evaluation)
         self.waste.add(row.waste)
-        for accumulator in (self._slices, self._load, self._jury, self._causes):
+        for accumulator in (self._slices, self._load, self._jury):
             accumulator.add(row)
         self.counts.update(_counts(row))
         self._left_out.update(row.left_out)
+        if failure := attribute(row):
+            self._rows_by_cause.setdefault(failure.cause, []).append(self.rows)
         if row.first_call_ms is not None:
             self._first_call_ms.append(row.first_call_ms)
         if row.reference_failure is not None:
@@ -314,7 +317,7 @@ class SystemAggregator:
             cost_per_accurate_answer=cost_per_accurate(self, spec),
             spending=self._spending,
             refusals=refusals(self, spec),
-            fix_first=self._causes.fix_first(self.questions, spec.confidence),
+            fix_first=fix_first(self.accurate, self._rows_by_cause, self.questions, spec.confidence),
             evaluation=Evaluation(
                 usage=self.evaluation.usage,
                 waste=self.waste.usage,
@@ -405,15 +408,9 @@ def _counts(row: Result) -> dict[str, int]:
     return counts
 
 
-def _by_question(values: Floats, questions: Questions) -> list[float]:
-    """The values, averaged over the answers to each question; ``questions`` has the number of each value's question."""
-    means: list[float] = averaged(values, questions).tolist()
-    return means
-
-
-def _relative_change(changes: Sequence[float], before: Sequence[float], spec: JobSpec) -> tuple[float | None, Interval]:
+def _relative_change(changes: Floats, before: Floats, spec: JobSpec) -> tuple[float | None, Interval]:
     """The mean change over the mean before, and its interval; undefined if that mean is 0."""
-    sums = RatioSums.of(zip(changes, before, strict=True))
+    sums = RatioSums.of(zip(changes.tolist(), before.tolist(), strict=True))
     if not sums.accurate:
         return None, Interval.absent("ndcg was 0 before reranking on every query", spec.confidence, "fieller")
     ci = difference_sums_interval([Stratum(sums, sums.n)], level=spec.confidence)
