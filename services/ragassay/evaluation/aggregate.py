@@ -36,7 +36,7 @@ from ragassay.core.report import (
 from ragassay.core.specification import JobSpec
 from ragassay.core.statistics import CorrectedMean, Estimate, Interval
 from ragassay.evaluation.failures import fix_first
-from ragassay.evaluation.groups import MAX_SLICES, Questions, RowIndexes, SliceGroups, numbered, question_key
+from ragassay.evaluation.groups import MAX_SLICES, Questions, RowIndexes, SliceGroups, numbered, question_hash
 from ragassay.evaluation.prepare import provenance as provenance_of
 from ragassay.judges import local, local_weights
 from ragassay.judges.jury_agreement import JuryCount
@@ -82,11 +82,13 @@ def aggregate(
     """The report on all systems, whose results are read once; incomplete when a system has fewer than ``expected``."""
     now, spec = datetime.now(UTC), provenance.configuration
     metrics = tuple(parse(name, own_metrics(spec)) for name in provenance.metrics)
-    names = [metric.name for metric in metrics]
-    aggregated = {name: SystemAggregator.of(rows, names) for name, rows in results.items()}
+    aggregated = {name: SystemAggregator(metrics, spec) for name in results}
+    for name, rows in results.items():
+        for row in rows:
+            aggregated[name].add(row)
     _log_end(run_id, aggregated)
     called = {name: source.called.configuration for name, source in provenance.systems.items() if source.called}
-    systems = {name: one.report(metrics, spec, called.get(name)) for name, one in aggregated.items()}
+    systems = {name: one.report(called.get(name)) for name, one in aggregated.items()}
     return Report(
         run=RunInfo(
             id=run_id,
@@ -226,10 +228,11 @@ class ScoreColumn:
 class SystemAggregator:
     """All that a report says of one system: rows are added one at a time, then ``report`` computes the figures."""
 
-    def __init__(self, metrics: Iterable[str] = ()) -> None:
+    def __init__(self, metrics: Sequence[Metric], spec: JobSpec) -> None:
+        self._metrics, self._spec = metrics, spec
         self.rows = 0
         self.counts = Counter[str]()
-        self.scores = {name: ScoreColumn() for name in metrics}
+        self.scores = {metric.name: ScoreColumn() for metric in metrics}
         self.measured, self._accurate = Columns(MEASURED), array("d")
         self.evaluation, self.waste = Columns(Usage.model_fields), Columns(Usage.model_fields)
         self.labels: dict[str, dict[int, float]] = {}
@@ -240,14 +243,6 @@ class SystemAggregator:
         self._rows_by_cause: dict[Cause | None, list[int]] = {}
         self._question_keys = array("q")
         self._rows_by_cell: dict[tuple[str | None, str | None], array[int]] = {}
-
-    @classmethod
-    def of(cls, rows: Iterable[Result], metrics: Iterable[str] = ()) -> SystemAggregator:
-        """The aggregator after all these rows."""
-        one = cls(metrics)
-        for row in rows:
-            one.add(row)
-        return one
 
     def add(self, row: Result) -> None:
         """The next row."""
@@ -274,7 +269,7 @@ class SystemAggregator:
             for k in (5, 10):
                 self.first_ranks[f"P@{k}"].append(sum(rank <= k for rank in ranks) / k)
             self.first_ranks["MRR"].append(1 / ranks[0] if ranks else 0.0)
-        self._question_keys.append(question_key(row))
+        self._question_keys.append(question_hash(row.query, row.ground_truth_answer))
         self._rows_by_cell.setdefault((row.category, row.model), array("q")).append(self.rows)
         self.rows += 1
 
@@ -293,7 +288,7 @@ class SystemAggregator:
         """How the judges did that correct the scores."""
         return _reference_judge(self.counts["by_reference"], self._reference_failures)
 
-    def report(self, metrics: Sequence[Metric], spec: JobSpec, called: Mapping[str, object] | None) -> SystemReport:
+    def report(self, called: Mapping[str, object] | None) -> SystemReport:
         """The figures; ``called``: how the system is called, None for one that is not."""
         measured = {name: distribution(self.measured[name]) for name in MEASURED}
         latency, load = measured["latency_ms"], None if called is None else self._load.load(called)
@@ -301,61 +296,97 @@ class SystemAggregator:
         if load:
             throughput = load.finished / load.wall_s if load.wall_s else None
         counted = ("missing_from_run", "failed_responses", "queries_without_relevant", "queries_without_hit")
+        of_verdicts = ("verdicts", "evidence_dropped", "support_withdrawn", "suspicious")
         return SystemReport(
             queries=self.rows,
             **{name: self.counts[name] for name in (*counted, "priced_by_us")},
-            metrics={
-                one.name: self.scores[one.name].aggregate(
-                    one, spec, self.questions, corrected=self._corrected(one.name, spec)
-                )
-                for one in metrics
-            },
-            slices=self._by_slice(metrics, spec),
+            metrics={one.name: self._aggregate(one, corrected=self._corrected(one.name)) for one in self._metrics},
+            slices=self._by_slice(),
             first_call_ms=max(self._first_call_ms, default=None),
             throughput_qps=throughput,
             load=load,
-            cost_per_accurate_answer=cost_per_accurate(self, spec),
+            cost_per_accurate_answer=self._cost_per_accurate(),
             spending=self._spending,
-            refusals=refusals(self, spec),
-            fix_first=fix_first(self.accurate, self._rows_by_cause, self.questions, spec.confidence),
+            refusals=self._refusals(),
+            fix_first=fix_first(self.accurate, self._rows_by_cause, self.questions, self._spec.confidence),
             evaluation=Evaluation(
                 usage=self.evaluation.usage,
                 waste=self.waste.usage,
-                **{
-                    name: self.counts[name]
-                    for name in ("verdicts", "evidence_dropped", "support_withdrawn", "suspicious")
-                },
+                **{name: self.counts[name] for name in of_verdicts},
                 left_out=dict(sorted(self._left_out.items())),
-                reference=self.reference if spec.references else None,
+                reference=self.reference if self._spec.references else None,
             ),
             jury=self._jury.jury,
             **measured,
         )
 
-    def _corrected(self, metric: str, spec: JobSpec) -> CorrectedMean | None:
+    def _aggregate(self, metric: Metric, rows: Rows = _ALL, corrected: CorrectedMean | None = None) -> Aggregate:
+        return self.scores[metric.name].aggregate(metric, self._spec, self.questions, rows, corrected)
+
+    def _corrected(self, metric: str) -> CorrectedMean | None:
         """The metric's mean corrected by the labels of it; None where there are none."""
         if not (labels := self.labels.get(metric)):
             return None
         values = self.scores[metric].values.tolist()
         pairs = ((labels.get(n), None if value != value else value) for n, value in enumerate(values))
-        failed = self.reference.too_many_failed(spec.max_missing)
-        return corrected_by_labels(pairs, level=spec.confidence, failed=failed)
+        failed = self.reference.too_many_failed(self._spec.max_missing)
+        return corrected_by_labels(pairs, level=self._spec.confidence, failed=failed)
 
-    def _by_slice(self, metrics: Sequence[Metric], spec: JobSpec) -> dict[str, dict[str, Slice]]:
+    def _by_slice(self) -> dict[str, dict[str, Slice]]:
         """The rows grouped by category, difficulty and every metadata field that groups them."""
         return {
             field: {
                 value: Slice(
                     n=len(rows),
-                    metrics={
-                        one.name: self.scores[one.name].aggregate(one, spec, self.questions, rows) for one in metrics
-                    },
-                    cost_per_accurate_answer=cost_per_accurate(self, spec, rows),
+                    metrics={one.name: self._aggregate(one, rows) for one in self._metrics},
+                    cost_per_accurate_answer=self._cost_per_accurate(rows),
                 )
                 for value, rows in groups.items()
             }
             for field, groups in self._slices
         }
+
+    def _cost_per_accurate(self, rows: Rows = _ALL) -> CostPerAccurate:
+        """Total cost over accurate answers, where both are known, with an interval by MOVER; of all rows or some of them."""
+        cost, accurate = self.measured["cost_usd"][rows], self.accurate[rows]
+        known = np.isfinite(cost) & np.isfinite(accurate)
+        sums = _sums(cost, accurate)
+        questions = sums.n if self.questions is None else len(np.unique(self.questions[rows][known]))
+        reason = None
+        if not self.counts["accuracy_asked"]:
+            reason = "accurate was not asked for"
+        elif not np.isfinite(cost).any():
+            reason = "no row has a known cost"
+        elif not sums.n:
+            reason = "no row has both a known cost and an accuracy"
+        elif not sums.accurate:
+            reason = "no answer is accurate"
+        return CostPerAccurate(
+            value=None if reason else sums.cost_usd / sums.accurate,
+            interval=sums_interval([Stratum(sums, questions)], level=self._spec.confidence),
+            cost_usd=sums.cost_usd,
+            accurate=round(sums.accurate),
+            n=sums.n,
+            questions=questions,
+            missing=len(cost) - sums.n,
+            reason=reason,
+        )
+
+    def _refusals(self) -> Refusals:
+        """How often answers refuse, and how often they should."""
+        counts = self.counts
+        judged, refused, right = counts["judged"], counts["refused"], counts["on_unanswerable"]
+        no_verdict = "no verdict says whether the answer refuses"
+        undefined = no_verdict if counts["unanswerable"] else "every query can be answered"
+        return Refusals(
+            judged=judged,
+            refused=refused,
+            on_answerable=refused - right,
+            on_unanswerable=right,
+            unanswerable=counts["unanswerable"],
+            precision=_share(right, refused, self._spec.confidence, "no answer refuses" if judged else no_verdict),
+            recall=_share(right, counts["unanswerable_judged"], self._spec.confidence, undefined),
+        )
 
     @property
     def _spending(self) -> tuple[Spending, ...]:
@@ -429,33 +460,6 @@ def distribution(reported: Iterable[float | None] | Floats) -> Distribution:
     return Distribution(n=len(values), missing=missing, mean=total / len(values), total=total, **dict(percentiles))
 
 
-def cost_per_accurate(aggregated: SystemAggregator, spec: JobSpec, rows: Rows = _ALL) -> CostPerAccurate:
-    """Total cost over accurate answers, where both are known, with an interval by MOVER; of all rows or some of them."""
-    cost, accurate = aggregated.measured["cost_usd"][rows], aggregated.accurate[rows]
-    known = np.isfinite(cost) & np.isfinite(accurate)
-    sums = _sums(cost, accurate)
-    questions = sums.n if aggregated.questions is None else len(np.unique(aggregated.questions[rows][known]))
-    reason = None
-    if not aggregated.counts["accuracy_asked"]:
-        reason = "accurate was not asked for"
-    elif not np.isfinite(cost).any():
-        reason = "no row has a known cost"
-    elif not sums.n:
-        reason = "no row has both a known cost and an accuracy"
-    elif not sums.accurate:
-        reason = "no answer is accurate"
-    return CostPerAccurate(
-        value=None if reason else sums.cost_usd / sums.accurate,
-        interval=sums_interval([Stratum(sums, questions)], level=spec.confidence),
-        cost_usd=sums.cost_usd,
-        accurate=round(sums.accurate),
-        n=sums.n,
-        questions=questions,
-        missing=len(cost) - sums.n,
-        reason=reason,
-    )
-
-
 def _sums(cost: Floats, accurate: Floats) -> RatioSums:
     """Sums of both over the rows that have both."""
     known = np.isfinite(cost) & np.isfinite(accurate)
@@ -478,26 +482,9 @@ def _between(aggregated: Mapping[str, SystemAggregator], expected: int) -> tuple
     )
 
 
-def refusals(aggregated: SystemAggregator, spec: JobSpec) -> Refusals:
-    """How often answers refuse, and how often they should."""
-    counts = aggregated.counts
-    judged, refused, right = counts["judged"], counts["refused"], counts["on_unanswerable"]
-    no_verdict = "no verdict says whether the answer refuses"
-    undefined = no_verdict if counts["unanswerable"] else "every query can be answered"
-    return Refusals(
-        judged=judged,
-        refused=refused,
-        on_answerable=refused - right,
-        on_unanswerable=right,
-        unanswerable=counts["unanswerable"],
-        precision=_share(right, refused, spec, "no answer refuses" if judged else no_verdict),
-        recall=_share(right, counts["unanswerable_judged"], spec, undefined),
-    )
-
-
-def _share(count: int, n: int, spec: JobSpec, undefined: str) -> Estimate:
+def _share(count: int, n: int, level: float, undefined: str) -> Estimate:
     """``count`` of ``n``; where ``n`` is 0, why there is no share."""
-    interval = wilson_interval(count, n, level=spec.confidence)
+    interval = wilson_interval(count, n, level=level)
     return Estimate(value=count / n if n else None, n=n, interval=interval, reason=None if n else undefined)
 
 

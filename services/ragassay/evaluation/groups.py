@@ -17,13 +17,8 @@ Questions: TypeAlias = npt.NDArray[np.int64] | None
 MAX_SLICES = 20  # a field with more distinct values than this is an identifier, not a group
 
 
-def question_key(row: Result) -> int:
-    """The same number for rows that ask the same and have the same ground truth: several answers to one question."""
-    return question_hash(row.query, row.ground_truth_answer)
-
-
 def question_hash(query: str, ground_truths: Iterable[str]) -> int:
-    """``question_key`` of a row that asks this and has these ground truths."""
+    """The same number for rows that ask the same and have the same ground truth: several answers to one question."""
     return hash((" ".join(query.split()), *ground_truths))
 
 
@@ -34,11 +29,6 @@ def numbered(keys: Sequence[int] | RowIndexes) -> Questions:
     """
     _, first, place = np.unique(np.asarray(keys, np.int64), return_index=True, return_inverse=True)
     return None if len(first) in (1, len(keys)) else np.argsort(np.argsort(first))[place]
-
-
-def questions_of(rows: Iterable[Result]) -> Questions:
-    """The number of each row's question."""
-    return numbered([question_key(row) for row in rows])
 
 
 def slice_value(row: Result | Sample, name: str) -> str | None:

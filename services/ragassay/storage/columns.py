@@ -27,7 +27,7 @@ LABELS: dict[str, Callable[[Result], str | None]] = {
     "failure": failure,
 }
 THERE = "?there"  # not 0 where the row is done; of a run in a folder, when its results were written
-QUESTION = "?question"  # equal if rows ask the same and have the same ground truth, as in groups.question_key
+QUESTION = "?question"  # equal if rows ask the same and have the same ground truth, as in groups.question_hash
 FAILED = "?failed"  # 1 where its response failed, or the scoring
 _WIDTH = 8  # bytes of a value
 
