@@ -32,9 +32,9 @@ MEASURED = {
         "first_call_ms",
         "throughput_qps",
         "wall_s",
-        "share_ms",
+        "wall_ms",
         "waited",
-        "waited_ms",
+        "queue_ms",
         "longest_wait_ms",
     ),
     *("measured", "pareto", "verdict"),  # they are of latencies

@@ -21,13 +21,13 @@ def endpoint():
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_system_that_is_busy_is_asked_again_when_it_says_and_the_wait_is_latency(endpoint, status):
     [response] = ask([f"busy {status} 0.3"], url=endpoint.url, attempts=2)
-    assert (response.error, response.answer, response.asking.attempts) == (None, "Paris is the capital.", 2)
+    assert (response.error, response.answer, response.timing.attempts) == (None, "Paris is the capital.", 2)
     assert response.latency_ms >= 300, "a user waits from the first attempt on"
 
 
 def test_by_default_nothing_is_asked_twice(endpoint):
     [response] = ask(["busy 429 0"], url=endpoint.url)
-    assert (response.error, response.asking.attempts) == ("the system replied 429: 'later'", 1)
+    assert (response.error, response.timing.attempts) == ("the system replied 429: 'later'", 1)
 
 
 def test_a_wait_that_is_longer_than_the_time_left_is_not_begun(endpoint):
@@ -110,12 +110,12 @@ def test_a_path_that_never_matches_is_said_once_with_the_keys_that_are_there(cli
 
 def test_a_list_that_is_not_there_is_missing_and_one_that_is_empty_is_empty(endpoint):
     [absent] = ask(["capital?"], url=endpoint.url, reply={"answer": "$.answer", "contexts": "$.sources[*].text"})
-    assert (absent.contexts, absent.asking.unmatched) == (None, ("contexts",))
+    assert (absent.contexts, absent.timing.unmatched) == (None, ("contexts",))
     [null] = ask(["null"], url=endpoint.url, reply={"answer": "$.answer", "contexts": "$.contexts[*]"})
     assert null.contexts is None
     endpoint.reply = lambda request, _: endpoint.send(request, 200, b'{"answer": "x", "contexts": []}')
     [empty] = ask(["?"], url=endpoint.url, reply={"answer": "$.answer", "contexts": "$.contexts[*].text"})
-    assert (empty.contexts, empty.asking.unmatched) == ((), ())
+    assert (empty.contexts, empty.timing.unmatched) == ((), ())
 
 
 def test_an_error_ends_the_asking_of_all():

@@ -143,18 +143,18 @@ class Response(FrozenModel):
         return self
 
 
-class Asking(FrozenModel):
-    """How a system that answers while it is evaluated was asked for one response.
+class RequestTiming(FrozenModel):
+    """How a live system was asked for one response.
 
-    ``attempts``: requests that were made, the last one included. ``waited_ms``: from when the query was due until one of
-    the ``in_flight`` was free, under a ``rate`` only. ``share_ms``: wall time since the answer before this one, so that
-    the shares of a run add up to the time that was spent asking. ``unmatched``: fields whose path matched nothing in the
+    ``attempts``: requests that were made, the last one included. ``queue_ms``: from when the query was due until one of
+    the ``in_flight`` was free, under a ``rate`` only. ``wall_ms``: wall time since the answer before this one, so
+    that those of a run add up to the time that was spent asking. ``unmatched``: fields whose path matched nothing in the
     reply, and ``reply_keys`` the keys that it has.
     """
 
     attempts: Count = 1
-    waited_ms: Amount = 0.0
-    share_ms: Amount = 0.0
+    queue_ms: Amount = 0.0
+    wall_ms: Amount = 0.0
     warm_up: bool = False
     unmatched: tuple[str, ...] = ()
     reply_keys: tuple[str, ...] = ()
@@ -163,7 +163,7 @@ class Asking(FrozenModel):
 class LiveResponse(Response):
     """A response of a system that was asked for it here."""
 
-    asking: Asking = Asking()
+    timing: RequestTiming = RequestTiming()
 
 
 class Sample(FrozenModel):
@@ -389,7 +389,7 @@ class Result(FrozenModel):
     retrieval_latency_ms: Amount | None = None
     generation_latency_ms: Amount | None = None
     first_call_ms: Amount | None = None
-    asking: Asking | None = None
+    timing: RequestTiming | None = None
     relevant: int | None = None
     relevant_ranks: tuple[int, ...] | None = None
     scores: dict[str, Score] = EMPTY

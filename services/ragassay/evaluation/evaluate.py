@@ -253,7 +253,7 @@ def _result(
         evaluation=rating.usage,
         waste=rating.waste,
         left_out=rating.left_out,
-        asking=response.asking if isinstance(response, LiveResponse) else None,
+        timing=response.timing if isinstance(response, LiveResponse) else None,
         duration_ms=took_ms + rating.usage.latency_ms + rating.waste.latency_ms,
         **({name: getattr(response, name) for name in _FROM_RESPONSE} if response else {}),
         **_relevance(sample, min_grade),

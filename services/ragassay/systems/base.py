@@ -160,7 +160,7 @@ class LoadController:
         await asyncio.sleep(due - time.perf_counter())
         return due
 
-    def share_ms(self) -> float:
+    def wall_ms(self) -> float:
         """The wall time since it was taken for last, while something was asked."""
         now = time.perf_counter()
         share, self._last = now - self._last, now

@@ -25,18 +25,18 @@ class LoadCount:
 
     def add(self, row: Result) -> None:
         """The next row's; one that was recorded counts nothing."""
-        if (asking := row.asking) is None:
+        if (timing := row.timing) is None:
             return
-        self._finished += row.error is None and not asking.warm_up
-        self._warmed += asking.warm_up
-        self._waited += asking.waited_ms > 0
-        self._longest_ms = max(self._longest_ms, asking.waited_ms)
-        self._wall_ms += asking.share_ms
-        self._attempts += asking.attempts
-        self._retried += asking.attempts > 1
-        self._replies += row.error is None or bool(asking.unmatched)
-        self._unmatched.update(asking.unmatched)
-        self._keys = asking.reply_keys or self._keys
+        self._finished += row.error is None and not timing.warm_up
+        self._warmed += timing.warm_up
+        self._waited += timing.queue_ms > 0
+        self._longest_ms = max(self._longest_ms, timing.queue_ms)
+        self._wall_ms += timing.wall_ms
+        self._attempts += timing.attempts
+        self._retried += timing.attempts > 1
+        self._replies += row.error is None or bool(timing.unmatched)
+        self._unmatched.update(timing.unmatched)
+        self._keys = timing.reply_keys or self._keys
 
     def load(self, configuration: Mapping[str, Any]) -> Load | None:
         """What was counted of a system so configured; None where nothing was asked."""

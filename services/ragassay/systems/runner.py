@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from ragassay import observability
 from ragassay.core.errors import BadInput, reason_from
-from ragassay.core.models import Asking, LiveResponse, Sample, Usage
+from ragassay.core.models import LiveResponse, RequestTiming, Sample, Usage
 from ragassay.core.protocols import Call, Journal, Reply
 from ragassay.systems.base import LiveOptions, LoadController, RequestTimer, SystemClient
 
@@ -122,9 +122,9 @@ class LiveSystem:
                 response = await self._ask(sample, now if due is None else due)
                 if response is None:
                     return None
-                waited_ms = 0.0 if due is None or not full else (now - due) * 1000
-                asking = {"waited_ms": waited_ms, "share_ms": self._schedule.share_ms()}
-                return response.model_copy(update={"asking": response.asking.model_copy(update=asking)})
+                queue_ms = 0.0 if due is None or not full else (now - due) * 1000
+                timing = {"queue_ms": queue_ms, "wall_ms": self._schedule.wall_ms()}
+                return response.model_copy(update={"timing": response.timing.model_copy(update=timing)})
 
     async def _ask(self, sample: Sample, began: float) -> LiveResponse | None:
         with observability.span("ask system", "client", {"ragassay.system": self._name}) as span:
@@ -150,8 +150,8 @@ class LiveSystem:
             response = LiveResponse(error=error.message)
         except ValueError as error:
             response = LiveResponse(error=f"the reply can't be kept: {reason_from(error)}")
-        asking = Asking(attempts=clock.attempts, unmatched=clock.unmatched, reply_keys=clock.reply_keys)
-        return response.model_copy(update={"asking": asking})
+        timing = RequestTiming(attempts=clock.attempts, unmatched=clock.unmatched, reply_keys=clock.reply_keys)
+        return response.model_copy(update={"timing": timing})
 
     def _late(self, clock: RequestTimer) -> str:
         within, first_ms = f"{self.options.timeout_s:g} s", clock.first_token_ms
@@ -163,6 +163,6 @@ class LiveSystem:
 def _of_warm_up(response: LiveResponse, *, first: bool) -> LiveResponse:
     """The response without its latencies, which count apart."""
     measured = ("latency_ms", "first_token_ms", "retrieval_latency_ms", "generation_latency_ms")
-    asking = response.asking.model_copy(update={"warm_up": True})
+    timing = response.timing.model_copy(update={"warm_up": True})
     first_call_ms = response.latency_ms if first else None
-    return response.model_copy(update={**dict.fromkeys(measured), "first_call_ms": first_call_ms, "asking": asking})
+    return response.model_copy(update={**dict.fromkeys(measured), "first_call_ms": first_call_ms, "timing": timing})
