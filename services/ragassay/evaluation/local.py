@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -11,7 +10,6 @@ from typing import Literal
 from ragassay.core.aio import together
 from ragassay.core.errors import BudgetReached, Conflict
 from ragassay.core.models import Sample, Usage
-from ragassay.core.plugins import imported
 from ragassay.core.protocols import Call, Journal, Purpose
 from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
@@ -67,12 +65,6 @@ def resume(settings: Settings, reference: str) -> FolderRun:
     check_names(run.record, run.folder / "run.json")
     run.evaluate_failed_again()
     return run
-
-
-def resume_command(run: FolderRun, command: str | None = None) -> str:
-    """The command line that resumes the run, or with ``command`` the benchmark that it belongs to."""
-    plugins = [f" --import {shlex.quote(name)}" for name in imported()]
-    return f"{command or f'ragassay evaluate --resume {run.record.id}'}{''.join(plugins)}"
 
 
 async def complete(

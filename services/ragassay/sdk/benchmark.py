@@ -30,7 +30,7 @@ from ragassay.reporting.benchmark import EXPORTERS, of_benchmark
 from ragassay.reporting.document import Document
 from ragassay.reporting.objects import Comparison, Printable, Report
 from ragassay.sdk.evaluation import Given, awaited, configured, finished, inputs, notice_unscored, runtime_with
-from ragassay.sdk.progress import Reporter, resume_hints
+from ragassay.sdk.progress import Reporter, resume_command, resume_hints
 from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmark, FolderBenchmarks
 from ragassay.storage.folder import LAST, FolderRun, FolderStore
 from ragassay.storage.protocol import system_name
@@ -216,12 +216,6 @@ def resumed(runtime: Runtime, settings: Settings, reference: str) -> Begun:
     return Begun(kept, {dataset: local.resume(settings, run) for dataset, run in record.runs.items()})
 
 
-def resume_command(begun: Begun) -> str:
-    """The command line that resumes the benchmark."""
-    run = next(iter(begun.runs.values()))
-    return local.resume_command(run, f"ragassay evaluate --resume {begun.benchmark.folder.name}")
-
-
 async def completed(
     runtime: Runtime, settings: Settings, begun: Begun, reporter: Reporter, **limits: Any
 ) -> Benchmarked:
@@ -229,7 +223,7 @@ async def completed(
 
     A budget is that of all runs together. Raises what ``local.complete`` raises.
     """
-    record, command = begun.benchmark.record, resume_command(begun)
+    record, command = begun.benchmark.record, resume_command(begun.benchmark.folder.name)
     with reporter.watch(begun.runs.values(), command) as done, resume_hints(command), begun.benchmark.locked():
         reports: dict[str, ReportWithResults] = {}
         for dataset, run in begun.runs.items():

@@ -34,7 +34,7 @@ from ragassay.metrics.metric import name_of
 from ragassay.metrics.names import split_names
 from ragassay.reporting import EXPORTERS
 from ragassay.reporting.objects import Report
-from ragassay.sdk.progress import Reporter, resume_hints
+from ragassay.sdk.progress import Reporter, resume_command, resume_hints
 from ragassay.sdk.warn import caller, on_behalf_of
 from ragassay.storage.datasets import FolderDatasets, open_data
 from ragassay.storage.folder import FolderRun
@@ -201,7 +201,7 @@ async def completed(
     runtime: Runtime, settings: Settings, run: FolderRun, reporter: Reporter, **limits: Any
 ) -> ReportWithResults:
     """The report of a run after the rest of it is evaluated; ``limits`` as ``local.complete`` has them."""
-    command = local.resume_command(run)
+    command = resume_command(run.record.id)
     with reporter.watch([run], command) as done, resume_hints(command):
         return await local.complete(runtime, settings, run, done=done, notice=reporter.notice, **limits)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ragassay.core.errors import BudgetReached, DiskFull
+from ragassay.core.plugins import imported
 from ragassay.sdk.warn import warn
 
 if TYPE_CHECKING:
@@ -50,6 +52,12 @@ class Reporter:
                     self._progress(self._done, total)
 
             yield count
+
+
+def resume_command(run: str) -> str:
+    """The command line that resumes a run, or a benchmark, by its id."""
+    plugins = [f" --import {shlex.quote(name)}" for name in imported()]
+    return f"ragassay evaluate --resume {run}{''.join(plugins)}"
 
 
 @contextmanager
