@@ -49,12 +49,17 @@ def engine_alone(api_base: str, rows: int) -> float:
         "from ragassay.llm import warm_up\n"
         "rows, how = json.load(sys.stdin)\n"
         "warm_up()\n"
-        "ragassay.evaluate(rows[:50], cache=False, **how)\n"
+        "ragassay.evaluate(rows[:50], **how)\n"
         "began = time.perf_counter()\n"
-        "ragassay.evaluate(rows[50:], cache=False, **how)\n"
+        "ragassay.evaluate(rows[50:], **how)\n"
         "print((len(rows) - 50) / (time.perf_counter() - began))\n"
     )
-    how = {"judge": MODEL, "api_base": api_base, "metrics": FACED, "concurrency": CONCURRENCY}
+    how = {
+        "judge": MODEL,
+        "api_base": api_base,
+        "metrics": FACED,
+        "performance": {"concurrency": CONCURRENCY, "cache": False},
+    }
     given = json.dumps([[judged_row(n) for n in range(rows + CHUNK)], how])
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"RAGASSAY_HOME": folder, "OPENAI_API_KEY": "none"}

@@ -2,9 +2,9 @@
 
 from types import SimpleNamespace
 
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Result, Score
 from ragassay.core.report import Provenance, ReportWithResults, Source
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation.aggregate import aggregate
 from ragassay.metrics.metric import parse
 from ragassay.storage.catalog import Entry
@@ -50,7 +50,7 @@ def make_report(systems, *, expected=None, run="run-1", created=CREATED, dataset
         judge={"name": "local"},
         embeddings=None,
         metrics=tuple(parse(name).name for name in names),
-        configuration=JobSpec(**spec),
+        configuration=EvalConfig(**spec),
         configuration_digest="",
     )
     return ReportWithResults.of(aggregate(run, created, provenance, systems, expected=expected), systems)

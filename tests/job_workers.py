@@ -4,9 +4,9 @@ import asyncio
 import threading
 
 from offline_runs import ScriptedJudge, sample, source_of
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation.inputs import recorded
 
 CALL = Call(id="c", content="x", purpose="judge")
@@ -67,12 +67,14 @@ def submit(jobs, count=60, **spec):
     """Submit a job over so many samples; returns its id."""
     rows = [sample(n) for n in range(count)]
     inputs = recorded(source_of(rows), rows)
-    job, _ = jobs.submit(JobSpec(**{"metrics": ("faithfulness", "mrr"), **spec}), inputs)
+    job, _ = jobs.submit(EvalConfig(**{"metrics": ("faithfulness", "mrr"), **spec}), inputs)
     return job.id
 
 
 def submit_with_budget(jobs, **budget):
-    return submit(jobs, 150, metrics=("faithfulness",), judges=("a-model",), budget=budget, cache=False)
+    return submit(
+        jobs, 150, metrics=("faithfulness",), judges=("a-model",), budget=budget, performance={"cache": False}
+    )
 
 
 def deliver(jobs, queue):

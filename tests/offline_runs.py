@@ -5,10 +5,10 @@ import asyncio
 import orjson
 
 from fakes import FakeEmbedder
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import FactVerdict, Rating, Response, Sample, SentenceVerdict, Usage, Verdict
 from ragassay.core.report import Source
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec
 from ragassay.datasets.dataset import digest_of_responses
 from ragassay.evaluation.aggregate import finish
 from ragassay.evaluation.evaluate import ScoringConfig, evaluate
@@ -93,7 +93,7 @@ class ScriptedJudge:
 
 def results_of(samples, *metrics, judge=None, **options):
     """The results of a chunk, by a scripted judge; ``options`` are those of a specification."""
-    spec = JobSpec(**options)
+    spec = EvalConfig(**options)
     chosen = [parse(name, own_metrics(spec)) for name in metrics] or choose_metrics(spec, {"default": samples})
     config = scripted_runtime(judge).scoring(spec, chosen)
     return asyncio.run(evaluate(samples, "default", config, MemoryJournal()))
@@ -126,7 +126,7 @@ def new_run(root, samples, spec=None, *, systems=("default",), dataset=None, jud
         for name in systems
     }
     inputs = Inputs(dataset or source_of(samples), samples, given)
-    used, spec = scripted_runtime(judge), spec or JobSpec()
+    used, spec = scripted_runtime(judge), spec or EvalConfig()
     record = describe(used, prepare(spec, inputs, new_run_id(inputs.dataset.name)))
     return FolderStore(root).create(record, samples, inputs.responses())
 

@@ -14,11 +14,11 @@ from ragassay.analysis.comparison import compare
 from ragassay.analysis.gates import Gate
 from ragassay.analysis.trends import trend
 from ragassay.api.submission import NewJob, read
-from ragassay.config import Configuration, Statistics
+from ragassay.config import ProjectConfig
 from ragassay.core.errors import BadData
+from ragassay.core.eval_config import Budget, EvalConfig, Price, Statistics
 from ragassay.core.models import Response, Result, Sample
 from ragassay.core.settings import Settings
-from ragassay.core.specification import Budget, JobSpec, Price
 from ragassay.core.validation import problems
 from ragassay.datasets.load import load
 from ragassay.llm import Prices
@@ -29,7 +29,7 @@ from ragassay.reporting import EXPORTERS
 from ragassay.reporting.comparison import EXPORTERS as COMPARISON_EXPORTERS
 from ragassay.service.registered import Registered
 
-MODELS = (Sample, Response, JobSpec, Configuration, NewJob, Gate, Statistics, Price, Budget)
+MODELS = (Sample, Response, EvalConfig, ProjectConfig, NewJob, Gate, Statistics, Price, Budget)
 CHECKED_IN_CODE = {"doc_timestamps", "parameters"}
 MEASURED = ("latency_ms", "retrieval_latency_ms", "generation_latency_ms", "dwell_ms")
 TINY = 1e-60
@@ -70,9 +70,9 @@ def limits(model, name):
     ("model", "name", "given"),
     [
         *((Response, name, {}) for name in (*MEASURED, "input_tokens", "output_tokens", "cost_usd")),
-        (JobSpec, "max_grade", {}),
-        (JobSpec, "relevant_from", {}),
-        (JobSpec, "confidence", {}),
+        (EvalConfig, "max_grade", {}),
+        (EvalConfig, "relevant_from", {}),
+        (Statistics, "confidence", {}),
         (Statistics, "alpha", {}),
         (Price, "input_per_1m", {"output_per_1m": 1}),
         (Budget, "usd", {}),
@@ -203,7 +203,7 @@ def check_finite(document):
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_within_bounds_is_evaluated_reported_compared_and_gated(case):
-    spec = {"max_grade": 1000, "confidence": 0.9999}
+    spec = {"max_grade": 1000, "statistics": {"confidence": 0.9999}}
     ordinary, extreme = (evaluated(CASES[name], spec=spec, **PLANS[name]) for name in ("ordinary", case))
     assert extreme.systems["default"].queries == 12
     for one in (extreme, ordinary):

@@ -9,9 +9,9 @@ import pytest
 from offline_runs import GOOD, write_jsonl
 from provider import Provider, says, status
 from ragassay.core.errors import BadSettings, BudgetReached
+from ragassay.core.eval_config import Budget, Price
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
-from ragassay.core.specification import Budget, Price
 from ragassay.llm import LLM, Prices
 from ragassay.llm.budget import BudgetAccount
 from ragassay.llm.journal import MemoryJournal
@@ -125,8 +125,8 @@ def test_a_run_ends_at_its_budget_and_goes_on_with_a_higher_one(cli, tmp_path):
             data,
             "--config",
             "c.yaml",
-            "--api-base",
-            provider.url,
+            "--set",
+            f"api_base={provider.url}",
             "-j",
             "4",
             "--metrics",
@@ -134,14 +134,14 @@ def test_a_run_ends_at_its_budget_and_goes_on_with_a_higher_one(cli, tmp_path):
         )
         code, out, err = cli(*asked, "--dry-run")
         assert (code, "30 judge calls" in out) == (0, True)
-        code, out, err = cli(*asked, "--budget-tokens", 9_000)
+        code, out, err = cli(*asked, "--set", f"budget.tokens={9_000}")
         paid = len(provider.log)
         assert (code, out) == (4, "")
         assert "the budget of 9,000 tokens is reached" in err
-        assert "--budget-tokens MORE" in err
+        assert "--set budget.tokens=MORE" in err
         assert "30 judge calls, at most" in err  # the estimate stands before the run
         assert 0 < paid < 30
-        code, _, err = cli("evaluate", "--resume", "last", "--budget-tokens", 1)
+        code, _, err = cli("evaluate", "--resume", "last", "--set", f"budget.tokens={1}")
         assert (code, len(provider.log)) == (4, paid)
         code, _, err = cli("evaluate", "--resume", "last", "--budget-usd", 0)
         assert (code, "should be more than 0" in err) == (2, True)
@@ -172,7 +172,16 @@ def test_nobody_who_waits_for_the_budget_keeps_a_call_from_trying_again():
 
 def test_a_price_that_is_unknown_is_found_before_a_run_is_begun(cli, tmp_path):
     data = write_jsonl(tmp_path / "data.jsonl", [GOOD])
-    asked = ("evaluate", data, "--judge", "openai/unheard-of", "--api-base", "http://127.0.0.1:9", "--budget-usd", "1")
+    asked = (
+        "evaluate",
+        data,
+        "--judge",
+        "openai/unheard-of",
+        "--set",
+        "api_base=http://127.0.0.1:9",
+        "--budget-usd",
+        "1",
+    )
     code, out, err = cli(*asked)
     assert (code, out) == (2, "")
     assert "the model has no price" in err

@@ -201,9 +201,7 @@ def test_the_configurations_on_the_page_load(tmp_path, monkeypatch):
     blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     for text in blocks:
         Path("ragassay.yaml").write_text(text)
-        layer = config.read(Path("ragassay.yaml"))
-        config.import_plugins([layer])
-        assert config.resolve([layer]) != config.Configuration()
+        assert config.load(Path("ragassay.yaml")) != config.ProjectConfig()
     assert blocks
 
 

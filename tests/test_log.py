@@ -14,13 +14,13 @@ import pytest
 
 from offline_runs import evaluated, new_run, sample
 from ragassay import observability
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Response
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec
 
 
 def logged(tmp_path, samples, *metrics):
-    return evaluated(new_run(tmp_path, samples, JobSpec(metrics=metrics), systems=("bm25",)))
+    return evaluated(new_run(tmp_path, samples, EvalConfig(metrics=metrics), systems=("bm25",)))
 
 
 def test_start_end_and_misses_are_logged_without_a_metric_being_asked_for_them(tmp_path, caplog):
@@ -61,7 +61,7 @@ def test_without_judgments_the_end_tells_no_retrieval_figures(tmp_path, caplog):
 
 def test_a_raised_bar_counts_for_the_ranks_too(tmp_path):
     graded = sample(1, relevant_doc_ids=None, relevance_scores={"paris": 1, "lyon": 2})
-    run = new_run(tmp_path, [graded], JobSpec(metrics=("mrr",), relevant_from=2), systems=("a",))
+    run = new_run(tmp_path, [graded], EvalConfig(metrics=("mrr",), relevant_from=2), systems=("a",))
     [row] = evaluated(run).results["a"]
     assert (row.relevant, row.relevant_ranks) == (1, (2,))
 

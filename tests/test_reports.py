@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offline_runs import evaluated, new_run, sample
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Response, Score
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation.aggregate import ScoreColumn, distribution
 from ragassay.metrics.metric import parse
 
@@ -52,7 +52,9 @@ def test_cost_per_accurate_answer_divides_all_cost_by_the_accurate_ones(report):
 
 def test_cost_per_accurate_answer_is_undefined_when_no_answer_is_accurate(report):
     cost = (
-        report([sample(1), sample(2)], JobSpec(accurate="faithfulness > 1")).systems["default"].cost_per_accurate_answer
+        report([sample(1), sample(2)], EvalConfig(accurate="faithfulness > 1"))
+        .systems["default"]
+        .cost_per_accurate_answer
     )
     assert (cost.value, cost.reason) == (None, "no answer is accurate")
 
@@ -83,5 +85,5 @@ def test_percentiles_are_numpys(values):
 
 def test_the_share_of_failed_rows_leaves_out_rows_that_lacked_input():
     scores = [Score(value=1.0), Score.absent("no key", "failed"), Score.absent("no answer", "no_input")]
-    metric = ScoreColumn(scores).aggregate(parse("faithfulness"), JobSpec(), None)
+    metric = ScoreColumn(scores).aggregate(parse("faithfulness"), EvalConfig(), None)
     assert metric.failed / (metric.n + metric.failed) == 0.5

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
-from ragassay.config import Configuration
+from ragassay.config import ProjectConfig
 from ragassay.core.errors import UnknownName
 from ragassay.core.models import FrozenModel
 from ragassay.core.validation import place_of, problems, shown
@@ -63,7 +63,7 @@ def test_every_place_has_one_line():
 
 def test_a_key_of_a_built_in_system_is_looked_for_where_it_stands():
     value = {"systems": {"mixed": {"kind": "hybrid", "rrf_kk": 60}}}
-    assert listed(value, Configuration) == ["unknown key systems.mixed.rrf_kk; did you mean rrf_k?"]
+    assert listed(value, ProjectConfig) == ["unknown key systems.mixed.rrf_kk; did you mean rrf_k?"]
 
 
 def test_a_value_is_shown_short_and_on_one_line():

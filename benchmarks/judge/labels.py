@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation import local
 from ragassay.evaluation.agreement import LabelledRows
 from ragassay.judges.agreement import ScoredItems
@@ -37,7 +37,7 @@ def sets(folder: Path, swapped: list[str], home: Path) -> Iterator[tuple[str, Sc
         if "label" not in first and "label_binary" not in first:
             continue
         rows = LabelledRows(path)
-        run = local.start(runtime, settings, JobSpec(metrics=(rows.metric.name,)), rows.inputs)
+        run = local.start(runtime, settings, EvalConfig(metrics=(rows.metric.name,)), rows.inputs)
         asyncio.run(local.complete(runtime, settings, run))
         items = ScoredItems(rows.scored(run))
         if path.stem in swapped:

@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ragassay.core.eval_config import EvalConfig, Performance
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation import local
 from ragassay.evaluation.agreement import LabelledRows
 from ragassay.judges.agreement import MEASURES, LabelledScore, Measures, ScoredItems
@@ -49,7 +49,7 @@ def drawn(path: Path, count: int, part: int) -> list[dict[str, Any]]:
     return [row for name in sorted(chosen) for row in items[name]]
 
 
-def judged(rows: list[dict[str, Any]], spec: JobSpec, home: Path, name: str) -> tuple[list[LabelledScore], float]:
+def judged(rows: list[dict[str, Any]], spec: EvalConfig, home: Path, name: str) -> tuple[list[LabelledScore], float]:
     """What people and the judge say of each row, and the seconds that judging them took."""
     path = home / "drawn" / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,14 +92,13 @@ def main() -> None:
         rows = drawn(path, given.rows, given.part)
         for mode in given.modes if given.judge != "local" else ["local"]:
             prompt = read_prompt(given.prompt) if given.prompt and mode == "verdict" else None
-            spec = JobSpec(
+            spec = EvalConfig(
                 metrics=("faithfulness",),
                 judge=given.judge,
                 api_base=given.api_base,
                 judge_mode="verdict" if mode == "local" else mode,
                 judge_prompt=prompt,
-                timeout_s=given.timeout,
-                concurrency=1,
+                performance=Performance(timeout_s=given.timeout, concurrency=1),
             )
             said, seconds = judged(rows, spec, given.home, f"{path.stem}-{given.part}-{mode}")
             items = ScoredItems(said)

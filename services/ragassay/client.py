@@ -19,7 +19,7 @@ from ragassay.analysis.costs import asked
 from ragassay.analysis.trends import Trend
 from ragassay.config.schedules import JobSchedule, RunPage, ScheduledRun, SchedulePage
 from ragassay.core import errors
-from ragassay.core.addresses import is_address
+from ragassay.core.addresses import check_address
 from ragassay.core.errors import AssayError, BadSettings, BudgetReached, NothingToEvaluate, Unavailable, Unscored
 from ragassay.core.jobs import ENDED, Job, JobPage, ResultPage
 from ragassay.core.models import Result, Sample
@@ -97,7 +97,7 @@ class Client:
         self._server_option = f" --server {url}" if url else ""
         url, key = url or settings.server, key or settings.server_key
         try:
-            is_address(url)
+            check_address(url)
         except ValueError as error:
             raise BadSettings(str(error), where="server") from None
         address = urlsplit(url)

@@ -9,10 +9,10 @@ from ragassay.analysis.comparison import compare
 from ragassay.analysis.describe import in_short
 from ragassay.analysis.models import Comparison
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.formatting import json_document
 from ragassay.core.models import Result, Score
 from ragassay.core.report import Provenance, ReportWithResults, Source
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation.aggregate import aggregate
 from ragassay.metrics.metric import METRICS, metric
 from ragassay.reporting.comparison import markdown, regression_card, tables
@@ -43,7 +43,7 @@ def report(*, run="run-1", metrics=("mrr",), digest="0" * 64, judge=None, expect
     provenance = Provenance(
         ragassay="0", code_digest="c", python="3", packages={}, dataset=source,
         systems={name: source.model_copy(update={"name": name}) for name in systems},
-        judge=judge or {"name": "local"}, embeddings=None, metrics=metrics, configuration=spec or JobSpec(),
+        judge=judge or {"name": "local"}, embeddings=None, metrics=metrics, configuration=spec or EvalConfig(),
         configuration_digest="d",
     )  # fmt: skip
     longest = max(map(len, systems.values())) if expected is None else expected
@@ -194,8 +194,8 @@ def test_what_was_not_measured_alike_is_a_warning_and_in_the_verdict():
             report(run="r2", judge={"name": "local", "version": 2}, b=rows("b", B)),
             "local with other settings (version)",
         ),
-        (report(run="r2", spec=JobSpec(accurate="mrr > 0"), b=rows("b", B)), "not the same accuracy rule"),
-        (report(run="r2", spec=JobSpec(max_grade=2), b=rows("b", B)), "not the same greatest grade: 3.0 and 2.0"),
+        (report(run="r2", spec=EvalConfig(accurate="mrr > 0"), b=rows("b", B)), "not the same accuracy rule"),
+        (report(run="r2", spec=EvalConfig(max_grade=2), b=rows("b", B)), "not the same greatest grade: 3.0 and 2.0"),
     ):
         comparison = compared(first, second)
         assert says in comparison.warnings[0]

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from gate_checks import check_gate, check_gates
 from handmade_reports import make_report, mrr_report, row, rows
 from ragassay.analysis.gates import Gate, check
-from ragassay.config import Configuration
+from ragassay.config import ProjectConfig
 from ragassay.core.errors import BadSettings, NothingToEvaluate
 from ragassay.core.models import Verdict
 
@@ -153,7 +153,7 @@ BAD_GATES = {
 def test_a_gate_that_makes_no_sense_is_refused(case):
     gate, says = BAD_GATES[case]
     with pytest.raises(ValidationError, match=re.escape(says)):
-        Configuration.model_validate({"gates": [gate]})
+        ProjectConfig.model_validate({"gates": [gate]})
 
 
 def test_the_rows_behind_a_share_of_refusals_are_those_that_are_wrong():

@@ -182,16 +182,19 @@ def test_waiting_for_a_job_that_its_budget_has_paused_ends_with_4(submit, data, 
 def test_every_option_reaches_the_job(submit, tmp_path, worker):
     path = tmp_path / "d.csv"
     path.write_text("frage,answer,relevant_doc_ids,retrieved_doc_ids\nA?,a,1,1|1\nB?,b,2,2\nC?,c,3,3\n")
-    options = ["--map", "query=frage", "--duplicates", "keep_first", "--limit", "2", "--format", "csv"]
-    options += ["--accurate", "correctness >= 0.9", "--max-missing", "0.5", "--no-cache", "--judge", "local"]
-    options += ["--name", "rivers", "-j", "2", "--budget-tokens", "5000", "--seed", "0"]
+    options = ["--map", "query=frage", "--limit", "2", "--judge", "local", "--name", "rivers", "-j", "2", "--seed", "0"]
+    for text in (
+        *("duplicates=keep_first", "format=csv", "accurate=correctness >= 0.9"),
+        *("max_missing=0.5", "performance.cache=false", "budget.tokens=5000"),
+    ):
+        options += ["--set", text]
     code, out, err = submit(path, "--json", "--metrics", "mrr", *options, wait=True)
     assert code == 0, err
     provenance = json.loads(out)["provenance"]
     assert provenance["dataset"]["rows"] == 2
     used = provenance["configuration"]
-    assert (used["accurate"], used["max_missing"], used["cache"]) == ("correctness >= 0.9", 0.5, False)
-    assert (used["name"], used["concurrency"], used["budget"]["tokens"]) == ("rivers", 2, 5000)
+    assert (used["accurate"], used["max_missing"], used["performance"]["cache"]) == ("correctness >= 0.9", 0.5, False)
+    assert (used["name"], used["performance"]["concurrency"], used["budget"]["tokens"]) == ("rivers", 2, 5000)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def evaluated(cli, tmp_path, made, name):
     (tmp_path / name).mkdir(exist_ok=True)
     file = tmp_path / name / "rivers.jsonl"
     file.write_bytes(b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in made))
-    code, out, err = cli("evaluate", file, "--metrics", METRICS, "--accurate", "correctness >= 0.5", "--json")
+    code, out, err = cli("evaluate", file, "--metrics", METRICS, "--set", "accurate=correctness >= 0.5", "--json")
     assert code == 0, err
     return json.loads(out)["run"]["id"]
 

@@ -129,15 +129,15 @@ def test_the_summary_shows_each_system_on_each_dataset_and_no_mean_that_hides_on
 
 def test_a_budget_is_that_of_all_runs_and_the_rest_waits_for_a_higher_one(cli, files, tmp_path):
     with Provider() as provider:
-        model = ("--judge", "gpt-4o-mini", "--api-base", provider.url, "--metrics", "faithfulness")
-        code, out, err = cli("evaluate", *model, "--budget-tokens", 10_000, "-j", 2)
+        model = ("--judge", "gpt-4o-mini", "--set", f"api_base={provider.url}", "--metrics", "faithfulness")
+        code, out, err = cli("evaluate", *model, "--set", f"budget.tokens={10_000}", "-j", 2)
         assert (code, out) == (4, "")
         [benchmark] = FolderBenchmarks(tmp_path / "home").ids()
         assert f"ragassay evaluate --resume {benchmark}" in err
-        assert "--budget-tokens MORE" in err
+        assert "--set budget.tokens=MORE" in err
         before = len(provider.log)
         assert 0 < before < DIFFERENT
-        code, out, err = cli("evaluate", "--resume", "last", "--budget-tokens", 10**7, "--json")
+        code, out, err = cli("evaluate", "--resume", "last", "--set", f"budget.tokens={10**7}", "--json")
         assert code == 0, err
     usage = [
         s["evaluation"]["usage"]["calls"]

@@ -33,7 +33,7 @@ def evaluate(cli, provider, tmp_path):
         (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         (tmp_path / "own.md").write_text(f"{prompt}\n{{{{ verdict }}}}\n")
         before = len(provider.log)
-        given = ("--judge", model, "--api-base", api_base, "--judge-prompt", "own.md")
+        given = ("--judge", model, "--set", f"api_base={api_base}", "--set", "judge_prompt=own.md")
         code, out, err = cli("evaluate", "rows.jsonl", *given, "--metrics", "correctness,faithfulness")
         assert code == 0, err
         return len(provider.log) - before, out

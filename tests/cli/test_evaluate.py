@@ -9,7 +9,7 @@ import pytest
 
 from offline_runs import GOOD, write_jsonl
 from provider import Provider, malformed, refuses
-from ragassay.cli.configured import DECLARED
+from ragassay.cli.options import FLAGS
 
 
 @pytest.fixture
@@ -54,10 +54,18 @@ BAD_OPTIONS = {
     "system twice": (["data.jsonl", "--system", "a=data.jsonl", "--system", "a=data.jsonl"], "twice"),
     "system outside": (["data.jsonl", "--system", "../a=data.jsonl"], "system name '../a'"),
     "map without equals": (["data.jsonl", "--map", "query"], "OURS=THEIRS"),
-    "format": (["data.jsonl", "--format", "xml"], "--format: should be 'auto', 'json'"),
+    "format": (["data.jsonl", "--set", "format=xml"], "--set format: should be 'auto', 'json'"),
+    "flag that is gone": (
+        ["data.jsonl", "--give-up-s=5"],
+        "write: --set performance.give_up_s=VALUE",
+    ),
+    "flag of another name": (
+        ["data.jsonl", "--no-cache"],
+        "write: --set performance.cache=false",
+    ),
     "limit zero": (["data.jsonl", "--limit", "0"], "--limit"),
-    "max missing": (["data.jsonl", "--max-missing", "2"], "max-missing"),
-    "accuracy rule": (["data.jsonl", "--accurate", "good"], "accuracy rule"),
+    "max missing": (["data.jsonl", "--set", "max_missing=2"], "--set max_missing: should be at most 1"),
+    "accuracy rule": (["data.jsonl", "--set", "accurate=good"], "accuracy rule"),
     "output without extension": (["data.jsonl", "-o", "report"], "no extension"),
     "output folder": (["data.jsonl", "-o", "data.jsonl/report.json"], "'data.jsonl' is no folder"),
     "resume unknown": (["--resume", "nope"], "there is no run 'nope'"),
@@ -83,18 +91,17 @@ def test_resume_takes_limits_and_files_to_write_and_nothing_else_of_the_configur
     allowed = {
         "-o": "r.json",
         "--budget-usd": "1",
-        "--budget-tokens": "9",
-        "--give-up-s": "5",
         "--import": "json",
+        "--set": "performance.give_up_s=5",
     }
-    values = {"--system": "a=a.jsonl", "--map": "answer=reply", "--format": "csv", "--duplicates": "error"}
-    flags = {option.flags[0]: bool if kind is bool else "1" for kind, _, option in DECLARED.values()}
-    del flags["--dataset"]  # of ragassay run
-    for flag, value in (flags | values | allowed).items():
-        code, _, err = cli("evaluate", "--resume", "nope", flag, *([] if value is bool else [value]))
+    flags = {flag.name: "1" for flag in FLAGS.values()}
+    for flag, value in (flags | allowed).items():
+        code, _, err = cli("evaluate", "--resume", "nope", flag, value)
         refused = "takes everything from the run" in err
         assert (code, refused) == (2, flag not in allowed), flag
         assert refused or "there is no run 'nope'" in err
+    code, _, err = cli("evaluate", "--resume", "nope", "--set", "seed=1")
+    assert (code, err) == (2, "error: --set seed: a resumed run takes this from its start\n")
 
 
 def test_a_grade_above_the_highest_is_a_bad_row_unless_grades_do_not_count(cli, tmp_path):
@@ -103,16 +110,25 @@ def test_a_grade_above_the_highest_is_a_bad_row_unless_grades_do_not_count(cli, 
     code, _, err = cli("evaluate", "d.jsonl", "--metrics", "err@1")
     assert code == 2
     assert (
-        "d.jsonl:2: relevance_scores.x: is 4, above max_grade, which is 3; where grades go further: --max-grade" in err
+        "d.jsonl:2: relevance_scores.x: is 4, above max_grade, which is 3; where grades go further, set max_grade"
+        in err
     )
-    assert cli("evaluate", "d.jsonl", "--metrics", "err@1", "--max-grade", "4")[0] == 0
+    assert cli("evaluate", "d.jsonl", "--metrics", "err@1", "--set", "max_grade=4")[0] == 0
     (tmp_path / "ragassay.yaml").write_text("data: d.jsonl\nmetrics: [mrr]\ngraded: false\n")
     assert cli("evaluate")[0] == 0
 
 
 def test_a_judge_that_is_down_leaves_accurate_undecided(cli, data):
     _, out, _ = cli(
-        "evaluate", data, "--judge", "gpt-4o-mini", "--api-base", "http://127.0.0.1:9/v1", "--json", "--max-missing", 1
+        "evaluate",
+        data,
+        "--judge",
+        "gpt-4o-mini",
+        "--set",
+        "api_base=http://127.0.0.1:9/v1",
+        "--json",
+        "--set",
+        f"max_missing={1}",
     )
     accurate = json.loads(out)["systems"]["default"]["metrics"]["accurate"]
     assert (accurate["n"], accurate["failed"]) == (0, 2)
@@ -159,15 +175,15 @@ def test_too_many_failed_rows_end_with_exit_code_3_and_a_report(cli, data, tmp_p
             data,
             "--judge",
             "gpt-4o-mini",
-            "--api-base",
-            provider.url,
+            "--set",
+            f"api_base={provider.url}",
             "--metrics",
             "faithfulness",
             "-o",
             "r.json",
         )
     assert code == 3
-    assert "faithfulness 100%; allowed: 5% (--max-missing)" in err
+    assert "faithfulness 100%; allowed: 5% (max_missing)" in err
     assert (
         orjson.loads((tmp_path / "r.json").read_bytes())["systems"]["default"]["metrics"]["faithfulness"]["failed"] == 2
     )
@@ -176,7 +192,7 @@ def test_too_many_failed_rows_end_with_exit_code_3_and_a_report(cli, data, tmp_p
 
 def test_a_dry_run_calls_nobody_and_says_what_it_would_take(cli, data, tmp_path):
     with Provider() as provider:
-        code, out, _ = cli("evaluate", data, "--judge", "gpt-4o-mini", "--api-base", provider.url, "--dry-run")
+        code, out, _ = cli("evaluate", data, "--judge", "gpt-4o-mini", "--set", f"api_base={provider.url}", "--dry-run")
         assert provider.log == []
     assert code == 0
     assert "2 judge calls" in out
@@ -189,7 +205,7 @@ def test_parameters_reach_the_judge_and_one_that_is_refused_is_told_and_costs_no
     text = f"judge: gpt-4o-mini\nmetrics: [faithfulness]\nparameters: {given}\n"
     (tmp_path / "c.yaml").write_text(text)
     with Provider(then=refuses("temperature")) as provider:
-        run = ("evaluate", data, "--config", "c.yaml", "--api-base", provider.url, "--concurrency", "1")
+        run = ("evaluate", data, "--config", "c.yaml", "--set", f"api_base={provider.url}", "--concurrency", "1")
         code, out, err = cli(*run)
         _, again, _ = cli(*run, "--json")
         cli(*run, "--metrics", "relevance", "--seed", "3")
@@ -237,12 +253,11 @@ def test_an_address_that_can_not_be_one_is_refused_before_anything_is_asked(addr
     (tmp_path / "model.yaml").write_text(f"data: d.jsonl\ncorpus: d.jsonl\nsystems: {{s: {model}}}\n")
     refused = [
         (
-            ["evaluate", "d.jsonl", "--judge", "openai/m", "--api-base", address],
-            "--api-base: no address: write http://",
+            ["evaluate", "d.jsonl", "--judge", "openai/m", "--set", f"api_base={address}"],
+            "--set api_base: no address: write http://",
         ),
         (["evaluate", "--config", "http.yaml"], "http.yaml:2: systems.s.url: no address"),
         (["evaluate", "--config", "model.yaml"], "model.yaml:3: systems.s.answer.api_base: no address"),
-        (["data", "generate", "docs.md", "--model", "openai/m", "--api-base", address], "--api-base: no address"),
         (["job", "show", "0" * 32, "--server", address], "server: no address"),
     ]
     for command, says in refused:

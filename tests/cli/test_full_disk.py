@@ -15,10 +15,10 @@ import pytest
 from offline_runs import GOOD, without_times, write_jsonl
 from provider import Provider
 from ragassay.core.errors import BadSettings, DiskFull
+from ragassay.core.eval_config import Budget
 from ragassay.core.files import write_whole
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
-from ragassay.core.specification import Budget
 from ragassay.storage.folder import FolderStore
 from ragassay.storage.journal import CallCache, FolderJournal
 
@@ -53,7 +53,7 @@ def data(tmp_path):
 
 
 def judged_by(provider, data):
-    return (data, "--judge", "gpt-4o-mini", "--api-base", provider.url, "--metrics", "faithfulness,mrr")
+    return (data, "--judge", "gpt-4o-mini", "--set", f"api_base={provider.url}", "--metrics", "faithfulness,mrr")
 
 
 def settled(folder):
@@ -82,7 +82,11 @@ def test_a_run_on_a_full_disk_is_resumed_without_repeating_a_settled_call(data, 
         report = json.loads(resumed.stdout)
         assert report["interrupted"]["uncertain_calls"] == paid - kept
 
-        calm = json.loads(ragassay(tmp_path, "evaluate", *judged_by(provider, data), "--no-cache", "--json").stdout)
+        calm = json.loads(
+            ragassay(
+                tmp_path, "evaluate", *judged_by(provider, data), "--set", "performance.cache=false", "--json"
+            ).stdout
+        )
     for one in (report, calm):
         for key in ("configuration", "configuration_digest"):
             one["provenance"].pop(key)  # of --no-cache

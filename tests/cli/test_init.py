@@ -7,7 +7,7 @@ import pytest
 
 from offline_runs import GOOD, write_jsonl
 from ragassay import config
-from ragassay.config import Configuration
+from ragassay.config import ProjectConfig
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def test_init_writes_the_defaults_with_comments(cli, tmp_path):
     text = (tmp_path / "ragassay.yaml").read_text()
     assert (code, err) == (0, "")
     assert out == "wrote ragassay.yaml; fill in 'data:', then run: ragassay evaluate\n"
-    assert config.resolve([config.read(tmp_path / "ragassay.yaml")]) == Configuration()
-    assert all(f"\n{key}:" in text for key in Configuration.model_fields)
+    assert config.load(tmp_path / "ragassay.yaml") == ProjectConfig()
+    assert all(f"\n{key}:" in text for key in ProjectConfig.model_fields)
 
 
 def test_init_overwrites_nothing(cli, tmp_path):

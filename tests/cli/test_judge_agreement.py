@@ -102,7 +102,7 @@ def test_the_metric_follows_from_what_the_rows_have(labelled):
 
 def test_what_a_model_leaves_without_a_score_is_counted_and_fails_the_command(labelled):
     with Provider(then=lambda _: Answer("no verdict at all")) as provider:
-        found = labelled(LABELLED[:2], "--judge", "openai/tiny", "--api-base", provider.url, code=5)
+        found = labelled(LABELLED[:2], "--judge", "openai/tiny", "--set", f"api_base={provider.url}", code=5)
     assert "the judge gave no score" in found
 
 

@@ -89,8 +89,8 @@ def test_a_run_that_is_killed_again_and_again_loses_nothing_and_repeats_no_finis
     )
     chance, kills = random.Random(5), 0
     metrics = "faithfulness,completeness,correctness,mrr,accurate"
-    judge = ("--judge", "gpt-4o-mini", "--api-base", url, "-j", 8)
-    options = (data, *judge, "--metrics", metrics, "--accurate", "correctness >= 0.5", "--json")
+    judge = ("--judge", "gpt-4o-mini", "--set", f"api_base={url}", "-j", 8)
+    options = (data, *judge, "--metrics", metrics, "--set", "accurate=correctness >= 0.5", "--json")
 
     killed = ragassay(tmp_path / "killed", "evaluate", *options)
     until(lambda: len(log()) >= 10)
@@ -119,9 +119,9 @@ def test_a_budget_holds_whatever_is_killed_and_however_often(provider, tmp_path)
     rows = [{**GOOD, "query_id": f"q{n}", "query": f"Which one is it, number {n}?"} for n in range(ROWS)]
     data = write_jsonl(tmp_path / "data.jsonl", rows)
     chance = random.Random(8)
-    address = ("--api-base", url)
+    address = ("--set", f"api_base={url}")
     command = ("evaluate", data, "--judge", "gpt-4o-mini", *address, "--metrics", "faithfulness", "-j", 4)
-    command += ("--budget-tokens", BUDGET)
+    command += ("--set", f"budget.tokens={BUDGET}")
     for n in range(KILLS):
         run = ragassay(tmp_path / "home", *command)
         if n == 0:
@@ -136,10 +136,10 @@ def test_a_budget_holds_whatever_is_killed_and_however_often(provider, tmp_path)
     assert (out, b"the budget of" in err) == (b"", True)
     found = re.search(rb"are spent, ([\d,]+) of it an estimate of (\d+) calls with an unknown outcome", err)
     assert found, err
-    assert b"--budget-tokens MORE" in err
+    assert b"--set budget.tokens=MORE" in err
 
     files = ("-o", tmp_path / "r.json", "-o", tmp_path / "r.md")
-    out, _ = ragassay(tmp_path / "home", *command, "--budget-tokens", 10**9, *files).communicate(timeout=300)
+    out, _ = ragassay(tmp_path / "home", *command, "--set", f"budget.tokens={10**9}", *files).communicate(timeout=300)
     report = json.loads((tmp_path / "r.json").read_bytes())
     assert report["interrupted"]["uncertain_calls"] == int(found[2])
     assert report["systems"]["default"]["evaluation"]["usage"]["calls"] == ROWS

@@ -50,7 +50,7 @@ def report(cli, tmp_path):
     made = rows("a")
     write_rows(tmp_path / "rows.jsonl", made)
     write_labels(tmp_path / "labels.csv", random.Random(0).sample(made, 40))
-    code, out, err = cli("evaluate", "rows.jsonl", "--metrics", "faithfulness", "--labels", "labels.csv", "--json")
+    code, out, err = cli("evaluate", "rows.jsonl", "--metrics", "faithfulness", "--set", "labels=labels.csv", "--json")
     assert code == 0, err
     return made, json.loads(out)
 
@@ -79,7 +79,7 @@ def test_two_systems_are_compared_by_what_people_say(cli, tmp_path):
     for name, made in sides.items():
         write_rows(tmp_path / f"{name}.jsonl", made)
         write_labels(tmp_path / f"{name}.csv", [made[n] for n in chosen])
-        given = ("--metrics", "faithfulness", "--labels", f"{name}.csv", "--name", name)
+        given = ("--metrics", "faithfulness", "--set", f"labels={name}.csv", "--name", name)
         assert cli("evaluate", f"{name}.jsonl", *given)[0] == 0
     code, out, err = cli("compare", "old", "new", "--json")
     assert code == 0, err
@@ -112,7 +112,7 @@ def test_labels_that_are_about_nothing_are_errors_with_their_row(cli, tmp_path, 
     write_rows(tmp_path / "rows.jsonl", rows("a", 3))
     with (tmp_path / "labels.csv").open("w") as file:
         csv.writer(file).writerows([["query_id", metric], *lines])
-    code, _, err = cli("evaluate", "rows.jsonl", "--metrics", "faithfulness", "--labels", "labels.csv")
+    code, _, err = cli("evaluate", "rows.jsonl", "--metrics", "faithfulness", "--set", "labels=labels.csv")
     assert (code, message in err) == (2, True), err
 
 
@@ -120,7 +120,7 @@ def test_evaluate_takes_a_label_column_if_one_judged_metric_is_computed(cli, tmp
     made = rows("a", 20)
     write_rows(tmp_path / "rows.jsonl", made)
     write_labels(tmp_path / "labels.csv", made, metric="label")
-    given = ("evaluate", "rows.jsonl", "--labels", "labels.csv", "--json")
+    given = ("evaluate", "rows.jsonl", "--set", "labels=labels.csv", "--json")
     code, out, err = cli(*given, "--metrics", "faithfulness")
     assert code == 0, err
     assert json.loads(out)["systems"]["default"]["metrics"]["faithfulness"]["corrected"]["labels"] == 20

@@ -40,7 +40,16 @@ def prefer(cli, tmp_path):
     def run(provider, *options, a=WRONG, b=RIGHT, code=0):
         write_jsonl(tmp_path / "old.jsonl", a)
         write_jsonl(tmp_path / "new.jsonl", b)
-        given = ("old.jsonl", "new.jsonl", "--pairwise", "openai/tiny", "--api-base", provider.url, "--json", *options)
+        given = (
+            "old.jsonl",
+            "new.jsonl",
+            "--pairwise",
+            "openai/tiny",
+            "--set",
+            f"api_base={provider.url}",
+            "--json",
+            *options,
+        )
         status, out, err = cli("compare", *given)
         assert status == code, err
         return json.loads(out) if out else err
@@ -52,7 +61,12 @@ def test_a_judge_that_goes_by_the_place_prefers_nothing_and_is_found_out(prefer,
     with Provider(then=says(lambda *_: "first")) as provider:
         found = prefer(provider)
         assert len(provider.log) == 24
-        assert cli("compare", "old.jsonl", "new.jsonl", "--pairwise", "openai/tiny", "--api-base", provider.url)[0] == 0
+        assert (
+            cli("compare", "old.jsonl", "new.jsonl", "--pairwise", "openai/tiny", "--set", f"api_base={provider.url}")[
+                0
+            ]
+            == 0
+        )
     assert (found["wins"], found["ties"], found["losses"], found["win_rate"]) == (0, 12, 0, 0.5)
     assert found["basis"] == {"flipped": 12}
     assert found["position"] == {"pairs": 12, "first": 12, "second": 0, "share": 1.0, "p": 2 / 2**12}
@@ -97,7 +111,7 @@ def test_what_is_preferred_in_one_order_only_is_no_preference(prefer):
 def test_queries_that_were_lost_are_listed_with_the_reason(prefer, cli):
     with Provider(then=says(prefers_right)) as provider:
         prefer(provider, a=RIGHT, b=WRONG)
-        options = ("--pairwise", "openai/tiny", "--api-base", provider.url)
+        options = ("--pairwise", "openai/tiny", "--set", f"api_base={provider.url}")
         _, shown, _ = cli("compare", "old.jsonl", "new.jsonl", *options)
     lost = shown.partition("new loses\n")[2].splitlines()
     assert lost[:2] == ["q0: How long may book 0 be kept?", "  why: the first one says it"]
@@ -145,8 +159,8 @@ def test_pairs_that_could_not_be_judged_are_counted_with_the_reason(prefer):
         return Answer("no idea") if "book 1 " in seen.user else says(prefers_right)(seen)
 
     with Provider(then=behave) as provider:
-        found = prefer(provider, "--max-missing", "0.1")
-        prefer(provider, "--max-missing", "0.05", code=3)
+        found = prefer(provider, "--set", "max_missing=0.1")
+        prefer(provider, "--set", "max_missing=0.05", code=3)
     assert (found["pairs"], found["judged"], found["wins"]) == (12, 11, 11)
     assert found["unjudged"] == {"the judge's reply could not be read as a preference, twice": 1}
     assert found["waste"]["calls"] >= 2
@@ -154,9 +168,9 @@ def test_pairs_that_could_not_be_judged_are_counted_with_the_reason(prefer):
 
 def test_a_dry_run_counts_the_calls_and_a_budget_ends_with_what_is_answered_kept(prefer, cli):
     with Provider(then=says(prefers_right)) as provider:
-        told = prefer(provider, "--budget-tokens", "6000", "-j", "1", code=4)
+        told = prefer(provider, "--set", "budget.tokens=6000", "-j", "1", code=4)
         asked = len(provider.log)
-        options = ("--pairwise", "openai/tiny", "--api-base", provider.url)
+        options = ("--pairwise", "openai/tiny", "--set", f"api_base={provider.url}")
         _, shown, _ = cli("compare", "old.jsonl", "new.jsonl", *options, "--dry-run")
         assert len(provider.log) == asked
         found = prefer(provider)
@@ -180,7 +194,7 @@ def test_two_systems_of_a_run_are_compared_and_only_queries_that_both_answered(c
     code, _, err = cli("evaluate", "v1.jsonl", "--metrics", "relevance", "--json")
     assert code == 0, err
     with Provider(then=says(prefers_right)) as provider:
-        options = ("--pairwise", "openai/tiny", "--api-base", provider.url, "--json")
+        options = ("--pairwise", "openai/tiny", "--set", f"api_base={provider.url}", "--json")
         code, out, err = cli("compare", "last", "v2.jsonl", *options)
     assert code == 0, err
     found = json.loads(out)

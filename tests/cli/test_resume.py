@@ -115,8 +115,8 @@ def waiting(cli, data, tmp_path, monkeypatch):
     monkeypatch.setattr(outage, "FIRST_WAIT_S", 0.1)
     monkeypatch.setenv("RAGASSAY_API_KEY", "the-key")
     with Provider(then=status(500)) as provider:
-        asked = ("--judge", "gpt-4o-mini", "--api-base", provider.url, "--metrics", "faithfulness,mrr")
-        cli("evaluate", data, *asked, "--give-up-s", "0.3")
+        asked = ("--judge", "gpt-4o-mini", "--set", f"api_base={provider.url}", "--metrics", "faithfulness,mrr")
+        cli("evaluate", data, *asked, "--set", "performance.give_up_s=0.3")
         provider.then = good
         provider.log.clear()
         yield FolderStore(tmp_path / "home").open("last").folder, provider
@@ -168,9 +168,9 @@ def ragassay(folder, *arguments, stderr=subprocess.PIPE, **environment):
 
 def test_a_provider_that_is_down_costs_the_judged_scores_and_a_resume_gets_them(data, tmp_path):
     with Provider(then=status(500)) as provider:
-        address = ("--api-base", provider.url)
+        address = ("--set", f"api_base={provider.url}")
         asked = ("evaluate", data, "--judge", "gpt-4o-mini", *address, "--metrics", "faithfulness,mrr")
-        run = ragassay(tmp_path, *asked, "--give-up-s", "3")
+        run = ragassay(tmp_path, *asked, "--set", "performance.give_up_s=3")
         waits = run.stderr.readline()
         out, err = run.communicate(timeout=60)
         assert waits.startswith("waiting: ")
@@ -180,10 +180,10 @@ def test_a_provider_that_is_down_costs_the_judged_scores_and_a_resume_gets_them(
         *_, hint, error = err.splitlines()
         assert hint.startswith("3 rows failed; to evaluate them again: ragassay evaluate")
         assert error == (
-            "error: rows without a score because something failed: faithfulness 100%; allowed: 5% (--max-missing)"
+            "error: rows without a score because something failed: faithfulness 100%; allowed: 5% (max_missing)"
         )
 
-        again = ragassay(tmp_path, "evaluate", "--resume", "last", "--give-up-s", "1", "--json")
+        again = ragassay(tmp_path, "evaluate", "--resume", "last", "--set", "performance.give_up_s=1", "--json")
         out, err = again.communicate(timeout=60)
         assert again.returncode == 3
         assert "given up after 1 s" in out
@@ -206,7 +206,16 @@ def test_a_provider_that_is_down_costs_the_judged_scores_and_a_resume_gets_them(
 def test_a_terminal_shows_the_bar_and_above_it_what_is_waited_for(data, tmp_path):
     terminal, end = pty.openpty()
     with Provider(then=status(500)) as provider:
-        command = ("evaluate", data, "--judge", "gpt-4o-mini", "--api-base", provider.url, "--give-up-s", "1")
+        command = (
+            "evaluate",
+            data,
+            "--judge",
+            "gpt-4o-mini",
+            "--set",
+            f"api_base={provider.url}",
+            "--set",
+            "performance.give_up_s=1",
+        )
         run = ragassay(tmp_path, *command, "--metrics", "faithfulness", stderr=end, TERM="xterm")
         os.close(end)
         shown = b""

@@ -6,8 +6,8 @@ import os
 import pytest
 
 from offline_runs import ScriptedJudge, evaluated, new_run, sample
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import FactVerdict, Rating, SentenceVerdict, Verdict
-from ragassay.core.specification import JobSpec
 
 WRONG = Rating(
     verdict=Verdict(
@@ -32,7 +32,7 @@ def home(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     samples = [sample(n, query=f"Question {n}?") for n in range(1, 14)]
     evaluated(new_run(home, samples, systems=("old", "new"), judge=JUDGE), JUDGE)
-    half = new_run(home, [sample(n) for n in range(1, 61)], JobSpec(name="nightly", metrics=("mrr",)))
+    half = new_run(home, [sample(n) for n in range(1, 61)], EvalConfig(name="nightly", metrics=("mrr",)))
     chunk = half.pending()[0]
     (row,) = evaluated(new_run(tmp_path_factory.mktemp("x"), [sample(1)], half.record.spec)).results["default"]
     half.commit(chunk, [row.model_copy(update={"query_id": f"q{n}"}) for n in range(1, 51)])
@@ -183,7 +183,7 @@ def test_text_of_a_report_from_elsewhere_is_shown_as_it_is_and_not_as_markup(run
 
 def test_rows_whose_system_failed_are_failed_rows(run, home, tmp_path):
     samples = [sample(1), sample(2, error="no reply")]
-    report = evaluated(new_run(tmp_path, samples, JobSpec(metrics=("mrr",))))
+    report = evaluated(new_run(tmp_path, samples, EvalConfig(metrics=("mrr",))))
     (tmp_path / "r.json").write_text(report.model_dump_json())
     code, out, _ = run("show", "r.json", "--wrong")
     assert (code, "1 row" in out, "no reply" in out) == (0, True, True)
@@ -192,7 +192,7 @@ def test_rows_whose_system_failed_are_failed_rows(run, home, tmp_path):
 def test_failed_rows_of_a_run_without_accuracy_are_those_that_broke(run, home, tmp_path):
     samples = [sample(1), sample(2)]
     judge = ScriptedJudge(q2=Rating(reason="the provider said no"))
-    report = evaluated(new_run(tmp_path, samples, JobSpec(metrics=("faithfulness",)), judge=judge), judge)
+    report = evaluated(new_run(tmp_path, samples, EvalConfig(metrics=("faithfulness",)), judge=judge), judge)
     (tmp_path / "r.json").write_text(report.model_dump_json())
     code, out, err = run("show", "r.json", "--wrong")
     assert (code, "1 row" in out, "the provider said no" in out) == (0, True, True)

@@ -9,8 +9,9 @@ from ragassay import config
 def load(tmp_path):
     """The configuration that a file's text says."""
 
-    def load(text, name="ragassay.yaml", *layers):
-        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-        return config.resolve([config.read(tmp_path / name), *layers])
+    def load(text, *overrides):
+        path = tmp_path / "ragassay.yaml"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return config.load(path, overrides)
 
     return load

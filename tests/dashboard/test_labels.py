@@ -8,8 +8,8 @@ import pytest
 
 import ragassay
 from browsing import browsing
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec
 from ragassay.dashboard.labelled import commands
 from ragassay.evaluation.human_labels import labels_of, report_of
 from ragassay.evaluation.labelling import Labelling
@@ -133,7 +133,9 @@ def test_labels_correct_the_page_the_report_and_what_the_commands_make_of_them(r
     assert code == 0, err
     assert f"{json.loads(out)['balanced_accuracy']:.2f}" == balanced
     (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, given())))
-    code, out, err = cli("evaluate", "data.jsonl", "--metrics", "faithfulness", "--labels", "labels.jsonl", "--json")
+    code, out, err = cli(
+        "evaluate", "data.jsonl", "--metrics", "faithfulness", "--set", "labels=labels.jsonl", "--json"
+    )
     assert code == 0, err
     corrected = json.loads(out)["systems"]["default"]["metrics"]["faithfulness"]["corrected"]
     assert corrected == of_run["metrics"]["faithfulness"]["corrected"]
@@ -148,7 +150,7 @@ def test_the_commands_name_all_judges_as_options_and_no_reference_judge(run):
         {"model": "gpt-4o", "role": "reference", "on": 0.2},
     ]
     report = FolderStore(run[1]).open(run[0]).report()
-    spec = JobSpec.model_validate({**report.provenance.configuration.model_dump(mode="json"), "judges": judges})
+    spec = EvalConfig.model_validate({**report.provenance.configuration.model_dump(mode="json"), "judges": judges})
     changed = report.model_copy(update={"provenance": report.provenance.model_copy(update={"configuration": spec})})
     options = " --judge gpt-4o-mini,samples=3 --judge some/model"
     assert all(command.endswith(options) for command in commands(changed, "faithfulness").values())

@@ -67,7 +67,7 @@ def test_run_with_missed_gates_says_so_in_list_and_page(cli, tmp_path):
 
 
 def test_partial_run_opens_on_the_rows_that_are_done():
-    run = FolderStore(Settings().home).open(ragassay.evaluate(ROWS, batch=2, metrics=["mrr"]).run.id)
+    run = FolderStore(Settings().home).open(ragassay.evaluate(ROWS, performance={"batch": 2}, metrics=["mrr"]).run.id)
     chunk = run.record.chunks()[-1]
     (run.folder / "results" / chunk.system / f"{chunk.number:05d}.jsonl").unlink()
     run.report_file.unlink()

@@ -62,7 +62,7 @@ BROKEN: list[tuple[str, str, str | bytes, str, type[AssayError]]] = [
     ("an id that a default takes", "a.jsonl", '{"query": "a"}\n{"query_id": "q_0", "query": "b"}', "a.jsonl:2: query_id: ", BadData),
     ("an answer that is an object", "a.jsonl", _row('"outputs": {"answer": "b"}'), "a.jsonl:1: answer (column outputs): ", BadData),
     ("a context without text", "a.jsonl", _row('"contexts": [{"body": "b"}]'), "a.jsonl:1: contexts[0]: ", BadData),
-    ("a document retrieved twice", "a.jsonl", _row('"retrieved_doc_ids": ["d", "d"]'), "--duplicates keep_first", BadData),
+    ("a document retrieved twice", "a.jsonl", _row('"retrieved_doc_ids": ["d", "d"]'), "duplicates=keep_first", BadData),
     ("more scores than documents", "a.jsonl", _row('"retrieved_doc_ids": ["d"], "retrieved_scores": [2, 1]'), "a.jsonl:1: retrieved_scores: ", BadData),
     ("a grade in words", "a.jsonl", _row('"relevance_scores": {"d": "high"}'), "a.jsonl:1: relevance_scores.d: ", BadData),
     ("a list of grades of nothing", "a.jsonl", _row('"relevance_scores": [1]'), "a.jsonl:1: relevance_scores: ", BadData),

@@ -52,7 +52,14 @@ def models(**behaviours):
 @pytest.fixture
 def evaluate(cli, data):
     def run(provider, *options, jury=JURY, code=0):
-        given = (*jury, "--api-base", provider.url, "--json", "--metrics", "faithfulness,correctness,relevance")
+        given = (
+            *jury,
+            "--set",
+            f"api_base={provider.url}",
+            "--json",
+            "--metrics",
+            "faithfulness,correctness,relevance",
+        )
         status, out, err = cli("evaluate", "rows.jsonl", *given, *options)
         assert status == code, err
         return json.loads(out) if code in (0, 3) else err
@@ -124,7 +131,7 @@ def test_a_member_that_fails_is_left_out_of_the_vote_and_counted(evaluate, cli):
 
 def test_fewer_than_half_of_the_members_make_no_verdict(evaluate):
     with Provider(then=models(a=says(), b=play.says("?"), c=play.says("no verdict"))) as provider:
-        report = evaluate(provider, "--max-missing", "1")
+        report = evaluate(provider, "--set", "max_missing=1")
     (reason,) = report["systems"]["default"]["metrics"]["faithfulness"]["missing"]
     assert reason.startswith("2 of 3 judges gave no verdict: llm:openai/b: the judge's reply could")
     assert report["systems"]["default"]["jury"]["without_verdict"] == 6
@@ -132,7 +139,7 @@ def test_fewer_than_half_of_the_members_make_no_verdict(evaluate):
 
 def test_where_too_few_are_left_the_run_waits_and_gives_up(evaluate):
     with Provider(then=models(a=says(), b=play.status(503), c=play.status(503))) as provider:
-        report = evaluate(provider, "--give-up-s", "1", code=3)
+        report = evaluate(provider, "--set", "performance.give_up_s=1", code=3)
     reasons = report["systems"]["default"]["metrics"]["faithfulness"]["missing"]
     assert all("2 of 3 judges gave no verdict" in reason and "given up" in reason for reason in reasons)
 
@@ -148,13 +155,13 @@ def test_a_second_run_makes_no_call_and_another_member_makes_only_its_own(evalua
 
 def test_a_dry_run_counts_the_calls_of_all_members_and_a_budget_holds_for_all(evaluate, cli, data):
     with Provider(then=models(a=says(), b=says(), c=says())) as provider:
-        code, told, err = cli("evaluate", "rows.jsonl", *JURY, "--api-base", provider.url, "--dry-run")
+        code, told, err = cli("evaluate", "rows.jsonl", *JURY, "--set", f"api_base={provider.url}", "--dry-run")
         assert (code, provider.log) == (0, []), err
         assert "18 judge calls" in told
-        evaluate(provider, "--budget-tokens", "9000", code=4)
+        evaluate(provider, "--set", "budget.tokens=9000", code=4)
         asked = len(provider.log)
         assert 0 < asked < 18
-        code, _, err = cli("evaluate", "--resume", "last", "--budget-tokens", "900000")
+        code, _, err = cli("evaluate", "--resume", "last", "--set", "budget.tokens=900000")
         assert code == 0, err
         assert len(provider.log) == 18
 
@@ -204,7 +211,7 @@ def test_a_judge_of_a_plug_in_may_be_a_member(evaluate, cli, tmp_path):
     jury = ("--import", "own.py", "--judge", "openai/a", "--judge", "own")
     with Provider(then=models(a=says())) as provider:
         report = evaluate(provider, jury=jury)
-        _, told, _ = cli("evaluate", "rows.jsonl", *jury, "--api-base", provider.url, "--dry-run")
+        _, told, _ = cli("evaluate", "rows.jsonl", *jury, "--set", f"api_base={provider.url}", "--dry-run")
         assert len(provider.log) == 6
     assert scores(report)[0] == {"faithfulness": 0.0, "correctness": 0.0, "relevance": 0.0}
     assert [one["judge"] for one in report["systems"]["default"]["jury"]["members"]] == ["llm:openai/a", "own"]

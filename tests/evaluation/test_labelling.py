@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ragassay.core.errors import BadData
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Result, Score
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation.human_labels import HumanLabel, add_labels, labels_of
 from ragassay.evaluation.labelling import Labelling, exported, imported, latest
 from ragassay.storage.folder import FolderRun
@@ -29,7 +29,7 @@ def rows_of(scores, **fields):
 
 
 def ordered(rows, digest="d"):
-    return Labelling(rows, METRIC, JobSpec(), digest)
+    return Labelling(rows, METRIC, EvalConfig(), digest)
 
 
 def labelled(labelling, truth, count):
@@ -50,7 +50,7 @@ def test_sample_is_random_and_the_same_for_two_systems():
     assert ((drawn - 60) ** 2 / 60).sum() < 58
     other = [row.model_copy(update={"system": "other"}) for row in reversed(rows)]
     assert ordered(rows).sample(5) == ordered(other).sample(5)
-    assert ordered(rows).sample(5) != Labelling(rows, METRIC, JobSpec(seed=1), "d").sample(5)
+    assert ordered(rows).sample(5) != Labelling(rows, METRIC, EvalConfig(seed=1), "d").sample(5)
     assert len(ordered(rows).sample()) == 30
 
 

@@ -13,9 +13,9 @@ import provider as play
 from offline_runs import GOOD, FakeRuntime, new_run, sample, write_jsonl
 from provider import Provider
 from ragassay.core.errors import ProviderDown, Unavailable
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation import local, outage
 from ragassay.evaluation.aggregate import finish
 from ragassay.judges.llm import LLMJudge
@@ -52,9 +52,9 @@ def failing(behave, until):
     return lambda seen: play.good(seen) if until() else behave(seen)
 
 
-def run_of(root, **spec):
+def run_of(root, give_up_s):
     rows = [sample(n, query=f"What is number {n}?") for n in range(ROWS)]
-    return new_run(root, rows, JobSpec(metrics=METRICS, judges=("m",), **spec))
+    return new_run(root, rows, EvalConfig(metrics=METRICS, judges=("m",), performance={"give_up_s": give_up_s}))
 
 
 def work_through(run, provider, **options):
@@ -142,9 +142,9 @@ def test_rows_that_were_given_up_are_judged_when_the_run_is_resumed(tmp_path):
 def test_how_long_a_resumed_run_waits_can_be_given_anew(tmp_path, cli):
     with Provider(then=play.status(500)) as provider:
         data = write_jsonl(tmp_path / "data.jsonl", [{**GOOD, "query_id": f"q{n}"} for n in range(5)])
-        judge = ("--judge", "gpt-4o-mini", "--api-base", provider.url, "--metrics", "mrr,faithfulness")
-        cli("evaluate", data, *judge, "--give-up-s", "0.5")
-        _, out, _ = cli("evaluate", "--resume", "last", "--give-up-s", "0.25", "--json")
+        judge = ("--judge", "gpt-4o-mini", "--set", f"api_base={provider.url}", "--metrics", "mrr,faithfulness")
+        cli("evaluate", data, *judge, "--set", "performance.give_up_s=0.5")
+        _, out, _ = cli("evaluate", "--resume", "last", "--set", "performance.give_up_s=0.25", "--json")
     [reason] = orjson.loads(out)["systems"]["default"]["metrics"]["faithfulness"]["missing"]
     assert reason.startswith("the judge failed: given up after 0.25 s: ")
 

@@ -26,7 +26,7 @@ def evaluate(cli, tmp_path):
     def run(provider, rows, *options):
         file = tmp_path / "rows.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        given = ("--judge", "gpt-4o-mini", "--api-base", provider.url, "--metrics", "faithfulness", "--json")
+        given = ("--judge", "gpt-4o-mini", "--set", f"api_base={provider.url}", "--metrics", "faithfulness", "--json")
         code, out, err = cli("evaluate", file, *given, *options)
         assert code in (0, 3), err
         return code, json.loads(out)
@@ -49,7 +49,7 @@ def test_two_systems_with_the_same_answers_are_judged_once_and_get_the_same_verd
         systems += ["--system", f"{name}={file}"]
     queries = [{key: row[key] for key in ("query_id", "query", "ground_truth_answer")} for row in ROWS]
     with Provider(latency_s=0.05) as provider:
-        _, report = evaluate(provider, queries, *systems, "--no-cache")
+        _, report = evaluate(provider, queries, *systems, "--set", "performance.cache=false")
         assert len(provider.log) == len(ROWS)
     a, b = (report["systems"][name] for name in ("a", "b"))
     assert [row["scores"] for row in report["results"]["a"]] == [row["scores"] for row in report["results"]["b"]]

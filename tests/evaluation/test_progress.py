@@ -4,10 +4,10 @@ import asyncio
 import json
 
 from offline_runs import ScriptedJudge, new_run, sample, scripted_runtime
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation import local
 from ragassay.sdk import progress
 
@@ -32,7 +32,7 @@ class CallingJudge(ScriptedJudge):
 def test_rows_are_told_one_by_one_and_never_more_than_there_are(tmp_path):
     told = []
     judge = CallingJudge(told)
-    spec = JobSpec(judges=("gpt-4o-mini",), metrics=("faithfulness",), cache=False)
+    spec = EvalConfig(judges=("gpt-4o-mini",), metrics=("faithfulness",), performance={"cache": False})
     run = new_run(tmp_path, [sample(n) for n in range(1, 61)], spec, judge=judge)
     asyncio.run(local.complete(scripted_runtime(judge), Settings(home=tmp_path), run, done=told.append))
     assert told == [1] * 60
@@ -42,7 +42,7 @@ def test_rows_are_told_one_by_one_and_never_more_than_there_are(tmp_path):
 def test_a_row_that_is_judged_twice_is_told_once(tmp_path):
     told = []
     judge = CallingJudge(told)
-    spec = JobSpec(judges=("gpt-4o-mini,samples=2",), metrics=("faithfulness",), cache=False)
+    spec = EvalConfig(judges=("gpt-4o-mini,samples=2",), metrics=("faithfulness",), performance={"cache": False})
     run = new_run(tmp_path, [sample(n) for n in range(1, 51)], spec, judge=judge)
     asyncio.run(local.complete(scripted_runtime(judge), Settings(home=tmp_path), run, done=told.append))
     assert judge.told_before_the_chunk_ended == [(50 + 17) // 2]  # 67 calls, two of which make a row
@@ -51,7 +51,7 @@ def test_a_row_that_is_judged_twice_is_told_once(tmp_path):
 
 def test_chunks_of_a_judge_that_makes_no_calls_are_told_when_they_are_done(tmp_path):
     told = []
-    run = new_run(tmp_path, [sample(n) for n in range(1, 61)], JobSpec(metrics=("mrr",)))
+    run = new_run(tmp_path, [sample(n) for n in range(1, 61)], EvalConfig(metrics=("mrr",)))
     asyncio.run(local.complete(scripted_runtime(), Settings(home=tmp_path), run, done=told.append))
     assert sorted(told) == [10, 50]
 

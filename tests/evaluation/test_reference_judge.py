@@ -40,7 +40,7 @@ def judges(share):
 
 
 def evaluate(cli, provider, share, *options):
-    given = (*judges(share), "--api-base", provider.url, "--metrics", "faithfulness", "--json")
+    given = (*judges(share), "--set", f"api_base={provider.url}", "--metrics", "faithfulness", "--json")
     code, out, err = cli("evaluate", "rows.jsonl", *given, *options)
     assert code == 0, err
     return json.loads(out)
@@ -69,8 +69,10 @@ def test_reference_judge_that_fails_corrects_no_mean_and_ends_with_3(cli, data):
 
     given = ("rows.jsonl", *judges(0.5), "--metrics", "faithfulness", "-j", "1")
     with Provider(then=refuses_some) as provider:
-        code, out, _ = cli("evaluate", *given, "--api-base", provider.url, "--json")
-        lenient, _, _ = cli("evaluate", *given, "--api-base", provider.url, "--max-missing", "0.5", "--json")
+        code, out, _ = cli("evaluate", *given, "--set", f"api_base={provider.url}", "--json")
+        lenient, _, _ = cli(
+            "evaluate", *given, "--set", f"api_base={provider.url}", "--set", "max_missing=0.5", "--json"
+        )
     report = json.loads(out)
     system = report["systems"]["default"]
     chosen = sum(is_chosen(row["query_id"], 0.5, 0) for row in report["results"]["default"])
@@ -91,7 +93,7 @@ def test_reference_judge_that_fails_corrects_no_mean_and_ends_with_3(cli, data):
 def test_the_same_seed_asks_about_the_same_rows_and_another_about_others(cli, data):
     def chosen(*options):
         with Provider(then=strict) as provider:
-            report = evaluate(cli, provider, 0.3, "--no-cache", *options)
+            report = evaluate(cli, provider, 0.3, "--set", "performance.cache=false", *options)
         rows = report["results"]["default"]
         return [row["query_id"] for row in rows if row["ratings"]]
 
@@ -109,21 +111,21 @@ REFERENCE = "openai/tiny,role=reference,on=0.3"
         (("--judge", "openai/tiny,role=reference", "--judge", "local"), "a reference judge needs 'on'"),
         (("--judge", "openai/tiny,on=0.3"), "'on' is for a judge with role: reference"),
         (
-            ("--judge", "local", "--judge", REFERENCE, "--criterion", "polite=It is polite."),
+            ("--judge", "local", "--judge", REFERENCE, "--set", "criteria.polite=It is polite."),
             "criteria can't be judged by the local judge",
         ),
-        (("--judge", "local", "--judge", REFERENCE, "--labels", "labels.csv"), "labels and a reference judge both"),
+        (("--judge", "local", "--judge", REFERENCE, "--set", "labels=labels.csv"), "labels and a reference judge both"),
     ],
 )
 def test_a_reference_that_makes_no_sense_is_refused(cli, data, tmp_path, options, message):
     (tmp_path / "labels.csv").write_text("query_id,faithfulness\nq1,1\n")
-    code, _, err = cli("evaluate", "rows.jsonl", "--api-base", "http://127.0.0.1:9/v1", *options)
+    code, _, err = cli("evaluate", "rows.jsonl", "--set", "api_base=http://127.0.0.1:9/v1", *options)
     assert (code, message in err) == (2, True), err
 
 
 def test_probes_may_be_asked_about_the_share(cli, data):
     with Provider(then=lambda _: Answer("yes")) as provider:
-        report = evaluate(cli, provider, 0.2, "--judge-mode", "probe")
+        report = evaluate(cli, provider, 0.2, "--set", "judge_mode=probe")
         asked = len(provider.log)
     system = report["systems"]["default"]
     labelled = [row for row in report["results"]["default"] if row["ratings"]]

@@ -45,7 +45,15 @@ def wavers(seen, seed=None):
 
 
 def evaluate(cli, provider, *options, samples=1, metrics="faithfulness", status=0):
-    given = ("--judge", f"openai/tiny,samples={samples}", "--api-base", provider.url, "--metrics", metrics, "--json")
+    given = (
+        "--judge",
+        f"openai/tiny,samples={samples}",
+        "--set",
+        f"api_base={provider.url}",
+        "--metrics",
+        metrics,
+        "--json",
+    )
     code, out, err = cli("evaluate", "rows.jsonl", *given, *options)
     assert code == status, err
     return system_of(out) if status == 0 else err
@@ -95,10 +103,10 @@ def test_the_first_sample_is_the_verdict_of_a_run_with_one_whichever_came_first(
 
 def test_a_budget_that_ends_between_samples_is_resumed_without_paying_twice(cli, data):
     with Provider(then=wavers) as provider:
-        err = evaluate(cli, provider, "--budget-tokens", "12000", "-j", "2", samples=2, status=4)
+        err = evaluate(cli, provider, "--set", "budget.tokens=12000", "-j", "2", samples=2, status=4)
         asked = len(provider.log)
         assert 0 < asked < 2 * ROWS, err
-        code, out, err = cli("evaluate", "--resume", "last", "--budget-tokens", "10000000", "--json")
+        code, out, err = cli("evaluate", "--resume", "last", "--set", "budget.tokens=10000000", "--json")
         assert (code, len(provider.log)) == (0, 2 * ROWS), err
     system = system_of(out)
     assert system["evaluation"]["usage"]["calls"] == 2 * ROWS
@@ -107,7 +115,7 @@ def test_a_budget_that_ends_between_samples_is_resumed_without_paying_twice(cli,
 
 @pytest.mark.parametrize(
     ("options", "calls"),
-    [((), 3), (("--judge-mode", "probe"), 3 * 3)],
+    [((), 3), (("--set", "judge_mode=probe"), 3 * 3)],
     ids=["verdict", "probe"],
 )
 def test_the_estimate_counts_the_calls_that_are_made_in_each_mode(cli, data, options, calls):
@@ -116,10 +124,10 @@ def test_the_estimate_counts_the_calls_that_are_made_in_each_mode(cli, data, opt
 
     given = ("--judge", "openai/tiny,samples=3", "--metrics", "faithfulness", "--limit", "4", *options)
     with Provider(then=answers if "probe" not in options else lambda _: Answer("yes")) as provider:
-        code, out, err = cli("evaluate", "rows.jsonl", "--api-base", provider.url, *given, "--dry-run")
+        code, out, err = cli("evaluate", "rows.jsonl", "--set", f"api_base={provider.url}", *given, "--dry-run")
         assert code == 0, err
         assert not provider.log
-        code, _, err = cli("evaluate", "rows.jsonl", "--api-base", provider.url, *given)
+        code, _, err = cli("evaluate", "rows.jsonl", "--set", f"api_base={provider.url}", *given)
         assert code == 0, err
         assert f"{len(provider.log)} judge calls" in out
         assert len(provider.log) % 3 == 0

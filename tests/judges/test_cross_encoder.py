@@ -8,8 +8,8 @@ import json
 import pytest
 
 from ragassay.core.errors import BadSettings
+from ragassay.core.eval_config import EvalConfig, judge_of_text
 from ragassay.core.models import Response, Sample
-from ragassay.core.specification import JobSpec, judge_of_text
 from ragassay.embeddings import CrossEncoder
 from ragassay.judges.cross_encoder import CrossEncoderJudge, meaning
 from ragassay.metrics.judged import faithfulness
@@ -123,7 +123,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
 
 def test_a_cross_encoder_is_configured_by_its_own_key():
     assert judge_of_text({"cross_encoder": "some/model"}) == {"model": "cross_encoder:some/model"}
-    spec = JobSpec(judges=({"cross_encoder": "some/model"},))
+    spec = EvalConfig(judges=({"cross_encoder": "some/model"},))
     assert (spec.judges[0].cross_encoder, spec.is_local) == ("some/model", True)
 
 

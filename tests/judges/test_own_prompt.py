@@ -12,9 +12,9 @@ from provider import Provider
 from ragassay.api.app import create_app
 from ragassay.api.submission import read
 from ragassay.core.errors import AssayError, BadSettings, NotFound
+from ragassay.core.eval_config import JudgePrompt
 from ragassay.core.prompts import load
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JudgePrompt
 from ragassay.judges.instructions import instructions, read_prompt
 from ragassay.judges.llm import LLMJudge
 from ragassay.llm.journal import MemoryJournal
@@ -76,7 +76,7 @@ def test_a_verdict_is_cached_by_the_text_of_the_prompt_and_not_by_its_name():
 def test_a_prompt_without_what_a_reply_needs_is_refused_at_the_start(own, text, says):
     own.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(BadSettings) as refused:
-        read_prompt(own, "--judge-prompt")
+        read_prompt(own, "judge_prompt")
     assert says in str(refused.value)
     assert str(own) in str(refused.value)
 
@@ -101,13 +101,14 @@ def test_a_run_keeps_its_prompt_and_goes_on_with_it_though_the_file_changed(cli,
         options = (
             "--judge",
             "openai/gpt-4o-mini",
-            "--api-base",
-            provider.url,
+            "--set",
+            f"api_base={provider.url}",
             "--metrics",
             "faithfulness",
-            "--no-cache",
+            "--set",
+            "performance.cache=false",
         )
-        code, out, err = cli("evaluate", "d.jsonl", *options, "--judge-prompt", "own.md", "--json")
+        code, out, err = cli("evaluate", "d.jsonl", *options, "--set", "judge_prompt=own.md", "--json")
         assert code == 0, err
         report = json.loads(out)
         assert {seen.system for seen in provider.log} == {instructions(read_prompt(own)).text}
@@ -135,7 +136,7 @@ def test_a_prompt_in_a_configuration_is_relative_to_it_and_a_variable_names_one_
 
 
 def test_the_local_judge_reads_no_prompt_and_says_so(cli, project):
-    code, _, err = cli("evaluate", "d.jsonl", "--judge-prompt", "own.md", "--metrics", "faithfulness")
+    code, _, err = cli("evaluate", "d.jsonl", "--set", "judge_prompt=own.md", "--metrics", "faithfulness")
     assert code == 0
     assert "warning: the judge local reads no prompt (own.md); a model does" in err
 
@@ -160,6 +161,6 @@ def test_the_service_does_not_start_with_a_prompt_that_is_no_good(own):
 
 
 def test_submit_does_not_leave_a_prompt_out_silently(cli, project):
-    code, _, err = cli("evaluate", "d.jsonl", "--judge-prompt", "own.md", "--server", "http://127.0.0.1:1")
+    code, _, err = cli("evaluate", "d.jsonl", "--set", "judge_prompt=own.md", "--server", "http://127.0.0.1:1")
     assert code == 2
     assert "the service's operator sets the judge's prompt" in err

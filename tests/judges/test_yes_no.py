@@ -9,9 +9,9 @@ import provider as play
 from judge_replies import model_at, sample
 from provider import Provider
 from ragassay.core.errors import BadSettings
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.protocols import Reply
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation import runtime
 from ragassay.judges.yes_no import YesNoJudge, step, yes_chance
 from ragassay.llm.journal import MemoryJournal
@@ -127,5 +127,5 @@ def test_a_chance_is_the_nearest_of_five_steps(chance, nearest):
 )
 def test_what_can_not_be_probed_is_refused(spec, what):
     with pytest.raises(BadSettings, match=what) as refused:
-        runtime.panel(JobSpec(**spec), Settings())
+        runtime.panel(EvalConfig(**spec), Settings())
     assert refused.value.where == "judge_mode"

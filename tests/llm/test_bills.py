@@ -8,7 +8,7 @@ import provider as play
 from llm_calls import ask, llm, reply_of
 from provider import Provider
 from ragassay.core.errors import BudgetReached
-from ragassay.core.specification import Budget
+from ragassay.core.eval_config import Budget
 from ragassay.llm.budget import BudgetAccount
 from ragassay.llm.journal import MemoryJournal
 

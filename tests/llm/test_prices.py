@@ -8,7 +8,7 @@ import pytest
 import provider as play
 from llm_calls import llm, reply_of
 from provider import Provider
-from ragassay.core.specification import Price
+from ragassay.core.eval_config import Price
 from ragassay.llm import Prices
 from ragassay.llm.resolve import litellm
 

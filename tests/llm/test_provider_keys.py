@@ -10,8 +10,8 @@ import pytest
 import provider as play
 from llm_calls import ask
 from provider import Provider
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation import runtime
 from ragassay.llm import Prices
 from ragassay.llm.journal import MemoryJournal
@@ -53,7 +53,7 @@ def test_a_providers_own_variable_wins_where_no_address_is_named(monkeypatch):
 def test_a_server_that_litellm_finds_by_itself_gets_no_key(monkeypatch):
     with Provider(then=play.says("hello")) as provider:
         monkeypatch.setenv("LLAMAFILE_API_BASE", provider.url)
-        spec = JobSpec(judges=("llamafile/m",), metrics=("relevance",))
+        spec = EvalConfig(judges=("llamafile/m",), metrics=("relevance",))
         (rater,) = runtime.panel(spec, Settings(api_key=KEY)).raters
         asyncio.run(ask(rater.samples[0]._llm))
     assert KEY not in provider.log[0].auth

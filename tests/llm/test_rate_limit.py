@@ -13,8 +13,8 @@ from job_workers import RecordingQueue, deliver, submit
 from judge_replies import sample
 from llm_calls import HELLO, ask, llm
 from provider import Provider
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation import runtime
 from ragassay.llm import LocalSpacing, RateLimit, client
 from ragassay.llm.journal import MemoryJournal
@@ -160,7 +160,7 @@ def test_the_judge_keeps_the_limit_of_the_run_else_that_of_the_service(spec, set
 
     spacing = Counting()
     with Provider() as provider:
-        given = JobSpec(judges=("m",), api_base=provider.url, **spec)
+        given = EvalConfig(judges=("m",), api_base=provider.url, performance=spec)
         panel = runtime.panel(given, Settings(**settings), runtime.Shared(spacing))
         asyncio.run(panel.rate([sample("q1"), sample("q2")], MemoryJournal()))
     assert spacing.waits == 2

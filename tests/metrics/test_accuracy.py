@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ragassay.core.errors import BadSettings
+from ragassay.core.eval_config import DEFAULTS
 from ragassay.core.models import Response, Sample, Score
-from ragassay.core.options import JobOptions
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import METRICS, parse
@@ -17,7 +17,7 @@ NO_INPUT = Score.absent("no embedding model", "no_input")
 UNDEFINED = Score.absent("the answer is empty")
 
 
-def decide(rule=JobOptions.accurate, **scores):
+def decide(rule=DEFAULTS.accurate, **scores):
     given = {name: value if isinstance(value, Score) else Score(value=value) for name, value in scores.items()}
     return AccuracyRule.parse(rule).decide(given)
 
@@ -36,7 +36,7 @@ def test_where_correctness_is_missing_semantic_similarity_decides():
 def test_a_decision_says_what_decided_it():
     decision = decide(correctness=0.2)
     assert decision.reason == "correctness is 0.2, not >= 0.5"
-    assert decision.details == {"rule": JobOptions.accurate, "decided_by": "correctness >= 0.5"}
+    assert decision.details == {"rule": DEFAULTS.accurate, "decided_by": "correctness >= 0.5"}
     assert decide(correctness=1.0).reason is None
 
 
@@ -101,7 +101,7 @@ def test_a_rule_that_cant_be_read_is_one_clear_error(rule, message):
     with pytest.raises(BadSettings) as caught:
         AccuracyRule.parse(rule)
     assert str(caught.value).startswith(f"accuracy rule {rule!r}: {message}")
-    assert str(caught.value).endswith(f"write, for example, {JobOptions.accurate}")
+    assert str(caught.value).endswith(f"write, for example, {DEFAULTS.accurate}")
 
 
 def rows(*answers):

@@ -6,8 +6,8 @@ import pytest
 
 from offline_runs import ScriptedJudge, sample, scripted_runtime
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
+from ragassay.core.eval_config import EvalConfig, HarmonicMean
 from ragassay.core.models import Rating, Score
-from ragassay.core.specification import HarmonicMean, JobSpec
 from ragassay.evaluation.evaluate import evaluate
 from ragassay.evaluation.prepare import choose_metrics
 from ragassay.llm.journal import MemoryJournal
@@ -69,7 +69,7 @@ def test_composite_metric_refuses_parts_that_have_no_mean(definition, message):
         made(definition, wide=(-1.0, 1.0))
 
 
-SPEC = JobSpec(
+SPEC = EvalConfig(
     metrics=("mrr", "quality"),
     composites={
         "quality": {"faithfulness": 2, "relevance": 1},
@@ -103,7 +103,7 @@ def test_accuracy_rule_reads_composites_but_not_accurate_through_one():
     (row,) = evaluated(SPEC.model_copy(update={"metrics": ("accurate",), "accurate": "quality >= 0.9"}), [sample()])
     assert row.scores["accurate"].value == 1.0
     with pytest.raises(BadSettings, match="accurate can't depend on itself"):
-        AccuracyRule.parse("more >= 0.5", own_metrics(JobSpec(composites={"more": {"accurate": 1, "mrr": 1}})))
+        AccuracyRule.parse("more >= 0.5", own_metrics(EvalConfig(composites={"more": {"accurate": 1, "mrr": 1}})))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_accuracy_rule_reads_composites_but_not_accurate_through_one():
 )
 def test_check_own_names_the_place(spec, where, message):
     with pytest.raises(BadInput) as refused:
-        check_own(JobSpec(**spec))
+        check_own(EvalConfig(**spec))
     assert refused.value.where == where
     assert message in str(refused.value)
 

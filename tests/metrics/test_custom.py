@@ -9,8 +9,8 @@ import pytest
 
 from offline_runs import results_of, sample, scripted_runtime
 from ragassay.core.errors import BadSettings, UnknownName
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Sample, Score
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation.aggregate import ScoreColumn
 from ragassay.evaluation.evaluate import evaluate
 from ragassay.llm.journal import MemoryJournal
@@ -143,7 +143,7 @@ def test_a_run_that_is_cancelled_cancels_its_async_metrics():
 
     async def cancelled():
         rows = [sample(1), sample(2)]
-        config = scripted_runtime().scoring(JobSpec(), [parse("endless")])
+        config = scripted_runtime().scoring(EvalConfig(), [parse("endless")])
         task = asyncio.create_task(evaluate(rows, "default", config, MemoryJournal()))
         await asyncio.sleep(0.05)
         task.cancel()
@@ -170,7 +170,7 @@ def test_without_declared_bounds_there_are_none():
         return float(len(row.answer.split()))
 
     found = [*scores("words", [sample(n, answer="one " * n) for n in (1, 5, 9)]), Score.absent("x", "failed")]
-    mean = ScoreColumn(found).aggregate(parse("words"), JobSpec(), None)
+    mean = ScoreColumn(found).aggregate(parse("words"), EvalConfig(), None)
     assert parse("words").bounds is None
     assert mean.value == 5.0
     assert mean.interval.high > 9  # t with 2 degrees of freedom: 5 +- 4.303 * 4 / sqrt(3) = 5 +- 9.94

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ragassay.core.errors import BadData
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Response, Sample
-from ragassay.core.specification import JobSpec
 from ragassay.datasets.load import load
 from ragassay.evaluation.aggregate import ScoreColumn
 from ragassay.metrics.chunk import Chunk
@@ -71,9 +71,9 @@ def test_reranking_improvement_of_a_row_is_the_difference_of_ndcg():
 def test_reranking_improvement_of_a_report_counts_rescued_queries():
     # q1: 0 -> 1 (rescued), q2: 1 -> 0.6309; mean 0.5 -> 0.8155, so (0.8155 - 0.5) / 0.5
     scores = [reranked(["x", "y"], ["a", "x"]), reranked(["a", "x"], ["x", "a"])]
-    found = ScoreColumn(scores).aggregate(parse("reranking_improvement@2"), JobSpec(), None)
+    found = ScoreColumn(scores).aggregate(parse("reranking_improvement@2"), EvalConfig(), None)
     assert (found.value, found.n) == (pytest.approx(0.6309297536), 2)
-    never = ScoreColumn(scores[:1]).aggregate(parse("reranking_improvement@2"), JobSpec(), None)
+    never = ScoreColumn(scores[:1]).aggregate(parse("reranking_improvement@2"), EvalConfig(), None)
     assert never.value is None
     assert never.interval.reason == "ndcg was 0 before reranking on every query"
 
@@ -82,7 +82,7 @@ def test_reranking_improvement_counts_several_answers_to_one_question_once():
     once = [reranked(["x", "y"], ["a", "x"]), reranked(["a", "x"], ["x", "a"])] * 5
     thrice, questions = [one for one in once for _ in range(3)], np.arange(30) // 3
     found = [
-        ScoreColumn(scores).aggregate(parse("reranking_improvement@2"), JobSpec(), of)
+        ScoreColumn(scores).aggregate(parse("reranking_improvement@2"), EvalConfig(), of)
         for scores, of in ((once, None), (thrice, questions))
     ]
     assert (found[1].value, found[1].sd) == pytest.approx((found[0].value, found[0].sd))

@@ -6,8 +6,8 @@ from gate_checks import check_gate
 from offline_runs import ScriptedJudge, evaluated, new_run, results_of, sample
 from ragassay.analysis.comparison import compare
 from ragassay.analysis.figures import Figure
+from ragassay.core.eval_config import DEFAULTS
 from ragassay.core.models import Rating, Verdict
-from ragassay.core.options import JobOptions
 from ragassay.core.text import is_answerable
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.verdict import number_units
@@ -22,7 +22,7 @@ UNANSWERABLE = {"answerable": False, "ground_truth_answer": ()}
 REFUSED_TRUTH = {"ground_truth_answer": "The documents do not say when it opened."}
 
 
-def scored(given, *, judge=None, names=NAMES, rule=JobOptions.accurate):
+def scored(given, *, judge=None, names=NAMES, rule=DEFAULTS.accurate):
     """The result of one sample."""
     (result,) = results_of([given], *names, judge=judge or LocalJudge(), accurate=rule)
     return result
@@ -78,7 +78,7 @@ def test_an_empty_answer_is_no_refusal():
     assert failures([result]).causes == {}
 
 
-@pytest.mark.parametrize("rule", [JobOptions.accurate, "faithfulness >= 0"])
+@pytest.mark.parametrize("rule", [DEFAULTS.accurate, "faithfulness >= 0"])
 def test_a_refusal_of_what_can_be_answered_is_not_accurate_whatever_the_rule(rule):
     result = scored(sample(answer=REFUSES), rule=rule)
     accurate = result.scores["accurate"]

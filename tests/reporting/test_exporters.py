@@ -13,9 +13,9 @@ from ragassay.analysis.gates import Gate, check
 from ragassay.analysis.trends import trend
 from ragassay.cli.terminal import print_report
 from ragassay.core.errors import BadSettings, UnknownName
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Response
 from ragassay.core.report import ReportWithResults
-from ragassay.core.specification import JobSpec
 from ragassay.reporting import EXPORTERS
 from ragassay.reporting.rows import flat_rows
 
@@ -64,7 +64,7 @@ def test_csv_has_the_users_own_fields_and_they_hide_no_column_of_ours(tmp_path):
 
 def test_a_row_that_failed_says_its_cause_and_values_keep_their_types(tmp_path):
     samples = [sample(1, relevant_doc_ids=["rome"]), sample(2)]
-    spec = JobSpec(accurate="mrr > 0.5", metrics=("mrr", "accurate"))
+    spec = EvalConfig(accurate="mrr > 0.5", metrics=("mrr", "accurate"))
     failed, fine = flat_rows(evaluated(new_run(tmp_path, samples, spec)))
     assert (failed["cause"], failed["why"]) == ("retrieval_miss", "none of 1 relevant documents was retrieved")
     assert (fine["cause"], fine["why"], fine["accurate"], fine["accurate_reason"]) == (None, None, 1.0, None)

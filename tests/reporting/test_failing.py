@@ -4,8 +4,8 @@ import pytest
 
 from offline_runs import ScriptedJudge, evaluated, new_run, sample
 from ragassay.cli.terminal import print_report
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import FactVerdict, Rating, SentenceVerdict, Verdict
-from ragassay.core.specification import JobSpec
 from ragassay.reporting import EXPORTERS
 from ragassay.reporting.failing import headline, worst_first
 
@@ -69,7 +69,7 @@ def test_rows_that_are_not_accurate_are_worst_then_a_low_mean_or_the_metric_aske
 
 def test_a_row_of_which_the_judge_says_nothing_shows_its_scores(report, tmp_path, capsys):
     silent = ScriptedJudge(q1=judged("partly", ""))
-    spec = JobSpec(metrics=("correctness", "completeness"))
+    spec = EvalConfig(metrics=("correctness", "completeness"))
     one = evaluated(new_run(tmp_path, [sample(1)], spec, judge=silent), silent)
     for text in shown(one, tmp_path, capsys):
         assert "correctness 0.000, completeness 0.500" in text.replace("**", "")
@@ -77,19 +77,19 @@ def test_a_row_of_which_the_judge_says_nothing_shows_its_scores(report, tmp_path
 
 def test_a_category_with_too_many_values_is_named_and_two_categories_of_three_rows_have_slices(tmp_path, capsys):
     samples = [sample(n, category=f"c{n}", metadata={"tier": str(n % 2)}) for n in range(1, 25)]
-    many = evaluated(new_run(tmp_path, samples, JobSpec(metrics=("mrr",))))
+    many = evaluated(new_run(tmp_path, samples, EvalConfig(metrics=("mrr",))))
     for text in shown(many, tmp_path, capsys):
         assert "more than 20 values are too many for slices" in text
         assert "--category NAME" in text.replace("\\", "")
         assert "metadata.tier" in text
         assert "difficulty" not in text  # the same in all rows
-    few = evaluated(new_run(tmp_path, [sample(n) for n in (1, 2, 3)], JobSpec(metrics=("mrr",))))
+    few = evaluated(new_run(tmp_path, [sample(n) for n in (1, 2, 3)], EvalConfig(metrics=("mrr",))))
     assert list(few.systems["default"].slices["category"]) == ["conceptual", "factual"]
 
 
 def test_sections_without_content_are_not_printed(tmp_path, capsys):
     samples = [sample(n, retrieval_latency_ms=1.0, generation_latency_ms=2.0) for n in (1, 3)]
-    fine = evaluated(new_run(tmp_path, samples, JobSpec(metrics=("mrr", "faithfulness"))))
+    fine = evaluated(new_run(tmp_path, samples, EvalConfig(metrics=("mrr", "faithfulness"))))
     for text in shown(fine, tmp_path, capsys):
         for title in ("Missing", "Suspicious", "Worst", "Why answers", "accurate", "by category"):
             assert title not in text
@@ -103,5 +103,5 @@ def test_scores_of_the_local_judge_come_with_its_agreement_with_people(tmp_path,
     assert [caution.count("balanced accuracy") for caution in report.cautions] == [1]
     for text in shown(report, tmp_path, capsys):
         assert text.count("judge local is a triage") == 1
-    unjudged = evaluated(new_run(tmp_path, [sample(1)], JobSpec(metrics=("mrr",)), judge=judge), judge)
+    unjudged = evaluated(new_run(tmp_path, [sample(1)], EvalConfig(metrics=("mrr",)), judge=judge), judge)
     assert unjudged.cautions == ()

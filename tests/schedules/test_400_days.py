@@ -16,7 +16,7 @@ from redis.client import Pipeline
 from job_workers import RecordingQueue
 from offline_runs import FakeRuntime, sample, source_of
 from ragassay.config.schedules import NewSchedule, ScheduleChange
-from ragassay.core.specification import JobSpec
+from ragassay.core.eval_config import EvalConfig
 from ragassay.evaluation.inputs import recorded
 from ragassay.service.cron import milliseconds
 from ragassay.service.job_reports import Gating
@@ -102,7 +102,7 @@ class World:
         self.redis, self.random, self.now = redis, random.Random(seed), milliseconds(BEGIN.isoformat())
         self.messages, self.kills, self.made = [], 0, Counter()
         rows = [sample(1)]
-        self.parts = JobSpec(metrics=("mrr",)), recorded(source_of(rows), rows), Gating()
+        self.parts = EvalConfig(metrics=("mrr",)), recorded(source_of(rows), rows), Gating()
         self.beats = [self.process() for _ in range(2)]
 
     def process(self):

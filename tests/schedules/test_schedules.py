@@ -8,8 +8,8 @@ from job_workers import RecordingQueue
 from offline_runs import FakeRuntime, sample, source_of
 from ragassay.config.schedules import NewSchedule, ScheduleChange
 from ragassay.core.errors import BadInput, Conflict, Unavailable
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.jobs import Planned
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation.inputs import recorded
 from ragassay.service.cron import milliseconds
 from ragassay.service.job_reports import Gating
@@ -70,7 +70,7 @@ class World:
 
 def parts(template):
     rows = [sample(1)]
-    return JobSpec(metrics=("mrr",)), recorded(source_of(rows), rows), Gating()
+    return EvalConfig(metrics=("mrr",)), recorded(source_of(rows), rows), Gating()
 
 
 def refused(template):

@@ -3,6 +3,8 @@
 import asyncio
 import inspect
 import time
+from collections.abc import Mapping
+from typing import Any, Literal, get_origin, get_type_hints
 
 import pandas as pd
 import pytest
@@ -11,8 +13,9 @@ import ragassay
 from offline_runs import without_times, write_jsonl
 from provider import Provider, malformed
 from ragassay import Sample, aevaluate, evaluate
-from ragassay.config.document import SECTIONS, options
+from ragassay.config import ProjectConfig, sections
 from ragassay.core.errors import AssayError, BadSettings, NothingToEvaluate, UnknownName
+from ragassay.sdk.options import EvalOptions
 from ragassay.storage.folder import FolderStore, read_report
 
 METRICS = ["faithfulness", "correctness", "accurate"]
@@ -103,7 +106,8 @@ def test_who_cancels_pays_no_further_call(rows, monkeypatch):
 
         async def cancelled():
             many = [{**row, "question": f"{row['question']} {n}"} for n in range(20) for row in rows]
-            how = {"judge": "openai/m", "api_base": provider.url, "concurrency": 2, "metrics": "faithfulness"}
+            how = {"judge": "openai/m", "api_base": provider.url, "metrics": "faithfulness"}
+            how["performance"] = {"concurrency": 2}
             task = asyncio.create_task(aevaluate(many, **how))
             while not provider.log:
                 await asyncio.sleep(0.05)
@@ -130,23 +134,34 @@ def test_rows_that_the_judge_failed_on_are_warned_about_and_the_report_is_still_
         Provider(then=malformed) as provider,
         pytest.warns(RuntimeWarning, match=r"something failed: faithfulness 100%"),
     ):
-        report = evaluate(rows, judge="openai/m", api_base=provider.url, metrics=["faithfulness"], attempts=1)
+        report = evaluate(
+            rows, judge="openai/m", api_base=provider.url, metrics=["faithfulness"], performance={"attempts": 1}
+        )
     assert report["faithfulness"] == [None] * 3
 
 
-def test_every_key_of_the_configuration_is_a_keyword(rows, tmp_path, monkeypatch):
-    shown = inspect.signature(evaluate).parameters
-    only_gates = {"gates", "alpha", "test", "correction"}
-    assert set(options()) - set(SECTIONS) - only_gates - {"datasets"} <= set(shown)  # datasets are of ragassay.run
-    assert (shown["judge"].default, shown["seed"].default, shown["metrics"].default) == ("local", 0, None)
+def test_every_key_of_the_configuration_is_a_keyword_of_the_same_type():
+    of_others = {"data", "datasets", "gates", "baseline", "schedule"}  # of ragassay.run, of gates, of a service
+    named = {"metrics", "judge", "systems"}
+    assert set(EvalOptions.__annotations__) == ProjectConfig.model_fields.keys() - of_others - named
+    assert named <= inspect.signature(evaluate).parameters.keys()
+    types, fields = get_type_hints(EvalOptions), ProjectConfig.model_fields
+    plain = {str, int, float, bool, str | None, int | None, float | None}
+    same = {key for key, kind in types.items() if kind in plain or get_origin(kind) is Literal} - {"api_base"}
+    assert {key: types[key] for key in same} == {key: fields[key].annotation for key in same}
+    assert {key for key, kind in types.items() if kind == Mapping[str, Any]} >= sections().keys()
+
+
+def test_keywords_beat_the_file_section_by_section(rows, tmp_path):
     (tmp_path / "ragassay.yaml").write_text(
         "metrics: [faithfulness]\nseed: 1\nperformance: {attempts: 2}\nmax_missing: 0.5\n"
     )
-    monkeypatch.setenv("RAGASSAY_MAX_MISSING", "0.25")
-    report = evaluate(rows, config="ragassay.yaml", seed=7, concurrency=3, budget={"usd": 2}, output="r.md", limit=2)
+    more = {"performance": {"concurrency": 3}, "budget": {"usd": 2}}
+    report = evaluate(rows, config="ragassay.yaml", seed=7, output="r.md", limit=2, **more)
     used = report.provenance.configuration
-    assert (used.metrics, used.seed, used.attempts, used.concurrency) == (("faithfulness",), 7, 2, 3)
-    assert (used.max_missing, used.budget.usd, report.provenance.dataset.rows) == (0.25, 2, 2)
+    assert (used.metrics, used.seed, used.max_missing, used.budget.usd) == (("faithfulness",), 7, 0.5, 2)
+    assert (used.performance.attempts, used.performance.concurrency) == (2, 3)
+    assert report.provenance.dataset.rows == 2
     assert (tmp_path / "r.md").read_text().startswith("<!-- ragassay report -->\n# Evaluation of data")
 
 
@@ -154,6 +169,8 @@ def test_every_key_of_the_configuration_is_a_keyword(rows, tmp_path, monkeypatch
     ("options", "error", "says"),
     [
         ({"sead": 1}, BadSettings, "unknown option sead; did you mean seed?"),
+        ({"concurrency": 2}, BadSettings, "unknown option concurrency; it belongs in performance"),
+        ({"judge": "a", "judges": ["b"]}, BadSettings, "judge is short for judges"),
         ({"seed": -1}, BadSettings, "evaluate: seed: should be at least 0, is the number -1"),
         ({"accurate": object()}, BadSettings, "accurate: a value of type object can't be the value of an option"),
         ({"gates": []}, BadSettings, "gates is about gates; they are checked by: ragassay gate"),

@@ -15,7 +15,7 @@ README = (ROOT / "README.md").read_text("utf-8")
 PAGE = (ROOT / "docs" / "python.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 EXAMPLES = [block for block in BLOCKS if block.startswith(">>>")]
-(WITH_MODEL,) = (block for block in BLOCKS if "usd=" in block)
+(WITH_MODEL,) = (block for block in BLOCKS if '"usd"' in block)
 # The lexical half of the local judge gives the same here, without ten seconds for a model.
 RUN = (
     "import doctest, sys, ragassay.evaluation.runtime as runtime; runtime.embedder = lambda *_: (None, 'not needed')\n"

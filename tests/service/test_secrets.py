@@ -199,15 +199,15 @@ def test_no_secret_is_in_a_run_its_reports_or_what_is_printed(provider, endpoint
     assert (told, leaks_of_files(work)) == ([[], [], []], {})
 
 
-@pytest.mark.parametrize("place", ["--api-base", "RAGASSAY_API_BASE", "url"])
+@pytest.mark.parametrize("place", ["--set", "RAGASSAY_API_BASE", "url"])
 def test_an_address_with_a_password_is_refused_without_repeating_it(work, place):
     address, arguments = f"http://me:{USER}@127.0.0.1:9/v1", ["--config", "evaluate.json"]
     if place == "url":
         config = json.loads((work / "evaluate.json").read_text())
         config["systems"]["online"]["url"] = address
         (work / "evaluate.json").write_text(json.dumps(config))
-    elif place == "--api-base":
-        arguments += [place, address]
+    elif place == "--set":
+        arguments += [place, f"api_base={address}"]
     api_base = address if place == "RAGASSAY_API_BASE" else "http://127.0.0.1:9/v1"
     assert command(work, "evaluate", *arguments, api_base=api_base, exits=(2,)) == []
 

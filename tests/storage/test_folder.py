@@ -7,8 +7,8 @@ import pytest
 
 from offline_runs import ScriptedJudge, evaluated, new_run, sample, scripted_runtime
 from ragassay.core.errors import BadData, BadSettings, Conflict, NotFound, NothingToEvaluate
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation.prepare import check_unchanged
 from ragassay.storage.folder import FolderStore
 from ragassay.storage.protocol import ChunkId
@@ -46,7 +46,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
 
 def test_failed_rows_of_a_finished_run_are_pending_again_and_the_others_keep_their_results(tmp_path):
     samples = [sample(1), sample(2), sample(3, error="no reply")]
-    spec = JobSpec(metrics=("faithfulness", "mrr"))
+    spec = EvalConfig(metrics=("faithfulness", "mrr"))
     failing = ScriptedJudge(q2=Rating(reason="the provider refused the request (400)"))
     run = new_run(tmp_path, samples, spec, judge=failing)
     evaluated(run, failing)

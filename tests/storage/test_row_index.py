@@ -4,8 +4,8 @@ import pytest
 
 from offline_runs import ScriptedJudge, evaluated, new_run, sample
 from ragassay.core.errors import UnknownName
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating
-from ragassay.core.specification import JobSpec
 from ragassay.storage.folder import FolderStore
 from ragassay.storage.row_index import RowIndex
 from ragassay.storage.selection import Selection
@@ -27,7 +27,7 @@ def run_of(tmp_path, count=130, systems=("a", "b"), name="first"):
     ]
     broken = {f"q{n}": Rating(reason="the judge failed") for n in range(13, count, 13)}
     judge = ScriptedJudge(**broken)
-    run = new_run(tmp_path / name, samples, JobSpec(), systems=systems, judge=judge)
+    run = new_run(tmp_path / name, samples, EvalConfig(), systems=systems, judge=judge)
     return run, evaluated(run, judge)
 
 

@@ -50,7 +50,7 @@ def test_the_body_is_the_template_with_the_rows_values_in_it(endpoint):
         ("empty", "the reply has no answer at $.answer: '{}'"),
         (
             "twice",
-            "the reply can't be used: retrieved_doc_ids: document id 'a' is listed twice (option: --duplicates keep_first)",
+            "the reply can't be used: retrieved_doc_ids: document id 'a' is listed twice (set duplicates=keep_first)",
         ),
         (
             "drops",

@@ -99,7 +99,7 @@ def test_a_cap_that_keeps_queries_waiting_is_a_caution(cli, tmp_path):
 def test_a_path_that_never_matches_is_said_once_with_the_keys_that_are_there(cli, tmp_path, endpoint, field):
     paths = {"answer": "$.answer", "contexts": "$.contexts[*]", field: "$.sorces[*].text"}
     write(tmp_path, endpoint, 4, reply={"retrieved_doc_ids": "$.retrieved_doc_ids", **paths})
-    code, out, _ = cli("evaluate", "--config", "live.yaml", "--metrics", "mrr,token_f1", "--max-missing", "1")
+    code, out, _ = cli("evaluate", "--config", "live.yaml", "--metrics", "mrr,token_f1", "--set", "max_missing=1")
     assert code == 0
     said = (
         f"live: reply.{field}: $.sorces[*].text matches nothing in any of the 4 replies; "

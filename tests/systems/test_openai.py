@@ -6,7 +6,7 @@ import pytest
 
 import provider as play
 from live_systems import respond
-from ragassay.config.document import Configuration
+from ragassay.config import ProjectConfig
 from ragassay.systems.http import OpenAIConfig
 
 
@@ -74,5 +74,5 @@ def test_a_run_prices_the_answers_and_keeps_no_key(cli, tmp_path, monkeypatch, p
 def test_a_configuration_that_could_not_work_is_refused(key, value, why):
     given = {"kind": "openai", "url": "http://x/v1", "model": "m", key: value}
     with pytest.raises(ValueError, match="1 validation error") as caught:
-        Configuration.model_validate({"systems": {"chat": given}})
+        ProjectConfig.model_validate({"systems": {"chat": given}})
     assert why in str(caught.value)

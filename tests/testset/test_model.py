@@ -49,21 +49,12 @@ def writes(make):
 
 
 @pytest.fixture
-def generate(cli, tmp_path):
+def generate(cli, tmp_path, monkeypatch):
     (tmp_path / "docs.jsonl").write_text("".join(json.dumps({"id": k, "text": v}) + "\n" for k, v in TEXTS.items()))
 
     def run(provider, *options, count=4):
-        arguments = (
-            "data",
-            "generate",
-            "docs.jsonl",
-            "-n",
-            count,
-            "--model",
-            "gpt-4o-mini",
-            "--api-base",
-            provider.url,
-        )
+        monkeypatch.setenv("RAGASSAY_API_BASE", provider.url)
+        arguments = ("data", "generate", "docs.jsonl", "-n", count, "--model", "gpt-4o-mini")
         return cli(*arguments, "--name", "made", *options)
 
     return run

@@ -4,8 +4,8 @@ import pytest
 
 from job_workers import PayingJudge, deliver_all, finish, submit, submit_with_budget
 from offline_runs import ScriptedJudge
+from ragassay.core.eval_config import Budget
 from ragassay.core.models import Rating
-from ragassay.core.specification import Budget
 
 
 def told(jobs):

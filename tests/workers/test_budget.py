@@ -18,9 +18,9 @@ from job_workers import (
 )
 from ragassay.analysis.costs import CostQuery
 from ragassay.core.errors import BudgetReached, Conflict
+from ragassay.core.eval_config import Budget
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
-from ragassay.core.specification import Budget
 from ragassay.service.job_reports import JobReports
 from ragassay.service.job_run import JobRun
 from ragassay.service.redis_journal import RedisJournal

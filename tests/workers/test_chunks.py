@@ -123,7 +123,7 @@ class OneCallATry(PayingJudge):
 def test_work_goes_on_with_a_slow_chunk_that_makes_progress(make_jobs, queue):
     judge = OneCallATry()
     judge.jobs = jobs = make_jobs(judge)
-    job = submit(jobs, MOST_DEATHS + 3, cache=False, batch=50)
+    job = submit(jobs, MOST_DEATHS + 3, performance={"cache": False, "batch": 50})
     finish(jobs, queue, job)
     progress = jobs.get(job).progress
     assert (progress.done, progress.failed, judge.made) == (MOST_DEATHS + 3, 0, MOST_DEATHS + 3)

@@ -7,8 +7,8 @@ import provider as play
 from job_workers import deliver_all, finish
 from offline_runs import sample, source_of
 from provider import Provider
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation.inputs import Inputs, recorded, recorded_system
 from ragassay.evaluation.runtime import Runtime
 from ragassay.service.job_run import JobRun
@@ -32,8 +32,8 @@ def evaluated(jobs, queue):
     def evaluate(provider, project, queries, **spec):
         rows = [sample(n, query=query) for n, query in enumerate(queries, 1)]
         inputs = recorded(source_of(rows), rows)
-        options = {"judges": ("gpt-4o-mini",), "api_base": provider.url, "metrics": ("faithfulness",), "cache": False}
-        job, _ = jobs.of(project).submit(JobSpec(**options, **spec), inputs)
+        options = {"judges": ("gpt-4o-mini",), "api_base": provider.url, "metrics": ("faithfulness",)}
+        job, _ = jobs.of(project).submit(EvalConfig(**options, performance={"cache": False}, **spec), inputs)
         deliver_all(jobs, queue)
         state = jobs.get(job.id)
         if state.status == "finalizing":
@@ -100,8 +100,8 @@ def test_two_systems_of_a_job_with_the_same_answers_are_judged_once_and_get_the_
     answers = {row.query_id: row.response for row in rows}
     inputs = Inputs(source_of(rows), rows, {name: recorded_system(name, answers) for name in ("a", "b")})
     with Provider() as provider:
-        options = {"judges": ("gpt-4o-mini",), "api_base": provider.url, "metrics": ("faithfulness",), "cache": False}
-        job, _ = jobs.submit(JobSpec(**options), inputs)
+        options = {"judges": ("gpt-4o-mini",), "api_base": provider.url, "metrics": ("faithfulness",)}
+        job, _ = jobs.submit(EvalConfig(**options, performance={"cache": False}), inputs)
         finish(jobs, queue, job.id)
         assert len(provider.log) == len(rows)
     a, b = (orjson.loads(JobRun(jobs.store, job.id).report_document())["systems"][name] for name in ("a", "b"))

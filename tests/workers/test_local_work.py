@@ -4,8 +4,8 @@ import time
 
 from job_workers import deliver, deliver_all, in_a_thread
 from offline_runs import source_of
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Response, Sample
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation.inputs import recorded
 from ragassay.judges import local
 from ragassay.judges.local import LocalJudge
@@ -23,7 +23,7 @@ def submit(jobs, answer, count):
         )
         for n in range(count)
     ]
-    return jobs.submit(JobSpec(metrics=METRICS), recorded(source_of(rows), rows))[0].id
+    return jobs.submit(EvalConfig(metrics=METRICS), recorded(source_of(rows), rows))[0].id
 
 
 def test_worker_ends_a_row_of_200_000_digits_with_a_reason(make_jobs, queue):

@@ -12,10 +12,10 @@ from offline_runs import sample
 from polling import until
 from ragassay.api import submission
 from ragassay.core.errors import NotFound
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.jobs import Planned
 from ragassay.core.models import Response, Sample
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec
 from ragassay.datasets.versions import Lineage, Origin
 from ragassay.evaluation.inputs import recorded
 from ragassay.service.job_run import JobRun
@@ -114,7 +114,7 @@ def test_what_a_submission_had_written_goes_with_it_where_it_is_refused(jobs, st
     store.redis.config_set("maxmemory", 2 * used + 4_000_000)  # room for new jobs, and not for 20 MB
     try:
         with pytest.raises(exceptions.OutOfMemoryError):
-            jobs.submit(JobSpec(metrics=("mrr",)), recorded(source_of(samples), samples))
+            jobs.submit(EvalConfig(metrics=("mrr",)), recorded(source_of(samples), samples))
         until(lambda: store.redis.info("memory")["used_memory"] < used + 1_000_000, 10, "memory that is free again")
     finally:
         store.redis.config_set("maxmemory", 0)
@@ -156,8 +156,8 @@ def test_a_planned_job_whose_connection_is_lost_while_it_is_made_may_be_made_aga
 
     monkeypatch.setattr(RedisStore, "_execute_new", lost_before)
     with pytest.raises(exceptions.ConnectionError):
-        jobs.submit(JobSpec(metrics=("mrr",)), inputs, planned=planned)
+        jobs.submit(EvalConfig(metrics=("mrr",)), inputs, planned=planned)
     assert store.active() == []
     monkeypatch.undo()
-    job, new = jobs.submit(JobSpec(metrics=("mrr",)), inputs, planned=planned)
+    job, new = jobs.submit(EvalConfig(metrics=("mrr",)), inputs, planned=planned)
     assert (job.id, new) == ("ab" * 16, True)

@@ -6,9 +6,9 @@ import pytest
 
 from job_workers import PayingJudge, deliver_all, in_a_thread, submit_with_budget
 from ragassay.core.errors import BudgetReached
+from ragassay.core.eval_config import Budget
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
-from ragassay.core.specification import Budget
 from ragassay.service.project_budgets import ProjectBudgets
 from ragassay.service.redis_journal import RedisJournal
 

@@ -7,9 +7,9 @@ import pytest
 from job_workers import deliver, deliver_all, expire_leases, finish, meta, submit
 from offline_runs import ScriptedJudge, sample, source_of
 from ragassay.core.errors import Conflict, NotFound
+from ragassay.core.eval_config import Budget, EvalConfig
 from ragassay.core.models import Rating, Response, Usage
 from ragassay.core.protocols import Call, Reply
-from ragassay.core.specification import Budget, JobSpec
 from ragassay.evaluation.inputs import recorded
 from ragassay.service.job_run import JobRun
 from ragassay.service.notifications import Notification
@@ -208,7 +208,7 @@ def test_a_cancelled_retry_has_the_report_of_all_rows_and_no_further_one(jobs, j
 def test_what_a_recorded_response_lacks_can_not_be_tried_again(jobs, judge, work):
     rows = [sample(0), sample(1, response=Response(error="it timed out"))]
     inputs = recorded(source_of(rows), rows)
-    job, _ = jobs.submit(JobSpec(metrics=("faithfulness",)), inputs)
+    job, _ = jobs.submit(EvalConfig(metrics=("faithfulness",)), inputs)
     work(job.id)
     assert jobs.get(job.id).progress.failed == 1
     with pytest.raises(Conflict, match="1 rows were submitted with an error"):

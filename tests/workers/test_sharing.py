@@ -3,7 +3,7 @@
 import pytest
 
 from job_workers import submit
-from ragassay.core.specification import JobSpec
+from ragassay.core.eval_config import EvalConfig
 from ragassay.evaluation.prepare import rows_at_once
 
 
@@ -47,10 +47,10 @@ def test_a_job_has_a_message_for_each_process_and_one_that_waits(jobs, queue, st
     ("spec", "rows"),
     [
         ({"judges": ("m",)}, 56),  # seven rounds of eight calls
-        ({"judges": ("m",), "batch": 1, "concurrency": 16}, 16),
-        ({"judges": ("m",), "batch": 48}, 48),
+        ({"judges": ("m",), "performance": {"batch": 1, "concurrency": 16}}, 16),
+        ({"judges": ("m",), "performance": {"batch": 48}}, 48),
         ({"judges": ("local",)}, 50),
     ],
 )
 def test_chunks_that_a_model_judges_are_whole_rounds_of_calls(spec, rows):
-    assert rows_at_once(JobSpec(**spec)) == rows
+    assert rows_at_once(EvalConfig(**spec)) == rows

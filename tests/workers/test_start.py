@@ -7,8 +7,8 @@ import psutil
 
 from offline_runs import sample, source_of
 from polling import until
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation.inputs import recorded
 from ragassay.service import wiring
 from redis_server import redis_server
@@ -20,7 +20,7 @@ def test_a_worker_takes_its_first_chunk_within_three_seconds_of_processor_time(t
         set_up = {"state_url": url, "broker_url": url, "home": tmp_path}
         jobs = wiring.jobs_for(Settings(state_url=url, broker_url=url, home=tmp_path))
         rows = [sample(n) for n in range(10)]
-        job, _ = jobs.submit(JobSpec(), recorded(source_of(rows), rows))
+        job, _ = jobs.submit(EvalConfig(), recorded(source_of(rows), rows))
         untraced = {k: v for k, v in environment(**set_up).items() if not k.startswith("COVERAGE")}
         command = [sys.executable, "-m", "ragassay.cli", "serve", "worker", "--workers", "2"]
         began = time.monotonic()

@@ -24,8 +24,8 @@ async def evaluate(rows: list[dict[str, Any]], url: str, concurrency: int) -> di
         for row in rows
     ]
     judge = LLMJudge(LLM("gpt-4o-mini", api_base=url, concurrency=concurrency))
-    config, journal = ScoringConfig(JobSpec(), tuple(map(parse, METRICS)), Panel.of(judge)), MemoryJournal()
-    size = PerformanceOptions.batch
+    config, journal = ScoringConfig(EvalConfig(), tuple(map(parse, METRICS)), Panel.of(judge)), MemoryJournal()
+    size = DEFAULTS.performance.batch
     chunks = [samples[start : start + size] for start in range(0, len(samples), size)]
     results = await asyncio.gather(*(evaluate_chunk(chunk, "default", config, journal) for chunk in chunks))
     return {
@@ -38,9 +38,8 @@ async def evaluate(rows: list[dict[str, Any]], url: str, concurrency: int) -> di
 if __name__ == "__main__":
     chosen = arguments()
     rows, began = items(chosen), time.monotonic()
+    from ragassay.core.eval_config import DEFAULTS, EvalConfig
     from ragassay.core.models import Response, Sample
-    from ragassay.core.options import PerformanceOptions
-    from ragassay.core.specification import JobSpec
     from ragassay.evaluation.evaluate import ScoringConfig
     from ragassay.evaluation.evaluate import evaluate as evaluate_chunk
     from ragassay.judges.llm import LLMJudge

@@ -10,9 +10,9 @@ from typing import Literal
 from ragassay.analysis.comparison import HEADLINES, compare_all
 from ragassay.analysis.models import Comparison
 from ragassay.analysis.sides import Side
+from ragassay.core.eval_config import Correction
 from ragassay.core.models import FrozenModel
 from ragassay.core.report import Report, ReportWithResults
-from ragassay.stats.tests import Correction
 
 
 class BenchmarkedDataset(FrozenModel):

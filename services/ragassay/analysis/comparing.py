@@ -13,9 +13,9 @@ from ragassay.analysis import comparison
 from ragassay.analysis.models import Comparison
 from ragassay.analysis.sides import Side
 from ragassay.core.errors import BudgetReached
+from ragassay.core.eval_config import Budget, EvalConfig
 from ragassay.core.models import Usage
 from ragassay.core.report import ReportWithResults
-from ragassay.core.specification import Budget, JobSpec
 from ragassay.datasets.readers import FORMATS
 from ragassay.evaluation.inputs import Inputs
 
@@ -25,7 +25,7 @@ class Unevaluated:
     """Rows with responses, and how they are to be evaluated; ``system`` and ``name`` as a ``Side`` has them."""
 
     inputs: Inputs
-    spec: JobSpec
+    spec: EvalConfig
     system: str | None = None
     name: str | None = None
 
@@ -37,7 +37,7 @@ class Unevaluated:
 
 def compare(
     sides: Sequence[Side | Unevaluated],
-    evaluate: Callable[[Unevaluated, JobSpec], ReportWithResults],
+    evaluate: Callable[[Unevaluated, EvalConfig], ReportWithResults],
     *,
     alpha: float,
     correction: str,

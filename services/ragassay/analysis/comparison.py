@@ -14,13 +14,14 @@ from ragassay.analysis.pairing import PairedSystems
 from ragassay.analysis.rows import SystemRows
 from ragassay.analysis.sides import LabelledSystem, Side, labelled
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
+from ragassay.core.eval_config import Correction
 from ragassay.core.report import Provenance, ReportWithResults
 from ragassay.core.validation import shown
 from ragassay.metrics.composite import described, own_metrics
 from ragassay.metrics.failures import Failures
 from ragassay.metrics.metric import OPERATIONAL, parse
 from ragassay.stats.ratio import pareto_front
-from ragassay.stats.tests import Correction, correct, correction_named
+from ragassay.stats.tests import correct, correction_named
 
 # What a verdict speaks of, in this order, where nobody chose metrics; cutoffs and near duplicates stay in the table.
 HEADLINES = ("accurate", "correctness", "completeness", "faithfulness", "relevance", "ndcg@10", "recall@10")

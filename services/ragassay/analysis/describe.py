@@ -9,9 +9,9 @@ from types import MappingProxyType
 from ragassay.analysis.costs import Increment
 from ragassay.analysis.difference import Better, Difference, Outcome, bounds_of
 from ragassay.analysis.models import Pair, Pareto
+from ragassay.core.eval_config import Correction
 from ragassay.core.formatting import interval, listed, number, p_value, percent, quantity, signed
 from ragassay.metrics.metric import Metric
-from ragassay.stats.tests import Correction
 
 MOST_PAIRS = 3  # pairs that a verdict over many systems speaks of
 CORRECTIONS = {"holm": "Holm", "bonferroni": "Bonferroni", "benjamini_hochberg": "Benjamini-Hochberg", "none": "no"}

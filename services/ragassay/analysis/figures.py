@@ -14,8 +14,8 @@ from ragassay.analysis.rows import ANSWERABLE, REFUSAL, Mask, SystemRows
 from ragassay.analysis.rows import SUSPICIOUS as SUSPICIOUS_ROW
 from ragassay.core.cost_sums import RatioSums
 from ragassay.core.errors import BadSettings, UnknownName
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.report import SystemReport
-from ragassay.core.specification import JobSpec
 from ragassay.core.statistics import Estimate
 from ragassay.evaluation.aggregate import corrected_by_labels, distribution
 from ragassay.evaluation.groups import RowIndexes
@@ -114,7 +114,7 @@ class Figure:
         missing = {f"the response has no {self.column}": reported.missing}
         return _counted(reported.n, missing, getattr(reported, self.statistic), _unscored(reported.missing))
 
-    def over(self, rows: SystemRows, places: RowIndexes, spec: JobSpec) -> Estimate:
+    def over(self, rows: SystemRows, places: RowIndexes, spec: EvalConfig) -> Estimate:
         """The figure over some rows, such as those of a slice or of matched queries; labels correct it if there are enough."""
         places = places[self.about(rows)[places]]
         scored = np.isfinite(self.values(rows)[places])
@@ -136,24 +136,24 @@ class Figure:
                 value=sums.cost_usd / sums.accurate if sums.accurate else None,
                 n=sums.n,
                 missing=missing,
-                interval=sums_interval([Stratum(sums, asked)], level=spec.confidence),
+                interval=sums_interval([Stratum(sums, asked)], level=spec.statistics.confidence),
                 reason=None if sums.accurate else "no answer is accurate",
             )
         means = averaged(values, questions)
-        interval = score_interval(means, level=spec.confidence, bounds=self._bounds, share=self._share)
+        interval = score_interval(means, level=spec.statistics.confidence, bounds=self._bounds, share=self._share)
         mean: float | None = math.fsum(means) / len(means)
         if (before := rows.before.get(self.column)) is not None:
             sums = RatioSums.of(
                 zip(means, averaged(np.array([before[n] for n in known.tolist()]), questions), strict=True)
             )
             mean = sums.cost_usd / sums.accurate if sums.accurate else None
-            interval = difference_sums_interval([Stratum(sums, sums.n)], level=spec.confidence)
+            interval = difference_sums_interval([Stratum(sums, sums.n)], level=spec.statistics.confidence)
         found: dict[str, Any] = {"value": mean, "n": len(known), "missing": missing, "interval": interval}
         if self.column in rows.labels:
             labels = rows.labels_of(self.column)[known].tolist()
             pairs = zip((None if label != label else label for label in labels), values.tolist(), strict=True)
             failed = rows.reference(places).too_many_failed(spec.max_missing)
-            corrected = corrected_by_labels(pairs, level=spec.confidence, failed=failed)
+            corrected = corrected_by_labels(pairs, level=spec.statistics.confidence, failed=failed)
             if corrected.mean is None:
                 return Estimate(**found, reason=corrected.reason)
             found |= {"value": corrected.mean, "interval": corrected.interval}

@@ -18,10 +18,10 @@ from ragassay.analysis.difference import Contrast, Difference
 from ragassay.analysis.figures import PER_ACCURATE, REFUSALS, SUSPICIOUS, Figure
 from ragassay.analysis.rows import Mask, SystemRows, match
 from ragassay.core.errors import BadSettings, NothingToEvaluate, UnknownName
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.formatting import listed, number
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.report import Report, ReportWithResults
-from ragassay.core.specification import JobSpec
 from ragassay.core.statistics import Estimate
 from ragassay.evaluation.groups import RowIndexes, slice_value
 from ragassay.metrics.composite import own_metrics
@@ -344,7 +344,7 @@ class _Case:
     condition: ConditionName
     figure: Figure
     scope: _Scope
-    spec: JobSpec
+    spec: EvalConfig
     alpha: float
 
     @property

@@ -12,10 +12,10 @@ from typing import Any, Literal
 from ragassay.analysis.rows import match, queries
 from ragassay.core.aio import together
 from ragassay.core.errors import BudgetReached, NothingToEvaluate
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Chance, FrozenModel, Result, Sample, Usage
 from ragassay.core.protocols import Journal
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec
 from ragassay.core.statistics import Interval
 from ragassay.evaluation.outage import through_outages
 from ragassay.judges.preference import AnswerPair, Basis, Preference, PreferenceJudge
@@ -205,7 +205,7 @@ def judged(
     judge: PreferenceJudge,
     pairs: Sequence[AnswerPair],
     settings: Settings,
-    spec: JobSpec,
+    spec: EvalConfig,
     *,
     done: Callable[[int], object],
     notice: Callable[[str], object],
@@ -213,7 +213,7 @@ def judged(
     """``preferences`` under the specification's budget, with its cache; outages are waited for. Raises BudgetReached."""
     with ExitStack() as opened:
         cache = None
-        if spec.cache:
+        if spec.performance.cache:
             cache = CallCache(settings.home / "cache" / "calls.sqlite", lambda why: notice(f"warning: {why}"))
             opened.callback(cache.close)
         run = new_run_id("prefer")
@@ -232,7 +232,7 @@ def judged(
                 through_outages(
                     lambda used: preferences(judge, pairs, used, tell),
                     journal,
-                    spec.give_up_s,
+                    spec.performance.give_up_s,
                     lambda why: notice(f"waiting: {why}"),
                 )
             )

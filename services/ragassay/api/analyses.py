@@ -13,11 +13,11 @@ from ragassay.analysis.trends import Trend
 from ragassay.api.bodies import json_body
 from ragassay.api.dependencies import FileForm, QueryParameters, Reads, analyse, answers
 from ragassay.api.problems import takes
+from ragassay.core.eval_config import Correction
 from ragassay.core.models import FrozenModel
 from ragassay.reporting import MEDIA_TYPES
 from ragassay.reporting.comparison import EXPORTERS
 from ragassay.reporting.costs import EXPORTERS as COST_EXPORTERS
-from ragassay.stats.tests import Correction
 
 router = APIRouter(prefix="/v1", tags=["analyses"])
 

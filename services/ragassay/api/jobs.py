@@ -22,9 +22,9 @@ from ragassay.api.bodies import read_json
 from ragassay.api.dependencies import FileForm, JobId, Page, QueryParameters, Reads, Submits, analyse, answers
 from ragassay.api.problems import takes
 from ragassay.core.errors import NotFound
+from ragassay.core.eval_config import Budget
 from ragassay.core.jobs import ENDED, Job, JobPage, JobStatus, ResultPage
 from ragassay.core.report import ReportWithResults
-from ragassay.core.specification import Budget
 from ragassay.evaluation.human_labels import report_of
 from ragassay.reporting import EXPORTERS, MEDIA_TYPES
 from ragassay.reporting.gates import EXPORTERS as GATE_EXPORTERS

@@ -17,9 +17,9 @@ from ragassay.api.bodies import read_as
 from ragassay.api.submission import NewJob, asked, parts, rows_of
 from ragassay.config.schedules import DataPath
 from ragassay.core.errors import BadSettings, NotFound, TooLarge
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import FrozenModel
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec
 from ragassay.datasets.load import dataset_of, load
 from ragassay.datasets.versions import DatasetStore
 from ragassay.evaluation.inputs import Inputs
@@ -42,13 +42,13 @@ class Files(FrozenModel):
         return self.data is not None or bool(self.responses)
 
 
-def read(template: Mapping[str, Any], settings: Settings, jobs: Jobs) -> tuple[JobSpec, Inputs, Gating]:
+def read(template: Mapping[str, Any], settings: Settings, jobs: Jobs) -> tuple[EvalConfig, Inputs, Gating]:
     """The parts of a run's job. Raises what ``submission.read`` raises, and for files NotFound, TooLarge, BadSettings."""
     job, files, spec, gating = checked(template, settings)
     return spec, _inputs(job, files, settings, jobs.registered, RedisDatasets(jobs.store)), gating
 
 
-def checked(template: Mapping[str, Any], settings: Settings) -> tuple[NewJob, Files, JobSpec, Gating]:
+def checked(template: Mapping[str, Any], settings: Settings) -> tuple[NewJob, Files, EvalConfig, Gating]:
     """The parts of a schedule's job that need no row, and the files that it names; none is opened."""
     document = dict(template)
     files = read_as(Files, {key: document.pop(key) for key in Files.model_fields if key in document})

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from operator import attrgetter
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.security import asks_for_key
-from ragassay.config import Configuration, check_rules
-from ragassay.config.document import options, section_of
+from ragassay.config import GatedConfig, ProjectConfig, check_rules
+from ragassay.config.model import section_of
 from ragassay.core.errors import BadData, BadSettings, NotFound, UnknownName
+from ragassay.core.eval_config import DEFAULTS, EvalConfig, JudgeConfig, Performance
 from ragassay.core.models import Sample
 from ragassay.core.report import Source
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec
 from ragassay.datasets.load import load_rows
 from ragassay.datasets.responses import load_named_responses
 from ragassay.datasets.versions import DatasetStore, reference_in, resolve
@@ -31,45 +32,37 @@ from ragassay.storage.protocol import system_name
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _OPERATOR = "a job can't set this; the server's operator does"
 _SEE_SERVE = "see: ragassay serve api --help"
-_ROWS = "the service reads no file of a caller's"
-_SAMPLES = "put the rows, each with its response, into 'samples', or upload them: PUT /v1/datasets/NAME"
+_OF_OPERATOR = (
+    *("api_base", "embeddings", "bertscore_model", "judge_prompt", "parameters.extra_body"),
+    *("performance.requests_per_minute", "performance.tokens_per_minute"),
+)
 _NEITHER = (
     "samples: is missing: put the rows, each with its response, into 'samples', or name a stored dataset: 'dataset'"
 )
-_REGISTERED = "a job brings no system; it names those that the service's operator registered"
-_NAMES = (
+_SYSTEMS = (
     "write their names, such as ['v2', 'bm25'] (see: GET /v1/systems), or recorded responses into the rows: 'responses'"
 )
-REFUSED = {
-    **{key: (_OPERATOR, _SEE_SERVE) for key, (_, option) in options().items() if option.set_by == "operator"},
-    **{key: (_ROWS, _SAMPLES) for key, (_, option) in options().items() if option.set_by == "files"},
-    "judge_prompt": (_OPERATOR, _SEE_SERVE),
-    "plugins": ("the service runs no code of a caller's; its operator installs plug-ins", "see: GET /v1/metrics"),
-    "systems": (_REGISTERED, _NAMES),
-    "schedule": ("a job is run once, as soon as there is a worker", "plan one: POST /v1/schedules"),
-    "output": ("the service writes no file for a caller", "fetch the report: GET /v1/jobs/ID/report"),
+_INSTEAD = {  # of keys of ragassay.yaml that a body has not
+    "systems": _SYSTEMS,
+    "data": "put the rows, each with its response, into 'samples', or upload them: PUT /v1/datasets/NAME",
+    "plugins": "the service's operator installs plug-ins; see: GET /v1/metrics",
+    "schedule": "plan a job: POST /v1/schedules",
+    "output": "fetch the report: GET /v1/jobs/ID/report",
 }
 
 
 def _as_sent(schema: dict[str, Any]) -> None:
-    """The schema of the body: without what is refused, and without a default that is the operator's."""
+    """The schema of the body, with an example and the defaults that are the operator's."""
     properties = schema["properties"]
-    for key in REFUSED.keys() & properties.keys() - {"systems"}:
-        del properties[key]
-    del properties["judge"]["default"]
     properties["judge"]["description"] += "; default: the operator's"
     properties["baseline"]["description"] = (
         "what gates compare with: a system of this job, or JOB or JOB#SYSTEM of a finished one"
     )
-    names = properties["systems"]
-    about = {key: names.pop(key) for key in ("default", "description")}
-    none = {"type": "object", "maxProperties": 0}  # as a ragassay.yaml without systems has it
-    properties["systems"] = {"anyOf": [names, none, {"type": "null"}], **about}
     schema["example"] = {"name": "nightly", "dataset": "handbook", "metrics": ["mrr", "faithfulness"]}
 
 
-class NewJob(Configuration):
-    """An evaluation to be queued: rows, and any of the keys of a configuration that name no file of the server."""
+class NewJob(GatedConfig):
+    """An evaluation to be queued: rows and systems of the service, and how they are evaluated."""
 
     model_config = ConfigDict(strict=True, json_schema_extra=_as_sent)
 
@@ -81,7 +74,7 @@ class NewJob(Configuration):
         "response's inside 'response'; other tools' names for them are understood. Responses of several systems by name: "
         "'responses': {'v1': {...}, 'v2': {...}}",
     )
-    systems: list[str] = Field(  # type: ignore[assignment]  # those of a configuration are files and addresses
+    systems: list[str] = Field(
         [],
         max_length=100,
         description="registered systems that answer the rows' queries, by name; GET /v1/systems lists them",
@@ -99,7 +92,7 @@ class NewJob(Configuration):
 
 def read(
     body: bytes, settings: Settings, registered: Registered, datasets: DatasetStore | None = None
-) -> tuple[JobSpec, Inputs, Gating]:
+) -> tuple[EvalConfig, Inputs, Gating]:
     """The specification, the rows with their systems, and the gates in a body.
 
     Raises Refused (not JSON), UnknownName and BadSettings (a key, metric, judge, system or rule), BadData (values and
@@ -109,22 +102,21 @@ def read(
     return spec, _inputs(job, registered, datasets), gating
 
 
-def parts(document: dict[str, Any], settings: Settings) -> tuple[NewJob, JobSpec, Gating]:
+def parts(document: dict[str, Any], settings: Settings) -> tuple[NewJob, EvalConfig, Gating]:
     """What a job's document asks for, apart from its rows: itself, its specification and its gates."""
     _check_keys(document)
-    if document.get("systems") in ({}, None):  # as a ragassay.yaml without systems has it
-        document["systems"] = []
     job = read_as(NewJob, document)
-    if not job.judges and "judge" not in job.model_fields_set:
-        job = job.model_copy(update={"judge": settings.judge})
-    spec = job.to_job_spec().model_copy(update=_limited(job, settings))
+    named = "judges" if "judges" in document else "judge"
+    if not job.model_fields_set & {"judges"}:
+        job = job.model_copy(update={"judges": (JudgeConfig(model=settings.judge),)})
+    _check_of_operator(job)
+    spec = job.evaluation.model_copy(update={"judges": job.judges, "performance": _limited(job, settings)})
     for one in spec.judges:
-        _check_judge(one.model, settings, "judges" if job.judges else "judge")
+        _check_judge(one.model, settings, named)
     if settings.judge_prompt is not None and not spec.is_local:
         prompt = read_prompt(settings.judge_prompt, "RAGASSAY_JUDGE_PROMPT")
         spec = spec.model_copy(update={"judge_prompt": prompt})
     check_rules(job)
-    _check_of_operator(job)
     check_judges(spec)
     return job, spec, Gating(gates=job.gates, baseline=job.baseline, statistics=job.statistics)
 
@@ -187,35 +179,22 @@ def asked(job: NewJob, recorded: Collection[str], registered: Registered, rows: 
 
 
 def _check_keys(document: dict[str, Any]) -> None:
-    """Refuse keys that a body must not set. A whole ragassay.yaml may be sent: a default is not refused."""
-    for key, value in document.items():
-        if key == "systems":
-            brought = not isinstance(value, list) or not all(isinstance(name, str) for name in value)
-            refused = bool(value) and brought
-        else:
-            refused = key in REFUSED and (key not in Configuration.model_fields or value not in _defaults(key))
-        if refused:
-            what, hint = REFUSED[key]
-            raise BadSettings(what, where=key, hint=hint)
-        if section := section_of(key):
+    """Refuse keys of a configuration that a body has not, with what to do instead."""
+    for key in document:
+        brought = key == "systems" and isinstance(document[key], dict)
+        if brought or (key in ProjectConfig.model_fields and key not in NewJob.model_fields):
+            hint = _INSTEAD.get(key, "leave it out: the service reads no file of a caller's")
+            raise BadSettings("a job can't set this", where=key, hint=hint)
+        if key not in NewJob.model_fields and (section := section_of(key)):
             raise BadSettings(f"unknown key {key!r}", where=key, hint=f"it belongs in {section!r}")
 
 
 def _check_of_operator(job: NewJob) -> None:
-    """Refuse what all jobs share: limits of a minute, and a body that could have the provider do anything."""
-    shared = {
-        "parameters.extra_body": job.parameters.extra_body,
-        "performance.requests_per_minute": job.performance.requests_per_minute,
-        "performance.tokens_per_minute": job.performance.tokens_per_minute,
-    }
-    for where, value in shared.items():
-        if value:
-            raise BadSettings(_OPERATOR, where=where, hint=_SEE_SERVE)
-
-
-def _defaults(key: str) -> tuple[Any, ...]:
-    """How JSON writes the default of a key of the configuration."""
-    return (Configuration().model_dump(mode="json")[key], None)
+    """Refuse what all jobs share, and what decides where requests go and what else they hold."""
+    for key in _OF_OPERATOR:
+        value_of = attrgetter(key)
+        if value_of(job) != value_of(DEFAULTS):
+            raise BadSettings(_OPERATOR, where=key, hint=_SEE_SERVE)
 
 
 def _check_judge(model: str, settings: Settings, where: str) -> None:
@@ -238,7 +217,7 @@ def _allowed(settings: Settings) -> list[str] | None:
     return None if not asks_for_key(settings) else [settings.judge.removeprefix("llm:")]
 
 
-def _limited(job: NewJob, settings: Settings) -> dict[str, Any]:
+def _limited(job: NewJob, settings: Settings) -> Performance:
     """What the operator limits: as asked for, else the usual value or the limit, whichever is less."""
     limited = {}
     asked = job.performance
@@ -247,4 +226,4 @@ def _limited(job: NewJob, settings: Settings) -> dict[str, Any]:
         if value > limit and field in asked.model_fields_set:
             raise BadSettings(f"should be at most {limit:g}, the operator's limit", where=f"performance.{field}")
         limited[field] = min(value, limit)
-    return limited
+    return asked.model_copy(update=limited)

@@ -23,10 +23,10 @@ from ragassay.api.security import Guard, address_of, require
 from ragassay.api.sessions import SESSION_S, Sessions
 from ragassay.api.uploads import TABLES, received_form
 from ragassay.core.errors import AssayError, BadInput
+from ragassay.core.eval_config import Budget
 from ragassay.core.formatting import number
 from ragassay.core.jobs import ENDED
 from ragassay.core.report import PROJECT
-from ragassay.core.specification import Budget
 from ragassay.dashboard.pages import install as install_pages
 from ragassay.dashboard.pages import planned
 from ragassay.dashboard.service import ServiceLibrary

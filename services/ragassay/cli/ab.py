@@ -85,12 +85,12 @@ def _read(typed: str) -> ConfigFile:
     from ragassay.analysis.ab import ConfigFile, Recipe
 
     path = Path(typed)
-    layer = config.parse(path)
-    meaning = json.dumps(_without_empty(layer.values), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    document = config.read_yaml(path)
+    meaning = json.dumps(_without_empty(document.values), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     try:
         recipe = Recipe.model_validate_json(meaning, strict=True)
     except ValidationError as error:
-        raise config.first_problem(error, layer.where, Recipe) from None
+        raise config.first_problem(error, document.where, Recipe) from None
     files = {key: path.parent / file for key in ("run", "corpus") if (file := getattr(recipe, key))}
     return ConfigFile(typed, recipe.model_copy(update=files), sha256(meaning.encode()).hexdigest())
 

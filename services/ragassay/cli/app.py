@@ -122,7 +122,11 @@ def _unforeseen(error: Exception) -> tuple[str, int]:
     from ragassay.core.files import FULL
 
     if hasattr(error, "format_message"):  # of the parser
-        return f"{error.format_message()}; see: ragassay --help", 2
+        from ragassay.cli.options import instead_of
+
+        flag = getattr(error, "option_name", None)
+        instead = instead_of(flag) if flag else None
+        return f"{error.format_message()}; {f'write: {instead}' if instead else 'see: ragassay --help'}", 2
     if isinstance(error, OSError) and error.errno in FULL:
         if error.filename is None:  # a write to stdout; what it still holds would fail again at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -13,9 +13,9 @@ from ragassay.cli.evaluate import Terminal, refuse_unscored, warnings_shown
 
 if TYPE_CHECKING:
     from ragassay.analysis.benchmark import Benchmark
-    from ragassay.config import Configuration
+    from ragassay.config import ProjectConfig
+    from ragassay.core.eval_config import EvalConfig
     from ragassay.core.settings import Settings
-    from ragassay.core.specification import JobSpec
     from ragassay.evaluation.inputs import Inputs
     from ragassay.evaluation.runtime import Runtime
     from ragassay.sdk.benchmark import Begun
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ragassay.storage.benchmarks import FolderBenchmark
 
 
-def evaluate_all(configuration: Configuration, *, dry_run: bool, as_json: bool) -> None:
+def evaluate_all(configuration: ProjectConfig, *, dry_run: bool, as_json: bool) -> None:
     """Evaluate the systems on the datasets of a configuration, and compare each with the baseline."""
     from ragassay.core.settings import Settings
     from ragassay.reporting.benchmark import EXPORTERS
@@ -33,7 +33,7 @@ def evaluate_all(configuration: Configuration, *, dry_run: bool, as_json: bool) 
     reporter, outputs = Terminal(quiet=as_json), list(configuration.output)
     EXPORTERS.check(outputs)
     settings = Settings().of_dry_run if dry_run else Settings()
-    runtime, spec, inputs = runtime_of(settings), configuration.to_job_spec(), read_all(configuration, reporter)
+    runtime, spec, inputs = runtime_of(settings), configuration.evaluation, read_all(configuration, reporter)
     if dry_run or spec.budget != type(spec.budget)():
         _estimate(runtime, spec, inputs, err=not dry_run)
     if dry_run:
@@ -75,7 +75,7 @@ def _complete_and_show(
         refuse_unscored(report, report.provenance.configuration.max_missing)
 
 
-def _estimate(runtime: Runtime, spec: JobSpec, inputs: Mapping[str, Inputs], *, err: bool) -> None:
+def _estimate(runtime: Runtime, spec: EvalConfig, inputs: Mapping[str, Inputs], *, err: bool) -> None:
     """What each dataset would take, and what all of them would."""
     from ragassay.cli.estimate import estimate
     from ragassay.core.models import Usage

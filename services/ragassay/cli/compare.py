@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragassay.cli import pairwise
-from ragassay.cli.configured import DECLARED, configured, import_plugins, takes_options, used
-from ragassay.cli.evaluate import Config, DryRun
-from ragassay.cli.options import AsJson, Outputs, Server
+from ragassay.cli.evaluate import DryRun
+from ragassay.cli.options import AsJson, Config, Outputs, Server, configured, import_plugins, takes_options, used
 from ragassay.cli.terminal import print_document, print_json
 from ragassay.core.errors import BadInput, BadSettings
 
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
     from ragassay.analysis.difference import Difference
     from ragassay.analysis.models import Comparison
     from ragassay.analysis.sides import Side
-    from ragassay.config import Configuration
+    from ragassay.config import ProjectConfig
     from ragassay.sdk.evaluation import Given
     from ragassay.sdk.progress import Reporter
 
 _CORRECTIONS = ("holm", "bh", "bonferroni", "none")
 
 # Those of ``evaluate`` that have another meaning here, or none.
-_NOT_TAKEN = ("datasets", "systems", "output", "name", "metrics", "baseline")
+_NOT_TAKEN = ("dataset", "system", "output", "name", "metrics", "baseline")
 
 Runs = Annotated[
     list[str],
@@ -120,7 +119,7 @@ def _sides(
     from ragassay.sdk.compare import sides_of
     from ragassay.sdk.evaluation import Given
 
-    def configure(data: str) -> tuple[Configuration, Given]:
+    def configure(data: str) -> tuple[ProjectConfig, Given]:
         if len(references) == 1:
             what = f"a comparison needs two systems, {references[0]} is one"
             raise BadInput(what, hint="ragassay compare A.jsonl B.jsonl")
@@ -128,7 +127,7 @@ def _sides(
         return configuration.model_copy(update={"systems": {}}), Given()
 
     sides = sides_of(references, configure, reporter, server)
-    flags = [DECLARED[key].option.flags[-1] for key in used(options) if key != "metrics"]
+    flags = used({key: value for key, value in options.items() if key != "metrics"})
     given = [*flags, *(["--config"] if config else [])]
     if given and not any(isinstance(side, Unevaluated) for side in sides):
         raise BadSettings(f"{', '.join(given)}: all that is named is evaluated already", hint="leave it out")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ragassay.cli.configured import Plugins, command_line, import_plugins, option, pairs
-from ragassay.cli.options import AsJson
+from ragassay.cli.options import AsJson, BudgetUsd, Concurrency, Map, Plugins, import_plugins, pairs
 from ragassay.cli.terminal import print_document, print_json
 from ragassay.core.errors import BadSettings
 from ragassay.core.formatting import listed
@@ -26,9 +25,11 @@ VersionArgument = Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="
 DataArgument = Annotated[str, typer.Argument(metavar="DATA", help="NAME[@VERSION], or a file.")]
 Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the dataset. [that of the file]")]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the draw.")]
-Format = Annotated[str, option("format")]
-Mapping = Annotated[list[str] | None, option("map")]
-Duplicates = Annotated[Literal["error", "keep_first"], option("duplicates")]
+Format = Annotated[str, typer.Option("--format", metavar="NAME", help="Format of the files, such as jsonl. [auto]")]
+Duplicates = Annotated[
+    Literal["error", "keep_first"],
+    typer.Option("--duplicates", help="What to do if a response lists a document twice."),
+]
 
 data = typer.Typer(help="Import, list, show, compare, split and generate datasets.", no_args_is_help=True)
 
@@ -43,7 +44,7 @@ def import_(
         str | None, typer.Option("--description", metavar="TEXT", help="What the dataset is.")
     ] = None,
     format: Format = "auto",  # noqa: A002 - the option's name
-    mapping: Mapping = None,
+    mapping: Map = None,
     duplicates: Duplicates = "error",
     passages: Annotated[
         Path | None, typer.Option("--passages", metavar="FILE", help="Write the documents of ir:NAME as a corpus.")
@@ -92,7 +93,7 @@ def show(
         float, typer.Option("--similar", metavar="X", min=0.5, max=1.0, help="Similarity from which to list questions.")
     ] = 0.8,
     format: Format = "auto",  # noqa: A002 - the option's name
-    mapping: Mapping = None,
+    mapping: Map = None,
     duplicates: Duplicates = "error",
     plugin: Plugins = None,
     as_json: AsJson = False,
@@ -186,23 +187,20 @@ def generate(
         str | None,
         typer.Option("--model", metavar="MODEL", help="A model that LiteLLM supports writes them. [templates]"),
     ] = None,
-    api_base: Annotated[str | None, option("api_base")] = None,
-    usd: Annotated[float | None, option("usd")] = None,
-    concurrency: Annotated[int, option("concurrency")] = 8,
+    budget_usd: BudgetUsd = None,
+    concurrency: Concurrency = None,
     as_json: AsJson = False,
 ) -> None:
     """Make questions with ground truth from documents, offline or with a model, and keep them as a dataset."""
-    from ragassay import config
     from ragassay.core.files import check_output, to_lines, write_whole
     from ragassay.sdk.datasets import Datasets
     from ragassay.testset import read_passages
 
-    if model is None and (usd or api_base):
-        raise BadSettings(f"{'--budget-usd' if usd else '--api-base'} is about a model; templates make no call")
-    config.resolve([command_line({"api_base": api_base})])  # refuses what is no address
+    if model is None and budget_usd:
+        raise BadSettings("--budget-usd is about a model; templates make no call")
     if passages:
         check_output(passages)
-    called = {"api_base": api_base, "usd": usd, "concurrency": concurrency} if model else {}
+    called = {"usd": budget_usd, "concurrency": concurrency or 8} if model else {}
     report = Datasets().generate(
         documents, name, count=count, seed=seed, unanswerable=unanswerable, model=model, **called
     )

@@ -10,14 +10,14 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ragassay.core.eval_config import EvalConfig
     from ragassay.core.models import Usage
-    from ragassay.core.specification import JobSpec
     from ragassay.evaluation.inputs import Inputs
     from ragassay.evaluation.runtime import Runtime
     from ragassay.llm import Prices
 
 
-def estimate(runtime: Runtime, spec: JobSpec, inputs: Inputs, *, err: bool = False) -> Usage:
+def estimate(runtime: Runtime, spec: EvalConfig, inputs: Inputs, *, err: bool = False) -> Usage:
     """Print what an evaluation would take, and call nobody; returns that of its judge calls.
 
     Raises BadSettings for a cap on USD that can't be kept.

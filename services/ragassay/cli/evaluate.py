@@ -13,25 +13,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.configured import DECLARED, command_line, configured, import_plugins, takes_options, used
-from ragassay.cli.options import AsJson, AtServer
+from ragassay.cli.options import (
+    AsJson,
+    AtServer,
+    Config,
+    configured,
+    import_plugins,
+    overrides,
+    takes_options,
+    used,
+)
 from ragassay.core.errors import BadSettings, DiskFull, Unscored
 from ragassay.sdk.progress import Reporter, progress
 
 if TYPE_CHECKING:
-    from ragassay.config import Configuration
+    from ragassay.config import ProjectConfig
     from ragassay.core.report import Report, ReportWithResults
     from ragassay.core.settings import Settings
     from ragassay.evaluation.runtime import Runtime
     from ragassay.storage.folder import FolderRun
 
-_ON_RESUME = ("plugins", "output", "give_up_s", "usd", "tokens")  # options that a resumed run takes
+_ON_RESUME = ("plugins", "output", "budget_usd", "settings")  # options that a resumed run takes
+_LIMITS = ("budget", "performance.give_up_s")  # keys that --set may change then
 Data = Annotated[
     Path | None,
     typer.Argument(metavar="[DATA]", help="Queries, with or without responses: a file, or a stored dataset."),
-]
-Config = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="Configuration. [without DATA: ./ragassay.yaml]")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print calls, tokens and the most it can cost; make no call.")]
 Resume = Annotated[
@@ -68,8 +74,8 @@ def evaluate(
             raise BadSettings("--dry-run is about an evaluation here", hint="leave out --server")
         if options["output"] and no_wait:
             raise BadSettings("-o needs a report", hint="leave out --no-wait; or later: ragassay show JOB -o FILE")
-        systems = options["systems"] or []
-        recorded = {**options, "systems": [text for text in systems if "=" in text]}
+        systems = options["system"] or []
+        recorded = {**options, "system": [text for text in systems if "=" in text]}
         configuration = configured(config, recorded, data=data, remote=True)
         registered = [text for text in systems if "=" not in text]
         jobs.evaluate_at(server, configuration, registered, wait=not no_wait, as_json=as_json)
@@ -81,7 +87,7 @@ def evaluate(
         _evaluate(configuration, dry_run=dry_run, as_json=as_json)
 
 
-def _evaluate(configuration: Configuration, *, dry_run: bool, as_json: bool) -> None:
+def _evaluate(configuration: ProjectConfig, *, dry_run: bool, as_json: bool) -> None:
     from ragassay.cli.estimate import estimate
     from ragassay.core.settings import Settings
     from ragassay.evaluation import local
@@ -91,7 +97,7 @@ def _evaluate(configuration: Configuration, *, dry_run: bool, as_json: bool) -> 
     settings, reporter, outputs = Settings(), Terminal(quiet=as_json), list(configuration.output)
     EXPORTERS.check(outputs)
     settings = settings.of_dry_run if dry_run else settings
-    runtime, spec = runtime_of(settings), configuration.to_job_spec()
+    runtime, spec = runtime_of(settings), configuration.evaluation
     inputs = read_inputs(configuration, reporter)
     if dry_run or spec.budget != type(spec.budget)():
         with warnings_shown():
@@ -145,16 +151,16 @@ def _complete_and_show(
 def check_resume(options: Mapping[str, Any], others: Mapping[str, Any]) -> None:
     """Raise BadSettings for an option, or one of ``others`` that is not None, that a resumed run can't take."""
     fixed = [name for name, value in others.items() if value is not None]
-    fixed += [DECLARED[key].option.flags[-1] for key in used(options) if key not in _ON_RESUME]
+    fixed += used({key: value for key, value in options.items() if key not in _ON_RESUME})
     if fixed:
         raise BadSettings(f"--resume takes everything from the run, so {', '.join(fixed)} can't be given with it")
 
 
 def demo() -> None:
     """Evaluate the two recorded systems of the quickstart dataset; needs no key, no network and no server."""
+    from ragassay.core.eval_config import EvalConfig
     from ragassay.core.package_data import folder
     from ragassay.core.settings import Settings
-    from ragassay.core.specification import JobSpec
     from ragassay.evaluation import local
     from ragassay.evaluation.inputs import load
     from ragassay.sdk.evaluation import runtime_of
@@ -164,7 +170,7 @@ def demo() -> None:
     runtime = runtime_of(settings)
     systems = {path.stem: path for path in sorted((quickstart / "responses").glob("*.jsonl"))}
     inputs = load(quickstart / "queries.jsonl", systems, name="quickstart")
-    run = local.start(runtime, settings, JobSpec(), inputs)
+    run = local.start(runtime, settings, EvalConfig(), inputs)
     report = complete(runtime, settings, run, Terminal(quiet=False))
     show_report(report, str(run.report_file), [], as_json=False)
     command = "ragassay" if shutil.which("ragassay") else sys.argv[0]  # make demo's environment is not on the PATH
@@ -177,14 +183,16 @@ def demo() -> None:
 
 
 def limits_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The budget and the time that take the place of a run's own when it is resumed, where an option gives them."""
-    from ragassay.config import resolve
+    """The budget and the time that take the place of a run's own when it is resumed; raises BadSettings for other keys."""
+    from ragassay.config import load
 
-    given = command_line({key: options[key] for key in ("usd", "tokens", "give_up_s")})
-    configuration = resolve([given])
-    limits = {"budget": configuration.budget, "performance": configuration.performance.give_up_s}
-    names = {"budget": "budget", "performance": "give_up_s"}
-    return {names[section]: limits[section] for section in given.values}
+    given = overrides({key: options[key] for key in ("budget_usd", "settings")})
+    for override in given:
+        if not any(f"{'.'.join(override.location)}.".startswith(f"{key}.") for key in _LIMITS):
+            raise BadSettings("a resumed run takes this from its start", where=override.source)
+    configuration, sections = load(None, given), {override.location[0] for override in given}
+    limits: dict[str, Any] = {"budget": configuration.budget} if "budget" in sections else {}
+    return limits | ({"give_up_s": configuration.performance.give_up_s} if "performance" in sections else {})
 
 
 def complete(
@@ -284,4 +292,4 @@ def refuse_unscored(report: Report, limit: float) -> None:
     from ragassay.evaluation.aggregate import beyond
 
     if what := beyond(report, limit):
-        raise Unscored(f"{what}; allowed: {limit:.0%} (--max-missing)")
+        raise Unscored(f"{what}; allowed: {limit:.0%} (max_missing)")

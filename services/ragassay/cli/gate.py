@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragassay.cli.configured import Plugins
+from ragassay.cli.options import Plugins
 from ragassay.cli.terminal import print_json
 from ragassay.core.errors import BadSettings, GateFailed, NotFound
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ragassay.analysis.gates import Gate, GateReport
-    from ragassay.config import Configuration
+    from ragassay.config import ProjectConfig
     from ragassay.core.report import ReportWithResults, Source
     from ragassay.core.settings import Settings
     from ragassay.evaluation.inputs import Inputs
@@ -54,8 +54,8 @@ def gate(
     """Evaluate, or take a run, and check the gates of the configuration; exit code 1 when one is missed."""
     from ragassay import config as configurations
     from ragassay.analysis import gates
-    from ragassay.cli.configured import configured
     from ragassay.cli.evaluate import Terminal, refuse_unscored
+    from ragassay.cli.options import configured
     from ragassay.core.settings import Settings
     from ragassay.metrics.composite import own_metrics
     from ragassay.reporting import EXPORTERS as REPORTS
@@ -80,7 +80,7 @@ def gate(
             raise BadSettings(f"run {report.run.id} can't be its own baseline", where="baseline", hint=hint)
     else:
         REPORTS.check(configuration.output)
-        reporter, spec = Terminal(quiet=as_json), configuration.to_job_spec()
+        reporter, spec = Terminal(quiet=as_json), configuration.evaluation
         inputs = _checked_inputs(configuration, reporter)
         checked, earlier, system = _baseline(settings, configuration, inputs.dataset)
         _, report = finished(partial(evaluated, runtime_of(settings), settings, spec, inputs, reporter))
@@ -107,7 +107,7 @@ def gate(
         raise GateFailed(f"{len(results.missed)} of {len(results.results)} gates missed")
 
 
-def _checked_inputs(configuration: Configuration, reporter: Reporter) -> Inputs:
+def _checked_inputs(configuration: ProjectConfig, reporter: Reporter) -> Inputs:
     """What is to be evaluated; raises where it lacks what a gate is about, before anything is evaluated."""
     from ragassay.analysis import gates
     from ragassay.evaluation.prepare import choose_metrics
@@ -115,7 +115,7 @@ def _checked_inputs(configuration: Configuration, reporter: Reporter) -> Inputs:
     from ragassay.sdk.evaluation import read_inputs
 
     inputs = read_inputs(configuration, reporter)
-    metrics = [metric.name for metric in choose_metrics(configuration.to_job_spec(), inputs.joined())]
+    metrics = [metric.name for metric in choose_metrics(configuration.evaluation, inputs.joined())]
     gates.check_names(configuration.gates, own_metrics(configuration), metrics, inputs.systems, inputs.samples)
     return inputs
 
@@ -130,7 +130,7 @@ def _keep(settings: Settings, results: GateReport) -> None:
 
 
 def _baseline(
-    settings: Settings, configuration: Configuration, dataset: Source, *, but: str | None = None
+    settings: Settings, configuration: ProjectConfig, dataset: Source, *, but: str | None = None
 ) -> tuple[Sequence[Gate], ReportWithResults | None, str | None]:
     """The gates to check, the baseline's report if one of them needs it, and the system of it that was named.
 

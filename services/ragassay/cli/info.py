@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragassay.cli.configured import Plugins, import_plugins
-from ragassay.cli.options import AsJson
+from ragassay.cli.options import AsJson, Plugins, import_plugins
 from ragassay.cli.terminal import print_json, print_table
 from ragassay.core.errors import BadSettings, Conflict, UnknownName
 
@@ -53,7 +52,7 @@ def schema(
     from ragassay.analysis.models import Comparison
     from ragassay.analysis.trends import Trend
     from ragassay.api.submission import NewJob
-    from ragassay.config import Configuration
+    from ragassay.config import ProjectConfig
     from ragassay.core.models import FrozenModel, Response, Sample
     from ragassay.core.report import ReportWithResults
 
@@ -66,7 +65,7 @@ def schema(
         "costs": CostReport,
         "ab": Trial,
         "ab-config": Recipe,
-        "config": Configuration,
+        "config": ProjectConfig,
         "sample": Sample,
         "response": Response,
         "job": NewJob,

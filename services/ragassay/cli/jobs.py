@@ -13,7 +13,7 @@ from ragassay.sdk.progress import progress
 
 if TYPE_CHECKING:
     from ragassay.client import Client
-    from ragassay.config import Configuration
+    from ragassay.config import ProjectConfig
     from ragassay.core.jobs import Job
 
 _Number = TypeVar("_Number", int, float)
@@ -22,7 +22,7 @@ JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The id that eva
 job = typer.Typer(help="List, resume, retry and cancel jobs of a service.", no_args_is_help=True)
 
 
-def evaluate_at(server: str, configuration: Configuration, registered: list[str], *, wait: bool, as_json: bool) -> None:
+def evaluate_at(server: str, configuration: ProjectConfig, registered: list[str], *, wait: bool, as_json: bool) -> None:
     """Have a service evaluate rows and its ``registered`` systems; print the report, or without ``wait`` the job's id."""
     from ragassay.cli.evaluate import show_report
     from ragassay.reporting import EXPORTERS
@@ -52,7 +52,7 @@ def evaluate_at(server: str, configuration: Configuration, registered: list[str]
             raise GateFailed("a gate was missed", hint=f"see {service.server}/v1/jobs/{job.id}/gates")
 
 
-def _submitted(service: Client, configuration: Configuration, registered: list[str]) -> Job:
+def _submitted(service: Client, configuration: ProjectConfig, registered: list[str]) -> Job:
     """Queue the evaluation of a configuration; a dataset that is stored here is named, other rows are sent."""
     from ragassay.core.settings import Settings
     from ragassay.datasets.versions import file_or_version
@@ -70,15 +70,14 @@ def _submitted(service: Client, configuration: Configuration, registered: list[s
     return service.submit_inputs(read, registered, keys)
 
 
-def job_keys(configuration: Configuration) -> dict[str, Any]:
+def job_keys(configuration: ProjectConfig) -> dict[str, Any]:
     """The keys of a configuration that a job may set; raises BadSettings for the judge's prompt, which it may not."""
-    from ragassay.config.document import options
+    from ragassay.config import GatedConfig
 
     if configuration.judge_prompt:
         what = "the service's operator sets the judge's prompt, so 'judge_prompt' can't be sent"
         raise BadSettings(what, hint="leave it out, or evaluate without --server")
-    read_here = {key for key, (_, option) in options().items() if option.set_by == "files"}
-    return configuration.model_dump(mode="json", exclude_unset=True, exclude=read_here)
+    return configuration.model_dump(mode="json", exclude_unset=True, include=set(GatedConfig.model_fields))
 
 
 def connected(server: str | None) -> Client:

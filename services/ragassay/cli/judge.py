@@ -8,19 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.configured import configured, reading, takes_options
-from ragassay.cli.options import AsJson
+from ragassay.cli.options import AsJson, configured, takes_options
 from ragassay.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from ragassay.evaluation.agreement import JudgeAgreement
 
-# Those of ``evaluate`` that have no meaning here.
-_NOT_TAKEN = (
-    *("systems", "datasets", "output", "metrics", "baseline", "criteria", "accurate", "corpus"),
-    "labels",
-    *("relevant_from", "max_grade", "graded"),
-)
+_NOT_TAKEN = ("system", "dataset", "output", "metrics", "baseline")  # they have no meaning here
 _SHOWN = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
@@ -63,9 +57,11 @@ def agreement(
     from ragassay.sdk.evaluation import evaluated, finished, runtime_of
 
     configuration = configured(None, options, data=data)
-    rows = LabelledRows(data, metric, **reading(configuration))
+    rows = LabelledRows(
+        data, metric, **{key: value for key, value in configuration.reading.items() if key != "max_grade"}
+    )
     settings, reporter = Settings(), Terminal(quiet=as_json)
-    spec = configuration.to_job_spec().model_copy(update={"metrics": (rows.metric.name,)})
+    spec = configuration.evaluation.model_copy(update={"metrics": (rows.metric.name,)})
     run, report = finished(
         partial(evaluated, runtime_of(settings), settings, spec, rows.inputs, reporter, kind="agreement")
     )

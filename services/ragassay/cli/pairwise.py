@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ragassay.cli.configured import configured, reading
 from ragassay.cli.evaluate import print_notice, warnings_shown
+from ragassay.cli.options import configured
 from ragassay.cli.terminal import print_document, print_json
 
 if TYPE_CHECKING:
     from ragassay.analysis.pairwise import Contender
-    from ragassay.config import Configuration
-    from ragassay.core.specification import JobSpec
+    from ragassay.config import ProjectConfig
+    from ragassay.core.eval_config import EvalConfig
     from ragassay.judges.preference import AnswerPair, PreferenceJudge
 
 
@@ -40,9 +40,9 @@ def compare(
     from ragassay.reporting.pairwise import of_preferences
     from ragassay.sdk.progress import progress
 
-    configuration = configured(config, {**options, "judges": [model_name]}, data=Path(runs[0]))
+    configuration = configured(config, {**options, "judge": [model_name]}, data=Path(runs[0]))
     settings = Settings().of_dry_run if dry_run else Settings()
-    spec = configuration.to_job_spec()
+    spec = configuration.evaluation
     model = preference_judge(spec, settings)
     contenders = _contenders(runs, server, configuration)
     if len(contenders) != 2:
@@ -54,7 +54,7 @@ def compare(
         return
     with progress(len(contest.pairs), 0, quiet=as_json) as done, warnings_shown():
         preferences = judged(model, contest.pairs, settings, spec, done=done, notice=print_notice)
-    found = contest.report(model, preferences, spec.confidence)
+    found = contest.report(model, preferences, spec.statistics.confidence)
     for path in outputs:
         write_whole(path, json_document(found))
     if as_json:
@@ -62,12 +62,10 @@ def compare(
     else:
         print_document(of_preferences(found))
     if (failed := sum(found.unjudged.values()) / found.pairs) > spec.max_missing:
-        raise Unscored(
-            f"{failed:.0%} of the pairs could not be judged; allowed: {spec.max_missing:.0%} (--max-missing)"
-        )
+        raise Unscored(f"{failed:.0%} of the pairs could not be judged; allowed: {spec.max_missing:.0%} (max_missing)")
 
 
-def _contenders(references: list[str], server: str | None, configuration: Configuration) -> list[Contender]:
+def _contenders(references: list[str], server: str | None, configuration: ProjectConfig) -> list[Contender]:
     """The systems that are named, in that order; of a run without #SYSTEM all that it has."""
     from ragassay.analysis.comparing import is_data
     from ragassay.analysis.pairwise import Contender, answers_in
@@ -75,7 +73,7 @@ def _contenders(references: list[str], server: str | None, configuration: Config
     from ragassay.evaluation.inputs import load
     from ragassay.sdk.references import resolve
 
-    how = {**reading(configuration), "limit": None}  # the limit is of pairs
+    how = {**configuration.reading, "limit": None}  # the limit is of pairs
     files = [Path(reference) for reference in references if is_data(Path(reference))]
     called = dict(zip(files, file_names(files), strict=True))
     sides = [resolve(reference, server).side() for reference in references if Path(reference) not in called]
@@ -90,7 +88,7 @@ def _contenders(references: list[str], server: str | None, configuration: Config
     return contenders
 
 
-def _print_estimate(model: PreferenceJudge, pairs: list[AnswerPair], spec: JobSpec) -> None:
+def _print_estimate(model: PreferenceJudge, pairs: list[AnswerPair], spec: EvalConfig) -> None:
     import asyncio
 
     from ragassay.analysis.pairwise import preferences

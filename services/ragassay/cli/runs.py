@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragassay.cli.benchmark import show_benchmark
-from ragassay.cli.configured import Plugins, import_plugins
-from ragassay.cli.options import AsJson, Last, Outputs, Server
+from ragassay.cli.options import AsJson, Last, Outputs, Plugins, Server, import_plugins
 from ragassay.cli.terminal import print_json
 from ragassay.core.errors import BadSettings, UnknownName
 

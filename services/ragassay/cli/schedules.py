@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ragassay.cli.configured import DECLARED, configured, pairs, takes_options
 from ragassay.cli.jobs import connected, job_keys
-from ragassay.cli.options import AsJson, Last, Server
+from ragassay.cli.options import AsJson, Last, Server, configured, pairs, takes_options
 from ragassay.cli.terminal import print_json, print_table
 from ragassay.core.errors import BadSettings, Conflict
 from ragassay.core.formatting import cut
@@ -21,7 +20,7 @@ schedule = typer.Typer(help="Plan jobs of a service: nightly runs.", no_args_is_
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The schedule.")]
 Cron = Annotated[str | None, typer.Option("--cron", metavar="'M H D M W'", help="When, such as '30 2 * * *'.")]
 Zone = Annotated[str | None, typer.Option("--zone", metavar="ZONE", help="Time zone, Europe/Berlin. [UTC]")]
-_NOT_SENT = ["name", *(key for key, declared in DECLARED.items() if declared.option.set_by != "job")]
+_NOT_SENT = ("name", "system", "dataset", "baseline", "limit", "map", "output", "plugins")
 
 
 @schedule.command("add")

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.configured import Plugins
 from ragassay.cli.jobs import connected
-from ragassay.cli.options import AsJson, AtServer
+from ragassay.cli.options import AsJson, AtServer, Plugins
 from ragassay.cli.terminal import print_json
 from ragassay.core.errors import BadSettings
 
@@ -44,7 +43,7 @@ def trend(
 ) -> None:
     """Show a metric over the runs so far, or with --server over the jobs of a service, and where its level changed."""
     from ragassay.analysis import trends
-    from ragassay.cli.configured import configured
+    from ragassay.cli.options import configured
     from ragassay.core.settings import Settings
     from ragassay.storage.folder import FolderStore
 

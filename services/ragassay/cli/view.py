@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ragassay.cli.configured import Plugins, import_plugins
+from ragassay.cli.options import Plugins, import_plugins
 from ragassay.core.errors import BadSettings
 
 Runs = Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Only these runs. [all]")]

@@ -1,32 +1,34 @@
 """One document on what is evaluated and how: ``ragassay.yaml``."""
 
-from ragassay.config.document import Configuration, Performance, Statistics, template
-from ragassay.config.layers import (
-    Layer,
+from ragassay.config.errors import first_problem
+from ragassay.config.load import (
+    FILE_NAME,
+    Document,
+    Override,
+    check,
     check_rules,
-    environment,
-    first_problem,
+    find,
     import_plugins,
-    parsed,
-    resolve,
+    load,
+    read,
+    read_yaml,
 )
-from ragassay.config.reading import FILE_NAME, find, parse, read, rebased_paths
+from ragassay.config.model import GatedConfig, ProjectConfig, sections, template
 
 __all__ = [
     "FILE_NAME",
-    "Configuration",
-    "Layer",
-    "Performance",
-    "Statistics",
+    "Document",
+    "GatedConfig",
+    "Override",
+    "ProjectConfig",
+    "check",
     "check_rules",
-    "environment",
     "find",
     "first_problem",
     "import_plugins",
-    "parse",
-    "parsed",
+    "load",
     "read",
-    "rebased_paths",
-    "resolve",
+    "read_yaml",
+    "sections",
     "template",
 ]

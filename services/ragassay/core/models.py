@@ -19,8 +19,6 @@ from pydantic import (
     model_validator,
 )
 
-from ragassay.core.limits import LARGEST_GRADE, SMALLEST
-
 Support = Literal["supported", "partly", "contradicted", "not_found"]
 Truth = Literal["agrees", "conflicts", "absent"]
 Covered = Literal["yes", "partly", "no"]
@@ -28,6 +26,8 @@ Step = Literal["none", "barely", "partly", "mostly", "full"]
 MissingCause = Literal["no_input", "undefined", "failed"]
 Role = Literal["judge", "reference"]
 PEOPLE = "people"  # the rater whose labels come with responses, or from the page where people label
+SMALLEST = 1e-60  # of what is divided by
+LARGEST_GRADE = 1000  # 2^grade must stay a number
 LARGEST_NUMBER = 1e100  # of what is computed: squares and sums over many rows stay numbers
 MOST_DOCUMENTS = 1_000_000  # of one query
 TEXT_KEYS = ("text", "content", "page_content")  # of a context that comes as a document
@@ -132,7 +132,7 @@ class Response(FrozenModel):
     def _no_duplicates(cls, ids: tuple[str, ...] | None) -> tuple[str, ...] | None:
         if ids is not None and len(set(ids)) < len(ids):
             twice = next(i for i, count in Counter(ids).items() if count > 1)
-            raise ValueError(f"document id {twice!r} is listed twice (option: --duplicates keep_first)")
+            raise ValueError(f"document id {twice!r} is listed twice (set duplicates=keep_first)")
         return ids
 
     @model_validator(mode="after")

@@ -12,10 +12,10 @@ from pydantic import GetPydanticSchema, WrapSerializer, WrapValidator
 
 from ragassay.core.cost_sums import Between, CostPerAccurate, Spending
 from ragassay.core.errors import BadSettings, NotFound
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.files import LazyRows
 from ragassay.core.jury import Jury
 from ragassay.core.models import FrozenModel, Result, Usage
-from ragassay.core.specification import JobSpec
 from ragassay.core.statistics import CorrectedMean, Estimate, Interval
 
 _PART = 2**16  # bytes
@@ -271,7 +271,7 @@ class Provenance(FrozenModel):
     judge: dict[str, Any]
     embeddings: str | None
     metrics: tuple[str, ...]
-    configuration: JobSpec
+    configuration: EvalConfig
     configuration_digest: str
 
 

@@ -8,19 +8,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from annotated_types import Predicate
 from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from ragassay.core.addresses import is_address, is_bare_address
+from ragassay.core.addresses import check_address, check_bare_address
 from ragassay.core.errors import BadSettings
-from ragassay.core.options import JobOptions, PerformanceOptions, ShortOptions
 from ragassay.core.validation import problems
 
 if TYPE_CHECKING:
     from ragassay.core.http_guard import Allowed
 
-Address = Annotated[str, Predicate(is_address)]
+Address = Annotated[str, AfterValidator(check_address)]
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 SHORTEST_SECRET = 6  # characters; what is shorter stands in other words too
 NEVER_SENT = "never sent"  # the key of a dry run, which asks nobody
@@ -40,9 +38,9 @@ class Settings(BaseSettings):
             raise BadSettings(first.what, where=f"RAGASSAY_{first.place.upper()}") from None
 
     home: Path = Field(Path(".ragassay"), description="folder of runs and of the cache")
-    judge: str = Field(ShortOptions.judge, description="judge that is used when none is named")
-    api_base: Annotated[str, Predicate(is_bare_address)] | None = Field(
-        JobOptions.api_base, description="address of an OpenAI-compatible provider"
+    judge: str = Field("local", description="judge that is used when none is named")
+    api_base: Annotated[str, AfterValidator(check_bare_address)] | None = Field(
+        None, description="address of an OpenAI-compatible provider"
     )
     api_key: str | None = Field(None, description="its key; else the provider's own variable is read", repr=False)
     judge_prompt: Path | None = Field(None, description="file with instructions for the judge's model in place of ours")
@@ -72,14 +70,12 @@ class Settings(BaseSettings):
         120.0, gt=0, le=3600, description="longest time for a judge call that a job may ask for"
     )
     requests_per_minute: int | None = Field(
-        PerformanceOptions.requests_per_minute,
+        None,
         ge=1,
         le=10**6,
         description="most requests of all workers to one model in a minute; default: any number",
     )
-    tokens_per_minute: int | None = Field(
-        PerformanceOptions.tokens_per_minute, ge=1, le=10**9, description="most tokens that these may take"
-    )
+    tokens_per_minute: int | None = Field(None, ge=1, le=10**9, description="most tokens that these may take")
     tls: bool = Field(False, description="callers come over TLS, which a proxy ends: tell browsers to stay with it")
     outgoing_allowed: Annotated[str | None, AfterValidator(lambda names: _allowed(names) and names)] = Field(
         None, description="hosts, host:port or networks that webhooks may reach although they are private, with commas"
@@ -180,12 +176,6 @@ def traces_wanted(settings: Settings) -> bool:
     if settings.traces is not None:
         return settings.traces
     return any(os.environ.get(f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT") for kind in ("", "TRACES_"))
-
-
-def variables(keys: Iterable[str]) -> dict[str, str]:
-    """The text of ``RAGASSAY_<KEY>`` for each of ``keys`` whose variable is set and not empty."""
-    text = {key: os.environ.get(f"RAGASSAY_{key.upper()}") for key in keys}
-    return {key: value for key, value in text.items() if value}
 
 
 def with_variables(text: str) -> str:

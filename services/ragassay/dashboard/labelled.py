@@ -68,7 +68,7 @@ def commands(report: Report, metric: str) -> Mapping[str, str]:
     judges = (one for one in report.provenance.configuration.scorers if one.model != "local")
     judge = "".join(f" --judge {one.as_option}" for one in judges)
     about = f"labels.jsonl --metric {metric}{judge}"
-    given = {"Correct the means": f"ragassay evaluate DATA --labels labels.jsonl{judge}"}
+    given = {"Correct the means": f"ragassay evaluate DATA --set labels=labels.jsonl{judge}"}
     if metric != "accurate":
         given["Measure the judge"] = f"ragassay judge agreement {about}"
     return given

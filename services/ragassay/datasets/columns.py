@@ -314,7 +314,7 @@ class _ColumnMapper:
         meant = next((name for name in columns if near(name) == needed), None)
         hint = f"did you mean {shown(meant)}? --map {needed}={meant}" if meant else f"say which: --map {needed}=COLUMN"
         if len(columns) == 1 and (mark := next((m for m in ";\t|," if m in columns[0]), None)):
-            hint = f"are the columns separated by {mark!r}? write them with commas, or with tabs and --format tsv"
+            hint = f"are the columns separated by {mark!r}? write them with commas, or with tabs and set format=tsv"
         raise BadData([f"{self._path}: {needed}: no column holds {what}; the columns are {self._listed()}"], hint=hint)
 
 

@@ -14,7 +14,7 @@ from ragassay.datasets.strict_json import jsonl_rows
 
 QRELS, RUN = 4, 6
 _FORMS = "qrels have 4 columns (query, iteration, document, grade), runs 6 (query, Q0, document, rank, score, tag)"
-_HINT = f"TREC {_FORMS}; --format names another format"
+_HINT = f"TREC {_FORMS}; format=NAME sets another"
 
 
 def read_trec(path: Path) -> Source:

@@ -185,7 +185,7 @@ def dataset_of(samples: Sequence[Sample], *, limit: int | None = None, max_grade
 def check_options(duplicates: str, limit: int | None) -> None:
     """Raise BadSettings for a value that these options don't have."""
     if duplicates not in get_args(Duplicates):
-        raise BadSettings(f"should be error or keep_first, is {shown(duplicates)}", where="--duplicates")
+        raise BadSettings(f"should be error or keep_first, is {shown(duplicates)}", where="duplicates")
     if limit is not None and limit < 1:
         raise BadSettings(f"should be at least 1, is {limit}", where="--limit")
 

@@ -39,7 +39,7 @@ _PARQUET_ROW = 100  # bytes that a row takes at least, whatever its columns hold
 _HOST_AND_PORT = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}(?:/.*)?")  # an address without its http://
 _SHAPES = "the document should be a list of rows, or an object with a list of them under 'examples' or 'queries'"
 _NOT_TEXT = (
-    (b"PAR1", "is a Parquet file", "--format parquet"),
+    (b"PAR1", "is a Parquet file", "format=parquet"),
     (b"\x1f\x8b", "is compressed with gzip", "unpack it first"),
     (b"(\xb5/\xfd", "is compressed with zstandard", "unpack it first"),
     (b"PK\x03\x04", "is a zip archive or a spreadsheet", "unpack it, or save the sheet as CSV"),
@@ -91,7 +91,7 @@ def read_rows(path: Path, format: str = "auto") -> list[dict[str, Any]]:  # noqa
 
 def _open_file(path: Path, format: str) -> Source:  # noqa: A002
     if format != "auto" and format not in FORMATS:
-        raise UnknownName("format", format, ["auto", *FORMATS], where="--format")
+        raise UnknownName("format", format, ["auto", *FORMATS], where="format")
     folder = beir_folder(path) if path.is_dir() or format in ("auto", "trec") else None
     if folder is not None:
         return read_beir(folder, path)
@@ -119,7 +119,7 @@ def _by_extension(path: Path) -> Format:
         hint = f"did you mean http://{path}?" if _HOST_AND_PORT.fullmatch(str(path)) else None
         raise NotFound("there is no such file", where=str(path), hint=hint)
     what = f"the extension {extension!r} names no supported format" if extension else "the file has no extension"
-    raise BadInput(what, where=str(path), hint=f"supported are {_supported()}; --format names the format")
+    raise BadInput(what, where=str(path), hint=f"supported are {_supported()}; format=NAME sets it")
 
 
 def _supported() -> str:
@@ -137,7 +137,7 @@ def read_jsonl(path: Path) -> Source:
 def _hint_of_one_document(path: Path) -> str | None:
     with path.open("rb") as file:
         first = file.readline(8).removeprefix(codecs.BOM_UTF8).strip()
-    return "the file looks like one JSON document: --format json" if first in (b"[", b"{") else None
+    return "the file looks like one JSON document: format=json" if first in (b"[", b"{") else None
 
 
 def read_csv(path: Path, delimiter: str = ",") -> Source:
@@ -274,7 +274,7 @@ def _document(path: Path) -> Any:
         line = content.count(b"\n", 0, error.start) + 1
         raise BadData([f"{path}:{line}: {undecodable(error)}"], hint=SAVE_AS_UTF8) from None
     except NotJson as error:
-        hint = "one object per line is JSON Lines: --format jsonl" if error.extra else None
+        hint = "one object per line is JSON Lines: format=jsonl" if error.extra else None
         raise BadData([f"{path}:{error.line}: column {error.column}: {error.what}"], hint=hint) from None
     except ValueProblem as error:
         raise BadData([f"{path}: {error.what}"]) from None

@@ -237,7 +237,7 @@ def grade_problem(sample: Sample, max_grade: float) -> dict[str, str]:
     """{place: what is wrong} of the first grade above ``max_grade``; empty if there is none."""
     for document, grade in (sample.relevance_scores or {}).items():
         if grade > max_grade:
-            what = f"is {grade:g}, above max_grade, which is {max_grade:g}; where grades go further: --max-grade"
+            what = f"is {grade:g}, above max_grade, which is {max_grade:g}; where grades go further, set max_grade"
             return {f"relevance_scores.{document}": what}
     return {}
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ragassay.core.errors import BadData, BadInput, MissingExtra
 from ragassay.core.files import LARGEST_UNPACKED, most_unpacked, too_large_unpacked
-from ragassay.core.limits import LARGEST_GRADE
+from ragassay.core.models import LARGEST_GRADE
 from ragassay.core.validation import shown
 from ragassay.datasets.judgments import qrels_line, run_line
 from ragassay.datasets.source import ValueProblem, undecodable

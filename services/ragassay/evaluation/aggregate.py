@@ -18,6 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ragassay.core.cost_sums import Between, CostPerAccurate, Money, RatioSums, Spending
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import MissingCause, Result, Score, Usage
 from ragassay.core.report import (
     Aggregate,
@@ -33,7 +34,6 @@ from ragassay.core.report import (
     Slice,
     SystemReport,
 )
-from ragassay.core.specification import JobSpec
 from ragassay.core.statistics import CorrectedMean, Estimate, Interval
 from ragassay.evaluation.failures import fix_first
 from ragassay.evaluation.groups import MAX_SLICES, Questions, RowIndexes, SliceGroups, numbered, question_hash
@@ -174,7 +174,7 @@ class ScoreColumn:
     def aggregate(
         self,
         metric: Metric,
-        spec: JobSpec,
+        spec: EvalConfig,
         questions: Questions,
         rows: Rows = _ALL,
         corrected: CorrectedMean | None = None,
@@ -188,7 +188,7 @@ class ScoreColumn:
         mean, sd = fsum(values) / len(values) if len(values) else None, None
         if mean is not None and len(values) > 1:
             sd = sqrt(fsum((values - mean) ** 2) / (len(values) - 1))
-        interval = score_interval(values, level=spec.confidence, bounds=metric.bounds, share=metric.share)
+        interval = score_interval(values, level=spec.statistics.confidence, bounds=metric.bounds, share=metric.share)
         bounds = None
         if len(values) and metric.bounds is not None:
             filled = (averaged(np.where(scored, every, end), of_row) for end in metric.bounds)
@@ -228,7 +228,7 @@ class ScoreColumn:
 class SystemAggregator:
     """All that a report says of one system: rows are added one at a time, then ``report`` computes the figures."""
 
-    def __init__(self, metrics: Sequence[Metric], spec: JobSpec) -> None:
+    def __init__(self, metrics: Sequence[Metric], spec: EvalConfig) -> None:
         self._metrics, self._spec = metrics, spec
         self.rows = 0
         self.counts = Counter[str]()
@@ -308,7 +308,7 @@ class SystemAggregator:
             cost_per_accurate_answer=self._cost_per_accurate(),
             spending=self._spending,
             refusals=self._refusals(),
-            fix_first=fix_first(self.accurate, self._rows_by_cause, self.questions, self._spec.confidence),
+            fix_first=fix_first(self.accurate, self._rows_by_cause, self.questions, self._spec.statistics.confidence),
             evaluation=Evaluation(
                 usage=self.evaluation.usage,
                 waste=self.waste.usage,
@@ -330,7 +330,7 @@ class SystemAggregator:
         values = self.scores[metric].values.tolist()
         pairs = ((labels.get(n), None if value != value else value) for n, value in enumerate(values))
         failed = self.reference.too_many_failed(self._spec.max_missing)
-        return corrected_by_labels(pairs, level=self._spec.confidence, failed=failed)
+        return corrected_by_labels(pairs, level=self._spec.statistics.confidence, failed=failed)
 
     def _by_slice(self) -> dict[str, dict[str, Slice]]:
         """The rows grouped by category, difficulty and every metadata field that groups them."""
@@ -363,7 +363,7 @@ class SystemAggregator:
             reason = "no answer is accurate"
         return CostPerAccurate(
             value=None if reason else sums.cost_usd / sums.accurate,
-            interval=sums_interval([Stratum(sums, questions)], level=self._spec.confidence),
+            interval=sums_interval([Stratum(sums, questions)], level=self._spec.statistics.confidence),
             cost_usd=sums.cost_usd,
             accurate=round(sums.accurate),
             n=sums.n,
@@ -384,8 +384,10 @@ class SystemAggregator:
             on_answerable=refused - right,
             on_unanswerable=right,
             unanswerable=counts["unanswerable"],
-            precision=_share(right, refused, self._spec.confidence, "no answer refuses" if judged else no_verdict),
-            recall=_share(right, counts["unanswerable_judged"], self._spec.confidence, undefined),
+            precision=_share(
+                right, refused, self._spec.statistics.confidence, "no answer refuses" if judged else no_verdict
+            ),
+            recall=_share(right, counts["unanswerable_judged"], self._spec.statistics.confidence, undefined),
         )
 
     @property
@@ -439,12 +441,14 @@ def _counts(row: Result) -> dict[str, int]:
     return counts
 
 
-def _relative_change(changes: Floats, before: Floats, spec: JobSpec) -> tuple[float | None, Interval]:
+def _relative_change(changes: Floats, before: Floats, spec: EvalConfig) -> tuple[float | None, Interval]:
     """The mean change over the mean before, and its interval; undefined if that mean is 0."""
     sums = RatioSums.of(zip(changes.tolist(), before.tolist(), strict=True))
     if not sums.accurate:
-        return None, Interval.absent("ndcg was 0 before reranking on every query", spec.confidence, "fieller")
-    ci = difference_sums_interval([Stratum(sums, sums.n)], level=spec.confidence)
+        return None, Interval.absent(
+            "ndcg was 0 before reranking on every query", spec.statistics.confidence, "fieller"
+        )
+    ci = difference_sums_interval([Stratum(sums, sums.n)], level=spec.statistics.confidence)
     return sums.cost_usd / sums.accurate, ci
 
 

@@ -83,7 +83,7 @@ class LabelledRows:
         """The scores of a finished run over these rows beside the labels."""
         record = run.record
         rows = self.scored(run)
-        found = agreement(rows, level=record.spec.confidence, seed=record.spec.seed)
+        found = agreement(rows, level=record.spec.statistics.confidence, seed=record.spec.seed)
         return JudgeAgreement(
             **dict(found),
             data=record.dataset.name,

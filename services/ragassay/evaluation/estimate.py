@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Response, Sample, Usage
-from ragassay.core.specification import JobSpec
 from ragassay.evaluation.evaluate import ScoringConfig, respond, rows_to_judge
 from ragassay.evaluation.inputs import Inputs
 from ragassay.evaluation.prepare import choose_metrics
@@ -26,7 +26,7 @@ class CallEstimates:
     answers: list[Usage]
 
 
-async def estimate_calls(runtime: Runtime, spec: JobSpec, inputs: Inputs) -> CallEstimates:
+async def estimate_calls(runtime: Runtime, spec: EvalConfig, inputs: Inputs) -> CallEstimates:
     """What the calls of an evaluation would take.
 
     Built-in systems retrieve, and sentences of the passages stand in for the answers of their model; for the answer of a

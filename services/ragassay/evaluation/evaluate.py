@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any
 
 from ragassay.core.aio import together
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import LiveResponse, Rating, Response, Result, Sample, Score
 from ragassay.core.protocols import Embedder, Journal, System
-from ragassay.core.specification import JobSpec
 from ragassay.core.text import is_answerable
 from ragassay.judges.combine import combine
 from ragassay.judges.panel import Panel
@@ -41,7 +41,7 @@ class ScoringConfig:
     reason where ``embedder`` is None.
     """
 
-    spec: JobSpec
+    spec: EvalConfig
     metrics: tuple[Metric, ...]
     panel: Panel
     embedder: Embedder | None = None
@@ -219,7 +219,9 @@ async def _with_scores(ratings: Sequence[list[Rating]], chunk: Chunk, config: Sc
 
 
 async def _scores(metric: Metric, chunk: Chunk, config: ScoringConfig) -> list[Score]:
-    return await scores_of(metric, chunk, at_once=config.spec.concurrency, timeout_s=config.spec.timeout_s)
+    return await scores_of(
+        metric, chunk, at_once=config.spec.performance.concurrency, timeout_s=config.spec.performance.timeout_s
+    )
 
 
 def _result(

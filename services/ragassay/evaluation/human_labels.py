@@ -55,7 +55,9 @@ def with_labels(report: ReportWithResults, labels: Iterable[HumanLabel]) -> Repo
     if not values or spec.references:
         return report
     results = {name: _LabelledResults(report.results[name], of_rows) for name, of_rows in values.items()}
-    systems = {name: _corrected(report.systems[name], rows, spec.confidence) for name, rows in results.items()}
+    systems = {
+        name: _corrected(report.systems[name], rows, spec.statistics.confidence) for name, rows in results.items()
+    }
     return report.model_copy(
         update={"systems": {**report.systems, **systems}, "results": {**report.results, **results}}
     )

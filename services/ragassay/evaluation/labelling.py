@@ -15,8 +15,8 @@ from typing import Any
 import orjson
 
 from ragassay.core.errors import BadData, NothingToEvaluate
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Result, Sample
-from ragassay.core.specification import JobSpec
 from ragassay.core.statistics import CorrectedMean
 from ragassay.core.validation import shown
 from ragassay.evaluation.aggregate import corrected_by_labels
@@ -63,7 +63,7 @@ class LabelProgress:
 class Labelling:
     """One system's rows of a run, as people label them for one metric. ``dataset`` is the digest of the dataset."""
 
-    def __init__(self, rows: Iterable[Result], metric: str, spec: JobSpec, dataset: str) -> None:
+    def __init__(self, rows: Iterable[Result], metric: str, spec: EvalConfig, dataset: str) -> None:
         self.metric, self._spec, self._unscored = metric, spec, 0
         scored: dict[str, _RowToLabel] = {}
         for place, result in enumerate(rows):
@@ -108,7 +108,7 @@ class Labelling:
             unscored=self._unscored,
             labelled=len(labels),
             skipped=sum(one.value is None and query in self._rows for query, one in said.items()),
-            mean=corrected_by_labels(rows, level=self._spec.confidence),
+            mean=corrected_by_labels(rows, level=self._spec.statistics.confidence),
             agreement=self._agreement(labels),
         )
 
@@ -118,7 +118,7 @@ class Labelling:
             for query, value in labels.items()
         ]
         with suppress(NothingToEvaluate):
-            return agreement(scores, level=self._spec.confidence, seed=self._spec.seed)
+            return agreement(scores, level=self._spec.statistics.confidence, seed=self._spec.seed)
         return None
 
 
@@ -130,7 +130,7 @@ def latest(labels: Iterable[HumanLabel], system: str, metric: str) -> dict[str, 
 def exported(
     labelling: Labelling, said: Mapping[str, HumanLabel], samples: Mapping[str, Sample | None]
 ) -> Iterator[dict[str, Any]]:
-    """The labels as ``evaluate --labels`` and ``judge agreement`` read them, a row each."""
+    """The labels as ``labels`` and ``judge agreement`` read them, a row each."""
     for query, value in labelling.labels(said).items():
         sample, label = samples[query], said[query]
         row: dict[str, Any] = {"query_id": query, "system": label.system, labelling.metric: value}

@@ -9,11 +9,11 @@ from typing import Literal
 
 from ragassay.core.aio import together
 from ragassay.core.errors import BudgetReached, Conflict
+from ragassay.core.eval_config import Budget, EvalConfig
 from ragassay.core.models import Sample, Usage
 from ragassay.core.protocols import Call, Journal, Purpose
 from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
-from ragassay.core.specification import Budget, JobSpec
 from ragassay.embeddings import unavailable
 from ragassay.evaluation.aggregate import finish
 from ragassay.evaluation.evaluate import log_start, respond, work
@@ -35,7 +35,7 @@ from ragassay.systems.runner import LiveSystem
 def start(
     runtime: Runtime,
     settings: Settings,
-    spec: JobSpec,
+    spec: EvalConfig,
     inputs: Inputs,
     kind: Literal["evaluation", "agreement"] = "evaluation",
 ) -> FolderRun:
@@ -88,7 +88,7 @@ async def complete(
     with ExitStack() as stack:
         stack.enter_context(run.locked())
         cache = None
-        if spec.cache:
+        if spec.performance.cache:
             cache = CallCache(settings.home / "cache" / "calls.sqlite", lambda why: notice(f"warning: {why}"))
             stack.callback(cache.close)
         elsewhere = Usage.total([_spent_by(other) for other in others]) if limits != Budget() else Usage()
@@ -123,7 +123,7 @@ def _spent_by(run: FolderRun) -> Usage:
         return journal.spent
 
 
-def _warnings(spec: JobSpec, metrics: Sequence[str], settings: Settings) -> Iterator[str]:
+def _warnings(spec: EvalConfig, metrics: Sequence[str], settings: Settings) -> Iterator[str]:
     """What the judges of a specification can't do."""
     judges = [one.model for one in spec.judges]
     if spec.criteria and spec.is_local:
@@ -160,7 +160,7 @@ async def work_through(
         await through_outages(
             lambda used: _work_on_pending(runtime, run, used, called, done),
             journal,
-            give_up_s or record.spec.give_up_s,
+            give_up_s or record.spec.performance.give_up_s,
             waiting,
         )
     finally:
@@ -197,7 +197,7 @@ async def _work_on_pending(
                 raise
             done(record.rows_in(chunk))
 
-    await together([worker() for _ in range(2 + record.spec.concurrency // max(record.chunk_size // 2, 1))])
+    await together([worker() for _ in range(2 + record.spec.performance.concurrency // max(record.chunk_size // 2, 1))])
 
 
 async def _answer_all(run: FolderRun, system: BuiltIn) -> None:
@@ -221,7 +221,7 @@ class RowProgress:
     end of each chunk. Where the calls of a row are not known before, it counts with its chunk.
     """
 
-    def __init__(self, done: Callable[[int], object], rows: int, spec: JobSpec) -> None:
+    def __init__(self, done: Callable[[int], object], rows: int, spec: EvalConfig) -> None:
         self._done, self._left, self._ahead = done, rows, 0
         self._purpose: Purpose = "answer" if spec.is_local else "judge"
         self._calls = 1 if spec.is_local else sum(one.samples for one in spec.judges)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragassay import llm as language_models
 from ragassay.core.errors import BadSettings
+from ragassay.core.eval_config import EvalConfig, JudgeConfig
 from ragassay.core.protocols import Embedder, Journal, Judge
 from ragassay.core.report import Built, Called, Source
 from ragassay.core.settings import NEVER_SENT, Settings
-from ragassay.core.specification import JobSpec, JudgeConfig
 from ragassay.datasets.corpus import Corpus
 from ragassay.embeddings import LocalEmbedder, unavailable
 from ragassay.evaluation.evaluate import ScoringConfig
@@ -67,7 +67,7 @@ class Shared:
         return self.known.setdefault((model, address), Capabilities(model))
 
 
-def panel(spec: JobSpec, settings: Settings, shared: Shared | None = None) -> Panel:
+def panel(spec: EvalConfig, settings: Settings, shared: Shared | None = None) -> Panel:
     """All that judges in a run: the local judge, plug-ins' and models that LiteLLM can reach. Raises BadSettings.
 
     ``shared`` is what their requests share with those of other jobs.
@@ -75,12 +75,13 @@ def panel(spec: JobSpec, settings: Settings, shared: Shared | None = None) -> Pa
     check_judges(spec)
     _check_keys(spec, settings)
     calling = sum(one.calls_model for one in spec.judges)
-    divided = spec.model_copy(update={"concurrency": max(1, spec.concurrency // max(calling, 1))})
+    each = max(1, spec.performance.concurrency // max(calling, 1))
+    divided = spec.model_copy(update={"performance": spec.performance.model_copy(update={"concurrency": each})})
     shared = shared or Shared()
     return Panel([_rater(one, divided, settings, shared) for one in spec.judges])
 
 
-def _check_keys(spec: JobSpec, settings: Settings) -> None:
+def _check_keys(spec: EvalConfig, settings: Settings) -> None:
     """Raise BadSettings where RAGASSAY_API_KEY would stand in for the missing keys of several providers."""
     if settings.api_key in (None, NEVER_SENT) or spec.api_base or settings.api_base:
         return
@@ -94,7 +95,7 @@ def _check_keys(spec: JobSpec, settings: Settings) -> None:
         )
 
 
-def _rater(config: JudgeConfig, spec: JobSpec, settings: Settings, shared: Shared) -> Rater:
+def _rater(config: JudgeConfig, spec: EvalConfig, settings: Settings, shared: Shared) -> Rater:
     is_only_local = not config.calls_model and not spec.references
     if spec.judge_mode != "verdict" and (is_only_local or config.model in JUDGES):
         raise BadSettings(f"{config.model} can't be asked so: {spec.judge_mode} is for models", where="judge_mode")
@@ -104,7 +105,9 @@ def _rater(config: JudgeConfig, spec: JobSpec, settings: Settings, shared: Share
         samples = [CrossEncoderJudge(config.cross_encoder)]
     elif config.model in JUDGES:
         declared = JUDGES.get(config.model)
-        own = OwnJudge(declared, criteria=spec.criteria, at_once=spec.concurrency, timeout_s=spec.timeout_s)
+        own = OwnJudge(
+            declared, criteria=spec.criteria, at_once=spec.performance.concurrency, timeout_s=spec.performance.timeout_s
+        )
         samples = [own] * config.samples
     else:
         llm = _model(config.model, spec, settings, shared)
@@ -112,25 +115,27 @@ def _rater(config: JudgeConfig, spec: JobSpec, settings: Settings, shared: Share
     return Rater(tuple(samples), config.role, config.on, spec.seed)
 
 
-def _judge(llm: LLM, spec: JobSpec, seed_shift: int) -> Judge:
+def _judge(llm: LLM, spec: EvalConfig, seed_shift: int) -> Judge:
     from ragassay.judges.llm import LLMJudge
     from ragassay.judges.yes_no import YesNoJudge
 
     if spec.judge_mode == "probe":
         if spec.judge_prompt is not None:
             raise BadSettings("probes have their own questions: leave judge_prompt out", where="judge_mode")
-        return YesNoJudge(llm, criteria=spec.criteria, timeout_s=spec.sample_timeout_s, seed_shift=seed_shift)
+        return YesNoJudge(
+            llm, criteria=spec.criteria, timeout_s=spec.performance.sample_timeout_s, seed_shift=seed_shift
+        )
     return LLMJudge(
         llm,
         criteria=spec.criteria,
         prompt=spec.judge_prompt,
         max_tokens=spec.parameters.max_tokens,
-        timeout_s=spec.sample_timeout_s,
+        timeout_s=spec.performance.sample_timeout_s,
         seed_shift=seed_shift,
     )
 
 
-def preference_judge(spec: JobSpec, settings: Settings) -> PreferenceJudge:
+def preference_judge(spec: EvalConfig, settings: Settings) -> PreferenceJudge:
     """What says which of two answers is better; raises BadSettings unless the judge is one model that LiteLLM can reach."""
     if len(spec.judges) > 1:
         raise BadSettings("one model compares two answers", where="--judge", hint="--judge MODEL")
@@ -143,18 +148,18 @@ def preference_judge(spec: JobSpec, settings: Settings) -> PreferenceJudge:
     return PreferenceJudge(_model(model, spec, settings, Shared()))
 
 
-def _model(model: str, spec: JobSpec, settings: Settings, shared: Shared) -> LLM:
+def _model(model: str, spec: EvalConfig, settings: Settings, shared: Shared) -> LLM:
     """A judge's model, as the specification would have it asked."""
     return llm_of(
         model,
         spec.api_base,
         settings,
-        timeout_s=spec.timeout_s,
-        attempts=spec.attempts,
-        concurrency=spec.concurrency,
+        timeout_s=spec.performance.timeout_s,
+        attempts=spec.performance.attempts,
+        concurrency=spec.performance.concurrency,
         limit=RateLimit(
-            spec.requests_per_minute or settings.requests_per_minute,
-            spec.tokens_per_minute or settings.tokens_per_minute,
+            spec.performance.requests_per_minute or settings.requests_per_minute,
+            spec.performance.tokens_per_minute or settings.tokens_per_minute,
             shared.spacing,
         ),
         capabilities=shared.capabilities(model, spec.api_base or settings.api_base),
@@ -217,7 +222,7 @@ class Runtime:
             lambda: self.scoring(record.spec, [parse(name, own) for name in record.metrics]),
         )
 
-    def scoring(self, spec: JobSpec, metrics: Sequence[Metric] = ()) -> ScoringConfig:
+    def scoring(self, spec: EvalConfig, metrics: Sequence[Metric] = ()) -> ScoringConfig:
         """What judges and scores by a specification; raises BadSettings."""
         model, why_not = self._embedder(spec.embeddings or self._settings.embeddings)
         return ScoringConfig(spec, tuple(metrics), panel(spec, self._settings, self._shared), model, why_not)

@@ -76,7 +76,7 @@ def _gates(expected: tuple[str | Mapping[str, Any], ...], report: Report) -> tup
     """Expectations as gates; they may be about criteria and composites of the run."""
     from pydantic import ValidationError
 
-    from ragassay.config import Configuration
+    from ragassay.config import GatedConfig
     from ragassay.core.errors import BadSettings
     from ragassay.core.validation import problems
 
@@ -84,9 +84,9 @@ def _gates(expected: tuple[str | Mapping[str, Any], ...], report: Report) -> tup
     written = [_from_text(each) if isinstance(each, str) else each for each in expected]
     own = {"criteria": spec.criteria, "composites": spec.composites}
     try:
-        return Configuration.model_validate({**own, "gates": written}).gates
+        return GatedConfig.model_validate({**own, "gates": written}).gates
     except ValidationError as error:
-        first = problems(error, Configuration)[0]
+        first = problems(error, GatedConfig)[0]
         raise BadSettings(f"can't read the expectation: {first}", hint='write it so: "faithfulness >= 0.8"') from None
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragassay.core.errors import BadSettings
+from ragassay.core.eval_config import CROSS_ENCODER
 from ragassay.core.models import Rating, Sample, SentenceVerdict, Support, Verdict
-from ragassay.core.options import CROSS_ENCODER
 from ragassay.core.protocols import Journal
 from ragassay.core.text import is_lead_in, sentences
 from ragassay.embeddings import CrossEncoder

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import get_args
 
 from ragassay.core.errors import BadSettings, NotFound
+from ragassay.core.eval_config import JudgePrompt
 from ragassay.core.models import Covered, Step, Support, Truth
 from ragassay.core.prompts import Prompt, load, prompt_of
-from ragassay.core.specification import JudgePrompt
 
 OURS = "judge/verdict"
 LONGEST = 100_000  # characters

@@ -15,10 +15,10 @@ from typing import Any
 
 from ragassay.core.aio import together
 from ragassay.core.errors import BadInput, BadSettings, ProviderDown, Unavailable
+from ragassay.core.eval_config import JudgePrompt
 from ragassay.core.models import FactVerdict, Rating, Sample, Verdict
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Journal, digest
-from ragassay.core.specification import JudgePrompt
 from ragassay.judges.instructions import instructions
 from ragassay.judges.prompt import render_prompt, suspicious
 from ragassay.judges.reply import (

@@ -9,9 +9,9 @@ from typing import Any
 
 from ragassay.core.aio import together
 from ragassay.core.errors import BadSettings, ProviderDown
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating, Role, Sample
 from ragassay.core.protocols import Journal, Judge, digest
-from ragassay.core.specification import JobSpec
 from ragassay.llm.journal import given_up, sample_scope
 
 
@@ -130,7 +130,7 @@ def is_chosen(query_id: str, share: float, seed: int) -> bool:
     return int.from_bytes(drawn[:8]) < share * 2**64
 
 
-def check_judges(spec: JobSpec) -> None:
+def check_judges(spec: EvalConfig) -> None:
     """Raise BadSettings for judges that make no sense together."""
     names = [one.model for one in spec.judges]
     if not spec.scorers:

@@ -26,11 +26,10 @@ from typing import Any, Generic, Protocol, TypeVar
 import orjson
 
 from ragassay import observability
-from ragassay.core.addresses import is_extra
 from ragassay.core.aio import Slots
 from ragassay.core.errors import BadInput, BadSettings, RateLimited, Unavailable
+from ragassay.core.eval_config import JudgeParameters, check_extra_body
 from ragassay.core.models import Usage
-from ragassay.core.options import ParameterOptions
 from ragassay.core.protocols import Call, Journal, Reply, digest
 from ragassay.llm.capabilities import BOUNDS, NO_OBJECT, Capabilities, Messages, Variant, form_of, is_usable
 from ragassay.llm.errors import Failure, diagnose, without_keys
@@ -46,7 +45,7 @@ logger = logging.getLogger("ragassay.llm")
 T = TypeVar("T")
 
 # Nothing else: LiteLLM takes addresses, keys and much more as parameters too.
-_PARAMETERS = frozenset(ParameterOptions.__annotations__) - {"max_tokens"} | {"seed"}
+_PARAMETERS = frozenset(JudgeParameters.model_fields) - {"max_tokens"} | {"seed"}
 _MAX_RATIO = 4.0  # of billed to estimated tokens; a larger one is no bill
 
 
@@ -101,7 +100,7 @@ class LLM:
     ``model`` is LiteLLM's name, such as ``gpt-4o-mini`` or ``anthropic/claude-sonnet-4-5``; with ``api_base`` a name
     without a provider is taken for an OpenAI-compatible server's. Without ``api_key`` LiteLLM reads the provider's own
     environment variable; an own server that needs none gets a placeholder. ``parameters`` go to the provider on top of
-    temperature 0 and the ``seed``: those of ``ParameterOptions``; those that LiteLLM knows it not to take are left out and
+    temperature 0 and the ``seed``: those of ``JudgeParameters``; those that LiteLLM knows it not to take are left out and
     listed in ``settings``. ``context_window``: tokens that the model reads, where LiteLLM's table does not know or errs.
     ``timeout_s`` is the time for one attempt, ``attempts`` how often a call is tried in all; ``limit`` spaces all attempts.
 
@@ -129,7 +128,7 @@ class LLM:
             hint = f"known: {', '.join(sorted(_PARAMETERS))}; what only this provider knows goes into extra_body"
             raise BadSettings(f"parameters can't set {', '.join(unknown)}", where=model, hint=hint)
         try:
-            is_extra(parameters.get("extra_body", {}))
+            check_extra_body(parameters.get("extra_body", {}))
         except ValueError as error:
             raise BadSettings(f"parameters.extra_body: {error}", where=model) from None
         self._model = model.strip()

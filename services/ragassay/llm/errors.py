@@ -25,7 +25,7 @@ _TIMEOUTS = frozenset({"TimeoutError", "APITimeoutError", "Timeout"})
 _WHOLE_RUN = {
     401: ("rejected the key", "check the key"),
     402: ("requires payment", "add credit to the account behind the key"),
-    404: ("does not have this model or address", "check the model's name and --api-base"),
+    404: ("does not have this model or address", "check the model's name and api_base"),
 }
 _KEYLIKE = re.compile(r"\b(?:(?:sk|pk|rk|gsk|xai|hf|nvapi)[-_]|AIza)[\w*.-]{8,}|\bbearer\s+\S+", re.IGNORECASE)
 _SECRET = re.compile(r"[\dA-Z*_=]|\w\.\w")  # in what looks like a key; none of these is in words with a hyphen

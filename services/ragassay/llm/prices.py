@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ragassay.core.specification import Price
+from ragassay.core.eval_config import Price
 from ragassay.llm.resolve import litellm, model_table, provider_errors
 
 _ABOVE = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")

@@ -143,7 +143,7 @@ def resolve_model(
     try:
         bare, provider, _, its_address = library.get_llm_provider(name, api_base=api_base)
     except library.BadRequestError:
-        hint = "write provider/model, such as openai/gpt-4o-mini, or give --api-base"
+        hint = "write provider/model, such as openai/gpt-4o-mini, or set api_base"
         raise BadSettings(f"unknown model {name!r}", hint=hint) from None
     missing = missing_keys(name)
     if provider == "openai" and missing and not api_key and not api_base:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ragassay.core.errors import BadSettings
+from ragassay.core.eval_config import DEFAULTS
 from ragassay.core.models import MissingCause, Rating, Sample, Score
-from ragassay.core.options import JobOptions
 from ragassay.core.text import is_answerable
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.judged import ANSWERED_UNANSWERABLE, EMPTY, RIGHT_REFUSAL, WRONG_REFUSAL
@@ -23,7 +23,7 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
 }
 _CONDITION = re.compile(r"([^\s<>=!(]+)\s*(>=|<=|>|<)\s*([^\s<>=!]+)")
-_EXAMPLE = f"write, for example, {JobOptions.accurate}"
+_EXAMPLE = f"write, for example, {DEFAULTS.accurate}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class AccuracyRule:
 @metric(better="higher", needs="answer", share=True)
 def accurate(chunk: Chunk) -> list[Score]:
     """Is the answer accurate? A refusal is where the query can't be answered; else the rule of the run decides."""
-    decide = chunk.rule or AccuracyRule.parse(JobOptions.accurate).decide
+    decide = chunk.rule or AccuracyRule.parse(DEFAULTS.accurate).decide
     return [
         _by_refusal(sample, rating) or decide({name: scores[n] for name, scores in chunk.scores.items()})
         for n, (sample, rating) in enumerate(

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
+from ragassay.core.eval_config import HarmonicMean
 from ragassay.core.models import Result, Score, Verdict
-from ragassay.core.specification import HarmonicMean
 from ragassay.metrics.accuracy import lacking
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.judged import EMPTY, STEPS

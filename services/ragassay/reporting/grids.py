@@ -144,7 +144,7 @@ def provenance(report: Report) -> Grid:
         "embeddings": source.embeddings or "none",
         "configuration_digest": source.configuration_digest,
         "accuracy_rule": source.configuration.accurate,
-        "confidence": source.configuration.confidence,
+        "confidence": source.configuration.statistics.confidence,
         "seed": source.configuration.seed,
     }
     cautions = [("caution", caution) for caution in report.cautions]

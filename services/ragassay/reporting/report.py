@@ -51,7 +51,7 @@ def of_report(report: ReportWithResults, fields: Sequence[str] = (), most: int =
 def in_short(report: ReportWithResults) -> Document:
     """The report as it is printed: a sentence on each system, the figures, what went wrong, what limits the figures."""
     source = report.provenance
-    level = percent(source.configuration.confidence)
+    level = percent(source.configuration.statistics.confidence)
     about = f"{source.dataset.name}: {source.dataset.rows} queries, judge {source.judge['name']}, {level} intervals"
     fields, gaps = failing.slice_fields(report), tuple(summary.missing(report))
     slices = (failing.slice_section(report, field, failing.MOST_SLICES_SHOWN) for field in fields[:2])
@@ -130,7 +130,9 @@ def method(report: Report) -> Iterator[str]:
         if mean.interval.low is not None:
             by_method.setdefault(mean.interval.method, []).append(name)
     made = "; ".join(f"{how} for {listed(names)}" for how, names in by_method.items())
-    yield f"Intervals hold with a confidence of {percent(configuration.confidence)}" + (f": {made}." if made else ".")
+    yield f"Intervals hold with a confidence of {percent(configuration.statistics.confidence)}" + (
+        f": {made}." if made else "."
+    )
     if "accurate" in source.metrics:
         yield f"An answer is accurate where {configuration.accurate}."
     model = source.judge.get("model")

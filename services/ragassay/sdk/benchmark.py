@@ -16,7 +16,8 @@ from ragassay import config as configurations
 from ragassay.analysis.benchmark import Benchmark as BenchmarkDocument
 from ragassay.analysis.benchmark import benchmark, compared
 from ragassay.analysis.models import Comparison as ComparisonDocument
-from ragassay.config import Configuration, Layer
+from ragassay.config import ProjectConfig
+from ragassay.config.load import rebased_paths
 from ragassay.core.errors import AssayError, BadSettings, UnknownName
 from ragassay.core.formatting import json_document
 from ragassay.core.report import ReportWithResults
@@ -134,7 +135,7 @@ async def _run(data: Any, options: Mapping[str, Any], progress: bool | Callable[
     return result
 
 
-def read_all(configuration: Configuration, reporter: Reporter, given: Given = Given()) -> dict[str, Inputs]:  # noqa: B008 - a tuple
+def read_all(configuration: ProjectConfig, reporter: Reporter, given: Given = Given()) -> dict[str, Inputs]:  # noqa: B008 - a tuple
     """``inputs_by_dataset``, with a warning for each doubtful row."""
     read = inputs_by_dataset(configuration, given)
     for line in dict.fromkeys(line for each in read.values() for line in each.warnings):
@@ -145,7 +146,7 @@ def read_all(configuration: Configuration, reporter: Reporter, given: Given = Gi
 def started(
     runtime: Runtime,
     settings: Settings,
-    configuration: Configuration,
+    configuration: ProjectConfig,
     inputs: Mapping[str, Inputs],
     *,
     in_files: bool = True,
@@ -155,7 +156,7 @@ def started(
     ``in_files``: a resume can read all data again, and make a run that a kill kept from being made. Raises what
     ``local.start`` raises, and UnknownName for a baseline that is no system.
     """
-    spec, baseline = configuration.to_job_spec(), configuration.baseline
+    spec, baseline = configuration.evaluation, configuration.baseline
     systems = list(next(iter(inputs.values())).systems)
     if baseline is not None and baseline not in systems:
         raise UnknownName("baseline", baseline, systems)
@@ -207,11 +208,11 @@ def resumed(runtime: Runtime, settings: Settings, reference: str) -> Begun:
             what = f"benchmark {record.id} was interrupted before its data were written down ({', '.join(missing)})"
             raise BadSettings(what, hint="nothing was evaluated yet: start it again")
         if missing and record.configuration is not None:
-            document = configurations.rebased_paths(record.configuration, Path(os.path.relpath(record.folder)))
-            configuration = configurations.resolve([Layer(document, "the benchmark's configuration")])
+            document = rebased_paths(record.configuration, Path(os.path.relpath(record.folder)))
+            configuration = configurations.check(configurations.Document(document, "the benchmark's configuration"))
             inputs = inputs_by_dataset(configuration)
             for dataset in missing:
-                prepared = prepare(configuration.to_job_spec(), inputs[dataset], record.runs[dataset])
+                prepared = prepare(configuration.evaluation, inputs[dataset], record.runs[dataset])
                 local.create(runtime, settings, prepared, inputs[dataset])
     return Begun(kept, {dataset: local.resume(settings, run) for dataset, run in record.runs.items()})
 
@@ -251,13 +252,13 @@ def _by_dataset(system: Any) -> Any:
     return ByDataset(system) if isinstance(system, Mapping) and "kind" not in system else system
 
 
-def _is_in_files(given: Given, configuration: Configuration) -> bool:
+def _is_in_files(given: Given, configuration: ProjectConfig) -> bool:
     """Is everything that is evaluated read from where the configuration says?"""
     datasets = set(given.datasets or {}) <= set(configuration.datasets)
     return given.data is None and datasets and set(given.systems or {}) <= set(configuration.systems)
 
 
-def inputs_by_dataset(configuration: Configuration, given: Given = Given()) -> dict[str, Inputs]:  # noqa: B008 - a tuple
+def inputs_by_dataset(configuration: ProjectConfig, given: Given = Given()) -> dict[str, Inputs]:  # noqa: B008 - a tuple
     """Everything that is evaluated, read, by dataset. Raises what ``inputs`` raises, and BadSettings for what is missing."""
     datasets: Mapping[str, Any] = configuration.datasets
     if given.datasets is not None:

@@ -11,11 +11,11 @@ from typing import Any
 from ragassay.analysis import comparing
 from ragassay.analysis.comparing import Unevaluated, is_data
 from ragassay.analysis.sides import Side, file_names
-from ragassay.config import Configuration
+from ragassay.config import ProjectConfig
 from ragassay.core.errors import BadSettings
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.report import ReportWithResults, run_and_system
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec
 from ragassay.metrics.metric import name_of
 from ragassay.metrics.names import split_names
 from ragassay.reporting.objects import Comparison
@@ -58,7 +58,7 @@ def compare(
     )
     given = [one for one in (a, b) if one is not None]
 
-    def configure(data: Any) -> tuple[Configuration, Given]:
+    def configure(data: Any) -> tuple[ProjectConfig, Given]:
         configuration, in_memory = configured(data, options if asked is None else {**options, "metrics": asked})
         if len(given) > 1 and options.get("systems") is None:  # those of a file are about its own data
             configuration = configuration.model_copy(update={"systems": {}})
@@ -82,7 +82,7 @@ def compare(
 
 def sides_of(
     references: Sequence[Any],
-    configure: Callable[[Any], tuple[Configuration, Given]],
+    configure: Callable[[Any], tuple[ProjectConfig, Given]],
     reporter: Reporter,
     server: str | None = None,
 ) -> list[Side | Unevaluated]:
@@ -113,14 +113,14 @@ def sides_of(
             reference, name = place, name or place
         configuration, in_memory = configure(reference)
         read = read_inputs(configuration, reporter, in_memory)
-        sides.append(Unevaluated(read, configuration.to_job_spec(), system, name or configuration.name))
+        sides.append(Unevaluated(read, configuration.evaluation, system, name or configuration.name))
     return sides
 
 
 def compared(
     sides: Sequence[Side | Unevaluated],
     reporter: Reporter,
-    evaluating: Callable[[Unevaluated, JobSpec], object] = lambda *_: None,
+    evaluating: Callable[[Unevaluated, EvalConfig], object] = lambda *_: None,
     **terms: Any,
 ) -> tuple[Comparison, list[ReportWithResults]]:
     """Evaluate the sides that need it and compare all; returns the reports that were made too.
@@ -130,7 +130,7 @@ def compared(
     settings = Settings()
     runtime = runtime_with(settings, *(side.inputs for side in sides if isinstance(side, Unevaluated)))
 
-    def evaluate(side: Unevaluated, spec: JobSpec) -> ReportWithResults:
+    def evaluate(side: Unevaluated, spec: EvalConfig) -> ReportWithResults:
         evaluating(side, spec)
         _, report = finished(partial(evaluated, runtime, settings, spec, side.inputs, reporter))
         return report

@@ -176,8 +176,8 @@ def _questions_of_model(
     Raises BudgetReached; what is answered then is kept.
     """
     from ragassay.core.errors import BudgetReached, ProviderDown
+    from ragassay.core.eval_config import Budget
     from ragassay.core.protocols import digest
-    from ragassay.core.specification import Budget
     from ragassay.evaluation.runtime import llm_of
     from ragassay.storage.journal import CallCache, FolderJournal
     from ragassay.testset.model import QuestionWriter

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
-import textwrap
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, Unpack
 
 from pydantic import BaseModel
 
 from ragassay import config as configurations
-from ragassay.config import Configuration, Layer
-from ragassay.config.document import SECTIONS, options
+from ragassay.config import Override, ProjectConfig, sections
+from ragassay.config.model import section_of
 from ragassay.core.errors import BadSettings
-from ragassay.core.options import ParameterOptions
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
-from ragassay.core.specification import JobSpec
 from ragassay.core.validation import shown, suggestion
 from ragassay.datasets.dataset import Dataset
 from ragassay.evaluation import local
@@ -34,6 +31,7 @@ from ragassay.metrics.metric import name_of
 from ragassay.metrics.names import split_names
 from ragassay.reporting import EXPORTERS
 from ragassay.reporting.objects import Report
+from ragassay.sdk.options import EvalOptions
 from ragassay.sdk.progress import Reporter, resume_command, resume_hints
 from ragassay.sdk.warn import caller, on_behalf_of
 from ragassay.storage.datasets import FolderDatasets, open_data
@@ -42,7 +40,7 @@ from ragassay.systems.functions import Function
 
 T = TypeVar("T")
 _NO_OUTPUT = logging.NullHandler()
-_OF_GATES = ("gates", "alpha", "correction")
+_NAMED = ("metrics", "judge", "systems", "config")  # keywords of their own
 
 
 class Given(NamedTuple):
@@ -61,7 +59,7 @@ def evaluate(
     systems: Mapping[str, Any] | None = None,
     config: str | Path | None = None,
     progress: Callable[[int, int], object] | None = None,
-    **options: Any,
+    **options: Unpack[EvalOptions],
 ) -> Report:
     """Evaluate recorded responses and return the report.
 
@@ -72,6 +70,8 @@ def evaluate(
     systems: {name: responses}, each a path or rows as in ``data`` with query_id or query, or {name: {"kind": "bm25"}}
     for a built-in one.
     config: a ragassay.yaml that the other options change. progress: called with rows done and rows in all.
+    The other options are the keys of the configuration (docs/configuration.md); a section is a mapping of its keys:
+    ``performance={"concurrency": 4}``.
     The run is kept under .ragassay/runs, as that of the command line is. Raises AssayError: BadInput for rows and
     options that don't fit, NothingToEvaluate, BudgetReached, Unavailable. Warns where too many rows could not be scored.
     """
@@ -149,7 +149,7 @@ async def _evaluated(data: Any, options: Mapping[str, Any], progress: Callable[[
     EXPORTERS.check(configuration.output)
     settings, reporter = Settings(), Reporter(progress)
     read = read_inputs(configuration, reporter, given)
-    _, document = await evaluated(runtime_with(settings, read), settings, configuration.to_job_spec(), read, reporter)
+    _, document = await evaluated(runtime_with(settings, read), settings, configuration.evaluation, read, reporter)
     notice_unscored(document, reporter)
     report = Report.of(document, document.results)
     for path in configuration.output:
@@ -176,7 +176,7 @@ def runtime_with(settings: Settings, *read: Inputs) -> Runtime:
     return runtime_of(settings, {name: system.function for name, system in systems if system.function is not None})
 
 
-def read_inputs(configuration: Configuration, reporter: Reporter, given: Given = Given()) -> Inputs:  # noqa: B008 - a tuple
+def read_inputs(configuration: ProjectConfig, reporter: Reporter, given: Given = Given()) -> Inputs:  # noqa: B008 - a tuple
     """``inputs``, with a warning for each doubtful row."""
     read = inputs(configuration, given)
     for line in read.warnings:
@@ -187,7 +187,7 @@ def read_inputs(configuration: Configuration, reporter: Reporter, given: Given =
 async def evaluated(
     runtime: Runtime,
     settings: Settings,
-    spec: JobSpec,
+    spec: EvalConfig,
     read: Inputs,
     reporter: Reporter,
     kind: Literal["evaluation", "agreement"] = "evaluation",
@@ -208,51 +208,55 @@ async def completed(
 
 def configured(
     data: Any, options: Mapping[str, Any], *, remote: bool = False, many: bool = False
-) -> tuple[Configuration, Given]:
+) -> tuple[ProjectConfig, Given]:
     """The configuration that keywords give, over the environment and the file ``config``; and what is in memory.
 
     ``remote``: a service does the work, so RAGASSAY_API_BASE is not its business. ``many``: there may be datasets in the
     place of data. Raises BadSettings, UnknownName.
     """
-    given = dict(options)
+    given = {key: value for key, value in options.items() if value is not None}
     path = given.pop("config", None)
     for key in given:
         _check_key(key, many=many)
+    if "judge" in given and "judges" in given:
+        raise BadSettings("judge is short for judges=[...]", hint="give one of the two")
     in_memory = Given(None if isinstance(data, str | Path) else data, given.get("systems"), given.get("datasets"))
     if isinstance(data, str | Path):
         given["data"] = str(data)
-    if in_memory.systems is not None:
-        if not isinstance(in_memory.systems, Mapping):
-            raise BadSettings(f"should be {{name: responses}}, is {shown(in_memory.systems)}", where="systems")
-        given["systems"] = {
-            name: one for name, one in in_memory.systems.items() if isinstance(one, str | Path | Mapping)
-        }
-    if in_memory.datasets is not None:
-        if not isinstance(in_memory.datasets, Mapping):
-            raise BadSettings(f"should be {{name: data}}, is {shown(in_memory.datasets)}", where="datasets")
-        given["datasets"] = {name: str(one) for name, one in in_memory.datasets.items() if isinstance(one, str | Path)}
-    if given.get("metrics") is not None:
+    for key, form, in_files in (
+        ("systems", "{name: responses}", (str, Path, Mapping)),
+        ("datasets", "{name: data}", (str, Path)),
+    ):
+        if key in given:
+            if not isinstance(given[key], Mapping):
+                raise BadSettings(f"should be {form}, is {shown(given[key])}", where=key)
+            given[key] = {name: one for name, one in given[key].items() if isinstance(one, in_files)}
+    if "metrics" in given:
         given["metrics"] = _metrics(given["metrics"])
-    if given.get("judge") is not None:
+    if "judge" in given:
         given["judge"] = judge_name(given["judge"])
     if isinstance(given.get("judges"), list | tuple):
         given["judges"] = [one if isinstance(one, Mapping | BaseModel) else judge_name(one) for one in given["judges"]]
     if isinstance(given.get("output"), str | Path):
         given["output"] = [given["output"]]
-    flat = {key: _plain(key, value) for key, value in given.items()}
-    layers = [configurations.environment(named=path is not None, remote=remote)]
-    layers += [Layer.of_options(flat, "evaluate", dict.fromkeys(flat, "evaluate"))]
-    if path is not None:
-        layers.insert(0, configurations.read(Path(path)))
-    configurations.import_plugins(layers)
-    configuration = configurations.resolve(layers)
+    configuration = configurations.load(None if path is None else Path(path), _overrides(given), remote=remote)
     if data is None and configuration.data is None and not many:
         raise BadSettings("data is missing", hint="give rows or a path: evaluate(data)")
     return configuration, in_memory
 
 
-def inputs(configuration: Configuration, given: Given = Given()) -> Inputs:  # noqa: B008 - a tuple
-    """Everything that is evaluated on one dataset, read; raises what ``load`` raises."""
+def _overrides(given: Mapping[str, Any]) -> Iterator[Override]:
+    """A section is merged with that of the file, key by key."""
+    for key, value in given.items():
+        plain = _plain(key, value)
+        if key in sections() and isinstance(plain, dict):
+            yield from (Override((key, inner), one, "evaluate") for inner, one in plain.items())
+        else:
+            yield Override((key,), plain, "evaluate")
+
+
+def inputs(configuration: ProjectConfig, given: Given = Given()) -> Inputs:  # noqa: B008 - a tuple
+    """Everything that is evaluated on one dataset, read; raises what ``plan.load`` raises."""
     if configuration.datasets:
         raise BadSettings("datasets: several are evaluated by ragassay.run", hint="here 'data' names one")
     systems: Mapping[str, Any] = configuration.systems
@@ -263,57 +267,32 @@ def inputs(configuration: Configuration, given: Given = Given()) -> Inputs:  # n
         None if data is None else dataset(configuration, given),
         systems,
         corpus=configuration.corpus,
-        format=configuration.format,
-        mapping=configuration.map,
-        duplicates=configuration.duplicates,
-        limit=configuration.limit,
-        max_grade=configuration.highest_grade,
+        **configuration.reading,
     )
     return read if configuration.labels is None else with_labels(read, configuration.labels, configuration.metrics)
 
 
-def dataset(configuration: Configuration, given: Given = Given()) -> Dataset:  # noqa: B008 - a tuple
+def dataset(configuration: ProjectConfig, given: Given = Given()) -> Dataset:  # noqa: B008 - a tuple
     """The rows of the dataset: given, in a file, or stored."""
     return open_data(
         FolderDatasets(Settings().home),
         configuration.data if given.data is None else given.data,
-        format=configuration.format,
-        mapping=configuration.map,
-        duplicates=configuration.duplicates,
-        limit=configuration.limit,
-        max_grade=configuration.highest_grade,
+        **configuration.reading,
         other_files=bool(configuration.systems),
     )
 
 
-@cache
-def keywords() -> dict[str, inspect.Parameter]:
-    """The options as a signature has them: each key of the configuration alone, without its section."""
-    first = ("metrics", "judge", "systems", "name")
-    left_out = {"data", "datasets", *SECTIONS, *_OF_GATES}
-    names = [*first, *(key for key in options() if key not in (*first, *left_out))]
-    declared = {key: options()[key][0] for key in names}
-    own = {key: inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None) for key in ("config", "progress")}
-    return {
-        **{
-            key: inspect.Parameter(
-                key, inspect.Parameter.KEYWORD_ONLY, default=field.get_default(call_default_factory=True)
-            )
-            for key, field in declared.items()
-        },
-        **own,
-    }
-
-
 def _check_key(key: str, *, many: bool) -> None:
-    if many and key in ("datasets", "alpha", "correction"):
+    known = {*EvalOptions.__annotations__, *_NAMED}
+    if key in known or (many and key in ("datasets", "baseline")):
         return
     if key == "datasets":
         raise BadSettings("several datasets are evaluated by ragassay.run", hint="here data is one")
-    if key in _OF_GATES:
+    if key in ("gates", "baseline"):
         raise BadSettings(f"{key} is about gates", hint="they are checked by: ragassay gate")
-    if key not in keywords() and key not in SECTIONS:
-        raise BadSettings(f"unknown option {key}", hint=suggestion(key, [*keywords(), *SECTIONS]))
+    section = section_of(key)
+    hint = suggestion(key, known) if section is None else f"it belongs in {section}: {section}={{'{key}': ...}}"
+    raise BadSettings(f"unknown option {key}", hint=hint)
 
 
 def _metrics(metrics: Any) -> list[str]:
@@ -340,21 +319,3 @@ def _plain(key: str, value: Any) -> Any:
     if callable(getattr(value, "tolist", None)):
         return value.tolist()
     raise BadSettings(f"{shown(value)} can't be the value of an option", where=key)
-
-
-def _declare_options() -> None:
-    """Give ``evaluate`` the signature that the options make, and a line on each that its docstring does not explain."""
-    data = inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
-    vars(evaluate)["__signature__"] = inspect.Signature([data, *keywords().values()], return_annotation="Report")
-    of_judges = ("judges", "labels")
-    of_models = tuple(ParameterOptions.__annotations__)
-    explained = ("metrics", "judge", "systems", "config", "progress", *of_judges, *of_models)
-    lines = [f"{key}: {options()[key][1].about.replace('`', '')}" for key in keywords() if key not in explained]
-    head = "The other options are the keys of the configuration; RAGASSAY_* variables count too:"
-    lines.append(f"{', '.join(of_models)}: what the judge's model is sent beside the messages, docs/judges.md")
-    lines.append(f"{', '.join(of_judges)}: how far a judge can be trusted, docs/judging.md")
-    more = textwrap.indent("\n".join([head, *lines]), "    ")
-    evaluate.__doc__ = f"{(evaluate.__doc__ or '').rstrip()}\n\n{more}\n"
-
-
-_declare_options()

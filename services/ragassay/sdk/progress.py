@@ -66,13 +66,15 @@ def resume_hints(command: str) -> Iterator[None]:
     try:
         yield
     except BudgetReached as reached:
-        option = "--budget-usd" if " USD " in reached.message else "--budget-tokens"
+        is_cost = " USD " in reached.message
         if reached.unknown and (count := reached.unknown.uncertain_calls):
             tokens = reached.unknown.input_tokens + reached.unknown.output_tokens
-            held = f"{reached.unknown.cost_usd or 0:.4f} USD" if option == "--budget-usd" else f"{tokens:,}"
+            held = f"{reached.unknown.cost_usd or 0:.4f} USD" if is_cost else f"{tokens:,}"
             calls = "call" if count == 1 else "calls"
             reached.message += f", {held} of it an estimate of {count} {calls} with an unknown outcome"
-        reached.hint = f"what is finished is kept: {command} {option} MORE"
+        reached.hint = (
+            f"what is finished is kept: {command} {'--budget-usd ' if is_cost else '--set budget.tokens='}MORE"
+        )
         raise
     except DiskFull as full:
         full.hint = f"what is finished is kept; make room, then: {command}"

@@ -15,8 +15,8 @@ from ragassay.analysis.costs import CostQuery, CostReport, cost_report_of_runs
 from ragassay.analysis.gates import GateList, GateReport
 from ragassay.analysis.models import Comparison
 from ragassay.analysis.trends import Trend
-from ragassay.config import Statistics
 from ragassay.core.errors import BadInput, BadSettings, Conflict, NotFound, UnknownName
+from ragassay.core.eval_config import Statistics
 from ragassay.core.formatting import json_document, number
 from ragassay.core.jobs import Alert, JobStatus
 from ragassay.core.models import FrozenModel, Sample

@@ -23,9 +23,9 @@ from ragassay.core.errors import (
     Unavailable,
     class_and_reason,
 )
+from ragassay.core.eval_config import Budget, EvalConfig
 from ragassay.core.jobs import Alert, Job, JobPage, JobStatus, Planned, Progress, ResultPage
 from ragassay.core.report import DEFAULT_PROJECT, ReportWithResults
-from ragassay.core.specification import Budget, JobSpec
 from ragassay.datasets.dataset import digest_of_samples
 from ragassay.evaluation import aggregate
 from ragassay.evaluation.evaluate import given_up
@@ -86,7 +86,7 @@ class Jobs:
 
     def submit(
         self,
-        spec: JobSpec,
+        spec: EvalConfig,
         inputs: Inputs,
         gating: Gating = Gating(),  # noqa: B008 - frozen
         *,
@@ -125,7 +125,7 @@ class Jobs:
             raise BadInput("this Idempotency-Key was used with another body", hint="use a new key for a new job")
         return shown(state)
 
-    def check(self, spec: JobSpec, inputs: Inputs, gating: Gating) -> None:
+    def check(self, spec: EvalConfig, inputs: Inputs, gating: Gating) -> None:
         """Raise what ``submit`` would."""
         record = prepare(spec, inputs, uuid.uuid4().hex)
         self.reports.check_gating(gating, record, inputs.samples)
@@ -133,7 +133,7 @@ class Jobs:
     def _create(
         self,
         job: str,
-        spec: JobSpec,
+        spec: EvalConfig,
         inputs: Inputs,
         gating: Gating,
         body_digest: str | None,
@@ -468,7 +468,7 @@ def _job_id(project: str | None, idempotency_key: str) -> str:
     return hashlib.sha256(f"{project or DEFAULT_PROJECT}\nkey\n{idempotency_key}".encode()).hexdigest()[:32]
 
 
-def _digest(spec: JobSpec, inputs: Inputs, gating: Gating) -> str:
+def _digest(spec: EvalConfig, inputs: Inputs, gating: Gating) -> str:
     """What tells whether two submissions ask for the same."""
     asked = "".join(part.model_dump_json() for part in (spec, inputs.dataset, gating))
     # What a registered system is now is the operator's business: the same body asks for the same.

@@ -21,10 +21,10 @@ import orjson
 from redis import exceptions
 
 from ragassay.core.errors import Conflict, Unavailable, bad_cursor
+from ragassay.core.eval_config import Budget
 from ragassay.core.jobs import ENDED, JobStatus, Planned
 from ragassay.core.models import Response, Result, Sample
 from ragassay.core.report import DEFAULT_PROJECT
-from ragassay.core.specification import Budget
 from ragassay.service.counters import KEY as COUNTERS
 from ragassay.service.job_state import TRANSITIONS, Claim, JobState, Retention, gone, no_job
 from ragassay.service.notifications import Notification

@@ -14,10 +14,10 @@ from redis.exceptions import ResponseError
 
 from ragassay import observability
 from ragassay.core.errors import BudgetReached
+from ragassay.core.eval_config import Budget
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Purpose, Reply, digest
 from ragassay.core.report import DEFAULT_PROJECT
-from ragassay.core.specification import Budget
 from ragassay.llm.budget import RAISE_IT, of_unknown_price
 from ragassay.llm.journal import SHARED, Reservation, StoredJournal, hit
 from ragassay.service.counters import KEY as COUNTERS

@@ -10,7 +10,7 @@ import logging
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -71,19 +71,19 @@ class Registered:
         """The systems in a file of the form of ragassay.yaml; raises BadSettings and NotFound."""
         if path is None:
             return cls()
-        layer = config.read(path)
-        for key in layer.values.keys() - set(_KEYS):
+        document = config.read(path)
+        for key in document.values.keys() - set(_KEYS):
             raise BadSettings(
-                f"{key} is no key of registered systems", where=layer.where((key,)), hint="known: systems, corpus"
+                f"{key} is no key of registered systems", where=document.where((key,)), hint="known: systems, corpus"
             )
-        given = layer.values.get("systems")
+        given = document.values.get("systems")
         if not isinstance(given, dict) or not given:
             raise BadSettings("names no system", where=str(path), hint="write systems: {NAME: {kind: http, url: ...}}")
         described: dict[str, str] = {}
         projects: dict[str, tuple[str, ...]] = {}
         systems: dict[str, Any] = {}
         for name, system in given.items():
-            where = layer.where(("systems", name))
+            where = document.where(("systems", name))
             if not isinstance(system, dict):
                 what = f"{name}: a registered system answers queries, so it is no file of responses"
                 raise BadSettings(what, where=where, hint="give its kind: http, python, bm25, dense or hybrid")
@@ -101,8 +101,8 @@ class Registered:
                     what = f"{name}.projects should be a list of names of projects"
                     raise BadSettings(what, where=where, hint="leave it out for all: projects: [docs, search]")
                 projects[name] = tuple(map(str, among))
-        values = {**layer.values, "systems": systems}
-        read = config.resolve([replace(layer, values=values)])
+        document.values["systems"] = systems
+        read = config.check(document)
         return cls(
             RegisteredSystem(name, system, read.corpus, described.get(name), projects.get(name))
             for name, system in read.systems.items()

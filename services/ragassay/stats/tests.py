@@ -11,6 +11,7 @@ import numpy as np
 import scipy  # loads scipy.special at the first use; it takes a quarter of a second
 
 from ragassay.core.errors import BadSettings
+from ragassay.core.eval_config import Correction
 from ragassay.core.statistics import Interval, NonInferiority, Significance
 from ragassay.stats.intervals import (
     Bounds,
@@ -28,7 +29,6 @@ from ragassay.stats.intervals import (
 )
 
 PValues: TypeAlias = Sequence[float | None]
-Correction: TypeAlias = Literal["none", "bonferroni", "holm", "benjamini_hochberg"]
 
 MOST_EXACT_FLIPS = 20
 MARKS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))

@@ -17,10 +17,10 @@ import orjson
 from pydantic import Field, ValidationError
 
 from ragassay.core.errors import BadData, NotFound
+from ragassay.core.eval_config import Correction
 from ragassay.core.files import locked, write_whole
 from ragassay.core.models import FrozenModel
 from ragassay.core.validation import problems
-from ragassay.stats.tests import Correction
 from ragassay.storage.folder import LAST
 
 _RECORD, _RESULT = "benchmark.json", "result.json"

@@ -73,7 +73,7 @@ def open_data(
     if version is None:
         return load(data, format=format, mapping=mapping, duplicates=duplicates, limit=limit, max_grade=max_grade)
     if (mapping or format != "auto") and not other_files:
-        option = "--map" if mapping else "--format"
+        option = "map" if mapping else "format"
         raise BadSettings(
             f"{option} is about files; {data} is a stored dataset", hint="give it to: ragassay data import"
         )

@@ -16,10 +16,10 @@ import orjson
 from pydantic import ValidationError
 
 from ragassay.core.errors import BadData, DiskFull
+from ragassay.core.eval_config import Budget
 from ragassay.core.files import LineLog, private_folder
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Purpose, Reply
-from ragassay.core.specification import Budget
 from ragassay.llm.budget import BudgetAccount
 from ragassay.llm.journal import SHARED, Reservation, StoredJournal, hit
 

@@ -9,10 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from ragassay.core.eval_config import DEFAULTS, EvalConfig
 from ragassay.core.models import FrozenModel
-from ragassay.core.options import PerformanceOptions
 from ragassay.core.report import Source
-from ragassay.core.specification import JobSpec
 
 Outcome = Literal["kept", "last", "stale"]
 _SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -69,7 +68,7 @@ class RunRecord(FrozenModel):
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
     created_at: Annotated[str, AfterValidator(_with_zone)]
     kind: Literal["evaluation", "agreement"] = "evaluation"
-    spec: JobSpec
+    spec: EvalConfig
     metrics: Annotated[tuple[str, ...], Field(min_length=1)]
     dataset: CountedSource
     systems: dict[Annotated[str, AfterValidator(system_name)], CountedSource]
@@ -77,7 +76,7 @@ class RunRecord(FrozenModel):
     embeddings: str | None = None
     code_digest: str | None = None
     plugins: dict[str, str] = {}  # noqa: RUF012 - a default of a model
-    chunk_size: Annotated[int, Field(ge=1, le=10_000)] = PerformanceOptions.batch
+    chunk_size: Annotated[int, Field(ge=1, le=10_000)] = DEFAULTS.performance.batch
 
     def chunks(self) -> list[ChunkId]:
         """All chunks, system by system."""

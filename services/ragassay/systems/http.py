@@ -12,11 +12,10 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from annotated_types import Predicate
 from pydantic import AfterValidator, Field, field_validator
 
 from ragassay import observability
-from ragassay.core.addresses import is_bare_address
+from ragassay.core.addresses import check_bare_address
 from ragassay.core.errors import BadInput, BadSettings, reason_from
 from ragassay.core.models import Response, Sample
 from ragassay.core.settings import VARIABLE, with_variables, without_values
@@ -76,7 +75,9 @@ def _differs_by_row(request: dict[str, Any]) -> dict[str, Any]:
     return request
 
 
-Address = Annotated[str, Field(pattern=r"^https?://[^\s/]+\S*$"), Predicate(is_bare_address), AfterValidator(_address)]
+Address = Annotated[
+    str, Field(pattern=r"^https?://[^\s/]+\S*$"), AfterValidator(check_bare_address), AfterValidator(_address)
+]
 ReplyPaths = Annotated[dict[ReplyField, str], AfterValidator(_paths)]
 
 

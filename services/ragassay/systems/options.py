@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Predicate
 from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 
-from ragassay.core.addresses import is_bare_address
+from ragassay.core.addresses import check_bare_address
 from ragassay.core.models import FrozenModel
 
 RetrieverKind = Literal["bm25", "dense", "hybrid"]
@@ -61,7 +61,7 @@ class AnswerModel(FrozenModel):
 
     model: Annotated[str, Field(min_length=1, description="a model that LiteLLM supports")]
     api_base: Annotated[
-        str | None, Predicate(is_bare_address), Field(description="address of an OpenAI-compatible provider")
+        str | None, Predicate(check_bare_address), Field(description="address of an OpenAI-compatible provider")
     ] = None
     max_tokens: Annotated[int, Field(ge=1, le=100_000, description="longest answer")] = 400
     parameters: dict[str, str | float | bool | dict[str, Any]] = Field(

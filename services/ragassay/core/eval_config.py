@@ -1,0 +1,443 @@
+"""All that determines the numbers of an evaluation, apart from the data. A key's type, bounds, default and description stand here.
+
+``ragassay.yaml`` (``config/model.py``) and a job's body (``api/submission.py``) add keys of their own. A report keeps the
+configuration as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+
+from ragassay.core.addresses import check_bare_address
+from ragassay.core.models import LARGEST_GRADE, SMALLEST, Dollars, FrozenModel, Role, Usage
+
+Correction: TypeAlias = Literal["none", "bonferroni", "holm", "benjamini_hochberg"]
+
+CROSS_ENCODER = "cross_encoder:"
+LARGEST_WEIGHT = 1e6  # of a metric in a composite one
+MAX_JUDGES = 9  # of one row
+MAX_SAMPLES = 10  # of one judge on one row
+LARGEST_BODY = 10_000  # characters of what a request's body holds beside our own fields
+_OURS = frozenset(
+    """model models fallbacks messages prompt input stream n response_format tools tool_choice functions function_call
+    max_tokens max_completion_tokens temperature top_p top_k frequency_penalty presence_penalty reasoning_effort seed
+    """.split()
+)
+_ADDRESS_OR_KEY = re.compile(
+    r"(?:key|token|secret|password|credentials?|authorization|headers?|url|api_?base|endpoint|host)$", re.IGNORECASE
+)
+
+
+def check_extra_body(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The ``extra_body``; ValueError if it changes what or who is asked, or holds a key: reports print it."""
+    if taken := sorted(body.keys() & _OURS):
+        raise ValueError(f"it can't set {', '.join(taken)}: that is set elsewhere or not at all")
+    todo: list[Any] = [body]
+    while todo:
+        part = todo.pop()
+        inner = list(part.values()) if isinstance(part, dict) else part if isinstance(part, list) else ()
+        todo += inner
+        for name in part if isinstance(part, dict) else ():
+            if _ADDRESS_OR_KEY.search(name):
+                raise ValueError(
+                    f"it can't set {name}: addresses and keys are variables of the environment, and never here"
+                )
+    if len(json.dumps(body)) > LARGEST_BODY:
+        raise ValueError(f"it should be at most {LARGEST_BODY:,} characters of JSON")
+    return body
+
+
+def judge_name(given: object) -> object:
+    """``{cross_encoder: MODEL}`` as the text that names this judge everywhere; anything else as it is."""
+    if isinstance(given, Mapping) and given.keys() == {"cross_encoder"} and isinstance(given["cross_encoder"], str):
+        return f"{CROSS_ENCODER}{given['cross_encoder']}"
+    return given
+
+
+class Price(FrozenModel):
+    """What a model costs, in USD per million tokens."""
+
+    input_per_1m: Dollars
+    output_per_1m: Dollars
+
+
+class JudgeConfig(FrozenModel):
+    """A judge: ``local``, a cross-encoder, the name of a plug-in's, or a model that LiteLLM can reach.
+
+    It judges each row ``samples`` times. With the ``role`` of a reference it judges the share ``on`` of the queries, and its
+    scores correct those of the other judges.
+    """
+
+    model: Annotated[str, Field(min_length=1), AfterValidator(lambda name: name.strip().removeprefix("llm:").strip())]
+    samples: Annotated[int, Field(ge=1, le=MAX_SAMPLES)] = 1
+    role: Role = "judge"
+    on: Annotated[float | None, Field(gt=0, lt=1)] = None
+
+    @model_validator(mode="after")
+    def _reference_has_a_share(self) -> Self:
+        if self.role == "reference" and self.on is None:
+            raise ValueError("a reference judge needs 'on', the share of the queries that it judges, such as on: 0.2")
+        if self.role == "judge" and self.on is not None:
+            raise ValueError("'on' is for a judge with role: reference; the others judge all rows")
+        return self
+
+    @property
+    def cross_encoder(self) -> str | None:
+        """Name or folder of the cross-encoder; None for another kind of judge."""
+        return self.model.removeprefix(CROSS_ENCODER) if self.model.startswith(CROSS_ENCODER) else None
+
+    @property
+    def calls_model(self) -> bool:
+        """Does it judge by calls to a language model, or by a plug-in that may make such calls?"""
+        return self.model != "local" and self.cross_encoder is None
+
+    @property
+    def as_option(self) -> str:
+        """The value of ``--judge`` for a judge of all rows, such as ``gpt-4o,samples=3``."""
+        return self.model if self.samples == 1 else f"{self.model},samples={self.samples}"
+
+    def __str__(self) -> str:
+        """Such as ``gpt-4o x 3``, or ``reference gpt-4o on 20%``."""
+        named = self.model if self.samples == 1 else f"{self.model} x {self.samples}"
+        return named if self.on is None else f"reference {named} on {self.on:.0%}"
+
+
+def judge_of_text(given: object) -> object:
+    """``MODEL,samples=3`` as the mapping that it is short for; anything that is no text as it is."""
+    if isinstance(given, Mapping) and "cross_encoder" in given and "model" not in given:
+        rest = {key: value for key, value in given.items() if key != "cross_encoder"}
+        return {**rest, "model": judge_name({"cross_encoder": given["cross_encoder"]})}
+    if not isinstance(given, str):
+        return given
+    model, *options = given.split(",")
+    judge: dict[str, str | float] = {"model": model}
+    numbers: dict[str, Callable[[str], str | float]] = {"samples": int, "on": float}
+    for option in options:
+        key, _, text = option.strip().partition("=")
+        judge[key] = text
+        with suppress(ValueError):  # what is no number is refused as it is
+            judge[key] = numbers.get(key, str)(text)
+    return judge
+
+
+_Name = Annotated[str, Field(min_length=1)]
+JudgeOrText = Annotated[JudgeConfig, BeforeValidator(judge_of_text, json_schema_input_type=str | JudgeConfig)]
+
+
+class JudgePrompt(FrozenModel):
+    """Instructions for the judge in a user's words: the file's name, and its text."""
+
+    name: str
+    text: str
+
+
+class HarmonicMean(FrozenModel):
+    """The harmonic mean of metrics, by their names."""
+
+    harmonic_mean: Annotated[tuple[str, ...], Field(min_length=1, max_length=20)]
+
+
+def _composite_kind(given: object) -> str:
+    harmonic = isinstance(given, HarmonicMean) or (isinstance(given, dict) and "harmonic_mean" in given)
+    return "(harmonic_mean)" if harmonic else "(weights)"
+
+
+Composite = Annotated[
+    Annotated[HarmonicMean, Tag("(harmonic_mean)")]
+    | Annotated[
+        dict[str, Annotated[float, Field(gt=0, le=LARGEST_WEIGHT)]],
+        Field(min_length=1, max_length=20),
+        Tag("(weights)"),
+    ],
+    Discriminator(_composite_kind),
+]
+
+
+class JudgeParameters(FrozenModel):
+    """What the judge's model is sent beside the messages. None: nothing is sent, and the provider's default holds."""
+
+    temperature: Annotated[float, Field(ge=0, le=2, description="how freely the judge's model draws its words")] = 0.0
+    top_p: Annotated[
+        float | None,
+        Field(gt=0, le=1, description="only the likeliest words that have this probability together"),
+    ] = None
+    top_k: Annotated[int | None, Field(ge=1, le=10_000, description="only so many of the likeliest words")] = None
+    frequency_penalty: Annotated[
+        float | None, Field(ge=-2, le=2, description="against words that are frequent so far")
+    ] = None
+    presence_penalty: Annotated[float | None, Field(ge=-2, le=2, description="against words that have occurred")] = None
+    reasoning_effort: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=20,
+            description="how long a reasoning model thinks: `low`, `medium`, `high` or what its provider calls it",
+        ),
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        Field(ge=16, le=1_000_000, description="longest reply, in tokens; default: by the number of sentences"),
+    ] = None
+    extra_body: Annotated[
+        dict[str, Any],
+        AfterValidator(check_extra_body),
+        Field(
+            description="what only this provider knows, put into the body of each request as it is",
+            examples=[{"chat_template_kwargs": {"enable_thinking": False}}],
+        ),
+    ] = {}  # noqa: RUF012 - a default of a model
+
+
+class Budget(FrozenModel):
+    """The most that judge calls may spend. None: no cap."""
+
+    usd: Annotated[
+        float | None, Field(gt=0, le=1_000_000_000, description="most that judge calls may cost, in USD")
+    ] = None
+    tokens: Annotated[int | None, Field(gt=0, le=10**15, description="most tokens, input and output together")] = None
+
+    def over(self, spent: Usage, wanted: Usage) -> str | None:
+        """The cap that ``wanted`` would exceed after ``spent``; None when it fits. A cost must be known where USD are capped."""
+        if self.usd is not None and spent.cost_usd is None:
+            return "the budget in USD can't be kept: some of what is spent has no known price"
+        if self.usd is not None and (spent.cost_usd or 0.0) + (wanted.cost_usd or 0.0) > self.usd:
+            return f"the budget of {self.usd:g} USD is reached: {spent.cost_usd or 0.0:.4f} USD are spent"
+        tokens = spent.input_tokens + spent.output_tokens
+        if self.tokens is not None and tokens + wanted.input_tokens + wanted.output_tokens > self.tokens:
+            return f"the budget of {self.tokens:,} tokens is reached: {tokens:,} are spent"
+        return None
+
+
+class Statistics(FrozenModel):
+    """How far numbers can be trusted."""
+
+    confidence: Annotated[float, Field(gt=0.5, le=0.9999, description="level of the intervals")] = 0.95
+    alpha: Annotated[
+        float,
+        Field(
+            ge=0.0001,
+            lt=0.5,
+            description="a difference is shown if p is at most this; a gate's interval of a drop is at level 1 - alpha",
+        ),
+    ] = 0.05
+    correction: Annotated[
+        Correction,
+        Field(description="of p for the number of tests: `holm`, `bonferroni`, `benjamini_hochberg` or `none`"),
+    ] = "holm"
+
+
+class Performance(FrozenModel):
+    """How fast it goes. Nothing here changes a number."""
+
+    concurrency: Annotated[int, Field(ge=1, le=256, description="judge calls at once")] = 8
+    timeout_s: Annotated[float, Field(gt=0, le=3600, description="seconds that a judge call may take")] = 60.0
+    sample_timeout_s: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            le=86_400,
+            description="seconds that judging one row may take from its first call on, without waits for the rate limit",
+        ),
+    ] = None
+    attempts: Annotated[
+        int, Field(ge=1, le=20, description="how often a judge call is tried in all when its provider fails")
+    ] = 5
+    requests_per_minute: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=10**6,
+            description="most requests to the judge's model in a minute; in a service, of all its workers",
+        ),
+    ] = None
+    tokens_per_minute: Annotated[
+        int | None, Field(ge=1, le=10**9, description="most tokens that these requests may take in a minute")
+    ] = None
+    give_up_s: Annotated[
+        float, Field(gt=0, le=86_400, description="seconds that a provider may fail before the rows left are given up")
+    ] = 600.0
+    cache: Annotated[bool, Field(description="take finished judge calls from earlier runs")] = True
+    batch: Annotated[int, Field(ge=1, le=1000, description="rows that are evaluated and stored at once")] = 50
+
+
+class EvalConfig(FrozenModel):
+    """All that determines the numbers of an evaluation, apart from the data: the effective configuration of a report."""
+
+    name: Annotated[
+        str | None, Field(min_length=1, max_length=200, description="name of the run; default: that of the data")
+    ] = None
+    metrics: Annotated[
+        tuple[str, ...] | None,
+        Field(
+            max_length=200,
+            description="metrics to compute; default: every usual metric that the rows have the input for",
+            examples=[["ndcg@10", "mrr", "faithfulness", "correctness", "accurate"]],
+        ),
+    ] = None
+    judge: Annotated[
+        str | None,
+        BeforeValidator(judge_name, json_schema_input_type=_Name | dict[Literal["cross_encoder"], str] | None),
+        Field(
+            min_length=1,
+            exclude=True,
+            description="the only judge: `local`, a model that LiteLLM supports, or `{cross_encoder: MODEL}`; short for "
+            "`judges: [{model: ...}]`",
+        ),
+    ] = None
+    judges: Annotated[
+        tuple[JudgeOrText, ...],
+        Field(
+            min_length=1,
+            max_length=MAX_JUDGES,
+            description="all judges: each has a `model` or `cross_encoder`, and `samples` if its verdict is drawn several times; "
+            "several vote. With `role: reference` and `on: 0.2` a judge judges that share of the queries and corrects the means",
+            examples=[[{"model": "gpt-4o-mini", "samples": 3}, {"model": "gpt-4o", "role": "reference", "on": 0.2}]],
+        ),
+    ] = (JudgeConfig(model="local"),)
+    judge_prompt: Annotated[
+        JudgePrompt | None,
+        Field(
+            description="instructions for the judge's model in place of ours; `{{ verdict }}` in the text stands for ours"
+        ),
+    ] = None
+    judge_mode: Annotated[
+        Literal["verdict", "probe"],
+        Field(description="how a model is asked: for one verdict, or by yes-or-no questions"),
+    ] = "verdict"
+    api_base: Annotated[
+        Annotated[str, AfterValidator(check_bare_address)] | None,
+        Field(description="address of an OpenAI-compatible provider"),
+    ] = None
+    embeddings: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            description="a sentence-transformers model, folder or name, in place of the bundled all-MiniLM-L6-v2; needs the "
+            "extra `models`",
+            examples=["sentence-transformers/all-mpnet-base-v2"],
+        ),
+    ] = None
+    bertscore_model: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            description="a model that `bertscore_f1` reads by bert-score, folder or name, not the bundled one; needs the extra "
+            "`models`",
+            examples=["microsoft/deberta-xlarge-mnli"],
+        ),
+    ] = None
+    context_window: Annotated[
+        int | None,
+        Field(
+            ge=256,
+            le=100_000_000,
+            description="tokens that the judge's model reads, its reply included; longer rows get a warning; default: that "
+            "of LiteLLM's table",
+            examples=[4096],
+        ),
+    ] = None
+    seed: Annotated[int, Field(ge=0, lt=2**32, description="seed of the judge and of every random draw")] = 0
+    accurate: Annotated[str, Field(max_length=1000, description="the rule by which an answer counts as accurate")] = (
+        "correctness >= 0.5 else semantic_similarity >= 0.8"
+    )
+    criteria: Annotated[
+        dict[str, Annotated[str, Field(max_length=500)]],
+        Field(
+            max_length=10,
+            description="further metrics in your own words, by name; a model judges them in the same call",
+            examples=[{"polite": "The answer is polite and addresses the reader directly."}],
+        ),
+    ] = {}  # noqa: RUF012 - a default of a model
+    composites: Annotated[
+        dict[str, Composite],
+        Field(
+            max_length=20,
+            description="further metrics made of others, by name: a weighted mean (`{faithfulness: 2, relevance: 1}`) or a "
+            "harmonic mean (`{harmonic_mean: [faithfulness, completeness]}`)",
+            examples=[{"quality": {"faithfulness": 2, "relevance": 1}}],
+        ),
+    ] = {}  # noqa: RUF012 - a default of a model
+    relevant_from: Annotated[
+        float | None,
+        Field(
+            ge=SMALLEST, le=LARGEST_GRADE, description="grade from which a document is relevant; default: any above 0"
+        ),
+    ] = None
+    max_grade: Annotated[float, Field(ge=SMALLEST, le=LARGEST_GRADE, description="the highest grade")] = 3.0
+    graded: Annotated[bool, Field(description="use grades of relevance; false: a relevant document counts 1")] = True
+    max_missing: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=1,
+            description="largest share of rows per metric, of responses, or of a reference judge, that may fail; beyond it: "
+            "exit code 3",
+        ),
+    ] = 0.05
+    parameters: Annotated[
+        JudgeParameters,
+        Field(description="what the judge's model is sent beside the messages; what its provider refuses is left out"),
+    ] = JudgeParameters()
+    prices: Annotated[
+        dict[str, Price],
+        Field(
+            description="USD per million tokens, by model: `input_per_1m` and `output_per_1m`",
+            examples=[{"my-model": {"input_per_1m": 0.15, "output_per_1m": 0.6}}],
+        ),
+    ] = {}  # noqa: RUF012 - a default of a model
+    budget: Annotated[
+        Budget,
+        Field(description="the most that judge calls, and answers of built-in systems, may spend; then the run waits"),
+    ] = Budget()
+    statistics: Annotated[Statistics, Field(description="how far numbers can be trusted")] = Statistics()
+    performance: Annotated[Performance, Field(description="how fast it goes; changes no number")] = Performance()
+
+    @model_validator(mode="after")
+    def _one_way_to_name_judges(self) -> Self:
+        """``judge`` is a short form and stands nowhere else: what follows reads ``judges``."""
+        if self.judge is not None:
+            if "judges" in self.model_fields_set:
+                raise ValueError("judge is short for judges: [{model: ...}]; write one of the two")
+            self.__dict__ |= {"judge": None, "judges": (JudgeConfig(model=self.judge),)}
+            self.__pydantic_fields_set__.remove("judge")
+            self.__pydantic_fields_set__.add("judges")
+        return self
+
+    @property
+    def highest_grade(self) -> float | None:
+        """The grade beyond which a row is bad; None where every relevant document counts 1."""
+        return self.max_grade if self.graded else None
+
+    @property
+    def scorers(self) -> tuple[JudgeConfig, ...]:
+        """The judges of all rows, whose verdict the scores follow from."""
+        return tuple(one for one in self.judges if one.role == "judge")
+
+    @property
+    def references(self) -> tuple[JudgeConfig, ...]:
+        """The judges of a share of the rows, whose scores correct the others'."""
+        return tuple(one for one in self.judges if one.role == "reference")
+
+    @property
+    def is_local(self) -> bool:
+        """Does judging call no language model?"""
+        return not any(one.calls_model for one in self.judges)
+
+    @property
+    def judged_by(self) -> str:
+        """The judges as lists and trends name them."""
+        return " + ".join(map(str, self.judges))
+
+    @property
+    def corrected_by(self) -> str:
+        """What means are corrected by: ``labels``, or rows that reference judges judged."""
+        return f"rows by {' + '.join(one.model for one in self.references)}" if self.references else "labels"
+
+
+DEFAULTS = EvalConfig()

@@ -1,0 +1,41 @@
+"""The keywords of ``ragassay.evaluate``: keys of the configuration, as an editor and a type checker see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+
+class EvalOptions(TypedDict, total=False):
+    """Keys of ``ragassay.yaml``. A section is a mapping of its keys: ``statistics={"confidence": 0.9}``."""
+
+    name: str | None
+    judges: Sequence[Any]
+    judge_prompt: str | Path | None
+    judge_mode: Literal["verdict", "probe"]
+    api_base: str | None
+    embeddings: str | None
+    bertscore_model: str | None
+    context_window: int | None
+    seed: int
+    accurate: str
+    criteria: Mapping[str, str]
+    composites: Mapping[str, Any]
+    relevant_from: float | None
+    max_grade: float
+    graded: bool
+    max_missing: float
+    parameters: Mapping[str, Any]
+    prices: Mapping[str, Any]
+    budget: Mapping[str, Any]
+    statistics: Mapping[str, Any]
+    performance: Mapping[str, Any]
+    corpus: str | Path | None
+    format: Literal["auto", "json", "jsonl", "csv", "tsv", "parquet", "trec", "traces"]
+    map: Mapping[str, str]
+    duplicates: Literal["error", "keep_first"]
+    limit: int | None
+    labels: str | Path | None
+    plugins: Sequence[str]
+    output: str | Path | Sequence[str | Path]
