@@ -36,7 +36,7 @@ def run_worker(store, kind="worker"):
 def test_nobody_runs(cli, store):
     code, _, err = cli("serve", "worker", "--check")
     assert code == 3
-    assert err == "error: no worker on this host has sent a heartbeat for half a minute\n"
+    assert err == "error: no worker on this host has sent a heartbeat for 30 s; restart it, and see its log\n"
 
 
 def test_a_worker_runs_and_there_is_nothing_to_do(cli, store):
@@ -51,13 +51,11 @@ def test_work_waits_and_nobody_takes_it(cli, store):
     assert code == 3
     assert "chunks wait, and no worker has claimed one for 60 s (job stuck)" in err
     run_worker(store, "beat")
-    run_worker(store, "sweeper")
     assert cli("serve", "scheduler", "--check")[0] == 0
 
 
 def test_a_schedule_is_due_and_no_beat_takes_it(cli, store):
     run_worker(store, "beat")
-    run_worker(store, "sweeper")
     store.redis.sadd("ra:schedules", "default")
     store.redis.zadd("ra:p:{default}:due", {"nightly": (time.time() - 50) * 1000})
     assert cli("serve", "scheduler", "--check")[0] == 0
@@ -67,13 +65,9 @@ def test_a_schedule_is_due_and_no_beat_takes_it(cli, store):
     assert "a schedule is due, and no scheduler has started it for 60 s" in err
 
 
-def test_a_beat_whose_sweeper_completes_no_round(cli, store):
-    run_worker(store, "beat")
+def test_no_beat_has_completed_a_round(cli, store):
     code, _, err = cli("serve", "scheduler", "--check")
-    assert code == 3
-    assert "no scheduler on this host has completed a round of its sweeper for 60 s" in err
-    store.deregister("beat", f"{socket.gethostname()}:1:2")
-    assert "no scheduler on this host has sent a heartbeat" in cli("serve", "scheduler", "--check")[2]
+    assert (code, "no scheduler on this host has sent a heartbeat for 60 s" in err) == (3, True)
 
 
 @pytest.mark.parametrize(

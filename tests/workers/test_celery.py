@@ -120,7 +120,7 @@ def test_celerys_soft_time_limit_breaks_the_chunk_off(fake):
 def test_a_heartbeat_is_seen_and_ends():
     with redis_server() as url:
         store = RedisStore(url)
-        beating = heartbeat(store, "worker")
+        beating = heartbeat(store, 1)
         beating.start()
         until(lambda: store.alive("worker"))
         assert store.alive("worker") == 1

@@ -1,4 +1,4 @@
-"""What a process does every few seconds beside its work: a heartbeat, a sweep."""
+"""What a worker does every few seconds beside its work: its heartbeat."""
 
 from __future__ import annotations
 
@@ -38,16 +38,20 @@ class Periodic:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            self._call(self._action)
+            attempt(self._name, self._action)
             self._stopped.wait(self._every_s)
         if self._at_end is not None:
-            self._call(self._at_end)
+            attempt(self._name, self._at_end)
 
-    def _call(self, action: Callable[[], object]) -> None:
-        try:
-            action()
-        except Exception as error:  # an outer door: Redis may be away, and a bug must not end the rounds
-            logger.warning("%s failed: %s", self._name, error, exc_info=not isinstance(error, RedisError))
+
+def attempt(what: str, action: Callable[[], object]) -> bool:
+    """Call ``action``, and log an error that it raises; was it completed?"""
+    try:
+        action()
+    except Exception as error:  # an outer door: Redis may be away, and a bug must not end the rounds
+        logger.warning("%s failed: %s", what, error, exc_info=not isinstance(error, RedisError))
+        return False
+    return True
 
 
 def process_name(processes: int = 1) -> str:
@@ -55,12 +59,12 @@ def process_name(processes: int = 1) -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{processes}"
 
 
-def heartbeat(store: RedisStore, kind: str, processes: int = 1) -> Periodic:
-    """Tells Redis every few seconds that this worker or beat runs, with so many processes for chunks, and when it stops."""
+def heartbeat(store: RedisStore, processes: int) -> Periodic:
+    """Tells Redis every few seconds that this worker runs, with so many processes for chunks, and when it stops."""
     name = process_name(processes)
     return Periodic(
-        f"heartbeat of {kind} {name}",
+        f"heartbeat of worker {name}",
         HEARTBEAT_EVERY_S,
-        lambda: store.heartbeat(kind, name, for_s=HEARTBEAT_LASTS_S),
-        at_end=lambda: store.deregister(kind, name),
+        lambda: store.heartbeat("worker", name, for_s=HEARTBEAT_LASTS_S),
+        at_end=lambda: store.deregister("worker", name),
     )

@@ -111,7 +111,7 @@ def _ready(sender: Any, **_: Any) -> None:
     log_redis(settings.redis_servers)
     takes_chunks = CHUNKS in sender.app.amqp.queues.consume_from
     processes = sender.controller.concurrency if takes_chunks else 0
-    _heartbeat = heartbeat(RedisStore(settings.state), "worker", processes)
+    _heartbeat = heartbeat(RedisStore(settings.state), processes)
     _heartbeat.start()
     # Celery's own handlers first sleep for as long as chunks may still run, and only then send worker_shutting_down.
     for number in (signal.SIGTERM, signal.SIGQUIT):

@@ -39,8 +39,8 @@ def _settings() -> Settings:
 @contextmanager
 def _store() -> Iterator[ProjectRedis]:
     """The service's Redis; raises Unavailable while it does not answer."""
+    from ragassay.service.connection import outages
     from ragassay.service.projects import ProjectRedis
-    from ragassay.service.redis_errors import outages
 
     with outages():
         yield ProjectRedis(_settings().state, patient=False)
@@ -59,8 +59,8 @@ def _access() -> Iterator[Access]:
 def health(as_json: AsJson = False) -> None:
     """Show the state of Redis, workers, schedulers, queues and jobs; exit code 3 if something needs attention."""
     from ragassay.service import wiring
+    from ragassay.service.connection import outages
     from ragassay.service.health import health as service_health
-    from ragassay.service.redis_errors import outages
 
     settings = _settings()
     with outages():

@@ -15,8 +15,6 @@ import typer
 
 from ragassay.core.errors import BadSettings, Unavailable
 
-SWEEP_IS_LATE_S = 60
-
 Part = Annotated[Literal["all", "api", "worker", "scheduler"], typer.Argument(help="What to run.")]
 Check = Annotated[
     bool, typer.Option("--check", help="Run nothing: exit code 0 if this host's worker or scheduler is at work.")
@@ -134,9 +132,9 @@ def _exec_worker(processes: int, queues: list[str] | None) -> None:
 def _check(part: str) -> None:
     """Raise Unavailable unless this host's worker takes the chunks that wait, or its scheduler starts what is due."""
     from ragassay.core.settings import Settings
+    from ragassay.service.connection import outages
     from ragassay.service.health import OVERDUE_S, STALLED_AFTER_S, health
     from ragassay.service.redis import RedisStore
-    from ragassay.service.redis_errors import outages
 
     if part not in ("worker", "scheduler"):
         raise BadSettings(
@@ -146,12 +144,9 @@ def _check(part: str) -> None:
     kind = "worker" if part == "worker" else "beat"
     with outages():
         running = store.alive(kind, socket.gethostname())
-        sweeping = kind == "worker" or store.alive("sweeper", socket.gethostname())
         known = health(store)
     if not running:
-        raise Unavailable(f"no {part} on this host has sent a heartbeat for half a minute")
-    if not sweeping:
-        what = f"no scheduler on this host has completed a round of its sweeper for {SWEEP_IS_LATE_S} s and more"
+        what = f"no {part} on this host has sent a heartbeat for {30 if part == 'worker' else 60} s"
         raise Unavailable(what, hint="restart it, and see its log")
     if part == "worker" and known.stalled:
         raise Unavailable(

@@ -28,7 +28,7 @@ from ragassay.reporting.csv import line
 from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.failing import words
 from ragassay.reporting.page import environment
-from ragassay.service.redis_errors import unavailable
+from ragassay.service.connection import unavailable
 
 _log = logging.getLogger("ragassay.dashboard")
 HERE = Path(__file__).parent

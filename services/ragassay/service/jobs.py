@@ -33,7 +33,7 @@ from ragassay.evaluation.inputs import Inputs
 from ragassay.evaluation.outage import waiting_text
 from ragassay.evaluation.prepare import prepare, with_judges
 from ragassay.evaluation.runtime import Runtime
-from ragassay.service import job_notifications, job_results
+from ragassay.service import job_results, notifications
 from ragassay.service.health import check_memory
 from ragassay.service.job_reports import MOST_LOOKED_AT, Gating, JobReports
 from ragassay.service.job_run import JobRun, documents, run_of
@@ -264,7 +264,7 @@ class Jobs:
                 outcome = self._chunks.evaluate(claim, state)
         except BudgetReached as reached:
             self.store.release(claim)
-            told = [job_notifications.of_change(self.store.state(job), "budget_reached")]
+            told = [notifications.of_change(self.store.state(job), "budget_reached")]
             fields, since = {"error": reached.message}, ("resumes", state.resumes)
             if self.store.transition(job, "paused", guard=since, fields=fields, notifications=told)[1]:
                 logger.warning("job %s is paused: %s", job, reached.message, extra={"event": "job_paused"})
@@ -350,8 +350,8 @@ class Jobs:
         checked = self.reports.check_gates(job, gating, report) if gating.gates else None
         if checked:
             contents[GATES_FILE], fields["alerts"] = checked.document, checked.shown
-        told = job_notifications.of_report(state, report, checked.results if checked else None)
-        told = (*told, job_notifications.of_change(state, "job_finished"))
+        told = notifications.of_report(state, report, checked.results if checked else None)
+        told = (*told, notifications.of_change(state, "job_finished"))
         retried = ("retries", state.retries)
         _, finished = self.store.transition(
             job, "finished", guard=retried, fields=fields, notifications=told, contents=contents
@@ -424,7 +424,7 @@ class Jobs:
             self._send(job, returned)
 
     def _fail(self, job: str, error: str) -> None:
-        told = [job_notifications.of_change(self.store.state(job), "job_failed")]
+        told = [notifications.of_change(self.store.state(job), "job_failed")]
         self.store.transition(job, "failed", fields={"error": error}, notifications=told)
         logger.error("job %s failed: %s", job, error, extra={"event": "job_failed", "job": job})
         self._close(job)

@@ -20,12 +20,12 @@ from ragassay.core.protocols import Call, Purpose, Reply, digest
 from ragassay.core.report import DEFAULT_PROJECT
 from ragassay.llm.budget import RAISE_IT, of_unknown_price
 from ragassay.llm.journal import SHARED, Reservation, StoredJournal, hit
+from ragassay.service.connection import refuses_writes
 from ragassay.service.counters import KEY as COUNTERS
 from ragassay.service.counters import MOST_COUNTERS
 from ragassay.service.job_state import Claim
 from ragassay.service.project_budgets import KEPT_S, ProjectBudgets, account_key, cap_key, estimated_part
 from ragassay.service.redis import RedisStore
-from ragassay.service.redis_errors import refuses_writes
 from ragassay.storage.protocol import ChunkId
 
 CACHE_KEPT_S = 30 * 86_400
