@@ -78,7 +78,6 @@ def test_a_missed_gate_is_an_alert_of_the_job_and_an_error_in_the_log(served, ca
 def test_gates_are_checked_once_however_often_a_job_is_finalized(served, caplog):
     job = done(served, made(), gates=GATES)
     first = served.http.get(f"/v1/jobs/{job}/gates").content
-    served.jobs.store.redis.hset(f"ra:{{{job}}}:meta", "status", "finalizing")  # the last step was lost
     served.jobs.finalize(job)
     assert served.http.get(f"/v1/jobs/{job}").json()["status"] == "finished"
     assert served.http.get(f"/v1/jobs/{job}/gates").content == first

@@ -6,7 +6,8 @@ import pytest
 
 from api_server import rows
 
-METRICS = ["mrr", "faithfulness", "token_f1"]
+METRICS = ["mrr", "faithfulness", "token_f1"]from ragassay.service.redis import WHOLE
+
 
 
 def samples(n=130):
@@ -111,7 +112,7 @@ def pages_after(served, job, cursor, **parameters):
 
 def test_the_columns_of_a_job_are_let_go_with_its_results(served, job):
     store = served.jobs.store
-    of_report = tuple(f"ra:{{{job}}}:{name}".encode() for name in ("meta", "report", "costs"))
+    of_report = tuple(f"ra:{{{job}}}:{name}".encode() for name in ("meta", *WHOLE))
     keys = [key for key in store.redis.scan_iter(f"ra:{{{job}}}:*") if key not in of_report]
-    assert {b"column", b"texts", b"out", b"in"} <= {key.split(b":")[2] for key in keys}
+    assert {b"texts", b"results", b"inputs"} <= {key.split(b":")[2] for key in keys}
     assert {key: store.redis.ttl(key) for key in keys if not 0 < store.redis.ttl(key) <= 30 * 86_400} == {}
