@@ -30,8 +30,8 @@ def verdict(
     ``own``: the metrics of the runs' own.
     """
     deltas = {name: pair.metrics[name] for name in primary}
-    sentences = [in_short(pair), _finding(pair, deltas, alpha, correction), _limits(deltas, alpha, own)]
-    sentences += [_alone(pair, deltas, alpha), _price(pair, alpha)]
+    sentences = [in_short(pair), finding(pair, deltas, alpha, correction), _limits(deltas, alpha, own)]
+    sentences += [_alone(pair, deltas, alpha), price(pair, alpha)]
     if differs:
         sentences.append(f"Read this with care: {'; '.join(differs)}.")
     return tuple(sentence for sentence in sentences if sentence)
@@ -130,7 +130,8 @@ def times(ratio: float) -> str:
     return f"{quantity(ratio, 2)}x"
 
 
-def _finding(pair: Pair, deltas: dict[str, Difference], alpha: float, correction: Correction) -> str:
+def finding(pair: Pair, deltas: Mapping[str, Difference], alpha: float, correction: Correction) -> str:
+    """On which metrics b is better or worse than a, after the correction."""
     better, worse = _of(deltas, "better"), _of(deltas, "worse")
     level = percent(1 - alpha)
     parts = []
@@ -195,7 +196,8 @@ def _resolution(deltas: dict[str, Difference], names: Sequence[str], own: Mappin
     return said
 
 
-def _price(pair: Pair, alpha: float) -> str:
+def price(pair: Pair, alpha: float) -> str:
+    """How many times as much b costs and takes, and what one more accurate answer costs; empty if nothing differs."""
     cost, latency = pair.measured.get("cost_usd"), pair.measured.get("latency_ms")
     parts = [f"costs {times(ratio)} per query"] if (ratio := _ratio(cost)) else []
     parts += [f"takes {times(ratio)} as long"] if (ratio := _ratio(latency)) else []
@@ -218,7 +220,7 @@ def _ratio(taken: Difference | None) -> float | None:
     return None if ratio is None or 0.95 < ratio < 1.05 else ratio
 
 
-def _of(deltas: dict[str, Difference], outcome: Outcome) -> list[str]:
+def _of(deltas: Mapping[str, Difference], outcome: Outcome) -> list[str]:
     return [name for name, delta in deltas.items() if delta.outcome == outcome]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,6 @@ from ragassay.core.report import Report, ReportWithResults
 from ragassay.metrics.failures import FailureName
 from ragassay.reporting import failing
 from ragassay.reporting.failing import WorstRow, words
-from ragassay.reporting.tables import Table
 from ragassay.stats.intervals import wilson_interval
 from ragassay.storage.columns import THERE, label_column, label_value
 from ragassay.storage.row_index import RowIndex
@@ -46,6 +45,11 @@ class FailureShare:
     of: int
     share: str
 
+    @property
+    def percent(self) -> str:
+        """The share without its interval."""
+        return percent(round(self.rows / self.of, 2))
+
 
 @dataclass(frozen=True)
 class FailureKind:
@@ -59,12 +63,6 @@ class FailureKind:
     def title(self) -> str:
         """Its name as text."""
         return words(self.name)
-
-
-def section(kinds: Sequence[FailureKind], systems: Iterable[str]) -> Table | None:
-    """How many rows failed in which way, as a plain table."""
-    rows = tuple((one.title, *(f"{share.rows:,} ({share.share})" for share in one.shares)) for one in kinds)
-    return Table("What went wrong", ("", *systems), rows) if rows else None
 
 
 def worst(report: Report, rows: RowIndex) -> list[WorstRow]:

@@ -58,8 +58,7 @@ def _summary(benchmark: Benchmark) -> Document:
         lines.append(f"+ better, - worse than {benchmark.baseline}: * 0.05, ** 0.01, *** 0.001{corrected}")
     lines += _spent(benchmark)
     cautions = dict.fromkeys(caution for one in benchmark.datasets.values() for caution in one.report.cautions)
-    headlines = tuple(("", line) for line in lines)
-    return Document("Summary", headlines=headlines, notes=tuple(cautions), blocks=tuple(shown))
+    return Document("Summary", answer=tuple(lines), notes=tuple(cautions), blocks=tuple(shown))
 
 
 def _of_dataset(benchmark: Benchmark, dataset: str, one: BenchmarkedDataset, *, whole: bool) -> Document:
@@ -78,8 +77,7 @@ def _of_dataset(benchmark: Benchmark, dataset: str, one: BenchmarkedDataset, *, 
     elif comparison:
         blocks += standing_table(comparison)
         blocks += metric_tables(_of_summary(comparison, benchmark.metrics))
-    headlines = tuple(("", line) for line in lines)
-    return Document(dataset, headlines=headlines, notes=tuple(_cautions(one)), blocks=tuple(blocks))
+    return Document(dataset, answer=tuple(lines), notes=tuple(_cautions(one)), blocks=tuple(blocks))
 
 
 def _cautions(one: BenchmarkedDataset) -> Iterator[str]:

@@ -11,15 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from ragassay.core.formatting import number
+from ragassay.core.formatting import cut, number
 from ragassay.core.statistics import Interval
 
 WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 16, 44
 A_BAR, BAR_LABEL, BAR_VALUE = 30, 190, 150  # heights and widths of bars
+APART = 9  # between the dots of two series on one line
 COLUMNS = 20  # of a histogram at the most, beside two at its ends
 FAR = 0.98  # where some values lie far above the others, columns end at that share of them
 MORE = 45  # the least distance of ticks from the one of what lies beyond
+LONGEST_LABEL = 26
 SHAPES = 4  # that tell lines apart, beside their colours
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
@@ -81,7 +83,10 @@ class ChartBar:
 
 @dataclass(frozen=True)
 class Chart:
-    """What is to be drawn in a box of ``width`` x ``height``. Ticks are (place, text); ``note`` says what intervals are."""
+    """What is to be drawn in a box of ``width`` x ``height``. Ticks are (place, text); ``note`` says what intervals are.
+
+    ``left``: where lines begin, right of their labels. ``zero``: the place of "no difference".
+    """
 
     title: str
     x_title: str
@@ -93,6 +98,8 @@ class Chart:
     steps: tuple[tuple[float, str], ...] = ()
     width: int = WIDTH
     height: int = HEIGHT
+    left: int = LEFT
+    zero: float | None = None
     note: str = ""
 
 
@@ -180,6 +187,60 @@ def bars(
     if waterfall:
         drawn = (*drawn[:1], *(replace(one, start=before.end) for before, one in pairwise(drawn)))
     return Chart(title, unit, "", bars=drawn, height=TOP + A_BAR * len(drawn) + 8, note=note)
+
+
+def dots(
+    title: str,
+    unit: str,
+    rows: Mapping[str, Mapping[str, Drawn]],
+    *,
+    ends: tuple[float, float] | None = None,
+    write: Callable[[float], str] = number,
+    note: str = "",
+) -> Chart | None:
+    """A line for each label, and on it a dot with its interval for each series. None if there is no value.
+
+    ``ends``: the least and the greatest value of the axis; by default those of the values and intervals. If the axis
+    goes below 0, a line marks 0.
+    """
+    values = [value for row in rows.values() for value in row.values()]
+    if not values:
+        return None
+    known = list(ends or ()) + [value.y for value in values] + _interval_ends(value.interval for value in values)
+    low, high, ticks = _ends(known)
+    along = _scale(low, high, BAR_LABEL, WIDTH - RIGHT)
+    series = list(dict.fromkeys(name for row in rows.values() for name in row))
+    slot = max(A_BAR, APART * (len(series) + 1))
+
+    def mark(value: Drawn, line: int, place: int) -> Mark:
+        at, interval = along(value.y), value.interval
+        y = TOP + slot * (line + 0.5) + APART * (place - (len(series) - 1) / 2)
+        if interval is None or interval.low is None:
+            return Mark(at, y, value.text, value.address)
+        end = WIDTH - RIGHT if interval.high is None else along(interval.high)
+        return Mark(at, y, value.text, value.address, left=along(interval.low), right=end)
+
+    bottom = TOP + slot * len(rows)
+    return Chart(
+        title,
+        unit,
+        "",
+        lines=tuple(
+            _line(
+                name,
+                place,
+                [mark(row[name], n, place) for n, row in enumerate(rows.values()) if name in row],
+                joined=False,
+            )
+            for place, name in enumerate(series)
+        ),
+        x_ticks=tuple((along(tick), write(tick)) for tick in ticks),
+        y_ticks=tuple((TOP + slot * (n + 0.5), cut(label, LONGEST_LABEL)) for n, label in enumerate(rows)),
+        height=bottom + BOTTOM,
+        left=BAR_LABEL,
+        zero=along(0.0) if low < 0 < high else None,
+        note=note,
+    )
 
 
 def histogram(

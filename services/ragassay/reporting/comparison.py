@@ -267,7 +267,7 @@ def of_comparison(comparison: Comparison) -> Document:
     return Document(
         title=f"Comparison of {listed(comparison.sides)}",
         about=f"compared with {comparison.baseline}, alpha {comparison.alpha:g}, correction {comparison.correction}",
-        headlines=tuple(("", sentence) for sentence in comparison.verdict),
+        answer=comparison.verdict,
         notes=comparison.warnings,
         blocks=tuple(_blocks(comparison)),
         details=tuple(_details(comparison)),

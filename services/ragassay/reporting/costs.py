@@ -26,7 +26,7 @@ def of_costs(report: CostReport) -> Document:
         blocks.append(Sentences("One more accurate answer", tuple(map(_increment, report.increments))))
     return Document(
         "Cost of accurate answers",
-        headlines=tuple(("", line) for line in _headlines(report)),
+        answer=tuple(_headlines(report)),
         notes=report.warnings,
         blocks=tuple(blocks),
     )

@@ -61,13 +61,14 @@ Block = MeanTable | Table | Chart | Cards | Sentences | Facts
 
 @dataclass(frozen=True)
 class Document:
-    """What it is about, a sentence on each system (or without a name), what limits its figures, and the rest in blocks.
+    """The answer in sentences, then a sentence on each system, what limits the figures, and the rest in blocks.
 
     ``details``: slices, how it was made and where it comes from; a terminal leaves them out. A benchmark has ``parts``.
     """
 
     title: str
     about: str = ""
+    answer: tuple[str, ...] = ()
     headlines: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()

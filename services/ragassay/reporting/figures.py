@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from ragassay.core.formatting import interval, number, percent, quantity
 from ragassay.core.report import Aggregate, Report
 from ragassay.core.statistics import CorrectedMean, Estimate, Interval
-from ragassay.reporting.charts import Chart, Drawn, bars
+from ragassay.reporting.charts import Chart, Drawn, bars, dots
 
 KINDS = {"quality": "Answer quality", "retrieval": "Retrieval", "performance": "Measured", "cost": "Measured"}
 PERCENTAGES = frozenset(("gate_efficiency",))
@@ -45,12 +45,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class MetricRow:
-    """A metric over all systems: a cell for each, and as text lines that begin with a label."""
+    """A metric over all systems: a cell for each, and as text lines that begin with a label.
+
+    ``sort``: what puts the worst rows first on a page of rows; empty if nothing does.
+    """
 
     name: str
     better: str
     cells: tuple[Cell, ...]
     lines: tuple[tuple[str, ...], ...]
+    sort: str = ""
 
 
 def metric_tables(report: Report) -> dict[str, list[MetricRow]]:
@@ -64,8 +68,43 @@ def metric_tables(report: Report) -> dict[str, list[MetricRow]]:
         ends = _ends(means)
         by = report.provenance.configuration.corrected_by
         cells = tuple(_cell(name, mean, ends, by) for mean in means)
-        tables[KINDS[means[0].kind]].append(MetricRow(name, means[0].better, cells, tuple(_lines(name, means, by))))
+        better = means[0].better
+        sort = name if better == "higher" else f"-{name}"
+        tables[KINDS[means[0].kind]].append(MetricRow(name, better, cells, tuple(_lines(name, means, by)), sort))
     return {title: rows for title, rows in tables.items() if rows}
+
+
+def figure_row(
+    name: str, values: Sequence[float | None], intervals: Sequence[Interval] | None = None, *, sort: str = ""
+) -> MetricRow | None:
+    """A cost or a time over all systems; None if no system has it."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    given = intervals or [Interval.absent("not computed", 0.95, "none")] * len(values)
+    ends = max([*known, *(one.high for one in given if one.high is not None)])
+    cells = tuple(_figure(value, one, ends) for value, one in zip(values, given, strict=True))
+    lines = (name, *(_with_bounds(value, one) for value, one in zip(values, given, strict=True)))
+    return MetricRow(name, "", cells, (lines,), sort)
+
+
+def _with_bounds(value: float | None, ends: Interval) -> str:
+    if value is None:
+        return "not reported"
+    return quantity(value) if ends.low is None else f"{quantity(value)} {bounds(ends)}"
+
+
+def _figure(value: float | None, ends: Interval, most: float) -> Cell:
+    if value is None:
+        return Cell("not reported", "", "", 0, (), None, "", "")
+    bar = None
+    if most > 0:
+        at = 100 * value / most
+        low = at if ends.low is None else 100 * ends.low / most
+        high = at if ends.low is None else 100.0 if ends.high is None else 100 * ends.high / most
+        bar = Bar(round(at, 2), round(low, 2), round(high, 2), f"0 to {quantity(most)}")
+    bounds = "" if ends.low is None else interval(ends, _end, "{} to {}")
+    return Cell(quantity(value), bounds, "", 0, (), bar, "", "")
 
 
 def _ends(means: Sequence[Aggregate]) -> tuple[float, float] | None:
@@ -146,7 +185,7 @@ def bounds(ends: Interval | None, write: Callable[[float], str] = _end) -> str:
 
 
 def charts(report: Report, rows: str = "") -> Iterator[Chart]:
-    """How long responses took, what they and their grading cost, how good they are by category, and what to fix first.
+    """How long responses took, what they and their grading cost, and how good they are by category.
 
     ``rows``: where the rows are shown; none, where a chart links to nothing.
     """
@@ -164,20 +203,25 @@ def charts(report: Report, rows: str = "") -> Iterator[Chart]:
     }
     yield from filter(None, [bars("Latency of a response", "ms", times), bars("Spent on these rows", "USD", costs)])
     for metric in [name for name in ("accurate", "faithfulness") if name in report.provenance.metrics][:1]:
-        by_category = {
-            value if len(report.systems) == 1 else f"{value}, {name}": Drawn(
-                x=value,
-                y=mean.value,
-                text=f"{number(mean.value)}, n={mean.n:,}",
-                interval=mean.interval,
-                address=rows and f"{rows}?{urlencode({'category': value, 'system': name})}",
-            )
-            for name, one in report.systems.items()
-            for value, part in one.slices.get("category", {}).items()
-            if (mean := part.metrics.get(metric)) and mean.value is not None
-        }
-        if drawn := bars(f"{metric} by category", "mean", by_category, note="Lines are intervals."):
-            yield drawn
+        by_category: dict[str, dict[str, Drawn]] = {}
+        for name, one in report.systems.items():
+            for value, part in one.slices.get("category", {}).items():
+                if (mean := part.metrics.get(metric)) and mean.value is not None:
+                    by_category.setdefault(value, {})[name] = Drawn(
+                        x=value,
+                        y=mean.value,
+                        text=f"{value}, {name}: {number(mean.value)}, n={mean.n:,}",
+                        interval=mean.interval,
+                        address=rows and f"{rows}?{urlencode({'category': value, 'system': name})}",
+                    )
+        note = "Lines are intervals; the category with the lowest mean comes first."
+        lowest = dict(sorted(by_category.items(), key=lambda one: min(drawn.y for drawn in one[1].values())))
+        if chart := dots(f"{metric} by category", "mean", lowest, ends=_UNIT, note=note):
+            yield chart
+
+
+def fix_charts(report: Report, rows: str = "") -> Iterator[Chart]:
+    """What accuracy would be at most if causes of failure were fixed one after the other, for each system."""
     for name, one in report.systems.items():
         if (fixes := one.fix_first) and fixes.causes and fixes.accurate.value is not None:
             levels = {"now": Drawn(x="now", y=fixes.accurate.value, text=share(fixes.accurate))}

@@ -24,10 +24,10 @@ def _lines(document: Document, level: int) -> Iterator[str]:
     yield f"{'#' * level} {markdown_text(document.title)}".rstrip()
     if document.about:
         yield from ("", markdown_text(document.about))
+    if document.answer:
+        yield from ("", *(f"{markdown_text(sentence)}  " for sentence in document.answer))
     if document.headlines:
-        yield ""
-    for name, sentence in document.headlines:
-        yield f"- **{markdown_text(name)}**: {markdown_text(sentence)}" if name else f"{markdown_text(sentence)}  "
+        yield from ("", *(f"- **{markdown_text(name)}**: {markdown_text(said)}" for name, said in document.headlines))
     if document.notes:
         yield from ("", *(f"- {markdown_text(note)}" for note in document.notes))
     for block in (*document.blocks, *document.details):

@@ -16,7 +16,7 @@ def as_html(document: Document) -> str:
 
 
 def _parts(document: Document) -> Iterator[str]:
-    lines = [f"{name}: {sentence}" if name else sentence for name, sentence in document.headlines]
+    lines = [*document.answer, *(f"{name}: {sentence}" for name, sentence in document.headlines)]
     yield from (f"<p>{_escaped(line)}</p>" for line in (*lines, *document.notes))
     for block in document.blocks:
         yield from _block(block)

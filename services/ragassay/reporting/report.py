@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from ragassay.analysis.verdict import verdict
 from ragassay.core.errors import BadInput
 from ragassay.core.formatting import listed, percent
 from ragassay.core.report import Report, ReportWithResults
@@ -13,7 +14,7 @@ from ragassay.metrics.metric import parse
 from ragassay.reporting import failing, summary
 from ragassay.reporting.csv import short_text
 from ragassay.reporting.document import Block, Card, Cards, Document, Facts, MeanTable, Sentences
-from ragassay.reporting.figures import KINDS, charts, metric_tables
+from ragassay.reporting.figures import KINDS, charts, fix_charts, metric_tables
 from ragassay.reporting.grids import provenance, time
 from ragassay.reporting.markdown import to_markdown
 from ragassay.reporting.panels import panels
@@ -39,6 +40,7 @@ def of_report(report: ReportWithResults, fields: Sequence[str] = (), most: int =
         title=source.configuration.name or f"Evaluation of {source.dataset.name}",
         about=f"{source.dataset.name}, {source.dataset.rows:,} queries, judge {source.judge['name']}, "
         f"{report.run.created_at[:16].replace('T', ' ')} UTC",
+        answer=verdict(report),
         headlines=tuple((name, failing.headline(one)) for name, one in report.systems.items()),
         notes=tuple(summary.notes(report)),
         blocks=tuple(_blocks(report)),
@@ -60,7 +62,8 @@ def in_short(report: ReportWithResults) -> Document:
     sentences = {"What is missing, and why": gaps, "Slices": more}
     return Document(
         about,
-        headlines=(("", about), *((name, failing.headline(one)) for name, one in report.systems.items())),
+        answer=(about, *verdict(report)),
+        headlines=tuple((name, failing.headline(one)) for name, one in report.systems.items()),
         notes=tuple(summary.notes(report)),
         blocks=(
             *summary.sections(report),
@@ -79,6 +82,9 @@ def worst_cards(report: ReportWithResults) -> Iterator[Cards]:
 
 def _blocks(report: ReportWithResults) -> Iterator[Block]:
     systems = tuple(report.systems)
+    if figures := summary.at_a_glance(report):
+        yield MeanTable("At a glance", systems, figures)
+    yield from fix_charts(report)
     yield from (MeanTable(title, systems, tuple(rows)) for title, rows in metric_tables(report).items())
     yield from charts(report)
     for panel in panels(report):

@@ -9,8 +9,8 @@ from ragassay.core.formatting import listed, number, percent
 from ragassay.core.jury import AgreedLabels, JuryMember, JuryPair
 from ragassay.core.models import Usage
 from ragassay.core.report import Aggregate, Distribution, Report, ReportWithResults, SystemReport
-from ragassay.core.statistics import Estimate
-from ragassay.reporting.figures import bounds, metric_tables, of_rows
+from ragassay.core.statistics import Estimate, Interval
+from ragassay.reporting.figures import MetricRow, bounds, figure_row, metric_tables, of_rows
 from ragassay.reporting.tables import Table
 
 NOT_REPORTED = "not reported"
@@ -38,6 +38,34 @@ def sections(report: Report) -> list[Table]:
     if any(s.jury for s in systems):
         made.append(("Jury", list(_jury(systems))))
     return [Table(title, ("", *report.systems), tuple(rows)) for title, rows in made if rows]
+
+
+def at_a_glance(report: Report) -> tuple[MetricRow, ...]:
+    """How good the systems are, what they cost and how long they take; empty unless one reports a cost or a time."""
+    systems = list(report.systems.values())
+    good = next(row for rows in metric_tables(report).values() for row in rows)
+    costs = [one.cost_usd for one in systems]
+    per_accurate = [one.cost_per_accurate_answer for one in systems]
+    taken = [
+        figure_row("USD per 1,000 queries", [_thousand(one.mean) for one in costs], sort="-cost_usd"),
+        figure_row(
+            "USD per 1,000 accurate answers",
+            [_thousand(one.value) for one in per_accurate],
+            [_of_thousand(one.interval) for one in per_accurate],
+        ),
+        figure_row("latency p50, ms", [one.latency_ms.p50 for one in systems], sort="-latency_ms"),
+        figure_row("latency p95, ms", [one.latency_ms.p95 for one in systems], sort="-latency_ms"),
+    ]
+    known = tuple(row for row in taken if row is not None)
+    return (good, *known) if known else ()
+
+
+def _thousand(usd: float | None) -> float | None:
+    return None if usd is None else 1000 * usd
+
+
+def _of_thousand(ends: Interval) -> Interval:
+    return ends.model_copy(update={"low": _thousand(ends.low), "high": _thousand(ends.high)})
 
 
 def _jury(systems: list[SystemReport]) -> Iterator[tuple[str, ...]]:

@@ -10,13 +10,11 @@ import numpy as np
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
-from ragassay.analysis.describe import accuracy_sentence
-from ragassay.analysis.difference import Contrast
-from ragassay.core.errors import AssayError, Conflict
-from ragassay.core.formatting import interval, signed
-from ragassay.core.report import Report
+from ragassay.analysis.verdict import MAX_COMPARED, by_accuracy, verdict
+from ragassay.core.errors import Conflict
+from ragassay.core.report import Report, ReportWithResults
 from ragassay.dashboard import views
-from ragassay.dashboard.failures import FAILURES, failures, section, worst
+from ragassay.dashboard.failures import FAILURES, failures, worst
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, AnyForm, SearchText, Start, address_of, exported, pages, shown
 from ragassay.evaluation.groups import numbered
@@ -28,8 +26,6 @@ from ragassay.reporting.panels import panels
 from ragassay.storage.columns import QUESTION
 from ragassay.storage.row_index import RowIndex
 
-MOST_COMPARED = 1000  # queries of a run whose systems are compared on its page by all metrics
-ALPHA = 0.05
 MOST_SYSTEMS = 6  # beside each other in a column
 _FIGURES = {
     "latency_ms": ("Latency of a response: how many rows", "ms"),
@@ -65,7 +61,7 @@ def _run(request: Request, run: str, form: AnyForm = "page") -> Response:
         return RedirectResponse(f"/ui/jobs/{run}", 303)
     if form != "page":
         return exported(run, EXPORTERS, report, form)
-    went_wrong = section(failures(rows), report.systems)
+    tables = figures.metric_tables(report)
     return shown(
         request,
         "run.html",
@@ -78,8 +74,12 @@ def _run(request: Request, run: str, form: AnyForm = "page") -> Response:
         verdict=_verdict(library, run, report),
         headlines={name: failing.headline(system) for name, system in report.systems.items()},
         notes=list(summary.notes(report)),
-        tables=figures.metric_tables(report),
-        sections=[*([went_wrong] if went_wrong else []), *views.sections(report)],
+        fixes=list(figures.fix_charts(report, f"/ui/runs/{run}/queries")),
+        glance=summary.at_a_glance(report),
+        tables=tables,
+        sections=views.sections(report),
+        kinds=failures(rows),
+        what=FAILURES,
         worst=worst(report, rows),
         missing=list(summary.missing(report)),
         charts=[*figures.charts(report, f"/ui/runs/{run}/queries"), *_distributions(run, report, rows)],
@@ -88,35 +88,16 @@ def _run(request: Request, run: str, form: AnyForm = "page") -> Response:
     )
 
 
-def _verdict(library: Library, run: str, report: Report) -> tuple[str, ...]:
-    """Which system is better and how sure that is; of a long run, on accurate answers alone. Empty for one system."""
-    if len(report.systems) < 2:
+def _verdict(library: Library, run: str, report: ReportWithResults) -> tuple[str, ...]:
+    """As ``analysis.verdict`` has it; for a long run from the rows' columns, so that no row is read."""
+    if len(report.systems) < 2 or report.provenance.dataset.rows <= MAX_COMPARED:
+        return verdict(report)
+    if "accurate" not in report.provenance.metrics:
         return ()
-    if report.provenance.dataset.rows > MOST_COMPARED:
-        if "accurate" not in report.provenance.metrics:
-            return ()
-        return tuple(_accuracy(library.rows(run), report.provenance.configuration.seed))
-    try:
-        return library.compare([run], None, None).verdict
-    except AssayError as error:
-        return (error.message,)
-
-
-def _accuracy(rows: RowIndex, seed: int) -> Iterator[str]:
-    """How accurate each system is against the first one, from the rows' columns, as a comparison of ``accurate`` says it."""
-    by_system = rows.column("accurate").reshape(len(rows.systems), -1)
+    rows = library.rows(run)
+    scores = dict(zip(rows.systems, rows.column("accurate").reshape(len(rows.systems), -1), strict=True))
     questions = numbered(rows.column(QUESTION).reshape(len(rows.systems), -1)[0])
-    for name, values in zip(rows.systems[1:], by_system[1:], strict=True):
-        known = np.isfinite(values) & np.isfinite(by_system[0])
-        if not known.any():
-            continue
-        a, b = by_system[0][known], values[known]
-        contrast = Contrast(rows.systems[0], name, "", ALPHA, seed)
-        one = contrast.paired(
-            "accurate", a, b, questions=None if questions is None else questions[known], better="higher"
-        )
-        one = contrast.decided(one, one.p, 1)
-        yield f"{accuracy_sentence(one)} Difference {signed(one.delta or 0.0)}, 95 % interval {interval(one.interval, signed)}."
+    return tuple(by_accuracy(scores, questions, report.provenance.configuration.seed))
 
 
 def _distributions(run: str, report: Report, rows: RowIndex) -> Iterator[Chart]:

@@ -1,0 +1,68 @@
+"""Which of a report's systems is better and how sure that is, in sentences: the first thing that a report says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ragassay.analysis.comparison import compare
+from ragassay.analysis.describe import accuracy_sentence, finding, in_short, price
+from ragassay.analysis.difference import Contrast
+from ragassay.analysis.models import Comparison
+from ragassay.core.errors import AssayError
+from ragassay.core.formatting import interval, signed
+from ragassay.core.report import ReportWithResults
+from ragassay.evaluation.groups import Questions, questions_of
+
+MAX_COMPARED = 1000  # queries of a report whose systems are compared by all metrics
+MAX_PAIRS = 3  # against the first system
+ALPHA = 0.05
+
+
+def verdict(report: ReportWithResults) -> tuple[str, ...]:
+    """Each system against the first: accuracy, the metrics that differ, cost and time. Empty for one system.
+
+    Above 1,000 queries: on accurate answers alone. If the systems can't be compared, the reason.
+    """
+    if len(report.systems) < 2:
+        return ()
+    try:
+        if report.provenance.dataset.rows <= MAX_COMPARED:
+            return tuple(_sentences(compare([(report, None)])))
+    except AssayError as error:
+        return (error.message,)
+    rows = report.results
+    if "accurate" not in report.provenance.metrics or len({len(of_system) for of_system in rows.values()}) > 1:
+        return ()
+    scores = {
+        name: np.array([row.scores["accurate"].value for row in of_system], float) for name, of_system in rows.items()
+    }
+    return tuple(by_accuracy(scores, questions_of(next(iter(rows.values()))), report.provenance.configuration.seed))
+
+
+def _sentences(made: Comparison) -> Iterator[str]:
+    for pair in made.pairs[:MAX_PAIRS]:
+        primary = {name: pair.metrics[name] for name in made.primary}
+        yield from filter(
+            None, (in_short(pair), finding(pair, primary, made.alpha, made.correction), price(pair, made.alpha))
+        )
+    if (more := len(made.pairs) - MAX_PAIRS) > 0:
+        yield f"{more} more systems are in the comparison."
+
+
+def by_accuracy(scores: Mapping[str, Any], questions: Questions, seed: int) -> Iterator[str]:
+    """How often each system is accurate against the first one. ``scores``: (queries,) by system, NaN if unknown."""
+    baseline, *others = scores
+    for name in others:
+        known = np.isfinite(scores[name]) & np.isfinite(scores[baseline])
+        if not known.any():
+            continue
+        contrast = Contrast(baseline, name, "", ALPHA, seed)
+        asked = None if questions is None else questions[known]
+        one = contrast.paired(
+            "accurate", scores[baseline][known], scores[name][known], questions=asked, better="higher"
+        )
+        one = contrast.decided(one, one.p, 1)
+        yield f"{accuracy_sentence(one)} Difference {signed(one.delta or 0.0)}, 95 % interval {interval(one.interval, signed)}."
