@@ -72,8 +72,13 @@ def results(run):
 
 
 def shown(text):
-    """(system, query id) of each row of a page of queries."""
-    return re.findall(r"<small>(q\d)[^<]*</small></th>\s*<td>(\w+)</td>", text)
+    """(query id, system) of each row of a page of questions that matches."""
+    return [
+        (re.search(r"<small>(q\d)", question)[1], system)
+        for question in re.findall(r'<th scope="row">.*?</tr>', text, re.DOTALL)
+        for system, other in re.findall(r'<td data-of="(\w+)"( class="other")?>', question)
+        if not other
+    ]
 
 
 def linked(text, label):
@@ -98,6 +103,20 @@ def test_errors_are_counted_by_kind_and_each_links_to_its_rows(run, http):
         ("0", "5", "0", "0", "43.4"),  # Wilson: z^2 / (n + z^2), 3.8415 / 8.8415
         ("1", "5", "20", "3.6", "62.4"),  # (p + z^2/2n -+ z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)
     ]
+
+
+def test_questions_that_changed_between_two_systems_are_listed(run, http):
+    """Right answers: old to q0 and q3, new to q0 to q3; to q4 new gives none."""
+    listed = {
+        name: {query_id for query_id, _ in shown(http.get(f"/ui/runs/{run}/queries?changed={name}").text)}
+        for name in ("better", "worse", "wrong")
+    }
+    assert listed["better"] == {"q1", "q2"}
+    assert listed["worse"] == set()
+    assert "q0" not in listed["wrong"]
+    text = http.get(f"/ui/runs/{run}/queries").text
+    assert http.get(linked(text, "Got better")).status_code == 200
+    assert http.get(f"/ui/runs/{run}/queries?changed=x").status_code == 422
 
 
 def test_a_run_in_which_nothing_failed_says_so():

@@ -1,5 +1,7 @@
 """A report and a comparison that are the same in every run of the tests, with texts that would do harm if they could."""
 
+import pypdfium2
+
 from handmade_reports import make_report, row
 from ragassay.analysis.comparison import compare
 from ragassay.core.models import Result, Usage
@@ -58,3 +60,13 @@ def a_report(*systems):
 def a_comparison():
     """The two systems of ``a_report``, the first as the baseline."""
     return compare([(a_report(), None)]).model_copy(update={"ragassay": "0"})
+
+
+def text_of(made):
+    """All text of a PDF without spaces, since lines break anywhere."""
+    with pypdfium2.PdfDocument(made) as document:
+        return "".join("".join(page.get_textpage().get_text_range().split()) for page in document).replace("\u200b", "")
+
+
+def squeezed(text):
+    return "".join(text.split())

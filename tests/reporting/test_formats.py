@@ -6,7 +6,7 @@ import json
 import os
 from collections import Counter
 from datetime import datetime
-from html import escape
+from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,13 +15,16 @@ import openpyxl
 import pyarrow.parquet
 import pytest
 
+from ragassay.analysis.comparison import compare
 from ragassay.core.errors import BadSettings, MissingExtra, UnknownName
 from ragassay.reporting import EXPORTERS, exporter
 from ragassay.reporting import xlsx as workbook
 from ragassay.reporting.comparison import EXPORTERS as OF_COMPARISONS
 from ragassay.reporting.page import STYLE
+from ragassay.reporting.report import in_short
 from ragassay.reporting.rows import flat_rows
-from reporting.exported import FORMULA, MARKUP, TYPST, a_comparison, a_report
+from ragassay.reporting.text import text_lines
+from reporting.exported import FORMULA, MARKUP, TYPST, a_comparison, a_report, squeezed, text_of
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -34,6 +37,15 @@ def report():
 @pytest.fixture(scope="module")
 def comparison():
     return a_comparison()
+
+
+@pytest.mark.parametrize("form", ["html", "md", "pdf"])
+def test_every_format_of_a_report_begins_with_the_verdict_on_its_systems(form, report):
+    made = EXPORTERS.whole(report, form)
+    text = text_of(made) if form == "pdf" else squeezed(unescape(made.decode()).replace("\\", ""))
+    for sentence in (*compare([(report, None)]).verdict, "USD per 1,000 accurate answers"):
+        assert squeezed(sentence) in text
+    assert compare([(report, None)]).verdict[0] in "\n".join(line for line, _ in text_lines(in_short(report)))
 
 
 def cells(sheet):

@@ -12,7 +12,7 @@ from ragassay.analysis.models import ComparedSystem, Comparison, Pair, Regressio
 from ragassay.core.formatting import interval, json_document, listed, number, p_value, percent, quantity, signed
 from ragassay.core.report import Distribution
 from ragassay.reporting import csv
-from ragassay.reporting.charts import Chart, Drawn, scatter
+from ragassay.reporting.charts import Chart, Drawn, dots, scatter
 from ragassay.reporting.csv import short_text
 from ragassay.reporting.document import Block, Card, Cards, Document, Facts, Sentences
 from ragassay.reporting.exporters import Exporters
@@ -275,9 +275,25 @@ def of_comparison(comparison: Comparison) -> Document:
     )
 
 
+def differences_chart(comparison: Comparison) -> Chart | None:
+    """Each primary metric's difference from the baseline with its interval, a dot for each system."""
+    rows: dict[str, dict[str, Drawn]] = {}
+    for name in comparison.primary:
+        for pair in comparison.pairs:
+            one = pair.metrics[name]
+            delta, ends = one.decided
+            if delta is not None and abs(delta) <= 1:
+                text = f"{name}, {pair.b}: {signed(delta)} ({interval(ends, signed)}), {one.outcome}"
+                rows.setdefault(name, {})[pair.b] = Drawn(x=name, y=delta, text=text, interval=ends)
+    note = f"Right of 0, the figure is higher than that of {comparison.baseline}. Lines are intervals."
+    level = percent(1 - comparison.alpha)
+    return dots(
+        f"Differences from {comparison.baseline}", f"difference, {level} interval", rows, write=signed, note=note
+    )
+
+
 def _blocks(comparison: Comparison) -> Iterator[Block]:
-    if chart := standing_chart(comparison):
-        yield chart
+    yield from filter(None, (differences_chart(comparison), standing_chart(comparison)))
     yield from tables(comparison)
     for pair in comparison.pairs:
         if pair.regressions:

@@ -49,14 +49,18 @@ class RowIndex:
 
     def at(self, numbers: Iterable[int]) -> list[Result]:
         """The rows with these numbers, as far as they are there, in their order."""
-        by_chunk: dict[ChunkId, dict[int, int]] = {}
         numbers = [int(number) for number in numbers]
+        results = self.by_number(numbers)
+        return [results[number] for number in numbers if number in results]
+
+    def by_number(self, numbers: Iterable[int]) -> dict[int, Result]:
+        """The rows with these numbers, by number, as far as they are there."""
+        by_chunk: dict[ChunkId, dict[int, int]] = {}
         for number in numbers:
             chunk, row = self.chunk(number)
             by_chunk.setdefault(chunk, {})[row] = number
         read = self.run.read(by_chunk)
-        results = {by_chunk[chunk][row]: one for chunk, rows in read.items() for row, one in rows.items()}
-        return [results[number] for number in numbers if number in results]
+        return {by_chunk[chunk][row]: one for chunk, rows in read.items() for row, one in rows.items()}
 
     def find(self, system: str, query_id: str) -> int | None:
         """The number of a system's row on a query, by the query's id; None if there is no such row."""

@@ -45,7 +45,7 @@ def _compare(
         verdict=made.verdict,
         runs={side.run: _title(library, side.run) for side in made.sides.values()},
         heat=_heat(made),
-        standing=_standing(library, made),
+        charts=[one for one in (tables.differences_chart(made), _standing(library, made)) if one],
         tables=list(tables.tables(made)),
         slices=list(tables.slice_tables(made)),
         regressions=[

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
 from fastapi import Query, Request, Response
 
-from ragassay.core.errors import NotFound
+from ragassay.core.errors import BadInput, NotFound
 from ragassay.core.models import Result
 from ragassay.dashboard import views
 from ragassay.dashboard.failures import FAILURES
@@ -23,8 +23,10 @@ from ragassay.storage.columns import FIGURES
 from ragassay.storage.row_index import RowIndex
 from ragassay.storage.selection import Selection
 
+MOST_SCORES = 3  # below an answer
 router = pages()
-_ONE = ("system", "category", "difficulty", "text", "failed", "failure", "sort")
+_ONE = ("system", "category", "difficulty", "text", "failed", "failure", "sort", "changed")
+_CHANGES = {"worse": "Got worse", "better": "Got better", "wrong": "All wrong"}
 
 
 def asked_in(request: Request) -> dict[str, Any]:
@@ -49,9 +51,28 @@ class ChosenRows:
 
 
 def chosen(library: Library, run: str, asked: Mapping[str, Any]) -> ChosenRows:
-    """The rows that are asked for; raises BadInput, UnknownName and NotFound for what is not there."""
+    """The rows that are asked for; raises BadInput, UnknownName and NotFound for what is not there.
+
+    ``changed``: only questions on which a system is less accurate than the first ("worse"), or more ("better"), or on
+    which none is accurate ("wrong").
+    """
     rows = library.rows(run)
-    return ChosenRows(rows, rows.selected(Selection.given(**asked)))
+    places = rows.selected(Selection.given(**{name: value for name, value in asked.items() if name != "changed"}))
+    if changed := asked.get("changed"):
+        places = places[_changed(rows, changed)[places % rows.record.dataset.rows]]
+    return ChosenRows(rows, places)
+
+
+def _changed(rows: RowIndex, changed: str) -> Any:
+    """Which questions changed in a way, by accuracy."""
+    if changed not in _CHANGES:
+        raise BadInput(f"changed should be one of {', '.join(_CHANGES)}", where="changed")
+    if "accurate" not in rows.record.metrics:
+        raise BadInput("the run has no metric accurate, so that no change is known", where="changed")
+    first, *others = rows.column("accurate").reshape(len(rows.systems), -1)
+    if changed == "wrong":
+        return np.all([each == 0 for each in (first, *others)], axis=0)
+    return np.any([each < first if changed == "worse" else each > first for each in others], axis=0)
 
 
 @router.get("/ui/runs/{run}/queries")
@@ -68,20 +89,65 @@ def _queries(request: Request, run: str, start: Start = 0, form: As = "page") ->
     if form == "csv":
         header = ["system", "query_id", "query", "category", *columns, "failure", "latency_ms"]
         return table(f"{run}-queries", header, _cells(found, columns))
-    page = found.page(start, A_PAGE)
+    questions, total = by_question(found, start, A_PAGE)
     return shown(
         request,
         "queries.html",
         run=run,
         report=report,
         asked=asked,
-        sorted_by=sorted_by,
-        page=page,
+        questions=questions,
+        start=start,
+        total=total,
+        chosen=len(found.places),
         columns=columns,
+        scores=[name for name in wanted or columns if name != "accurate"][:MOST_SCORES],
+        presets=_presets(list(report.systems), metrics),
         figures=[*metrics, *FIGURES],
         failures=FAILURES,
         categories=sorted({value for one in report.systems.values() for value in one.slices.get("category", {})}),
     )
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with the row of each system; ``at``: the position of each chosen row, None if it is not chosen."""
+
+    rows: tuple[Result | None, ...]
+    at: tuple[int | None, ...]
+
+    @property
+    def first(self) -> Result:
+        """A row that has the question's text, id and category."""
+        return next(row for row in self.rows if row is not None)
+
+
+def by_question(found: ChosenRows, start: int, most: int) -> tuple[list[Question], int]:
+    """Questions of which a row is chosen, in the order of the chosen rows, and how many there are in all."""
+    each = found.rows.record.dataset.rows
+    numbers = found.places % each
+    first = np.sort(np.unique(numbers, return_index=True)[1])
+    page = numbers[first][start : start + most]
+    held = np.flatnonzero(np.isin(numbers, page))
+    position = dict(zip(found.places[held].tolist(), held.tolist(), strict=True))
+    places = [[int(number) + each * n for n in range(len(found.rows.systems))] for number in page]
+    rows = found.rows.by_number(place for of_question in places for place in of_question)
+    questions = [
+        Question(tuple(map(rows.get, of_question)), tuple(map(position.get, of_question))) for of_question in places
+    ]
+    return questions, len(first)
+
+
+def _presets(systems: list[str], metrics: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Choices of rows that most readers want, by name."""
+    if "accurate" not in metrics:
+        return {"Failed": {"failed": "true"}}
+    worst = {"sort": "correctness"} if "correctness" in metrics else {}
+    wrong: dict[str, Any] = {**worst, "where": ("accurate<1",)}
+    if len(systems) == 1:
+        return {"Not accurate": wrong, "Failed": {"failed": "true"}}
+    changes = {label: {"changed": name} for name, label in _CHANGES.items()}
+    return changes | {f"Not accurate: {name}": {"system": name, **wrong} for name in systems}
 
 
 def _cells(found: ChosenRows, columns: list[str]) -> Iterator[list[object]]:
@@ -133,6 +199,7 @@ def _row(
         contexts=views.contexts(sample),
         retrieved=views.retrieved(every, sample),
         systems=[one.system for one in every],
+        others=[one for one in every if one.system != row.system],
         divided=list(disagreements(row.ratings)),
         scores=views.scores(row),
         measured=views.measured(every),
