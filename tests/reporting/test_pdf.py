@@ -32,7 +32,7 @@ def test_a_pdf_says_all_that_the_report_says(made, report):
         "An answer is accurate where correctness >= 0.5",
         "Reciprocal rank of the first relevant document",
         report.run.id,
-        "page 1 of 5",
+        "page 1 of 4",
     ):
         assert squeezed(said) in text
 
@@ -44,7 +44,7 @@ def test_text_of_rows_is_text_and_never_markup(made, hostile):
 
 def test_its_pages_are_drawn_with_charts_in_colour(made):
     with pypdfium2.PdfDocument(made) as document:
-        assert len(document) == 5
+        assert len(document) == 4
         pages = [document[n].render(scale=0.5).to_numpy().astype(int) for n in range(2)]
     for page in pages:
         blue, _, red = (page[..., colour] for colour in range(3))
