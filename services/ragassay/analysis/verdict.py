@@ -14,7 +14,7 @@ from ragassay.analysis.models import Comparison
 from ragassay.core.errors import AssayError
 from ragassay.core.formatting import interval, signed
 from ragassay.core.report import ReportWithResults
-from ragassay.evaluation.groups import Questions, questions_of
+from ragassay.evaluation.groups import Questions, numbered, question_hash
 
 MAX_COMPARED = 1000  # queries of a report whose systems are compared by all metrics
 MAX_PAIRS = 3  # against the first system
@@ -39,7 +39,9 @@ def verdict(report: ReportWithResults) -> tuple[str, ...]:
     scores = {
         name: np.array([row.scores["accurate"].value for row in of_system], float) for name, of_system in rows.items()
     }
-    return tuple(by_accuracy(scores, questions_of(next(iter(rows.values()))), report.provenance.configuration.seed))
+    first = next(iter(rows.values()))
+    questions = numbered([question_hash(row.query, row.ground_truth_answer) for row in first])
+    return tuple(by_accuracy(scores, questions, report.provenance.configuration.seed))
 
 
 def _sentences(made: Comparison) -> Iterator[str]:
