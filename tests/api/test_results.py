@@ -5,9 +5,9 @@ import random
 import pytest
 
 from api_server import rows
+from ragassay.service.redis import WHOLE
 
-METRICS = ["mrr", "faithfulness", "token_f1"]from ragassay.service.redis import WHOLE
-
+METRICS = ["mrr", "faithfulness", "token_f1"]
 
 
 def samples(n=130):
