@@ -5,8 +5,6 @@ import re
 
 import pytest
 
-from ragassay.cli import terminal
-
 HOSTILE = "a\x1b]52;c;aGk=\x07\x1b[2J\x1b[31mb\rc\x08\x7f\x9b0m\x9d\u202ed\u2066"
 ACTS = re.compile("[^\n\t -~\u00a0-\u2029\u202f-\u2065\u206a-\U0010ffff]")
 
@@ -100,10 +98,3 @@ def test_files_for_readers_show_control_characters(cli, data, tmp_path):
 def test_half_a_surrogate_pair_is_shown_and_no_crash(cli):
     code, _, err = cli("compare", "no\udcff.json")
     assert (code, "no\\udcff.json" in err) == (2, True)
-
-
-def test_bold_type_of_our_own_still_reaches_the_terminal(capsys, monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    with terminal.printable_streams():
-        terminal.console().print("[bold]Missing[/bold]", "x\x1b[2J")
-    assert capsys.readouterr().out == "\x1b[1mMissing\x1b[0m x\\u001b[2J\n"

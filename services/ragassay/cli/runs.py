@@ -249,20 +249,16 @@ def _evidence(row: Result, run: FolderRun | None) -> dict[str, str]:
 
 
 def _print(rows: list[Result], run: FolderRun | None, most: int | None) -> None:
-    from rich.markup import escape
+    from ragassay.cli.terminal import print_fields, write
 
-    from ragassay.cli.terminal import console, print_fields
-
-    out = console()
-    out.print(f"{len(rows)} rows" if len(rows) != 1 else "1 row")
+    write(f"{len(rows)} rows" if len(rows) != 1 else "1 row")
     for row in rows[:most]:
         marks = ", ".join(filter(None, (row.category, row.difficulty)))
-        out.print(
-            f"\n[bold]{escape(row.system)} {escape(row.query_id)}[/bold]" + (f" ({escape(marks)})" if marks else "")
-        )
-        print_fields(out, _fields(row, _evidence(row, run)))
+        write()
+        write(f"{row.system} {row.query_id}" + (f" ({marks})" if marks else ""), bold=True)
+        print_fields(_fields(row, _evidence(row, run)))
     if left := len(rows[most:]) if most else 0:
-        out.print(f"\nand {left} more: --worst N shows the N worst of each system, --json prints all")
+        write(f"\nand {left} more: --worst N shows the N worst of each system, --json prints all")
 
 
 def _fields(row: Result, evidence: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -13,8 +14,6 @@ from ragassay.core.formatting import json_document, printable
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from rich.console import Console
 
     from ragassay.core.report import ReportWithResults
     from ragassay.reporting.document import Document
@@ -52,26 +51,11 @@ def print_json(document: object) -> None:
     typer.echo(json_document(document), nl=False)
 
 
-def console(width: int = 100) -> Console:
-    """Rich's console on stdout for text from data; ``width`` columns where there is no terminal to fit into."""
-    from rich.console import Console
-    from rich.text import Text
-
-    class PrintableConsole(Console):
-        def render_str(self, text: str, **options: Any) -> Text:
-            return super().render_str(printable(text), **options)
-
-    return PrintableConsole(highlight=False, width=None if sys.stdout and sys.stdout.isatty() else width)
-
-
-def line_writer() -> Callable[..., None]:
-    """What prints a line of text from data on stdout, however long, in a style where one is given."""
-    out = console()
-
-    def write(line: str = "", style: str | None = None) -> None:
-        out.print(line, soft_wrap=True, markup=False, style=style)
-
-    return write
+def write(line: str = "", *, bold: bool = False) -> None:
+    """A line of text from data on stdout, however long; bold on a terminal."""
+    stream = getattr(sys.stdout, "rich_proxied_file", sys.stdout)
+    bold = bold and stream.isatty() and not os.environ.get("NO_COLOR")
+    stream.write(f"\033[1m{printable(line)}\033[0m\n" if bold else f"{printable(line)}\n")
 
 
 def print_table(
@@ -87,9 +71,8 @@ def print_document(document: Document, *places: str) -> None:
     """The document, then where all of it lies."""
     from ragassay.reporting.text import text_lines
 
-    write = line_writer()
     for line, is_title in text_lines(document):
-        write(line, "bold" if is_title else None)
+        write(line, bold=is_title)
     for place in places:
         write(place)
 
@@ -106,14 +89,16 @@ def print_report(report: ReportWithResults, place: str, outputs: Sequence[Path],
     print_document(in_short(report), "", f"report: {place}", *also, f"{rows}{at}")
 
 
-def print_fields(out: Console, fields: Iterable[tuple[str, str]]) -> None:
+def print_fields(fields: Iterable[tuple[str, str]]) -> None:
     """A line for each label and text, indented; a text that is longer than the terminal is wide stays in its column."""
-    from rich.markup import escape
-    from rich.table import Table
+    from textwrap import wrap
 
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for label, text in fields:
-        table.add_row(f"    {escape(label)}", escape(text))
-    out.print(table)
+    from ragassay.reporting.tables import width
+
+    pairs = list(fields)
+    column = max(len(label) for label, _ in pairs) + 6
+    for label, text in pairs:
+        first, *more = wrap(text, max(30, width() - column)) or [""]
+        write(f"    {label}".ljust(column) + first)
+        for line in more:
+            write(" " * column + line)
