@@ -235,7 +235,7 @@ def test_a_trend_shows_values_with_intervals_and_where_the_level_changed(cli, hi
 def test_a_trend_reads_the_runs_of_the_home_folder_and_names_what_it_leaves_out(cli, folder):
     cli("gate"), cli("gate")
     runs = sorted((folder / "home" / "runs").iterdir())
-    code, out, err = cli("trend", "mrr")
+    code, out, _ = cli("trend", "mrr")
     assert (code, out.count("n=10/10")) == (0, 2)
     (runs[1] / "report.json").rename(folder / "away.json")
     _, out, _ = cli("trend", "mrr")
