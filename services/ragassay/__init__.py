@@ -3,7 +3,7 @@
     report = ragassay.evaluate(rows)           rows: dicts, a data frame, a Hugging Face Dataset, a path
     print(report); report.rows; report.worst(3); report.metrics["faithfulness"].value
     print(ragassay.compare(report, ragassay.evaluate(new_rows)))
-    ragassay.run(systems={...}, datasets={...}, baseline="v1"); ragassay.retrieval(qrels, run).means
+    ragassay.evaluate(systems={...}, datasets={...}, baseline="v1"); ragassay.retrieval(qrels, run).means
 
 Functions are below; classes have a help of their own: Report, Comparison, Benchmark, RetrievalScores, Costs; Client;
 Datasets, Dataset, Sample, Response, Result, Score, Verdict; Chunk, Ranked, Units; LocalJudge, LLMJudge; AssayError.
@@ -38,10 +38,9 @@ if TYPE_CHECKING:
     from ragassay.reporting.objects import Costs as Costs
     from ragassay.reporting.objects import Report as Report
     from ragassay.sdk.benchmark import Benchmark as Benchmark
-    from ragassay.sdk.benchmark import arun, run
     from ragassay.sdk.compare import compare
     from ragassay.sdk.datasets import Datasets as Datasets
-    from ragassay.sdk.evaluation import aevaluate, evaluate
+    from ragassay.sdk.evaluate import aevaluate, evaluate
     from ragassay.sdk.references import open_report
     from ragassay.systems.functions import system
 
@@ -65,10 +64,9 @@ _WHERE = {
     "Score": "core.models",
     "Units": "judges.verdict",
     "Verdict": "core.models",
-    "aevaluate": "sdk.evaluation",
-    "arun": "sdk.benchmark",
+    "aevaluate": "sdk.evaluate",
     "compare": "sdk.compare",
-    "evaluate": "sdk.evaluation",
+    "evaluate": "sdk.evaluate",
     "exporter": "reporting",
     "judge": "judges.registered",
     "load": "datasets.load",
@@ -76,7 +74,6 @@ _WHERE = {
     "open_report": "sdk.references",
     "parse": "metrics.metric",
     "retrieval": "analysis.trec",
-    "run": "sdk.benchmark",
     "system": "systems.functions",
 }
 """Each public name and the module that it is imported from at first use, so that ``import ragassay`` is light."""
@@ -84,7 +81,6 @@ _WHERE = {
 # What help(ragassay) describes; the help of every class would be a thousand lines.
 __all__ = [
     "aevaluate",
-    "arun",
     "compare",
     "evaluate",
     "exporter",
@@ -94,7 +90,6 @@ __all__ = [
     "open_report",
     "parse",
     "retrieval",
-    "run",
     "system",
 ]
 

@@ -98,7 +98,7 @@ def test_each_dataset_of_a_benchmark_counts_once(home, cli, tmp_path):
         for n in range(9)
     ]
     datasets = {"one": rows, "two": rows[:8]}
-    ragassay.run(
+    ragassay.evaluate(
         datasets=datasets,
         systems={"a": datasets, "b": datasets},
         baseline="a",

@@ -255,7 +255,7 @@ def test_a_system_has_its_cap_on_all_datasets_and_called_systems_are_asked_toget
             name: {"kind": "http", "url": system.url, "in_flight": 2}
             for name, system in (("one", one), ("other", other))
         }
-        found = ragassay.run(
+        found = ragassay.evaluate(
             systems=systems, datasets={n: f"{n}.jsonl" for n in ("faq", "manual")}, metrics=["token_f1"]
         )
     assert (one.most, other.most) == (2, 2)
@@ -272,7 +272,7 @@ def test_in_python_datasets_are_rows_systems_are_functions_and_a_loop_may_run(tm
         return f"In town {query.split()[-1][:-1]}."
 
     async def in_a_notebook():
-        return ragassay.run(
+        return ragassay.evaluate(
             systems={"v1": {"faq": answers(3), "manual": answers(4)}, "v2": ask},
             datasets={"faq": questions("faq"), "manual": questions("manual")},
             baseline="v1",
@@ -296,15 +296,15 @@ def test_rows_for_several_datasets_have_to_say_which_they_are_for(tmp_path, monk
     monkeypatch.chdir(tmp_path)
     two = {"faq": questions("faq"), "manual": questions("manual")}
     with pytest.raises(BadSettings, match=r"systems.v1.*give them by dataset"):
-        ragassay.run(systems={"v1": answers(3)}, datasets=two)
-    with pytest.raises(BadSettings, match="no responses to the dataset manual"):
-        ragassay.run(systems={"v1": {"faq": answers(3)}}, datasets=two)
-    with pytest.raises(BadSettings, match="several datasets are evaluated by"):
         ragassay.evaluate(systems={"v1": answers(3)}, datasets=two)
+    with pytest.raises(BadSettings, match="no responses to the dataset manual"):
+        ragassay.evaluate(systems={"v1": {"faq": answers(3)}}, datasets=two)
+    with pytest.raises(BadSettings, match="is about several datasets"):
+        ragassay.evaluate(questions("faq"), systems={"v1": answers(3)}, baseline="v1")
 
 
 def test_one_system_on_one_dataset_needs_no_comparison(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found = ragassay.run(systems={"v1": answers(3)}, data=questions("faq"), metrics=["token_f1"])
+    found = ragassay.evaluate(systems={"v1": answers(3)}, datasets={"faq": questions("faq")}, metrics=["token_f1"])
     assert found.comparisons == {}
     assert "1 system on 1 dataset" in str(found)

@@ -30,13 +30,13 @@ class RagEval:
     def __call__(self, data: Any = None, **options: Any) -> Report:
         """``ragassay.evaluate`` with these options over those of the test's markers; kept under .ragassay as any run."""
         from ragassay.reporting.failing import headline
-        from ragassay.sdk.evaluation import evaluate
+        from ragassay.sdk.evaluate import evaluate
 
         marked: dict[str, Any] = {}
         for marker in reversed(list(self._node.iter_markers("rag_eval"))):
             marked |= {**({"data": marker.args[0]} if marker.args else {}), **marker.kwargs}
         marked |= options if data is None else {"data": data, **options}
-        report = evaluate(**marked)
+        report: Report = evaluate(**marked)
         self.reports.append(report)
         self._say("; ".join(f"{name}: {headline(one)}" for name, one in report.systems.items()))
         return report

@@ -1,12 +1,11 @@
-"""Many systems on many datasets in one call, with or without an event loop around it."""
+"""Many systems on many datasets: a run for each dataset, and each system compared with a baseline."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +29,7 @@ from ragassay.evaluation.runtime import Runtime
 from ragassay.reporting.benchmark import EXPORTERS, of_benchmark
 from ragassay.reporting.document import Document
 from ragassay.reporting.objects import Comparison, Printable, Report
-from ragassay.sdk.evaluation import Given, awaited, configured, finished, inputs, notice_unscored, runtime_with
+from ragassay.sdk.evaluation import Given, inputs, notice_unscored, runtime_with
 from ragassay.sdk.progress import Reporter, resume_command, resume_hints
 from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmark, FolderBenchmarks
 from ragassay.storage.folder import LAST, FolderRun, FolderStore
@@ -85,47 +84,14 @@ class Benchmark(Printable):
         return f"<Benchmark {self.document.id}: {systems} on {datasets}, baseline {self.baseline}>"
 
 
-def run(
-    *,
-    systems: Mapping[str, Any] | None = None,
-    datasets: Mapping[str, Any] | None = None,
-    data: Any = None,
-    baseline: str | None = None,
-    progress: bool | Callable[[int, int], object] = False,
-    **options: Any,
-) -> Benchmark:
-    """Evaluate systems on datasets, and compare each with the baseline on each dataset.
-
-    systems: {name: system} as ``evaluate`` takes them: a path or rows of responses, {"kind": "bm25"}, a function. With
-    several datasets, recorded responses are {dataset: path or rows}, or a path with {dataset} in it.
-    datasets: {name: dataset}, each a path, NAME@VERSION, or rows; or data: one of them.
-    baseline: the name of a system; the first by default. progress: True shows a bar, or a function that is called with
-    rows done and rows in all. The other options are those of ``evaluate``; config names a ragassay.yaml.
-    Everything is kept under .ragassay, so that ``ragassay evaluate --resume`` goes on after an interruption. Raises and warns as
-    ``evaluate`` does.
-    """
-    named = {"systems": systems, "baseline": baseline, "datasets": datasets}
-    given = {**{key: value for key, value in named.items() if value is not None}, **options}
-    return finished(partial(_run, data, given, progress))
-
-
-async def arun(*, data: Any = None, progress: bool | Callable[[int, int], object] = False, **options: Any) -> Benchmark:
-    """``run`` for programs with an event loop, which goes on meanwhile. Cancelled, it makes no further call."""
-    return await awaited(partial(_run, data, options, progress))
-
-
-async def _run(data: Any, options: Mapping[str, Any], progress: bool | Callable[[int, int], object]) -> Benchmark:
-    """The work itself."""
-    given = dict(options)
-    if isinstance(given.get("systems"), Mapping):
-        given["systems"] = {name: _by_dataset(one) for name, one in given["systems"].items()}
-    configuration, in_memory = configured(data, given, many=True)
+async def evaluate_all(configuration: ProjectConfig, given: Given, settings: Settings, reporter: Reporter) -> Benchmark:
+    """A new benchmark: the systems on each dataset, compared with the baseline. Raises what ``started`` and ``completed`` raise."""
     EXPORTERS.check(configuration.output)
-    settings = Settings()
-    reporter = Reporter(progress if callable(progress) else None, bar=progress is True)
-    read = read_all(configuration, reporter, in_memory)
+    if given.systems is not None:
+        given = given._replace(systems={name: _by_dataset(one) for name, one in given.systems.items()})
+    read = read_all(configuration, reporter, given)
     runtime = runtime_with(settings, next(iter(read.values())))
-    begun = started(runtime, settings, configuration, read, in_files=_is_in_files(in_memory, configuration))
+    begun = started(runtime, settings, configuration, read, in_files=_is_in_files(given, configuration))
     benchmarked = await completed(runtime, settings, begun, reporter)
     for dataset, report in benchmarked.reports.items():
         notice_unscored(report, reporter, f"{dataset}: ")
@@ -266,16 +232,11 @@ def inputs_by_dataset(configuration: ProjectConfig, given: Given = Given()) -> d
     systems: Mapping[str, Any] = configuration.systems
     if given.systems is not None:
         systems = {name: configuration.systems.get(name, one) for name, one in given.systems.items()}
-    if bool(datasets) == (given.data is not None or configuration.data is not None):
-        what = "data and datasets are both given" if datasets else "data is missing"
-        raise BadSettings(what, hint="give one of them: datasets: {faq: faq.jsonl}, or data: faq.jsonl")
+    if given.data is not None or configuration.data is not None:
+        hint = "give one of them: datasets: {faq: faq.jsonl}, or data: faq.jsonl"
+        raise BadSettings("data and datasets are both given", hint=hint)
     if not systems:
         raise BadSettings("no system is named", hint="for example systems: {ours: responses.jsonl, bm25: {kind: bm25}}")
-    if not datasets:
-        if by_dataset := next((name for name, one in systems.items() if isinstance(one, ByDataset)), None):
-            raise BadSettings("has responses by dataset, and there is only data", where=f"systems.{by_dataset}")
-        read = inputs(configuration.model_copy(update={"systems": systems}), Given(given.data))
-        return {read.dataset.name: read}
     read_all = {}
     for dataset, place in datasets.items():
         try:

@@ -1,4 +1,4 @@
-"""From rows or files to a report in one call, with or without an event loop around it."""
+"""From a configuration and rows to a run and its report: what ``evaluate``, ``compare`` and the commands share."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, Unpack
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
@@ -29,8 +28,6 @@ from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.registered import judge_name
 from ragassay.metrics.metric import name_of
 from ragassay.metrics.names import split_names
-from ragassay.reporting import EXPORTERS
-from ragassay.reporting.objects import Report
 from ragassay.sdk.options import EvalOptions
 from ragassay.sdk.progress import Reporter, resume_command, resume_hints
 from ragassay.sdk.warn import caller, on_behalf_of
@@ -40,7 +37,7 @@ from ragassay.systems.functions import Function
 
 T = TypeVar("T")
 _NO_OUTPUT = logging.NullHandler()
-_NAMED = ("metrics", "judge", "systems", "config")  # keywords of their own
+_NAMED = ("metrics", "judge", "systems", "datasets", "baseline", "config")  # keywords of their own
 
 
 class Given(NamedTuple):
@@ -49,42 +46,6 @@ class Given(NamedTuple):
     data: Any = None
     systems: Mapping[str, Any] | None = None
     datasets: Mapping[str, Any] | None = None
-
-
-def evaluate(
-    data: Any = None,
-    *,
-    metrics: Any = None,
-    judge: Any = None,
-    systems: Mapping[str, Any] | None = None,
-    config: str | Path | None = None,
-    progress: Callable[[int, int], object] | None = None,
-    **options: Unpack[EvalOptions],
-) -> Report:
-    """Evaluate recorded responses and return the report.
-
-    data: a path, a list of dicts, a pandas, polars or Arrow table, a Hugging Face Dataset, or a list of Samples; a row
-    has a query and, without ``systems``, the response to it. NaN counts as missing.
-    metrics: names, functions made with @ragassay.metric, objects with ``compute``; default: every usual one that the rows allow.
-    judge: "local" (no key, no network), a model that LiteLLM supports, or a function or class made with @ragassay.judge.
-    systems: {name: responses}, each a path or rows as in ``data`` with query_id or query, or {name: {"kind": "bm25"}}
-    for a built-in one.
-    config: a ragassay.yaml that the other options change. progress: called with rows done and rows in all.
-    The other options are the keys of the configuration (docs/configuration.md); a section is a mapping of its keys:
-    ``performance={"concurrency": 4}``.
-    The run is kept under .ragassay/runs, as that of the command line is. Raises AssayError: BadInput for rows and
-    options that don't fit, NothingToEvaluate, BudgetReached, Unavailable. Warns where too many rows could not be scored.
-    """
-    named = {"metrics": metrics, "judge": judge, "systems": systems, "config": config}
-    given = {**{key: value for key, value in named.items() if value is not None}, **options}
-    return finished(partial(_evaluated, data, given, progress))
-
-
-async def aevaluate(
-    data: Any = None, *, progress: Callable[[int, int], object] | None = None, **options: Any
-) -> Report:
-    """``evaluate`` for programs with an event loop, which goes on meanwhile. Cancelled, it makes no further call."""
-    return await awaited(partial(_evaluated, data, options, progress))
 
 
 def finished(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -143,20 +104,6 @@ class _Thread:
             loop.call_soon_threadsafe(task.cancel)
 
 
-async def _evaluated(data: Any, options: Mapping[str, Any], progress: Callable[[int, int], object] | None) -> Report:
-    """The work itself."""
-    configuration, given = configured(data, options)
-    EXPORTERS.check(configuration.output)
-    settings, reporter = Settings(), Reporter(progress)
-    read = read_inputs(configuration, reporter, given)
-    _, document = await evaluated(runtime_with(settings, read), settings, configuration.evaluation, read, reporter)
-    notice_unscored(document, reporter)
-    report = Report.of(document, document.results)
-    for path in configuration.output:
-        report.save(path)
-    return report
-
-
 def notice_unscored(report: ReportWithResults, reporter: Reporter, about: str = "") -> None:
     """Warn if more rows failed than the configuration of the report allows; ``about`` begins the line."""
     if what := beyond(report, report.provenance.configuration.max_missing):
@@ -206,31 +153,25 @@ async def completed(
         return await local.complete(runtime, settings, run, done=done, notice=reporter.notice, **limits)
 
 
-def configured(
-    data: Any, options: Mapping[str, Any], *, remote: bool = False, many: bool = False
-) -> tuple[ProjectConfig, Given]:
+def configured(data: Any, options: Mapping[str, Any]) -> tuple[ProjectConfig, Given]:
     """The configuration that keywords give, over the environment and the file ``config``; and what is in memory.
 
-    ``remote``: a service does the work, so RAGASSAY_API_BASE is not its business. ``many``: there may be datasets in the
-    place of data. Raises BadSettings, UnknownName.
+    Raises BadSettings, UnknownName.
     """
     given = {key: value for key, value in options.items() if value is not None}
     path = given.pop("config", None)
     for key in given:
-        _check_key(key, many=many)
+        _check_key(key)
     if "judge" in given and "judges" in given:
         raise BadSettings("judge is short for judges=[...]", hint="give one of the two")
     in_memory = Given(None if isinstance(data, str | Path) else data, given.get("systems"), given.get("datasets"))
     if isinstance(data, str | Path):
         given["data"] = str(data)
-    for key, form, in_files in (
-        ("systems", "{name: responses}", (str, Path, Mapping)),
-        ("datasets", "{name: data}", (str, Path)),
-    ):
+    for key, form in (("systems", "{name: responses}"), ("datasets", "{name: data}")):
         if key in given:
             if not isinstance(given[key], Mapping):
                 raise BadSettings(f"should be {form}, is {shown(given[key])}", where=key)
-            given[key] = {name: one for name, one in given[key].items() if isinstance(one, in_files)}
+            given[key] = {name: one for name, one in given[key].items() if _is_in_files(one)}
     if "metrics" in given:
         given["metrics"] = _metrics(given["metrics"])
     if "judge" in given:
@@ -239,8 +180,8 @@ def configured(
         given["judges"] = [one if isinstance(one, Mapping | BaseModel) else judge_name(one) for one in given["judges"]]
     if isinstance(given.get("output"), str | Path):
         given["output"] = [given["output"]]
-    configuration = configurations.load(None if path is None else Path(path), _overrides(given), remote=remote)
-    if data is None and configuration.data is None and not many:
+    configuration = configurations.load(None if path is None else Path(path), _overrides(given))
+    if data is None and configuration.data is None and not (configuration.datasets or in_memory.datasets):
         raise BadSettings("data is missing", hint="give rows or a path: evaluate(data)")
     return configuration, in_memory
 
@@ -258,7 +199,7 @@ def _overrides(given: Mapping[str, Any]) -> Iterator[Override]:
 def inputs(configuration: ProjectConfig, given: Given = Given()) -> Inputs:  # noqa: B008 - a tuple
     """Everything that is evaluated on one dataset, read; raises what ``plan.load`` raises."""
     if configuration.datasets:
-        raise BadSettings("datasets: several are evaluated by ragassay.run", hint="here 'data' names one")
+        raise BadSettings("datasets: here one dataset is evaluated", hint="name it: data")
     systems: Mapping[str, Any] = configuration.systems
     if given.systems is not None:
         systems = {name: configuration.systems.get(name, rows) for name, rows in given.systems.items()}
@@ -282,17 +223,20 @@ def dataset(configuration: ProjectConfig, given: Given = Given()) -> Dataset:  #
     )
 
 
-def _check_key(key: str, *, many: bool) -> None:
+def _check_key(key: str) -> None:
     known = {*EvalOptions.__annotations__, *_NAMED}
-    if key in known or (many and key in ("datasets", "baseline")):
+    if key in known:
         return
-    if key == "datasets":
-        raise BadSettings("several datasets are evaluated by ragassay.run", hint="here data is one")
-    if key in ("gates", "baseline"):
-        raise BadSettings(f"{key} is about gates", hint="they are checked by: ragassay gate")
+    if key == "gates":
+        raise BadSettings("gates are checked by: ragassay gate", where=key)
     section = section_of(key)
     hint = suggestion(key, known) if section is None else f"it belongs in {section}: {section}={{'{key}': ...}}"
     raise BadSettings(f"unknown option {key}", hint=hint)
+
+
+def _is_in_files(one: Any) -> bool:
+    """Is it a path, or the configuration of a system? Rows, functions and responses by dataset are in memory."""
+    return isinstance(one, str | Path) or (isinstance(one, Mapping) and "kind" in one)
 
 
 def _metrics(metrics: Any) -> list[str]:

@@ -1,0 +1,113 @@
+"""``ragassay.evaluate``: systems on one dataset or several in one call, with or without an event loop around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Unpack, overload
+
+from ragassay.core.errors import BadSettings
+from ragassay.core.settings import Settings
+from ragassay.reporting import EXPORTERS
+from ragassay.reporting.objects import Report
+from ragassay.sdk.benchmark import Benchmark, evaluate_all
+from ragassay.sdk.evaluation import (
+    awaited,
+    configured,
+    evaluated,
+    finished,
+    notice_unscored,
+    read_inputs,
+    runtime_with,
+)
+from ragassay.sdk.options import EvalOptions
+from ragassay.sdk.progress import Reporter
+
+Progress = bool | Callable[[int, int], object] | None
+
+
+@overload
+def evaluate(
+    data: Any = None,
+    *,
+    metrics: Any = None,
+    judge: Any = None,
+    systems: Mapping[str, Any] | None = None,
+    config: str | Path | None = None,
+    progress: Progress = None,
+    **options: Unpack[EvalOptions],
+) -> Report: ...
+
+
+@overload
+def evaluate(
+    *,
+    datasets: Mapping[str, Any],
+    metrics: Any = None,
+    judge: Any = None,
+    systems: Mapping[str, Any] | None = None,
+    baseline: str | None = None,
+    config: str | Path | None = None,
+    progress: Progress = None,
+    **options: Unpack[EvalOptions],
+) -> Benchmark: ...
+
+
+def evaluate(
+    data: Any = None,
+    *,
+    metrics: Any = None,
+    judge: Any = None,
+    systems: Mapping[str, Any] | None = None,
+    datasets: Mapping[str, Any] | None = None,
+    baseline: str | None = None,
+    config: str | Path | None = None,
+    progress: Progress = None,
+    **options: Unpack[EvalOptions],
+) -> Report | Benchmark:
+    """Evaluate recorded responses and systems, and return the report; of several datasets a Benchmark.
+
+    data: a path, a list of dicts, a pandas, polars or Arrow table, a Hugging Face Dataset, or a list of Samples; a row
+    has a query and, without ``systems``, the response to it. NaN counts as missing.
+    metrics: names, functions made with @ragassay.metric, objects with ``compute``; default: every usual one that the rows allow.
+    judge: "local" (no key, no network), a model that LiteLLM supports, or a function or class made with @ragassay.judge.
+    systems: {name: responses}, each a path or rows as in ``data`` with query_id or query, or {name: {"kind": "bm25"}}
+    for a built-in one, or a function.
+    datasets: in place of data, {name: dataset}, each as ``data``; each system is compared with ``baseline``, by default
+    the first. Recorded responses are {dataset: path or rows}, or a path with {dataset} in it. A configuration may name them.
+    config: a ragassay.yaml that the other options change. progress: True shows a bar; or a function that is called with
+    rows done and rows in all.
+    The other options are the keys of the configuration (docs/configuration.md); a section is a mapping of its keys:
+    ``performance={"concurrency": 4}``.
+    Runs are kept under .ragassay, as those of the command line are; ``ragassay evaluate --resume`` goes on after an
+    interruption. Raises AssayError: BadInput for rows and options that don't fit, NothingToEvaluate, BudgetReached,
+    Unavailable. Warns where too many rows could not be scored.
+    """
+    named = {"metrics": metrics, "judge": judge, "systems": systems, "datasets": datasets, "baseline": baseline}
+    given = {**{key: value for key, value in named.items() if value is not None}, "config": config, **options}
+    return finished(partial(_evaluated, data, given, progress))
+
+
+async def aevaluate(data: Any = None, *, progress: Progress = None, **options: Any) -> Any:
+    """``evaluate`` for programs with an event loop, which goes on meanwhile. Cancelled, it makes no further call."""
+    return await awaited(partial(_evaluated, data, options, progress))
+
+
+async def _evaluated(data: Any, options: Mapping[str, Any], progress: Progress) -> Report | Benchmark:
+    """The work itself."""
+    settings = Settings()
+    reporter = Reporter(progress if callable(progress) else None, bar=progress is True)
+    configuration, given = configured(data, options)
+    if configuration.datasets or given.datasets:
+        return await evaluate_all(configuration, given, settings, reporter)
+    if options.get("baseline") is not None:
+        raise BadSettings("is about several datasets, or gates", where="baseline", hint="compare(report) takes one")
+    EXPORTERS.check(configuration.output)
+    read = read_inputs(configuration, reporter, given)
+    _, document = await evaluated(runtime_with(settings, read), settings, configuration.evaluation, read, reporter)
+    notice_unscored(document, reporter)
+    report = Report.of(document, document.results)
+    for path in configuration.output:
+        report.save(path)
+    return report
