@@ -173,7 +173,7 @@ def test_keywords_beat_the_file_section_by_section(rows, tmp_path):
         ({"judge": "a", "judges": ["b"]}, BadSettings, "judge is short for judges"),
         ({"seed": -1}, BadSettings, "evaluate: seed: should be at least 0, is the number -1"),
         ({"accurate": object()}, BadSettings, "accurate: a value of type object can't be the value of an option"),
-        ({"gates": []}, BadSettings, "gates is about gates; they are checked by: ragassay gate"),
+        ({"gates": []}, BadSettings, "gates: gates are checked by: ragassay gate"),
         ({"metrics": ["faithfullness"]}, UnknownName, "unknown metric 'faithfullness'; did you mean faithfulness?"),
         ({"metrics": [len]}, BadSettings, "<built-in function len>' is no metric"),
         ({"systems": ["new.jsonl"]}, BadSettings, r"systems: should be {name: responses}, is a list of 1"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragassay.cli.options import AsJson, Plugins, import_plugins
-from ragassay.cli.terminal import print_json, print_table
+from ragassay.cli.terminal import print_fields, print_json
 from ragassay.core.errors import BadSettings, Conflict, UnknownName
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
         fields = ("kind", "better", "needs", "description")
         print_json([{"name": one.form, **{field: getattr(one, field) for field in fields}} for one in METRICS])
         return
-    rows = [(one.form, one.kind, one.better, one.description) for one in known]
-    print_table(("metric", "kind", "better", "what it measures"), rows)
+    print_fields((one.form, f"{one.description} ({one.kind}, {one.better} is better)") for one in known)
 
 
 @info.command("schema")
