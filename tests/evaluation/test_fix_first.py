@@ -130,7 +130,8 @@ def test_the_quickstart_says_what_to_fix_first_in_every_export(home, tmp_path):
     }
     assert "What to fix first: baseline" in str(report)
     assert "| retrieval miss | 6 |" in texts["report.md"]
-    assert "+ retrieval miss fixed" in texts["report.html"], "the waterfall"
+    waterfall = f"<title>retrieval miss: {found.causes[0].cumulative.value:.3f}"
+    assert waterfall in texts["report.html"]
     assert "accurate without retrieval_miss" in texts["report.summary.csv"]
     assert "retrieval miss on 6 of 30 rows" in texts["report.xml"]
     kept = json.loads((tmp_path / "report.json").read_bytes())["systems"]["baseline"]["fix_first"]

@@ -227,7 +227,7 @@ def fix_charts(report: Report, rows: str = "") -> Iterator[Chart]:
             levels = {"now": Drawn(x="now", y=fixes.accurate.value, text=share(fixes.accurate))}
             for fix in fixes.causes:
                 address = rows and f"{rows}?{urlencode({'failure': fix.cause, 'system': name})}"
-                levels[f"+ {fix.cause.replace('_', ' ')} fixed"] = Drawn(
+                levels[fix.cause.replace("_", " ")] = Drawn(
                     fix.cause, fix.cumulative.value or 0.0, share(fix.cumulative), fix.cumulative.interval, address
                 )
             title = "What to fix first" if len(report.systems) == 1 else f"What to fix first: {name}"
