@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
-import io
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragassay.core.errors import BadData, BadInput, MissingExtra
-from ragassay.core.files import LARGEST_UNPACKED, most_unpacked, too_large_unpacked
 from ragassay.core.models import LARGEST_GRADE
 from ragassay.core.validation import shown
 from ragassay.datasets.judgments import qrels_line, run_line
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
 
 QRELS, RUN = ("query", "iteration", "document", "grade"), ("query", "Q0", "document", "rank", "score", "tag")
 _GZIP = b"\x1f\x8b"
-_BLOCK = 1 << 20
+_BLANKS = bytes.maketrans(b"\t\v\f", b"   ")
 
 
 class Retrieved(NamedTuple):
@@ -77,12 +74,10 @@ def read_retrieved(qrels: str, run: str) -> Retrieved:
         import polars as pl
     except ImportError:
         raise MissingExtra("reading TREC files fast", "trec") from None
-    judged = _read(qrels, QRELS).unique(["query", "document", "grade"], keep="first", maintain_order=True)
-    _refuse_repeated(judged, qrels, QRELS, "is judged twice, with different grades")
+    judged = _read(qrels, QRELS)
     names = judged.select(pl.col("query").unique(maintain_order=True)).with_row_index("row")
     judged = judged.join(names, on="query").sort("row", maintain_order=True)
     ranked = _read(run, RUN)
-    _refuse_repeated(ranked, run, RUN, "is there twice")
     lengths = ranked.group_by("query").len("length")
     found = names.join(lengths, on="query", how="left", maintain_order="left")["length"].fill_null(0)
     hits = _with_ranks(ranked).join(judged, on=["query", "document"]).sort("row", "position")
@@ -114,14 +109,11 @@ def _with_ranks(ranked: pl.DataFrame) -> pl.DataFrame:
 
 
 def _read(path: str, columns: tuple[str, ...]) -> pl.DataFrame:
-    """Query, document and number of each line; the file is parsed as it is, or, if that fails, with single blanks."""
+    """Query, document and number of each line: by polars, or line by line if a line does not fit or repeats another."""
     content = _content(path, "qrels" if columns is QRELS else "run")
-    tidy = not any(blank in content for blank in (b"\t", b"\r", b"\v", b"\f"))
-    table = _parsed(content, columns) if tidy else None
-    if table is None:
-        table = _parsed(b"\n".join(b" ".join(line.split()) for line in content.split(b"\n") if line.strip()), columns)
-    if table is None:
-        raise _first_problem(path, content, columns)
+    table = _parsed(content.translate(_BLANKS), columns)
+    if table is None or table.select("query", "document").is_duplicated().any():
+        table = _by_line(path, content, columns)
     return table
 
 
@@ -143,14 +135,44 @@ def _parsed(content: bytes, columns: tuple[str, ...]) -> pl.DataFrame | None:
     return table.select("query", "document", pl.col(value) + 0.0)  # + 0.0: -0.0 and 0.0 are a tie
 
 
+def _by_line(path: str, content: bytes, columns: tuple[str, ...]) -> pl.DataFrame:
+    """The same table for any blanks; a judgment that is repeated counts once. Raises BadData with the first bad line."""
+    import polars as pl
+
+    first_lines: dict[tuple[str, str], int] = {}
+    values: dict[tuple[str, str], float] = {}
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if line.isspace() or not line:
+            continue
+        problem = ""
+        try:
+            cells = line.decode().split()
+            query, document, value = run_line(cells) if columns is RUN else qrels_line(cells)
+        except UnicodeDecodeError as error:
+            raise BadData([f"{path}:{number}: {undecodable(error)}"]) from None
+        except ValueProblem as error:
+            raise BadData([f"{path}:{number}: {error.what}"]) from None
+        key = query, document
+        if columns is QRELS and not (value.is_integer() and abs(value) <= LARGEST_GRADE):
+            problem = f"grade: should be a whole number from -{LARGEST_GRADE} to {LARGEST_GRADE}, is {shown(cells[3])}"
+        elif key in values and (columns is RUN or values[key] != value):
+            twice = "is there twice" if columns is RUN else "is judged twice, with different grades"
+            problem = f"document {document!r} of query {query!r} {twice} (first on line {first_lines[key]})"
+        if problem:
+            raise BadData([f"{path}:{number}: {problem}"])
+        first_lines.setdefault(key, number)
+        values[key] = value + 0.0
+    queries, documents = zip(*values, strict=True)
+    name = "grade" if columns is QRELS else "score"
+    return pl.DataFrame({"query": queries, "document": documents, name: list(values.values())})
+
+
 def _content(path: str, what: str) -> bytes:
-    """The bytes of a file, unpacked, without a byte order mark. Raises BadInput, and TooLarge beyond the limits."""
+    """The bytes of a file, unpacked, without a byte order mark. Raises BadInput."""
     try:
-        with Path(path).open("rb") as file:
-            content = _limited(file.read, path, LARGEST_UNPACKED) if not file.seekable() else file.read()
+        content = Path(path).read_bytes()
         if content.startswith(_GZIP):
-            with gzip.open(io.BytesIO(content)) as packed:
-                content = _limited(packed.read, path, most_unpacked(len(content)))
+            content = gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise BadInput(f"the {what} file can't be read: {reason}", where=path) from None
@@ -158,44 +180,3 @@ def _content(path: str, what: str) -> bytes:
     if not content.strip():
         raise BadInput(f"the {what} file is empty", where=path)
     return content
-
-
-def _limited(read: Callable[[int], bytes], path: str, limit: int) -> bytes:
-    """The blocks that ``read`` gives, joined; raises TooLarge beyond ``limit`` bytes."""
-    blocks, size = list[bytes](), 0
-    while block := read(_BLOCK):
-        blocks.append(block)
-        size += len(block)
-        if size > limit:
-            raise too_large_unpacked(path, limit)
-    return b"".join(blocks)
-
-
-def _first_problem(path: str, content: bytes, columns: tuple[str, ...]) -> BadData:
-    """The error that names the first line that does not fit."""
-    for number, line in enumerate(content.split(b"\n"), 1):
-        try:
-            if not (cells := line.decode().split()):
-                continue
-            *_, value = run_line(cells) if columns is RUN else qrels_line(cells)
-        except UnicodeDecodeError as error:
-            return BadData([f"{path}:{number}: {undecodable(error)}"])
-        except ValueProblem as error:
-            return BadData([f"{path}:{number}: {error.what}"])
-        if columns is QRELS and not (value.is_integer() and abs(value) <= LARGEST_GRADE):
-            what = f"should be a whole number from -{LARGEST_GRADE} to {LARGEST_GRADE}, is {shown(cells[3])}"
-            return BadData([f"{path}:{number}: grade: {what}"])
-    return BadData([f"{path}: can't be read as lines of {' '.join(columns)}"])
-
-
-def _refuse_repeated(table: pl.DataFrame, path: str, columns: tuple[str, ...], what: str) -> None:
-    """Raise BadData if a document occurs twice for a query."""
-    repeated = table.filter(table.select("query", "document").is_duplicated())
-    if not len(repeated):
-        return
-    query, document = repeated.row(0)[:2]
-    wanted = [query.encode(), document.encode()]
-    content = _content(path, "qrels" if columns is QRELS else "run")
-    first, *_, again = (n for n, line in enumerate(content.split(b"\n"), 1) if line.split()[0:3:2] == wanted)
-    names = f"document {document!r} of query {query!r}"
-    raise BadData([f"{path}:{again}: {names} {what} (first on line {first})"])
