@@ -66,8 +66,6 @@ BROKEN: list[tuple[str, str, str | bytes, str, type[AssayError]]] = [
     ("more scores than documents", "a.jsonl", _row('"retrieved_doc_ids": ["d"], "retrieved_scores": [2, 1]'), "a.jsonl:1: retrieved_scores: ", BadData),
     ("a grade in words", "a.jsonl", _row('"relevance_scores": {"d": "high"}'), "a.jsonl:1: relevance_scores.d: ", BadData),
     ("a list of grades of nothing", "a.jsonl", _row('"relevance_scores": [1]'), "a.jsonl:1: relevance_scores: ", BadData),
-    ("grades fewer than documents", "a.jsonl", _row('"relevant_doc_ids": ["d", "e"], "relevance_scores": [1]'), "a.jsonl:1: relevance_scores: ", BadData),
-    ("two grades for a document", "a.jsonl", _row('"relevant_doc_ids": ["d", "d"], "relevance_scores": [1, 2]'), "a.jsonl:1: relevant_doc_ids: ", BadData),
     ("a latency that is true", "a.jsonl", _row('"latency_ms": true'), "a.jsonl:1: latency_ms: should be a number", BadData),
     ("an unknown column nested deeply", "a.jsonl", _row('"extra": ' + "[" * 80 + "]" * 80), "a.jsonl:1: metadata: ", BadData),
     ("an unknown column and its twin", "a.jsonl", _row('"metadata": {"team": "a"}, "team": "b"'), "a.jsonl:1: metadata.team: ", BadData),

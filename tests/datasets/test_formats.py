@@ -153,12 +153,6 @@ def test_a_cell_is_read_by_what_its_column_needs(column: str, cell: str, value: 
     assert given == value
 
 
-@pytest.mark.parametrize("extension", ["csv", "json"])
-def test_grades_may_be_a_list_beside_the_documents(extension: str, tmp_path: Path, save: Save) -> None:
-    rows = [{"query": "q", "relevant_doc_ids": ["a", "b"], "relevance_scores": [3, 0.5]}]
-    assert load(save(rows, tmp_path / f"a.{extension}")).samples[0].relevance_scores == {"a": 3.0, "b": 0.5}
-
-
 def test_the_objects_of_csv_are_opened_for_the_names_inside_them(write: Write) -> None:
     text = 'inputs,metadata,expectations\n"{""question"": ""q"", ""user"": ""u""}","{""category"": ""factual"", ""x"": 1}",'
     (sample,) = load(write("a.csv", text + "\"{'expected_facts': ['f']}\"\n")).samples
@@ -306,12 +300,6 @@ def test_without_pyarrow_the_error_holds_the_command_that_installs_it(
     path.write_bytes(b"PAR1")
     with pytest.raises(MissingExtra, match=r"reading Parquet needs the extra 'parquet'; .* 'ragassay\[parquet\]'"):
         load(path)
-
-
-def test_load_csv_warns_of_texts_that_may_be_joined(write: Write) -> None:
-    rows = 'query,ground_truth,contexts\nq,yes|no,"| a |"\nr,`a|b`,"x\n|y"\n'
-    [warning] = load(write("a.csv", rows)).warnings
-    assert warning.startswith("ground_truth: '|' is part of the text in 1 cell;")
 
 
 def test_load_parquet_without_row_groups_holds_no_rows(tmp_path: Path) -> None:

@@ -38,13 +38,13 @@ def test_where_no_passage_shares_a_word_with_the_query_the_answer_says_so(contex
 
 def test_an_extracted_answer_costs_nothing_and_takes_time():
     said = asyncio.run(Extractive().answer(Sample(query_id="q", query="When do tokens expire?"), [TOKENS]))
-    assert (said.text, said.cost_usd, said.input_tokens, said.output_tokens) == (
+    assert (said.answer, said.cost_usd, said.input_tokens, said.output_tokens) == (
         "Tokens expire after 90 days.",
         0,
         0,
         0,
     )
-    assert said.latency_ms > 0
+    assert said.generation_latency_ms > 0
 
 
 def generative(provider, journal):
@@ -62,9 +62,9 @@ def test_a_model_reads_the_passages_in_order_and_is_asked_once():
         first, second = asyncio.run(twice(generative(provider, journal)))
     assert len(provider.log) == 1
     assert first == second
-    assert first.text == "After 90 days."
+    assert first.answer == "After 90 days."
     assert (first.model, first.output_tokens) == ("openai/m", 4)  # 16 characters
-    assert first.latency_ms > 0
+    assert first.generation_latency_ms > 0
     seen = provider.log[0]
     assert seen.user == f"Passages:\n\n[1] {RATES}\n\n[2] {TOKENS}\n\nQuestion: When do tokens expire?"
     assert seen.body.get("max_tokens", seen.body.get("max_completion_tokens")) == 77

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from ragassay.core.errors import BadInput, Unavailable
-from ragassay.core.models import Sample
+from ragassay.core.models import Response, Sample
 from ragassay.core.protocols import System
 from ragassay.datasets.corpus import Corpus, Passage
-from ragassay.systems.builtin import Answer, BuiltIn
+from ragassay.systems.builtin import BuiltIn
 from ragassay.systems.options import SystemConfig
 from ragassay.systems.retrieval import build
 
@@ -45,7 +45,9 @@ class Says:
             self.now -= 1
         if self.error:
             raise self.error
-        return Answer("Red.", latency_ms=20.0, model="m", input_tokens=9, output_tokens=2, cost_usd=0.5)
+        return Response(
+            answer="Red.", generation_latency_ms=20.0, model="m", input_tokens=9, output_tokens=2, cost_usd=0.5
+        )
 
 
 def system(answerer=None, **options):

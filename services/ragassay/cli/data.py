@@ -16,7 +16,6 @@ from ragassay.core.formatting import listed
 
 if TYPE_CHECKING:
     from ragassay.datasets.describe import DatasetDescription
-    from ragassay.datasets.ir import IrQueries
     from ragassay.datasets.versions import DatasetVersion
     from ragassay.storage.datasets import FolderDatasets
     from ragassay.testset import GenerationReport
@@ -52,7 +51,8 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Keep the rows of files, or of ir:NAME of ir_datasets, as a version of a dataset; the same rows are the same version."""
-    from ragassay.datasets.ir import PREFIX, IrQueries
+    from ragassay.core.files import check_output, to_lines, write_whole
+    from ragassay.datasets.ir import PREFIX, ir_passages
     from ragassay.sdk.datasets import Datasets
 
     columns = pairs(mapping, "--map", "OURS=THEIRS")
@@ -62,19 +62,12 @@ def import_(
     if passages and not of_library:
         raise BadSettings(f"--passages is about {PREFIX}NAME; files hold no documents")
     if passages and of_library:
-        _write_passages(IrQueries(of_library.removeprefix(PREFIX)), passages)
+        check_output(passages)
+        write_whole(passages, to_lines(ir_passages(of_library)))
     version = Datasets().import_(
         of_library or files, name, description=description, format=format, map=columns, duplicates=duplicates
     )
     _print_versions([version], as_json=as_json)
-
-
-def _write_passages(rows: IrQueries, path: Path) -> None:
-    """One by one, since a corpus may have millions; the file is whole or absent."""
-    from ragassay.core.files import check_output, to_lines, write_whole
-
-    check_output(path)
-    write_whole(path, to_lines(rows.passages()))
 
 
 @data.command("list")

@@ -91,13 +91,6 @@ def plain(value: Any, at: str = "", depth: int = 0) -> Any:
     raise ValueProblem(f"is {shown(value)}, which JSON does not have", at=at)
 
 
-def may_be_joined(field: str, cell: object) -> bool:
-    """Is the cell one text that may be meant as several, joined with ``|``? A Markdown table or code is not."""
-    if KINDS[field] != "texts" or not isinstance(cell, str) or _IS_LIST.match(cell.strip()):
-        return False
-    return "|" in cell.strip("| ") and "\n" not in cell and "`" not in cell
-
-
 def _from_cell(kind: ValueKind, cell: str) -> Any:
     if kind == "text":
         return cell

@@ -18,6 +18,7 @@ from ragassay.core.validation import shown
 from ragassay.datasets import promptfoo
 from ragassay.datasets.cells import open_cells
 from ragassay.datasets.frames import rows_in, to_json
+from ragassay.datasets.ir import PREFIX, read_ir
 from ragassay.datasets.judgments import beir_folder, read_beir, read_trec
 from ragassay.datasets.source import (
     SAVE_AS_UTF8,
@@ -57,14 +58,16 @@ _CSV_ERRORS = {
 
 
 def open_source(data: Any, format: str = "auto") -> Source:  # noqa: A002 - the name of the option
-    """The rows of a file in that format, of a BEIR folder, or of a table in memory; ``auto`` goes by the extension.
+    """The rows of a file in that format, a BEIR folder, ``ir:NAME`` or a table in memory; ``auto``: by the extension.
 
     Rows that are spans of traces are read as traces. Raises NotFound, UnknownName (no such format), BadInput (a folder,
     an unknown extension, no permission), NothingToEvaluate (an empty file) or BadData (malformed as a whole).
     """
     if isinstance(data, Source):
         return data
-    if isinstance(data, str | Path):
+    if isinstance(data, str | Path) and str(data).startswith(PREFIX):
+        source = read_ir(str(data))
+    elif isinstance(data, str | Path):
         path = Path(data)
         with read_errors(path):
             source = _open_file(path, format)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Literal
@@ -11,7 +10,7 @@ from pydantic import ValidationError
 
 from ragassay.core.models import TEXT_KEYS, Response, Sample
 from ragassay.core.validation import place_of, problems, shown
-from ragassay.datasets.cells import may_be_joined, plain, value_of
+from ragassay.datasets.cells import plain, value_of
 from ragassay.datasets.columns import (
     RESPONSE_FIELDS,
     SAMPLE_FIELDS,
@@ -41,7 +40,6 @@ class RowBuilder:
         self.kept: dict[str, None] = {}
         self.beyond_limit: dict[str, str] = {}
         self.ignored: dict[str, None] = {}
-        self.joined: Counter[str] = Counter()
         self.dropped_ids = self.rows_with_drops = 0
         self._first_rows: dict[str, int] = {}
         self._unread_keys: dict[str, None] = {}
@@ -53,7 +51,6 @@ class RowBuilder:
         bad: dict[str, str] = {}
         fields = self._fields(self._sample_fields, values, bad)
         response = self._fields(self._response_fields, values, bad)
-        _pair_grades(fields, bad)
         fields.setdefault("query_id", f"q_{index}")
         of_row, of_response = self.columns.left_over(values)
         self._keep((*of_row, *(f"response.{name}" for name in of_response)))
@@ -121,11 +118,6 @@ class RowBuilder:
                 f"contexts are objects, of which only the text is read and not {', '.join(self._unread_keys)}; "
                 f"--map retrieved_doc_ids={paths[0]}.KEY takes ids from there"
             )
-        for name, cells in (+self.joined).items():
-            warnings.append(
-                f"{self.columns.mapped.get(name, name)}: '|' is part of the text in {cells} cell{'s' if cells > 1 else ''}; "
-                'write several texts as a JSON list: ["first", "second"]'
-            )
         if self.columns.nested and self.kept and not self._response_fields:
             warnings.append("response is an object of which no entry is known; --map answer=response.KEY names it")
         for name in self.kept:
@@ -139,7 +131,6 @@ class RowBuilder:
     def _value(self, name: str, values: Mapping[str, Any]) -> Any:
         """What a row has for a field, as pydantic takes it; None where it has nothing. Raises ValueProblem."""
         given = self.columns.value(name, values)
-        self.joined[name] += self.source.cells and may_be_joined(name, given)
         return None if given is None else value_of(name, given, cells=self.source.cells)
 
     def _fields(self, names: Iterable[str], values: Mapping[str, Any], bad: dict[str, str]) -> dict[str, Any]:
@@ -248,25 +239,6 @@ def _in_ms(seconds: Any) -> Any:
         return float(seconds) * 1000
     except (TypeError, ValueError, OverflowError):
         return seconds
-
-
-def _pair_grades(fields: dict[str, Any], bad: dict[str, str]) -> None:
-    """Grades may be a list beside ``relevant_doc_ids``; they become {id: grade}."""
-    grades = fields.get("relevance_scores")
-    if not isinstance(grades, list):
-        return
-    del fields["relevance_scores"]
-    ids = fields.get("relevant_doc_ids")
-    if "relevant_doc_ids" in bad:
-        return
-    if not isinstance(ids, list):
-        bad["relevance_scores"] = "is a list, so a list relevant_doc_ids has to say what each grade belongs to"
-    elif len(ids) != len(grades):
-        bad["relevance_scores"] = f"has {len(grades)} entries, relevant_doc_ids {len(ids)}"
-    elif len({str(each) for each in ids}) < len(ids):
-        bad["relevant_doc_ids"] = "names a document twice, so its grade is not clear"
-    else:
-        fields["relevance_scores"] = {str(each): grade for each, grade in zip(ids, grades, strict=True)}
 
 
 def format_errors(error: ValidationError) -> list[tuple[str, str]]:

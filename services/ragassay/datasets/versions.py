@@ -21,7 +21,6 @@ from ragassay.datasets.judgments import beir_folder
 
 if TYPE_CHECKING:
     from ragassay.datasets.dataset import Dataset
-    from ragassay.datasets.ir import IrQueries
 
 SHORT = 12  # hex digits of a digest, where it is shown
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}"
@@ -248,7 +247,7 @@ def file_or_version(store: DatasetStore, text: Path | str) -> DatasetVersion | N
 def import_rows(
     store: DatasetStore,
     name: str,
-    rows: Dataset | IrQueries,
+    rows: Dataset,
     *,
     sources: Iterable[str] = (),
     description: str | None = None,

@@ -50,24 +50,20 @@ class Datasets:
         The same rows are the same version. Raises BadData with a line for every bad row, and keeps nothing then.
         """
         from ragassay.core.errors import BadSettings
-        from ragassay.datasets.ir import PREFIX, IrQueries
+        from ragassay.datasets.ir import PREFIX
         from ragassay.datasets.load import load
         from ragassay.datasets.versions import check_name, import_rows
 
         files = [data] if isinstance(data, str | Path) else data if _are_files(data) else []
         sources = [str(file) for file in files]
-        rows: Any
-        if sources and sources[0].startswith(PREFIX):
-            rows = IrQueries(sources[0].removeprefix(PREFIX))
-            name = name or rows.name.replace("/", "-")
-        elif sources:
-            rows = load(files, format=format, mapping=map, duplicates=duplicates)
-            name = name or Path(sources[0]).resolve().stem
-        elif name is None:
+        if not sources and name is None:
             raise BadSettings("rows in memory need a name", hint='import_(rows, "NAME")')
-        else:
-            rows = load(data, mapping=map, duplicates=duplicates)
-        version = import_rows(self._store, check_name(name), rows, sources=sources, description=description)
+        rows = load(files or data, format=format, mapping=map, duplicates=duplicates)
+        if sources:
+            name = name or (rows.name if sources[0].startswith(PREFIX) else Path(sources[0]).resolve().stem)
+        version = import_rows(
+            self._store, check_name(name or rows.name), rows, sources=sources, description=description
+        )
         for warning in rows.warnings:
             warn(warning)
         return version

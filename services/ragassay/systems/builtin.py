@@ -7,7 +7,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -27,18 +26,6 @@ LATER_CONTEXT = 0.9  # what a sentence of the next context counts, of one in the
 NEW_SHARE = 0.2  # of the query's weight that a further sentence must add
 
 
-@dataclass(frozen=True)
-class Answer:
-    """An answer, and what it took. Cost in USD, time in ms; None is unknown."""
-
-    text: str
-    latency_ms: float | None = None
-    model: str | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost_usd: float | None = None
-
-
 class Answerer(Protocol):
     """Answers a query from contexts."""
 
@@ -49,8 +36,11 @@ class Answerer(Protocol):
     def warm_up(self) -> None:
         """Import and load what the first answer would have to wait for; asks nobody."""
 
-    async def answer(self, sample: Sample, contexts: Sequence[str]) -> Answer:
-        """Raises BadInput and Unavailable where this query can't be answered, BadSettings where none can."""
+    async def answer(self, sample: Sample, contexts: Sequence[str]) -> Response:
+        """An answer with its tokens, cost and ``generation_latency_ms``.
+
+        Raises BadInput and Unavailable if this query can't be answered, BadSettings if none can.
+        """
 
 
 def planned_source(name: str, config: SystemConfig, corpus: Path | None, rows: int) -> Source:
@@ -161,18 +151,9 @@ class BuiltIn:
             raise
         except (BadInput, Unavailable) as error:
             return response.model_copy(update={"latency_ms": None, "error": reason_from(error)})
-        whole = None if answer.latency_ms is None else (response.latency_ms or 0.0) + answer.latency_ms
-        return response.model_copy(
-            update={
-                "answer": answer.text,
-                "model": answer.model,
-                "input_tokens": answer.input_tokens,
-                "output_tokens": answer.output_tokens,
-                "cost_usd": answer.cost_usd,
-                "generation_latency_ms": answer.latency_ms,
-                "latency_ms": whole,
-            }
-        )
+        took_ms = answer.generation_latency_ms
+        whole = None if took_ms is None else (response.latency_ms or 0.0) + took_ms
+        return response.model_copy(update={**answer.model_dump(exclude_unset=True), "latency_ms": whole})
 
     def _late(self, what: str) -> str:
         return f"{what} within {self.config.timeout_s:g} s"
@@ -193,13 +174,12 @@ class Extractive:
         """Build the patterns that cut sentences."""
         extract("warm up", ["Warm up."])
 
-    async def answer(self, sample: Sample, contexts: Sequence[str]) -> Answer:
+    async def answer(self, sample: Sample, contexts: Sequence[str]) -> Response:
         """The answer, and the time that it took."""
         began = time.perf_counter()
         text = extract(sample.query, contexts)
-        return Answer(
-            text, latency_ms=(time.perf_counter() - began) * 1000, input_tokens=0, output_tokens=0, cost_usd=0.0
-        )
+        took_ms = (time.perf_counter() - began) * 1000
+        return Response(answer=text, generation_latency_ms=took_ms, input_tokens=0, output_tokens=0, cost_usd=0.0)
 
 
 NOTHING = "The passages do not answer this."
@@ -242,7 +222,7 @@ class Generative:
         """Import what the first call needs; raises BadSettings where the model is unknown or has no key."""
         self._llm.warm_up()
 
-    async def answer(self, sample: Sample, contexts: Sequence[str]) -> Answer:
+    async def answer(self, sample: Sample, contexts: Sequence[str]) -> Response:
         """The answer with tokens, cost and the time of the call; taken from the journal where it was paid before."""
         passages = "\n\n".join(f"[{n}] {text}" for n, text in enumerate(contexts, 1)) or "(none)"
         messages = [
@@ -262,9 +242,9 @@ class Generative:
         if text is None:
             raise BadInput(f"the model gave no answer ({reply.finish_reason})")
         spent = reply.usage
-        return Answer(
-            text,
-            latency_ms=spent.latency_ms,
+        return Response(
+            answer=text,
+            generation_latency_ms=spent.latency_ms,
             model=self._llm.model,
             input_tokens=spent.input_tokens,
             output_tokens=spent.output_tokens,
