@@ -65,7 +65,10 @@ def test_a_benchmark_is_imported_with_its_judgments_and_passages(run, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("ir:beir/scifakt/test", "unknown dataset of ir_datasets 'ir:beir/scifakt/test'; did you mean ir:beir/scifact/test"),
+        (
+            "ir:beir/scifakt/test",
+            "unknown dataset of ir_datasets 'ir:beir/scifakt/test'; did you mean ir:beir/scifact/test",
+        ),
         ("ir:beir/scifact", "has no judgments; ir:beir/scifact/test or ir:beir/scifact/train"),
     ],
 )
