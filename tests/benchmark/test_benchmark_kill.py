@@ -153,7 +153,7 @@ def test_four_systems_on_two_datasets_killed_five_times_give_the_result_of_a_cal
     before = []  # what was finished at each kill, and how many each system had been asked
     # the share of the queries that has been asked; the first kill comes while the runs are written down
     for share in sorted([0.0, *(chance.uniform(0.05, 0.9) for _ in range(KILLS - 1))]):
-        command = ("run", "--resume", "last") if store.ids() else ("run", "many.yaml")
+        command = ("evaluate", "--resume", "last") if store.ids() else ("evaluate", "--config", "many.yaml")
         process = ragassay(tmp_path, home, *command)
         until(partial(reached, process, home, systems, share))
         time.sleep(chance.random() * 0.05)
@@ -162,7 +162,7 @@ def test_four_systems_on_two_datasets_killed_five_times_give_the_result_of_a_cal
         assert b"error" not in err, err
         time.sleep(0.2)  # what was on its way arrives
         before.append((finished_queries(store), {name: len(one.queries) for name, one in systems.items()}))
-    process = ragassay(tmp_path, tmp_path / "killed", "run", "--resume", "last", "--json")
+    process = ragassay(tmp_path, tmp_path / "killed", "evaluate", "--resume", "last", "--json")
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert any(0 < len(finished) < ROWS * len(DATASETS) * len(systems) for finished, _ in before)
@@ -175,7 +175,7 @@ def test_four_systems_on_two_datasets_killed_five_times_give_the_result_of_a_cal
         assert set(one.queries) == {row["query"] for dataset in DATASETS for row in rows(dataset)}
         assert len(one.queries) <= ROWS * len(DATASETS) + KILLS * IN_FLIGHT  # those in flight may be asked again
 
-    process = ragassay(tmp_path, tmp_path / "calm", "run", "many.yaml", "--json")
+    process = ragassay(tmp_path, tmp_path / "calm", "evaluate", "--config", "many.yaml", "--json")
     calm, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert differences(json.loads(out), json.loads(calm)) == []
@@ -184,7 +184,7 @@ def test_four_systems_on_two_datasets_killed_five_times_give_the_result_of_a_cal
 
 def test_a_kill_while_a_run_is_being_written_down_leads_to_no_error(systems, tmp_path):
     store = FolderBenchmarks(tmp_path / "home")
-    process = ragassay(tmp_path, tmp_path / "home", "run", "many.yaml", "--json")
+    process = ragassay(tmp_path, tmp_path / "home", "evaluate", "--config", "many.yaml", "--json")
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     benchmark = store.open("last")
@@ -192,7 +192,7 @@ def test_a_kill_while_a_run_is_being_written_down_leads_to_no_error(systems, tmp
     half_made = tmp_path / "home" / "runs" / benchmark.record.runs["second"]
     (half_made / "run.json").unlink()  # it is written last
     asked = {name: len(one.queries) for name, one in systems.items()}
-    process = ragassay(tmp_path, tmp_path / "home", "run", "--resume", "last", "--json")
+    process = ragassay(tmp_path, tmp_path / "home", "evaluate", "--resume", "last", "--json")
     resumed, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert differences(json.loads(resumed), json.loads(out)) == []
@@ -201,7 +201,7 @@ def test_a_kill_while_a_run_is_being_written_down_leads_to_no_error(systems, tmp
 
 def test_an_interrupted_benchmark_says_how_to_go_on(systems, tmp_path):
     systems["one"].delay = lambda _: 0.2  # it is not over before it is interrupted, however late that comes
-    process = ragassay(tmp_path, tmp_path / "home", "run", "many.yaml")
+    process = ragassay(tmp_path, tmp_path / "home", "evaluate", "--config", "many.yaml")
     until(lambda: len(systems["one"].queries) > 5)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
@@ -209,6 +209,6 @@ def test_an_interrupted_benchmark_says_how_to_go_on(systems, tmp_path):
     assert (process.returncode, out) == (130, b"")
     assert f"interrupted; go on with: ragassay evaluate --resume {benchmark}".encode() in err
     assert b"Traceback" not in err
-    process = ragassay(tmp_path, tmp_path / "home", "run", "--resume", "last")
+    process = ragassay(tmp_path, tmp_path / "home", "evaluate", "--resume", "last")
     out, err = process.communicate(timeout=120)
     assert (process.returncode, b"Summary" in out) == (0, True), err

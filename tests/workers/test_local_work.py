@@ -42,12 +42,12 @@ def test_worker_ends_a_row_of_200_000_digits_with_a_reason(make_jobs, queue):
 def test_worker_stops_local_work_when_its_job_is_cancelled(make_jobs, queue, monkeypatch):
     begun = []
 
-    def slow(sample, matches=local._matches):
+    def slow(sample, rating=local._rating):
         begun.append(sample.query_id)
         time.sleep(0.1)
-        return matches(sample)
+        return rating(sample)
 
-    monkeypatch.setattr(local, "_matches", slow)
+    monkeypatch.setattr(local, "_rating", slow)
     jobs = make_jobs(LocalJudge())
     job = submit(jobs, "The first one is right.", 200)
     end = in_a_thread(lambda: deliver(jobs, queue))
