@@ -47,7 +47,7 @@ def test_cost_per_accurate_answer_divides_all_cost_by_the_accurate_ones(report):
     cost = report(rows).systems["default"].cost_per_accurate_answer
     # both answered rows are accurate: (0.02 + 0.03) / 2; the third has neither cost nor accuracy
     assert cost.value == pytest.approx(0.025)
-    assert (cost.accurate, cost.n, cost.missing) == (2, 2, 1)
+    assert (cost.accurate, cost.n, cost.unscored) == (2, 2, 1)
 
 
 def test_cost_per_accurate_answer_is_undefined_when_no_answer_is_accurate(report):

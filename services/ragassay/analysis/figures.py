@@ -95,19 +95,17 @@ class Figure:
     def of(self, system: SystemReport) -> Estimate:
         """The figure as a report has it, by the judge's own scores."""
         if self.column == PER_ACCURATE:
-            cost = system.cost_per_accurate_answer
-            missing = {"cost or accuracy is unknown": cost.missing} if cost.missing else {}
-            return Estimate(value=cost.value, n=cost.n, missing=missing, interval=cost.interval, reason=cost.reason)
+            return system.cost_per_accurate_answer
         if self.column == SUSPICIOUS:
             n, value = system.evaluation.verdicts, system.evaluation.suspicious
             return _counted(n, {"no verdict": system.queries - n}, value, NO_VERDICT)
         if self.column in REFUSALS:
-            share = getattr(system.refusals, self.column.removeprefix("refusal_"))
-            return Estimate(value=share.value, n=share.n, interval=share.interval, reason=share.reason)
+            share: Estimate = getattr(system.refusals, self.column.removeprefix("refusal_"))
+            return share
         if self.column in system.metrics and self.statistic == "mean":
             mean = system.metrics[self.column]
             reason = None if mean.value is not None else mean.interval.reason if mean.n else _unscored(mean.unscored)
-            return Estimate(value=mean.value, n=mean.n, missing=mean.missing, interval=mean.interval, reason=reason)
+            return mean.model_copy(update={"reason": reason})
         if self.column not in OPERATIONAL:
             return Estimate(value=None, n=0, missing={"": system.queries}, reason=f"{self.column} was not computed")
         reported = getattr(system, self.column)

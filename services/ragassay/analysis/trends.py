@@ -11,15 +11,15 @@ from ragassay.analysis.figures import Figure
 from ragassay.core.errors import AssayError, NothingToEvaluate
 from ragassay.core.models import FrozenModel
 from ragassay.core.report import Provenance, Report
-from ragassay.core.statistics import ChangePoint, Interval
+from ragassay.core.statistics import ChangePoint, Estimate
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import Metric
 from ragassay.stats.changepoint import change_points
 from ragassay.storage.catalog import Entry
 
 
-class Point(FrozenModel):
-    """The figure in one run; without a value there is a ``reason``. ``n`` of ``rows`` rows were scored.
+class Point(Estimate):
+    """The figure in one run.
 
     ``changed``: what was not as in the point before, such as the judge's version, a threshold or the number of queries.
     """
@@ -30,11 +30,6 @@ class Point(FrozenModel):
     changed: tuple[str, ...] = ()
     dataset: str
     dataset_digest: str
-    value: float | None
-    n: int
-    rows: int
-    interval: Interval | None = None
-    reason: str | None = None
 
 
 class Series(FrozenModel):
@@ -141,7 +136,7 @@ def _series(reports: Sequence[Report], system: str, figure: Figure, alpha: float
     for report in reports:
         if system not in report.systems:
             continue
-        source, value = report.provenance, figure.of(report.systems[system])
+        source, estimate = report.provenance, figure.of(report.systems[system])
         points.append(
             Point(
                 run=report.run.id,
@@ -150,11 +145,7 @@ def _series(reports: Sequence[Report], system: str, figure: Figure, alpha: float
                 changed=() if before is None else cautions(before, source),
                 dataset=source.dataset.name,
                 dataset_digest=source.dataset.digest,
-                value=value.value,
-                n=value.n,
-                rows=value.rows,
-                interval=value.interval,
-                reason=value.reason,
+                **{name: getattr(estimate, name) for name in Estimate.model_fields},
             )
         )
         before = source

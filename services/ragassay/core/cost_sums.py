@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from ragassay.core.models import FrozenModel
-from ragassay.core.statistics import Interval
+from ragassay.core.statistics import Estimate, Interval
 
 
 class RatioSums(FrozenModel):
@@ -43,21 +43,17 @@ class RatioSums(FrozenModel):
         return cls(n=sum(part.n for part in every), **sums)
 
 
-class CostPerAccurate(FrozenModel):
+class CostPerAccurate(Estimate):
     """Total cost of the system over the number of accurate answers, over rows where both are known.
 
     The sums are kept, so that figures over several runs can be made when the rows are gone. ``questions``: how many
     different ones the ``n`` rows are of.
     """
 
-    value: float | None
     interval: Interval
     cost_usd: float
     accurate: int
-    n: int
     questions: int
-    missing: int
-    reason: str | None = None
 
 
 class Money(FrozenModel):

@@ -157,18 +157,15 @@ class ChangePoint(FrozenModel):
     p: Chance
 
 
-class IncrementalCost(FrozenModel):
+class IncrementalCost(Estimate):
     """The marginal cost of one more accurate answer if B takes the place of A; USD if the costs are USD.
 
     There is a ``value`` only if B answers more accurately and costs more; else the ``reason``.
     """
 
-    n: int
+    interval: Interval
     extra_cost: float
     extra_accurate: float
-    value: float | None = None
-    interval: Interval
-    reason: str | None = None
 
 
 class ParetoFront(FrozenModel):

@@ -368,7 +368,7 @@ class SystemAggregator:
             accurate=round(sums.accurate),
             n=sums.n,
             questions=questions,
-            missing=len(cost) - sums.n,
+            missing={"cost or accuracy is unknown": len(cost) - sums.n} if len(cost) > sums.n else {},
             reason=reason,
         )
 

@@ -115,7 +115,7 @@ def _mean(mean: Aggregate) -> dict[str, Any]:
 
 
 def _cost(cost: CostPerAccurate) -> dict[str, Any]:
-    return {"better": "lower", "mean": cost.value, "n": cost.n, "missing": cost.missing, **_ends(cost.interval)}
+    return {"better": "lower", "mean": cost.value, "n": cost.n, "missing": cost.unscored, **_ends(cost.interval)}
 
 
 def _ends(interval: Interval | None) -> dict[str, float | None]:

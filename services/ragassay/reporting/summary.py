@@ -184,7 +184,7 @@ def cost_per_accurate(cost: CostPerAccurate) -> str:
     """USD per accurate answer with its interval, or why there is none."""
     if cost.value is None:
         return f"undefined: {cost.reason}"
-    return f"{number(cost.value)} {bounds(cost.interval)} {of_rows(cost.n, cost.missing)}"
+    return f"{number(cost.value)} {bounds(cost.interval)} {of_rows(cost.n, cost.unscored)}"
 
 
 def _share(share: Estimate) -> str:
