@@ -152,7 +152,9 @@ async def work_through(
     """
     record = run.record
     log_start(record, list(record.systems))
-    sources = {name: source for name, source in record.systems.items() if source.called and run.pending()}
+    if not run.pending():
+        return
+    sources = {name: source for name, source in record.systems.items() if source.called}
     live = runtime.systems(sources, runtime.scoring_of(record), journal)
     called = {name: system for name, system in live.items() if isinstance(system, LiveSystem)}
     try:
@@ -182,7 +184,7 @@ async def _work_on_pending(
     """Have the built-in systems answer, then judge and score the chunks without results."""
     record, pending = run.record, run.pending()
     config = runtime.scoring_of(record)
-    sources = {name: source for name, source in record.systems.items() if source.built and pending}
+    sources = {name: source for name, source in record.systems.items() if source.built}
     for system in runtime.systems(sources, config, journal).values():
         if isinstance(system, BuiltIn):
             await _answer_all(run, system)
