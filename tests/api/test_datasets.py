@@ -246,7 +246,7 @@ def test_submit_sends_labels_with_the_rows_of_a_stored_dataset(served, cli, subm
     (tmp_path / "rivers.jsonl").write_text(lines(given))
     (tmp_path / "labels.csv").write_text(f"query_id,faithfulness\n{given[1]['query_id']},0.5\n")
     assert cli("data", "import", tmp_path / "rivers.jsonl")[0] == 0
-    labels = ("--set", f"labels={tmp_path}" / "labels.csv")
+    labels = ("--set", f"labels={tmp_path / 'labels.csv'}")
     code, out, err = submit("rivers", *labels, "--metrics", "faithfulness")
     assert code == 0, err
     served.work()
