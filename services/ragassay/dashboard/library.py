@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import threading
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
-from ragassay.analysis.costs import CostQuery, CostReport
+from ragassay.analysis import comparison
+from ragassay.analysis.costs import CostQuery, CostReport, cost_report_of_runs
 from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison
-from ragassay.analysis.trends import Trend
+from ragassay.analysis.trends import Trend, trend
+from ragassay.core.errors import NotFound
 from ragassay.core.models import Result, Sample
 from ragassay.core.protocols import Purpose, Reply
-from ragassay.core.report import ReportWithResults
+from ragassay.core.report import ReportWithResults, run_and_system
 from ragassay.datasets.versions import DatasetStore
-from ragassay.evaluation.human_labels import HumanLabel
+from ragassay.evaluation.human_labels import HumanLabel, add_labels, labels_of, with_labels
 from ragassay.reporting.listing import RunSummary
+from ragassay.storage.catalog import Entry
 from ragassay.storage.row_index import RowIndex
+from ragassay.storage.runs import Run
 from ragassay.storage.selection import Selection
+
+MAX_HELD = {"report": 8, "labelled": 8, "rows": 8, "run": 2}  # an open run has the places of all its samples
 
 
 @dataclass(frozen=True)
@@ -29,59 +38,122 @@ class RowsPage:
     total: int
 
 
-class Library(Protocol):
-    """Runs that can be looked at."""
+class Library(ABC):
+    """Runs that can be looked at. What was read of a run is held while the run does not change."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, OrderedDict[Any, Any]] = {kind: OrderedDict() for kind in MAX_HELD}
+        self._holding = threading.Lock()
 
     @property
+    @abstractmethod
     def where(self) -> str:
         """Where they are kept, in words."""
 
     @property
+    @abstractmethod
     def datasets(self) -> DatasetStore:
         """The datasets that are kept beside them; equal to itself, whenever it is asked for."""
 
     @property
+    @abstractmethod
     def of_service(self) -> bool:
         """Are they jobs of a service, with a page each before they have a report?"""
 
+    @abstractmethod
     def runs(self, text: str = "") -> Iterable[RunSummary]:
         """Runs, newest first; with ``text`` those that have it."""
 
-    def report(self, run: str, *, labels: bool = True) -> ReportWithResults:
-        """A run's report, with what people's ``labels`` of its rows make of it; raises NotFound, BadData."""
+    @abstractmethod
+    def newest(self) -> Iterable[Entry]:
+        """The runs that trends and costs are over, newest first."""
 
-    def rows(self, run: str) -> RowIndex:
-        """The rows that a run's report is of, chosen and read by their places; the same object while they do not change.
+    @abstractmethod
+    def open(self, run: str) -> Run:
+        """The run; raises NotFound, BadData."""
 
-        Raises NotFound, BadData.
-        """
+    @abstractmethod
+    def version(self, opened: Run) -> Hashable:
+        """A value that changes when the run's report does; raises as ``report`` does."""
 
-    def page(self, run: str, selection: Selection, start: int, most: int) -> RowsPage:
-        """So many of a run's rows; raises NotFound, and UnknownName for a system or figure that is not there."""
-
+    @abstractmethod
     def sample(self, run: str, row: Result) -> Sample | None:
         """What a row was evaluated on; None where that is not kept."""
 
+    @abstractmethod
+    def calls(self, run: str, row: Result) -> Sequence[tuple[Purpose, Reply]]:
+        """The replies of models that a row rests on, with what each was for, as far as they are kept."""
+
+    def report(self, run: str, *, labels: bool = True) -> ReportWithResults:
+        """A run's report, with what people's ``labels`` of its rows make of it; raises NotFound, BadData, Conflict."""
+        opened = self.open(run)
+        version = run, self.version(opened)
+        report: ReportWithResults = self.held("report", version, lambda: self.read_report(opened))
+        if not (given := labels_of(opened) if labels else ()):
+            return report
+        labelled: ReportWithResults = self.held("labelled", (version, len(given)), lambda: with_labels(report, given))
+        return labelled
+
+    def read_report(self, opened: Run) -> ReportWithResults:
+        """The report of a run with its rows."""
+        return opened.report_with_results()
+
+    def rows(self, run: str) -> RowIndex:
+        """The rows that a run's report is of, chosen and read by number; the same object while they do not change.
+
+        Raises as ``report`` does.
+        """
+        opened = self.open(run)
+        rows: RowIndex = self.held("rows", (run, self.version(opened)), lambda: RowIndex(opened))
+        return rows
+
+    def page(self, run: str, selection: Selection, start: int, most: int) -> RowsPage:
+        """So many of a run's rows; raises as ``report`` does, and UnknownName for a system or figure that is not there."""
+        rows = self.rows(run)
+        numbers = rows.selected(selection)
+        found = rows.at(numbers[start : start + most])
+        if not found and len(numbers[start:]):
+            raise NotFound(f"the rows of {run} were kept for their time and are gone", hint="the report stays")
+        return RowsPage(found, start, len(numbers))
+
     def compare(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
-        """Systems side by side: runs, or RUN#SYSTEM; raises as ``compare.comparison.compare`` does, and NotFound."""
+        """Systems side by side: runs, or RUN#SYSTEM; raises as ``comparison.compare`` does, and as ``report``."""
+        parts = [run_and_system(reference) for reference in references]
+        chosen = [(self.report(run), system) for run, system in parts]
+        return comparison.compare(chosen, baseline=baseline, metrics=metrics)
 
     def costs(self, query: CostQuery) -> CostReport:
         """What accurate answers cost; raises NothingToEvaluate where no report is asked for."""
+        return cost_report_of_runs(self.newest(), query)
 
     def trend(self, metric: str, *, system: str | None, dataset: str | None, judge: str | None, last: int) -> Trend:
         """A metric over the newest runs on one dataset with one judge; raises NothingToEvaluate, UnknownName."""
+        return trend(self.newest(), metric, system=system, dataset=dataset, judge=judge, last=last)
 
     def passed(self, run: str) -> bool | None:
         """Has the run passed its gates? None where they were not checked."""
+        return self.open(run).passed
 
     def gates(self, run: str) -> GateReport | None:
         """How the run did at its gates; None if they were not checked."""
+        document = self.open(run).gates()
+        return GateReport.model_validate_json(document) if document else None
 
     def labels(self, run: str) -> Sequence[HumanLabel]:
-        """What people said of its rows, oldest first; raises NotFound."""
+        """The labels of its rows by people, oldest first; raises NotFound."""
+        return labels_of(self.open(run))
 
     def add_labels(self, run: str, labels: Sequence[HumanLabel]) -> None:
         """Keep labels beside those that are there; raises NotFound, DiskFull, Conflict."""
+        add_labels(self.open(run), labels)
 
-    def calls(self, run: str, row: Result) -> Sequence[tuple[Purpose, Reply]]:
-        """The replies of models that a row rests on, with what each was for, as far as they are kept."""
+    def held(self, kind: str, key: Hashable, read: Callable[[], Any]) -> Any:
+        """What was read under a key: the same object, while it is one of the few that are held."""
+        held = self._held[kind]
+        if (found := held.get(key)) is None:
+            found = read()
+            with self._holding:
+                found = held.setdefault(key, found)
+                while len(held) > MAX_HELD[kind]:
+                    held.popitem(last=False)
+        return found

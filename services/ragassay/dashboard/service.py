@@ -6,21 +6,19 @@ import copy
 import math
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from hashlib import sha256
 
 from ragassay.analysis.costs import CostQuery, CostReport
-from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison
 from ragassay.analysis.trends import Trend
 from ragassay.core.errors import Conflict, NotFound
 from ragassay.core.models import Result, Sample
 from ragassay.core.protocols import Purpose, Reply
-from ragassay.core.report import JOB_ID, ReportWithResults
-from ragassay.dashboard.library import RowsPage
-from ragassay.evaluation.human_labels import HumanLabel, add_labels, labels_of, with_labels
+from ragassay.core.report import JOB_ID
+from ragassay.dashboard.library import Library
+from ragassay.evaluation.human_labels import HumanLabel
 from ragassay.reporting.listing import Headline, RunSummary, outcome
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState, no_job
@@ -28,25 +26,22 @@ from ragassay.service.jobs import Jobs
 from ragassay.service.redis import headline_blob
 from ragassay.service.redis_datasets import RedisDatasets
 from ragassay.service.redis_journal import calls_about
+from ragassay.storage.catalog import Entry
 from ragassay.storage.protocol import ChunkId
-from ragassay.storage.row_index import RowIndex
-from ragassay.storage.selection import Selection
+from ragassay.storage.runs import Run
 
-MOST_REPORTS_HELD = 8
 READING_S = 3.0  # that a list may take to read the reports whose headlines are not kept yet
 _A_LOOK = 100  # jobs, or rows
 _ANALYSES = 2  # at a time: each may take seconds of CPU
 _NO_HEADLINE = Headline(systems={}, problem=None)
 
 
-class ServiceLibrary:
+class ServiceLibrary(Library):
     """The jobs of a service; ``of`` a project, what its pages may see. Reports are read once and held for all projects."""
 
     def __init__(self, jobs: Jobs) -> None:
+        super().__init__()
         self._jobs, self._analyses = jobs, threading.BoundedSemaphore(_ANALYSES)
-        self._reading = threading.Lock()
-        self._labelled: dict[str, tuple[ReportWithResults, int, ReportWithResults]] = {}
-        self._held: OrderedDict[tuple[str, str], tuple[ReportWithResults, RowIndex]] = OrderedDict()
 
     def of(self, project: str) -> ServiceLibrary:
         """The library of one project; what belongs to another is not there (NotFound)."""
@@ -86,31 +81,22 @@ class ServiceLibrary:
         """A job in one line; raises NotFound, Conflict."""
         return self._summary(self._jobs.store.state(job), math.inf)
 
-    def report(self, run: str, *, labels: bool = True) -> ReportWithResults:
-        """A job's report; raises NotFound, and Conflict while there is none."""
-        report, said = self._read(run)[0], self.labels(run) if labels else ()
-        if not said:
-            return report
-        base, count, labelled = self._labelled.get(run, (None, 0, None))
-        if labelled is None or base is not report or count != len(said):
-            labelled = with_labels(report, said)
-            self._labelled[run] = report, len(said), labelled
-            while len(self._labelled) > MOST_REPORTS_HELD:
-                self._labelled.pop(next(iter(self._labelled)), None)
-        return labelled
+    def newest(self) -> Iterable[Entry]:
+        """See ``Library``."""
+        return self._jobs.reports.newest()
 
-    def rows(self, run: str) -> RowIndex:
-        """The rows that a job's report is of; raises NotFound, and Conflict while there is none."""
-        return self._read(run)[1]
+    def open(self, run: str) -> JobRun:
+        """The run of a job; raises NotFound."""
+        if not JOB_ID.fullmatch(run):
+            raise no_job(run)
+        return JobRun(self._jobs.store, run)
 
-    def page(self, run: str, selection: Selection, start: int, most: int) -> RowsPage:
-        """So many of a job's rows; raises as ``rows`` does, and UnknownName for a system or figure that is not there."""
-        rows = self.rows(run)
-        places = rows.selected(selection)
-        found = rows.at(places[start : start + most])
-        if not found and len(places[start:]):
-            raise NotFound(f"the rows of job {run} were kept for their time and are gone", hint="the report stays")
-        return RowsPage(found, start, len(places))
+    def version(self, opened: Run) -> str:
+        """A value that changes when the job's report does; raises NotFound, and Conflict while there is none."""
+        run = self.open(opened.record.id)
+        state = self._jobs.store.state(run.record.id)
+        finished = state.status == "finished"
+        return str(state.retries) if finished else sha256(run.report_document()).hexdigest()
 
     def sample(self, run: str, row: Result) -> Sample | None:
         """What a row was evaluated on; None where that is not kept any more."""
@@ -126,34 +112,19 @@ class ServiceLibrary:
             return self._jobs.reports.compare(references, baseline=baseline, metrics=metrics)
 
     def costs(self, query: CostQuery) -> CostReport:
-        """What accurate answers cost; raises NothingToEvaluate where no report is asked for."""
+        """See ``Library``."""
         with self._analyses:
-            return self._jobs.reports.costs(query)
+            return super().costs(query)
 
     def trend(self, metric: str, *, system: str | None, dataset: str | None, judge: str | None, last: int) -> Trend:
-        """A metric over the newest finished jobs on one dataset with one judge; raises NothingToEvaluate, UnknownName."""
+        """See ``Library``."""
         with self._analyses:
-            return self._jobs.reports.trend(
-                metric, system=system, dataset=dataset, judge=judge, last=last, alpha=0.05, seed=0
-            )
-
-    def passed(self, run: str) -> bool | None:
-        """Has the job passed its gates? None where they were not checked."""
-        return JobRun(self._jobs.store, run).passed
-
-    def gates(self, run: str) -> GateReport | None:
-        """How the job did at its gates; None if they were not checked."""
-        document = JobRun(self._jobs.store, run).gates()
-        return GateReport.model_validate_json(document) if document else None
-
-    def labels(self, run: str) -> Sequence[HumanLabel]:
-        """What people said of its rows, oldest first; raises NotFound."""
-        return labels_of(JobRun(self._jobs.store, run))
+            return super().trend(metric, system=system, dataset=dataset, judge=judge, last=last)
 
     def add_labels(self, run: str, labels: Sequence[HumanLabel]) -> None:
-        """Keep labels beside those that are there; raises NotFound, Conflict."""
+        """Keep labels beside those that are there; raises NotFound, Conflict while the job has not finished."""
         self._jobs.reports.finished(run)
-        add_labels(JobRun(self._jobs.store, run), labels)
+        super().add_labels(run, labels)
 
     def calls(self, run: str, row: Result) -> Sequence[tuple[Purpose, Reply]]:
         """The replies of models that a row rests on, with what each was for."""
@@ -165,22 +136,6 @@ class ServiceLibrary:
         rows = self.rows(run)
         place = rows.find(row.system, row.query_id)
         return None if place is None else rows.chunk(place)
-
-    def _read(self, job: str) -> tuple[ReportWithResults, RowIndex]:
-        """A report with its rows, the same objects while it does not change."""
-        if not JOB_ID.fullmatch(job):
-            raise no_job(job)
-        run, state = JobRun(self._jobs.store, job), self._jobs.store.state(job)
-        finished = state.status == "finished"
-        version = (job, str(state.retries) if finished else sha256(run.report_document()).hexdigest())
-        if found := self._held.get(version):
-            return found
-        report = run.report_with_results()
-        with self._reading:
-            found = self._held.setdefault(version, (report, RowIndex(run)))
-            while len(self._held) > MOST_REPORTS_HELD:
-                self._held.popitem(last=False)
-        return found
 
     def _summary(self, state: JobState, until: float) -> RunSummary:
         record = state.record
