@@ -23,7 +23,7 @@ from ragassay.core.eval_config import EvalConfig, Performance
 from ragassay.core.settings import Settings
 from ragassay.evaluation import local
 from ragassay.evaluation.agreement import LabelledRows
-from ragassay.judges.agreement import MEASURES, LabelledScore, Measures, ScoredItems
+from ragassay.judges.agreement import MEASURES, LabelledScore, ScoredItems, measures
 from ragassay.judges.instructions import read_prompt
 from ragassay.sdk.evaluation import runtime_of
 from ragassay.stats.intervals import Floats
@@ -63,7 +63,7 @@ def judged(rows: list[dict[str, Any]], spec: EvalConfig, home: Path, name: str) 
 
 def figures(labels: Floats, scores: Floats) -> list[str]:
     """AUC, balanced accuracy and ECE."""
-    found = dict(zip(MEASURES, Measures(labels, scores).weighted(labels * 0 + 1), strict=True))
+    found = dict(zip(MEASURES, measures(labels, scores), strict=True))
     return [f"{found[name]:.2f}" for name in ("auc", "balanced_accuracy", "ece")]
 
 

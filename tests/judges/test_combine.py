@@ -3,8 +3,8 @@
 import pytest
 
 from ragassay.core.models import CriterionVerdict, FactVerdict, Rating, Result, SentenceVerdict, Usage, Verdict
+from ragassay.judges.agreement import JuryCount, agreed_labels
 from ragassay.judges.combine import combine, disagreements, spread, voted
-from ragassay.judges.jury_agreement import JuryCount, agreement
 
 
 def verdict(support=None, truth=None, covered=None, *, evidence=(), held=(), **changes):
@@ -197,9 +197,9 @@ def test_kappa_is_what_is_agreed_on_beyond_chance():
     table = {("yes", "yes"): 20, ("yes", "no"): 5, ("no", "yes"): 10, ("no", "no"): 15}
     covered = {("covered", *pair): count for pair, count in table.items()}
     # alike (20 + 15) / 50 = 0.7; by chance 25/50 x 30/50 + 25/50 x 20/50 = 0.5
-    assert agreement(covered).kappa == pytest.approx((0.7 - 0.5) / (1 - 0.5))
+    assert agreed_labels(covered).kappa == pytest.approx((0.7 - 0.5) / (1 - 0.5))
     # of another kind all 50 are alike, and by chance all would be: nothing to agree on beyond it
     relevance = {("relevance", "full", "full"): 50}
-    assert agreement(relevance).kappa is None
-    assert agreement(covered | relevance).kappa == pytest.approx((85 - 75) / (100 - 75))
-    assert agreement({}).kappa is None
+    assert agreed_labels(relevance).kappa is None
+    assert agreed_labels(covered | relevance).kappa == pytest.approx((85 - 75) / (100 - 75))
+    assert agreed_labels({}).kappa is None

@@ -39,7 +39,7 @@ from ragassay.evaluation.failures import fix_first
 from ragassay.evaluation.groups import MAX_SLICES, Questions, RowIndexes, SliceGroups, numbered, question_hash
 from ragassay.evaluation.prepare import provenance as provenance_of
 from ragassay.judges import local, local_weights
-from ragassay.judges.jury_agreement import JuryCount
+from ragassay.judges.agreement import JuryCount
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.failures import Cause, attribute
 from ragassay.metrics.metric import Metric, parse

@@ -1,29 +1,33 @@
-"""How far a judge agrees with people: arithmetic on labels and scores, with intervals that keep groups together."""
+"""How far raters agree: a judge with people, by its scores, and the judges of a jury, by their labels."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
-import scipy  # loads scipy.special at the first use; it takes a quarter of a second
+import scipy  # loads scipy.special and scipy.stats at the first use
 
 from ragassay.core.errors import NothingToEvaluate
-from ragassay.core.models import Chance, FrozenModel
+from ragassay.core.models import Chance, FrozenModel, Rating, Result
+from ragassay.core.report import AgreedLabels, Jury, JuryMember, JuryPair
 from ragassay.core.statistics import Interval
+from ragassay.judges.combine import by_judge, disagreements
+from ragassay.judges.verdict import labels as labels_of
 from ragassay.stats.intervals import Floats, clustered_intervals, wilson_ends
 
 FROM = 0.5  # the least score that is a yes
 BINS = 10
 MEASURES = ("accuracy", "balanced_accuracy", "kappa", "auc", "ece")
+_JURY = "(the jury)"
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledScore:
-    """What people said of a row, 1 or 0, and the judge's score, 0 to 1; None with the reason where it gave none.
+    """The label of people, 1 or 0, and the judge's score, 0 to 1; None with the reason if it gave none.
 
     Rows with the same ``item`` are one, of which the highest score counts; items of a ``group`` are drawn together.
     """
@@ -46,13 +50,13 @@ class ReliabilityBin(FrozenModel):
 
 
 class Agreement(FrozenModel):
-    """A judge beside people, over ``n`` items; a score from 0.5 on is a yes.
+    """A judge and people on ``n`` items; a score from 0.5 on is a yes.
 
-    ``missing`` items have no score, and ``reasons`` counts why. A measure is None where people gave all items one label.
+    ``missing`` items have no score, and ``reasons`` counts why. A measure is None if people gave all items one label.
     ``ece`` is the expected calibration error in ten bins of equal width: the mean distance between the score and the
-    share of yes. ``threshold``: the least score that is best taken for a yes, with the balanced accuracy
-    ``at_threshold`` on these same labels. ``intervals``: Wilson's for shares, groups counted once; for the other measures
-    from drawing groups with replacement, which puts those of ``ece`` high, since drawing adds noise to every bin.
+    share of yes. ``threshold``: the score from which on a yes gives the best balanced accuracy, which is ``at_threshold``
+    on these same labels. ``intervals``: Wilson's for shares, groups counted once; for the other measures from drawing
+    groups with replacement, which puts those of ``ece`` high, since drawing adds noise to every bin.
     """
 
     n: int
@@ -73,18 +77,24 @@ class Agreement(FrozenModel):
 
 
 def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> Agreement:
-    """Judge against people; an item with a row without a score is missing. Raises NothingToEvaluate without a score."""
+    """A judge against people; an item with a row without a score is missing. Raises NothingToEvaluate without a score."""
     items = ScoredItems(rows)
     labels, scores, groups = items.labels, items.scores, items.groups
-    measures = Measures(labels, scores)
-    whole = measures.weighted(np.ones(len(labels)))
-    drawn = clustered_intervals(measures.weighted, groups, level=level, resamples=resamples, seed=seed)
-    found = {name: None if np.isnan(value) else float(value) for name, value in zip(MEASURES, whole, strict=True)}
-    intervals = dict(zip(MEASURES, drawn, strict=True)) | measures.shares(len(set(groups)) / len(labels), level)
+
+    def drawn(times: Floats) -> Floats:
+        repeats = times.astype(np.intp)
+        return measures(np.repeat(labels, repeats), np.repeat(scores, repeats))
+
+    found = {
+        name: None if np.isnan(v) else float(v) for name, v in zip(MEASURES, measures(labels, scores), strict=True)
+    }
+    drawn_intervals = clustered_intervals(drawn, groups, level=level, resamples=resamples, seed=seed)
+    independent = len(set(groups)) / len(labels)
+    intervals = dict(zip(MEASURES, drawn_intervals, strict=True)) | _wilson(labels, scores, independent, level)
     for name in ("kappa", "auc"):
         if found[name] == 1.0:  # each draw says so too, however few the items are
             intervals[name] = Interval.absent(f"no disagreement among {len(labels)}", level, intervals[name].method)
-    threshold, at_threshold = measures.threshold()
+    threshold, at_threshold = best_threshold(labels, scores)
     return Agreement.model_validate(
         {
             "n": len(labels),
@@ -97,7 +107,7 @@ def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: 
             "threshold": threshold,
             "at_threshold": at_threshold,
             "intervals": intervals,
-            "reliability": measures.reliability(),
+            "reliability": _reliability(labels, scores),
         }
     )
 
@@ -105,7 +115,7 @@ def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: 
 class ScoredItems:
     """Labels, scores and groups of the items that have a score; of the others the number and the reasons.
 
-    Raises NothingToEvaluate where none has a score.
+    Raises NothingToEvaluate if none has a score.
     """
 
     def __init__(self, rows: Sequence[LabelledScore]) -> None:
@@ -122,91 +132,146 @@ class ScoredItems:
         self.groups = [of[0].group for of in scored]
 
 
-class Measures:
-    """Labels, 0 or 1, and scores, 0 to 1, of the same items; what is measured of them with a weight for each item."""
+def measures(labels: Floats, scores: Floats) -> Floats:
+    """The numbers that ``MEASURES`` names; NaN if undefined. ``labels``: 1 or 0; ``scores``: 0 to 1; of the same items."""
+    yes, said = labels == 1, scores >= FROM
+    n, n_yes, n_said, hits = len(labels), yes.sum(), said.sum(), (yes & said).sum()
+    accuracy, balanced, auc = (yes == said).mean(), np.nan, np.nan
+    if 0 < n_yes < n:
+        balanced = (hits / n_yes + 1 - (n_said - hits) / (n - n_yes)) / 2
+        ranks = scipy.stats.rankdata(scores)  # Mann and Whitney's U, of which equal scores count half
+        auc = (ranks[yes].sum() - n_yes * (n_yes + 1) / 2) / (n_yes * (n - n_yes))
+    chance = (n_yes * n_said + (n - n_yes) * (n - n_said)) / n**2
+    kappa = (accuracy - chance) / (1 - chance) if chance < 1 else np.nan
+    error = np.abs(np.bincount(_bins(scores), scores - labels)).sum() / n
+    return np.array([accuracy, balanced, kappa, auc, error])
 
-    def __init__(self, labels: Floats, scores: Floats) -> None:
-        self._labels, self._scores = labels, scores
-        self._said = scores >= FROM
-        self._bin = np.minimum((scores * BINS).astype(np.intp), BINS - 1)
-        self._order = np.argsort(scores, kind="stable")
-        _, self._starts = np.unique(scores[self._order], return_index=True)
 
-    def weighted(self, weights: Floats) -> Floats:
-        """The numbers that ``MEASURES`` names; NaN where they are undefined."""
-        yes, said = self._labels == 1, self._said
-        hit, false_alarm = weights[yes & said].sum(), weights[~yes & said].sum()
-        all_yes, total = weights[yes].sum(), weights.sum()
-        all_no, all_said = weights[~yes].sum(), hit + false_alarm
-        accuracy = (hit + all_no - false_alarm) / total
-        chance = (all_yes * all_said + all_no * (total - all_said)) / total**2
-        gaps = np.bincount(self._bin, weights * (self._scores - self._labels), BINS)
-        both = all_yes > 0 and all_no > 0
-        measured: Floats = np.array(
-            [
-                accuracy,
-                (hit / all_yes + 1 - false_alarm / all_no) / 2 if both else np.nan,
-                (accuracy - chance) / (1 - chance) if chance < 1 else np.nan,
-                self._auc(weights) if both else np.nan,
-                np.abs(gaps).sum() / total,
-            ]
+def _bins(scores: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:
+    return np.minimum((scores * BINS).astype(np.intp), BINS - 1)
+
+
+def best_threshold(labels: Floats, scores: Floats) -> tuple[float | None, float | None]:
+    """The score from which on a yes gives the best balanced accuracy, of equals the one nearest to 0.5; and that accuracy."""
+    yes, no = np.sort(scores[labels == 1]), np.sort(scores[labels == 0])
+    if not len(yes) or not len(no):
+        return None, None
+    candidates = np.unique(scores)
+    hits, rejected = 1 - np.searchsorted(yes, candidates) / len(yes), np.searchsorted(no, candidates) / len(no)
+    balanced = (hits + rejected) / 2
+    best = candidates[balanced >= balanced.max() - 1e-12]
+    return float(best[np.argmin(np.abs(best - FROM))]), float(balanced.max())
+
+
+def _wilson(labels: Floats, scores: Floats, independent: float, level: float) -> dict[str, Interval]:
+    """Wilson's intervals of the two accuracies, of which only a share of the items counts as ``independent``.
+
+    That of the balanced accuracy joins those of its two shares (MOVER; Newcombe, Statistics in Medicine 17, 1998).
+    """
+    z = float(scipy.special.ndtri((1 + level) / 2))
+    yes = labels == 1
+    right = (yes == (scores >= FROM)).astype(float)
+
+    def ends(of: Floats) -> tuple[float, float, float]:
+        share = float(of.mean())
+        return share, *wilson_ends(share, len(of) * independent, z)
+
+    _, low, high = ends(right)
+    found = {"accuracy": Interval(low=low, high=high, level=level, method="wilson")}
+    if yes.any() and not yes.all():
+        (a, low_a, high_a), (b, low_b, high_b) = ends(right[yes]), ends(right[~yes])
+        middle = (a + b) / 2
+        found["balanced_accuracy"] = Interval(
+            low=max(0.0, middle - math.hypot(a - low_a, b - low_b) / 2),
+            high=min(1.0, middle + math.hypot(high_a - a, high_b - b) / 2),
+            level=level,
+            method="wilson",
         )
-        measured.clip(-1.0, 1.0, out=measured)  # sums of weights are rounded
-        return measured
+    return found
 
-    def shares(self, independent: float, level: float) -> dict[str, Interval]:
-        """Wilson's intervals of the two accuracies, of which only a share of the items counts as ``independent``.
 
-        That of the balanced accuracy joins those of its two shares (MOVER; Newcombe, Statistics in Medicine 17, 1998).
-        """
-        z = float(scipy.special.ndtri((1 + level) / 2))
+def _reliability(labels: Floats, scores: Floats) -> list[ReliabilityBin]:
+    """Score and share of yes in each of the bins."""
+    places, bins = _bins(scores), []
+    for number in range(BINS):
+        held = places == number
+        mean, share = (float(one[held].mean()) if held.any() else None for one in (scores, labels))
+        low, high = number / BINS, (number + 1) / BINS
+        bins.append(ReliabilityBin(low=low, high=high, n=int(held.sum()), mean_score=mean, share_yes=share))
+    return bins
 
-        def ends(right: npt.NDArray[np.bool_]) -> tuple[float, float, float]:
-            share = float(right.mean())
-            return share, *wilson_ends(share, len(right) * independent, z)
 
-        yes, right = self._labels == 1, (self._labels == 1) == self._said
-        _, low, high = ends(right)
-        found = {"accuracy": Interval(low=low, high=high, level=level, method="wilson")}
-        if yes.any() and not yes.all():
-            (a, low_a, high_a), (b, low_b, high_b) = ends(right[yes]), ends(right[~yes])
-            middle = (a + b) / 2
-            found["balanced_accuracy"] = Interval(
-                low=max(0.0, middle - math.hypot(a - low_a, b - low_b) / 2),
-                high=min(1.0, middle + math.hypot(high_a - a, high_b - b) / 2),
-                level=level,
-                method="wilson",
+class JuryCount:
+    """Counts over the rows of one system that several judges judged, each added once."""
+
+    def __init__(self) -> None:
+        self._rows = self._divided = self._without = 0
+        self._members: dict[str, Rating] = {}  # whose usage and waste are sums
+        self._judged, self._reasons = Counter[str](), defaultdict[str, Counter[str]](Counter)
+        self._labels = defaultdict[tuple[str, str], Counter[tuple[str, str, str]]](Counter)
+
+    def add(self, row: Result) -> None:
+        """The next row; one that no jury judged counts nothing."""
+        if len(members := by_judge(row.ratings)) < 2:
+            return
+        self._rows += 1
+        self._divided += any(True for _ in disagreements(row.ratings))
+        self._without += row.verdict is None
+        for name, one in members.items():
+            sums = self._members.setdefault(name, Rating())
+            spent = {"usage": sums.usage + one.usage, "waste": sums.waste + one.waste}
+            self._members[name] = sums.model_copy(update=spent)
+            if one.verdict:
+                self._judged[name] += 1
+            else:
+                self._reasons[name][one.reason or "no verdict"] += 1
+        verdicts = {name: one.verdict for name, one in members.items()} | {_JURY: row.verdict}
+        given = {name: labels_of(verdict) for name, verdict in verdicts.items() if verdict}
+        for a, b in combinations(given, 2):
+            self._labels[a, b].update(
+                (unit.rpartition(" ")[2], label, given[b][unit])  # its kind: support of "A1 support"
+                for unit, label in given[a].items()
+                if unit in given[b]
             )
-        return found
 
-    def threshold(self) -> tuple[float | None, float | None]:
-        """The score from which on a yes gives the best balanced accuracy, of equals the one nearest to 0.5, and that accuracy."""
-        yes = self._labels == 1
-        if yes.all() or not yes.any():
-            return None, None
-        candidates, place = np.unique(self._scores, return_inverse=True)
-        hits, false_alarms = (np.bincount(place, of)[::-1].cumsum()[::-1] for of in (yes, ~yes))
-        balanced = (hits / yes.sum() + 1 - false_alarms / (~yes).sum()) / 2
-        best = balanced.max()
-        nearest = min(np.flatnonzero(balanced >= best - 1e-12), key=lambda n: abs(candidates[n] - FROM))
-        return float(candidates[nearest]), float(best)
+    @property
+    def jury(self) -> Jury | None:
+        """The figures; None if no jury judged."""
+        if not self._rows:
+            return None
+        members = [
+            JuryMember(
+                judge=name,
+                judged=self._judged[name],
+                failed=self._reasons[name].total(),
+                reasons=dict(sorted(self._reasons[name].items())),
+                labels=agreed_labels(self._labels[name, _JURY]),
+                usage=sums.usage,
+                waste=sums.waste,
+            )
+            for name, sums in self._members.items()
+        ]
+        pairs = [JuryPair(a=a, b=b, labels=agreed_labels(self._labels[a, b])) for a, b in self._labels if b != _JURY]
+        return Jury(
+            rows=self._rows,
+            divided=self._divided,
+            without_verdict=self._without,
+            members=tuple(members),
+            pairs=tuple(pairs),
+        )
 
-    def _auc(self, weights: Floats) -> float:
-        """Chance that a yes of people scores above a no; equal scores count half."""
-        ordered, yes = weights[self._order], self._labels[self._order]
-        positive = np.add.reduceat(ordered * yes, self._starts)
-        negative = np.add.reduceat(ordered * (1 - yes), self._starts)
-        below = np.cumsum(negative) - negative
-        return float((positive * (below + negative / 2)).sum() / (positive.sum() * negative.sum()))
 
-    def reliability(self) -> list[ReliabilityBin]:
-        """Score and share of yes in each of the bins."""
-        bins = []
-        for number in range(BINS):
-            held = self._bin == number
-            n = int(held.sum())
-            columns = self._scores, self._labels
-            means = [float(one[held].mean()) if n else None for one in columns]
-            low, high = number / BINS, (number + 1) / BINS
-            bins.append(ReliabilityBin(low=low, high=high, n=n, mean_score=means[0], share_yes=means[1]))
-        return bins
+def agreed_labels(counts: Mapping[tuple[str, str, str], int]) -> AgreedLabels:
+    """How far two raters agree, from counts of (kind of label, label of one, label of the other).
+
+    Chance goes by how often each gave a label, kind by kind (Cohen 1960).
+    """
+    kinds, one, other = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for (kind, a, b), count in counts.items():
+        kinds[kind] += count
+        one[kind, a] += count
+        other[kind, b] += count
+    n, agreed = kinds.total(), sum(count for (_, a, b), count in counts.items() if a == b)
+    expected = sum(count * other[label] / kinds[label[0]] for label, count in one.items())
+    kappa = (agreed - expected) / (n - expected) if n - expected > 1e-9 else None
+    return AgreedLabels(n=n, agreed=agreed, kappa=kappa)

@@ -6,9 +6,17 @@ from collections.abc import Callable, Iterator
 
 from ragassay.core.cost_sums import CostPerAccurate
 from ragassay.core.formatting import listed, number, percent
-from ragassay.core.jury import AgreedLabels, JuryMember, JuryPair
 from ragassay.core.models import Usage
-from ragassay.core.report import Aggregate, Distribution, Report, ReportWithResults, SystemReport
+from ragassay.core.report import (
+    Aggregate,
+    AgreedLabels,
+    Distribution,
+    JuryMember,
+    JuryPair,
+    Report,
+    ReportWithResults,
+    SystemReport,
+)
 from ragassay.core.statistics import Estimate, Interval
 from ragassay.reporting.figures import MetricRow, bounds, figure_row, metric_tables, of_rows
 from ragassay.reporting.tables import Table
