@@ -20,8 +20,8 @@ from ragassay import config, judge, system
 from ragassay.core.errors import BadSettings, BudgetReached
 from ragassay.core.models import Rating, Usage, Verdict
 from ragassay.core.protocols import Call, Reply
+from ragassay.judges.custom import JUDGES, CustomJudge
 from ragassay.judges.panel import Rater
-from ragassay.judges.registered import JUDGES, OwnJudge
 from ragassay.llm.journal import CostEstimator, MemoryJournal
 from ragassay.metrics.metric import METRICS
 from ragassay.reporting import EXPORTERS, exporter
@@ -220,7 +220,7 @@ def test_python_takes_a_judge_as_it_is(rows):
 
 def asked(thing, *samples, timeout_s=60.0, criteria=(), journal=None):
     judge(thing)
-    own = OwnJudge(JUDGES.get(thing.__name__), criteria=criteria, timeout_s=timeout_s)
+    own = CustomJudge(JUDGES.get(thing.__name__), criteria=criteria, timeout_s=timeout_s)
     return asyncio.run(own.judge(samples or (sample(1), sample(2)), journal or MemoryJournal()))
 
 
@@ -343,7 +343,7 @@ def test_samples_of_a_class_that_uses_the_journal_are_different_calls():
 
     made = []
     judge(name="own")(Own)
-    own, journal = OwnJudge(JUDGES.get("own")), MemoryJournal()
+    own, journal = CustomJudge(JUDGES.get("own")), MemoryJournal()
     for _ in range(2):  # the second time, all replies are there
         asyncio.run(Rater((own, own, own)).rate([sample(1), sample(2)], journal))
     assert len(journal.settled) == len(made) == 6

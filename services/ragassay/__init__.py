@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from ragassay.core.models import Verdict as Verdict
     from ragassay.datasets.dataset import Dataset as Dataset
     from ragassay.datasets.load import load
+    from ragassay.judges.custom import judge
     from ragassay.judges.llm import LLMJudge as LLMJudge
     from ragassay.judges.local import LocalJudge as LocalJudge
-    from ragassay.judges.registered import judge
     from ragassay.judges.verdict import Units as Units
     from ragassay.metrics.chunk import Chunk as Chunk
     from ragassay.metrics.metric import metric, parse
@@ -68,7 +68,7 @@ _WHERE = {
     "compare": "sdk.compare",
     "evaluate": "sdk.evaluate",
     "exporter": "reporting",
-    "judge": "judges.registered",
+    "judge": "judges.custom",
     "load": "datasets.load",
     "metric": "metrics.metric",
     "open_report": "sdk.references",

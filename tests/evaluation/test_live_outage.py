@@ -9,7 +9,7 @@ from ragassay.core.errors import ProviderDown, Unavailable
 from ragassay.core.models import Rating, Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.evaluation import outage
-from ragassay.judges.registered import JUDGES
+from ragassay.judges.custom import JUDGES
 
 ROWS = 6
 FAILED = "the system failed: the system raised RuntimeError: not this one"

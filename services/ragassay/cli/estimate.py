@@ -24,7 +24,7 @@ def estimate(runtime: Runtime, spec: EvalConfig, inputs: Inputs, *, err: bool = 
     """
     from ragassay.core.models import Usage
     from ragassay.evaluation.estimate import estimate_calls
-    from ragassay.judges.registered import JUDGES
+    from ragassay.judges.custom import JUDGES
     from ragassay.llm.budget import of_unknown_price
 
     estimated = asyncio.run(estimate_calls(runtime, spec, inputs))

@@ -21,7 +21,7 @@ from ragassay.evaluation.inputs import Inputs
 from ragassay.evaluation.outage import through_outages
 from ragassay.evaluation.prepare import check_names, check_unchanged, describe, prepare
 from ragassay.evaluation.runtime import Runtime
-from ragassay.judges.registered import JUDGES
+from ragassay.judges.custom import JUDGES
 from ragassay.llm.budget import BudgetAccount
 from ragassay.llm.journal import CallScope
 from ragassay.storage.folder import LAST, FolderRun, FolderStore

@@ -19,9 +19,9 @@ from ragassay.datasets.corpus import Corpus
 from ragassay.embeddings import LocalEmbedder, unavailable
 from ragassay.evaluation.evaluate import ScoringConfig
 from ragassay.judges.cross_encoder import CrossEncoderJudge
+from ragassay.judges.custom import JUDGES, CustomJudge
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.panel import Panel, Rater, check_judges
-from ragassay.judges.registered import JUDGES, OwnJudge
 from ragassay.llm import LLM, Capabilities, LocalSpacing, Prices, RateLimit, Spacing
 from ragassay.llm.journal import CallScope
 from ragassay.metrics.composite import own_metrics
@@ -105,7 +105,7 @@ def _rater(config: JudgeConfig, spec: EvalConfig, settings: Settings, shared: Sh
         samples = [CrossEncoderJudge(config.cross_encoder)]
     elif config.model in JUDGES:
         declared = JUDGES.get(config.model)
-        own = OwnJudge(
+        own = CustomJudge(
             declared, criteria=spec.criteria, at_once=spec.performance.concurrency, timeout_s=spec.performance.timeout_s
         )
         samples = [own] * config.samples

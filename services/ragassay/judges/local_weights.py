@@ -1,22 +1,15 @@
 """Weights of the local judge. Written by ``benchmarks/judge/fit.py``; docs/judges.md names the labelled sets."""
 
 SUPPORT = {
-    "intercept": -3.5099,
-    "pool": 0.7798,
-    "sentence": 0.7273,
-    "window": 0.7305,
-    "pool_prefix": 0.8448,
-    "sentence_prefix": 0.8443,
-    "window_prefix": 0.8523,
-    "pairs": 0.4618,
-    "triples": 0.045,
-    "fours": 0.1109,
-    "subsequence": 0.7431,
-    "unknown_numbers": -1.4786,
-    "unknown_names": -0.6763,
-    "sign": -0.106,
-    "copied_lost": -0.7891,
-    "copied_sign": -1.5388,
+    "intercept": -3.2728,
+    "pool": 1.4531,
+    "window": 1.6099,
+    "pool_prefix": 1.5547,
+    "pairs": 0.9377,
+    "unknown_numbers": -1.5772,
+    "unknown_names": -0.9139,
+    "copied_changes": -0.6593,
+    "copied_sign": -1.5608,
 }
 CORRECTNESS = {
     "intercept": -3.4761,
@@ -27,6 +20,6 @@ CORRECTNESS = {
 }
 BALANCED_ACCURACY = {
     "support_min": 0.63,
-    "support_max": 0.9,
+    "support_max": 0.91,
     "correctness": 0.96,
 }

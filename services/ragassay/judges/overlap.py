@@ -149,24 +149,21 @@ class Source:
         return frozenset(token[:PREFIX] for token in self.tokens)
 
     @cached_property
-    def runs(self) -> dict[int, frozenset[tuple[str, ...]]]:
-        """All runs of two, three and four words."""
-        return {n: frozenset(run for one in self.sentences for run in one.runs(n)) for n in (2, 3, 4)}
+    def pairs(self) -> frozenset[tuple[str, ...]]:
+        """All runs of two words."""
+        return frozenset(run for one in self.sentences for run in one.runs(2))
+
+    @cached_property
+    def triples(self) -> frozenset[tuple[str, ...]]:
+        """All runs of three words."""
+        return frozenset(run for one in self.sentences for run in one.runs(3))
 
     @cached_property
     def postings(self) -> Mapping[str, list[int]]:
         """For each token, the sentences that hold it."""
-        return self._postings(None)
-
-    @cached_property
-    def prefix_postings(self) -> Mapping[str, list[int]]:
-        """For each token's first letters, the sentences that hold it."""
-        return self._postings(PREFIX)
-
-    def _postings(self, letters: int | None) -> Mapping[str, list[int]]:
         postings: dict[str, list[int]] = defaultdict(list)
         for index, one in enumerate(self.sentences):
-            for token in {token[:letters] for token in one.tokens}:
+            for token in one.tokens:
                 postings[token].append(index)
         return postings
 
@@ -186,11 +183,11 @@ class Source:
 
         return terms_of(_QUANTITY.sub(as_here, text) if self.quantities else text)
 
-    def counts(self, wanted: Iterable[str], postings: Mapping[str, list[int]]) -> tuple[Counter[int], Counter[int]]:
+    def counts(self, wanted: Iterable[str]) -> tuple[Counter[int], Counter[int]]:
         """How many of ``wanted`` each sentence holds, and each window of neighbours in one text, by where it starts."""
         in_sentence, in_window = Counter[int](), Counter[int]()
         for one in wanted:
-            places = postings.get(one, ())
+            places = self.postings.get(one, ())
             in_sentence.update(places)
             in_window.update(
                 {
@@ -204,7 +201,7 @@ class Source:
 
     def windows(self, claim: Terms, number: int) -> list[range]:
         """Windows of neighbouring sentences of one text, those that hold most of a claim first. At most ``number``."""
-        _, in_window = self.counts(claim.stems, self.postings)
+        _, in_window = self.counts(claim.stems)
         windows, covered = list[range](), set[int]()
         for start in sorted(range(len(self.sentences)), key=lambda i: (-in_window[i], i)):
             window = range(start, min(start + WINDOW, self._ends[start]))
@@ -243,7 +240,7 @@ def match(text: str, source: Source, ignored: frozenset[str] = frozenset()) -> M
     """How ``source`` supports a claim. Stems in ``ignored`` (the query's) are left out, unless there are no others."""
     claim = source.claim(text)
     wanted = (claim.stems - ignored) or claim.stems
-    shared, _ = source.counts(wanted, source.postings)
+    shared, _ = source.counts(wanted)
     if not shared:
         return Match(missing=wanted)
 
@@ -350,56 +347,33 @@ def _around(clause: Terms) -> set[tuple[str, ...]]:
 
 
 FEATURES = (
-    *("pool", "sentence", "window", "pool_prefix", "sentence_prefix", "window_prefix", "pairs", "triples", "fours"),
-    *("subsequence", "unknown_numbers", "unknown_names", "sign", "copied_lost", "copied_sign"),
+    *("pool", "window", "pool_prefix", "pairs", "unknown_numbers", "unknown_names"),
+    *("copied_changes", "copied_sign"),
 )
 
 
 def features(claim: Terms, source: Source) -> tuple[float, ...]:
     """``FEATURES`` of a claim and the source that may support it.
 
-    Shares of the claim's stems in the whole source, its best sentence and its best window of three; the same by first
-    letters; shares of its runs of two, three and four words; its longest common subsequence with one of the best
-    sentences; shares of its numbers and names that the source lacks; 1 if the best sentence differs in negation. If it is
-    copied word by word, how many runs of three are not: log(1 + n); and its difference in negation.
+    Shares of the claim's stems in the whole source, and in its best window of three; the first by first letters; the share
+    of its pairs of words; shares of its numbers and names that the source lacks. As far as it is copied word by word: how
+    many of its triples of words are not, log(1 + n), and 1 if it and the best sentence differ in negation.
     """
-    stems, prefixes = claim.stems, {one[:PREFIX] for one in claim.stems}
-    in_sentence, in_window = source.counts(stems, source.postings)
-    prefixes_in_sentence, prefixes_in_window = source.counts(prefixes, source.prefix_postings)
-    runs, in_source = [], float(stems <= source.tokens)
-    for n in (2, 3, 4):
-        own = claim.runs(n)
-        runs.append(sum(run in source.runs[n] for run in own) / len(own) if own else in_source)
-    top = sorted(in_sentence, key=lambda i: (-in_sentence[i], i))[:MAX_EVIDENCE]
-    longest = max((common_subsequence(claim.sequence, source.sentences[i].sequence) for i in top), default=0)
-    sign = float(bool(top) and claim.negated != source.sentences[top[0]].negated)
-    copied = min(1.0, max(0.0, (runs[1] - COPIED_FROM) / COPIED_OVER))
-    count, prefix_count = max(len(stems), 1), max(len(prefixes), 1)
+    in_sentence, in_window = source.counts(claim.stems)
+    pairs, triples = claim.runs(2), claim.runs(3)
+    is_held = float(claim.stems <= source.tokens)
+    changes = sum(run not in source.triples for run in triples)
+    unchanged = 1 - changes / len(triples) if triples else is_held
+    copied = min(1.0, max(0.0, (unchanged - COPIED_FROM) / COPIED_OVER))
+    best = min(in_sentence, key=lambda i: (-in_sentence[i], i), default=None)
+    prefixes = {one[:PREFIX] for one in claim.stems}
     return (
-        len(stems & source.tokens) / count,
-        max(in_sentence.values(), default=0) / count,
-        max(in_window.values(), default=0) / count,
-        len(prefixes & source.prefixes) / prefix_count,
-        max(prefixes_in_sentence.values(), default=0) / prefix_count,
-        max(prefixes_in_window.values(), default=0) / prefix_count,
-        *runs,
-        longest / max(len(claim.sequence), 1),
+        1 - share_missing(claim.stems, source.tokens),
+        max(in_window.values(), default=0) / max(len(claim.stems), 1),
+        len(prefixes & source.prefixes) / max(len(prefixes), 1),
+        sum(run in source.pairs for run in pairs) / len(pairs) if pairs else is_held,
         share_missing(claim.numbers, source.tokens),
         share_missing(claim.names, source.tokens),
-        sign,
-        copied * math.log1p((1 - runs[1]) * max(len(claim.sequence) - 2, 0)),
-        copied * sign,
+        copied * math.log1p(changes),
+        copied * float(best is not None and claim.negated != source.sentences[best].negated),
     )
-
-
-def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
-    """Length of the longest common subsequence, by bits (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004)."""
-    places: dict[str, int] = defaultdict(int)
-    for index, word in enumerate(a):
-        places[word] |= 1 << index
-    full = (1 << len(a)) - 1
-    rest = full
-    for word in b:
-        hit = rest & places.get(word, 0)
-        rest = ((rest + hit) | (rest - hit)) & full
-    return len(a) - rest.bit_count()

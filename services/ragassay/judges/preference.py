@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel
 
@@ -17,22 +17,21 @@ from ragassay.core.models import FrozenModel, Response, Sample, Usage, Verdict
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Journal, digest
 from ragassay.judges.prompt import disarm, enclosed, suspicious
-from ragassay.judges.reply import one_of, short_reason
+from ragassay.judges.reply import Reason, Unanswered, word_of
 from ragassay.judges.structured import SampleCalls, StructuredCall
 from ragassay.judges.verdict import number_units
 from ragassay.llm import LLM
 
 Choice = Literal["first", "second", "same"]
 Basis = Literal["both orders", "one order", "flipped", "same", "identical", "empty"]
-CHOICES: tuple[Choice, ...] = get_args(Choice)
 _MOST_TOKENS = 400
 
 
 class PreferenceForm(BaseModel):
     """The form of a reply."""
 
-    why: str
-    better: Choice
+    why: Reason = ""
+    better: Annotated[Choice | Unanswered, word_of(Choice)] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +139,8 @@ class PreferenceJudge:
 
 
 def _parse(reply: Mapping[str, Any]) -> tuple[Choice, str] | None:
-    choice = one_of(reply.get("better"), CHOICES)
-    return choice and (choice, short_reason(reply.get("why")))
+    form = PreferenceForm.model_validate(reply)
+    return form.better and (form.better, form.why)
 
 
 _NOTHING = Verdict(judge="preference")

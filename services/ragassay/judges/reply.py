@@ -28,44 +28,45 @@ _LONGEST, _MOST_OBJECTS, _LONGEST_WHY = 500_000, 50, 300
 _REASON = re.compile(r"(?:^|(?<=[\s;,.(\[]))\[?([AG]\d+)\]?\s*[:=-]")
 
 
-def one_of(given: object, allowed: Sequence[Value]) -> Value | None:
+def _one_of(given: object, allowed: Sequence[Value]) -> Value | None:
     """Which of the allowed words was given, in any case; None where it is none of them."""
     text = "_".join(given.lower().split()) if isinstance(given, str) else ""
     return next((value for value in allowed if value == text), None)
 
 
-def short_reason(why: object) -> str:
+def _short_reason(why: object) -> str:
     """A reason on one line, cut where it is too long; empty where there is none."""
     return " ".join(why.split())[:_LONGEST_WHY] if isinstance(why, str) else ""
 
 
-def label_in(value: object) -> str:
+def _label_in(value: object) -> str:
     """A unit's id as our code writes it; empty where there is none."""
     return value.strip(" []().:").upper() if isinstance(value, str) else ""
 
 
 def _labels(value: object) -> tuple[str, ...]:
     named = re.split(r"[,;\s]+", value) if isinstance(value, str) else value if isinstance(value, list) else []
-    return tuple(label for label in map(label_in, named) if label)
+    return tuple(label for label in map(_label_in, named) if label)
 
 
 def _objects_of(value: object) -> list[Any]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
-def _word_of(allowed: Any) -> BeforeValidator:
-    return BeforeValidator(lambda given: one_of(given, get_args(allowed)))
+def word_of(allowed: Any) -> BeforeValidator:
+    """Reads one of the words of a Literal; None for any other."""
+    return BeforeValidator(lambda given: _one_of(given, get_args(allowed)))
 
 
-_Unanswered = SkipJsonSchema[None]
-_Reason = Annotated[str, BeforeValidator(short_reason)]
+Unanswered = SkipJsonSchema[None]
+Reason = Annotated[str, BeforeValidator(_short_reason)]
 _Evidence = Annotated[tuple[str, ...], BeforeValidator(_labels)]
-_Step = Annotated[Step | _Unanswered, _word_of(Step)]
+_Step = Annotated[Step | Unanswered, word_of(Step)]
 
 
 class _Entry(BaseModel):
-    id: Annotated[str, BeforeValidator(label_in)] = ""
-    why: SkipJsonSchema[_Reason] = ""
+    id: Annotated[str, BeforeValidator(_label_in)] = ""
+    why: SkipJsonSchema[Reason] = ""
 
 
 class SentenceEntry(_Entry):
@@ -75,21 +76,21 @@ class SentenceEntry(_Entry):
     """
 
     evidence: _Evidence = ()
-    support: Annotated[Support | _Unanswered, _word_of(Support)] = None
-    truth: Annotated[Truth | _Unanswered, _word_of(Truth)] = None
+    support: Annotated[Support | Unanswered, word_of(Support)] = None
+    truth: Annotated[Truth | Unanswered, word_of(Truth)] = None
 
 
 class FactEntry(_Entry):
     """What is said of a key fact."""
 
     evidence: _Evidence = ()
-    covered: Annotated[Covered | _Unanswered, _word_of(Covered)] = None
+    covered: Annotated[Covered | Unanswered, word_of(Covered)] = None
 
 
 class CriterionEntry(_Entry):
     """What is said of a criterion in the user's words."""
 
-    why: _Reason = ""
+    why: Reason = ""
     step: _Step = None
 
 
@@ -100,9 +101,9 @@ class VerdictForm(BaseModel):
     facts: Annotated[list[FactEntry], BeforeValidator(_objects_of)] = []
     why: Annotated[str, BeforeValidator(lambda given: given if isinstance(given, str) else "")] = ""
     relevance: _Step = None
-    refusal: Annotated[
-        bool | _Unanswered, BeforeValidator(lambda given: given if isinstance(given, bool) else None)
-    ] = None
+    refusal: Annotated[bool | Unanswered, BeforeValidator(lambda given: given if isinstance(given, bool) else None)] = (
+        None
+    )
 
 
 class CriteriaForm(VerdictForm):
@@ -162,33 +163,18 @@ def parse_reply(reply: Mapping[str, Any], units: Units) -> Verdict:
     """
     form = CriteriaForm.model_validate(reply)
     why, reasons = _reasons(form.why)
+
+    def filled(one: _Entry) -> dict[str, Any]:
+        return {**one.model_dump(), "why": one.why or reasons.get(one.id, "")}
+
+    sentences = _by_id(form.answer, units.answer, ("support", "truth"))
+    facts = _by_id(form.facts, units.facts, ("covered",))
+    criteria = _by_id(form.criteria, units.criteria, ("step",))
     return Verdict(
         judge="",
-        sentences=tuple(
-            SentenceVerdict(
-                id=one.id,
-                text=units.answer[one.id],
-                support=one.support,
-                evidence=one.evidence,
-                truth=one.truth,
-                why=one.why or reasons.get(one.id, ""),
-            )
-            for one in _by_id(form.answer, units.answer, ("support", "truth"))
-        ),
-        facts=tuple(
-            FactVerdict(
-                id=one.id,
-                text=units.facts[one.id],
-                covered=one.covered,
-                evidence=one.evidence,
-                why=one.why or reasons.get(one.id, ""),
-            )
-            for one in _by_id(form.facts, units.facts, ("covered",))
-        ),
-        criteria=tuple(
-            CriterionVerdict(id=one.id, name=units.criteria[one.id], step=one.step, why=one.why)
-            for one in _by_id(form.criteria, units.criteria, ("step",))
-        ),
+        sentences=tuple(SentenceVerdict(text=units.answer[one.id], **filled(one)) for one in sentences),
+        facts=tuple(FactVerdict(text=units.facts[one.id], **filled(one)) for one in facts),
+        criteria=tuple(CriterionVerdict(name=units.criteria[one.id], **filled(one)) for one in criteria),
         relevance=form.relevance,
         refusal=form.refusal,
         why=why,
@@ -263,5 +249,5 @@ def _reasons(text: str) -> tuple[str, dict[str, str]]:
     reasons: dict[str, str] = {}
     for one, following in zip_longest(named, named[1:]):
         said = text[one.end() : following.start() if following else len(text)]
-        reasons.setdefault(one[1], short_reason(said.rstrip(" \n\t;,([")))
-    return short_reason(text[: named[0].start()] if named else text).rstrip(" ;,"), reasons
+        reasons.setdefault(one[1], _short_reason(said.rstrip(" \n\t;,([")))
+    return _short_reason(text[: named[0].start()] if named else text).rstrip(" ;,"), reasons

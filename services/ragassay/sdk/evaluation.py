@@ -25,7 +25,7 @@ from ragassay.evaluation.aggregate import beyond
 from ragassay.evaluation.inputs import Inputs, load
 from ragassay.evaluation.labels import with_labels
 from ragassay.evaluation.runtime import Runtime
-from ragassay.judges.registered import judge_name
+from ragassay.judges.custom import judge_name
 from ragassay.metrics.metric import name_of
 from ragassay.metrics.names import split_names
 from ragassay.sdk.options import EvalOptions
