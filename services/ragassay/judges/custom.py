@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 
 import orjson
 
+from ragassay.core.aio import Slots, together
 from ragassay.core.errors import BadSettings, BudgetReached, ProviderDown, class_and_reason
 from ragassay.core.models import Rating, Sample
 from ragassay.core.plugins import Registry, digest_of_code
@@ -20,7 +21,6 @@ from ragassay.core.protocols import Journal
 from ragassay.core.validation import shown, suggestion
 from ragassay.judges.reply import CriteriaForm, parse_reply
 from ragassay.judges.verdict import Units, check_verdict, number_units
-from ragassay.llm import Slots, together
 from ragassay.llm.journal import CostEstimator
 
 T = TypeVar("T")
