@@ -3,9 +3,10 @@
     report = ragassay.evaluate(rows)           rows: dicts, a data frame, a Hugging Face Dataset, a path
     print(report); report.rows; report.worst(3); report.metrics["faithfulness"].value
     print(ragassay.compare(report, ragassay.evaluate(new_rows)))
+    ragassay.gate(rows, gates=[{"mrr": ">= 0.7"}]).passed
     ragassay.evaluate(systems={...}, datasets={...}, baseline="v1"); ragassay.retrieval(qrels, run).means
 
-Functions are below; classes have a help of their own: Report, Comparison, Benchmark, RetrievalScores, Costs; Client;
+Functions are below; classes have a help of their own: Report, Comparison, Benchmark, RetrievalScores, Gates, Costs; Client;
 Datasets, Dataset, Sample, Response, Result, Score, Verdict; Chunk, Ranked, Units; LocalJudge, LLMJudge; AssayError.
 """
 
@@ -36,11 +37,13 @@ if TYPE_CHECKING:
     from ragassay.reporting import exporter
     from ragassay.reporting.objects import Comparison as Comparison
     from ragassay.reporting.objects import Costs as Costs
+    from ragassay.reporting.objects import Gates as Gates
     from ragassay.reporting.objects import Report as Report
     from ragassay.sdk.benchmark import Benchmark as Benchmark
     from ragassay.sdk.compare import compare
     from ragassay.sdk.datasets import Datasets as Datasets
     from ragassay.sdk.evaluate import aevaluate, evaluate
+    from ragassay.sdk.gate import gate
     from ragassay.sdk.references import open_report
     from ragassay.systems.functions import system
 
@@ -53,6 +56,7 @@ _WHERE = {
     "Costs": "reporting.objects",
     "Dataset": "datasets.dataset",
     "Datasets": "sdk.datasets",
+    "Gates": "reporting.objects",
     "LLMJudge": "judges.llm",
     "LocalJudge": "judges.local",
     "Ranked": "metrics.ranked",
@@ -68,6 +72,7 @@ _WHERE = {
     "compare": "sdk.compare",
     "evaluate": "sdk.evaluate",
     "exporter": "reporting",
+    "gate": "sdk.gate",
     "judge": "judges.custom",
     "load": "datasets.load",
     "metric": "metrics.metric",
@@ -84,6 +89,7 @@ __all__ = [
     "compare",
     "evaluate",
     "exporter",
+    "gate",
     "judge",
     "load",
     "metric",

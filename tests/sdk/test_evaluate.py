@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import json
 import time
 from collections.abc import Mapping
 from typing import Any, Literal, get_origin, get_type_hints
@@ -173,7 +174,7 @@ def test_keywords_beat_the_file_section_by_section(rows, tmp_path):
         ({"judge": "a", "judges": ["b"]}, BadSettings, "judge is short for judges"),
         ({"seed": -1}, BadSettings, "evaluate: seed: should be at least 0, is the number -1"),
         ({"accurate": object()}, BadSettings, "accurate: a value of type object can't be the value of an option"),
-        ({"gates": []}, BadSettings, "gates: gates are checked by: ragassay gate"),
+        ({"gates": []}, BadSettings, "gates: gates are checked by ragassay.gate"),
         ({"metrics": ["faithfullness"]}, UnknownName, "unknown metric 'faithfullness'; did you mean faithfulness?"),
         ({"metrics": [len]}, BadSettings, "<built-in function len>' is no metric"),
         ({"systems": ["new.jsonl"]}, BadSettings, r"systems: should be {name: responses}, is a list of 1"),
@@ -216,3 +217,41 @@ def test_a_function_is_a_system_under_test(rows):
     assert sorted(asked) == sorted(row["question"] for row in rows)
     assert {row["system"] for row in report.rows} == {"v1", "v2"}
     assert all(row["latency_ms"] >= 10 for row in report.rows if row["system"] == "v2")
+
+
+GATES = [{"faithfulness": ">= 0.5"}, {"correctness": ">= 0.99"}]
+
+
+def test_gate_checks_rows_and_a_run_that_is_there(rows, cli, tmp_path):
+    result = ragassay.gate(rows, gates=GATES, metrics=METRICS)
+    assert (result.passed, [one.metric for one in result.missed]) == (False, ["correctness"])
+    assert "1 of 2 gates missed" in str(result)
+    again = ragassay.gate(run="last", gates=GATES[:1])
+    assert (again.passed, again.run) == (True, result.run)
+    (tmp_path / "ragassay.yaml").write_text("gates: [{faithfulness: '>= 0.5'}, {correctness: '>= 0.99'}]\n")
+    code, out, _ = cli("gate", "--run", "last", "--json")
+    assert (code, json.loads(out)["passed"]) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({}, "the configuration has no gates"),
+        ({"gates": [{"faithfulnes": ">= 0.5"}]}, "faithfulness"),
+        ({"gates": [{"metric": "faithfulness", "max_drop": 0.1}]}, "there is no baseline"),
+        ({"gates": GATES, "gate": 1}, "unknown option gate; did you mean gates?"),
+    ],
+)
+def test_gate_refuses_what_can_not_be_checked_before_it_evaluates(rows, options, says, tmp_path):
+    with pytest.raises(AssayError, match=says):
+        ragassay.gate(rows, **options)
+    assert not (tmp_path / ".ragassay").exists()
+
+
+def test_gate_warns_in_an_event_loop_at_the_line_that_asked(rows):
+    async def main():
+        return ragassay.gate(rows, gates=[{"metric": "faithfulness", "max_drop": 0.1}], baseline="last-passed")
+
+    with pytest.warns(RuntimeWarning, match="gates on a drop are left out this time") as warned:
+        assert asyncio.run(main()).passed
+    assert {warning.filename for warning in warned} == {__file__}

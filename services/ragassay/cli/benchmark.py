@@ -67,7 +67,7 @@ def _complete_and_show(
     **limits: Any,
 ) -> None:
     from ragassay.sdk.benchmark import completed
-    from ragassay.sdk.evaluation import finished
+    from ragassay.sdk.loop import finished
 
     benchmarked = finished(partial(completed, runtime, settings, begun, reporter, **limits))
     show_benchmark(begun.benchmark, outputs, as_json=as_json)

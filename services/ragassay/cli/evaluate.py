@@ -199,7 +199,8 @@ def complete(
     runtime: Runtime, settings: Settings, run: FolderRun, reporter: Reporter, **limits: Any
 ) -> ReportWithResults:
     """Evaluate the rest of a run."""
-    from ragassay.sdk.evaluation import completed, finished
+    from ragassay.sdk.evaluation import completed
+    from ragassay.sdk.loop import finished
 
     return finished(partial(completed, runtime, settings, run, reporter, **limits))
 

@@ -54,7 +54,8 @@ def agreement(
     from ragassay.cli.evaluate import Terminal, refuse_unscored
     from ragassay.core.settings import Settings
     from ragassay.evaluation.agreement import LabelledRows
-    from ragassay.sdk.evaluation import evaluated, finished, runtime_of
+    from ragassay.sdk.evaluation import evaluated, runtime_of
+    from ragassay.sdk.loop import finished
 
     configuration = configured(None, options, data=data)
     rows = LabelledRows(

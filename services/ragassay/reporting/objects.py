@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ragassay.analysis.costs import CostReport, asked, cost_report_of_runs
+from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison as ComparisonDocument
 from ragassay.core.errors import AssayError, BadSettings, UnknownName
 from ragassay.core.report import Aggregate, FixFirst, ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.metrics.failures import Failures, failures
-from ragassay.reporting import EXPORTERS, comparison, costs
+from ragassay.reporting import EXPORTERS, comparison, costs, gates
 from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.failing import headline, why, worst_first
 from ragassay.reporting.notebook import as_html
@@ -138,6 +139,20 @@ class Comparison(Printable, ComparisonDocument):
 
     def __repr__(self) -> str:
         return f"<Comparison of {' and '.join(self.sides)}: {' '.join(self.verdict)}>"
+
+
+class Gates(Printable, GateReport):
+    """The gates of a run: ``passed``, ``results``, ``missed``; each result has a ``reason``."""
+
+    _exporters = gates.EXPORTERS
+
+    def _in_short(self) -> Document:
+        return gates.of_gates(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Gates of {self.run}: {'passed' if self.passed else f'{len(self.missed)} of {len(self.results)} missed'}>"
+        )
 
 
 class Costs(Printable, CostReport):

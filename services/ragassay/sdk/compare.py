@@ -23,11 +23,11 @@ from ragassay.sdk.evaluation import (
     Given,
     configured,
     evaluated,
-    finished,
     notice_unscored,
     read_inputs,
     runtime_with,
 )
+from ragassay.sdk.loop import finished
 from ragassay.sdk.progress import Reporter
 from ragassay.sdk.references import is_stored_dataset, resolve
 

@@ -13,14 +13,13 @@ from ragassay.reporting import EXPORTERS
 from ragassay.reporting.objects import Report
 from ragassay.sdk.benchmark import Benchmark, evaluate_all
 from ragassay.sdk.evaluation import (
-    awaited,
     configured,
     evaluated,
-    finished,
     notice_unscored,
     read_inputs,
     runtime_with,
 )
+from ragassay.sdk.loop import awaited, finished
 from ragassay.sdk.options import EvalOptions
 from ragassay.sdk.progress import Reporter
 
@@ -98,6 +97,8 @@ async def _evaluated(data: Any, options: Mapping[str, Any], progress: Progress) 
     """The work itself."""
     settings = Settings()
     reporter = Reporter(progress if callable(progress) else None, bar=progress is True)
+    if "gates" in options:
+        raise BadSettings("gates are checked by ragassay.gate", where="gates")
     configuration, given = configured(data, options)
     if configuration.datasets or given.datasets:
         return await evaluate_all(configuration, given, settings, reporter)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
@@ -30,14 +28,12 @@ from ragassay.metrics.metric import name_of
 from ragassay.metrics.names import split_names
 from ragassay.sdk.options import EvalOptions
 from ragassay.sdk.progress import Reporter, resume_command, resume_hints
-from ragassay.sdk.warn import caller, on_behalf_of
 from ragassay.storage.datasets import FolderDatasets, open_data
 from ragassay.storage.folder import FolderRun
 from ragassay.systems.functions import Function
 
-T = TypeVar("T")
 _NO_OUTPUT = logging.NullHandler()
-_NAMED = ("metrics", "judge", "systems", "datasets", "baseline", "config")  # keywords of their own
+_NAMED = ("metrics", "judge", "systems", "datasets", "baseline", "gates", "config")  # keywords of their own
 
 
 class Given(NamedTuple):
@@ -46,62 +42,6 @@ class Given(NamedTuple):
     data: Any = None
     systems: Mapping[str, Any] | None = None
     datasets: Mapping[str, Any] | None = None
-
-
-def finished(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The result of a coroutine; where an event loop runs, which has to wait for it, it gets another one."""
-    if not _in_event_loop():
-        return asyncio.run(work())
-    thread = _Thread(work)
-    try:
-        result: T = thread.future.result()
-    except BaseException:  # Ctrl-C in a notebook
-        thread.cancel()
-        raise
-    return result
-
-
-async def awaited(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The result of a coroutine that goes on in a thread of its own; cancelled, it makes no further call."""
-    thread = _Thread(work)
-    try:
-        result: T = await asyncio.wrap_future(thread.future)
-    except asyncio.CancelledError:
-        thread.cancel()
-        raise
-    return result
-
-
-def _in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-class _Thread:
-    """A coroutine in an event loop and a thread of its own."""
-
-    def __init__(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        self._began: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
-        self._caller = caller()
-        pool = ThreadPoolExecutor(1, thread_name_prefix="ragassay")
-        self.future: Future[Any] = pool.submit(asyncio.run, self._main(work))
-        pool.shutdown(wait=False)
-
-    async def _main(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        on_behalf_of(self._caller)
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - a coroutine that runs is a task
-        self._began.set_result((asyncio.get_running_loop(), task))
-        return await work()
-
-    def cancel(self) -> None:
-        """Stop at the next point where it waits; calls in flight are given up."""
-        loop, task = self._began.result()
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(task.cancel)
 
 
 def notice_unscored(report: ReportWithResults, reporter: Reporter, about: str = "") -> None:
@@ -153,7 +93,7 @@ async def completed(
         return await local.complete(runtime, settings, run, done=done, notice=reporter.notice, **limits)
 
 
-def configured(data: Any, options: Mapping[str, Any]) -> tuple[ProjectConfig, Given]:
+def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True) -> tuple[ProjectConfig, Given]:
     """The configuration that keywords give, over the environment and the file ``config``; and what is in memory.
 
     Raises BadSettings, UnknownName.
@@ -181,7 +121,8 @@ def configured(data: Any, options: Mapping[str, Any]) -> tuple[ProjectConfig, Gi
     if isinstance(given.get("output"), str | Path):
         given["output"] = [given["output"]]
     configuration = configurations.load(None if path is None else Path(path), _overrides(given))
-    if data is None and configuration.data is None and not (configuration.datasets or in_memory.datasets):
+    is_named = configuration.data or configuration.datasets or in_memory.datasets
+    if data is None and needs_data and not is_named:
         raise BadSettings("data is missing", hint="give rows or a path: evaluate(data)")
     return configuration, in_memory
 
@@ -227,8 +168,6 @@ def _check_key(key: str) -> None:
     known = {*EvalOptions.__annotations__, *_NAMED}
     if key in known:
         return
-    if key == "gates":
-        raise BadSettings("gates are checked by: ragassay gate", where=key)
     section = section_of(key)
     hint = suggestion(key, known) if section is None else f"it belongs in {section}: {section}={{'{key}': ...}}"
     raise BadSettings(f"unknown option {key}", hint=hint)

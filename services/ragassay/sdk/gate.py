@@ -1,0 +1,128 @@
+"""Does a run clear its gates? One call from rows, or from a run that is there, to the result of each gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Unpack
+
+from ragassay.analysis import gates as gating
+from ragassay.analysis.gates import Gate, GateReport
+from ragassay.config import ProjectConfig
+from ragassay.core.errors import BadSettings, NotFound
+from ragassay.core.formatting import json_document
+from ragassay.core.report import ReportWithResults, Source, run_and_system
+from ragassay.core.settings import Settings
+from ragassay.evaluation.human_labels import report_of
+from ragassay.evaluation.prepare import choose_metrics
+from ragassay.metrics.composite import own_metrics
+from ragassay.reporting import EXPORTERS
+from ragassay.reporting.gates import log_missed
+from ragassay.reporting.objects import Gates
+from ragassay.sdk.evaluation import Given, configured, evaluated, notice_unscored, read_inputs, runtime_with
+from ragassay.sdk.loop import finished
+from ragassay.sdk.options import EvalOptions
+from ragassay.sdk.progress import Reporter
+from ragassay.sdk.references import resolve
+from ragassay.storage.folder import LAST_PASSED, FolderStore
+
+
+def gate(
+    data: Any = None,
+    *,
+    gates: Sequence[Mapping[str, Any]] | None = None,
+    baseline: str | None = None,
+    run: str | None = None,
+    metrics: Any = None,
+    judge: Any = None,
+    systems: Mapping[str, Any] | None = None,
+    config: str | Path | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    **options: Unpack[EvalOptions],
+) -> Gates:
+    """Evaluate rows, or take a ``run``, and check gates; ``passed`` says whether each of them passed.
+
+    gates: such as [{"mrr": ">= 0.7"}, {"metric": "faithfulness", "max_drop": 0.02}]; default: those of ``config``.
+    baseline: what drops are measured from: a run, RUN#SYSTEM, a report file, "last" or "last-passed".
+    run: a run's id, "last", a report file or a job, in place of ``data``.
+    The other arguments are those of ``evaluate``. Raises what ``evaluate`` raises, and BadSettings without a gate.
+    """
+    named = {"gates": gates, "baseline": baseline, "metrics": metrics, "judge": judge, "systems": systems}
+    configuration, given = configured(data, {**named, "config": config, **options}, needs_data=run is None)
+    reporter = Reporter(progress)
+    results, report = check(configuration, reporter, given, run)
+    notice_unscored(report, reporter)
+    return Gates(**dict(results))
+
+
+def check(
+    configuration: ProjectConfig,
+    reporter: Reporter,
+    given: Given = Given(),  # noqa: B008 - a tuple
+    run: str | None = None,
+) -> tuple[GateReport, ReportWithResults]:
+    """The gates of a configuration on a new run, or on ``run``; its report. A run of the home folder keeps the result."""
+    settings = Settings()
+    if not configuration.gates:
+        raise BadSettings("the configuration has no gates", hint="add some, such as gates: [{mrr: '>= 0.7'}]")
+    if run is not None:
+        report = resolve(run).report()
+        checked, earlier, system = _baseline(
+            settings, configuration, reporter, report.provenance.dataset, report.run.id
+        )
+        if earlier and earlier.run.id == report.run.id and (system is None or len(report.systems) == 1):
+            hint = "name an earlier run, or last-passed; of a run with several systems, one: RUN#SYSTEM"
+            raise BadSettings(f"run {report.run.id} can't be its own baseline", where="baseline", hint=hint)
+    else:
+        EXPORTERS.check(configuration.output)
+        spec, read = configuration.evaluation, read_inputs(configuration, reporter, given)
+        computed = [metric.name for metric in choose_metrics(spec, read.joined())]
+        gating.check_names(configuration.gates, own_metrics(spec), computed, read.systems, read.samples)
+        checked, earlier, system = _baseline(settings, configuration, reporter, read.dataset)
+        _, report = finished(partial(evaluated, runtime_with(settings, read), settings, spec, read, reporter))
+        for path in configuration.output:
+            EXPORTERS.write(report, path)
+    alpha = configuration.statistics.alpha
+    if checked:
+        own = own_metrics(configuration)
+        results = gating.check(report, checked, earlier, baseline_system=system, alpha=alpha, metrics=own)
+    else:  # the first run of gates that are all on a drop: it is the baseline of the next one
+        about = {"run": report.run.id, "baseline": None, "dataset": report.provenance.dataset.name}
+        results = GateReport(**about, passed=True, alpha=alpha, results=())
+    with suppress(NotFound):  # last-passed is found by what is kept beside a run
+        FolderStore(settings.home).open(results.run).save_gates(json_document(results))
+    log_missed(results)
+    for caution in results.cautions:
+        reporter.notice(f"warning: the baseline was not measured alike: {caution}")
+    return results, report
+
+
+def _baseline(
+    settings: Settings, configuration: ProjectConfig, reporter: Reporter, dataset: Source, but: str | None = None
+) -> tuple[Sequence[Gate], ReportWithResults | None, str | None]:
+    """The gates to check, the baseline's report if one of them needs it, and the system of it that was named.
+
+    ``last-passed`` is the newest run on ``dataset`` that passed, the run ``but`` left out. As long as there is none, gates
+    on a drop are left out, with a warning.
+    """
+    without = gating.about_a_drop(configuration.gates)
+    if without is None:
+        return configuration.gates, None, None
+    if configuration.baseline is None:
+        raise BadSettings(without, hint="give --baseline RUN, NAME, FILE, last or last-passed")
+    reference, system = run_and_system(configuration.baseline, Path())
+    if reference == LAST_PASSED:
+        try:
+            report = report_of(FolderStore(settings.home).last_passed(dataset, but=but))
+        except NotFound as error:
+            reporter.notice(f"warning: {error.message}; gates on a drop are left out this time")
+            return gating.without_drops(configuration.gates), None, None
+    else:
+        named = resolve(configuration.baseline)
+        report, system = named.report(), named.system
+    if system and system not in report.systems:
+        what = f"{configuration.baseline.removesuffix(f'#{system}')} has no system {system!r}"
+        raise NotFound(what, hint=f"it has: {', '.join(report.systems)}")
+    return configuration.gates, report, system
