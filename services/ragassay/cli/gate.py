@@ -53,7 +53,7 @@ def gate(
         what = f"there is no {configurations.FILE_NAME} in this folder"
         raise NotFound(what, hint="name a configuration: ragassay gate FILE; ragassay info init writes one")
     configuration = configured(config, {"baseline": baseline, "plugins": plugin})
-    results, report = check(configuration, Terminal(quiet=as_json), run=run)
+    results, report = check(configuration, Terminal(quiet=as_json), run=run, where=str(config) if config else None)
     for path in output or ():
         EXPORTERS.write(results, path)
     if as_json:

@@ -62,11 +62,16 @@ def check(
     reporter: Reporter,
     given: Given = Given(),  # noqa: B008 - a tuple
     run: str | None = None,
+    where: str | None = None,
 ) -> tuple[GateReport, ReportWithResults]:
-    """The gates of a configuration on a new run, or on ``run``; its report. A run of the home folder keeps the result."""
+    """The gates of a configuration on a new run, or on ``run``; its report. A run of the home folder keeps the result.
+
+    ``where``: the file of the configuration, for errors. Raises what ``evaluate`` raises, and BadSettings without a gate.
+    """
     settings = Settings()
     if not configuration.gates:
-        raise BadSettings("the configuration has no gates", hint="add some, such as gates: [{mrr: '>= 0.7'}]")
+        hint = "add some, such as gates: [{mrr: '>= 0.7'}]"
+        raise BadSettings("the configuration has no gates", where=where, hint=hint)
     if run is not None:
         report = resolve(run).report()
         checked, earlier, system = _baseline(
