@@ -30,10 +30,8 @@ logger = logging.getLogger("ragassay")
 T = TypeVar("T")
 
 MIB = 2**20
-LARGEST_UNPACKED = 2048 * MIB
 LONGEST_LINE = 64 * MIB  # of what users give
 MOST_IN_MEMORY = 1000  # rows; of more only their places in a file are
-_EXPANSION = 200  # text of a run packs 5 to 20 times
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
 
@@ -264,17 +262,6 @@ def to_lines(rows: Iterable[Any]) -> Iterator[bytes]:
     return (orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
 
 
-def most_unpacked(packed: int) -> int:
-    """Bytes that a compressed file of ``packed`` bytes may have when it is unpacked into memory."""
-    return min(LARGEST_UNPACKED, max(LONGEST_LINE, _EXPANSION * packed))
-
-
-def too_large_unpacked(path: Path | str, limit: int) -> TooLarge:
-    """The error where a compressed file, or a pipe, has more than ``limit`` bytes inside."""
-    what = f"holds more than {limit // MIB:,} MiB, the most that is unpacked into memory"
-    return TooLarge(what, where=str(path), hint="unpack it to a file, or split it")
-
-
 def numbered_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[int, bytes]]:
     """Lines with their ends, counted from 1, without the byte order mark with which a file may begin.
 
@@ -290,32 +277,12 @@ def numbered_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[in
             yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
 
 
-def read_jsonl(
-    path: Path,
-    parse: Callable[[bytes], Any],
-    refuse: Callable[[int, ValueError], None],
-    longest: int = LONGEST_LINE,
-) -> Iterator[tuple[int, Any]]:
-    """The number of each line that is not blank, and what ``parse`` makes of it.
-
-    A line at which ``parse`` raises ValueError is left out, and its number and the error are handed to ``refuse``.
-    Raises TooLarge for a line of more than ``longest`` bytes.
-    """
-    for number, line in numbered_lines(path, longest):
+def read_lines(path: Path) -> Iterator[Any]:
+    """Rows of a JSON Lines file that ``to_lines`` made; raises BadData for a damaged line."""
+    for number, line in numbered_lines(path, longest=-1):
         if line.isspace():
             continue
         try:
-            value = parse(line)
+            yield orjson.loads(line)
         except ValueError as error:
-            refuse(number, error)
-        else:
-            yield number, value
-
-
-def read_lines(path: Path) -> Iterator[Any]:
-    """Rows of a JSON Lines file that ``to_lines`` made; raises BadData for a damaged line."""
-
-    def refuse(number: int, error: ValueError) -> None:
-        raise BadData([f"{path}:{number}: not JSON ({error})"], hint="the run's folder is damaged") from None
-
-    return (row for _, row in read_jsonl(path, orjson.loads, refuse, longest=-1))
+            raise BadData([f"{path}:{number}: not JSON ({error})"], hint="the run's folder is damaged") from None

@@ -13,7 +13,7 @@ import orjson
 from pydantic import ValidationError
 
 from ragassay.core.errors import BadData, NotFound
-from ragassay.core.files import read_jsonl
+from ragassay.core.files import numbered_lines
 from ragassay.core.models import FrozenModel, Id
 from ragassay.core.validation import problems
 
@@ -66,10 +66,14 @@ class Corpus:
         problems: list[str] = []
         first_lines: dict[str, int] = {}
 
-        def refuse(number: int, error: ValueError) -> None:
-            problems.append(f"{path}:{number}: {error}")
-
-        for number, passage in read_jsonl(path, _passage, refuse):
+        for number, line in numbered_lines(path):
+            if line.isspace():
+                continue
+            try:
+                passage = _passage(line)
+            except ValueError as error:
+                problems.append(f"{path}:{number}: {error}")
+                continue
             first = first_lines.setdefault(passage.id, number)
             if first != number:
                 problems.append(f"{path}:{number}: passage id {passage.id!r} stands in line {first} already")

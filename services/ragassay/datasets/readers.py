@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ragassay.core.errors import BadData, BadInput, MissingExtra, NotFound, NothingToEvaluate, TooLarge, UnknownName
-from ragassay.core.files import LARGEST_UNPACKED, LONGEST_LINE, most_unpacked, too_large_unpacked
+from ragassay.core.files import LONGEST_LINE, MIB
 from ragassay.core.validation import shown
 from ragassay.datasets import promptfoo
 from ragassay.datasets.cells import open_cells
@@ -35,6 +35,8 @@ from ragassay.datasets.traces import are_spans, rows_of_spans
 LARGEST_JSON = 2**30
 ROW_KEYS = ("examples", "queries")
 _HEAD = 4096
+_MAX_UNPACKED = 2048 * MIB
+_MAX_EXPANSION = 200  # text of a run packs 5 to 20 times
 _PARQUET_BATCH = 256  # rows
 _PARQUET_ROW = 100  # bytes that a row takes at least, whatever its columns hold
 _HOST_AND_PORT = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}(?:/.*)?")  # an address without its http://
@@ -200,25 +202,35 @@ def read_parquet(path: Path) -> Source:
 
 
 def _parquet_rows(source: Source) -> Iterator[NumberedRow]:
-    """Raises TooLarge if the file unpacks into more than ``most_unpacked``: a value that repeats is stored once."""
+    """Raises TooLarge if the file unpacks into more than ``_max_unpacked``: a value that repeats is stored once."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = source.path
-    limit, unpacked, number = most_unpacked(path.stat().st_size), 0, 0
+    limit, unpacked, number = _max_unpacked(path), 0, 0
     with _parquet_errors(path), pq.ParquetFile(path) as file:
         maps = {f.name for f in file.schema_arrow if pa.types.is_map(f.type)}
         groups = [file.metadata.row_group(n).total_byte_size for n in range(file.num_row_groups)]
         if sum(groups) > limit or file.metadata.num_rows * _PARQUET_ROW > limit:
-            raise too_large_unpacked(path, limit)
-        size = min(_PARQUET_BATCH, LARGEST_UNPACKED // max([1, *groups]))  # all rows may have the largest value
+            raise _too_large_unpacked(path)
+        size = min(_PARQUET_BATCH, _MAX_UNPACKED // max([1, *groups]))  # all rows may have the largest value
         for batch in file.iter_batches(batch_size=max(1, size)):
             unpacked += batch.nbytes
             if unpacked > limit:
-                raise too_large_unpacked(path, limit)
+                raise _too_large_unpacked(path)
             for row in batch.to_pylist():
                 number += 1
                 yield number, {n: to_json(dict(v) if n in maps and v is not None else v) for n, v in row.items()}
+
+
+def _max_unpacked(path: Path) -> int:
+    """Bytes that a compressed file may have when it is unpacked into memory."""
+    return min(_MAX_UNPACKED, max(LONGEST_LINE, _MAX_EXPANSION * path.stat().st_size))
+
+
+def _too_large_unpacked(path: Path) -> TooLarge:
+    what = f"holds more than {_max_unpacked(path) // MIB:,} MiB, the most that is unpacked into memory"
+    return TooLarge(what, where=str(path), hint="unpack it to a file, or split it")
 
 
 @contextmanager
@@ -228,7 +240,7 @@ def _parquet_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except MemoryError:
-        raise too_large_unpacked(path, most_unpacked(path.stat().st_size)) from None
+        raise _too_large_unpacked(path) from None
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise BadData([f"{path}: is not a Parquet file that can be read: {reason[:160]}"]) from None

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from ragassay.core import files
+from ragassay.core.files import numbered_lines
 from ragassay.core.validation import shown
 from ragassay.datasets.source import SAVE_AS_UTF8, NumberedRow, Source, ValueProblem, undecodable
 
@@ -35,17 +35,20 @@ def parse(text: str | bytes) -> Any:
 
 def jsonl_rows(source: Source) -> Iterator[NumberedRow]:
     """The rows of a JSON Lines file, one by one: an object per line. Blank lines are passed over, bad ones are problems."""
-
-    def refuse(number: int, error: ValueError) -> None:
-        if isinstance(error, UnicodeDecodeError):
+    for number, line in numbered_lines(source.path):
+        if line.isspace():
+            continue
+        try:
+            row = object_of(parse(line.decode()))
+        except UnicodeDecodeError as error:
             source.hint = source.hint or SAVE_AS_UTF8
             source.add_problem(number, undecodable(error))
-        elif isinstance(error, NotJson):
+        except NotJson as error:
             source.add_problem(number, f"column {error.column}: {error.what}")
-        else:
+        except ValueError as error:
             source.add_problem(number, str(error))
-
-    return files.read_jsonl(source.path, lambda line: object_of(parse(line.decode())), refuse)
+        else:
+            yield number, row
 
 
 def object_of(row: Any) -> dict[str, Any]:
