@@ -431,14 +431,14 @@ def test_swapping_the_systems_flips_every_sign(table, name):
         (
             [0.0] * 20,
             [1.0] * 20,
-            "b answers accurately more often than a: 100 % of its answers are accurate, 0 % of a's (0 got worse, 20 better).",
+            "b answers accurately more often than a: 100 % against 0 % (0 got worse, 20 better).",
         ),
         (
             [0.0, 0.0, 1.0],
             [0.0, 1.0, 1.0],
             (
-                "b may answer accurately more often than a, but 3 queries can't show it: 66.7 % of its answers are "
-                "accurate, 33.3 % of a's (0 got worse, 1 better)."
+                "b may answer accurately more often than a, but 3 queries are too few to be sure: 66.7 % against 33.3 % "
+                "(0 got worse, 1 better)."
             ),
         ),
     ],

@@ -146,7 +146,7 @@ def test_a_run_of_two_systems_says_which_is_better_and_which_ten_rows_to_read_fi
     run = ragassay.evaluate(list(answers(0)), systems=systems).run.id
     with browsing() as http:
         page = http.get(f"/ui/runs/{run}").text
-        assert "new answers accurately more often than old: 85\N{NO-BREAK SPACE}% of its answers are" in page
+        assert "new answers accurately more often than old: 85\N{NO-BREAK SPACE}% against 10" in page
         assert page.index("new is better than old on") < page.index("All rows")
         first = page.partition('id="first"')[2]
         assert first.count("<small>old, q") == 5  # of the eighteen that are wrong

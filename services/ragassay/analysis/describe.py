@@ -80,15 +80,14 @@ def accuracy_sentence(accurate: Difference) -> str:
     if before is None or now is None or accurate.wins is None:
         return ""
     changed = f"{accurate.losses:,} got worse, {accurate.wins:,} better"
-    shares = f"{percent(now)} of its answers are accurate, {percent(before)} of {a}'s ({changed})"
+    shares = f"{percent(now)} against {percent(before)} ({changed})"
     if accurate.outcome in ("better", "worse"):
         return f"{b} answers accurately {'more' if accurate.outcome == 'better' else 'less'} often than {a}: {shares}."
     if before == now:
         return f"{b} answers accurately as often as {a}: {percent(before)} ({changed})."
     more = "more" if now > before else "less"
-    return (
-        f"{b} may answer accurately {more} often than {a}, but {accurate.questions:,} queries can't show it: {shares}."
-    )
+    few = f"{accurate.questions:,} queries are too few to be sure"
+    return f"{b} may answer accurately {more} often than {a}, but {few}: {shares}."
 
 
 def marginal_cost(one: Increment) -> str:
