@@ -96,7 +96,7 @@ DAMAGED = {
         "default.jsonl:1: response.cost_usd",
     ),
     "calls.jsonl": ('{"id": "1", "reply": 5}\n', "calls.jsonl:1: not a call of this version"),
-    "results/default/00000.jsonl": ('{"query_id": "q1"}\n', "00000.jsonl:1: "),
+    "results/default/00000.jsonl": ('{"query_id": "q1"}\n', "00000.jsonl: has 1 rows instead of 3"),
 }
 
 
