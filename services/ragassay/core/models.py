@@ -29,7 +29,7 @@ PEOPLE = "people"  # the rater whose labels come with responses, or from the pag
 SMALLEST = 1e-60  # of what is divided by
 LARGEST_GRADE = 1000  # 2^grade must stay a number
 LARGEST_NUMBER = 1e100  # of what is computed: squares and sums over many rows stay numbers
-MOST_DOCUMENTS = 1_000_000  # of one query
+MAX_DOCUMENTS = 1_000_000  # of one query
 TEXT_KEYS = ("text", "content", "page_content")  # of a context that comes as a document
 YEARS_1_TO_9999 = (-62_135_596_800, 253_402_300_800)  # seconds since 1970
 EMPTY: Any = Field(default_factory=dict, json_schema_extra={"default": {}})  # {} would be copied deeply, in 1 us
@@ -87,12 +87,12 @@ def seconds(timestamp: str | float) -> float:
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
-_ALONE = BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
+_ONE_OR_MANY = BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
 Id = Annotated[str, Field(min_length=1), BeforeValidator(_as_text)]
 Context = Annotated[str, BeforeValidator(_as_context)]
 Texts = Annotated[tuple[str, ...], Field(max_length=1000), BeforeValidator(_as_list)]
-Contexts = Annotated[Annotated[tuple[Context, ...], Field(max_length=2000)] | None, _ALONE]
-DocumentIds = Annotated[Annotated[tuple[Id, ...], Field(max_length=MOST_DOCUMENTS)] | None, _ALONE]
+Contexts = Annotated[Annotated[tuple[Context, ...], Field(max_length=2000)] | None, _ONE_OR_MANY]
+DocumentIds = Annotated[Annotated[tuple[Id, ...], Field(max_length=MAX_DOCUMENTS)] | None, _ONE_OR_MANY]
 Grade = Annotated[float, Field(ge=-LARGEST_GRADE, le=LARGEST_GRADE), _zero_or_at_least(SMALLEST)]
 TokenCount = Annotated[int, Field(ge=0, le=10**12)]
 Milliseconds = Annotated[float, Field(ge=0, le=10**9), _zero_or_at_least(SMALLEST)]
@@ -174,7 +174,7 @@ class Sample(FrozenModel):
     ground_truth_answer: Texts = ()
     key_facts: Texts = ()
     relevant_doc_ids: DocumentIds = None
-    relevance_scores: Annotated[dict[Id, Grade], Field(max_length=MOST_DOCUMENTS)] | None = None
+    relevance_scores: Annotated[dict[Id, Grade], Field(max_length=MAX_DOCUMENTS)] | None = None
     primary_relevant: Id | None = None
     reference_contexts: Contexts = None
     category: Annotated[str | None, AfterValidator(lambda c: "troubleshooting" if c == "troubleshoot" else c)] = None
@@ -185,7 +185,7 @@ class Sample(FrozenModel):
     best_route: str | None = None
     retrieval_needed: bool | None = None
     subtopics: Annotated[dict[Id, tuple[str, ...]], Field(max_length=10_000)] | None = None
-    doc_timestamps: Annotated[dict[Id, str | float], Field(max_length=MOST_DOCUMENTS)] | None = None
+    doc_timestamps: Annotated[dict[Id, str | float], Field(max_length=MAX_DOCUMENTS)] | None = None
     labels: dict[str, Any] = EMPTY
     metadata: dict[str, Any] = EMPTY
     response: Response | None = None

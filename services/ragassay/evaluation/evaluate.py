@@ -195,8 +195,8 @@ async def _rate(samples: Sequence[Sample], config: ScoringConfig, journal: Journ
     """The ratings of each sample; none where no judged metric has its input."""
     ratings: list[list[Rating]] = [[] for _ in samples]
     if rows := rows_to_judge(samples, config):
-        given = await config.panel.rate([samples[n] for n in rows], journal)
-        for n, of_row in zip(rows, given, strict=True):
+        rated = await config.panel.rate([samples[n] for n in rows], journal)
+        for n, of_row in zip(rows, rated, strict=True):
             ratings[n] = of_row
     return ratings
 
