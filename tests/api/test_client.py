@@ -30,25 +30,6 @@ def data(tmp_path):
     return path
 
 
-def without_times(report):
-    """What a report says about the evaluation and not about when and how long."""
-    report = orjson.loads(report)
-    del report["run"]
-    for results in report["results"].values():
-        for result in results:
-            del result["duration_ms"]
-    return report
-
-
-def test_a_submitted_file_gives_the_report_that_evaluate_gives(cli, submit, data, worker):
-    code, sent, _ = submit(data, "--json", "--metrics", METRICS, "--seed", 3, wait=True)
-    assert code == 0
-    code, here, _ = cli("evaluate", data, "--json", "--metrics", METRICS, "--seed", 3)
-    assert code == 0
-    assert without_times(sent) == without_times(here)
-    assert json.loads(sent)["provenance"]["dataset"]["name"] == "rivers"
-
-
 def test_the_hint_after_a_job_names_the_service_that_has_its_rows(cli, submit, data, worker, served, monkeypatch):
     monkeypatch.delenv("RAGASSAY_SERVER")
     code, out, _ = submit(data, "--metrics", "mrr", wait=True)

@@ -7,7 +7,6 @@ import orjson
 import pytest
 
 from api_server import rows
-from ragassay.analysis.models import Comparison
 
 METRICS = "mrr,recall@5,faithfulness,correctness,accurate"
 
@@ -49,51 +48,9 @@ def renamed(document, *ids):
     return json.loads(re.sub(r'"created_at": *"[^"]+"', '"created_at": ""', text))
 
 
-def test_a_comparison_of_jobs_is_the_document_of_the_command_line(served, cli, two, tmp_path):
-    answer = served.http.post("/v1/comparisons", json={"jobs": two})
-    assert answer.status_code == 200, answer.text
-    comparison = Comparison.model_validate(answer.json())
-    assert comparison.pairs[0].metrics["correctness"].outcome == "worse"
-    assert comparison.pairs[0].matching.paired == 30
-
-    runs = [evaluated(cli, tmp_path, made, name) for made, name in ((rows(30), "a"), (worse(rows(30)), "b"))]
-    code, out, err = cli("compare", *runs, "--json")
-    assert code == 0, err
-    assert renamed(answer.content, *two) == renamed(out, *runs)
-
-
 def test_a_run_can_be_compared_with_a_job(cli, two, tmp_path, served):
     run = evaluated(cli, tmp_path, rows(30), "a")
     code, out, err = cli("compare", run, two[1], "--json")
     assert (code, err) == (0, "")
     of_jobs = served.http.post("/v1/comparisons", json={"jobs": two}).content
     assert renamed(out, run, two[1]) == renamed(of_jobs, *two)
-
-
-# --- the command line, where a service may or may not know the name ---
-
-
-# --- trends ---
-
-
-def test_a_trend_over_jobs_is_the_document_of_the_command_line(served, cli, tmp_path):
-    made = [rows(6), worse(rows(6)), rows(6)]
-    jobs = [
-        served.submit(each, metrics=METRICS.split(","), dataset="rivers", accurate="correctness >= 0.5")["id"]
-        for each in made
-    ]
-    served.work()
-    answer = served.http.get("/v1/trends", params={"metric": "MRR"})
-    assert answer.status_code == 200, answer.text
-    points = answer.json()["systems"]["default"]["points"]
-    assert [point["run"] for point in points] == jobs  # oldest first
-    assert [point["value"] for point in points] == [0.75, 0.5, 0.75]  # found first by half or none, second by the rest
-
-    runs = [evaluated(cli, tmp_path, each, f"f{n}") for n, each in enumerate(made)]
-    code, out, err = cli("trend", "mrr", "--json")
-    assert code == 0, err
-    here, there = json.loads(out), answer.json()
-    for document, ids in ((here, runs), (there, jobs)):
-        for point in document["systems"]["default"]["points"]:
-            point["run"], point["created_at"] = ids.index(point["run"]), ""
-    assert here == there

@@ -22,10 +22,10 @@ def of_preferences(found: PreferenceReport) -> Document:
     )
     return Document(
         f"{found.b} against {found.a}",
-        headlines=(
-            ("", f"{found.b} against {found.a}: {found.judged} of {found.pairs} pairs judged by {found.judge['name']}"),
-            ("", f"{found.b} wins {found.wins}, ties {found.ties}, loses {found.losses}; {rate}"),
-            ("", f"p {number(found.p)} over {found.wins + found.losses} decided pairs (exact sign test)"),
+        answer=(
+            f"{found.b} against {found.a}: {found.judged} of {found.pairs} pairs judged by {found.judge['name']}",
+            f"{found.b} wins {found.wins}, ties {found.ties}, loses {found.losses}; {rate}",
+            f"p {number(found.p)} over {found.wins + found.losses} decided pairs (exact sign test)",
         ),
         blocks=(
             Sentences("How the pairs were judged", tuple(_how(found))),

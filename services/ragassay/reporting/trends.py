@@ -17,7 +17,7 @@ def of_trend(trend: Trend) -> Document:
     times = max((len(_line(point)) for point in points), default=0) <= width()
     return Document(
         trend.metric,
-        headlines=(("", about),),
+        answer=(about,),
         notes=tuple(f"left out: {runs} {'run' if runs == 1 else 'runs'} {why}" for why, runs in trend.left_out.items()),
         blocks=tuple(Sentences(system, tuple(_lines(series, times=times))) for system, series in trend.systems.items()),
     )

@@ -1,0 +1,223 @@
+"""The same rows through every door: command line, Python, client and HTTP give the same documents and refuse the same."""
+
+import csv
+import io
+import json
+import re
+
+import orjson
+import pytest
+
+import ragassay
+from api_server import rows
+
+METRICS = ["mrr", "recall@5", "faithfulness", "correctness", "accurate"]
+OPTIONS = {"metrics": METRICS, "accurate": "correctness >= 0.5", "seed": 3}
+FLAGS = ("--metrics", ",".join(METRICS), "--set", "accurate=correctness >= 0.5", "--seed", "3")
+GATES = [{"mrr": ">= 0.8"}, {"metric": "recall@5", "min": 0.9}]
+
+
+def worse(good):
+    """The same questions, each with the answer of the next and documents in another order."""
+    bad = [{**row, "retrieved_doc_ids": sorted(row["retrieved_doc_ids"]), "cost_usd": 0.0005} for row in good]
+    for row, other in zip(bad, [*good[1:], good[0]], strict=True):
+        row["answer"] = other["answer"]
+    return bad
+
+
+class Doors:
+    """Two evaluations of the same questions, as runs in a folder and as jobs of a service."""
+
+    def __init__(self, served, folder):
+        self.served, self.home, self.files = served, folder / "home", {}
+        self.client = ragassay.Client(served.url)
+        served.jobs.store.redis.flushall()
+        served.queue.sent.clear()
+        self.runs, self.jobs = [], []
+        for name, made in (("a", rows(30)), ("b", worse(rows(30)))):
+            self.files[name] = folder / name / "rivers.jsonl"
+            self.files[name].parent.mkdir()
+            self.files[name].write_bytes(b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in made))
+            self.runs.append(ragassay.evaluate(self.files[name], **OPTIONS).run.id)
+            self.jobs.append(served.submit(made, dataset="rivers", gates=GATES, **OPTIONS)["id"])
+            served.work()
+
+    def get(self, path, **parameters):
+        answer = self.served.http.get(path, params=parameters)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    def post(self, path, body, **parameters):
+        answer = self.served.http.post(path, json=body, params=parameters)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    def command(self, *arguments, code=0):
+        got, out, err = self.cli(*arguments)
+        assert got == code, err
+        return out if code in (0, 1) else err
+
+    def plain(self, text):
+        """A document without ids and times, which differ between a run and a job."""
+        for ids in (self.runs, self.jobs):
+            for name, one in zip("ab", ids, strict=True):
+                for length in range(len(one), 14, -1):  # as names they are as short as tells them apart
+                    text = text.replace(one[:length], name)
+        return _without_times(json.loads(text))
+
+
+def _without_times(value):
+    differ = (
+        "run",
+        "created_at",
+        "duration_ms",
+        "as_of",
+        "started_at",
+        "finished_at",
+        "since",
+        "until",
+        "first",
+        "last",
+    )
+    if isinstance(value, dict):
+        return {key: _without_times(one) for key, one in value.items() if key not in differ}
+    return [_without_times(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.fixture(scope="module")
+def made(server, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("parity")
+        patch.setenv("RAGASSAY_HOME", str(folder / "home"))
+        patch.setattr("ragassay.evaluation.runtime.embedder", lambda *_: (None, "the tests need no model"))
+        doors = Doors(server, folder)
+        with doors.client:
+            yield doors
+
+
+@pytest.fixture
+def doors(made, cli, monkeypatch):
+    monkeypatch.setenv("RAGASSAY_HOME", str(made.home))
+    made.cli = cli
+    return made
+
+
+@pytest.fixture
+def served(server):
+    """The service with the jobs that ``made`` left there."""
+    return server
+
+
+def lines(results):
+    return json.dumps([json.loads(result.model_dump_json()) for result in results])
+
+
+def of_lines(text):
+    keys = ("failure", "evidence")  # what the command line adds to a row
+    found = [json.loads(line) for line in text.splitlines()]
+    return json.dumps([{key: value for key, value in row.items() if key not in keys} for row in found])
+
+
+def report(d):
+    yield d.command("show", d.runs[0], "--json")
+    yield d.command("show", d.jobs[0], "--json")
+    yield ragassay.open_report(d.runs[0]).model_dump_json()
+    yield d.client.report(d.jobs[0]).model_dump_json()
+    yield d.get(f"/v1/jobs/{d.jobs[0]}/report")
+
+
+def chosen_rows(d):
+    chosen = {"where": ["mrr<0.9"], "sort": "-latency_ms"}
+    flags = ("--where", "mrr<0.9", "--sort", "-latency_ms", "--json")
+    yield of_lines(d.command("show", d.runs[0], *flags))
+    yield of_lines(d.command("show", d.jobs[0], *flags))
+    yield lines(d.client.results(d.jobs[0], **chosen))
+    yield json.dumps(json.loads(d.get(f"/v1/jobs/{d.jobs[0]}/results", limit=200, **chosen))["results"])
+
+
+def comparison(d):
+    yield d.command("compare", *d.runs, "--json")
+    yield d.command("compare", *d.jobs, "--json")
+    yield ragassay.compare(*d.runs).model_dump_json()
+    yield d.client.compare(*d.jobs).model_dump_json()
+    yield d.post("/v1/comparisons", {"jobs": d.jobs})
+
+
+def comparison_with_options(d):
+    options = {"metrics": ["mrr", "correctness"], "alpha": 0.01, "correction": "bonferroni", "examples": 1}
+    flags = ("--metrics", "mrr,correctness", "--alpha", "0.01", "--correction", "bonferroni", "--examples", "1")
+    yield d.command("compare", *d.runs, *flags, "--json")
+    yield d.client.compare(*d.jobs, **options).model_dump_json()
+    yield d.post("/v1/comparisons", {"jobs": d.jobs, **options})
+
+
+def trend(d):
+    yield d.command("trend", "mrr", "--json")
+    yield d.command("trend", "mrr", "--json", "--server", d.served.url)
+    yield d.client.trend("mrr").model_dump_json()
+    yield d.get("/v1/trends", metric="mrr")
+
+
+def costs(d):
+    yield d.command("cost", "--json")
+    yield d.command("cost", "--json", "--server", d.served.url)
+    yield ragassay.Costs.of_runs().model_dump_json()
+    yield d.client.costs().model_dump_json()
+    yield d.get("/v1/costs")
+
+
+def gates(d):
+    config = d.files["a"].parent / "gates.yaml"
+    document = {"data": "rivers.jsonl", "gates": GATES, "metrics": METRICS, "accurate": OPTIONS["accurate"]}
+    config.write_text(json.dumps(document))
+    yield d.command("gate", config, "--run", d.runs[0], "--json", code=1)
+    yield d.get(f"/v1/jobs/{d.jobs[0]}/gates")
+
+
+def table(d):
+    def of(text):
+        return json.dumps(list(csv.DictReader(io.StringIO(text))))
+
+    yield of(d.command("show", d.runs[0], "--format", "csv"))
+    yield of(d.command("show", d.jobs[0], "--format", "csv"))
+    ragassay.open_report(d.runs[0]).save(d.home / "rows.csv")
+    yield of((d.home / "rows.csv").read_text())
+    yield of(d.get(f"/v1/jobs/{d.jobs[0]}/report", format="csv"))
+
+
+CASES = (report, chosen_rows, comparison, comparison_with_options, trend, costs, gates, table)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_every_door_gives_the_same_document(doors, case):
+    first, *others = [doors.plain(text) for text in case(doors)]
+    assert first
+    for other in others:
+        assert other == first
+
+
+def test_an_evaluation_gives_the_same_report_through_every_door(doors, worker):
+    file = doors.files["a"]
+    with ragassay.Client(doors.served.url) as client:
+        documents = [
+            doors.command("evaluate", file, *FLAGS, "--json"),
+            doors.command("evaluate", file, *FLAGS, "--json", "--server", doors.served.url),
+            ragassay.evaluate(file, **OPTIONS).model_dump_json(),
+            client.report(client.wait(client.submit(file, **OPTIONS))).model_dump_json(),
+        ]
+    first, *others = map(doors.plain, documents)
+    for other in others:
+        assert other == first
+
+
+def test_every_door_refuses_the_same_in_the_same_words(doors):
+    file, wrong = doors.files["a"], {"metrics": ["mrrr"]}
+    texts = [doors.command("evaluate", file, "--metrics", "mrrr", code=2)]
+    texts += [doors.command("evaluate", file, "--metrics", "mrrr", "--server", doors.served.url, code=2)]
+    for call in (ragassay.evaluate, doors.client.submit):
+        with pytest.raises(ragassay.AssayError) as refused:
+            call(file, **wrong)
+        texts.append(str(refused.value))
+    texts.append(doors.served.http.post("/v1/jobs", json={"samples": rows(1), **wrong}).text)
+    for text in texts:
+        assert re.search("unknown metric 'mrrr'.*did you mean mrr", text)
