@@ -3,9 +3,7 @@
 import logging
 from xml.etree import ElementTree
 
-import orjson
 import pytest
-import yaml
 
 from api_server import problem, rows
 from ragassay.analysis.gates import GateReport
@@ -27,15 +25,6 @@ def done(served, samples, **options):
     job = served.submit(samples, **{"metrics": METRICS, **options})["id"]
     served.work()
     return job
-
-
-def write(tmp_path, samples, **configuration):
-    (tmp_path / "rivers.jsonl").write_bytes(
-        b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in samples)
-    )
-    file = tmp_path / "gates.yaml"
-    file.write_text(yaml.safe_dump({"data": "rivers.jsonl", "metrics": METRICS, **configuration}))
-    return file
 
 
 def test_a_missed_gate_is_an_alert_of_the_job_and_an_error_in_the_log(served, caplog):
