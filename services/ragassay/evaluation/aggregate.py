@@ -47,7 +47,7 @@ from ragassay.stats.intervals import Floats, averaged, score_interval, wilson_in
 from ragassay.stats.ppi import METHOD, corrected_mean
 from ragassay.stats.ratio import Stratum, difference_sums_interval, sums_interval
 from ragassay.storage.runs import Run
-from ragassay.systems.load import LoadCount, cautions
+from ragassay.systems.load_stats import LoadStats, cautions
 
 MAX_PAIRED = 10  # systems of which every two are compared by their costs
 MEASURED = tuple(name for name, field in SystemReport.model_fields.items() if field.annotation is Distribution)
@@ -239,7 +239,7 @@ class SystemAggregator:
         self.first_ranks = {name: array("d") for name in ("P@5", "P@10", "MRR")}
         self._first_call_ms: list[float] = []
         self._left_out, self._reference_failures = Counter[str](), Counter[str]()
-        self._slices, self._load, self._jury = SliceGroups(), LoadCount(), JuryCount()
+        self._slices, self._load, self._jury = SliceGroups(), LoadStats(), JuryCount()
         self._rows_by_cause: dict[Cause | None, list[int]] = {}
         self._question_keys = array("q")
         self._rows_by_cell: dict[tuple[str | None, str | None], array[int]] = {}

@@ -14,7 +14,7 @@ from ragassay.systems.base import USUAL_REPLY
 FEWEST_REPLIES = 3  # from which on it is the path, rather than the reply, that is wrong
 
 
-class LoadCount:
+class LoadStats:
     """Counts over the rows of one system, each added once."""
 
     def __init__(self) -> None:
