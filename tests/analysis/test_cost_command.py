@@ -88,7 +88,7 @@ def test_what_can_not_be_read_is_named_and_the_others_count(home, cli):
     shutil.rmtree(good.folder)
     code, _, err = cli("cost")
     assert code == 5
-    assert "there is no report to count; left out: 1 without a report, 2 that can't be read" in err
+    assert "there is no report to count; left out: 1 without a report; reports that this version can't read: " in err
 
 
 def test_each_dataset_of_a_benchmark_counts_once(home, cli, tmp_path):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from handmade_reports import make_report, row
-from ragassay.analysis.costs import Gathered, asked, cost_report
+from ragassay.analysis.costs import asked, cost_report
 from ragassay.analysis.describe import marginal_cost
 from ragassay.core.errors import BadSettings, NothingToEvaluate, UnknownName
 from ragassay.core.models import Usage
@@ -30,10 +30,8 @@ def night(rows, day="2026-11-01", *, run=None, time="02:00:00+00:00", **more):
 
 
 def costs(*reports, now=NOW, **options):
-    gathered = Gathered(asked(**options))
-    for one in reports:
-        gathered.add(one if isinstance(one, CostRecord) else record_of(one))
-    return cost_report(gathered, now)
+    records = [one if isinstance(one, CostRecord) else record_of(one) for one in reports]
+    return cost_report(records, asked(**options), now)
 
 
 def only(report):
@@ -81,16 +79,6 @@ def test_nights_on_the_same_questions_say_no_more_of_other_questions():
     assert (many.interval.low, many.interval.high) == pytest.approx((few.interval.low, few.interval.high))
     others = [night(answers(COSTS * 4, RIGHT * 4), f"2026-11-{day:02}", digest=f"{day:064}") for day in range(1, 21)]
     assert only(costs(*others)).interval.width < many.interval.width / 3
-
-
-def test_a_run_counts_once_and_a_final_report_takes_the_place_of_a_partial_one():
-    whole, part = night(answers(COSTS, RIGHT)), night(answers(COSTS[:4], RIGHT[:4]), expected=8)
-    assert part.run.status == "incomplete"
-    for given in ([whole, whole], [part, whole], [whole, part]):
-        found = costs(*given)
-        assert (only(found).rows, found.reports, only(found).incomplete) == (8, 1, 0)
-        assert found.left_out == {"a second copy of a run": 1}
-    assert only(costs(part)).incomplete == 1
 
 
 def test_an_unknown_cost_is_none_and_none_is_not_zero():
@@ -296,12 +284,8 @@ def test_pairs_are_of_the_systems_that_are_asked_for():
 
 def test_ten_thousand_reports_with_extreme_costs_stay_numbers():
     small, large = (record_of(night(answers([usd] * 8, RIGHT), run=name)) for name, usd in (("s", 1e-60), ("l", 1e6)))
-    gathered = Gathered(asked(by="dataset"))
-    for n in range(5000):
-        for one in (small, large):
-            gathered.add(one.model_copy(update={"run": f"{one.run}{n}"}))
-    group = only(cost_report(gathered, NOW))
-    assert group.reports == 10_000
+    group = only(cost_report([small, large] * 5000, asked(by="dataset"), NOW))
+    assert group.rows == 80_000
     assert group.cost_per_accurate_answer == pytest.approx(40_000e6 / 60_000)
 
 
@@ -309,8 +293,6 @@ def test_more_groups_than_anybody_reads_are_refused():
     from ragassay.core.errors import BadInput
 
     record = record_of(night(answers(COSTS, RIGHT)))
-    gathered = Gathered(asked(by="dataset"))
-    for n in range(10_001):
-        gathered.add(record.model_copy(update={"run": f"r{n}", "dataset": f"d{n}"}))
+    records = (record.model_copy(update={"run": f"r{n}", "dataset": f"d{n}"}) for n in range(10_001))
     with pytest.raises(BadInput, match="10,001 groups"):
-        cost_report(gathered, NOW)
+        cost_report(records, asked(by="dataset"), NOW)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from functools import cached_property
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
 from zoneinfo import ZoneInfo
 
@@ -31,6 +32,7 @@ BY: tuple[Dimension, ...] = ("dataset", "system")
 LEVEL = 0.95
 MOST_GROUPS = 10_000
 MAX_REPORTS = 2000  # of one cost report, the newest
+OUTSIDE = "outside the time asked for"
 Key = tuple[tuple[Dimension, str | None], ...]
 
 
@@ -207,114 +209,88 @@ def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given or ()))
 
 
-class Gathered:
-    """Records as they are read: each run once, only those asked for; the others are counted by why they are left out."""
-
-    def __init__(self, query: CostQuery) -> None:
-        self.query = query
-        self.left_out: Counter[str] = Counter()
-        self.unreadable: list[str] = []
-        self.warnings: list[str] = []
-        self._records: dict[str, CostRecord] = {}
-
-    def add(self, record: CostRecord) -> None:
-        """The next record; of two of the same run a finished one counts, else the one that came last."""
-        if not self.query.takes(record.created_at):
-            self.left_out["outside the time asked for"] += 1
-        elif self.query.datasets and record.dataset not in self.query.datasets:
-            self.left_out["on another dataset"] += 1
-        elif self.query.systems and not set(self.query.systems) & record.systems.keys():
-            self.left_out["of other systems"] += 1
-        else:
-            if before := self._records.get(record.run):
-                self.left_out["a second copy of a run"] += 1
-                record = before if before.status == "finished" else record
-            self._records[record.run] = record
-
-    @property
-    def records(self) -> list[CostRecord]:
-        """The runs that count, oldest first."""
-        return sorted(self._records.values(), key=lambda record: (self.query.local(record.created_at), record.run))
-
-
-def cost_report(gathered: Gathered, now: datetime) -> CostReport:
-    """What accurate answers cost; ``now`` is when it is made.
-
-    Raises NothingToEvaluate where there is no report, BadInput for more groups than anybody reads.
-    """
-    query, records = gathered.query, gathered.records
-    parts = [
-        _Part(record, name, costs.spending)
-        for record in records
-        for name, costs in record.systems.items()
-        if costs.spending and (not query.systems or name in query.systems)
-    ]
-    if not parts:
-        hint = (
-            "ask for other days, systems or datasets"
-            if gathered.left_out or query.since
-            else "make a run: ragassay evaluate DATA"
-        )
-        raise NothingToEvaluate(_nothing(gathered), hint=hint)
-    groups = _grouped(parts, query)
-    if len(groups) > MOST_GROUPS:
-        hint = "ask for fewer days (since, until) or fewer dimensions (by)"
-        raise BadInput(f"there are {len(groups):,} groups, {MOST_GROUPS:,} are the most", where="by", hint=hint)
-    return CostReport(
-        as_of=now.astimezone(query.zone_info).isoformat(timespec="seconds"),
-        asked=query,
-        reports=len(records),
-        left_out=dict(sorted(gathered.left_out.items())),
-        warnings=tuple(_warnings(gathered, groups.items())),
-        groups=tuple(_group(key, of_it) for key, of_it in groups.items()),
-        total=_group((), parts),
-        interrupted=Usage.total(record.interrupted for record in records),
-        increments=_increments(records, query),
-    )
-
-
-def _nothing(gathered: Gathered) -> str:
-    why = [f"{count} {what}" for what, count in sorted(gathered.left_out.items())]
-    why += [f"{len(gathered.unreadable)} that can't be read"] if gathered.unreadable else []
-    return "there is no report to count" + (f"; left out: {', '.join(why)}" if why else "")
-
-
-def _warnings(gathered: Gathered, groups: Iterable[tuple[Key, list[_Part]]]) -> Iterable[str]:
-    yield from gathered.warnings
-    if gathered.unreadable:
-        yield f"reports that this version can't read: {listed(gathered.unreadable, 10)}"
-    mixtures = [sentence for key, of_it in groups if (sentence := _mixed(dict(key), of_it))]
-    if mixtures:
-        yield f"{listed(mixtures)}; group by judge to keep them apart"
-
-
 def cost_report_of_runs(runs: Iterable[Entry], query: CostQuery, now: datetime | None = None) -> CostReport:
     """The cost report over the newest ``MAX_REPORTS`` of the runs in a catalog; raises as ``cost_report`` does.
 
     A run with a report of the rows that are done counts with these.
     """
-    gathered, read = Gathered(query), 0
-    since, until = query.span
+    records: list[CostRecord] = []
+    left_out, unreadable, warnings = Counter[str](), list[str](), list[str]()
     for entry in runs:
-        if entry.run is not None and not since <= datetime.fromisoformat(entry.run.record.created_at) < until:
-            gathered.left_out["outside the time asked for"] += 1
+        if entry.run is not None and not query.takes(entry.run.record.created_at):
+            left_out[OUTSIDE] += 1
         elif entry.status in ("failed", "not finished"):
-            gathered.left_out[entry.status] += 1
-        elif read >= MAX_REPORTS:
-            gathered.warnings.append(f"only the newest {read:,} reports were read: ask for fewer days (since, until)")
+            left_out[entry.status] += 1
+        elif len(records) >= MAX_REPORTS:
+            warnings = [f"only the newest {MAX_REPORTS:,} reports were read: ask for fewer days (since, until)"]
             break
+        elif entry.run is None:
+            unreadable.append(entry.id)
         else:
             try:
-                if costs := entry.run.costs() if entry.run else None:
-                    gathered.add(costs)
-                    read += 1
-                elif entry.run:
-                    gathered.left_out["without a report"] += 1
-                else:
-                    gathered.unreadable.append(entry.id)
+                costs = entry.run.costs()
             except (AssayError, OSError, ValidationError):
-                gathered.unreadable.append(entry.id)
-    return cost_report(gathered, now or datetime.now(UTC))
+                unreadable.append(entry.id)
+                continue
+            if costs is None:
+                left_out["without a report"] += 1
+            else:
+                records.append(costs)
+    if unreadable:
+        warnings.append(f"reports that this version can't read: {listed(unreadable, 10)}")
+    return cost_report(records, query, now or datetime.now(UTC), left_out, warnings)
+
+
+def cost_report(
+    records: Iterable[CostRecord],
+    query: CostQuery,
+    now: datetime,
+    left_out: Mapping[str, int] = MappingProxyType({}),
+    warnings: Sequence[str] = (),
+) -> CostReport:
+    """What accurate answers cost; ``now`` is when it is made, ``left_out`` counts what was not read, by the reason.
+
+    Raises NothingToEvaluate where there is no report, BadInput for more groups than anybody reads.
+    """
+    counted, chosen = Counter(left_out), list[CostRecord]()
+    for record in records:
+        if not query.takes(record.created_at):
+            counted[OUTSIDE] += 1
+        elif query.datasets and record.dataset not in query.datasets:
+            counted["on another dataset"] += 1
+        elif query.systems and not set(query.systems) & record.systems.keys():
+            counted["of other systems"] += 1
+        else:
+            chosen.append(record)
+    chosen.sort(key=lambda record: (query.local(record.created_at), record.run))
+    parts = [
+        _Part(record, name, costs.spending)
+        for record in chosen
+        for name, costs in record.systems.items()
+        if costs.spending and (not query.systems or name in query.systems)
+    ]
+    if not parts:
+        why = (
+            ["left out: " + ", ".join(f"{count} {what}" for what, count in sorted(counted.items()))] if counted else []
+        )
+        hint = "ask for other days, systems or datasets" if why or query.since else "make a run: ragassay evaluate DATA"
+        raise NothingToEvaluate("; ".join(["there is no report to count", *why, *warnings]), hint=hint)
+    groups = _grouped(parts, query)
+    if len(groups) > MOST_GROUPS:
+        hint = "ask for fewer days (since, until) or fewer dimensions (by)"
+        raise BadInput(f"there are {len(groups):,} groups, {MOST_GROUPS:,} are the most", where="by", hint=hint)
+    mixed = [sentence for key, of_it in groups.items() if (sentence := _mixed(dict(key), of_it))]
+    return CostReport(
+        as_of=now.astimezone(query.zone_info).isoformat(timespec="seconds"),
+        asked=query,
+        reports=len(chosen),
+        left_out=dict(sorted(counted.items())),
+        warnings=(*warnings, *([f"{listed(mixed)}; group by judge to keep them apart"] if mixed else [])),
+        groups=tuple(_group(key, of_it) for key, of_it in groups.items()),
+        total=_group((), parts),
+        interrupted=Usage.total(record.interrupted for record in chosen),
+        increments=_increments(chosen, query),
+    )
 
 
 @dataclass(frozen=True)

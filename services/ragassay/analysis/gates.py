@@ -16,7 +16,7 @@ from ragassay.analysis.comparison import cautions
 from ragassay.analysis.describe import better_or_worse, change
 from ragassay.analysis.difference import Contrast, Difference
 from ragassay.analysis.figures import PER_ACCURATE, REFUSALS, SUSPICIOUS, Figure
-from ragassay.analysis.rows import Mask, SystemRows, match
+from ragassay.analysis.rows import Mask, SystemRows
 from ragassay.core.errors import BadSettings, NothingToEvaluate, UnknownName
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.formatting import listed, number
@@ -561,7 +561,7 @@ def _matched(
     before: SystemRows, earlier: RowIndexes, now: SystemRows, places: RowIndexes
 ) -> tuple[RowIndexes, RowIndexes]:
     """Matched rows, of these places only."""
-    was, is_now = match(before, now)
+    was, is_now = before.matched(now)
     chosen = np.isin(was, earlier) & np.isin(is_now, places)
     return was[chosen], is_now[chosen]
 

@@ -78,6 +78,7 @@ class SystemRows(Queries):
             name: defaultdict(list) for name in self.metrics
         }
         self._slices: dict[str, defaultdict[str, list[int]]] = {field: defaultdict(list) for field in fields}
+        self._matched: dict[int, tuple[SystemRows, tuple[RowIndexes, RowIndexes]]] = {}
         self._accurate = 0
         self.failures = failures(self._not_accurate(), examples=examples, also_accurate=lambda: self._accurate)
 
@@ -166,6 +167,12 @@ class SystemRows(Queries):
     def questions(self, places: RowIndexes) -> Questions:
         """The number of each of these rows' question."""
         return numbered(np.asarray(self._question_keys)[places])
+
+    def matched(self, now: SystemRows) -> tuple[RowIndexes, RowIndexes]:
+        """``match`` with the rows of another run, found once."""
+        if id(now) not in self._matched:
+            self._matched[id(now)] = now, match(self, now)
+        return self._matched[id(now)][1]
 
     def slices(self, field: str) -> Mapping[str, Sequence[int]]:
         """The places of the rows by each value of a field, in the order of the values."""
