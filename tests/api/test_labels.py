@@ -4,8 +4,8 @@ import pytest
 
 from api_server import rows
 from ragassay.core.errors import NotFound, TooLarge
-from ragassay.evaluation import human_labels
-from ragassay.evaluation.human_labels import HumanLabel, add_labels, labels_of
+from ragassay.evaluation import labelling
+from ragassay.evaluation.labelling import HumanLabel, add_labels, labels_of
 from ragassay.service.job_run import JobRun
 
 LABELS = [
@@ -42,7 +42,7 @@ def test_another_project_has_none_of_them_and_can_not_add_any(served):
 
 
 def test_a_job_has_no_more_labels_than_fit(served, monkeypatch):
-    monkeypatch.setattr(human_labels, "MAX_LABELS", 4)
+    monkeypatch.setattr(labelling, "MAX_LABELS", 4)
     job, store = completed(served)
     add_labels(JobRun(store, job), LABELS)
     with pytest.raises(TooLarge, match="4 labels"):

@@ -11,8 +11,7 @@ from browsing import browsing
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.settings import Settings
 from ragassay.dashboard.labelled import commands
-from ragassay.evaluation.human_labels import labels_of, report_of
-from ragassay.evaluation.labelling import Labelling
+from ragassay.evaluation.labelling import Labelling, labels_of, report_of
 from ragassay.storage.folder import FolderRun, FolderStore
 
 CONTEXT = "Books may be kept for 21 days. Films may be kept for {n} days. The reading room opens at nine."

@@ -8,8 +8,7 @@ import pytest
 from ragassay.core.errors import BadData
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Result, Score
-from ragassay.evaluation.human_labels import HumanLabel, add_labels, labels_of
-from ragassay.evaluation.labelling import Labelling, exported, imported, latest
+from ragassay.evaluation.labelling import HumanLabel, Labelling, add_labels, exported, imported, labels_of, latest
 from ragassay.storage.folder import FolderRun
 
 METRIC, ROWS = "faithfulness", 150

@@ -25,7 +25,7 @@ from ragassay.core.errors import NotFound
 from ragassay.core.eval_config import Budget
 from ragassay.core.jobs import ENDED, Job, JobPage, JobStatus, ResultPage
 from ragassay.core.report import ReportWithResults
-from ragassay.evaluation.human_labels import report_of
+from ragassay.evaluation.labelling import report_of
 from ragassay.reporting import EXPORTERS, MEDIA_TYPES
 from ragassay.reporting.gates import EXPORTERS as GATE_EXPORTERS
 from ragassay.service.job_run import JobRun

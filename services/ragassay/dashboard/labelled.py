@@ -8,8 +8,7 @@ from ragassay.core.formatting import interval, number, percent
 from ragassay.core.models import Result
 from ragassay.core.report import Report
 from ragassay.core.statistics import Interval
-from ragassay.evaluation.human_labels import HumanLabel
-from ragassay.evaluation.labelling import LabelProgress
+from ragassay.evaluation.labelling import HumanLabel, LabelProgress
 from ragassay.judges.agreement import FROM
 
 ANSWERS = {

@@ -19,7 +19,7 @@ from ragassay.core.models import Result, Sample
 from ragassay.core.protocols import Purpose, Reply
 from ragassay.core.report import ReportWithResults, run_and_system
 from ragassay.datasets.versions import DatasetStore
-from ragassay.evaluation.human_labels import HumanLabel, add_labels, labels_of, with_labels
+from ragassay.evaluation.labelling import HumanLabel, add_labels, labels_of, with_labels
 from ragassay.reporting.listing import RunSummary
 from ragassay.storage.catalog import Entry
 from ragassay.storage.row_index import RowIndex

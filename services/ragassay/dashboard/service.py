@@ -18,7 +18,7 @@ from ragassay.core.models import Result, Sample
 from ragassay.core.protocols import Purpose, Reply
 from ragassay.core.report import JOB_ID
 from ragassay.dashboard.library import Library
-from ragassay.evaluation.human_labels import HumanLabel
+from ragassay.evaluation.labelling import HumanLabel
 from ragassay.reporting.listing import Headline, RunSummary, outcome
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState, no_job

@@ -1,4 +1,4 @@
-"""Which rows of a run people label next, and what their labels say so far.
+"""Labels that people give to rows of a run: which row comes next, how labels are kept, and what they say so far.
 
 Rows come in one random order, the same for each system and run of a dataset with the same seed. So the rows that were
 labelled in that order are a random part of all: they correct the mean and measure the judge.
@@ -9,21 +9,24 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import orjson
+from pydantic import Field
 
-from ragassay.core.errors import BadData, NothingToEvaluate
+from ragassay.core.errors import BadData, NothingToEvaluate, TooLarge
 from ragassay.core.eval_config import EvalConfig
-from ragassay.core.models import Result, Sample
+from ragassay.core.files import LazyRows
+from ragassay.core.models import Chance, FrozenModel, Result, Sample
+from ragassay.core.report import ReportWithResults, SystemReport
 from ragassay.core.statistics import CorrectedMean
 from ragassay.core.validation import shown
 from ragassay.evaluation.aggregate import corrected_by_labels
-from ragassay.evaluation.human_labels import HumanLabel
 from ragassay.evaluation.labels import read_labels
 from ragassay.judges.agreement import FROM, Agreement, LabelledScore, agreement
+from ragassay.storage.runs import LABELS_FILE, Run, row_of
 
+LONGEST_NAME, LONGEST_TIME, MAX_LABELS = 80, 40, 200_000  # of a run, those that were superseded included
 QUESTIONS = {
     "faithfulness": "Do the contexts support what the answer says?",
     "correctness": "Does the answer agree with what is expected?",
@@ -34,17 +37,37 @@ QUESTIONS = {
 """What people are asked, by metric: those whose meaning a person can answer at a glance."""
 
 
-@dataclass(frozen=True, slots=True)
-class _RowToLabel:
-    """A row that can be labelled. ``certain``: the judge's chance of a yes, where it gives one, else the score."""
+class HumanLabel(FrozenModel):
+    """What a person said of one answer, from 0 to 1, or None if they could not tell. ``at`` is UTC, ISO 8601."""
 
-    place: int
-    score: float
-    certain: float
+    system: Annotated[str, Field(min_length=1, max_length=64)]
+    query_id: Annotated[str, Field(min_length=1)]
+    metric: Annotated[str, Field(min_length=1, max_length=200)]
+    value: Chance | None
+    by: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+    at: Annotated[str, Field(min_length=1, max_length=LONGEST_TIME)]
 
 
-@dataclass(frozen=True)
-class LabelProgress:
+def add_labels(run: Run, labels: Sequence[HumanLabel]) -> None:
+    """Append labels to a run's. Raises DiskFull, Conflict, and TooLarge beyond what is kept."""
+    if (run.blobs.get(LABELS_FILE) or b"").count(b"\n") + len(labels) > MAX_LABELS:
+        raise TooLarge(f"of a run {MAX_LABELS:,} labels are kept", hint="label another run")
+    run.blobs.append(LABELS_FILE, (label.model_dump(mode="json") for label in labels))
+
+
+def labels_of(run: Run) -> list[HumanLabel]:
+    """The labels of a run, oldest first; raises BadData for a line that is no label. What a kill left of a line is no line."""
+    *lines, _ = (run.blobs.get(LABELS_FILE) or b"").split(b"\n")
+    where = f"{run.blobs.where}/{LABELS_FILE}"
+    return [row_of(where, number, line, HumanLabel) for number, line in enumerate(lines, 1)]
+
+
+def latest(labels: Iterable[HumanLabel], system: str, metric: str) -> dict[str, HumanLabel]:
+    """By query, the last label of a system's answers for a metric."""
+    return {one.query_id: one for one in labels if (one.system, one.metric) == (system, metric)}
+
+
+class LabelProgress(NamedTuple):
     """What the labels of one system and metric say so far.
 
     ``rows`` have a score and can be labelled, ``asked`` of these are to be, ``unscored`` have none. ``agreement`` is None
@@ -58,6 +81,14 @@ class LabelProgress:
     skipped: int
     mean: CorrectedMean
     agreement: Agreement | None
+
+
+class _RowToLabel(NamedTuple):
+    """``place`` among all rows of its system; ``chance`` of a yes by the judge, if it gives one, else the score."""
+
+    place: int
+    score: float
+    chance: float
 
 
 class Labelling:
@@ -91,7 +122,7 @@ class Labelling:
         return list(self._rows)[:size]
 
     def next(self, said: Mapping[str, HumanLabel], size: int | None = None) -> str | None:
-        """The query to label next, ``said`` being what people said of others; None where all were shown."""
+        """The query to label next, ``said`` being the labels of others; None if all were shown."""
         return next((query for query in self.sample(size) if query not in said), None)
 
     def labels(self, said: Mapping[str, HumanLabel]) -> dict[str, float]:
@@ -100,7 +131,10 @@ class Labelling:
 
     def progress(self, said: Mapping[str, HumanLabel], size: int | None = None) -> LabelProgress:
         """What they say so far."""
-        labels = self.labels(said)
+        labels, found = self.labels(said), None
+        scores = [LabelledScore(int(v >= FROM), self._rows[query].chance, query, query) for query, v in labels.items()]
+        with suppress(NothingToEvaluate):
+            found = agreement(scores, level=self._spec.statistics.confidence, seed=self._spec.seed)
         rows = ((labels.get(query), row.score) for query, row in self._rows.items())
         return LabelProgress(
             rows=len(self._rows),
@@ -109,85 +143,108 @@ class Labelling:
             labelled=len(labels),
             skipped=sum(one.value is None and query in self._rows for query, one in said.items()),
             mean=corrected_by_labels(rows, level=self._spec.statistics.confidence),
-            agreement=self._agreement(labels),
+            agreement=found,
         )
-
-    def _agreement(self, labels: Mapping[str, float]) -> Agreement | None:
-        scores = [
-            LabelledScore(int(value >= FROM), self._rows[query].certain, query, query)
-            for query, value in labels.items()
-        ]
-        with suppress(NothingToEvaluate):
-            return agreement(scores, level=self._spec.statistics.confidence, seed=self._spec.seed)
-        return None
-
-
-def latest(labels: Iterable[HumanLabel], system: str, metric: str) -> dict[str, HumanLabel]:
-    """By query, the last that was said of a system's answers for a metric."""
-    return {one.query_id: one for one in labels if (one.system, one.metric) == (system, metric)}
 
 
 def exported(
     labelling: Labelling, said: Mapping[str, HumanLabel], samples: Mapping[str, Sample | None]
 ) -> Iterator[dict[str, Any]]:
     """The labels as ``labels`` and ``judge agreement`` read them, a row each."""
+    fields = {"query", "ground_truth_answer", "key_facts"}
     for query, value in labelling.labels(said).items():
         sample, label = samples[query], said[query]
         row: dict[str, Any] = {"query_id": query, "system": label.system, labelling.metric: value}
         if sample is not None:
-            row |= sample.model_dump(
-                mode="json", include={"query", "ground_truth_answer", "key_facts"}, exclude_defaults=True
-            )
+            row |= sample.model_dump(mode="json", include=fields, exclude_defaults=True)
             row |= {"answer": sample.answer, "contexts": sample.contexts}
-        row |= {"by": label.by, "at": label.at}
-        yield {name: given for name, given in row.items() if given is not None}
+        yield {name: given for name, given in (row | {"by": label.by, "at": label.at}).items() if given is not None}
 
 
 def imported(content: bytes, labelling: Labelling, system: str, by: str, at: str) -> list[HumanLabel]:
     """The labels in JSON Lines that ``exported`` made, or with ``query_id`` and a column of the metric or ``label``.
 
-    ``by`` and ``at`` stand for whom and when where a line names none. Raises BadData with what is wrong in each line.
+    ``by`` and ``at`` are used for lines that name none. Raises BadData with what is wrong in each line.
     """
-    rows, problems = _objects(content)
-    labels = []
+    rows: list[tuple[str, dict[str, Any]]] = []
+    labels, problems = [], []
+    for number, line in enumerate(content.splitlines(), 1):
+        try:
+            row = orjson.loads(line) if line.strip() else None
+            if isinstance(row, dict):
+                rows.append((f"line {number}", row))
+            elif row is not None or line.strip():
+                problems.append(f"line {number}: is no JSON object")
+        except ValueError as error:
+            problems.append(f"line {number}: {error}")
     for read, (_, row) in zip(read_labels(rows, "the lines", labelling.metric) if rows else (), rows, strict=True):
-        if problem := _problem(read.query_id, read.system, labelling, system):
-            problems.append(f"{read.place}: {problem}")
+        if read.system not in (None, system):
+            problems.append(f"{read.place}: is about the system {shown(read.system)}, not {system}")
+        elif read.query_id is None or read.query_id not in labelling:
+            what = f"there is no row {shown(read.query_id)} with a score of {labelling.metric}"
+            problems.append(f"{read.place}: {what}")
         elif labelling.metric not in read.labels:
             problems.append(f"{read.place}: has no label of {labelling.metric}")
         else:
-            who, when = str(row.get("by") or by)[:80], str(row.get("at") or at)[:40]
-            value = read.labels[labelling.metric]
-            label = {"system": system, "query_id": read.query_id, "metric": labelling.metric, "value": value}
-            labels.append(HumanLabel.model_validate({**label, "by": who, "at": when}))
+            about = {"system": system, "query_id": read.query_id, "metric": labelling.metric}
+            given = {"by": str(row.get("by") or by)[:LONGEST_NAME], "at": str(row.get("at") or at)[:LONGEST_TIME]}
+            labels.append(HumanLabel.model_validate({**about, **given, "value": read.labels[labelling.metric]}))
     if problems or not labels:
         hint = "a JSON object in each line, as the export has them"
         raise BadData(problems or ["there is no label in it"], hint=hint)
     return labels
 
 
-def _objects(content: bytes) -> tuple[Sequence[tuple[str, dict[str, Any]]], list[str]]:
-    """The JSON objects of lines with their places, and what is wrong with the other lines."""
-    rows, problems = [], []
-    for number, line in enumerate(content.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = orjson.loads(line)
-        except ValueError as error:
-            problems.append(f"line {number}: {error}")
-            continue
-        if isinstance(row, dict):
-            rows.append((f"line {number}", row))
-        else:
-            problems.append(f"line {number}: is no JSON object")
-    return rows, problems
+def report_of(run: Run) -> ReportWithResults:
+    """The report of a run, corrected by people's labels of its rows; raises as ``Run.report`` does."""
+    return with_labels(run.report_with_results(), labels_of(run))
 
 
-def _problem(query: str | None, about: str | None, labelling: Labelling, system: str) -> str | None:
-    """Why a line can't be about a row of the system; None where it can."""
-    if about not in (None, system):
-        return f"is about the system {shown(about)}, not {system}"
-    if query is None or query not in labelling:
-        return f"there is no row {shown(query)} with a score of {labelling.metric}"
-    return None
+def with_labels(report: ReportWithResults, labels: Iterable[HumanLabel]) -> ReportWithResults:
+    """The report with labels that were given after it was made: on its rows, and in the corrected mean of each metric.
+
+    The last label of a row and metric counts. The report stays as it is if a reference judge corrects the means, or its
+    rows are not kept any more.
+    """
+    spec, values = report.provenance.configuration, dict[str, dict[str, dict[str, float]]]()
+    for (system, query, metric), value in {(one.system, one.query_id, one.metric): one.value for one in labels}.items():
+        if value is not None and len(report.results.get(system, ())) >= report.systems[system].queries:
+            values.setdefault(system, {}).setdefault(query, {})[metric] = value
+    if not values or spec.references:
+        return report
+    results = {name: _LabelledResults(report.results[name], of_rows) for name, of_rows in values.items()}
+    systems = {
+        name: _corrected(report.systems[name], rows, spec.statistics.confidence) for name, rows in results.items()
+    }
+    return report.model_copy(
+        update={"systems": {**report.systems, **systems}, "results": {**report.results, **results}}
+    )
+
+
+def _corrected(report: SystemReport, rows: _LabelledResults, level: float) -> SystemReport:
+    labelled = {metric for of_row in rows.labels.values() for metric in of_row} & report.metrics.keys()
+    pairs: dict[str, list[tuple[float | None, float | None]]] = {metric: [] for metric in labelled}
+    for row in rows:
+        for metric, of_metric in pairs.items():
+            of_metric.append((row.label(metric), row.scores[metric].value))
+    metrics = {
+        name: report.metrics[name].model_copy(update={"corrected": corrected_by_labels(of_metric, level=level)})
+        for name, of_metric in pairs.items()
+    }
+    return report.model_copy(update={"metrics": {**report.metrics, **metrics}})
+
+
+class _LabelledResults(LazyRows[Result]):
+    """Rows with labels of people on those that have some, by query."""
+
+    def __init__(self, rows: Sequence[Result], labels: Mapping[str, Mapping[str, float]]) -> None:
+        self._rows, self.labels = rows, labels
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def row(self, place: int) -> Result:
+        """The row at a place, from 0."""
+        row = self._rows[place]
+        labels = self.labels.get(row.query_id)
+        return row.with_labels(labels) if labels else row

@@ -15,7 +15,7 @@ from ragassay.core.errors import BadSettings, NotFound
 from ragassay.core.formatting import json_document
 from ragassay.core.report import ReportWithResults, Source, run_and_system
 from ragassay.core.settings import Settings
-from ragassay.evaluation.human_labels import report_of
+from ragassay.evaluation.labelling import report_of
 from ragassay.evaluation.prepare import choose_metrics
 from ragassay.metrics.composite import own_metrics
 from ragassay.reporting import EXPORTERS

@@ -21,7 +21,7 @@ from ragassay.core.settings import Settings
 from ragassay.core.validation import problems
 from ragassay.datasets.readers import FORMATS
 from ragassay.datasets.versions import file_or_version, reference_in
-from ragassay.evaluation.human_labels import report_of
+from ragassay.evaluation.labelling import report_of
 from ragassay.reporting.objects import Report
 from ragassay.storage.datasets import FolderDatasets
 from ragassay.storage.folder import FolderRun, FolderStore, read_report

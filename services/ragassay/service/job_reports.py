@@ -21,7 +21,7 @@ from ragassay.core.formatting import json_document, number
 from ragassay.core.jobs import Alert, JobStatus
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.report import JOB_ID, ReportWithResults, run_and_system
-from ragassay.evaluation.human_labels import report_of
+from ragassay.evaluation.labelling import report_of
 from ragassay.metrics.composite import own_metrics
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState, no_job

@@ -18,8 +18,7 @@ from ragassay.core.report import Report
 from ragassay.dashboard import labelled, views
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import body, form_of, pages, shown
-from ragassay.evaluation.human_labels import LONGEST_NAME, HumanLabel
-from ragassay.evaluation.labelling import QUESTIONS, Labelling, exported, imported, latest
+from ragassay.evaluation.labelling import LONGEST_NAME, QUESTIONS, HumanLabel, Labelling, exported, imported, latest
 from ragassay.judges.combine import disagreements
 from ragassay.storage.selection import Selection
 
