@@ -273,7 +273,7 @@ def test_an_address_that_can_not_be_one_is_refused_before_anything_is_asked(addr
 
 def test_evaluate_without_the_embedding_model_warns_at_the_start(cli, tmp_path, monkeypatch):
     monkeypatch.setattr("ragassay.evaluation.local.unavailable", lambda model: "it needs the extra 'models'")
-    (tmp_path / "rows.jsonl").write_text('{"query": "q?", "answer": "a", "contexts": ["a"]}\n')
+    (tmp_path / "rows.jsonl").write_text('{"query": "q?", "answer": "a", "ground_truth_answer": "a"}\n')
     code, _, err = cli("evaluate", "rows.jsonl")
     assert (code, err.splitlines()[0].startswith("warning: no semantic_similarity is computed")) == (0, True)
     assert "it needs the extra 'models'" in err
