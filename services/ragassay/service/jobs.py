@@ -264,9 +264,9 @@ class Jobs:
                 outcome = self._chunks.evaluate(claim, state)
         except BudgetReached as reached:
             self.store.release(claim)
-            told = [notifications.of_change(self.store.state(job), "budget_reached")]
+            outbox = [notifications.of_change(self.store.state(job), "budget_reached")]
             fields, since = {"error": reached.message}, ("resumes", state.resumes)
-            if self.store.transition(job, "paused", guard=since, fields=fields, notifications=told)[1]:
+            if self.store.transition(job, "paused", guard=since, fields=fields, notifications=outbox)[1]:
                 logger.warning("job %s is paused: %s", job, reached.message, extra={"event": "job_paused"})
             self._queue.finalize(job)
             return
@@ -350,11 +350,11 @@ class Jobs:
         checked = self.reports.check_gates(job, gating, report) if gating.gates else None
         if checked:
             contents[GATES_FILE], fields["alerts"] = checked.document, checked.shown
-        told = notifications.of_report(state, report, checked.results if checked else None)
-        told = (*told, notifications.of_change(state, "job_finished"))
+        outbox = notifications.of_report(state, report, checked.results if checked else None)
+        outbox = (*outbox, notifications.of_change(state, "job_finished"))
         retried = ("retries", state.retries)
         _, finished = self.store.transition(
-            job, "finished", guard=retried, fields=fields, notifications=told, contents=contents
+            job, "finished", guard=retried, fields=fields, notifications=outbox, contents=contents
         )
         if finished:
             if checked:
@@ -424,8 +424,8 @@ class Jobs:
             self._send(job, returned)
 
     def _fail(self, job: str, error: str) -> None:
-        told = [notifications.of_change(self.store.state(job), "job_failed")]
-        self.store.transition(job, "failed", fields={"error": error}, notifications=told)
+        outbox = [notifications.of_change(self.store.state(job), "job_failed")]
+        self.store.transition(job, "failed", fields={"error": error}, notifications=outbox)
         logger.error("job %s failed: %s", job, error, extra={"event": "job_failed", "job": job})
         self._close(job)
 

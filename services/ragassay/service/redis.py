@@ -168,8 +168,8 @@ class RedisStore(ProjectRedis):
         """
         keys = [self.key(job, "meta"), COUNTERS, OUTBOX, *(self.key(job, name) for name in contents)]
         name, value = guard or ("", 0)
-        told = [notification.model_dump_json() for notification in notifications]
-        arguments = [to, f",{','.join(TRANSITIONS[to])},", name, value, orjson.dumps(fields), orjson.dumps(told)]
+        outbox = [notification.model_dump_json() for notification in notifications]
+        arguments = [to, f",{','.join(TRANSITIONS[to])},", name, value, orjson.dumps(fields), orjson.dumps(outbox)]
         kept = map(packed, contents.values())
         before, changed = self.run("transition", keys, [*arguments, self.retention.reports_s, *kept])
         if not before:

@@ -1,4 +1,4 @@
-"""The named bytes of one run, in a folder, in Redis or in memory. What a run is made of is written once, on top of them."""
+"""The named bytes of one run, in a folder or in Redis. What a run is made of is written once, on top of them."""
 
 from __future__ import annotations
 
@@ -100,46 +100,6 @@ class FolderBlobs:
                 os.pwrite(file, content, start)
             finally:
                 os.close(file)
-
-
-class MemoryBlobs:
-    """Blobs in memory, for a folder that can't be written."""
-
-    where = "memory"
-
-    def __init__(self) -> None:
-        self._contents: dict[str, bytearray] = {}
-
-    def get(self, name: str) -> bytes | None:
-        """See ``Blobs``."""
-        content = self._contents.get(name)
-        return None if content is None else bytes(content)
-
-    def get_many(self, names: Sequence[str]) -> list[bytes | None]:
-        """See ``Blobs``."""
-        return [self.get(name) for name in names]
-
-    def put(self, name: str, content: bytes) -> None:
-        """See ``Blobs``."""
-        self._contents[name] = bytearray(content)
-
-    def append(self, name: str, rows: Iterable[Any]) -> None:
-        """See ``Blobs``."""
-        self._contents.setdefault(name, bytearray()).extend(b"".join(to_lines(rows)))
-
-    def names(self, folder: str) -> list[str]:
-        """See ``Blobs``."""
-        return [name for name in self._contents if name.startswith(f"{folder}/")]
-
-    def read_at(self, name: str, start: int, length: int) -> bytes:
-        """See ``Blobs``."""
-        return bytes(self._contents.get(name, bytearray())[start : start + length])
-
-    def write_at(self, name: str, start: int, content: bytes) -> None:
-        """See ``Blobs``."""
-        kept = self._contents.setdefault(name, bytearray())
-        kept.extend(bytes(max(0, start - len(kept))))
-        kept[start : start + len(content)] = content
 
 
 class RedisBlobs:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ragassay.core.errors import BadSettings, DiskFull, UnknownName
 from ragassay.core.models import Result
-from ragassay.storage.blobs import Blobs, MemoryBlobs
+from ragassay.storage.blobs import Blobs, FolderBlobs
 from ragassay.storage.columns import THERE, Columns, read_column, rows_with, texts_blob, write_columns
 from ragassay.storage.protocol import ChunkId
 from ragassay.storage.runs import Run
@@ -23,18 +25,20 @@ _SELECTIONS_HELD = 16
 class RowIndex:
     """A run's rows by number: those of the first system in the dataset's order, then those of the second ...
 
-    Columns that a run lacks, or that are older than its results, are written first; into memory where its folder can't be
-    written.
+    Columns that a run lacks, or that are older than its results, are written first; if its folder can't be written, into
+    a temporary one.
     """
 
     def __init__(self, run: Run) -> None:
-        self.run, self.record, self._blobs = run, run.record, run.blobs
+        self.run, self.record = run, run.record
+        self._blobs: Blobs = run.blobs
         self.systems = list(self.record.systems)
         self.selected = lru_cache(_SELECTIONS_HELD)(self._selected)
         try:
             self._write(run.blobs, run.without_columns())
         except (OSError, DiskFull, BadSettings):
-            self._blobs = MemoryBlobs()
+            self._elsewhere = tempfile.TemporaryDirectory(prefix="ragassay-")
+            self._blobs = FolderBlobs(Path(self._elsewhere.name))
             self._write(self._blobs, dict.fromkeys(run.done(), 1.0))
 
     def _write(self, blobs: Blobs, chunks: dict[ChunkId, float]) -> None:
