@@ -6,18 +6,20 @@ import fcntl
 import http.client
 import importlib.util
 import os
-import secrets
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from redis.exceptions import RedisError
 
 from ragassay.core.errors import BadSettings, Conflict, Unavailable
 from ragassay.core.settings import Settings
@@ -196,8 +198,6 @@ class Up:
 
 
 def _redis_error(redis: Any) -> str | None:
-    from redis.exceptions import RedisError
-
     try:
         redis.ping()
     except (RedisError, OSError) as error:
@@ -207,8 +207,6 @@ def _redis_error(redis: Any) -> str | None:
 
 def _has_heartbeat(redis: Any, process: int) -> bool:
     """Has this worker of this host sent a heartbeat?"""
-    from redis.exceptions import RedisError
-
     own = f"{socket.gethostname()}:{process}:".encode()
     with suppress(RedisError, OSError):
         return any(name.startswith(own) for name in redis.zrange("ra:alive:worker", 0, -1))
@@ -262,26 +260,21 @@ def _named(host: str) -> str:
 def prepare_redis(folder: Path) -> tuple[tuple[str, ...], str]:
     """Write the configuration of a Redis that syncs every write to disk into ``folder``: its command, and its address.
 
-    Raises BadSettings if no server is installed.
+    It listens on a socket that only this user may open. Raises BadSettings if no server is installed.
     """
     program = find_server()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     path = folder.absolute() / "redis.sock"
-    if len(str(path).encode()) <= LONGEST_SOCKET_PATH:
-        path.unlink(missing_ok=True)
-        where, url = f"port 0\nunixsocket {_quoted(path)}\nunixsocketperm 700", f"unix://{quote(str(path))}"
-    else:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port, password = probe.getsockname()[1], secrets.token_hex(16)
-        where, url = f"port {port}\nrequirepass {password}", f"redis://:{password}@127.0.0.1:{port}/0"
-    configuration, address = folder / "redis.conf", folder / "address"
-    for file in (configuration, address):
-        file.touch(mode=0o600)
+    if len(str(path).encode()) > LONGEST_SOCKET_PATH:
+        path = Path(tempfile.mkdtemp(prefix="ragassay-")) / "redis.sock"
+    path.unlink(missing_ok=True)
+    configuration, address, url = folder / "redis.conf", folder / "address", f"unix://{quote(str(path))}"
     address.write_text(url)
     configuration.write_text(
-        f"""bind 127.0.0.1
-{where}
+        f"""port 0
+unixsocket {_quoted(path)}
+unixsocketperm 700
 dir {_quoted(folder.absolute())}
 appendonly yes
 # A judge call that was paid must be remembered even if the machine stops right after it.
