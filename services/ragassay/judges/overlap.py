@@ -331,19 +331,20 @@ def is_reversed(claim: str, other: str) -> bool:
 
     "By" in one of them alone turns the order round: "is paid by".
     """
-    return any(
-        _around(a) & {(last, middle, first) for first, middle, last in _around(b)}
-        if (_PASSIVE.search(a.text) is None) == (_PASSIVE.search(b.text) is None)
-        else _around(a) & _around(b)
-        for a in clauses(claim)
-        for b in clauses(other)
-    )
+    (active, passive), (others_active, others_passive) = _around(claim), _around(other)
+    reversed_order = {run[::-1] for run in others_active}, {run[::-1] for run in others_passive}
+    alike = active & others_passive or passive & others_active
+    return bool(alike or active & reversed_order[0] or passive & reversed_order[1])
 
 
-def _around(clause: Terms) -> set[tuple[str, ...]]:
-    """Every three words of a clause that carry meaning and follow each other, if they are three different ones."""
-    carrying = [one[:PREFIX].rstrip("e") for one in clause.sequence if one in clause.stems]
-    return {run for run in zip(carrying, carrying[1:], carrying[2:], strict=False) if len(set(run)) == len(run)}
+def _around(sentence: str) -> tuple[set[tuple[str, ...]], set[tuple[str, ...]]]:
+    """Every three different words that carry meaning and follow each other in a clause; of active and of passive clauses."""
+    runs = set[tuple[str, ...]](), set[tuple[str, ...]]()
+    for clause in clauses(sentence):
+        carrying = [one[:PREFIX].rstrip("e") for one in clause.sequence if one in clause.stems]
+        of_clause = runs[_PASSIVE.search(clause.text) is not None]
+        of_clause.update(r for r in zip(carrying, carrying[1:], carrying[2:], strict=False) if len(set(r)) == 3)
+    return runs
 
 
 FEATURES = (
