@@ -55,8 +55,8 @@ def test_an_evaluation_with_the_local_judge_imports_only_what_it_needs(tmp_path)
     )
     imported = {name for name in done.stderr.splitlines()[-1].split() if not name.startswith(("_", "$"))}
     allowed = (
-        "annotated_doc annotated_types charset_normalizer click coverage cython_runtime dotenv numpy onnxruntime orjson "
-        "pydantic pydantic_core pydantic_settings pygments ragassay rich scipy shellingham threadpoolctl tokenizers typer "
+        "annotated_doc annotated_types anyio charset_normalizer click coverage cython_runtime dotenv numpy onnxruntime orjson "
+        "pydantic pydantic_core pydantic_settings pygments ragassay rich scipy shellingham sniffio threadpoolctl tokenizers typer "
         "typing_extensions typing_inspection yaml a1_coverage"
     )
     assert imported - sys.stdlib_module_names - set(allowed.split()) == set()
