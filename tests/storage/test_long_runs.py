@@ -123,6 +123,17 @@ def test_a_long_run_that_lost_results_says_which_file(tmp_path, few_in_memory):
         results[60]
 
 
+def test_comparison_of_a_row_that_lacks_a_field_says_which(tmp_path, few_in_memory):
+    run = long_run(tmp_path)
+    report = evaluated(run)
+    file = run.folder / "results" / "b" / "00001.jsonl"
+    lines = [orjson.loads(line) for line in file.read_bytes().splitlines()]
+    del lines[2]["scores"]["mrr"]["value"], lines[2]["query_id"]
+    file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    with pytest.raises(BadData, match=r"b/00001\.jsonl:3: query_id"):
+        compare([(report, None)])
+
+
 def test_rows_behind_a_chunk_that_is_not_there_yet_are_read_too(tmp_path, few_in_memory):
     run = long_run(tmp_path)
     evaluated(run)

@@ -84,11 +84,11 @@ class SystemRows(Queries):
 
     def _not_accurate(self) -> Iterator[Result]:
         """Read all rows; those that are not accurate come whole."""
-        for row in documents(self.results):
+        for place, row in enumerate(documents(self.results)):
             try:
                 accurate = self._add(row)
             except (KeyError, TypeError, ValueError):
-                Result.model_validate(self.results[len(self) - 1])  # says what is wrong with it
+                self.results[place]  # as a model, which says what is wrong
                 raise
             if accurate:
                 self._accurate += 1
