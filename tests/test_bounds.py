@@ -13,7 +13,7 @@ from ragassay.analysis import gates
 from ragassay.analysis.comparison import compare
 from ragassay.analysis.gates import Gate
 from ragassay.analysis.trends import trend
-from ragassay.api.submission import NewJob, read
+from ragassay.api.submission import JobRequest, read
 from ragassay.config import ProjectConfig
 from ragassay.core.errors import BadData
 from ragassay.core.eval_config import Budget, EvalConfig, Price, Statistics
@@ -29,7 +29,7 @@ from ragassay.reporting import EXPORTERS
 from ragassay.reporting.comparison import EXPORTERS as COMPARISON_EXPORTERS
 from ragassay.service.registered import Registered
 
-MODELS = (Sample, Response, EvalConfig, ProjectConfig, NewJob, Gate, Statistics, Price, Budget)
+MODELS = (Sample, Response, EvalConfig, ProjectConfig, JobRequest, Gate, Statistics, Price, Budget)
 CHECKED_IN_CODE = {"doc_timestamps", "parameters"}
 MEASURED = ("latency_ms", "retrieval_latency_ms", "generation_latency_ms", "dwell_ms")
 TINY = 1e-60

@@ -10,7 +10,7 @@ import pytest
 
 from api_server import rows
 from ragassay.api.app import create_app
-from ragassay.api.submission import NewJob
+from ragassay.api.submission import JobRequest
 from ragassay.config import GatedConfig
 from ragassay.core.models import Sample
 from ragassay.core.settings import Settings
@@ -95,14 +95,14 @@ def test_answers_fit_their_schemas(document, operations, served):
 
 
 def test_the_body_is_the_configuration_of_an_evaluation_its_gates_and_rows():
-    ours = NewJob.model_json_schema()["properties"]
+    ours = JobRequest.model_json_schema()["properties"]
     theirs = GatedConfig.model_json_schema()["properties"]
     assert ours.keys() - theirs.keys() == {"samples", "dataset", "systems"}
     assert {key for key in theirs if ours[key] != theirs[key]} == {"judge", "baseline"}
 
 
 def test_the_rows_are_documented_as_samples(document):
-    row = document["components"]["schemas"]["NewJob"]["properties"]["samples"]["items"]
+    row = document["components"]["schemas"]["JobRequest"]["properties"]["samples"]["items"]
     assert {"$ref": "#/components/schemas/Sample"} in row["anyOf"]
     assert document["components"]["schemas"]["Sample"]["properties"].keys() == Sample.model_fields.keys()
 

@@ -34,7 +34,7 @@ from ragassay.api.analyses import NewComparison
 from ragassay.api.keys import NewKey
 from ragassay.api.middleware import ObservingMiddleware, SecurityMiddleware
 from ragassay.api.security import Guard, asks_for_key
-from ragassay.api.submission import NewJob
+from ragassay.api.submission import JobRequest
 from ragassay.api.webhooks import NewWebhook
 from ragassay.config.schedules import NewSchedule, ScheduleChange
 from ragassay.core.models import Sample
@@ -79,14 +79,14 @@ def _schemas() -> dict[str, Any]:
         [
             (problems.Problem, "serialization"),
             *((kind, "serialization") for kind in (ReportWithResults, Comparison, CostReport, GateReport)),
-            *((kind, "validation") for kind in (NewJob, NewComparison, NewSchedule, ScheduleChange)),
+            *((kind, "validation") for kind in (JobRequest, NewComparison, NewSchedule, ScheduleChange)),
             *((kind, "validation") for kind in (NewKey, NewWebhook, Sample)),
         ],
         ref_template="#/components/schemas/{model}",
     )
     schemas: dict[str, Any] = ours["$defs"]
     row = {"anyOf": [{"$ref": "#/components/schemas/Sample"}, {"type": "object", "description": "other tools' names"}]}
-    schemas["NewJob"]["properties"]["samples"]["items"] = row
+    schemas["JobRequest"]["properties"]["samples"]["items"] = row
     return schemas
 
 

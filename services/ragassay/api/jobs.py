@@ -68,7 +68,7 @@ _SUBMIT: dict[str, Any] = {
             }
         },
     },
-    "openapi_extra": takes("NewJob"),
+    "openapi_extra": takes("JobRequest"),
 }
 
 

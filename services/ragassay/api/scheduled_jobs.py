@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from annotated_types import MaxLen
 
 from ragassay.api.bodies import read_as
-from ragassay.api.submission import NewJob, asked, parts, rows_of
+from ragassay.api.submission import JobRequest, asked, parts, rows_of
 from ragassay.config.schedules import DataPath
 from ragassay.core.errors import BadSettings, NotFound, TooLarge
 from ragassay.core.eval_config import EvalConfig
@@ -48,7 +48,7 @@ def read(template: Mapping[str, Any], settings: Settings, jobs: Jobs) -> tuple[E
     return spec, _inputs(job, files, settings, jobs.registered, RedisDatasets(jobs.store)), gating
 
 
-def checked(template: Mapping[str, Any], settings: Settings) -> tuple[NewJob, Files, EvalConfig, Gating]:
+def checked(template: Mapping[str, Any], settings: Settings) -> tuple[JobRequest, Files, EvalConfig, Gating]:
     """The parts of a schedule's job that need no row, and the files that it names; none is opened."""
     document = dict(template)
     files = read_as(Files, {key: document.pop(key) for key in Files.model_fields if key in document})
@@ -65,7 +65,9 @@ def checked(template: Mapping[str, Any], settings: Settings) -> tuple[NewJob, Fi
     return job, files, spec, gating
 
 
-def _inputs(job: NewJob, files: Files, settings: Settings, registered: Registered, datasets: DatasetStore) -> Inputs:
+def _inputs(
+    job: JobRequest, files: Files, settings: Settings, registered: Registered, datasets: DatasetStore
+) -> Inputs:
     folder = (settings.data_folder or Path()).resolve()
     for path in (*([files.data] if files.data else []), *files.responses.values()):
         _check_file(folder, path, settings.max_upload_bytes)

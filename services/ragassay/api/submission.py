@@ -61,7 +61,7 @@ def _as_sent(schema: dict[str, Any]) -> None:
     schema["example"] = {"name": "nightly", "dataset": "handbook", "metrics": ["mrr", "faithfulness"]}
 
 
-class NewJob(GatedConfig):
+class JobRequest(GatedConfig):
     """An evaluation to be queued: rows and systems of the service, and how they are evaluated."""
 
     model_config = ConfigDict(strict=True, json_schema_extra=_as_sent)
@@ -102,10 +102,10 @@ def read(
     return spec, _inputs(job, registered, datasets), gating
 
 
-def parts(document: dict[str, Any], settings: Settings) -> tuple[NewJob, EvalConfig, Gating]:
+def parts(document: dict[str, Any], settings: Settings) -> tuple[JobRequest, EvalConfig, Gating]:
     """What a job's document asks for, apart from its rows: itself, its specification and its gates."""
     _check_keys(document)
-    job = read_as(NewJob, document)
+    job = read_as(JobRequest, document)
     named = "judges" if "judges" in document else "judge"
     if not job.model_fields_set & {"judges"}:
         job = job.model_copy(update={"judges": (JudgeConfig(model=settings.judge),)})
@@ -121,7 +121,7 @@ def parts(document: dict[str, Any], settings: Settings) -> tuple[NewJob, EvalCon
     return job, spec, Gating(gates=job.gates, baseline=job.baseline, statistics=job.statistics)
 
 
-def _inputs(job: NewJob, registered: Registered, datasets: DatasetStore | None) -> Inputs:
+def _inputs(job: JobRequest, registered: Registered, datasets: DatasetStore | None) -> Inputs:
     """The rows of a job and its systems: ``default`` where rows have a response without a name, those recorded in
     ``responses``, and registered ones.
     """
@@ -146,7 +146,7 @@ def _inputs(job: NewJob, registered: Registered, datasets: DatasetStore | None) 
     return Inputs(source, samples, {**systems, **called})
 
 
-def rows_of(job: NewJob, datasets: DatasetStore | None) -> tuple[Source, Sequence[Sample]]:
+def rows_of(job: JobRequest, datasets: DatasetStore | None) -> tuple[Source, Sequence[Sample]]:
     """The dataset and its rows. ``dataset`` names the rows of the body; without rows, NAME or NAME@VERSION of a stored one.
 
     A name is resolved now: what is uploaded or deleted later changes nothing. Raises BadData, and NotFound for a
@@ -170,7 +170,7 @@ def rows_of(job: NewJob, datasets: DatasetStore | None) -> tuple[Source, Sequenc
     return Source(name=name, digest=rows.digest, rows=len(rows.samples), warnings=rows.warnings), rows.samples
 
 
-def asked(job: NewJob, recorded: Collection[str], registered: Registered, rows: int) -> dict[str, SystemInput]:
+def asked(job: JobRequest, recorded: Collection[str], registered: Registered, rows: int) -> dict[str, SystemInput]:
     """The registered systems that a job of so many rows names, beside those whose responses are ``recorded``."""
     if twice := next((name for name in job.systems if name in recorded or job.systems.count(name) > 1), None):
         what = f"system {twice!r} is there twice"
@@ -182,14 +182,14 @@ def _check_keys(document: dict[str, Any]) -> None:
     """Refuse keys of a configuration that a body has not, with what to do instead."""
     for key in document:
         brought = key == "systems" and isinstance(document[key], dict)
-        if brought or (key in ProjectConfig.model_fields and key not in NewJob.model_fields):
+        if brought or (key in ProjectConfig.model_fields and key not in JobRequest.model_fields):
             hint = _INSTEAD.get(key, "leave it out: the service reads no file of a caller's")
             raise BadSettings("a job can't set this", where=key, hint=hint)
-        if key not in NewJob.model_fields and (section := section_of(key)):
+        if key not in JobRequest.model_fields and (section := section_of(key)):
             raise BadSettings(f"unknown key {key!r}", where=key, hint=f"it belongs in {section!r}")
 
 
-def _check_of_operator(job: NewJob) -> None:
+def _check_of_operator(job: JobRequest) -> None:
     """Refuse what all jobs share, and what decides where requests go and what else they hold."""
     for key in _OF_OPERATOR:
         value_of = attrgetter(key)
@@ -217,7 +217,7 @@ def _allowed(settings: Settings) -> list[str] | None:
     return None if not asks_for_key(settings) else [settings.judge.removeprefix("llm:")]
 
 
-def _limited(job: NewJob, settings: Settings) -> Performance:
+def _limited(job: JobRequest, settings: Settings) -> Performance:
     """What the operator limits: as asked for, else the usual value or the limit, whichever is less."""
     limited = {}
     asked = job.performance

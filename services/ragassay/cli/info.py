@@ -50,7 +50,7 @@ def schema(
     from ragassay.analysis.gates import GateReport
     from ragassay.analysis.models import Comparison
     from ragassay.analysis.trends import Trend
-    from ragassay.api.submission import NewJob
+    from ragassay.api.submission import JobRequest
     from ragassay.config import ProjectConfig
     from ragassay.core.models import FrozenModel, Response, Sample
     from ragassay.core.report import ReportWithResults
@@ -67,7 +67,7 @@ def schema(
         "config": ProjectConfig,
         "sample": Sample,
         "response": Response,
-        "job": NewJob,
+        "job": JobRequest,
     }
     if document not in documents:
         raise UnknownName("document", document, documents)

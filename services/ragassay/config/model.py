@@ -62,29 +62,25 @@ def _prompt_in_file(given: object) -> object:
 class GatedConfig(EvalConfig):
     """An evaluation whose report has to clear gates."""
 
-    baseline: Annotated[
-        str | None,
-        Field(
-            description="what gates compare with: a run, RUN#SYSTEM or a report file; with several datasets, the system that "
-            "the others are compared with",
-            examples=["last-release.json"],
-        ),
-    ] = None
-    gates: Annotated[
-        GateList,
-        Field(
-            max_length=100,
-            description="thresholds that `ragassay gate` checks",
-            examples=[
-                [
-                    {"mrr": ">= 0.70"},
-                    {"latency_ms.p95": "<= 2000"},
-                    {"metric": "faithfulness", "min": 0.8, "coverage": 0.95},
-                    {"metric": "correctness", "max_drop": 0.02},
-                ]
-            ],
-        ),
-    ] = ()
+    baseline: str | None = Field(
+        None,
+        description="what gates compare with: a run, RUN#SYSTEM or a report file; with several datasets, the system that "
+        "the others are compared with",
+        examples=["last-release.json"],
+    )
+    gates: GateList = Field(
+        (),
+        max_length=100,
+        description="thresholds that `ragassay gate` checks",
+        examples=[
+            [
+                {"mrr": ">= 0.70"},
+                {"latency_ms.p95": "<= 2000"},
+                {"metric": "faithfulness", "min": 0.8, "coverage": 0.95},
+                {"metric": "correctness", "max_drop": 0.02},
+            ]
+        ],
+    )
 
     @field_validator("gates")
     @classmethod
@@ -113,78 +109,57 @@ class ProjectConfig(GatedConfig):
     """The document. Paths in a file are relative to the folder of that file."""
 
     judge_prompt: Annotated[
-        JudgePrompt | None,
-        BeforeValidator(_prompt_in_file, json_schema_input_type=str | JudgePrompt | None),
-        Field(
-            description="file with instructions for the judge's model in place of ours; `{{ verdict }}` stands for ours",
-            examples=["prompts/own.md"],
-        ),
-    ] = None
-    data: Annotated[
-        Path | None, Field(description="queries, with or without responses", examples=["queries.jsonl"])
-    ] = None
-    datasets: Annotated[
-        dict[str, Path],
-        Field(
-            description="by name, files of queries or stored datasets, in place of `data`",
-            examples=[{"faq": "faq.jsonl", "handbook": "handbook@3f21"}],
-        ),
-    ] = {}  # noqa: RUF012 - a default of a model
-    corpus: Annotated[
-        Path | None,
-        Field(description="passages that built-in systems search, as JSON Lines", examples=["corpus.jsonl"]),
-    ] = None
-    systems: Annotated[
-        dict[str, SystemChoice],
-        Field(
-            description="by name, a file of responses, the address of an endpoint or a built-in system; without any, the "
-            "responses in the data",
-            examples=[{"ours": "responses/ours.jsonl", "bm25": {"kind": "bm25", "answer": "extractive"}}],
-        ),
-    ] = {}  # noqa: RUF012 - a default of a model
-    format: Annotated[
-        Literal["auto", "json", "jsonl", "csv", "tsv", "parquet", "trec", "traces"],
-        Field(description="format of the files"),
-    ] = "auto"
-    map: Annotated[
-        dict[str, str],
-        Field(
-            description="your column for each of our fields that isn't recognized", examples=[{"answer": "reply_text"}]
-        ),
-    ] = {}  # noqa: RUF012 - a default of a model
-    duplicates: Annotated[
-        Literal["error", "keep_first"], Field(description="what to do if a response lists a document twice")
-    ] = "error"
-    limit: Annotated[
-        int | None, Field(ge=1, le=10**12, description="only the first N rows; default: all", examples=[100])
-    ] = None
-    labels: Annotated[
-        Path | None,
-        Field(
-            description="what people say of some of the responses, from 0 to 1, by metric; corrects the judge's means",
-            examples=["labels.csv"],
-        ),
-    ] = None
-    plugins: Annotated[
-        tuple[str, ...],
-        Field(
-            description="Python files and modules that register metrics, judges, systems and exporters; they are run",
-            examples=[["metrics/own.py", "our_package.metrics"]],
-        ),
-    ] = ()
-    output: Annotated[
-        tuple[Path, ...],
-        Field(description="report files; the extension picks the format", examples=[["report.json", "report.md"]]),
-    ] = ()
-    schedule: Annotated[
-        PlannedJob | None,
-        Field(
-            description="a job that a service runs at planned times; only `ragassay schedule add` reads it",
-            examples=[
-                {"cron": "30 2 * * *", "zone": "Europe/Berlin", "dataset": "handbook", "systems": ["online"]},
-            ],
-        ),
-    ] = None
+        JudgePrompt | None, BeforeValidator(_prompt_in_file, json_schema_input_type=str | JudgePrompt | None)
+    ] = Field(
+        None,
+        description="file with instructions for the judge's model in place of ours; `{{ verdict }}` stands for ours",
+        examples=["prompts/own.md"],
+    )
+    data: Path | None = Field(None, description="queries, with or without responses", examples=["queries.jsonl"])
+    datasets: dict[str, Path] = Field(
+        {},
+        description="by name, files of queries or stored datasets, in place of `data`",
+        examples=[{"faq": "faq.jsonl", "handbook": "handbook@3f21"}],
+    )
+    corpus: Path | None = Field(
+        None, description="passages that built-in systems search, as JSON Lines", examples=["corpus.jsonl"]
+    )
+    systems: dict[str, SystemChoice] = Field(
+        {},
+        description="by name, a file of responses, the address of an endpoint or a built-in system; without any, the "
+        "responses in the data",
+        examples=[{"ours": "responses/ours.jsonl", "bm25": {"kind": "bm25", "answer": "extractive"}}],
+    )
+    format: Literal["auto", "json", "jsonl", "csv", "tsv", "parquet", "trec", "traces"] = Field(
+        "auto", description="format of the files"
+    )
+    map: dict[str, str] = Field(
+        {}, description="your column for each of our fields that isn't recognized", examples=[{"answer": "reply_text"}]
+    )
+    duplicates: Literal["error", "keep_first"] = Field(
+        "error", description="what to do if a response lists a document twice"
+    )
+    limit: int | None = Field(None, ge=1, le=10**12, description="only the first N rows; default: all", examples=[100])
+    labels: Path | None = Field(
+        None,
+        description="what people say of some of the responses, from 0 to 1, by metric; corrects the judge's means",
+        examples=["labels.csv"],
+    )
+    plugins: tuple[str, ...] = Field(
+        (),
+        description="Python files and modules that register metrics, judges, systems and exporters; they are run",
+        examples=[["metrics/own.py", "our_package.metrics"]],
+    )
+    output: tuple[Path, ...] = Field(
+        (), description="report files; the extension picks the format", examples=[["report.json", "report.md"]]
+    )
+    schedule: PlannedJob | None = Field(
+        None,
+        description="a job that a service runs at planned times; only `ragassay schedule add` reads it",
+        examples=[
+            {"cron": "30 2 * * *", "zone": "Europe/Berlin", "dataset": "handbook", "systems": ["online"]},
+        ],
+    )
 
     @property
     def reading(self) -> dict[str, Any]:

@@ -45,22 +45,17 @@ class Timing(FrozenModel):
             description="minute, hour, day of month, month, day of week, such as `30 2 * * *`",
         ),
     ]
-    zone: Annotated[
-        str, Field(max_length=100, description="the IANA time zone of these times, such as `Europe/Berlin`")
-    ] = "UTC"
-    catch_up: Annotated[
-        Literal["once", "skip"],
-        Field(
-            description="if the newest time passed without a scheduler: `once` runs it late, `skip` not after its deadline"
-        ),
-    ] = "once"
-    overlap: Annotated[
-        Literal["skip", "allow"],
-        Field(description="what becomes of a run that is due while the one before is under way: `skip` leaves it out"),
-    ] = "skip"
-    deadline_s: Annotated[
-        float, Ge(1), Le(7 * 86_400), Field(description="seconds after its time within which its job has to be made")
-    ] = DEADLINE_S
+    zone: str = Field("UTC", max_length=100, description="the IANA time zone of these times, such as `Europe/Berlin`")
+    catch_up: Literal["once", "skip"] = Field(
+        "once",
+        description="if the newest time passed without a scheduler: `once` runs it late, `skip` not after its deadline",
+    )
+    overlap: Literal["skip", "allow"] = Field(
+        "skip", description="what becomes of a run that is due while the one before is under way: `skip` leaves it out"
+    )
+    deadline_s: Annotated[float, Ge(1), Le(7 * 86_400)] = Field(
+        DEADLINE_S, description="seconds after its time within which its job has to be made"
+    )
 
 
 class NewSchedule(Timing):
@@ -81,28 +76,25 @@ class NewSchedule(Timing):
             "{SYSTEM: path inside the data folder}; `baseline` may be `last-passed`"
         ),
     ]
-    paused: Annotated[bool, Field(description="no run begins until it is false")] = False
+    paused: bool = Field(False, description="no run begins until it is false")
 
 
 class PlannedJob(Timing):
     """``schedule`` of a configuration: when its job runs, and on which rows of the service; all else stands beside it."""
 
-    name: Annotated[str, Field(pattern=f"^{NAME}$", description="the schedule's name")] = "nightly"
-    dataset: Annotated[
-        str | None,
-        Field(max_length=200, description="the service's dataset: its latest version at the time, or NAME@VERSION"),
-    ] = None
-    data: Annotated[
-        DataPath | None, Field(description="instead of a dataset, a file of rows inside the service's data folder")
-    ] = None
-    systems: Annotated[
-        tuple[str, ...], MaxLen(100), Field(description="systems that the service's operator registered, by name")
-    ] = ()
-    responses: Annotated[
-        dict[str, DataPath],
-        MaxLen(100),
-        Field(description="by a system's name, a file of its responses in that folder"),
-    ] = {}  # noqa: RUF012 - a default of a model
+    name: str = Field("nightly", pattern=f"^{NAME}$", description="the schedule's name")
+    dataset: str | None = Field(
+        None, max_length=200, description="the service's dataset: its latest version at the time, or NAME@VERSION"
+    )
+    data: DataPath | None = Field(
+        None, description="instead of a dataset, a file of rows inside the service's data folder"
+    )
+    systems: Annotated[tuple[str, ...], MaxLen(100)] = Field(
+        (), description="systems that the service's operator registered, by name"
+    )
+    responses: Annotated[dict[str, DataPath], MaxLen(100)] = Field(
+        {}, description="by a system's name, a file of its responses in that folder"
+    )
 
     def request(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """The body of ``POST /v1/schedules`` for a job with these options."""

@@ -75,9 +75,9 @@ class JudgeConfig(FrozenModel):
     """
 
     model: Annotated[str, Field(min_length=1), AfterValidator(lambda name: name.strip().removeprefix("llm:").strip())]
-    samples: Annotated[int, Field(ge=1, le=MAX_SAMPLES)] = 1
+    samples: int = Field(1, ge=1, le=MAX_SAMPLES)
     role: Role = "judge"
-    on: Annotated[float | None, Field(gt=0, lt=1)] = None
+    on: float | None = Field(None, gt=0, lt=1)
 
     @model_validator(mode="after")
     def _reference_has_a_share(self) -> Self:
@@ -162,45 +162,34 @@ Composite = Annotated[
 class JudgeParameters(FrozenModel):
     """What the judge's model is sent beside the messages. None: nothing is sent, and the provider's default holds."""
 
-    temperature: Annotated[float, Field(ge=0, le=2, description="how freely the judge's model draws its words")] = 0.0
-    top_p: Annotated[
-        float | None,
-        Field(gt=0, le=1, description="only the likeliest words that have this probability together"),
-    ] = None
-    top_k: Annotated[int | None, Field(ge=1, le=10_000, description="only so many of the likeliest words")] = None
-    frequency_penalty: Annotated[
-        float | None, Field(ge=-2, le=2, description="against words that are frequent so far")
-    ] = None
-    presence_penalty: Annotated[float | None, Field(ge=-2, le=2, description="against words that have occurred")] = None
-    reasoning_effort: Annotated[
-        str | None,
-        Field(
-            min_length=1,
-            max_length=20,
-            description="how long a reasoning model thinks: `low`, `medium`, `high` or what its provider calls it",
-        ),
-    ] = None
-    max_tokens: Annotated[
-        int | None,
-        Field(ge=16, le=1_000_000, description="longest reply, in tokens; default: by the number of sentences"),
-    ] = None
-    extra_body: Annotated[
-        dict[str, Any],
-        AfterValidator(check_extra_body),
-        Field(
-            description="what only this provider knows, put into the body of each request as it is",
-            examples=[{"chat_template_kwargs": {"enable_thinking": False}}],
-        ),
-    ] = {}  # noqa: RUF012 - a default of a model
+    temperature: float = Field(0.0, ge=0, le=2, description="how freely the judge's model draws its words")
+    top_p: float | None = Field(
+        None, gt=0, le=1, description="only the likeliest words that have this probability together"
+    )
+    top_k: int | None = Field(None, ge=1, le=10_000, description="only so many of the likeliest words")
+    frequency_penalty: float | None = Field(None, ge=-2, le=2, description="against words that are frequent so far")
+    presence_penalty: float | None = Field(None, ge=-2, le=2, description="against words that have occurred")
+    reasoning_effort: str | None = Field(
+        None,
+        min_length=1,
+        max_length=20,
+        description="how long a reasoning model thinks: `low`, `medium`, `high` or what its provider calls it",
+    )
+    max_tokens: int | None = Field(
+        None, ge=16, le=1_000_000, description="longest reply, in tokens; default: by the number of sentences"
+    )
+    extra_body: Annotated[dict[str, Any], AfterValidator(check_extra_body)] = Field(
+        {},
+        description="what only this provider knows, put into the body of each request as it is",
+        examples=[{"chat_template_kwargs": {"enable_thinking": False}}],
+    )
 
 
 class Budget(FrozenModel):
     """The most that judge calls may spend. None: no cap."""
 
-    usd: Annotated[
-        float | None, Field(gt=0, le=1_000_000_000, description="most that judge calls may cost, in USD")
-    ] = None
-    tokens: Annotated[int | None, Field(gt=0, le=10**15, description="most tokens, input and output together")] = None
+    usd: float | None = Field(None, gt=0, le=1_000_000_000, description="most that judge calls may cost, in USD")
+    tokens: int | None = Field(None, gt=0, le=10**15, description="most tokens, input and output together")
 
     def over(self, spent: Usage, wanted: Usage) -> str | None:
         """The cap that ``wanted`` would exceed after ``spent``; None when it fits. A cost must be known where USD are capped."""
@@ -217,186 +206,154 @@ class Budget(FrozenModel):
 class Statistics(FrozenModel):
     """How far numbers can be trusted."""
 
-    confidence: Annotated[float, Field(gt=0.5, le=0.9999, description="level of the intervals")] = 0.95
-    alpha: Annotated[
-        float,
-        Field(
-            ge=0.0001,
-            lt=0.5,
-            description="a difference is shown if p is at most this; a gate's interval of a drop is at level 1 - alpha",
-        ),
-    ] = 0.05
-    correction: Annotated[
-        Correction,
-        Field(description="of p for the number of tests: `holm`, `bonferroni`, `benjamini_hochberg` or `none`"),
-    ] = "holm"
+    confidence: float = Field(0.95, gt=0.5, le=0.9999, description="level of the intervals")
+    alpha: float = Field(
+        0.05,
+        ge=0.0001,
+        lt=0.5,
+        description="a difference is shown if p is at most this; a gate's interval of a drop is at level 1 - alpha",
+    )
+    correction: Correction = Field(
+        "holm", description="of p for the number of tests: `holm`, `bonferroni`, `benjamini_hochberg` or `none`"
+    )
 
 
 class Performance(FrozenModel):
     """How fast it goes. Nothing here changes a number."""
 
-    concurrency: Annotated[int, Field(ge=1, le=256, description="judge calls at once")] = 8
-    timeout_s: Annotated[float, Field(gt=0, le=3600, description="seconds that a judge call may take")] = 60.0
-    sample_timeout_s: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            le=86_400,
-            description="seconds that judging one row may take from its first call on, without waits for the rate limit",
-        ),
-    ] = None
-    attempts: Annotated[
-        int, Field(ge=1, le=20, description="how often a judge call is tried in all when its provider fails")
-    ] = 5
-    requests_per_minute: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=10**6,
-            description="most requests to the judge's model in a minute; in a service, of all its workers",
-        ),
-    ] = None
-    tokens_per_minute: Annotated[
-        int | None, Field(ge=1, le=10**9, description="most tokens that these requests may take in a minute")
-    ] = None
-    give_up_s: Annotated[
-        float, Field(gt=0, le=86_400, description="seconds that a provider may fail before the rows left are given up")
-    ] = 600.0
-    cache: Annotated[bool, Field(description="take finished judge calls from earlier runs")] = True
-    batch: Annotated[int, Field(ge=1, le=1000, description="rows that are evaluated and stored at once")] = 50
+    concurrency: int = Field(8, ge=1, le=256, description="judge calls at once")
+    timeout_s: float = Field(60.0, gt=0, le=3600, description="seconds that a judge call may take")
+    sample_timeout_s: float | None = Field(
+        None,
+        gt=0,
+        le=86_400,
+        description="seconds that judging one row may take from its first call on, without waits for the rate limit",
+    )
+    attempts: int = Field(5, ge=1, le=20, description="how often a judge call is tried in all when its provider fails")
+    requests_per_minute: int | None = Field(
+        None,
+        ge=1,
+        le=10**6,
+        description="most requests to the judge's model in a minute; in a service, of all its workers",
+    )
+    tokens_per_minute: int | None = Field(
+        None, ge=1, le=10**9, description="most tokens that these requests may take in a minute"
+    )
+    give_up_s: float = Field(
+        600.0, gt=0, le=86_400, description="seconds that a provider may fail before the rows left are given up"
+    )
+    cache: bool = Field(True, description="take finished judge calls from earlier runs")
+    batch: int = Field(50, ge=1, le=1000, description="rows that are evaluated and stored at once")
 
 
 class EvalConfig(FrozenModel):
     """All that determines the numbers of an evaluation, apart from the data: the effective configuration of a report."""
 
-    name: Annotated[
-        str | None, Field(min_length=1, max_length=200, description="name of the run; default: that of the data")
-    ] = None
-    metrics: Annotated[
-        tuple[str, ...] | None,
-        Field(
-            max_length=200,
-            description="metrics to compute; default: every usual metric that the rows have the input for",
-            examples=[["ndcg@10", "mrr", "faithfulness", "correctness", "accurate"]],
-        ),
-    ] = None
+    name: str | None = Field(
+        None, min_length=1, max_length=200, description="name of the run; default: that of the data"
+    )
+    metrics: tuple[str, ...] | None = Field(
+        None,
+        max_length=200,
+        description="metrics to compute; default: every usual metric that the rows have the input for",
+        examples=[["ndcg@10", "mrr", "faithfulness", "correctness", "accurate"]],
+    )
     judge: Annotated[
         str | None,
         BeforeValidator(judge_name, json_schema_input_type=_Name | dict[Literal["cross_encoder"], str] | None),
-        Field(
-            min_length=1,
-            exclude=True,
-            description="the only judge: `local`, a model that LiteLLM supports, or `{cross_encoder: MODEL}`; short for "
-            "`judges: [{model: ...}]`",
-        ),
-    ] = None
-    judges: Annotated[
-        tuple[JudgeOrText, ...],
-        Field(
-            min_length=1,
-            max_length=MAX_JUDGES,
-            description="all judges: each has a `model` or `cross_encoder`, and `samples` if its verdict is drawn several times; "
-            "several vote. With `role: reference` and `on: 0.2` a judge judges that share of the queries and corrects the means",
-            examples=[[{"model": "gpt-4o-mini", "samples": 3}, {"model": "gpt-4o", "role": "reference", "on": 0.2}]],
-        ),
-    ] = (JudgeConfig(model="local"),)
-    judge_prompt: Annotated[
-        JudgePrompt | None,
-        Field(
-            description="instructions for the judge's model in place of ours; `{{ verdict }}` in the text stands for ours"
-        ),
-    ] = None
-    judge_mode: Annotated[
-        Literal["verdict", "probe"],
-        Field(description="how a model is asked: for one verdict, or by yes-or-no questions"),
-    ] = "verdict"
-    api_base: Annotated[
-        Annotated[str, AfterValidator(check_bare_address)] | None,
-        Field(description="address of an OpenAI-compatible provider"),
-    ] = None
-    embeddings: Annotated[
-        str | None,
-        Field(
-            min_length=1,
-            description="a sentence-transformers model, folder or name, in place of the bundled all-MiniLM-L6-v2; needs the "
-            "extra `models`",
-            examples=["sentence-transformers/all-mpnet-base-v2"],
-        ),
-    ] = None
-    bertscore_model: Annotated[
-        str | None,
-        Field(
-            min_length=1,
-            description="a model that `bertscore_f1` reads by bert-score, folder or name, not the bundled one; needs the extra "
-            "`models`",
-            examples=["microsoft/deberta-xlarge-mnli"],
-        ),
-    ] = None
-    context_window: Annotated[
-        int | None,
-        Field(
-            ge=256,
-            le=100_000_000,
-            description="tokens that the judge's model reads, its reply included; longer rows get a warning; default: that "
-            "of LiteLLM's table",
-            examples=[4096],
-        ),
-    ] = None
-    seed: Annotated[int, Field(ge=0, lt=2**32, description="seed of the judge and of every random draw")] = 0
-    accurate: Annotated[str, Field(max_length=1000, description="the rule by which an answer counts as accurate")] = (
-        "correctness >= 0.5 else semantic_similarity >= 0.8"
+    ] = Field(
+        None,
+        min_length=1,
+        exclude=True,
+        description="the only judge: `local`, a model that LiteLLM supports, or `{cross_encoder: MODEL}`; short for "
+        "`judges: [{model: ...}]`",
     )
-    criteria: Annotated[
-        dict[str, Annotated[str, Field(max_length=500)]],
-        Field(
-            max_length=10,
-            description="further metrics in your own words, by name; a model judges them in the same call",
-            examples=[{"polite": "The answer is polite and addresses the reader directly."}],
-        ),
-    ] = {}  # noqa: RUF012 - a default of a model
-    composites: Annotated[
-        dict[str, Composite],
-        Field(
-            max_length=20,
-            description="further metrics made of others, by name: a weighted mean (`{faithfulness: 2, relevance: 1}`) or a "
-            "harmonic mean (`{harmonic_mean: [faithfulness, completeness]}`)",
-            examples=[{"quality": {"faithfulness": 2, "relevance": 1}}],
-        ),
-    ] = {}  # noqa: RUF012 - a default of a model
-    relevant_from: Annotated[
-        float | None,
-        Field(
-            ge=SMALLEST, le=LARGEST_GRADE, description="grade from which a document is relevant; default: any above 0"
-        ),
-    ] = None
-    max_grade: Annotated[float, Field(ge=SMALLEST, le=LARGEST_GRADE, description="the highest grade")] = 3.0
-    graded: Annotated[bool, Field(description="use grades of relevance; false: a relevant document counts 1")] = True
-    max_missing: Annotated[
-        float,
-        Field(
-            ge=0,
-            le=1,
-            description="largest share of rows per metric, of responses, or of a reference judge, that may fail; beyond it: "
-            "exit code 3",
-        ),
-    ] = 0.05
-    parameters: Annotated[
-        JudgeParameters,
-        Field(description="what the judge's model is sent beside the messages; what its provider refuses is left out"),
-    ] = JudgeParameters()
-    prices: Annotated[
-        dict[str, Price],
-        Field(
-            description="USD per million tokens, by model: `input_per_1m` and `output_per_1m`",
-            examples=[{"my-model": {"input_per_1m": 0.15, "output_per_1m": 0.6}}],
-        ),
-    ] = {}  # noqa: RUF012 - a default of a model
-    budget: Annotated[
-        Budget,
-        Field(description="the most that judge calls, and answers of built-in systems, may spend; then the run waits"),
-    ] = Budget()
-    statistics: Annotated[Statistics, Field(description="how far numbers can be trusted")] = Statistics()
-    performance: Annotated[Performance, Field(description="how fast it goes; changes no number")] = Performance()
+    judges: tuple[JudgeOrText, ...] = Field(
+        (JudgeConfig(model="local"),),
+        min_length=1,
+        max_length=MAX_JUDGES,
+        description="all judges: each has a `model` or `cross_encoder`, and `samples` if its verdict is drawn several times; "
+        "several vote. With `role: reference` and `on: 0.2` a judge judges that share of the queries and corrects the means",
+        examples=[[{"model": "gpt-4o-mini", "samples": 3}, {"model": "gpt-4o", "role": "reference", "on": 0.2}]],
+    )
+    judge_prompt: JudgePrompt | None = Field(
+        None,
+        description="instructions for the judge's model in place of ours; `{{ verdict }}` in the text stands for ours",
+    )
+    judge_mode: Literal["verdict", "probe"] = Field(
+        "verdict", description="how a model is asked: for one verdict, or by yes-or-no questions"
+    )
+    api_base: Annotated[str, AfterValidator(check_bare_address)] | None = Field(
+        None, description="address of an OpenAI-compatible provider"
+    )
+    embeddings: str | None = Field(
+        None,
+        min_length=1,
+        description="a sentence-transformers model, folder or name, in place of the bundled all-MiniLM-L6-v2; needs the "
+        "extra `models`",
+        examples=["sentence-transformers/all-mpnet-base-v2"],
+    )
+    bertscore_model: str | None = Field(
+        None,
+        min_length=1,
+        description="a model that `bertscore_f1` reads by bert-score, folder or name, not the bundled one; needs the extra "
+        "`models`",
+        examples=["microsoft/deberta-xlarge-mnli"],
+    )
+    context_window: int | None = Field(
+        None,
+        ge=256,
+        le=100_000_000,
+        description="tokens that the judge's model reads, its reply included; longer rows get a warning; default: that "
+        "of LiteLLM's table",
+        examples=[4096],
+    )
+    seed: int = Field(0, ge=0, lt=2**32, description="seed of the judge and of every random draw")
+    accurate: str = Field(
+        "correctness >= 0.5 else semantic_similarity >= 0.8",
+        max_length=1000,
+        description="the rule by which an answer counts as accurate",
+    )
+    criteria: dict[str, Annotated[str, Field(max_length=500)]] = Field(
+        {},
+        max_length=10,
+        description="further metrics in your own words, by name; a model judges them in the same call",
+        examples=[{"polite": "The answer is polite and addresses the reader directly."}],
+    )
+    composites: dict[str, Composite] = Field(
+        {},
+        max_length=20,
+        description="further metrics made of others, by name: a weighted mean (`{faithfulness: 2, relevance: 1}`) or a "
+        "harmonic mean (`{harmonic_mean: [faithfulness, completeness]}`)",
+        examples=[{"quality": {"faithfulness": 2, "relevance": 1}}],
+    )
+    relevant_from: float | None = Field(
+        None, ge=SMALLEST, le=LARGEST_GRADE, description="grade from which a document is relevant; default: any above 0"
+    )
+    max_grade: float = Field(3.0, ge=SMALLEST, le=LARGEST_GRADE, description="the highest grade")
+    graded: bool = Field(True, description="use grades of relevance; false: a relevant document counts 1")
+    max_missing: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="largest share of rows per metric, of responses, or of a reference judge, that may fail; beyond it: "
+        "exit code 3",
+    )
+    parameters: JudgeParameters = Field(
+        JudgeParameters(),
+        description="what the judge's model is sent beside the messages; what its provider refuses is left out",
+    )
+    prices: dict[str, Price] = Field(
+        {},
+        description="USD per million tokens, by model: `input_per_1m` and `output_per_1m`",
+        examples=[{"my-model": {"input_per_1m": 0.15, "output_per_1m": 0.6}}],
+    )
+    budget: Budget = Field(
+        Budget(),
+        description="the most that judge calls, and answers of built-in systems, may spend; then the run waits",
+    )
+    statistics: Statistics = Field(Statistics(), description="how far numbers can be trusted")
+    performance: Performance = Field(Performance(), description="how fast it goes; changes no number")
 
     @model_validator(mode="after")
     def _one_way_to_name_judges(self) -> Self:
