@@ -124,14 +124,13 @@ def test_a_run_keeps_its_prompt_and_goes_on_with_it_though_the_file_changed(cli,
         assert again["provenance"]["judge"] == report["provenance"]["judge"]
 
 
-def test_a_prompt_in_a_configuration_is_relative_to_it_and_a_variable_names_one_too(cli, project, own, monkeypatch):
+def test_a_prompt_in_a_configuration_is_relative_to_it(cli, project, own):
     (project / "conf").mkdir()
     own.rename(project / "conf" / "own.md")
     (project / "conf" / "ragassay.yaml").write_text("data: ../d.jsonl\njudge: gpt-4o-mini\njudge_prompt: own.md\n")
     code, out, err = cli("evaluate", "--config", "conf/ragassay.yaml", "--dry-run")
     assert (code, "3 judge calls" in out) == (0, True), err
-    monkeypatch.setenv("RAGASSAY_JUDGE_PROMPT", "none.md")
-    code, _, err = cli("evaluate", "d.jsonl", "--judge", "gpt-4o-mini", "--dry-run")
+    code, _, err = cli("evaluate", "d.jsonl", "--judge", "gpt-4o-mini", "--set", "judge_prompt=none.md", "--dry-run")
     assert (code, err) == (2, "error: judge_prompt: none.md: there is no such file\n")
 
 
@@ -147,7 +146,9 @@ def test_the_local_judge_reads_no_prompt_and_says_so(cli, project):
 def test_a_job_brings_no_prompt_and_gets_the_operators(own):
     body = {"samples": [GOOD], "judge": "gpt-4o-mini"}
     with pytest.raises(BadSettings, match="judge_prompt: a job can't set this; the server's operator does"):
-        read(json.dumps({**body, "judge_prompt": "/etc/passwd"}).encode(), Settings(), Registered())
+        read(
+            json.dumps({**body, "judge_prompt": {"name": "own.md", "text": AROUND}}).encode(), Settings(), Registered()
+        )
     spec, *_ = read(json.dumps(body).encode(), Settings(judge_prompt=own), Registered())
     assert spec.judge_prompt == JudgePrompt(name="own.md", text=AROUND)
     spec, *_ = read(json.dumps({"samples": [GOOD]}).encode(), Settings(judge_prompt=own), Registered())

@@ -149,12 +149,12 @@ def test_a_provider_that_failed_for_too_long_costs_the_judged_scores_alone(jobs,
 def test_a_worker_that_meets_the_outage_after_the_job_gave_up_gives_up_too(jobs, store, give_up_due):
     job = submit(jobs, 100, performance={"give_up_s": 600})
     first, second = store.claim(job), store.claim(job)
-    store.wait_for_provider(first, DOWN, wait_s=5, performance={"give_up_s": 600})
+    store.wait_for_provider(first, DOWN, wait_s=5, give_up_s=600)
     give_up_due(job)
     store.redis.hset(store.key(job, "meta"), "next_ms", 1)
-    assert store.wait_for_provider(second, DOWN, wait_s=5, performance={"give_up_s": 600}) is False
+    assert store.wait_for_provider(second, DOWN, wait_s=5, give_up_s=600) is False
     third = store.claim(job)
-    assert store.wait_for_provider(third, DOWN, wait_s=5, performance={"give_up_s": 600}) is False
+    assert store.wait_for_provider(third, DOWN, wait_s=5, give_up_s=600) is False
     assert jobs.get(job).waiting is None
 
 
@@ -163,7 +163,7 @@ def test_a_worker_that_lost_its_chunk_does_not_make_the_job_wait(jobs, store):
     lost = store.claim(job)
     expire_leases(store, job)
     jobs.tick()
-    assert store.wait_for_provider(lost, DOWN, wait_s=5, performance={"give_up_s": 600}) is True
+    assert store.wait_for_provider(lost, DOWN, wait_s=5, give_up_s=600) is True
     assert jobs.get(job).waiting is None
     assert store.claim(job) is not None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -102,10 +101,11 @@ def load(path: Path | None = None, overrides: Iterable[Override] = (), *, remote
 
 def _environment(document: Document, *, remote: bool) -> Iterator[Override]:
     """RAGASSAY_JUDGE, and RAGASSAY_API_BASE in place of a file's address. An empty variable says nothing."""
-    if judge := os.environ.get("RAGASSAY_JUDGE"):
-        yield Override(("judge",), judge, "RAGASSAY_JUDGE")
-    if (address := os.environ.get("RAGASSAY_API_BASE")) and "api_base" in document.values and not remote:
-        yield Override(("api_base",), address, "RAGASSAY_API_BASE")
+    settings = Settings()
+    if settings.judge and "judge" in settings.model_fields_set:
+        yield Override(("judge",), settings.judge, "RAGASSAY_JUDGE")
+    if settings.api_base and "api_base" in document.values and not remote:
+        yield Override(("api_base",), settings.api_base, "RAGASSAY_API_BASE")
 
 
 def import_plugins(document: Document) -> None:

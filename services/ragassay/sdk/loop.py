@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from anyio.from_thread import start_blocking_portal
-
 from ragassay.sdk.warn import caller, on_behalf_of
 
 T = TypeVar("T")
@@ -19,6 +17,8 @@ def finished(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work())
+    from anyio.from_thread import start_blocking_portal
+
     with start_blocking_portal() as portal:  # which cancels the work on Ctrl-C
         result: T = portal.call(_for_caller(work))
         return result
@@ -26,6 +26,8 @@ def finished(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 async def awaited(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """The result of a coroutine that runs in a thread of its own; cancelled, it makes no further call and has ended."""
+    from anyio.from_thread import start_blocking_portal
+
     with start_blocking_portal() as portal:
         return await asyncio.wrap_future(portal.start_task_soon(_for_caller(work)))
 
