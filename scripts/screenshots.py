@@ -90,7 +90,7 @@ def small(path):
     """A picture in few colours."""
     from PIL import Image
 
-    picture = Image.open(path).convert("RGB").quantize(64, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    picture = Image.open(path).convert("RGB").quantize(160, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     picture.save(path, optimize=True)
 
 
