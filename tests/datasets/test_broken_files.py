@@ -31,14 +31,14 @@ def _row(fields: str) -> str:
 
 BROKEN: list[tuple[str, str, str | bytes, str, type[AssayError]]] = [
     ("json cut off", "a.json", '[{"query": "a"},\n {"query"', "a.json:2: column 10: ", BadData),
-    ("json lines in a .json", "a.json", '{"query": "a"}\n{"query": "b"}', "JSON Lines: --format jsonl", BadData),
+    ("json lines in a .json", "a.json", '{"query": "a"}\n{"query": "b"}', "JSON Lines: format=jsonl", BadData),
     ("json of one object", "a.json", '{"query": "a"}', "a.json: the document should be a list of rows", BadData),
     ("json whose name is a number", "a.json", '{"name": 3, "examples": [{"query": "a"}]}', "a.json: name: ", BadData),
     ("a number that is none", "a.json", '[{"query": "a", "cost_usd": NaN}]', "a.json:1: column 29: ", BadData),
     ("json row that is a number", "a.json", '[{"query": "a"}, 7]', "a.json: row 2: should be an object", BadData),
     ("json with a number too large for a float", "a.json", '[{"query": "a", "cost_usd": 1e999}]', "a.json:1: column 29: ", BadData),
     ("jsonl with a bad line", "a.jsonl", '{"query": "a"}\n{"query": \n', "a.jsonl:2: column 1: ", BadData),
-    ("jsonl that is one document", "a.jsonl", '[\n{"query": "a"}\n]', "--format json", BadData),
+    ("jsonl that is one document", "a.jsonl", '[\n{"query": "a"}\n]', "format=json", BadData),
     ("half a surrogate pair", "a.jsonl", '{"query": "a", "contexts": ["b", "\\ud83d"]}', "a.jsonl:1: column 35: ", BadData),
     ("latin-1 in json", "a.json", b'[\n{"query": "caf\xe9"}]', "a.json:2: byte 0xe9 at byte 15", BadData),
     ("latin-1 in csv", "a.csv", b"query,answer\na,b\ncaf\xe9,c\n", "a.csv:3: byte 0xe9 at byte 4", BadData),
@@ -78,11 +78,11 @@ BROKEN: list[tuple[str, str, str | bytes, str, type[AssayError]]] = [
 ]  # fmt: skip
 
 OPTIONS: list[tuple[dict[str, Any], str, type[AssayError]]] = [
-    ({"format": "jsonll"}, "--format: unknown format 'jsonll'; did you mean jsonl", UnknownName),
+    ({"format": "jsonll"}, "format: unknown format 'jsonll'; did you mean jsonl", UnknownName),
     ({"mapping": {"answer": "reply"}}, "--map answer=reply: a.jsonl has no column 'reply'", BadSettings),
     ({"mapping": {"anwser": "query"}}, "did you mean answer=query?", UnknownName),
     ({"limit": 0}, "--limit: should be at least 1, is 0", BadSettings),
-    ({"duplicates": "drop"}, "--duplicates: should be error or keep_first", BadSettings),
+    ({"duplicates": "drop"}, "duplicates: should be error or keep_first", BadSettings),
 ]
 
 
