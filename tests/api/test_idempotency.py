@@ -87,24 +87,6 @@ def test_the_key_is_kept_with_the_job_or_not_at_all(served):
     assert (again.status_code, again.json()["id"]) == (202, made["id"])
 
 
-def test_saving_a_job_twice_leaves_each_chunk_once(served):
-    """The client library sends a transaction again when its answer was lost."""
-    create = served.jobs.store.create
-
-    def twice(*arguments, **options):
-        create(*arguments, **options)
-        create(*arguments, **options)
-
-    served.jobs.store.create = twice
-    try:
-        job = served.submit(rows(120), metrics=["mrr"])["id"]
-    finally:
-        served.jobs.store.create = create
-    assert served.jobs.store.redis.llen(f"ra:{{{job}}}:todo") == 3
-    served.work()
-    assert served.http.get(f"/v1/jobs/{job}").json()["progress"] == {"rows": 120, "done": 120, "failed": 0}
-
-
 def test_a_broker_that_is_away_costs_no_job(redis, caplog):
     """The job is saved; the sweeper enqueues it later."""
     slot = Queue(f"redis://127.0.0.1:{free_port()}/0")

@@ -61,7 +61,7 @@ def test_a_drop_from_the_baseline_is_a_regression_and_nothing_is_one_without_a_b
 
 def test_a_job_that_failed_is_told_without_its_error(served, told, receiver):
     job = served.submit(rows(3), metrics=["mrr"])["id"]
-    served.jobs.store.redis.delete(f"ra:{{{job}}}:in::0", f"ra:{{{job}}}:in:default:0")
+    served.jobs.store.redis.delete(f"ra:{{{job}}}:inputs")
     served.work()
     assert served.http.get(f"/v1/jobs/{job}").json()["status"] == "failed"
     (got,) = receiver.got
@@ -130,18 +130,3 @@ def test_what_a_job_tells_is_told_once_however_often_its_last_steps_are_repeated
     served.jobs.finalize(job)
     served.work()
     assert len(receiver.got) == before == 2
-
-
-def test_a_worker_that_dies_after_the_report_leaves_its_notifications_to_the_sweeper(
-    served, told, receiver, monkeypatch
-):
-    job = served.submit(rows(10), metrics=["mrr"], gates=[{"mrr": ">= 0.8"}])["id"]
-    monkeypatch.setattr(served.jobs.notifier, "notify", lambda notice: (_ for _ in ()).throw(MemoryError))
-    with pytest.raises(MemoryError):
-        served.work()
-    monkeypatch.undo()
-    served.queue.sent.clear()
-    assert served.http.get(f"/v1/jobs/{job}").json()["status"] == "finished"
-    served.jobs.tick()
-    served.work()
-    assert {got.document["type"] for got in receiver.got} == {"gate_missed", "job_finished"}
