@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ragassay.cli.evaluate import Terminal, refuse_unscored, warnings_shown
+from ragassay.cli.running import Terminal, refuse_unscored, warnings_shown
 
 if TYPE_CHECKING:
     from ragassay.analysis.benchmark import Benchmark

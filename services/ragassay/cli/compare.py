@@ -77,7 +77,7 @@ def compare(
     **options: Any,
 ) -> None:
     """Compare the systems of a run, or of several runs, jobs and data files, with the first one."""
-    from ragassay.cli.evaluate import Terminal, refuse_unscored
+    from ragassay.cli.running import Terminal, refuse_unscored
     from ragassay.metrics.names import split_names
     from ragassay.reporting.comparison import EXPORTERS
     from ragassay.sdk.compare import compared
@@ -136,7 +136,7 @@ def _sides(
 
 def show_comparison(result: Comparison, outputs: list[Path], *, as_json: bool, **written: Any) -> None:
     """Write the files, of the form and with the fields ``written``, and print the verdict and the tables behind it."""
-    from ragassay.cli.evaluate import warnings_shown
+    from ragassay.cli.running import warnings_shown
     from ragassay.reporting.comparison import EXPORTERS, of_comparison
 
     with warnings_shown("ragassay.exporters"):

@@ -44,7 +44,7 @@ def gate(
 ) -> None:
     """Evaluate, or take a run, and check the gates of the configuration; exit code 1 when one is missed."""
     from ragassay import config as configurations
-    from ragassay.cli.evaluate import Terminal, refuse_unscored
+    from ragassay.cli.running import Terminal, refuse_unscored
     from ragassay.reporting.gates import EXPORTERS
     from ragassay.sdk.gate import check
 

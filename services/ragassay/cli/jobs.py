@@ -24,7 +24,7 @@ job = typer.Typer(help="List, resume, retry and cancel jobs of a service.", no_a
 
 def evaluate_at(server: str, configuration: ProjectConfig, registered: list[str], *, wait: bool, as_json: bool) -> None:
     """Have a service evaluate rows and its ``registered`` systems; print the report, or without ``wait`` the job's id."""
-    from ragassay.cli.evaluate import show_report
+    from ragassay.cli.running import show_report
     from ragassay.reporting import EXPORTERS
 
     EXPORTERS.check(configuration.output)

@@ -51,7 +51,7 @@ def agreement(
     **options: Any,
 ) -> None:
     """Say how far a judge agrees with labels that people gave."""
-    from ragassay.cli.evaluate import Terminal, refuse_unscored
+    from ragassay.cli.running import Terminal, refuse_unscored
     from ragassay.core.settings import Settings
     from ragassay.evaluation.agreement import LabelledRows
     from ragassay.sdk.evaluation import evaluated, runtime_of

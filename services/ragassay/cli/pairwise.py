@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ragassay.cli.evaluate import print_notice, warnings_shown
 from ragassay.cli.options import configured
+from ragassay.cli.running import print_notice, warnings_shown
 from ragassay.cli.terminal import print_document, print_json
 
 if TYPE_CHECKING:

@@ -159,7 +159,7 @@ def _show_report(
     run: str, outputs: list[Path], form: str | None, fields: str | None, server: str | None, *, as_json: bool
 ) -> None:
     from ragassay.cli.compare import show_comparison
-    from ragassay.cli.evaluate import show_report, warnings_shown
+    from ragassay.cli.running import show_report, warnings_shown
     from ragassay.core.settings import Settings
     from ragassay.metrics.names import split_names
     from ragassay.reporting import EXPORTERS, comparison
