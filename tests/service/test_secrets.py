@@ -193,7 +193,7 @@ def test_no_secret_is_in_a_run_its_reports_or_what_is_printed(provider, endpoint
     named = ["--config", "evaluate.json", *OUTPUTS]
     told = [command(work, "evaluate", *named, "--json", api_base=provider.url)]
     told += [command(work, "show", "last", "--json", api_base=provider.url)]
-    told += [command(work, "run", "run.json", "--json", "-o", "both.json", api_base=provider.url)]
+    told += [command(work, "evaluate", "--config", "run.json", "--json", "-o", "both.json", api_base=provider.url)]
     assert any(OURS["RAGASSAY_API_KEY"] in seen.auth for seen in provider.log[before:])
     assert any(OURS["RAG_LOGIN"] == sent.get("X-Login") for sent in endpoint.headers)
     assert (told, leaks_of_files(work)) == ([[], [], []], {})
