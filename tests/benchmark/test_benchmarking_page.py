@@ -31,7 +31,7 @@ def test_recorded_responses_of_each_dataset_are_found_by_its_name(form, cli, tmp
         for system in ("v1", "v2"):
             write_jsonl(tmp_path / f"responses/{system}-{dataset}.jsonl", [{"query_id": "a", "answer": dataset}])
     (tmp_path / "ragassay.yaml").write_text(RECORDED)
-    arguments = ("run",) if form == "file" else shlex.split(COMMAND.replace("\\\n", " "))[1:]
+    arguments = ("evaluate",) if form == "file" else shlex.split(COMMAND.replace("\\\n", " "))[1:]
     code, out, err = cli(*arguments, "--json", "--metrics", "exact_match")
     assert code == 0, err
     found = json.loads(out)
