@@ -40,9 +40,9 @@ BODIES = {
         "a job can't set this; the server's operator does",
     ),
     "the provider's key": (body('"api_key": "sk-123"'), 422, "unknown key 'api_key'"),
-    "a file of the server": (body('"data": "/etc/passwd"'), 422, "the service reads no file of a caller's"),
-    "code to run": (body('"plugins": ["own.py"]'), 422, "the service runs no code of a caller's"),
-    "a file to write": (body('"output": ["report.json"]'), 422, "the service writes no file for a caller"),
+    "a file of the server": (body('"data": "/etc/passwd"'), 422, "a job can't set this"),
+    "code to run": (body('"plugins": ["own.py"]'), 422, "a job can't set this"),
+    "a file to write": (body('"output": ["report.json"]'), 422, "a job can't set this"),
     # options
     "a seed as text": (body('"seed": "7"'), 422, "seed: should be a whole number, is '7'"),
     "an address as judge": (body('"judge": "huggingface/http://10.0.0.1/x"'), 422, "not the name of a model"),

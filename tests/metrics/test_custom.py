@@ -109,7 +109,7 @@ def test_async_metrics_wait_together_within_a_bound():
             raise ValueError("no")
         return 1.0
 
-    found = scores("slow", [sample(n) for n in range(1, 9)], concurrency=4)
+    found = scores("slow", [sample(n) for n in range(1, 9)], performance={"concurrency": 4})
     assert most == 4
     assert [score.value for score in found] == [1.0, 1.0, None, *[1.0] * 5]
     assert found[2].reason == "slow raised ValueError: no"
@@ -124,7 +124,7 @@ def test_an_async_metric_that_hangs_is_given_up_and_one_that_cancels_itself_fail
         return 1.0
 
     began = time.monotonic()
-    first, second, third = scores("stuck", [sample(1), sample(2), sample(3)], timeout_s=0.05)
+    first, second, third = scores("stuck", [sample(1), sample(2), sample(3)], performance={"timeout_s": 0.05})
     assert time.monotonic() - began < 5
     assert first.reason == "stuck raised CancelledError: CancelledError"
     assert second.reason == "stuck gave no score within 0.05 s"

@@ -61,7 +61,13 @@ def problems(error: ValidationError, model: type[BaseModel] | None = None) -> li
         elif kind in ("string_type", "float_type") and location[-1:] in (("str",), ("float",)):
             location, what = location[:-1], f"should be text or a number, is {shown(item['input'])}"
         by_location.setdefault(location, FieldProblem(location, what, kind, item["input"], hint))
-    return list(by_location.values())
+    # a list whose entries are wrong is not empty, though pydantic counts only those that fit
+    return [one for one in by_location.values() if one.kind != "too_short" or not _holds(one.location, by_location)]
+
+
+def _holds(location: Location, others: Collection[Location]) -> bool:
+    """Does one of the others lie within a location?"""
+    return any(len(other) > len(location) and other[: len(location)] == location for other in others)
 
 
 def suggestion(key: str, known: Collection[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -23,6 +24,7 @@ from ragassay.datasets.columns import (
 from ragassay.datasets.source import Source, ValueProblem
 
 Duplicates = Literal["error", "keep_first"]
+MAX_HINTS = 100  # unknown columns that are compared with the known ones
 
 
 class RowBuilder:
@@ -120,7 +122,7 @@ class RowBuilder:
             )
         if self.columns.nested and self.kept and not self._response_fields:
             warnings.append("response is an object of which no entry is known; --map answer=response.KEY names it")
-        for name in self.kept:
+        for name in islice(self.kept, MAX_HINTS):
             alias, meant = field_of_alias(name), near(name)
             if alias and alias in self.columns.sources:
                 warnings.append(f"{name} is kept as metadata, since {alias} is read from {self.columns.mapped[alias]}")
