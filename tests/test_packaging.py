@@ -62,7 +62,7 @@ def test_the_wheel_holds_the_packages_prompts_and_datasets_and_nothing_under_a_g
 
 
 def test_the_installed_package_runs_from_any_directory(installed, tmp_path):
-    where = ragassay(installed, "doctor", "--json", cwd=tmp_path)
+    where = ragassay(installed, "info", "doctor", "--json", cwd=tmp_path)
     findings = {finding["what"]: finding["detail"] for finding in map(json.loads, where.stdout.splitlines())}
     assert "_shipped" in findings["prompts"]
     assert str(ROOT) not in findings["datasets"]

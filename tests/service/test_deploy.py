@@ -102,7 +102,7 @@ def test_the_file_s_own_commands_survive_a_dead_beat_and_a_wiped_broker():
         health = stack.run("beat", "ragassay", "admin", "health", check=True).stdout
         assert re.search(r"redis \(state\): .* noeviction, append-only file, fsync always\n", health)
         assert re.search(r"redis \(broker\): .* of 268 MB, noeviction, append-only file, fsync everysec\n", health)
-        assert "workers:        2 with 6 processes\nbeats:          2\n" in health
+        assert "workers:        2 with 6 processes\nschedulers:     2\n" in health
         stack.kill("beat")
         body = {"samples": rows(1200), "metrics": ["mrr"]}
         job = client.post("/v1/jobs", json=body).raise_for_status().json()["id"]
@@ -165,13 +165,9 @@ def test_every_pod_runs_without_root_and_can_write_to_its_volumes_only(name):
 
 
 def test_probes_test_progress_and_selectors_name_pods_that_are_there():
-    for name in ("worker", "beat"):
-        assert pod(f"ragassay-{name}")["containers"][0]["livenessProbe"]["exec"]["command"] == [
-            "ragassay",
-            "admin",
-            "alive",
-            name,
-        ]
+    for name, part in (("worker", "worker"), ("beat", "scheduler")):
+        probe = pod(f"ragassay-{name}")["containers"][0]["livenessProbe"]["exec"]["command"]
+        assert probe == ["ragassay", "serve", part, "--check"]
         assert manifest("PodDisruptionBudget", f"ragassay-{name}")["spec"]["maxUnavailable"] == 1
     workloads = [m for m in MANIFESTS if m["kind"] in ("Deployment", "StatefulSet")]
     labels = [m["spec"]["template"]["metadata"]["labels"].items() for m in workloads]

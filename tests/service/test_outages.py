@@ -128,7 +128,7 @@ def test_rows_that_failed_are_tried_again_through_a_kill_and_the_others_are_aske
         return good(seen)
 
     judges[judge] = some_fail
-    job = submit(service, judge, performance={"concurrency": 1})
+    job = submit(service, judge, concurrency=1)
     before = service.finished(job)
     assert service.job(job)["progress"]["failed"] == 20
     asked, settled = requests(provider, judge), len(service.settled(job))
