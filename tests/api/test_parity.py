@@ -60,8 +60,8 @@ class Doors:
     def plain(self, text):
         """A document without ids and times, which differ between a run and a job."""
         for ids in (self.runs, self.jobs):
-            for name, one in zip("ab", ids, strict=True):
-                for length in range(len(one), 14, -1):  # as names they are as short as tells them apart
+            for length in range(max(map(len, ids)), 14, -1):  # as names they are as short as tells them apart
+                for name, one in zip("ab", ids, strict=True):
                     text = text.replace(one[:length], name)
         return _without_times(json.loads(text))
 

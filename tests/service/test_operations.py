@@ -260,8 +260,6 @@ def clean_up(site):
         "/v1/datasets/old", content=json.dumps(rows(1)[0]), headers={"Content-Type": "application/x-ndjson"}
     ).raise_for_status()
     out = site.bash("Clean up")
-    assert shown("Clean up", out)
-    assert re.search(r"of \d+ jobs that have ended:\n  0 were deleted, 0 were left without their rows\n", out)
     assert '"name":"old"' in out
     assert site.client.get("/v1/datasets").json()["datasets"] == []
 

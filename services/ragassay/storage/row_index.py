@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -37,8 +39,9 @@ class RowIndex:
         try:
             self._write(run.blobs, run.without_columns())
         except (OSError, DiskFull, BadSettings):
-            self._elsewhere = tempfile.TemporaryDirectory(prefix="ragassay-")
-            self._blobs = FolderBlobs(Path(self._elsewhere.name))
+            folder = tempfile.mkdtemp(prefix="ragassay-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self._blobs = FolderBlobs(Path(folder))
             self._write(self._blobs, dict.fromkeys(run.done(), 1.0))
 
     def _write(self, blobs: Blobs, chunks: dict[ChunkId, float]) -> None:
