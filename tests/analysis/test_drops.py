@@ -127,19 +127,25 @@ def test_gate_on_a_drop_with_few_scores_still_says_what_the_drop_is():
     assert "write coverage: 0.86. mrr went from 0.900 to 0.500" in missed.reason
 
 
-def test_gate_on_reranking_improvement_compares_the_relative_changes():
-    def made(*changes):
-        return make_report(
-            [
-                row(n).model_copy(
-                    update={"scores": {"reranking_improvement": Score(value=x, details={"ndcg_before": 0.5})}}
-                )
-                for n, x in enumerate(changes)
-            ]
-        )
+def reranked(*changes, before=0.5):
+    """A report of changes of NDCG by reranking; ``before``: what it was on each query."""
+    scores = [Score(value=change, details={"ndcg_before": before}) for change in changes]
+    return make_report(
+        [row(n).model_copy(update={"scores": {"reranking_improvement": x}}) for n, x in enumerate(scores)]
+    )
 
+
+def test_gate_on_reranking_improvement_compares_the_relative_changes():
     gate = {"metric": "reranking_improvement", "max_drop": 0.1}
     # mean change 0.2 of 0.5, then 0.1 of 0.5
-    missed = check_gate(made(0.1, 0.1), gate, made(0.2, 0.2))
+    missed = check_gate(reranked(0.1, 0.1), gate, reranked(0.2, 0.2))
     assert (missed.value, missed.baseline, missed.drop) == pytest.approx((0.2, 0.4, 0.2))
     assert (missed.passed, missed.interval) == (False, None)
+
+
+def test_gate_on_reranking_improvement_says_as_the_report_why_there_is_no_value():
+    report = reranked(*[0.1, 0.2] * 5, before=0.0)
+    reason = report.systems["default"].metrics["reranking_improvement"].interval.reason
+    assert reason == "ndcg was 0 before reranking on every query"
+    missed = check_gate(report, {"metric": "reranking_improvement", "min": 0.1})
+    assert (missed.cause, missed.reason) == ("missing", f"reranking_improvement has no value: {reason}")

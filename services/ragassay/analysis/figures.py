@@ -17,11 +17,11 @@ from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.report import SystemReport
 from ragassay.core.statistics import Estimate
-from ragassay.evaluation.aggregate import corrected_by_labels, distribution
+from ragassay.evaluation.aggregate import corrected_by_labels, distribution, relative_change
 from ragassay.evaluation.groups import RowIndexes
 from ragassay.metrics.metric import FIGURES, OPERATIONAL, Metric, parse, unknown
 from ragassay.stats.intervals import Floats, averaged, score_interval
-from ragassay.stats.ratio import Stratum, difference_sums_interval, sums_interval
+from ragassay.stats.ratio import Stratum, sums_interval
 
 PER_ACCURATE, SUSPICIOUS, *REFUSALS = FIGURES
 NO_VERDICT = "no row has a verdict"
@@ -141,11 +141,8 @@ class Figure:
         interval = score_interval(means, level=spec.statistics.confidence, bounds=self._bounds, share=self._share)
         mean: float | None = math.fsum(means) / len(means)
         if (before := rows.before.get(self.column)) is not None:
-            sums = RatioSums.of(
-                zip(means, averaged(np.array([before[n] for n in known.tolist()]), questions), strict=True)
-            )
-            mean = sums.cost_usd / sums.accurate if sums.accurate else None
-            interval = difference_sums_interval([Stratum(sums, sums.n)], level=spec.statistics.confidence)
+            of_known = np.array([before[n] for n in known.tolist()])
+            mean, interval = relative_change(means, averaged(of_known, questions), spec)
         found: dict[str, Any] = {"value": mean, "n": len(known), "missing": missing, "interval": interval}
         if self.column in rows.labels:
             labels = rows.labels_of(self.column)[known].tolist()

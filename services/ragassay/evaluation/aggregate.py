@@ -196,7 +196,7 @@ class ScoreColumn:
             bounds = MeanBounds(worst=low, best=high) if metric.better == "higher" else MeanBounds(worst=high, best=low)
         ndcg_before = np.asarray(self._ndcg_before)[rows][scored]
         if np.isfinite(ndcg_before).any():
-            mean, interval = _relative_change(values, averaged(ndcg_before, of_scored), spec)
+            mean, interval = relative_change(values, averaged(ndcg_before, of_scored), spec)
         reasons, failed = self._missing(rows)
         return Aggregate(
             kind=metric.kind,
@@ -441,7 +441,7 @@ def _counts(row: Result) -> dict[str, int]:
     return counts
 
 
-def _relative_change(changes: Floats, before: Floats, spec: EvalConfig) -> tuple[float | None, Interval]:
+def relative_change(changes: Floats, before: Floats, spec: EvalConfig) -> tuple[float | None, Interval]:
     """The mean change over the mean before, and its interval; undefined if that mean is 0."""
     sums = RatioSums.of(zip(changes.tolist(), before.tolist(), strict=True))
     if not sums.accurate:
