@@ -35,7 +35,7 @@ class ComparedSystem(FrozenModel):
 
 
 class Matching(FrozenModel):
-    """How many rows of the two systems are about the same query; ``pairing.match`` defines that.
+    """How many rows of the two systems are about the same query; ``rows.match`` defines that.
 
     ``only_a`` and ``only_b`` rows have no partner. ``different_text`` ids ask something else on the other side.
     ``different_truth`` matched rows have another ground truth or number of relevant documents. Of ``only_a``,
