@@ -295,14 +295,14 @@ def _not_matched(
 ) -> Iterator[str]:
     """Questions that stand on both sides and have no partner all the same."""
     for other, two in zip(others, paired, strict=True):
-        repeated, other_ids = two.left_over()
+        (repeated, other_ids), rows = two.left_over, two.rows_a.results
         sides = f"{first.label} and {other.label}"
         if repeated:
             what = f"not matched: {len(repeated)} rows of {first.label} whose question stands more than once, such as"
-            yield f"{sides}: {what} {shown(repeated[0].query)}; give the rows ids that say which belong together"
+            yield f"{sides}: {what} {shown(rows[repeated[0]].query)}; give the rows ids that say which belong together"
         if other_ids:
             what = f"not matched: {len(other_ids)} questions that have another id on each side, such as"
-            yield f"{sides}: {what} {shown(other_ids[0].query)}; give them the same ids, or none"
+            yield f"{sides}: {what} {shown(rows[other_ids[0]].query)}; give them the same ids, or none"
 
 
 def cautions(a: Provenance, b: Provenance) -> tuple[str, ...]:

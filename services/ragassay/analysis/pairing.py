@@ -12,7 +12,6 @@ import numpy as np
 from ragassay.analysis.difference import Better, Contrast, Difference, bounds_of
 from ragassay.analysis.models import Matching, Regression
 from ragassay.analysis.rows import SystemRows, by_text, match
-from ragassay.core.models import Result
 from ragassay.core.report import SystemReport
 from ragassay.core.statistics import IncrementalCost, NonInferiority
 from ragassay.datasets.dataset import NUMBERED
@@ -57,8 +56,9 @@ class PairedSystems:
         """How many rows are matched."""
         return len(self.matched[0])
 
-    def left_over(self) -> tuple[list[Result], list[Result]]:
-        """Rows of ``a`` without a partner although ``b`` asks the same: more than once on a side, and under other ids."""
+    @cached_property
+    def left_over(self) -> tuple[list[int], list[int]]:
+        """Places in ``a`` without a partner although ``b`` asks the same: more than once on a side, and under other ids."""
         left_a, left_b = (
             by_text(rows, places.tolist())
             for rows, places in zip((self.rows_a, self.rows_b), self.matched, strict=True)
@@ -66,8 +66,7 @@ class PairedSystems:
         shared = [text for text in left_a if text in left_b]
         once = {text for text in shared if len(left_a[text]) == len(left_b[text]) == 1}
         repeated, other_ids = (
-            [self.rows_a.results[place] for text in shared if (text in once) is wanted for place in left_a[text]]
-            for wanted in (False, True)
+            [place for text in shared if (text in once) is wanted for place in left_a[text]] for wanted in (False, True)
         )
         return repeated, other_ids
 
@@ -77,7 +76,7 @@ class PairedSystems:
         left_a = set(a.ids) - {a.ids[place] for place in in_a.tolist()}
         left_b = set(b.ids) - {b.ids[place] for place in in_b.tolist()}
         different_text = sum(not NUMBERED.fullmatch(query_id) for query_id in left_a & left_b)
-        repeated, other_ids = self.left_over()
+        repeated, other_ids = self.left_over
         return Matching(
             method="paired" if self.pairs else "unpaired",
             same_dataset=same_dataset,
@@ -211,19 +210,23 @@ class PairedSystems:
     def _gains(self, name: str) -> Floats:
         """How much better b is than a on each matched row."""
         a, b = self._values(name)
-        gains: Floats = (b - a) * (1 if self._better(name) == "higher" else -1)
-        return gains
+        return (b - a) * self._sign(name)
+
+    def _sign(self, name: str) -> int:
+        """1 if a higher value is better, -1 if a lower one is."""
+        return 1 if self._better(name) == "higher" else -1
 
     def _regression(self, pair: int, by: Sequence[str], names: Sequence[str]) -> Regression:
-        row, other = self.rows_a.results[self.matched[0][pair]], self.rows_b.results[self.matched[1][pair]]
-        values = {name: self._values(name) for name in names if self._gains(name)[pair] < -NOISE}
+        i, j = self.matched[0][pair], self.matched[1][pair]
+        row, other = self.rows_a.results[i], self.rows_b.results[j]
+        scores = {name: (float(self.rows_a.values(name)[i]), float(self.rows_b.values(name)[j])) for name in names}
         # the reason of "accurate" repeats another metric's score; that metric's reason is the judge's
         reasons = (other.scores[name].reason for name in sorted(by, key=lambda name: name == "accurate"))
         return Regression(
             query_id=row.query_id,
             query_id_b=other.query_id,
             query=row.query,
-            scores={name: (float(a[pair]), float(b[pair])) for name, (a, b) in values.items()},
+            scores={name: (a, b) for name, (a, b) in scores.items() if (b - a) * self._sign(name) < -NOISE},
             answer_a=row.answer,
             answer_b=other.answer,
             why=next(filter(None, reasons), None),

@@ -6,7 +6,7 @@ Everything that compares uses ``match``: comparisons, gates and preferences have
 from __future__ import annotations
 
 from array import array
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -59,11 +59,16 @@ class SystemRows(Queries):
     ``metrics`` and slice ``fields`` name the columns to read. A number is NaN where a row has none. ``labels``: by metric and
     place, what people or reference judges say; ``references``: by place, why a reference judge that was asked failed, None if
     it did not. ``before``: by metric and place, NDCG before reranking. ``truths``: equal if ground truth and number of
-    relevant documents are. ``failures`` has up to ``examples`` rows for each cause.
+    relevant documents are. ``failures``, with up to ``examples`` rows for each cause, is there unless ``examples`` is None.
     """
 
     def __init__(
-        self, results: Sequence[Result], metrics: Iterable[str], fields: Iterable[str] = (), *, examples: int = 0
+        self,
+        results: Sequence[Result],
+        metrics: Iterable[str],
+        fields: Iterable[str] = (),
+        *,
+        examples: int | None = None,
     ) -> None:
         super().__init__()
         self.results, self.metrics = results, tuple(metrics)
@@ -80,9 +85,14 @@ class SystemRows(Queries):
         self._slices: dict[str, defaultdict[str, list[int]]] = {field: defaultdict(list) for field in fields}
         self._matched: dict[int, tuple[SystemRows, tuple[RowIndexes, RowIndexes]]] = {}
         self._accurate = 0
-        self.failures = failures(self._not_accurate(), examples=examples, also_accurate=lambda: self._accurate)
+        not_accurate = self._not_accurate()
+        if examples is None:
+            deque(not_accurate, 0)  # reads all rows, and keeps none
+        else:
+            rows = map(Result.model_validate, not_accurate)
+            self.failures = failures(rows, examples=examples, also_accurate=lambda: self._accurate)
 
-    def _not_accurate(self) -> Iterator[Result]:
+    def _not_accurate(self) -> Iterator[Row]:
         """Read all rows; those that are not accurate come whole."""
         for place, row in enumerate(documents(self.results)):
             try:
@@ -93,7 +103,7 @@ class SystemRows(Queries):
             if accurate:
                 self._accurate += 1
             else:
-                yield Result.model_validate(row)
+                yield row
 
     def _add(self, row: Row) -> bool:
         """The next row, as it is in JSON. Is it accurate?"""

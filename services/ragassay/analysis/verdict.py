@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from ragassay.analysis.comparison import compare
-from ragassay.analysis.describe import accuracy_sentence, finding, in_short, price
+from ragassay.analysis.describe import MOST_PAIRS, accuracy_sentence, finding, in_short, price
 from ragassay.analysis.difference import Contrast
 from ragassay.analysis.models import Comparison
+from ragassay.analysis.rows import SystemRows
 from ragassay.core.errors import AssayError
 from ragassay.core.formatting import interval, signed
 from ragassay.core.report import ReportWithResults
-from ragassay.evaluation.groups import Questions, numbered, question_hash
+from ragassay.evaluation.groups import Questions
 
 MAX_COMPARED = 1000  # queries of a report whose systems are compared by all metrics
-MAX_PAIRS = 3  # against the first system
 ALPHA = 0.05
 
 
@@ -33,24 +33,23 @@ def verdict(report: ReportWithResults) -> tuple[str, ...]:
             return tuple(_sentences(compare([(report, None)])))
     except AssayError as error:
         return (error.message,)
-    rows = report.results
-    if "accurate" not in report.provenance.metrics or len({len(of_system) for of_system in rows.values()}) > 1:
+    results = report.results
+    if "accurate" not in report.provenance.metrics or len({len(of_system) for of_system in results.values()}) > 1:
         return ()
-    scores = {
-        name: np.array([row.scores["accurate"].value for row in of_system], float) for name, of_system in rows.items()
-    }
+    rows = {name: SystemRows(of_system, ("accurate",)) for name, of_system in results.items()}
+    scores = {name: of_system.values("accurate") for name, of_system in rows.items()}
     first = next(iter(rows.values()))
-    questions = numbered([question_hash(row.query, row.ground_truth_answer) for row in first])
+    questions = first.questions(np.arange(len(first)))
     return tuple(by_accuracy(scores, questions, report.provenance.configuration.seed))
 
 
 def _sentences(made: Comparison) -> Iterator[str]:
-    for pair in made.pairs[:MAX_PAIRS]:
+    for pair in made.pairs[:MOST_PAIRS]:
         primary = {name: pair.metrics[name] for name in made.primary}
         yield from filter(
             None, (in_short(pair), finding(pair, primary, made.alpha, made.correction), price(pair, made.alpha))
         )
-    if (more := len(made.pairs) - MAX_PAIRS) > 0:
+    if (more := len(made.pairs) - MOST_PAIRS) > 0:
         yield f"{more} more systems are in the comparison."
 
 
