@@ -27,12 +27,13 @@ sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 import perturb
 from measured import put
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import GroupKFold
 
 from ragassay.core.models import Response, Sample
 from ragassay.core.text import is_lead_in, refuses, sentences, words
 from ragassay.judges import local_weights
+from ragassay.judges.agreement import MEASURES, LabelledScore, ScoredItems, measures
 from ragassay.judges.local import CORRECTNESS_FEATURES, LocalJudge, chance, correctness_features
 from ragassay.judges.overlap import FEATURES, Source, features
 
@@ -124,9 +125,8 @@ def fitted(sets: Sequence[Labelled], names: Sequence[str], *, ridge: float, stre
 
 def measured(labels: np.ndarray, chances: np.ndarray) -> tuple[float, float, float]:
     """AUC, balanced accuracy at 0.5 and expected calibration error in ten bins."""
-    bins = np.minimum((chances * 10).astype(int), 9)
-    error = np.abs(np.bincount(bins, chances - labels)).sum() / len(labels)
-    return roc_auc_score(labels, chances), balanced_accuracy_score(labels, chances >= 0.5), error
+    found = dict(zip(MEASURES, measures(labels, chances), strict=True))
+    return found["auc"], found["balanced_accuracy"], found["ece"]
 
 
 def judged(one: Labelled) -> tuple[float, float, float]:
@@ -139,11 +139,13 @@ def judged(one: Labelled) -> tuple[float, float, float]:
         )
         for n, row in enumerate(one.rows)
     ]
-    items: dict[Any, list[tuple[int, float]]] = {}
+    rows = []
     for n, rating in enumerate(asyncio.run(LocalJudge().judge(samples, journal=None))):
-        chance = rating.verdict.probability.get("faithfulness", 0.0)
-        items.setdefault(one.rows[n].get("max_group") or n, []).append((one.rows[n]["label"], chance))
-    return measured(*(np.array([max(row[k] for row in item) for item in items.values()]) for k in (0, 1)))
+        item = str(one.rows[n].get("max_group") or f"row {n}")
+        score = rating.verdict.probability.get("faithfulness", 0.0)
+        rows.append(LabelledScore(one.rows[n]["label"], score, item, item))
+    items = ScoredItems(rows)
+    return measured(items.labels, items.scores)
 
 
 def apart(sets: Sequence[Labelled], one: Labelled) -> list[Labelled]:
