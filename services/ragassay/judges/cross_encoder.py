@@ -18,6 +18,7 @@ from ragassay.core.text import is_lead_in, sentences
 from ragassay.embeddings import CrossEncoder
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.overlap import Source
+from ragassay.judges.verdict import number_units
 from ragassay.llm.journal import CostEstimator
 
 VERSION = 1  # raise it with every change that can change a verdict
@@ -108,7 +109,7 @@ def _claims(sample: Sample, verdict: Verdict) -> dict[str, _Claim]:
     """By its label, each sentence that is judged by itself."""
     texts = [sentences(context) for context in sample.contexts or ()]
     source = Source(texts)
-    labels = [f"C{c}.{s}" for c, text in enumerate(texts, 1) for s in range(1, len(text) + 1)]
+    labels = [*number_units(sample).contexts]
     claims = {}
     for one in verdict.sentences if labels else ():
         windows = source.windows(source.claim(one.text), MAX_WINDOWS)
