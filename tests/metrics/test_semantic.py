@@ -161,7 +161,7 @@ def test_bertscore_settles_texts_without_a_word_itself(scorer, capsys):
 def test_without_bert_score_the_reason_holds_the_command(monkeypatch):
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "bert_score" else find_spec(name))
-    assert bertscore_missing() is None, "the bundled model needs none of it"
+    assert bertscore_missing(None) is None, "the bundled model needs none of it"
     (score,) = bertscore([sample("a", "b")], model="some/model")
     assert (score.value, score.missing, score.reason) == (None, "no_input", bertscore_missing("some/model"))
     assert "pip install 'ragassay[models]'" in score.reason

@@ -237,24 +237,23 @@ class Runtime:
         live: dict[str, BuiltIn | LiveSystem] = {}
         for name, source in sources.items():
             if source.built is not None:
-                build = partial(self._retriever, source.built, config.embedder)
-                retriever = _kept(self._retrievers, source.digest, build)
                 system = SystemConfig.model_validate(source.built.configuration)
+                build = partial(self._retriever, source.built, system, config.embedder)
+                retriever = _kept(self._retrievers, source.digest, build)
                 scope = CallScope(journal, name)
                 live[name] = BuiltIn(name, system, retriever, answerer(system, self._settings, config.prices, scope))
             elif source.called is not None:
                 live[name] = self._called(name, source.called, CallScope(journal, name))
         return live
 
-    def _retriever(self, built: Built, embedder: Embedder | None) -> Pipeline:
+    def _retriever(self, built: Built, system: SystemConfig, embedder: Embedder | None) -> Pipeline:
         """The retriever of a built-in system, its index built or taken from the cache."""
         corpus = self._corpora.get(built.corpus)
         if corpus is None or corpus.digest != built.corpus_digest:  # it may have changed since another run
             corpus = self._corpora[built.corpus] = Corpus.read(Path(built.corpus))
         if corpus.digest != built.corpus_digest:
             raise BadSettings("the corpus changed since the run began", where=built.corpus, hint="start a new run")
-        config = SystemConfig.model_validate(built.configuration)
-        return build(config, corpus, cache=self._settings.home / "cache" / "indexes", embedder=embedder)
+        return build(system, corpus, cache=self._settings.home / "cache" / "indexes", embedder=embedder)
 
     def _called(self, name: str, called: Called, journal: Journal) -> LiveSystem:
         """The system that is called; runs at the same time share its client and its limit of queries in flight."""

@@ -57,7 +57,7 @@ def bertscore_f1(chunk: Chunk) -> list[Score]:
     return [one_sided(sample) or _bertscore(sample, scorer) for sample in chunk.samples]
 
 
-def bertscore_missing(other: str | None = None) -> str | None:
+def bertscore_missing(other: str | None) -> str | None:
     """Why ``bertscore_f1`` can't run with an ``other`` model than the bundled one, and the command to install it; or None."""
     return missing("bertscore_f1 with another model", "bert_score", "transformers", "torch") if other else None
 
