@@ -159,8 +159,7 @@ class Contrast:
                 "t_test": t_test(changes, alpha=self.alpha),
             }
         if labels is not None:
-            of_rows = zip((None if label != label else label for label in labels.tolist()), b - a, strict=True)
-            by_labels = corrected_by_labels(of_rows, level=1 - self.alpha, differences=True, failed=failed)
+            by_labels = corrected_by_labels(labels, b - a, level=1 - self.alpha, differences=True, failed=failed)
         if by_labels and by_labels.mean is not None:
             p, reason = by_labels.p, None
         return Difference(

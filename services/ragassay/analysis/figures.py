@@ -145,10 +145,9 @@ class Figure:
             mean, interval = relative_change(means, averaged(of_known, questions), spec)
         found: dict[str, Any] = {"value": mean, "n": len(known), "missing": missing, "interval": interval}
         if self.column in rows.labels:
-            labels = rows.labels_of(self.column)[known].tolist()
-            pairs = zip((None if label != label else label for label in labels), values.tolist(), strict=True)
+            labels = rows.labels_of(self.column)[known]
             failed = rows.reference(places).too_many_failed(spec.max_missing)
-            corrected = corrected_by_labels(pairs, level=spec.statistics.confidence, failed=failed)
+            corrected = corrected_by_labels(labels, values, level=spec.statistics.confidence, failed=failed)
             if corrected.mean is None:
                 return Estimate(**found, reason=corrected.reason)
             found |= {"value": corrected.mean, "interval": corrected.interval}

@@ -131,8 +131,8 @@ class SystemRows(Queries):
             result = Result.model_validate(row)
             if result.by_reference_judges:
                 self.references[place] = result.reference_failure
-            for name in {name for rating in result.ratings if rating.role == "reference" for name in rating.scores}:
-                self.labels[name][place] = result.label(name) or 0.0
+            for name, label in result.labels.items():
+                self.labels[name][place] = label
         return bool(scores.get("accurate", _NOT_COMPUTED)["value"])
 
     def values(self, name: str) -> Floats:
@@ -164,8 +164,7 @@ class SystemRows(Queries):
     def reference(self, places: RowIndexes) -> ReferenceJudge:
         """How reference judges did on these rows."""
         failures = [self.references[place] for place in places.tolist() if place in self.references]
-        reasons = Counter(failure for failure in failures if failure is not None)
-        return ReferenceJudge(asked=len(failures), failed=reasons.total(), reasons=dict(reasons))
+        return ReferenceJudge.of(len(failures), Counter(failure for failure in failures if failure is not None))
 
     def labels_of(self, metric: str) -> Floats:
         """The label of each row."""

@@ -411,6 +411,12 @@ class Result(FrozenModel):
         labels = [one.scores[metric] for one in [one for one in given if one.rater == PEOPLE] or given]
         return math.fsum(labels) / len(labels) if labels else None
 
+    @property
+    def labels(self) -> dict[str, float]:
+        """``label`` of each metric that has one."""
+        names = {name for one in self.ratings if one.role == "reference" for name in one.scores}
+        return {name: label for name in names if (label := self.label(name)) is not None}
+
     def with_labels(self, labels: Mapping[str, float]) -> Result:
         """The row with what people say of it, by metric, in addition to what they said before."""
         before = next((one for one in self.ratings if one.rater == PEOPLE), Rating(rater=PEOPLE, role="reference"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -131,6 +132,11 @@ class ReferenceJudge(FrozenModel):
     asked: int
     failed: int = 0
     reasons: dict[str, int] = {}  # noqa: RUF012 - a default of a model
+
+    @classmethod
+    def of(cls, asked: int, failures: Counter[str]) -> Self:
+        """How it did if it was asked about so many rows and failed with these reasons."""
+        return cls(asked=asked, failed=failures.total(), reasons=dict(sorted(failures.items())))
 
     def too_many_failed(self, limit: float) -> str | None:
         """What to say if it failed on more than a share ``limit`` of its rows, so that it corrects no mean; else None."""

@@ -233,7 +233,7 @@ class SystemAggregator:
         self.rows = 0
         self.counts = Counter[str]()
         self.scores = {metric.name: ScoreColumn() for metric in metrics}
-        self.measured, self._accurate = Columns(MEASURED), array("d")
+        self.measured = Columns(MEASURED)
         self.evaluation, self.waste = Columns(Usage.model_fields), Columns(Usage.model_fields)
         self.labels: dict[str, dict[int, float]] = {}
         self.first_ranks = {name: array("d") for name in ("P@5", "P@10", "MRR")}
@@ -248,8 +248,6 @@ class SystemAggregator:
         """The next row."""
         for name, column in self.scores.items():
             column.add(row.scores[name], row.samples(name))
-        accurate = row.scores.get("accurate")
-        self._accurate.append(nan if accurate is None or accurate.value is None else accurate.value)
         self.measured.add(row)
         self.evaluation.add(row.evaluation)
         self.waste.add(row.waste)
@@ -263,8 +261,8 @@ class SystemAggregator:
             self._first_call_ms.append(row.first_call_ms)
         if row.reference_failure is not None:
             self._reference_failures[row.reference_failure] += 1
-        for name in {name for one in row.ratings if one.role == "reference" for name in one.scores}:
-            self.labels.setdefault(name, {})[self.rows] = row.label(name) or 0.0
+        for name, label in row.labels.items():
+            self.labels.setdefault(name, {})[self.rows] = label
         if (ranks := row.relevant_ranks) is not None:
             for k in (5, 10):
                 self.first_ranks[f"P@{k}"].append(sum(rank <= k for rank in ranks) / k)
@@ -276,7 +274,8 @@ class SystemAggregator:
     @property
     def accurate(self) -> Floats:
         """Whether each row is accurate, 1 or 0; NaN where that is unknown."""
-        return np.asarray(self._accurate)
+        column = self.scores.get("accurate")
+        return np.full(self.rows, nan) if column is None else column.values
 
     @cached_property
     def questions(self) -> Questions:
@@ -286,7 +285,7 @@ class SystemAggregator:
     @property
     def reference(self) -> ReferenceJudge:
         """How the judges did that correct the scores."""
-        return _reference_judge(self.counts["by_reference"], self._reference_failures)
+        return ReferenceJudge.of(self.counts["by_reference"], self._reference_failures)
 
     def report(self, called: Mapping[str, object] | None) -> SystemReport:
         """The figures; ``called``: how the system is called, None for one that is not."""
@@ -327,10 +326,10 @@ class SystemAggregator:
         """The metric's mean corrected by the labels of it; None where there are none."""
         if not (labels := self.labels.get(metric)):
             return None
-        values = self.scores[metric].values.tolist()
-        pairs = ((labels.get(n), None if value != value else value) for n, value in enumerate(values))
+        of_rows = np.array([labels.get(n, nan) for n in range(self.rows)])
         failed = self.reference.too_many_failed(self._spec.max_missing)
-        return corrected_by_labels(pairs, level=self._spec.statistics.confidence, failed=failed)
+        level = self._spec.statistics.confidence
+        return corrected_by_labels(of_rows, self.scores[metric].values, level=level, failed=failed)
 
     def _by_slice(self) -> dict[str, dict[str, Slice]]:
         """The rows grouped by category, difficulty and every metadata field that groups them."""
@@ -492,30 +491,28 @@ def _share(count: int, n: int, level: float, undefined: str) -> Estimate:
     return Estimate(value=count / n if n else None, n=n, interval=interval, reason=None if n else undefined)
 
 
-def _reference_judge(asked: int, failures: Counter[str]) -> ReferenceJudge:
-    return ReferenceJudge(asked=asked, failed=failures.total(), reasons=dict(sorted(failures.items())))
-
-
 def corrected_by_labels(
-    rows: Iterable[tuple[float | None, float | None]],
-    *,
-    level: float,
-    differences: bool = False,
-    failed: str | None = None,
+    labels: Floats, scores: Floats, *, level: float, differences: bool = False, failed: str | None = None
 ) -> CorrectedMean:
-    """The corrected mean of rows, each its label and its score, from 0 to 1; those without a score are left out.
+    """The corrected mean of rows by their labels and scores, from 0 to 1, NaN if there is none. Shape of both: (rows,).
 
-    ``differences``: labels and scores are those of two systems, one taken from the other. ``failed``: why labels that there
-    are may be no random part of the rows, so that they correct nothing.
+    Rows without a score are left out. ``differences``: labels and scores are those of two systems, one taken from the
+    other. ``failed``: why labels that there are may be no random part of the rows, so that they correct nothing.
     """
-    scored = [(label, score) for label, score in rows if score is not None]
-    labels = [label for label, _ in scored if label is not None]
-    scores = [score for label, score in scored if label is not None]
-    others = [score for label, score in scored if label is None]
+    scored = np.isfinite(scores)
+    labels, scores = labels[scored], scores[scored]
+    labelled = np.isfinite(labels)
     if failed is not None:
         absent = Interval.absent(failed, level, METHOD)
-        return CorrectedMean(labels=len(labels), rows=len(scored), interval=absent, reason=failed)
-    return corrected_mean(labels, scores, others, bounds=(0.0, 1.0), level=level, differences=differences)
+        return CorrectedMean(labels=int(labelled.sum()), rows=len(scores), interval=absent, reason=failed)
+    return corrected_mean(
+        labels[labelled],
+        scores[labelled],
+        scores[~labelled],
+        bounds=(0.0, 1.0),
+        level=level,
+        differences=differences,
+    )
 
 
 def _cautions_of_judges(provenance: Provenance, aggregated: Mapping[str, SystemAggregator]) -> Iterator[str]:

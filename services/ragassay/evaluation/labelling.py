@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from math import nan
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import orjson
 from pydantic import Field
 
@@ -135,14 +137,15 @@ class Labelling:
         scores = [LabelledScore(int(v >= FROM), self._rows[query].chance, query, query) for query, v in labels.items()]
         with suppress(NothingToEvaluate):
             found = agreement(scores, level=self._spec.statistics.confidence, seed=self._spec.seed)
-        rows = ((labels.get(query), row.score) for query, row in self._rows.items())
+        of_rows = np.array([labels.get(query, nan) for query in self._rows])
+        values = np.array([row.score for row in self._rows.values()])
         return LabelProgress(
             rows=len(self._rows),
             asked=len(self.sample(size)),
             unscored=self._unscored,
             labelled=len(labels),
             skipped=sum(one.value is None and query in self._rows for query, one in said.items()),
-            mean=corrected_by_labels(rows, level=self._spec.statistics.confidence),
+            mean=corrected_by_labels(of_rows, values, level=self._spec.statistics.confidence),
             agreement=found,
         )
 
@@ -227,10 +230,11 @@ def _corrected(report: SystemReport, rows: _LabelledResults, level: float) -> Sy
     for row in rows:
         for metric, of_metric in pairs.items():
             of_metric.append((row.label(metric), row.scores[metric].value))
-    metrics = {
-        name: report.metrics[name].model_copy(update={"corrected": corrected_by_labels(of_metric, level=level)})
-        for name, of_metric in pairs.items()
-    }
+    metrics = {}
+    for name, of_metric in pairs.items():
+        labels, scores = np.array(of_metric, np.float64).reshape(-1, 2).T  # NaN for None
+        corrected = corrected_by_labels(labels, scores, level=level)
+        metrics[name] = report.metrics[name].model_copy(update={"corrected": corrected})
     return report.model_copy(update={"metrics": {**report.metrics, **metrics}})
 
 
