@@ -74,7 +74,7 @@ def results(run):
 def shown(text):
     """(query id, system) of each row of a page of questions that matches."""
     return [
-        (re.search(r"<small>(q\d)", question)[1], system)
+        (re.search(r"<small>(q\d+)", question)[1], system)
         for question in re.findall(r'<th scope="row">.*?</tr>', text, re.DOTALL)
         for system, other in re.findall(r'<td data-of="(\w+)"( class="other")?>', question)
         if not other
@@ -117,6 +117,20 @@ def test_questions_that_changed_between_two_systems_are_listed(run, http):
     text = http.get(f"/ui/runs/{run}/queries").text
     assert http.get(linked(text, "Got better")).status_code == 200
     assert http.get(f"/ui/runs/{run}/queries?changed=x").status_code == 422
+
+
+def test_a_row_leads_back_to_the_page_of_questions_that_has_it():
+    """30 questions of two systems are one page, though the last row is the sixtieth."""
+    given = [{"query_id": f"q{n}", "query": f"Question {n}?", "ground_truth_answer": "Paris."} for n in range(30)]
+    answers = [{"query_id": row["query_id"], "answer": "Paris."} for row in given]
+    long = ragassay.evaluate(given, systems={"a": answers, "b": answers}, metrics=["exact_match"]).run.id
+    with browsing() as http:
+        text = http.get(f"/ui/runs/{long}/row?system=b&id=q29").text
+        back = http.get(linked(text, "Rows")).text
+        last = http.get(f"/ui/runs/{long}/row?at=59").text
+        listed = http.get(linked(last, "Rows")).text
+    for page in (back, listed):
+        assert ("q29", "b") in shown(page)
 
 
 def test_a_run_in_which_nothing_failed_says_so():

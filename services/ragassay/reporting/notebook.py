@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from ragassay.core.formatting import printable
-from ragassay.reporting.document import Block, Cards, Document, MeanTable, Sentences
+from ragassay.reporting.document import Block, Cards, Document, Facts, MeanTable, Sentences
 from ragassay.reporting.tables import Table
 
 
@@ -41,6 +41,9 @@ def _block(block: Block) -> Iterator[str]:
             yield f"<p>{_escaped(card.about)}: {_escaped(card.title)}{texts}</p>"
     elif isinstance(block, Sentences):
         yield "".join(f"<p>{_escaped(line)}</p>" for line in block.lines)
+    elif isinstance(block, Facts):
+        yield f"<p>{_escaped(block.title)}</p>"
+        yield "".join(f"<p>{_escaped(name)}: {_escaped(value)}</p>" for name, value in block.facts)
 
 
 def _escaped(text: str) -> str:

@@ -82,10 +82,11 @@ def worst_cards(report: ReportWithResults) -> Iterator[Cards]:
 
 def _blocks(report: ReportWithResults) -> Iterator[Block]:
     systems = tuple(report.systems)
-    if figures := summary.at_a_glance(report):
+    tables = metric_tables(report)
+    if figures := summary.at_a_glance(report, tables):
         yield MeanTable("At a glance", systems, figures)
     yield from fix_charts(report)
-    yield from (MeanTable(title, systems, tuple(rows)) for title, rows in metric_tables(report).items())
+    yield from (MeanTable(title, systems, tuple(rows)) for title, rows in tables.items())
     yield from charts(report)
     for panel in panels(report):
         if shown := panel.chart or panel.table:

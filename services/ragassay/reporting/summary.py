@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ragassay.core.cost_sums import CostPerAccurate
 from ragassay.core.formatting import listed, number, percent
@@ -48,10 +48,13 @@ def sections(report: Report) -> list[Table]:
     return [Table(title, ("", *report.systems), tuple(rows)) for title, rows in made if rows]
 
 
-def at_a_glance(report: Report) -> tuple[MetricRow, ...]:
-    """How good the systems are, what they cost and how long they take; empty unless one reports a cost or a time."""
+def at_a_glance(report: Report, tables: Mapping[str, Sequence[MetricRow]]) -> tuple[MetricRow, ...]:
+    """How good the systems are, what they cost and how long they take; empty unless one reports a cost or a time.
+
+    ``tables``: the metrics as ``metric_tables`` has them; the first of them says how good the systems are.
+    """
     systems = list(report.systems.values())
-    good = next(row for rows in metric_tables(report).values() for row in rows)
+    good = next(row for rows in tables.values() for row in rows)
     costs = [one.cost_usd for one in systems]
     per_accurate = [one.cost_per_accurate_answer for one in systems]
     taken = [

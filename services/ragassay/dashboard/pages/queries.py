@@ -45,6 +45,12 @@ class ChosenRows:
     rows: RowIndex
     places: Any
 
+    @property
+    def questions(self) -> Any:
+        """The numbers of the questions of which a row is chosen, in the order of the chosen rows."""
+        numbers = self.places % self.rows.record.dataset.rows
+        return numbers[np.sort(np.unique(numbers, return_index=True)[1])]
+
     def page(self, start: int, most: int) -> RowsPage:
         """So many of them."""
         return RowsPage(self.rows.at(self.places[start : start + most]), start, len(self.places))
@@ -100,7 +106,6 @@ def _queries(request: Request, run: str, start: Start = 0, form: As = "page") ->
         start=start,
         total=total,
         chosen=len(found.places),
-        columns=columns,
         scores=[name for name in wanted or columns if name != "accurate"][:MOST_SCORES],
         presets=_presets(list(report.systems), metrics),
         figures=[*metrics, *FIGURES],
@@ -125,17 +130,16 @@ class Question:
 def by_question(found: ChosenRows, start: int, most: int) -> tuple[list[Question], int]:
     """Questions of which a row is chosen, in the order of the chosen rows, and how many there are in all."""
     each = found.rows.record.dataset.rows
-    numbers = found.places % each
-    first = np.sort(np.unique(numbers, return_index=True)[1])
-    page = numbers[first][start : start + most]
-    held = np.flatnonzero(np.isin(numbers, page))
+    every = found.questions
+    page = every[start : start + most]
+    held = np.flatnonzero(np.isin(found.places % each, page))
     position = dict(zip(found.places[held].tolist(), held.tolist(), strict=True))
     places = [[int(number) + each * n for n in range(len(found.rows.systems))] for number in page]
     rows = found.rows.by_number(place for of_question in places for place in of_question)
     questions = [
         Question(tuple(map(rows.get, of_question)), tuple(map(position.get, of_question))) for of_question in places
     ]
-    return questions, len(first)
+    return questions, len(every)
 
 
 def _presets(systems: list[str], metrics: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -190,6 +194,7 @@ def _row(
         "row.html",
         run=run,
         title=report.provenance.configuration.name or run,
+        listed_from=_page_of(found, place),
         asked=asked,
         page=page,
         row=row,
@@ -205,6 +210,12 @@ def _row(
         measured=views.measured(every),
         raw=raw_of(row, sample, library.calls(run, row), report) if raw else None,
     )
+
+
+def _page_of(found: ChosenRows, place: int) -> int:
+    """Where the page of questions begins that has the row at a place."""
+    number = place % found.rows.record.dataset.rows
+    return int(np.flatnonzero(found.questions == number)[0]) // A_PAGE * A_PAGE
 
 
 def _position(found: ChosenRows, system: str | None, query_id: str) -> int:
