@@ -134,6 +134,14 @@ def test_lines_that_are_no_rows_are_reported_beside_columns_that_are_not_there(w
     assert [problem.split(":")[1].strip() for problem in caught.value.problems] == ["query", "2"]
 
 
+@pytest.mark.parametrize("form", ["auto", "jsonl"])
+def test_load_stops_reading_after_max_problems(write: Write, form: str) -> None:
+    with pytest.raises(BadData) as caught:
+        load(write("a.jsonl", "not json\n" * 1000), format=form, max_problems=5)
+    assert len(caught.value.problems) == 6
+    assert caught.value.problems[-1].endswith("reading stopped after 5 problems")
+
+
 def test_a_text_in_an_error_is_short_and_safe_to_print(write: Write) -> None:
     with pytest.raises(BadData) as caught:
         load(write("a.csv", "query,latency_ms\na,\x1b[31m" + "x" * 200 + "\n"))

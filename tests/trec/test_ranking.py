@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragassay.analysis.trec import evaluate_run, retrieval_metric
-from ragassay.core.errors import AssayError, BadInput
+from ragassay.core.errors import AssayError, BadInput, TooLarge
+from ragassay.datasets import source
 from ragassay.datasets.trec import read_retrieved
 
 THEIRS = {
@@ -168,6 +169,15 @@ def test_a_file_that_is_not_there_or_cut_short_is_bad_input(tmp_path):
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"q1 0 a 1\n" * 99)[:-12])
     with pytest.raises(BadInput, match=r"cut\.gz: the qrels file can't be read: Compressed file ended"):
         read_retrieved(str(tmp_path / "cut.gz"), str(run))
+
+
+def test_read_retrieved_refuses_a_gzip_bomb(tmp_path, monkeypatch):
+    _, run = write(tmp_path)
+    monkeypatch.setattr(source, "MAX_UNPACKED", 3 * 2**20)
+    monkeypatch.setattr(source, "LONGEST_LINE", 2**20)
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"q1 0 a 1\n" * 2**20))
+    with pytest.raises(TooLarge, match="holds more than 3 MiB"):
+        read_retrieved(str(tmp_path / "bomb.gz"), str(run))
 
 
 def test_the_same_judgment_twice_counts_once_and_a_byte_order_mark_is_no_part_of_an_id(tmp_path):

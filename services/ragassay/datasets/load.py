@@ -54,9 +54,8 @@ def load(
         return dataset_of(data, limit=limit, max_grade=max_grade)
     loader = _Loader(mapping or {}, duplicates, limit, max_grade, canonical)
     with loading(data):
-        sources = [open_source(part, "jsonl" if canonical else format) for part in _parts(data)]
-        for source in sources:
-            source.max_problems = max_problems
+        parts = list(dict.fromkeys(map(Path, data))) if are_files(data) else [data]
+        sources = [open_source(part, "jsonl" if canonical else format, max_problems) for part in parts]
         digest = DatasetDigest()
         samples = set_aside_samples(digest.adding(chain.from_iterable(map(loader.samples, sources))))
     return Dataset(
@@ -74,10 +73,9 @@ def load(
     )
 
 
-def _parts(data: Any) -> list[Any]:
-    """The files, each once, if these are several; else the data alone."""
-    are_files = isinstance(data, list | tuple) and data and all(isinstance(each, str | Path) for each in data)
-    return list(dict.fromkeys(map(Path, data))) if are_files else [data]
+def are_files(data: Any) -> bool:
+    """Is it a list of paths? ``load`` reads each file once."""
+    return isinstance(data, list | tuple) and bool(data) and all(isinstance(each, str | Path) for each in data)
 
 
 @dataclass

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ragassay.core.errors import BadData, BadInput, MissingExtra, NotFound, NothingToEvaluate, TooLarge, UnknownName
-from ragassay.core.files import LONGEST_LINE, MIB
+from ragassay.core.files import LONGEST_LINE
 from ragassay.core.validation import shown
 from ragassay.datasets import promptfoo
 from ragassay.datasets.cells import open_cells
@@ -21,12 +21,15 @@ from ragassay.datasets.frames import rows_in, to_json
 from ragassay.datasets.ir import PREFIX, read_ir
 from ragassay.datasets.judgments import beir_folder, read_beir, read_trec
 from ragassay.datasets.source import (
+    MAX_UNPACKED,
     SAVE_AS_UTF8,
     NumberedRow,
     Source,
     ValueProblem,
+    max_unpacked,
     read_errors,
     text_lines,
+    too_large_unpacked,
     undecodable,
 )
 from ragassay.datasets.strict_json import NotJson, jsonl_rows, object_of, parse
@@ -35,8 +38,6 @@ from ragassay.datasets.traces import are_spans, rows_of_spans
 LARGEST_JSON = 2**30
 ROW_KEYS = ("examples", "queries")
 _HEAD = 4096
-_MAX_UNPACKED = 2048 * MIB
-_MAX_EXPANSION = 200  # text of a run packs 5 to 20 times
 _PARQUET_BATCH = 256  # rows
 _PARQUET_ROW = 100  # bytes that a row takes at least, whatever its columns hold
 _HOST_AND_PORT = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}(?:/.*)?")  # an address without its http://
@@ -59,10 +60,11 @@ _CSV_ERRORS = {
 }
 
 
-def open_source(data: Any, format: str = "auto") -> Source:  # noqa: A002 - the name of the option
+def open_source(data: Any, format: str = "auto", max_problems: int | None = None) -> Source:  # noqa: A002
     """The rows of a file in that format, a BEIR folder, ``ir:NAME`` or a table in memory; ``auto``: by the extension.
 
-    Rows that are spans of traces are read as traces. Raises NotFound, UnknownName (no such format), BadInput (a folder,
+    Rows that are spans of traces are read as traces. ``max_problems``: see ``Source``.
+    Raises NotFound, UnknownName (no such format), BadInput (a folder,
     an unknown extension, no permission), NothingToEvaluate (an empty file) or BadData (malformed as a whole).
     """
     if isinstance(data, Source):
@@ -75,6 +77,7 @@ def open_source(data: Any, format: str = "auto") -> Source:  # noqa: A002 - the 
             source = _open_file(path, format)
     else:
         source = rows_in(data)
+    source.max_problems = max_problems  # counts from the first row, which is looked at now
     if format == "auto" and not isinstance(source.rows, list):
         rows = iter(source)
         first = next(rows, None)
@@ -202,35 +205,25 @@ def read_parquet(path: Path) -> Source:
 
 
 def _parquet_rows(source: Source) -> Iterator[NumberedRow]:
-    """Raises TooLarge if the file unpacks into more than ``_max_unpacked``: a value that repeats is stored once."""
+    """Raises TooLarge if the file unpacks into more than ``max_unpacked``: a value that repeats is stored once."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = source.path
-    limit, unpacked, number = _max_unpacked(path), 0, 0
+    limit, unpacked, number = max_unpacked(path.stat().st_size), 0, 0
     with _parquet_errors(path), pq.ParquetFile(path) as file:
         maps = {f.name for f in file.schema_arrow if pa.types.is_map(f.type)}
         groups = [file.metadata.row_group(n).total_byte_size for n in range(file.num_row_groups)]
         if sum(groups) > limit or file.metadata.num_rows * _PARQUET_ROW > limit:
-            raise _too_large_unpacked(path)
-        size = min(_PARQUET_BATCH, _MAX_UNPACKED // max([1, *groups]))  # all rows may have the largest value
+            raise too_large_unpacked(path, limit)
+        size = min(_PARQUET_BATCH, MAX_UNPACKED // max([1, *groups]))  # all rows may have the largest value
         for batch in file.iter_batches(batch_size=max(1, size)):
             unpacked += batch.nbytes
             if unpacked > limit:
-                raise _too_large_unpacked(path)
+                raise too_large_unpacked(path, limit)
             for row in batch.to_pylist():
                 number += 1
                 yield number, {n: to_json(dict(v) if n in maps and v is not None else v) for n, v in row.items()}
-
-
-def _max_unpacked(path: Path) -> int:
-    """Bytes that a compressed file may have when it is unpacked into memory."""
-    return min(_MAX_UNPACKED, max(LONGEST_LINE, _MAX_EXPANSION * path.stat().st_size))
-
-
-def _too_large_unpacked(path: Path) -> TooLarge:
-    what = f"holds more than {_max_unpacked(path) // MIB:,} MiB, the most that is unpacked into memory"
-    return TooLarge(what, where=str(path), hint="unpack it to a file, or split it")
 
 
 @contextmanager
@@ -240,7 +233,7 @@ def _parquet_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except MemoryError:
-        raise _too_large_unpacked(path) from None
+        raise too_large_unpacked(path, max_unpacked(path.stat().st_size)) from None
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise BadData([f"{path}: is not a Parquet file that can be read: {reason[:160]}"]) from None

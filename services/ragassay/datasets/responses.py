@@ -46,7 +46,8 @@ def load_responses(
         for number, values in rows:
             if built := builder.response(number, values, key_field):
                 responses[built[0]] = built[1]
-                texts[built[0]] = columns.first_value("query", values)
+                if key_field == "query_id":
+                    texts[built[0]] = columns.first_value("query", values)
     source.check()
     has_texts = key_field == "query_id" and all(isinstance(text, str) for text in texts.values())
     used, mapped = (*RESPONSE_FIELDS, key_field), columns.mapped

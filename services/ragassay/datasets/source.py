@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ragassay.core.errors import BadData, BadInput, NotFound, TooLarge
-from ragassay.core.files import numbered_lines
+from ragassay.core.files import LONGEST_LINE, MIB, numbered_lines
 from ragassay.core.validation import shown
 
 NumberedRow: TypeAlias = tuple[int, dict[str, Any]]
 """The number of a row and its values by column."""
 
 MAX_COLUMNS = 10_000
+MAX_UNPACKED = 2048 * MIB
+_MAX_EXPANSION = 200  # text of a run packs 5 to 20 times
 SAVE_AS_UTF8 = "save the file as UTF-8"
 
 
@@ -113,3 +115,14 @@ def undecodable(error: UnicodeDecodeError) -> str:
     """Which byte of a line is not UTF-8."""
     column = error.start - error.object.rfind(b"\n", 0, error.start)
     return f"byte 0x{error.object[error.start]:02x} at byte {column} of the line is not UTF-8"
+
+
+def max_unpacked(packed: int) -> int:
+    """Bytes that a compressed file of ``packed`` bytes may have when it is unpacked into memory."""
+    return min(MAX_UNPACKED, max(LONGEST_LINE, _MAX_EXPANSION * packed))
+
+
+def too_large_unpacked(path: Path | str, limit: int) -> TooLarge:
+    """The error for a file that unpacks into more than ``limit`` bytes."""
+    what = f"holds more than {limit // MIB:,} MiB, the most that is unpacked into memory"
+    return TooLarge(what, where=str(path), hint="unpack it to a file, or split it")

@@ -13,8 +13,6 @@ from ragassay.core.errors import BadInput, BadSettings
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.datasets.versions import DatasetStore, DatasetVersion, Lineage, Origin, resolve
 
-PARTS = ("train", "validation", "test")
-
 
 class SplitPart(FrozenModel):
     """One part: the share that was asked for, and its rows by label of what was stratified."""

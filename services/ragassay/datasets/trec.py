@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import io
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +16,7 @@ from ragassay.core.errors import BadData, BadInput, MissingExtra
 from ragassay.core.models import LARGEST_GRADE
 from ragassay.core.validation import shown
 from ragassay.datasets.judgments import qrels_line, run_line
-from ragassay.datasets.source import ValueProblem, undecodable
+from ragassay.datasets.source import ValueProblem, max_unpacked, too_large_unpacked, undecodable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -168,11 +169,15 @@ def _by_line(path: str, content: bytes, columns: tuple[str, ...]) -> pl.DataFram
 
 
 def _content(path: str, what: str) -> bytes:
-    """The bytes of a file, unpacked, without a byte order mark. Raises BadInput."""
+    """The bytes of a file, unpacked, without a byte order mark. Raises BadInput, TooLarge."""
     try:
         content = Path(path).read_bytes()
         if content.startswith(_GZIP):
-            content = gzip.decompress(content)
+            limit = max_unpacked(len(content))
+            with gzip.open(io.BytesIO(content)) as packed:
+                content = packed.read(limit + 1)
+            if len(content) > limit:
+                raise too_large_unpacked(path, limit)
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise BadInput(f"the {what} file can't be read: {reason}", where=path) from None

@@ -51,10 +51,10 @@ class Datasets:
         """
         from ragassay.core.errors import BadSettings
         from ragassay.datasets.ir import PREFIX
-        from ragassay.datasets.load import load
+        from ragassay.datasets.load import are_files, load
         from ragassay.datasets.versions import check_name, import_rows
 
-        files = [data] if isinstance(data, str | Path) else data if _are_files(data) else []
+        files = [data] if isinstance(data, str | Path) else data if are_files(data) else []
         sources = [str(file) for file in files]
         if not sources and name is None:
             raise BadSettings("rows in memory need a name", hint='import_(rows, "NAME")')
@@ -150,10 +150,6 @@ class Datasets:
         corpus, chosen = read_passages(path), check_name(name or f"{path.resolve().stem}-generated")
         written = _questions_of_model(model, Settings(), chosen, corpus, how, **options) if model is not None else None
         return generate(self._store, chosen, corpus, **how, sources=[str(path)], written=written)
-
-
-def _are_files(data: object) -> bool:
-    return isinstance(data, list) and bool(data) and all(isinstance(one, Path) for one in data)
 
 
 def _questions_of_model(
