@@ -81,6 +81,13 @@ def test_a_span_that_fails_has_the_code_of_the_error_and_not_its_message(collect
     assert all(span.failed for span in collector.spans)
 
 
+def test_a_span_reads_no_file_for_the_version(collector, monkeypatch):
+    observability.start_tracing(Settings(), "worker")
+    monkeypatch.setattr("importlib.metadata.version", None)
+    with observability.span("chunk") as span:
+        assert span.is_recording()
+
+
 def test_a_job_goes_on_with_the_trace_of_its_record(collector):
     observability.start_tracing(Settings(trace_headers=False), "worker")
     with observability.span("submit", "producer"):

@@ -25,7 +25,7 @@ from ragassay.core.settings import Settings, secrets, traces_wanted, without
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.trace import Span
+    from opentelemetry.trace import Span, Tracer
 
 Attributes = Mapping[str, str | int | float | bool | tuple[str, ...]]
 SpanKind = Literal["internal", "server", "client", "producer", "consumer"]
@@ -39,6 +39,7 @@ _FIELDS_OF_RECORDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "t
 _fields: ContextVar[Mapping[str, str]] = ContextVar("fields of log lines", default=_NOTHING)
 _counted: Counter[str] = Counter()
 _provider: TracerProvider | None = None
+_tracer: Tracer | None = None  # the provider's, made once: our version is read from a file
 _propagates = False
 
 # --- spans ------------------------------------------------------------------------------------------------------------
@@ -50,7 +51,7 @@ def start_tracing(settings: Settings, part: str) -> None:
     Raises MissingExtra if RAGASSAY_TRACES asks for traces and OpenTelemetry is not installed. If only
     OTEL_EXPORTER_OTLP_ENDPOINT does, which may be set for a whole machine, that is a line in the log.
     """
-    global _provider, _propagates
+    global _provider, _tracer, _propagates
     if not traces_wanted(settings):
         return
     try:
@@ -64,19 +65,21 @@ def start_tracing(settings: Settings, part: str) -> None:
             raise missing from None
         logger.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set and nothing is traced: %s", missing)
         return
-    own = {"service.name": f"ragassay-{part}", "service.version": metadata.version("ragassay")}
+    version = metadata.version("ragassay")
+    own = {"service.name": f"ragassay-{part}", "service.version": version}
     resource = Resource.create(own).merge(OTELResourceDetector().detect())  # what the operator's variables say wins
     _provider, _propagates = TracerProvider(resource=resource, shutdown_on_exit=False), settings.trace_headers
     _provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    _tracer = _provider.get_tracer("ragassay", version)
 
 
 def stop_tracing(within_s: float = 1.0) -> None:
     """Send the spans that are left, and make no more; the SDK would wait half a minute for a collector that is away."""
-    global _provider
+    global _provider, _tracer
     if _provider is None:
         return
     ending = threading.Thread(target=_provider.shutdown, daemon=True, name="last spans")
-    _provider = None
+    _provider = _tracer = None
     ending.start()
     ending.join(within_s)
 
@@ -98,10 +101,10 @@ def span(
     from opentelemetry import trace
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    if _provider is None:
+    if _tracer is None:
         yield trace.INVALID_SPAN
         return
-    with _provider.get_tracer("ragassay", metadata.version("ragassay")).start_as_current_span(
+    with _tracer.start_as_current_span(
         name,
         context=TraceContextTextMapPropagator().extract({"traceparent": parent}) if parent else None,
         kind=trace.SpanKind[kind.upper()],
