@@ -323,17 +323,29 @@ def test_a_look_up_that_takes_long_ends_with_the_time(monkeypatch):
     over.set()
 
 
-def test_an_answer_that_drips_ends_with_the_time():
-    def drip(handler):
-        for _ in range(200):
-            handler.wfile.write(b"H")
-            time.sleep(0.05)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_an_answer_that_drips_ends_with_the_time(scheme, certified, names):
+    hung_up, before = threading.Event(), set(threading.enumerate())
+    names["hooks.example"] = [["127.0.0.1"]]
 
-    with Sink(drip) as slow:
+    def drip(handler):
+        try:
+            for _ in range(400):
+                handler.wfile.write(b"H")
+                time.sleep(0.05)
+        except OSError:
+            hung_up.set()
+
+    with Sink(drip) if scheme == "http" else secure(certified, drip) as slow:
         began = time.monotonic()
-        with pytest.raises(TimedOut):
-            send(f"http://localhost:{slow.port}/", "localhost", timeout_s=0.5)
-        assert time.monotonic() - began < 5
+        with pytest.raises(TimedOut, match=r"no answer within 0\.5 s"):
+            send(f"{scheme}://hooks.example:{slow.port}/", "127.0.0.1", timeout_s=0.5)
+        for thread in set(threading.enumerate()) - before:
+            if thread.name == "outgoing request":
+                thread.join(5)
+                assert not thread.is_alive()
+        assert hung_up.wait(5)
+        assert time.monotonic() - began < 10
 
 
 def test_a_body_without_end_is_not_read():
@@ -350,7 +362,9 @@ def test_a_body_without_end_is_not_read():
         assert sum(sent) < 50_000_000  # what fits into the sockets' buffers
 
 
-def test_over_tls_the_name_is_what_the_certificate_is_checked_for(tmp_path, monkeypatch, names):
+@pytest.fixture
+def certified(tmp_path, monkeypatch):
+    """What a server needs to be hooks.example over TLS."""
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=hooks.example",
@@ -360,10 +374,14 @@ def test_over_tls_the_name_is_what_the_certificate_is_checked_for(tmp_path, monk
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
+    return context
+
+
+def test_over_tls_the_name_is_what_the_certificate_is_checked_for(certified, names):
     named = []
-    context.sni_callback = lambda _, name, __: named.append(name)
+    certified.sni_callback = lambda _, name, __: named.append(name)
     names["hooks.example"] = names["other.example"] = [["127.0.0.1"]]
-    with secure(context) as server:
+    with secure(certified) as server:
         assert send(f"https://hooks.example:{server.port}/", "127.0.0.1") == 200
         assert server.requests[0][1]["Host"] == f"hooks.example:{server.port}"
         with pytest.raises(Unavailable, match="certificate"):
@@ -373,11 +391,11 @@ def test_over_tls_the_name_is_what_the_certificate_is_checked_for(tmp_path, monk
 
 
 @contextmanager
-def secure(context):
+def secure(context, answer=None):
     class Secure(Sink):
         def get_request(self):
             connection, address = super().get_request()
             return context.wrap_socket(connection, server_side=True), address
 
-    with Secure() as server:
+    with Secure(answer) as server:
         yield server

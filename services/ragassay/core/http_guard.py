@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Thread
+from time import monotonic
 from typing import Any
 
 from ragassay.core.errors import BadInput, BadSettings, TimedOut, Unavailable
@@ -89,8 +90,8 @@ def post(
         except Exception as error:  # raised where the status is awaited
             status.set_exception(error)
 
-    # Neither a look-up nor an answer that comes byte by byte has a limit of its own: they are left behind in their thread.
-    Thread(target=run, daemon=True).start()
+    # A look-up has no limit: its thread is left behind until the resolver gives up. All that follows it ends in time.
+    Thread(target=run, daemon=True, name="outgoing request").start()
     try:
         return status.result(timeout_s)
     except TimeoutError:
@@ -98,8 +99,37 @@ def post(
 
 
 def _post(url: str, content: bytes, headers: dict[str | bytes, str | bytes], allowed: Allowed, timeout_s: float) -> int:
+    """Raises what ``post`` raises, but TimeoutError when the time is over."""
     import httpcore
     import httpx
+
+    ends_at = monotonic() + timeout_s
+
+    def left() -> float:
+        if (seconds := ends_at - monotonic()) <= 0:
+            raise httpcore.TimeoutException
+        return seconds
+
+    class EndingStream(httpcore.NetworkStream):
+        """A connection that ends with the time, however often something comes: a timeout starts anew with each byte."""
+
+        def __init__(self, stream: httpcore.NetworkStream) -> None:
+            self._stream = stream
+
+        def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002 - ours is the limit
+            return self._stream.read(max_bytes, left())
+
+        def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002 - ours is the limit
+            self._stream.write(buffer, left())
+
+        def close(self) -> None:
+            self._stream.close()
+
+        def start_tls(self, *args: Any, **options: Any) -> httpcore.NetworkStream:
+            return EndingStream(self._stream.start_tls(*args, **{**options, "timeout": left()}))
+
+        def get_extra_info(self, info: str) -> Any:
+            return self._stream.get_extra_info(info)
 
     class CheckedBackend(httpcore.SyncBackend):
         """Looks a host up once, checks what it resolves to, and connects to that."""
@@ -108,7 +138,9 @@ def _post(url: str, content: bytes, headers: dict[str | bytes, str | bytes], all
             failure: Exception = httpcore.ConnectError("the host has no address")
             for address in _checked(host, port, allowed):
                 try:
-                    return super().connect_tcp(str(address), port, *args, **options)
+                    return EndingStream(
+                        super().connect_tcp(str(address), port, *args, **{**options, "timeout": left()})
+                    )
                 except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                     failure = error
             raise failure
@@ -116,14 +148,15 @@ def _post(url: str, content: bytes, headers: dict[str | bytes, str | bytes], all
     check_url(url, allowed=allowed)
     read = httpx.URL(url)
     target = httpcore.URL(scheme=read.raw_scheme, host=read.raw_host, port=read.port, target=read.raw_path)
-    timeouts = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), timeout_s)}
-    errors = httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, OSError
+    errors = httpcore.NetworkError, httpcore.ProtocolError, OSError
     try:
         with (
             httpcore.ConnectionPool(ssl_context=httpx.create_ssl_context(), network_backend=CheckedBackend()) as pool,
-            pool.stream("POST", target, headers=headers, content=content, extensions=timeouts) as answer,
+            pool.stream("POST", target, headers=headers, content=content) as answer,
         ):
             return answer.status
+    except httpcore.TimeoutException:
+        raise TimeoutError from None
     except errors as error:
         raise Unavailable(f"{type(error).__name__}: {error}") from None
 
