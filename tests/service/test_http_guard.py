@@ -282,6 +282,14 @@ def test_a_url_is_checked_as_far_as_it_can_be_without_looking_it_up(url, said, n
     assert "secret" not in str(refused.value)
 
 
+def test_a_name_of_this_machine_that_is_allowed_is_not_looked_up(names):
+    names["localhost"] = [["127.0.0.1"]]
+    check_url("http://localhost:9188/", allowed=Allowed.read(["localhost:9188"]))
+    assert names["asked"] == []
+    with pytest.raises(BadInput, match="not on the public internet"):
+        check_url("http://localhost:9188/", allowed=Allowed.read(["localhost:1", "10.0.0.0/8"]))
+
+
 @pytest.mark.parametrize(
     ("address", "public"),
     [

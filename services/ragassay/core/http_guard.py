@@ -185,8 +185,8 @@ def check_url(url: str, *, allowed: Allowed = Allowed()) -> None:
     _check_port(host, port, allowed)
     if (address := _written(host)) is not None:
         _check_addresses([address], port, allowed)
-    elif _is_own_name(host):
-        _checked(host, port, allowed)
+    elif _is_own_name(host) and not allowed.names(host, port):
+        _check_addresses(_resolved(host, port), port, allowed)
 
 
 def _checked(host: str, port: int, allowed: Allowed) -> list[IpAddress]:
