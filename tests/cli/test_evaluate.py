@@ -100,6 +100,8 @@ def test_resume_takes_limits_and_files_to_write_and_nothing_else_of_the_configur
         refused = "takes everything from the run" in err
         assert (code, refused) == (2, flag not in allowed), flag
         assert refused or "there is no run 'nope'" in err
+    code, _, err = cli("evaluate", "--resume", "nope", "--seed", "0")
+    assert (code, "so --seed can't be given with it" in err) == (2, True)
     code, _, err = cli("evaluate", "--resume", "nope", "--set", "seed=1")
     assert (code, err) == (2, "error: --set seed: a resumed run takes this from its start\n")
 

@@ -119,11 +119,11 @@ FLAGS = {
     "plugins": Flag("--import", ("plugins",), Plugins),
     "settings": Flag("--set", (), Set),
 }
-_RENAMED = {  # flags of 0.1.0 whose key has another name
+_RENAMED = {
     "--no-cache": "performance.cache=false",
     "--budget-tokens": "budget.tokens=N",
     "--criterion": "criteria.NAME='TEXT'",
-}
+}  # flags of development builds that are not named as their key is: their refusal says what to write
 
 
 def takes_options(*, without: Collection[str] = ()) -> Callable[[_Command], _Command]:
@@ -145,7 +145,12 @@ def takes_options(*, without: Collection[str] = ()) -> Callable[[_Command], _Com
 
 def used(options: Mapping[str, Any]) -> list[str]:
     """The flags that were used, as they are typed."""
-    return [FLAGS[key].name for key, value in options.items() if value]
+    return [FLAGS[key].name for key in _given(options)]
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were used, also with a value such as 0 or the empty text."""
+    return {key: value for key, value in options.items() if value is not None and value != []}
 
 
 def overrides(options: Mapping[str, Any]) -> list[Override]:
@@ -153,7 +158,7 @@ def overrides(options: Mapping[str, Any]) -> list[Override]:
     from ragassay.config import Override
     from ragassay.metrics.names import split_names
 
-    values = {key: value for key, value in options.items() if value is not None and value != []}
+    values = _given(options)
     texts = values.pop("settings", ())
     read: dict[str, Callable[[Any], Any]] = {
         "system": lambda texts: pairs(texts, "--system", "NAME=FILE|URL"),
