@@ -18,6 +18,7 @@ def test_help_lists_eighteen_words(cli):
 def test_an_old_word_names_the_new_one(cli, word):
     code, out, err = cli(*word.split())
     assert (code, out, err.count("\n"), "use: ragassay " in err) == (2, "", 1, True)
+    assert f"there is no command '{word}' any more" in err
 
 
 def test_doctor_names_the_keys_that_are_set_and_prints_none_of_them(cli, monkeypatch):

@@ -76,7 +76,7 @@ _INSTEAD = {
     "schedule pause": "ragassay schedule set NAME --pause",
     "schedule resume": "ragassay schedule set NAME --resume",
     "admin alive": "ragassay serve worker --check",
-}  # commands of 0.1 and earlier
+}  # commands of development builds: their refusal says what to write
 
 
 def _version(wanted: bool) -> None:
@@ -144,8 +144,9 @@ def _one_line(message: Warning | str, *_: object, **__: object) -> None:
 
 def _refuse_old_words(words: list[str]) -> None:
     """Raise BadSettings that names the command in place of one that is gone."""
-    if instead := _INSTEAD.get(" ".join(words)) or _INSTEAD.get("".join(words[:1])):
-        raise BadSettings(f"there is no command {words[0]!r} any more", hint=f"use: {instead}")
+    for old in (" ".join(words), "".join(words[:1])):
+        if instead := _INSTEAD.get(old):
+            raise BadSettings(f"there is no command {old!r} any more", hint=f"use: {instead}")
 
 
 def _end_of_pipe() -> NoReturn:
