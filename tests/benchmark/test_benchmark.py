@@ -290,6 +290,10 @@ def test_in_python_datasets_are_rows_systems_are_functions_and_a_loop_may_run(tm
     assert repr(found).endswith("v1, v2 on faq, manual, baseline v1>")
     found.save("b.md")
     assert (tmp_path / "b.md").exists()
+    found.save("benchmark.txt", format="md")
+    assert (tmp_path / "benchmark.txt").read_text() == (tmp_path / "b.md").read_text()
+    with pytest.raises(BadSettings, match="no fields to choose from"):
+        found.save("b.json", fields=["query_id"])
 
 
 def test_rows_for_several_datasets_have_to_say_which_they_are_for(tmp_path, monkeypatch):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -72,9 +72,12 @@ class Benchmark(Printable):
         """What the other systems are compared with."""
         return self.document.baseline
 
-    def save(self, path: str | Path, **_: Any) -> None:
-        """Write a file; the extension picks the format: .json or .md. Raises UnknownName, BadSettings, DiskFull."""
-        EXPORTERS.write(self.document, Path(path))
+    def save(self, path: str | Path, *, fields: Sequence[str] = (), format: str | None = None) -> None:  # noqa: A002
+        """Write a file; its extension, or ``format``, picks json or md. Raises UnknownName, BadSettings, DiskFull.
+
+        ``fields`` is refused: neither format has columns of rows.
+        """
+        EXPORTERS.write(self.document, Path(path), form=format, fields=fields)
 
     def _in_short(self) -> Document:
         return of_benchmark(self.document)
