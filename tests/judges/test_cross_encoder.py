@@ -13,6 +13,7 @@ from ragassay.core.models import Response, Sample
 from ragassay.embeddings import CrossEncoder
 from ragassay.judges.cross_encoder import CrossEncoderJudge, meaning
 from ragassay.metrics.judged import faithfulness
+from ragassay.sdk.evaluation import configured
 
 LABELS = ("contradiction", "entailment", "neutral")
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] apples are red blue pears sweet not . gates open".split()
@@ -125,6 +126,8 @@ def test_a_cross_encoder_is_configured_by_its_own_key():
     assert judge_of_text({"cross_encoder": "some/model"}) == {"model": "cross_encoder:some/model"}
     spec = EvalConfig(judges=({"cross_encoder": "some/model"},))
     assert (spec.judges[0].cross_encoder, spec.is_local) == ("some/model", True)
+    configuration, _ = configured([{}], {"judge": {"cross_encoder": "some/model"}})
+    assert configuration.judges == spec.judges
 
 
 def test_evaluate_judges_with_a_cross_encoder(cli, tmp_path, nli):

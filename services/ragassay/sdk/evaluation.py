@@ -114,7 +114,7 @@ def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True
             given[key] = {name: one for name, one in given[key].items() if _is_in_files(one)}
     if "metrics" in given:
         given["metrics"] = _metrics(given["metrics"])
-    if "judge" in given:
+    if "judge" in given and not isinstance(given["judge"], Mapping):
         given["judge"] = judge_name(given["judge"])
     if isinstance(given.get("judges"), list | tuple):
         given["judges"] = [one if isinstance(one, Mapping | BaseModel) else judge_name(one) for one in given["judges"]]
