@@ -28,7 +28,7 @@ admin.add_typer(keys, name="keys")
 
 
 def _settings() -> Settings:
-    """The settings, with the Redis of ``ragassay serve api`` in this folder where none is named."""
+    """The settings, with the Redis of ``ragassay serve`` in this folder where none is named."""
     from ragassay.core.settings import Settings
     from ragassay.service.local_up import state_url
 

@@ -1,4 +1,4 @@
-"""``ragassay serve api``: the whole service on this machine, or one of its parts, or a health check of a part."""
+"""``ragassay serve``: the whole service on this machine, or one of its parts, or a health check of a part."""
 
 from __future__ import annotations
 

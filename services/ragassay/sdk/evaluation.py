@@ -138,7 +138,7 @@ def _overrides(given: Mapping[str, Any]) -> Iterator[Override]:
 
 
 def inputs(configuration: ProjectConfig, given: Given = Given()) -> Inputs:  # noqa: B008 - a tuple
-    """Everything that is evaluated on one dataset, read; raises what ``plan.load`` raises."""
+    """Everything that is evaluated on one dataset, read; raises what ``evaluation.inputs.load`` raises."""
     if configuration.datasets:
         raise BadSettings("datasets: here one dataset is evaluated", hint="name it: data")
     systems: Mapping[str, Any] = configuration.systems

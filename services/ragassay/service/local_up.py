@@ -215,7 +215,7 @@ def _has_heartbeat(redis: Any, process: int) -> bool:
 
 @contextmanager
 def _locked(data: Path) -> Iterator[int]:
-    """Hold the lock of a data folder and yield its descriptor; raises Conflict while another ``up`` runs there."""
+    """Hold the lock of a data folder and yield its descriptor; raises Conflict while another ``ragassay serve`` runs there."""
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     limit = time.monotonic() + STOP_WITHIN_S
     with (data / "up.lock").open("a") as file:
@@ -290,7 +290,7 @@ loglevel warning
 
 
 def state_url(settings: Settings) -> str:
-    """The Redis of the service on this machine: of RAGASSAY_STATE_URL, else of the ``up`` in RAGASSAY_HOME, else the usual one."""
+    """The Redis on this machine: of RAGASSAY_STATE_URL, else of ``ragassay serve`` in RAGASSAY_HOME, else the usual one."""
     of_up = settings.home / "service" / "redis" / "address"
     return of_up.read_text() if settings.state_url is None and of_up.is_file() else settings.state
 
