@@ -126,9 +126,7 @@ class Client:
         given = systems if isinstance(systems, Mapping) else dict.fromkeys(systems or ())
         recorded = {name: one for name, one in given.items() if one is not None}
         registered = [name for name in given if name not in recorded]
-        if local := next((name for name, one in recorded.items() if isinstance(one, Mapping) or callable(one)), None):
-            what = f"the service asks no system of a caller's, such as {local!r}"
-            raise BadSettings(what, where="systems", hint="name one that its operator registered")
+        _refuse_local(name for name, one in recorded.items() if isinstance(one, Mapping) or callable(one))
         if (metrics := options.get("metrics")) is not None:
             options["metrics"] = split_names(metrics) if isinstance(metrics, str) else [name_of(one) for one in metrics]
         store = FolderDatasets(Settings().home)
@@ -147,9 +145,7 @@ class Client:
 
     def submit_inputs(self, read: Inputs, systems: Sequence[str], options: Mapping[str, Any]) -> Job:
         """Queue an evaluation of rows and responses that are read already, and by the service's ``systems``."""
-        if local := next((name for name, one in read.systems.items() if one.source.called or one.source.built), None):
-            what = f"the service asks no system of a caller's, such as {local!r}"
-            raise BadSettings(what, where="systems", hint="name one that its operator registered")
+        _refuse_local(name for name, one in read.systems.items() if one.source.called or one.source.built)
         if not systems and not any(system.responses for system in read.systems.values()):
             raise NothingToEvaluate("no row has a response", hint="name a system: --system NAME=FILE")
         return self._queue({**options, **_rows(read), "systems": [*systems]})
@@ -437,6 +433,13 @@ class ServiceSchedules:
     def delete(self, name: str) -> JobSchedule:
         """Delete a schedule and its history; its jobs stay."""
         return self._client.request(JobSchedule, "DELETE", "schedules", name)
+
+
+def _refuse_local(systems: Iterator[str]) -> None:
+    """Raise BadSettings if there is a system that only its caller can ask."""
+    if local := next(systems, None):
+        what = f"the service asks no system of a caller's, such as {local!r}"
+        raise BadSettings(what, where="systems", hint="name one that its operator registered")
 
 
 def _rows(read: Inputs) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ragassay.api.dependencies import FileForm, QueryParameters, Reads, analyse,
 from ragassay.api.problems import takes
 from ragassay.core.eval_config import Correction
 from ragassay.core.models import FrozenModel
-from ragassay.reporting import MEDIA_TYPES
+from ragassay.reporting import FILES
 from ragassay.reporting.comparison import EXPORTERS
 from ragassay.reporting.costs import EXPORTERS as COST_EXPORTERS
 
@@ -69,7 +69,7 @@ class _TrendQuery(QueryParameters):
     operation_id="compareJobs",
     summary="Compare finished jobs",
     response_class=Response,
-    responses=answers(Comparison, *(form for form in MEDIA_TYPES if form not in ("json", "summary.csv"))),
+    responses=answers(Comparison, *FILES),
     openapi_extra=takes("NewComparison"),
 )
 async def compare(

@@ -13,7 +13,7 @@ from ragassay.api.security import authorized
 from ragassay.core.report import JOB_ID
 from ragassay.dashboard.site import file
 from ragassay.metrics.names import split_names
-from ragassay.reporting import MEDIA_TYPES
+from ragassay.reporting import BINARY, MEDIA_TYPES
 from ragassay.reporting.exporters import Exporters
 from ragassay.service.access import Requester
 from ragassay.service.job_state import no_job
@@ -74,10 +74,9 @@ class FileForm(QueryParameters):
 
 def answers(model: type[BaseModel], *formats: str) -> dict[int | str, dict[str, Any]]:
     """What OpenAPI says of an answer that is a document, or a file of one of the formats."""
-    binary = ("parquet", "pdf", "xlsx")
     content: dict[str, Any] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
     for form in formats:
-        text = {"type": "string", "format": "binary"} if form in binary else {"type": "string"}
+        text = {"type": "string", "format": "binary"} if form in BINARY else {"type": "string"}
         content[MEDIA_TYPES[form].partition(";")[0]] = {"schema": text}
     return {200: {"content": content}}
 

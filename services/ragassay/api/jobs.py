@@ -26,7 +26,7 @@ from ragassay.core.eval_config import Budget
 from ragassay.core.jobs import ENDED, Job, JobPage, JobStatus, ResultPage
 from ragassay.core.report import ReportWithResults
 from ragassay.evaluation.labelling import report_of
-from ragassay.reporting import EXPORTERS, MEDIA_TYPES
+from ragassay.reporting import EXPORTERS, FILES, MEDIA_TYPES
 from ragassay.reporting.gates import EXPORTERS as GATE_EXPORTERS
 from ragassay.service.job_run import JobRun
 from ragassay.service.redis_datasets import RedisDatasets
@@ -107,7 +107,7 @@ def get(jobs: Reads, job: JobId) -> Job:
 
 
 _REPORT: dict[int | str, dict[str, Any]] = {
-    **answers(ReportWithResults, *(form for form in MEDIA_TYPES if form not in ("json", "summary.csv"))),
+    **answers(ReportWithResults, *FILES),
     304: {"description": "You have it: If-None-Match names this report"},
 }
 

@@ -107,10 +107,10 @@ def parts(document: dict[str, Any], settings: Settings) -> tuple[JobRequest, Eva
     _check_keys(document)
     job = read_as(JobRequest, document)
     named = "judges" if "judges" in document else "judge"
-    if not job.model_fields_set & {"judges"}:
+    if "judges" not in job.model_fields_set:
         job = job.model_copy(update={"judges": (JudgeConfig(model=settings.judge),)})
     _check_of_operator(job)
-    spec = job.evaluation.model_copy(update={"judges": job.judges, "performance": _limited(job, settings)})
+    spec = job.evaluation.model_copy(update={"performance": _limited(job, settings)})
     for one in spec.judges:
         _check_judge(one.model, settings, named)
     if settings.judge_prompt is not None and not spec.is_local:

@@ -27,7 +27,6 @@ from ragassay.sdk.progress import Reporter
 
 if TYPE_CHECKING:
     from ragassay.config import ProjectConfig
-    from ragassay.core.report import ReportWithResults
     from ragassay.core.settings import Settings
     from ragassay.evaluation.runtime import Runtime
     from ragassay.storage.folder import FolderRun
@@ -139,7 +138,10 @@ def _complete_and_show(
     as_json: bool,
     **limits: Any,
 ) -> None:
-    report = complete(runtime, settings, run, reporter, **limits)
+    from ragassay.sdk.evaluation import completed
+    from ragassay.sdk.loop import finished
+
+    report = finished(partial(completed, runtime, settings, run, reporter, **limits))
     try:
         show_report(report, str(run.report_file), outputs, as_json=as_json)
     except DiskFull as full:
@@ -170,8 +172,7 @@ def demo() -> None:
     systems = {path.stem: path for path in sorted((quickstart / "responses").glob("*.jsonl"))}
     inputs = load(quickstart / "queries.jsonl", systems, name="quickstart")
     run = local.start(runtime, settings, EvalConfig(), inputs)
-    report = complete(runtime, settings, run, Terminal(quiet=False))
-    show_report(report, str(run.report_file), [], as_json=False)
+    _complete_and_show(runtime, settings, run, Terminal(quiet=False), [], as_json=False)
     command = "ragassay" if shutil.which("ragassay") else sys.argv[0]  # make demo's environment is not on the PATH
     typer.echo(
         "\nNext, your own file (JSON, JSONL, CSV, TSV or Parquet):\n"
@@ -192,13 +193,3 @@ def limits_of(options: Mapping[str, Any]) -> dict[str, Any]:
     configuration, sections = load(None, given), {override.location[0] for override in given}
     limits: dict[str, Any] = {"budget": configuration.budget} if "budget" in sections else {}
     return limits | ({"give_up_s": configuration.performance.give_up_s} if "performance" in sections else {})
-
-
-def complete(
-    runtime: Runtime, settings: Settings, run: FolderRun, reporter: Reporter, **limits: Any
-) -> ReportWithResults:
-    """Evaluate the rest of a run."""
-    from ragassay.sdk.evaluation import completed
-    from ragassay.sdk.loop import finished
-
-    return finished(partial(completed, runtime, settings, run, reporter, **limits))

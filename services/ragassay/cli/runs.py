@@ -65,7 +65,6 @@ Sort = Annotated[
 SystemName = Annotated[str | None, typer.Option("--system", metavar="NAME", help="Only this system.")]
 ReportOrRowsAsJson = Annotated[bool, typer.Option("--json", help="Print JSON; of rows, all of them, one a line.")]
 MOST_SHOWN = 20
-_BINARY = ("parquet", "pdf", "xlsx")
 
 
 def runs(last: Last = 20, as_json: AsJson = False) -> None:
@@ -162,7 +161,7 @@ def _show_report(
     from ragassay.cli.running import show_report, warnings_shown
     from ragassay.core.settings import Settings
     from ragassay.metrics.names import split_names
-    from ragassay.reporting import EXPORTERS, comparison
+    from ragassay.reporting import BINARY, EXPORTERS, comparison
     from ragassay.sdk.references import open_comparison, resolve
     from ragassay.storage.benchmarks import FolderBenchmarks
 
@@ -174,7 +173,7 @@ def _show_report(
     exporters: Any = EXPORTERS if compared is None else comparison.EXPORTERS
     for path in outputs:
         exporters.for_file(path, form)
-    if not outputs and form in _BINARY and sys.stdout.isatty():
+    if not outputs and form in BINARY and sys.stdout.isatty():
         raise BadSettings(f"a terminal can't show {form}", where="--format", hint=f"name a file: -o report.{form}")
     named = None if compared else resolve(run, server)
     document: Any = named.report() if named else compared

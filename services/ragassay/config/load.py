@@ -81,8 +81,7 @@ class Document:
             if not isinstance(values, dict):
                 raise BadSettings(f"{'.'.join(location[:length])} has no keys", where=source)
         values[location[-1]] = value
-        beneath = [place for place in self.places if place[: len(location)] == location]
-        self.places = {place: text for place, text in self.places.items() if place not in beneath}
+        self.places = {place: text for place, text in self.places.items() if place[: len(location)] != location}
         self.places[location] = source
 
 

@@ -173,9 +173,9 @@ class ProjectConfig(GatedConfig):
         }
 
 
-def sections(model: type[BaseModel] = ProjectConfig) -> dict[str, type[BaseModel]]:
-    """The keys of a document that are sections with keys of their own."""
-    annotations = {key: field.annotation for key, field in model.model_fields.items()}
+def sections() -> dict[str, type[BaseModel]]:
+    """The keys of the document that are sections with keys of their own."""
+    annotations = {key: field.annotation for key, field in ProjectConfig.model_fields.items()}
     return {key: kind for key, kind in annotations.items() if isinstance(kind, type) and issubclass(kind, BaseModel)}
 
 
@@ -186,8 +186,8 @@ def section_of(key: str) -> str | None:
 
 def in_order(model: type[BaseModel]) -> list[str]:
     """The keys of a document as its pages list them: what is evaluated, how, and what the result has to clear."""
-    own = {key: key not in GatedConfig.model_fields for key in model.model_fields}
-    return sorted(own, key=lambda key: (not own[key], key not in EvalConfig.model_fields))
+    gated, evaluated = GatedConfig.model_fields, EvalConfig.model_fields
+    return sorted(model.model_fields, key=lambda key: (key in gated, key not in evaluated))
 
 
 _HEAD = """\

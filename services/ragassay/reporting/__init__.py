@@ -84,3 +84,7 @@ MEDIA_TYPES = {
     "xml": "application/xml",
 }
 """Of our formats."""
+FILES = tuple(form for form in MEDIA_TYPES if form not in ("json", "summary.csv"))
+"""What a report or a comparison can be asked for as, beside its JSON."""
+BINARY = ("parquet", "pdf", "xlsx")
+"""Those that no terminal shows."""

@@ -72,6 +72,7 @@ def check(
     if not configuration.gates:
         hint = "add some, such as gates: [{mrr: '>= 0.7'}]"
         raise BadSettings("the configuration has no gates", where=where, hint=hint)
+    own = own_metrics(configuration)
     if run is not None:
         report = resolve(run).report()
         checked, earlier, system = _baseline(
@@ -84,14 +85,13 @@ def check(
         EXPORTERS.check(configuration.output)
         spec, read = configuration.evaluation, read_inputs(configuration, reporter, given)
         computed = [metric.name for metric in choose_metrics(spec, read.joined())]
-        gating.check_names(configuration.gates, own_metrics(spec), computed, read.systems, read.samples)
+        gating.check_names(configuration.gates, own, computed, read.systems, read.samples)
         checked, earlier, system = _baseline(settings, configuration, reporter, read.dataset)
         _, report = finished(partial(evaluated, runtime_with(settings, read), settings, spec, read, reporter))
         for path in configuration.output:
             EXPORTERS.write(report, path)
     alpha = configuration.statistics.alpha
     if checked:
-        own = own_metrics(configuration)
         results = gating.check(report, checked, earlier, baseline_system=system, alpha=alpha, metrics=own)
     else:  # the first run of gates that are all on a drop: it is the baseline of the next one
         about = {"run": report.run.id, "baseline": None, "dataset": report.provenance.dataset.name}
