@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 
 import pytest
 
@@ -198,6 +199,25 @@ def test_a_receiver_that_does_not_answer_holds_no_other_one_up(alerts, receiver,
         until(lambda: other.got)
         go.set()
         round_.join(30)
+
+
+def test_a_round_ends_in_time_however_many_receivers_are_slow_and_the_next_begins_with_those_it_left_out(
+    alerts, receiver, webhook, work, notice, monkeypatch
+):
+    monkeypatch.setattr(notifier, "THREADS", 1)
+    monkeypatch.setattr(notifier, "TURN_S", 0.5)
+    receiver.answers += [lambda: time.sleep(0.8)] * 2
+    with Receiver() as other:
+        alerts.add_webhook("elsewhere", other.url)
+        alerts.notify(notice(1))
+        alerts.notify(notice(2))
+        alerts.empty_outbox()
+        time.sleep(0.01)  # both are due before the other one's
+        alerts.notify(notice(3, project="elsewhere"))
+        work()
+        assert (len(receiver.got), len(other.got)) == (1, 0)
+        work()
+        assert len(other.got) == 1
 
 
 def test_slack_gets_a_text_whose_names_act_on_nobody(alerts, receiver, work, notice):

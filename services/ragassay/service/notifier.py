@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -45,7 +46,7 @@ MAX_URL = 2000  # characters
 KEPT_S = 90 * 86_400
 DELIVERIES, LOCK = "ra:deliveries", "ra:lock:deliveries"
 LOCK_S = 60.0  # longer than a turn and a try may take
-TURN_S = 10.0  # after which a webhook begins no further try in a round
+TURN_S = 10.0  # after which a round begins no further try
 THREADS = 8  # webhooks that are served at once
 RETRY_DELAYS_S = (5, 60, 300, 900, 2400)  # after each try that failed: six of them in about an hour
 MAX_TRIES = len(RETRY_DELAYS_S) + 1
@@ -227,7 +228,8 @@ class Notifier:
     def deliver_due(self) -> None:
         """A round: empty the outbox, then give each webhook what it has to get by now, several at once.
 
-        Of two beats one delivers. A slow receiver delays the next round by at most a turn and a try.
+        Of two beats one delivers. Slow receivers delay the next round by at most a turn and a try, however many they are;
+        what is not tried stays due, and the webhook whose last try is longest ago comes first.
         """
         self.empty_outbox()
         by_webhook: dict[str, list[tuple[_Delivery, bytes]]] = {}
@@ -236,8 +238,9 @@ class Notifier:
             try:
                 for delivery, stored in self._deliveries(self.store.now_ms()):
                     by_webhook.setdefault(delivery.webhook, []).append((delivery, stored))
+                in_turn = sorted(by_webhook.values(), key=self._last_try)
                 with ThreadPoolExecutor(THREADS, "notifier") as threads:
-                    list(threads.map(self._serve, by_webhook.values()))
+                    list(threads.map(partial(self._serve, until=time.monotonic() + TURN_S), in_turn))
             finally:
                 with suppress(LockError):  # it took longer than the lock is held
                     lock.release()
@@ -247,11 +250,16 @@ class Notifier:
         for stored in self.store.redis.zrangebyscore(DELIVERIES, "-inf", until_ms):
             yield _Delivery.model_validate_json(stored), stored
 
-    def _serve(self, due: list[tuple[_Delivery, bytes]]) -> None:
-        """Send a webhook one notification after another, until a try fails or its turn is over."""
-        until = time.monotonic() + TURN_S
+    def _last_try(self, due: list[tuple[_Delivery, bytes]]) -> str:
+        """When something was last sent to a webhook; empty if nothing was."""
+        delivery, _ = due[0]
+        outcomes = project_key(delivery.notification.project, "outcomes")
+        return _outcome(self.store.redis.hget(outcomes, delivery.webhook)).at or ""
+
+    def _serve(self, due: list[tuple[_Delivery, bytes]], *, until: float) -> None:
+        """Send a webhook one notification after another, until a try fails or the time of the round is over."""
         for delivery, stored in due:
-            if not self._deliver(delivery, stored) or time.monotonic() > until:
+            if time.monotonic() > until or not self._deliver(delivery, stored):
                 return
 
     def _deliver(self, delivery: _Delivery, stored: bytes) -> bool:
