@@ -12,6 +12,7 @@ import hashlib
 import logging
 import time
 import uuid
+from collections import Counter
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -182,14 +183,14 @@ class Notifier:
             raise Conflict(f"a project has at most {MAX_WEBHOOKS} webhooks", hint="delete one that is not needed")
         receiver = _Receiver(url=url, secret=secret, kinds=wanted, created_at=clock_time(self.store.now_ms()))
         self.store.redis.hset(project_key(project, "webhooks"), webhook, receiver.model_dump_json())
-        return WebhookSecret(webhook=self.webhook(project, webhook), secret=secret)
+        return WebhookSecret(webhook=_shown(webhook, receiver, _Outcome(), 0), secret=secret)
 
     def webhooks(self, project: str) -> list[Webhook]:
         """The webhooks of a project, the oldest first, each with the outcome of its last try."""
         receivers, outcomes = self._receivers(project), self.store.redis.hgetall(project_key(project, "outcomes"))
-        waiting = [delivery.webhook for delivery, _ in self._deliveries(float("inf"))]
+        waiting = Counter(delivery.webhook for delivery, _ in self._deliveries(float("inf")))
         return [
-            _shown(webhook, one, _outcome(outcomes.get(webhook.encode())), waiting.count(webhook))
+            _shown(webhook, one, _outcome(outcomes.get(webhook.encode())), waiting[webhook])
             for webhook, one in receivers.items()
         ]
 
@@ -198,7 +199,7 @@ class Notifier:
         for each in self.webhooks(project):
             if each.id == webhook:
                 return each
-        raise NotFound(f"there is no webhook {webhook[:60]!r}", hint="list them: GET /v1/webhooks")
+        raise _no_webhook(webhook)
 
     def remove_webhook(self, project: str, webhook: str) -> Webhook:
         """Delete a webhook; raises NotFound. What waits for it is dropped when it is due."""
@@ -211,7 +212,8 @@ class Notifier:
 
     def test_webhook(self, project: str, webhook: str) -> Webhook:
         """Queue a notification that says that nothing happened; its outcome is the webhook's last one. Raises NotFound."""
-        self.webhook(project, webhook)
+        if not self.store.redis.hexists(project_key(project, "webhooks"), webhook):
+            raise _no_webhook(webhook)
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         sample = Notification(id=f"test:{uuid.uuid4().hex}", kind="test", project=project, at=at)
         delivery = _Delivery(webhook=webhook, notification=sample)
@@ -299,6 +301,10 @@ class Notifier:
 
 def _outcome(stored: bytes | None) -> _Outcome:
     return _Outcome.model_validate_json(stored) if stored else _Outcome()
+
+
+def _no_webhook(webhook: str) -> NotFound:
+    return NotFound(f"there is no webhook {webhook[:60]!r}", hint="list them: GET /v1/webhooks")
 
 
 def _check_address(url: str, allowed: Allowed) -> None:
