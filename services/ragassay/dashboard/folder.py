@@ -61,9 +61,9 @@ class FolderLibrary(Library):
             raise NotFound(f"there is no run {run!r}")
         return self._store.open(str(folder))
 
-    def version(self, opened: Run) -> tuple[int, ...]:
+    def version(self, run: str) -> tuple[int, ...]:
         """Until there is a report, its finished chunks count."""
-        folder = self._store.root / "runs" / opened.record.id
+        folder = self._store.root / "runs" / run
         file = folder / REPORT_FILE
         if not file.is_file():
             return (sum(1 for _ in folder.glob("results/*/*.jsonl")),)
@@ -81,7 +81,7 @@ class FolderLibrary(Library):
     def sample(self, run: str, row: Result) -> Sample | None:
         """What a row was evaluated on; None where that is not kept."""
         opened = self.open(run)
-        held: FolderRun = self.held("run", (run, self.version(opened)), lambda: opened)
+        held: FolderRun = self.held("run", (run, self.version(run)), lambda: opened)
         return held.sample(row.query_id, row.system)
 
     def calls(self, run: str, row: Result) -> Sequence[tuple[Purpose, Reply]]:
@@ -89,7 +89,5 @@ class FolderLibrary(Library):
         return calls_about(self.open(run).folder / "calls.jsonl", row.system, row.query_id)
 
     def _summary(self, run: str) -> RunSummary:
-        folder = self._store.root / "runs" / run
-        stamps = [file.stat().st_mtime_ns for name in (REPORT_FILE, GATES_FILE) if (file := folder / name).is_file()]
-        done = 0 if stamps else sum(1 for _ in folder.glob("results/*/*.jsonl"))
-        return self._summaries(run, (*stamps, done))
+        gates = self._store.root / "runs" / run / GATES_FILE
+        return self._summaries(run, (*self.version(run), gates.stat().st_mtime_ns if gates.is_file() else 0))

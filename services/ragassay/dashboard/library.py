@@ -73,7 +73,7 @@ class Library(ABC):
         """The run; raises NotFound, BadData."""
 
     @abstractmethod
-    def version(self, opened: Run) -> Hashable:
+    def version(self, run: str) -> Hashable:
         """A value that changes when the run's report does; raises as ``report`` does."""
 
     @abstractmethod
@@ -87,7 +87,7 @@ class Library(ABC):
     def report(self, run: str, *, labels: bool = True) -> ReportWithResults:
         """A run's report, with what people's ``labels`` of its rows make of it; raises NotFound, BadData, Conflict."""
         opened = self.open(run)
-        version = run, self.version(opened)
+        version = run, self.version(run)
         report: ReportWithResults = self.held("report", version, lambda: self.read_report(opened))
         if not (given := labels_of(opened) if labels else ()):
             return report
@@ -104,7 +104,7 @@ class Library(ABC):
         Raises as ``report`` does.
         """
         opened = self.open(run)
-        rows: RowIndex = self.held("rows", (run, self.version(opened)), lambda: RowIndex(opened))
+        rows: RowIndex = self.held("rows", (run, self.version(run)), lambda: RowIndex(opened))
         return rows
 
     def page(self, run: str, selection: Selection, start: int, most: int) -> RowsPage:

@@ -28,7 +28,6 @@ from ragassay.service.redis_datasets import RedisDatasets
 from ragassay.service.redis_journal import calls_about
 from ragassay.storage.catalog import Entry
 from ragassay.storage.protocol import ChunkId
-from ragassay.storage.runs import Run
 
 READING_S = 3.0  # that a list may take to read the reports whose headlines are not kept yet
 _A_LOOK = 100  # jobs, or rows
@@ -91,12 +90,12 @@ class ServiceLibrary(Library):
             raise no_job(run)
         return JobRun(self._jobs.store, run)
 
-    def version(self, opened: Run) -> str:
+    def version(self, run: str) -> str:
         """A value that changes when the job's report does; raises NotFound, and Conflict while there is none."""
-        run = self.open(opened.record.id)
-        state = self._jobs.store.state(run.record.id)
-        finished = state.status == "finished"
-        return str(state.retries) if finished else sha256(run.report_document()).hexdigest()
+        state = self._jobs.store.state(run)
+        if state.status == "finished":
+            return str(state.retries)
+        return sha256(self.open(run).report_document()).hexdigest()
 
     def sample(self, run: str, row: Result) -> Sample | None:
         """What a row was evaluated on; None where that is not kept any more."""
