@@ -17,7 +17,7 @@ from ragassay.storage.catalog import Entry
 from ragassay.storage.datasets import FolderDatasets
 from ragassay.storage.folder import FolderRun, FolderStore
 from ragassay.storage.journal import calls_about
-from ragassay.storage.runs import GATES_FILE, REPORT_FILE, Run
+from ragassay.storage.runs import GATES_FILE, REPORT_FILE
 
 MOST_SUMMARIES_HELD = 20_000
 
@@ -69,12 +69,13 @@ class FolderLibrary(Library):
             return (sum(1 for _ in folder.glob("results/*/*.jsonl")),)
         return file.stat().st_size, file.stat().st_mtime_ns
 
-    def read_report(self, opened: Run) -> ReportWithResults:
+    def read_report(self, run: str) -> ReportWithResults:
         """The report of a run, of an unfinished one of the rows that are done. Raises NotFound if no row is done."""
-        record, done = opened.record, opened.done()
-        if opened.blobs.get(REPORT_FILE) is not None or not done:
+        opened = self.open(run)
+        if opened.report_file.is_file() or not (done := opened.done()):
             return opened.report_with_results()
-        rows = {name: one for name in record.systems if (one := opened.rows(name))}
+        record = opened.record
+        rows = {name: one for name in record.systems if (one := opened.rows(name, done))}
         report = aggregate(record.id, record.created_at, provenance(record), rows, expected=record.dataset.rows)
         return ReportWithResults.of(report, rows)
 

@@ -88,15 +88,15 @@ class Library(ABC):
         """A run's report, with what people's ``labels`` of its rows make of it; raises NotFound, BadData, Conflict."""
         opened = self.open(run)
         version = run, self.version(run)
-        report: ReportWithResults = self.held("report", version, lambda: self.read_report(opened))
+        report: ReportWithResults = self.held("report", version, lambda: self.read_report(run))
         if not (given := labels_of(opened) if labels else ()):
             return report
         labelled: ReportWithResults = self.held("labelled", (version, len(given)), lambda: with_labels(report, given))
         return labelled
 
-    def read_report(self, opened: Run) -> ReportWithResults:
+    def read_report(self, run: str) -> ReportWithResults:
         """The report of a run with its rows."""
-        return opened.report_with_results()
+        return self.open(run).report_with_results()
 
     def rows(self, run: str) -> RowIndex:
         """The rows that a run's report is of, chosen and read by number; the same object while they do not change.

@@ -101,15 +101,19 @@ class Run(ABC):
                 found[chunk] = {n: self._result(name, n + 1, lines[n]) for n in rows}
         return found
 
-    def rows(self, system: str) -> Sequence[Result]:
-        """The results of a system that are there, in the dataset's order; many are read a chunk at a time."""
-        results = ChunkedResults(self, [chunk for chunk in self.done() if chunk.system == system])
+    def rows(self, system: str, done: Sequence[ChunkId] | None = None) -> Sequence[Result]:
+        """The results of a system that are there, in the dataset's order; many are read a chunk at a time.
+
+        ``done``: what ``done`` gives, where the caller has it.
+        """
+        chunks = self.done() if done is None else done
+        results = ChunkedResults(self, [chunk for chunk in chunks if chunk.system == system])
         return tuple(results) if len(results) <= MOST_IN_MEMORY else results
 
     def report_with_results(self) -> ReportWithResults:
         """The report with the rows that are kept; raises as ``report`` does."""
-        report = self.report()
-        return ReportWithResults.of(report, {system: self.rows(system) for system in report.systems})
+        report, done = self.report(), self.done()
+        return ReportWithResults.of(report, {system: self.rows(system, done) for system in report.systems})
 
     def gates(self) -> bytes | None:
         """The result of the last check of gates; None if none were checked."""
