@@ -96,8 +96,9 @@ class JobRun(Run):
 
         Raises ValidationError.
         """
-        finished = self._store.status(self._job) == "finished"
-        document = self.blobs.get((WHOLE if finished else PARTIAL)[1])
+        document = self.blobs.get(WHOLE[1])
+        if document is None and self._store.status(self._job) != "finished":
+            document = self.blobs.get(PARTIAL[1])
         return None if document is None else CostRecord.model_validate_json(document)
 
 
