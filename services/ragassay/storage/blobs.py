@@ -40,8 +40,8 @@ class Blobs(Protocol):
     def read_at(self, name: str, start: int, length: int) -> bytes:
         """Part of a content that ``write_at`` wrote; shorter at its end, zeros where nothing was written."""
 
-    def write_at(self, name: str, start: int, content: bytes) -> None:
-        """Write a part of a content in its place. Raises DiskFull."""
+    def write_at(self, name: str, parts: Iterable[tuple[int, bytes]]) -> None:
+        """Write parts of a content in their places, in this order. Raises DiskFull."""
 
 
 class FolderBlobs:
@@ -91,13 +91,14 @@ class FolderBlobs:
             return os.pread(file.fileno(), length, start)
         return b""
 
-    def write_at(self, name: str, start: int, content: bytes) -> None:
+    def write_at(self, name: str, parts: Iterable[tuple[int, bytes]]) -> None:
         """See ``Blobs``."""
         with write_errors(self.folder / name):
             private_folder((self.folder / name).parent)
             file = open_private(self.folder / name, os.O_RDWR | os.O_CREAT)
             try:
-                os.pwrite(file, content, start)
+                for start, content in parts:
+                    os.pwrite(file, content, start)
             finally:
                 os.close(file)
 
@@ -153,9 +154,10 @@ class RedisBlobs:
         """See ``Blobs``."""
         return bytes(self._redis.getrange(self._prefix + name, start, start + length - 1))
 
-    def write_at(self, name: str, start: int, content: bytes) -> None:
+    def write_at(self, name: str, parts: Iterable[tuple[int, bytes]]) -> None:
         """See ``Blobs``."""
-        self._redis.setrange(self._prefix + name, start, content)
+        for start, content in parts:
+            self._redis.setrange(self._prefix + name, start, content)
 
 
 def packed(content: bytes) -> bytes:

@@ -95,12 +95,11 @@ def column_parts(
 
 
 def write_columns(
-    blobs: Blobs, record: RunRecord, chunk: ChunkId, results: Sequence[Result], *, written: float = 1.0
+    blobs: Blobs, record: RunRecord, chunk: ChunkId, results: Sequence[Result], *, written: float
 ) -> None:
     """Write the columns and texts of a chunk."""
     blobs.put(texts_blob(chunk), pack_texts(results))
-    for place, part in column_parts(record, chunk, results, written):
-        blobs.write_at(columns_blob(chunk.system), place, part)
+    blobs.write_at(columns_blob(chunk.system), column_parts(record, chunk, results, written))
 
 
 def read_column(blobs: Blobs, record: RunRecord, system: str, name: str) -> Any:
