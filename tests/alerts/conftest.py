@@ -5,7 +5,7 @@ import pytest
 from ragassay.core.http_guard import Allowed
 from ragassay.service.notifications import Notification
 from ragassay.service.notifier import DELIVERIES, Notifier
-from ragassay.service.redis import RedisStore
+from ragassay.service.redis import OUTBOX, RedisStore
 from receiver import Receiver
 from redis_server import RedisServer
 
@@ -27,6 +27,12 @@ def store(redis):
 @pytest.fixture
 def alerts(store):
     return Notifier(store, allowed=Allowed.read(["127.0.0.1"]))
+
+
+@pytest.fixture
+def notify(store):
+    """What a step of a job does that is worth a notification."""
+    return lambda notification: store.redis.rpush(OUTBOX, notification.model_dump_json())
 
 
 @pytest.fixture

@@ -21,11 +21,11 @@ def rows_of(heading):
 
 
 @pytest.mark.parametrize("code", [BY_LIBRARY, BY_HAND], ids=["library", "by hand"])
-def test_its_code_takes_what_is_ours_and_nothing_else(code, alerts, receiver, webhook, work, notice):
+def test_its_code_takes_what_is_ours_and_nothing_else(code, notify, receiver, webhook, work, notice):
     scope = {}
     exec(code, scope)
     verified = scope["verified"]
-    alerts.notify(notice())
+    notify(notice())
     work()
     (got,) = receiver.got
     assert verified(webhook.secret, got.headers, got.body) == got.document
@@ -35,9 +35,9 @@ def test_its_code_takes_what_is_ours_and_nothing_else(code, alerts, receiver, we
             verified(webhook.secret, headers, body)
 
 
-def test_its_example_is_a_notice_that_looks_so(alerts, receiver, webhook, work):
+def test_its_example_is_a_notice_that_looks_so(notify, receiver, webhook, work):
     (example,) = (json.loads(code) for code in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL) if '"type"' in code)
-    alerts.notify(Notification(kind=example["type"], at=example["timestamp"], **example["data"]))
+    notify(Notification(kind=example["type"], at=example["timestamp"], **example["data"]))
     work()
     assert receiver.got[0].document == example
 

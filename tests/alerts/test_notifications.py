@@ -36,13 +36,13 @@ ALL = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_is_delivered_and_says_what_happened_in_a_line(alerts, receiver, work, notice, kind):
+def test_each_kind_is_delivered_and_says_what_happened_in_a_line(alerts, receiver, work, notice, kind, notify):
     fields, headline, path = ALL[kind]
     added = alerts.add_webhook("default", receiver.url, [kind])
     made = notice(kind=kind, **fields)
     assert (made.headline, made.path) == (headline, path)
-    alerts.notify(made)
-    alerts.notify(made)
+    notify(made)
+    notify(made)
     work()
     (got,) = receiver.got
     document = got.verified(added.secret)

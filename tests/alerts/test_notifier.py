@@ -28,9 +28,9 @@ def due_in_s(store):
 
 
 def test_a_receiver_gets_a_signed_notice_that_the_standard_library_for_it_verifies(
-    alerts, receiver, webhook, work, notice
+    alerts, receiver, webhook, work, notice, notify
 ):
-    alerts.notify(notice())
+    notify(notice())
     work()
     (got,) = receiver.got
     assert got.verified(webhook.secret) == {
@@ -54,10 +54,12 @@ def test_a_receiver_gets_a_signed_notice_that_the_standard_library_for_it_verifi
     assert (shown.last_status, shown.last_error, shown.waiting, shown.undelivered) == (204, None, 0, 0)
 
 
-def test_a_notice_is_told_once_however_many_notice_it_at_the_same_time(alerts, receiver, webhook, work, notice, caplog):
+def test_a_notice_is_told_once_however_many_notice_it_at_the_same_time(
+    alerts, receiver, webhook, work, notice, caplog, notify
+):
     caplog.set_level(logging.INFO, "ragassay.alerts")
     for _ in range(8):
-        alerts.notify(notice())
+        notify(notice())
     threads = [threading.Thread(target=alerts.empty_outbox) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -68,25 +70,25 @@ def test_a_notice_is_told_once_however_many_notice_it_at_the_same_time(alerts, r
     assert sum("gate missed" in record.getMessage() for record in caplog.records) == 1
 
 
-def test_every_webhook_gets_the_kinds_that_it_asks_for_and_no_other_project_s(alerts, work, notice):
+def test_every_webhook_gets_the_kinds_that_it_asks_for_and_no_other_project_s(alerts, work, notice, notify):
     with Receiver() as all_alerts, Receiver() as ends, Receiver() as others:
         alerts.add_webhook("default", all_alerts.url)
         alerts.add_webhook("default", ends.url, ["job_finished"])
         alerts.add_webhook("elsewhere", others.url)
-        alerts.notify(notice())
-        alerts.notify(notice(id="job-1:job_finished", kind="job_finished", rows=3, done=3, failed=0))
+        notify(notice())
+        notify(notice(id="job-1:job_finished", kind="job_finished", rows=3, done=3, failed=0))
         work()
         kinds = [[got.document["type"] for got in each.got] for each in (all_alerts, ends, others)]
     assert kinds == [["gate_missed"], ["job_finished"], []]
 
 
-def test_the_end_of_a_job_is_kept_only_where_somebody_asks_for_it(alerts, webhook, receiver, work, notice):
+def test_the_end_of_a_job_is_kept_only_where_somebody_asks_for_it(alerts, webhook, receiver, work, notice, notify):
     finished = notice(id="job-1:job_finished", kind="job_finished")
-    alerts.notify(finished)
+    notify(finished)
     work()
     assert alerts.page("default", kind=None, cursor=None, limit=10).alerts == ()
     alerts.add_webhook("default", receiver.url, ["job_finished"])
-    alerts.notify(finished)
+    notify(finished)
     work()
     assert alerts.page("default", kind="job_finished", cursor=None, limit=10).alerts == (finished,)
 
@@ -95,11 +97,11 @@ def test_the_end_of_a_job_is_kept_only_where_somebody_asks_for_it(alerts, webhoo
 
 
 def test_a_failed_try_is_repeated_for_an_hour_under_the_same_id(
-    alerts, receiver, webhook, work, make_due, notice, store
+    alerts, receiver, webhook, work, make_due, notice, store, notify
 ):
     assert 3600 <= sum(RETRY_DELAYS_S) < 2 * 3600
     receiver.answers += [500, 302, 410, (204, {})]
-    alerts.notify(notice())
+    notify(notice())
     for number in range(3):
         work()
         assert due_in_s(store) == [pytest.approx(RETRY_DELAYS_S[number], abs=2)]
@@ -117,28 +119,28 @@ def test_a_failed_try_is_repeated_for_an_hour_under_the_same_id(
 
 
 def test_a_notice_that_did_not_arrive_is_seen_on_the_webhook_which_goes_on(
-    alerts, receiver, webhook, work, make_due, notice, caplog
+    alerts, receiver, webhook, work, make_due, notice, caplog, notify
 ):
     receiver.answers += [500] * MAX_TRIES
-    alerts.notify(notice(1))
+    notify(notice(1))
     for _ in range(MAX_TRIES):
         work()
         make_due()
     shown = state(alerts, webhook)
     assert (shown.waiting, shown.undelivered, shown.last_error) == (0, 1, "it answered 500")
     assert f"try {MAX_TRIES} of {MAX_TRIES}: it answered 500" in caplog.text
-    alerts.notify(notice(2))
+    notify(notice(2))
     work()
     assert receiver.got[-1].document["data"]["job"] == "job-2"
     assert (state(alerts, webhook).undelivered, state(alerts, webhook).last_status) == (1, 204)
 
 
 def test_a_job_says_which_webhook_did_not_get_a_notification_of_it(
-    alerts, receiver, webhook, work, make_due, notice, store
+    notify, receiver, webhook, work, make_due, notice, store
 ):
     receiver.answers += [500] * MAX_TRIES
     store.redis.hset("ra:{job-1}:meta", "status", "finished")
-    alerts.notify(notice(1))
+    notify(notice(1))
     for _ in range(MAX_TRIES):
         work()
         make_due()
@@ -146,10 +148,10 @@ def test_a_job_says_which_webhook_did_not_get_a_notification_of_it(
     assert undelivered == b"gate_missed: it answered 500"
 
 
-def test_notices_and_their_outcomes_are_counted_once(alerts, receiver, webhook, work, make_due, notice, store):
+def test_notices_and_their_outcomes_are_counted_once(notify, receiver, webhook, work, make_due, notice, store):
     receiver.answers += [204, *[500] * MAX_TRIES]
     for number in (1, 1, 2):
-        alerts.notify(notice(number))
+        notify(notice(number))
     for _ in range(MAX_TRIES):
         work()
         make_due()
@@ -157,10 +159,10 @@ def test_notices_and_their_outcomes_are_counted_once(alerts, receiver, webhook, 
     assert counters.read(store.redis) == counted
 
 
-def test_what_listens_nowhere_is_a_failed_try_with_its_reason(alerts, webhook, receiver, work, notice):
+def test_what_listens_nowhere_is_a_failed_try_with_its_reason(alerts, webhook, receiver, work, notice, notify):
     secret_path = "/services/T000/B000/planted-secret"
     added = alerts.add_webhook("default", f"http://127.0.0.1:1{secret_path}?token=planted-secret", form="slack")
-    alerts.notify(notice())
+    notify(notice())
     work()
     shown = alerts.webhook("default", added.webhook.id)
     assert "refused" in shown.last_error.lower()
@@ -171,11 +173,11 @@ def test_what_listens_nowhere_is_a_failed_try_with_its_reason(alerts, webhook, r
 # --- workers ---
 
 
-def test_two_beats_do_not_deliver_at_once(alerts, receiver, webhook, work, notice):
+def test_two_beats_do_not_deliver_at_once(notify, receiver, webhook, work, notice):
     go = threading.Event()
     receiver.answers.append(lambda: go.wait(20))
     for number in range(3):
-        alerts.notify(notice(number))
+        notify(notice(number))
     first = threading.Thread(target=work)
     first.start()
     until(lambda: receiver.got)
@@ -187,13 +189,13 @@ def test_two_beats_do_not_deliver_at_once(alerts, receiver, webhook, work, notic
     assert receiver.most_at_once == 1
 
 
-def test_a_receiver_that_does_not_answer_holds_no_other_one_up(alerts, receiver, webhook, work, notice):
+def test_a_receiver_that_does_not_answer_holds_no_other_one_up(alerts, receiver, webhook, work, notice, notify):
     go = threading.Event()
     receiver.answers.append(lambda: go.wait(20))
     with Receiver() as other:
         alerts.add_webhook("elsewhere", other.url)
-        alerts.notify(notice())
-        alerts.notify(notice(project="elsewhere"))
+        notify(notice())
+        notify(notice(project="elsewhere"))
         round_ = threading.Thread(target=work)
         round_.start()
         until(lambda: other.got)
@@ -202,28 +204,28 @@ def test_a_receiver_that_does_not_answer_holds_no_other_one_up(alerts, receiver,
 
 
 def test_a_round_ends_in_time_however_many_receivers_are_slow_and_the_next_begins_with_those_it_left_out(
-    alerts, receiver, webhook, work, notice, monkeypatch
+    alerts, receiver, webhook, work, notice, monkeypatch, notify
 ):
     monkeypatch.setattr(notifier, "THREADS", 1)
     monkeypatch.setattr(notifier, "TURN_S", 0.5)
     receiver.answers += [lambda: time.sleep(0.8)] * 2
     with Receiver() as other:
         alerts.add_webhook("elsewhere", other.url)
-        alerts.notify(notice(1))
-        alerts.notify(notice(2))
+        notify(notice(1))
+        notify(notice(2))
         alerts.empty_outbox()
         time.sleep(0.01)  # both are due before the other one's
-        alerts.notify(notice(3, project="elsewhere"))
+        notify(notice(3, project="elsewhere"))
         work()
         assert (len(receiver.got), len(other.got)) == (1, 0)
         work()
         assert len(other.got) == 1
 
 
-def test_slack_gets_a_text_whose_names_act_on_nobody(alerts, receiver, work, notice):
+def test_slack_gets_a_text_whose_names_act_on_nobody(alerts, receiver, work, notice, notify):
     added = alerts.add_webhook("default", receiver.url, form="slack")
     assert added.secret is None
-    alerts.notify(notice(gate="<!channel> & v2: mrr >= 0.800"))
+    notify(notice(gate="<!channel> & v2: mrr >= 0.800"))
     work()
     (got,) = receiver.got
     assert got.document == {
@@ -248,9 +250,9 @@ def test_a_test_goes_to_one_webhook_whatever_it_asks_for_and_is_no_alert(alerts,
 
 
 def test_a_webhook_that_is_deleted_gets_nothing_and_leaves_nothing_that_stays(
-    alerts, webhook, receiver, work, notice, store
+    alerts, webhook, receiver, work, notice, store, notify
 ):
-    alerts.notify(notice())
+    notify(notice())
     alerts.remove_webhook("default", webhook.webhook.id)
     work()
     assert receiver.got == []
@@ -260,14 +262,14 @@ def test_a_webhook_that_is_deleted_gets_nothing_and_leaves_nothing_that_stays(
     assert left == {b"ra:counters"}
 
 
-def test_notices_end_by_themselves(alerts, webhook, receiver, work, notice, store):
-    alerts.notify(notice())
+def test_notices_end_by_themselves(notify, webhook, receiver, work, notice, store):
+    notify(notice())
     work()
     names = ("notification:job-1:gate_missed:mrr", "notifications")
     ttls = [store.redis.ttl(f"ra:p:{{default}}:{name}") for name in names]
     assert [round(seconds / 86_400) for seconds in ttls] == [90, 90]
     store.redis.zadd("ra:p:{default}:notifications", {"job-1:gate_missed:mrr": 1})
-    alerts.notify(notice(2))
+    notify(notice(2))
     work()
     assert store.redis.zrange("ra:p:{default}:notifications", 0, -1) == [b"job-2:gate_missed:mrr"]
 
@@ -285,10 +287,10 @@ def test_a_project_has_so_many_webhooks_and_no_more(alerts, monkeypatch):
 
 
 def test_names_hold_no_key_of_our_environment_and_act_on_no_terminal(
-    alerts, webhook, receiver, work, notice, monkeypatch
+    notify, webhook, receiver, work, notice, monkeypatch
 ):
     monkeypatch.setenv("SOME_API_KEY", "planted-key-123")
-    alerts.notify(notice(system="v2 planted-key-123", gate="\x1b[31m" + "x" * 1000, metric="mrr\nmore"))
+    notify(notice(system="v2 planted-key-123", gate="\x1b[31m" + "x" * 1000, metric="mrr\nmore"))
     work()
     data = receiver.got[0].document["data"]
     assert b"planted-key-123" not in receiver.got[0].body

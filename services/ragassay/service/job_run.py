@@ -33,11 +33,6 @@ class JobRun(Run):
         """What the job evaluates."""
         return self._store.state(self._job).record
 
-    def pending(self) -> list[ChunkId]:
-        """The chunks that wait to be claimed."""
-        waiting = self._store.pending(self._job)
-        return [chunk for chunk in self.record.chunks() if chunk in waiting]
-
     def samples(self, chunk: ChunkId) -> list[Sample]:
         """The rows of a chunk with their recorded responses."""
         return self._store.samples(self._job, chunk)

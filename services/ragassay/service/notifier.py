@@ -98,12 +98,8 @@ class Notifier:
 
     # --- notifications ----------------------------------------------------------------------------------------
 
-    def notify(self, notification: Notification) -> None:
-        """Add a notification to the outbox; it is sent once, however often it is added under its id."""
-        self.store.redis.rpush(OUTBOX, notification.model_dump_json())
-
     def empty_outbox(self) -> None:
-        """List each notification of the outbox once, and queue it for each webhook that wants its kind.
+        """List each notification of the outbox once, however often it is there, and queue it for each webhook that wants it.
 
         One that is no alert and that no webhook wants is dropped.
         """

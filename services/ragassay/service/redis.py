@@ -339,10 +339,6 @@ class RedisStore(ProjectRedis):
         keys = [self.key(job, name) for name in (f"calls:{chunk}", "meta", "owner")]
         self.run("book_open", [*keys, COUNTERS], [chunk])
 
-    def pending(self, job: str) -> set[ChunkId]:
-        """The chunks that wait to be claimed."""
-        return {ChunkId.parse(chunk.decode()) for chunk in self.redis.lrange(self.key(job, "todo"), 0, -1)}
-
     def samples(self, job: str, chunk: ChunkId) -> list[Sample]:
         """The input of a chunk, with its system's responses where they are recorded."""
         shared = ChunkId("", chunk.number)

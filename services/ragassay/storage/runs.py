@@ -38,10 +38,6 @@ class Run(ABC):
     record: RunRecord
 
     @abstractmethod
-    def pending(self) -> list[ChunkId]:
-        """The chunks without results; of a run whose failed rows are evaluated again, those that have some."""
-
-    @abstractmethod
     def samples(self, chunk: ChunkId) -> list[Sample]:
         """The rows of a chunk that are to be evaluated, with the responses that are recorded."""
 
