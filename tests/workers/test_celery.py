@@ -18,7 +18,7 @@ from ragassay.service.jobs import SLOTS, Jobs
 from ragassay.service.queue import CHUNKS, REPORTS, SCHEDULES, Queue
 from ragassay.service.redis import RedisStore
 from ragassay_workers import periodic, process, tasks
-from ragassay_workers.periodic import Periodic, heartbeat
+from ragassay_workers.periodic import attempt, heartbeat
 from redis_server import redis_server
 
 
@@ -128,17 +128,16 @@ def test_a_heartbeat_is_seen_and_ends():
         assert store.alive("worker", "elsewhere") == 0
         assert store.alive("beat") == 0
         assert 0 < store.redis.ttl("ra:alive:worker") <= periodic.HEARTBEAT_LASTS_S
-        beating.stop(wait_s=30)
-        assert store.alive("worker") == 0
+        beating.stop()
+        until(lambda: store.alive("worker") == 0)
 
 
 @pytest.mark.parametrize(("error", "traceback"), [(RedisAway("away"), False), (ZeroDivisionError("a bug"), True)])
 def test_the_sweeper_goes_on_whatever_happens(caplog, error, traceback):
     jobs = FakeJobs(error)
-    sweeper = Periodic("the sweeper's round", 0.01, jobs.tick)
-    sweeper.start()
-    until(lambda: len(jobs.calls) >= 3)
-    sweeper.stop(wait_s=30)
+    for _ in range(3):
+        assert not attempt("the sweeper's round", jobs.tick)
+    assert len(jobs.calls) == 3
     assert f"the sweeper's round failed: {error}" in caplog.text
     assert ("Traceback" in caplog.text) == traceback
 

@@ -20,9 +20,7 @@ logger = logging.getLogger(__name__)
 class Periodic:
     """A thread that calls ``action`` at once and then every ``every_s`` seconds, and ``at_end`` when it is stopped."""
 
-    def __init__(
-        self, name: str, every_s: float, action: Callable[[], object], at_end: Callable[[], object] | None = None
-    ) -> None:
+    def __init__(self, name: str, every_s: float, action: Callable[[], object], at_end: Callable[[], object]) -> None:
         self._name, self._every_s, self._action, self._at_end = name, every_s, action, at_end
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name=name)
@@ -31,17 +29,15 @@ class Periodic:
         """Begin."""
         self._thread.start()
 
-    def stop(self, *, wait_s: float = 0.0) -> None:
+    def stop(self) -> None:
         """Begin no further call. ``at_end`` runs in the thread: a signal handler need not wait for it."""
         self._stopped.set()
-        self._thread.join(wait_s)
 
     def _run(self) -> None:
         while not self._stopped.is_set():
             attempt(self._name, self._action)
             self._stopped.wait(self._every_s)
-        if self._at_end is not None:
-            attempt(self._name, self._at_end)
+        attempt(self._name, self._at_end)
 
 
 def attempt(what: str, action: Callable[[], object]) -> bool:
