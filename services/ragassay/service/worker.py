@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from redis.exceptions import LockNotOwnedError, RedisError
 
@@ -134,7 +135,8 @@ class Chunks:
         if self.stopping:  # it was asked for before there was anything to break off
             self.break_off(stopping=True)
         try:
-            with lease_kept(self._store, claim, lambda: loop.call_soon_threadsafe(task.cancel)):
+            renew, lost = partial(self._store.renew, claim), partial(loop.call_soon_threadsafe, task.cancel)
+            with _renewed(self._store, renew, lost):
                 return loop.run_until_complete(task)
         finally:
             self._evaluation = None
@@ -144,13 +146,6 @@ def _calls(store: RedisStore, claim: Claim, run: JobRun, *, cache: bool) -> Jour
     """The calls of a chunk."""
     retry = Retry(run.number, frozenset(run.unread)) if isinstance(run, RetriedRun) else None
     return RedisJournal(store, claim, cache=cache, retry=retry)
-
-
-@contextmanager
-def lease_kept(store: RedisStore, claim: Claim, lost: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Renew the lease each second in a thread, and call ``lost`` once the work is not wanted any more."""
-    with _renewed(store, lambda: store.renew(claim), lost):
-        yield
 
 
 @contextmanager
@@ -180,6 +175,7 @@ def report_claimed(store: RedisStore, job: str) -> Iterator[bool]:
 
 @contextmanager
 def _renewed(store: RedisStore, renew: Callable[[], bool], lost: Callable[[], object]) -> Iterator[None]:
+    """Renew a lease each second in a thread, and call ``lost`` once the work is not wanted any more."""
     stop = threading.Event()
 
     def go_on() -> None:
