@@ -133,6 +133,30 @@ def test_a_row_leads_back_to_the_page_of_questions_that_has_it():
         assert ("q29", "b") in shown(page)
 
 
+def test_a_comparison_links_to_the_questions_that_changed_where_their_page_can_list_them(run, http):
+    def links(*systems, **asked):
+        """Where the links of a comparison lead, the first system being the baseline."""
+        page = http.get("/ui/compare", params={"run": [f"{run}#{name}" for name in systems], **asked}).text
+        return re.findall(rf'href="(/ui/runs/{run}/queries\?changed=\w+)"', page)
+
+    addresses = links("old", "new")
+    assert [address.partition("=")[2] for address in addresses] == ["worse", "better", "wrong"]
+    assert {http.get(address).status_code for address in addresses} == {200}
+    assert links("new", "old") == [], "what got worse there is against the run's first system"
+    assert links("old", "new", metrics="mrr") == []
+
+
+def test_a_comparison_without_accuracy_links_to_no_changes():
+    given = [{"query_id": "q0", "query": "Where?", "relevant_doc_ids": ["d1"]}]
+    systems = {name: [{"query_id": "q0", "retrieved_doc_ids": [name]}] for name in ("d1", "d2")}
+    made = ragassay.evaluate(given, systems=systems, metrics=["mrr"]).run.id
+    with browsing() as http:
+        assert http.get(f"/ui/runs/{made}/queries?changed=worse").status_code == 422
+        page = http.get("/ui/compare", params={"run": made})
+        assert page.status_code == 200
+        assert "changed=" not in page.text
+
+
 def test_a_run_in_which_nothing_failed_says_so():
     perfect = ragassay.evaluate(list(rows(("Paris.",))), metrics=["mrr"]).run.id
     with browsing() as http:

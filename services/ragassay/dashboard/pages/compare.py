@@ -10,6 +10,7 @@ from fastapi import Query, Request, Response
 from ragassay.analysis.models import ComparedSystem, Comparison
 from ragassay.core.formatting import number
 from ragassay.dashboard.library import Library
+from ragassay.dashboard.pages.queries import CHANGES
 from ragassay.dashboard.site import AnyForm, exported, pages, shown
 from ragassay.reporting import comparison as tables
 from ragassay.reporting.charts import Chart
@@ -45,6 +46,7 @@ def _compare(
         verdict=made.verdict,
         runs={side.run: _title(library, side.run) for side in made.sides.values()},
         heat=_heat(made),
+        changes=CHANGES if _links_to_changes(library, made) else {},
         charts=[one for one in (tables.differences_chart(made), _standing(library, made)) if one],
         tables=list(tables.tables(made)),
         slices=list(tables.slice_tables(made)),
@@ -63,6 +65,14 @@ def _title(library: Library, run: str) -> str:
     """A run's name, if it has one, and when it was made."""
     report = library.report(run)
     return f"{report.provenance.configuration.name or run}, {report.run.created_at[:16].replace('T', ' ')}"
+
+
+def _links_to_changes(library: Library, made: Comparison) -> bool:
+    """Does the page of a run's questions list what changed here? It does so by accuracy, against the run's first system."""
+    baseline, runs = made.sides[made.baseline], {side.run for side in made.sides.values()}
+    if len(runs) > 1 or len(made.sides) == 1 or "accurate" not in made.metrics:
+        return False
+    return baseline.system == next(iter(library.open(baseline.run).record.systems))
 
 
 def _heat(made: Comparison) -> list[dict[str, Any]]:

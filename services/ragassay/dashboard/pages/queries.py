@@ -26,7 +26,7 @@ from ragassay.storage.selection import Selection
 MOST_SCORES = 3  # below an answer
 router = pages()
 _ONE = ("system", "category", "difficulty", "text", "failed", "failure", "sort", "changed")
-_CHANGES = {"worse": "Got worse", "better": "Got better", "wrong": "All wrong"}
+CHANGES = {"worse": "Got worse", "better": "Got better", "wrong": "All wrong"}
 
 
 def asked_in(request: Request) -> dict[str, Any]:
@@ -71,8 +71,8 @@ def chosen(library: Library, run: str, asked: Mapping[str, Any]) -> ChosenRows:
 
 def _changed(rows: RowIndex, changed: str) -> Any:
     """Which questions changed in a way, by accuracy."""
-    if changed not in _CHANGES:
-        raise BadInput(f"changed should be one of {', '.join(_CHANGES)}", where="changed")
+    if changed not in CHANGES:
+        raise BadInput(f"changed should be one of {', '.join(CHANGES)}", where="changed")
     if "accurate" not in rows.record.metrics:
         raise BadInput("the run has no metric accurate, so that no change is known", where="changed")
     first, *others = rows.column("accurate").reshape(len(rows.systems), -1)
@@ -150,7 +150,7 @@ def _presets(systems: list[str], metrics: Sequence[str]) -> dict[str, dict[str, 
     wrong: dict[str, Any] = {**worst, "where": ("accurate<1",)}
     if len(systems) == 1:
         return {"Not accurate": wrong, "Failed": {"failed": "true"}}
-    changes = {label: {"changed": name} for name, label in _CHANGES.items()}
+    changes = {label: {"changed": name} for name, label in CHANGES.items()}
     return changes | {f"Not accurate: {name}": {"system": name, **wrong} for name in systems}
 
 
