@@ -81,6 +81,7 @@ class Up:
         self._settings, self._data, self._host, self._port, self._workers = settings, data, host, port, workers
         self._info, self._warn = info, warn
         self._parts: list[_Part] = []
+        self._socket: Path | None = None  # of its Redis
         self._signals = 0
 
     def run(self) -> None:
@@ -102,6 +103,10 @@ class Up:
                         os.killpg(guard.pid, signal.SIGKILL)
                     for part in self._parts:
                         part.process.wait()
+                    if self._socket:
+                        with suppress(OSError):  # its folder is not empty if it is that of the data
+                            self._socket.unlink(missing_ok=True)
+                            self._socket.parent.rmdir()
         except OSError as error:
             raise Unavailable(
                 f"cannot work in {self._data}: {error.strerror or error}", hint="choose another folder: --data DIR"
@@ -109,7 +114,7 @@ class Up:
 
     def _serve(self, group: int, listener: int, lock: int) -> None:
         redis = None if self._settings.state_url else prepare_redis(self._data / "redis")
-        command, state_url = redis or ((), self._settings.state)
+        command, state_url, self._socket = redis or ((), self._settings.state, None)
         environment = {
             **os.environ,
             "RAGASSAY_STATE_URL": state_url,
@@ -257,10 +262,11 @@ def _named(host: str) -> str:
 # --- its Redis ------------------------------------------------------------------------------------------------
 
 
-def prepare_redis(folder: Path) -> tuple[tuple[str, ...], str]:
-    """Write the configuration of a Redis that syncs every write to disk into ``folder``: its command, and its address.
+def prepare_redis(folder: Path) -> tuple[tuple[str, ...], str, Path]:
+    """Write the configuration of a Redis that syncs every write to disk into ``folder``: its command, address and socket.
 
-    It listens on a socket that only this user may open. Raises BadSettings if no server is installed.
+    Only this user may open the socket, which is in a temporary folder where its path in ``folder`` would be too long.
+    Raises BadSettings if no server is installed.
     """
     program = find_server()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -286,7 +292,7 @@ logfile ""
 loglevel warning
 """
     )
-    return (program, str(configuration.absolute())), url
+    return (program, str(configuration.absolute())), url, path
 
 
 def state_url(settings: Settings) -> str:
