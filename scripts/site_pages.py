@@ -23,7 +23,6 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are not in docs/."""
     for name, source in COPIED.items():
         files.append(File.generated(config, name, content=(ROOT / source).read_text(encoding="utf-8")))
-    files.append(File.generated(config, "decisions/index.md", content="\n".join(decisions())))
     files.append(File.generated(config, "reference/cli.md", content="\n".join(command_line())))
     files.append(File.generated(config, "reference/python.md", content="\n".join(python())))
     files.append(File.generated(config, "reference/site.css", content=STYLE))
@@ -74,13 +73,6 @@ def of_repository(here: str, target: str) -> str | None:
     folder = (ROOT / copied).parent
     path = Path(folder, target).resolve()
     return str(PurePosixPath(path.relative_to(ROOT))) if path.is_relative_to(ROOT) else None
-
-
-def decisions() -> Iterator[str]:
-    """The list of decisions, by their titles."""
-    yield "# Decisions\n\nWhy things are as they are, for whoever changes them.\n"
-    for path in sorted((ROOT / "docs" / "decisions").glob("*.md")):
-        yield f"- [{path.read_text(encoding='utf-8').splitlines()[0].lstrip('# ')}]({path.name})"
 
 
 def command_line() -> Iterator[str]:

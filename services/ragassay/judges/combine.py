@@ -74,7 +74,7 @@ def _elect(ratings: Sequence[Rating], rater: str) -> Rating:
     """The ratings of one judge's samples, or of several judges, as one rating by ``rater``.
 
     Of an even number of samples the first votes twice, so that it decides a tie: the sceptical label would make two samples
-    score lower than one (decision 37).
+    score lower than one (decision 10).
     """
     if len(ratings) == 1:
         return ratings[0]

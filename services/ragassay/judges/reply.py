@@ -95,7 +95,7 @@ class CriterionEntry(_Entry):
 
 
 class VerdictForm(BaseModel):
-    """A reply. The reasons are one text: one for each unit was more than half of what a reply costs (decision 41)."""
+    """A reply. The reasons are one text: one for each unit was more than half of what a reply costs (decision 8)."""
 
     answer: Annotated[list[SentenceEntry], BeforeValidator(_objects_of)] = []
     facts: Annotated[list[FactEntry], BeforeValidator(_objects_of)] = []
