@@ -395,7 +395,7 @@ class ServiceSchedules:
     ) -> JobSchedule:
         """Plan a job: the body of one without rows, such as ``{"dataset": "handbook", "systems": ["online"]}``.
 
-        Options are ``zone`` ("UTC"), ``catch_up``, ``overlap``, ``deadline_s`` and ``paused``. ``replace``: change a
+        Options are ``zone`` ("UTC"), ``catch_up`` and ``paused``. ``replace``: change a
         schedule that has this name already.
         """
         planned = {"cron": cron, "job": job, **options}

@@ -125,7 +125,7 @@ def test_schedules_are_planned_changed_run_and_deleted(served, worker):
         assert client.job(run.job).planned.schedule == "nightly"
 
         assert client.schedules.change("nightly", paused=False).next
-        assert client.schedules.change("nightly", overlap="allow").overlap == "allow"
+        assert client.schedules.change("nightly", catch_up="skip").catch_up == "skip"
         assert [one.name for one in client.schedules.list()] == ["nightly"]
         assert client.schedules.show("nightly").last.job == run.job
         client.schedules.delete("nightly")

@@ -186,7 +186,7 @@ def lived():
         quiet = world.process()
         world.quiet, world.worker = quiet.jobs.store, world.process()
         for name, (cron, zone, catch_up) in SCHEDULES.items():
-            timing = {"cron": cron, "zone": zone, "catch_up": catch_up, "overlap": "allow", "deadline_s": DEADLINE_S}
+            timing = {"cron": cron, "zone": zone, "catch_up": catch_up}
             quiet.create(NewSchedule(name=name, job={}, paused=name == "hourly", **timing))
         history = {}
         restarts = [BEGIN + timedelta(days=n) for n in range(30, DAYS, 50)]

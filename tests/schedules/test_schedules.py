@@ -185,7 +185,7 @@ def test_an_outage_is_tried_again_and_no_reason_to_give_up_at_once(world):
 
 
 def test_ten_beats_and_ten_workers_at_once_make_one_job_of_a_time(world):
-    world.create(overlap="allow")
+    world.create()
     world.now = NOON + 60 * MINUTE
     beats = [threading.Thread(target=world.process().tick) for _ in range(10)]
     for beat in beats:
@@ -215,11 +215,11 @@ def test_a_record_that_can_not_be_read_keeps_no_other_schedule_back(world, caplo
 
 def test_a_change_at_the_same_moment_is_lost_by_nobody(world):
     world.create()
-    stale, new = world.schedules.changed("nightly", ScheduleChange(deadline_s=90))
-    world.schedules.change(*world.schedules.changed("nightly", ScheduleChange(deadline_s=60)))
+    stale, new = world.schedules.changed("nightly", ScheduleChange(catch_up="skip"))
+    world.schedules.change(*world.schedules.changed("nightly", ScheduleChange(job={"dataset": "faq"})))
     with pytest.raises(Conflict, match="changed at the same moment"):
         world.schedules.change(stale, new)
-    assert world.schedules.get("nightly").deadline_s == 60
+    assert world.schedules.get("nightly").job == {"dataset": "faq"}
     world.tick(60)
     assert len(world.queue.started) == 1
 

@@ -21,8 +21,6 @@ schedule:
   cron: "* * * * *"
   zone: Asia/Kolkata
   dataset: things
-  overlap: allow
-  deadline_s: 60
 """
 
 
@@ -111,5 +109,5 @@ def test_the_commands_show_and_change_what_is_planned(service, command):
     changed = json.loads(
         command("schedule", "add", "--replace", "--cron", "30 2 * * *", "--zone", "Europe/Berlin", "--json")
     )
-    assert (changed["cron"], changed["zone"], changed["deadline_s"]) == ("30 2 * * *", "Europe/Berlin", 60)
+    assert (changed["cron"], changed["zone"]) == ("30 2 * * *", "Europe/Berlin")
     assert command("schedule", "remove", "often") == "often is removed\n"

@@ -104,7 +104,7 @@ async def change(
     A change that comes while this one is checked is a 409, never overwritten.
     """
     known, new = await to_thread.run_sync(schedules.changed, schedule, given)
-    if if_match is not None and if_match.strip() not in ("*", _tag(known.value)):
+    if if_match is not None and if_match.strip() not in ("*", _tag(known)):
         what = f"schedule {schedule!r} was changed since you read it"
         raise Refused(412, "precondition_failed", what, where="If-Match", hint="read it again, then change it")
     if given.model_fields_set - {"paused"}:

@@ -46,13 +46,7 @@ def add(
         ),
     ] = None,
     catch_up: Annotated[
-        Literal["once", "skip"] | None, typer.Option("--catch-up", help="If no beat ran until the deadline. [once]")
-    ] = None,
-    overlap: Annotated[
-        Literal["skip", "allow"] | None, typer.Option("--overlap", help="Where the last run is under way. [skip]")
-    ] = None,
-    deadline_s: Annotated[
-        float | None, typer.Option("--deadline", metavar="SECONDS", help="Alert where no run began by then. [900]")
+        Literal["once", "skip"] | None, typer.Option("--catch-up", help="If no beat ran for 15 minutes. [once]")
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Change the schedule of this name.")] = False,
     as_json: AsJson = False,
@@ -77,8 +71,6 @@ def add(
         "systems": registered or None,
         "responses": responses or None,
         "catch_up": catch_up,
-        "overlap": overlap,
-        "deadline_s": deadline_s,
     }
     own = {} if configuration.schedule is None else configuration.schedule.model_dump(exclude_unset=True)
     planned = {**own, **{key: value for key, value in given.items() if value is not None}}

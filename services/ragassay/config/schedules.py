@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
-from annotated_types import Ge, Le, MaxLen
+from annotated_types import MaxLen
 from pydantic import AfterValidator, ConfigDict, Field
 
 from ragassay.core.jobs import JobStatus
 from ragassay.core.models import FrozenModel
 
-DEADLINE_S = 900.0
+DEADLINE_S = 900  # within which a run's job has to be made
 LAST_PASSED = "last-passed"
 _EXAMPLE_JOB: dict[str, Any] = {
     "dataset": "handbook",
@@ -48,13 +48,7 @@ class Timing(FrozenModel):
     zone: str = Field("UTC", max_length=100, description="the IANA time zone of these times, such as `Europe/Berlin`")
     catch_up: Literal["once", "skip"] = Field(
         "once",
-        description="if the newest time passed without a scheduler: `once` runs it late, `skip` not after its deadline",
-    )
-    overlap: Literal["skip", "allow"] = Field(
-        "skip", description="what becomes of a run that is due while the one before is under way: `skip` leaves it out"
-    )
-    deadline_s: Annotated[float, Ge(1), Le(7 * 86_400)] = Field(
-        DEADLINE_S, description="seconds after its time within which its job has to be made"
+        description="if the newest time passed without a scheduler: `once` runs it late, `skip` not after 15 minutes",
     )
 
 
@@ -113,8 +107,6 @@ class ScheduleChange(FrozenModel):
     cron: str | None = None
     zone: str | None = None
     catch_up: Literal["once", "skip"] | None = None
-    overlap: Literal["skip", "allow"] | None = None
-    deadline_s: Annotated[float, Ge(1), Le(7 * 86_400)] | None = None
     job: dict[str, Any] | None = None
     paused: bool | None = None
 

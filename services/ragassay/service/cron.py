@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from itertools import takewhile
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -17,7 +18,7 @@ from ragassay.core.errors import BadSettings, UnknownName
 
 LONGEST = 200  # characters
 FIELDS = 5
-_LOOK_BACK = timedelta(hours=1)
+DAY_MS = 86_400_000
 _ZONE = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
 
 
@@ -64,22 +65,14 @@ class Cron:
         return (int(instant.timestamp() * 1000) for instant in self.after(datetime.fromtimestamp(ms / 1000, UTC)))
 
     def newest(self, first: int, now: int) -> tuple[int, int | None]:
-        """The newest time from ``first``, which is one, to ``now``, and the one that follows.
-
-        It looks back over an hour, then further and further, since ``first`` may be long ago.
-        """
-        back_ms = int(_LOOK_BACK.total_seconds() * 1000)
-        newest, following = first, None
-        while True:
-            since = max(first, now - back_ms)
-            newest = first
-            for following in self.times(since - 1):
-                if following > now:
-                    break
-                newest = following
-            if newest > first or since == first:
-                return newest, following
-            back_ms *= 4
+        """The newest time from ``first``, which is one, to ``now``, and the one that follows."""
+        newest = first
+        for days in (1, 40, 3660):  # back from now: ``first`` may be years ago
+            passed = takewhile(lambda ms: ms <= now, self.times(max(first, now - days * DAY_MS)))
+            if times := list(passed):
+                newest = times[-1]
+                break
+        return newest, next(self.times(now), None)
 
 
 def _invalid(expression: str, why: str) -> BadSettings:

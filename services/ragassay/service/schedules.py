@@ -1,8 +1,8 @@
-"""Nightly runs: at which times a schedule is due, and one job for each of them, whatever happens.
+"""Nightly runs: one job for each time at which a schedule is due.
 
 A round of a beat claims the times that have come, each once, before anything is done about them, and sends a message for
-each; a worker makes the job. The job's id follows from the schedule and the time, and a job is never made twice, so a
-message that comes again, or is sent again because its worker died, makes no second run.
+each; a worker makes the job. The job's id is a hash of schedule and time, and a job is never made twice, so a message that
+comes again makes no second run.
 
 The keys of a project are ``ra:p:{PROJECT}:schedules`` (name -> record), ``due`` (name, by the time that it is due next),
 ``runs:NAME`` (claimed time -> entry) and ``unstarted`` (``NAME TIME`` of runs without a job, by when to look at them next).
@@ -11,19 +11,21 @@ The keys of a project are ``ra:p:{PROJECT}:schedules`` (name -> record), ``due``
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from ragassay.analysis import gates
 from ragassay.analysis.gates import GateReport
 from ragassay.config.schedules import (
+    DEADLINE_S,
     LAST_PASSED,
     NAME,
     JobSchedule,
@@ -59,6 +61,8 @@ logger = logging.getLogger("ragassay")
 MAX_SCHEDULES = 1000  # of a project
 MAX_RUNS = 400  # of a schedule that are remembered
 NEXT_SHOWN = 5
+DEADLINE_MS = DEADLINE_S * 1000
+_UNDER_WAY = ("waiting", "queued", "running", "finalizing")  # a paused job waits for people, not the next run for it
 _CHANGED = "the schedule was changed at the same moment"
 _Document = TypeVar("_Document", bound=BaseModel)
 
@@ -66,20 +70,13 @@ _Document = TypeVar("_Document", bound=BaseModel)
 class RunEntry(FrozenModel):
     """A claimed time. If it has a job, the job's own state counts, whatever ``status`` says.
 
-    ``reason``: why there is no job, the last error, or a note on the job. ``until_ms``: how long its job may be made.
+    ``reason``: why there is no job, the last error, or a note on the job. ``until_ms``: until when its job may be made.
     """
 
     until_ms: int
     trigger: Trigger = "slot"
     status: Literal["waiting", "skipped", "missed", "failed_to_start"] = "waiting"
     reason: str | None = None
-
-
-class StoredSchedule(NamedTuple):
-    """A schedule with its stored bytes, which a change names as what it replaces."""
-
-    value: KeptSchedule
-    stored: bytes
 
 
 class Schedules:
@@ -97,15 +94,19 @@ class Schedules:
         again_s: float = 60.0,
         now: Callable[[], int] | None = None,
     ) -> None:
-        self._of_all, self.jobs, self.project = jobs, jobs.of(project), project
-        self._queue, self._redis = queue, jobs.store.redis
+        self._queue, self._redis, self._all_jobs = queue, jobs.store.redis, jobs
         self._again_ms, self._given_now = int(again_s * 1000), now
+        self._scope(project)
+
+    def _scope(self, project: str) -> None:
+        self.project, self.jobs = project, self._all_jobs.of(project)
         self._schedules, self._due, self._unstarted = map(self._key, ("schedules", "due", "unstarted"))
 
     def of(self, project: str) -> Schedules:
         """The schedules of another project."""
-        again_s = self._again_ms / 1000
-        return Schedules(self._of_all, self._queue, project=project, again_s=again_s, now=self._given_now)
+        scoped = copy.copy(self)
+        scoped._scope(project)
+        return scoped
 
     # --- for everybody ----------------------------------------------------------------------------------------
 
@@ -116,40 +117,40 @@ class Schedules:
             raise Conflict(f"there are {MAX_SCHEDULES:,} schedules", hint="delete those that are no longer needed")
         kept = KeptSchedule(**dict(new), created_at=iso(now), changed_at=iso(now))
         self._redis.sadd(SCHEDULES, self.project)
-        if not self._replace(None, kept, due_ms=_next_ms(kept, now)):
+        if not self._replace(kept.name, None, kept, due_ms=_next_ms(kept, now)):
             what = f"there is a schedule {new.name!r} already"
             raise Conflict(what, hint="change it (PATCH), or choose another name")
         return self.get(new.name)
 
     def get(self, name: str) -> JobSchedule:
         """The schedule as it stands; raises NotFound."""
-        kept = self._known(name).value
-        first = self._redis.zscore(self._due, name)  # it may have come already, if no beat has noticed
-        times = (
-            [] if first is None else [int(first), *islice(Cron(kept.cron, kept.zone).times(int(first)), NEXT_SHOWN - 1)]
-        )
+        kept = self._known(name)
+        due_ms = self._redis.zscore(self._due, name)
+        first = [] if due_ms is None else [int(due_ms)]  # it may have come already, if no beat has noticed
+        after = (ms for due in first for ms in Cron(kept.cron, kept.zone).times(due))
+        times = [*first, *islice(after, NEXT_SHOWN - 1)]
         last = next(self._runs(kept, self._times(name)[:1]), None)
         return JobSchedule(**dict(kept), next=tuple(map(iso, times)), last=last)
 
-    def changed(self, name: str, change: ScheduleChange) -> tuple[StoredSchedule, NewSchedule]:
+    def changed(self, name: str, change: ScheduleChange) -> tuple[KeptSchedule, NewSchedule]:
         """The schedule as it is stored, and as it would be; raises NotFound, BadData."""
         known = self._known(name)
-        kept = known.value.model_dump(include=set(NewSchedule.model_fields))
+        kept = known.model_dump(include=set(NewSchedule.model_fields))
         try:
             return known, NewSchedule.model_validate({**kept, **change.model_dump(exclude_none=True)})
         except ValidationError as error:
             raise BadData([str(problem) for problem in problems(error, NewSchedule)]) from None
 
-    def change(self, known: StoredSchedule, new: NewSchedule) -> JobSchedule:
-        """Replace the schedule that was read as ``known``. Times that are claimed already stay.
+    def change(self, old: KeptSchedule, new: NewSchedule) -> JobSchedule:
+        """Replace the schedule that was read as ``old``. Times that are claimed already stay.
 
         Raises NotFound, and Conflict if it was changed since it was read.
         """
-        now, old = self._now(), known.value
+        now = self._now()
         kept = KeptSchedule(**dict(new), created_at=old.created_at, changed_at=iso(now))
         same_times = (kept.cron, kept.zone, kept.paused) == (old.cron, old.zone, old.paused)
         due_ms = self._redis.zscore(self._due, old.name) if same_times else _next_ms(kept, now)
-        if not self._replace(known, kept, due_ms=due_ms):
+        if not self._replace(old.name, old, kept, due_ms=due_ms):
             self._known(old.name)
             raise Conflict(_CHANGED, hint="look at it, then change it again")
         return self.get(old.name)
@@ -157,7 +158,7 @@ class Schedules:
     def delete(self, name: str) -> JobSchedule:
         """Forget a schedule with its history; its jobs stay. Raises NotFound, Conflict."""
         known, schedule = self._known(name), self.get(name)
-        if not self._replace(known, None, due_ms=None):
+        if not self._replace(name, known, None, due_ms=None):
             raise Conflict(_CHANGED, hint="delete it again")
         return schedule
 
@@ -165,8 +166,7 @@ class Schedules:
         """Schedules by name, those after ``cursor``; raises BadInput for one that no page gave."""
         if cursor is not None and not re.fullmatch(NAME, cursor):
             raise bad_cursor(cursor)
-        known = sorted(name.decode() for name in self._redis.hkeys(self._schedules))
-        names = [name for name in known if cursor is None or name > cursor]
+        names = sorted(name.decode() for name in self._redis.hkeys(self._schedules) if name.decode() > (cursor or ""))
         shown: list[JobSchedule] = []
         for name in names[:limit]:
             try:
@@ -181,14 +181,13 @@ class Schedules:
         if cursor is not None and not (cursor.isascii() and cursor.isdecimal()):
             raise bad_cursor(cursor)
         times = [ms for ms in self._times(name) if cursor is None or ms < int(cursor)]
-        runs = tuple(self._runs(known.value, times[:limit]))
+        runs = tuple(self._runs(known, times[:limit]))
         return RunPage(runs=runs, next=str(times[limit - 1]) if len(times) > limit else None)
 
     def run(self, name: str) -> ScheduledRun:
         """Have a run made now, besides those that are planned. Raises NotFound, Conflict."""
         known, slot = self._known(name), self._now()
-        entry = RunEntry(trigger="manual", until_ms=self._deadline(known.value, slot))
-        if not self._claim_time(known, slot, entry):
+        if not self._claim_time(known, slot, RunEntry(trigger="manual", until_ms=slot + DEADLINE_MS)):
             raise Conflict(_CHANGED, hint="ask again")
         self._queue.start(self.project, name, slot)
         return ScheduledRun(slot=iso(slot), trigger="manual", status="waiting")
@@ -205,11 +204,11 @@ class Schedules:
         schedule, entry = self._stored(name), self._entries(name, [slot_ms]).get(slot_ms)
         if schedule is None or entry is None or entry.status != "waiting":
             return
-        job = self._job_id(schedule.value, slot_ms)
+        job = self._job_id(schedule, slot_ms)
         if self._is_there(job):
             return
         try:
-            spec, inputs, gating, note = self.prepared(schedule.value, read)
+            spec, inputs, gating, note = self.prepared(schedule, read)
             self._keep(name, slot_ms, entry.model_copy(update={"reason": note}))
             planned = Planned(schedule=name, slot=None if entry.trigger == "manual" else iso(slot_ms))
             self.jobs.submit(spec, inputs, gating, planned=(job, planned))
@@ -229,12 +228,11 @@ class Schedules:
         what needs a baseline is left out: else no run could ever be the first to pass.
         """
         template: dict[str, Any] = {"name": schedule.name, **schedule.job}
-        baseline = template.get("baseline")
-        if not isinstance(baseline, str) or baseline.partition("#")[0] != LAST_PASSED:
+        baseline, hash_, system = str(template.get("baseline")).partition("#")
+        if baseline != LAST_PASSED:
             return *read(template), None
-        _, hash_, system = baseline.partition("#")
-        alone = {key: value for key, value in template.items() if key != "baseline"}
-        spec, inputs, gating = read(alone)
+        del template["baseline"]
+        spec, inputs, gating = read(template)
         if passed := self._last_passed(schedule.name, inputs.dataset.digest):
             return *read({**template, "baseline": f"{passed}{hash_}{system}"}), None
         note = "no run on these questions has passed yet, so nothing was compared with a baseline"
@@ -246,12 +244,9 @@ class Schedules:
         self.jobs.check(spec, inputs, gating)
 
     def _last_passed(self, name: str, digest: str) -> str | None:
-        """The newest job on that dataset whose gates all pass as it is now, and whose rows are kept.
-
-        One without gates passes when it has finished.
-        """
+        """The newest job on that dataset whose gates, if it has any, pass as it is now, and whose rows are kept."""
         known = self._stored(name)
-        for run in () if known is None else self._runs(known.value, self._times(name)):
+        for run in () if known is None else self._runs(known, self._times(name)):
             if run.job is not None and run.status == "finished" and not run.gates_missed:
                 try:
                     record = self.jobs.reports.baseline(run.job)
@@ -264,59 +259,51 @@ class Schedules:
     # --- for a beat -------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """A round over all projects: claim what is due, send again what was lost, give up runs that no worker could make."""
-        for project in sorted(each.decode() for each in self._redis.smembers(SCHEDULES)):
-            (self if project == self.project else self.of(project)).tick_project()
+        """A round over all projects: claim what is due, send again what was lost, give up runs that no worker could make.
 
-    def tick_project(self) -> None:
-        """A round over this project. A schedule that can't be read is left to the version that wrote it."""
-        now = self._now()
-        for work, key in ((self._claim, self._due), (self._look, self._unstarted)):
-            for member, score in self._redis.zrangebyscore(key, "-inf", now, withscores=True):
-                name, _, ms = member.decode().partition(" ")
-                try:
-                    work(name, int(ms or score), now)
-                except AssayError as error:
-                    if error.retryable:
-                        raise
-                    _warn_once(name, str(error))
+        A schedule that can't be read is left to the version that wrote it.
+        """
+        for project in sorted(each.decode() for each in self._redis.smembers(SCHEDULES)):
+            scoped, now = self.of(project), self._now()
+            for work, key in ((scoped._claim, scoped._due), (scoped._look, scoped._unstarted)):
+                for member, score in self._redis.zrangebyscore(key, "-inf", now, withscores=True):
+                    name, _, ms = member.decode().partition(" ")
+                    try:
+                        work(name, int(ms or score), now)
+                    except AssayError as error:
+                        if error.retryable:
+                            raise
+                        _warn_once(name, str(error))
 
     def _claim(self, name: str, due_ms: int, now: int) -> None:
+        """Claim the newest time that has come; of several that have passed, because no scheduler ran, it alone has a run."""
         known = self._stored(name)
         if known is None:
             self._redis.zrem(self._due, name)
             return
-        newest, next_ms = Cron(known.value.cron, known.value.zone).newest(due_ms, now)
-        entry = self._entry(known.value, due_ms, newest, now)
+        newest, next_ms = Cron(known.cron, known.zone).newest(due_ms, now)
+        late, entry = now > newest + DEADLINE_MS, RunEntry(until_ms=now + DEADLINE_MS)
+        if late and known.catch_up == "skip":
+            reason = f"no scheduler ran from {iso(due_ms)} to its deadline"
+            entry = entry.model_copy(update={"status": "missed", "reason": reason})
+        elif run := self._under_way(known):
+            reason = f"the run of {run} was still under way"
+            entry = entry.model_copy(update={"status": "skipped", "reason": reason})
+        elif late:
+            entry = entry.model_copy(update={"trigger": "catch_up"})
         if self._claim_time(known, newest, entry, due=(due_ms, next_ms)) and entry.status == "waiting":
             self._queue.start(self.project, name, newest)
 
-    def _entry(self, schedule: KeptSchedule, first: int, newest: int, now: int) -> RunEntry:
-        """The run of the newest time that has come. ``first``: the first that was due.
-
-        Of several times that have passed, because no scheduler ran, only the newest has a run.
-        """
-        late, until_ms = now > self._deadline(schedule, newest), self._deadline(schedule, now)
-        if late and schedule.catch_up == "skip":
-            reason = f"no scheduler ran from {iso(first)} to its deadline"
-            return RunEntry(status="missed", reason=reason, until_ms=until_ms)
-        if schedule.overlap == "skip" and (run := self._under_way(schedule)):
-            return RunEntry(status="skipped", reason=f"the run of {run} was still under way", until_ms=until_ms)
-        return RunEntry(trigger="catch_up" if late else "slot", until_ms=until_ms)
-
     def _under_way(self, schedule: KeptSchedule) -> str | None:
-        """The time of a run that is under way, if any. One that is paused waits for people, not the next run for it."""
-        active = set(self.jobs.store.active())
-        times = {ms for ms in self._times(schedule.name) if self._job_id(schedule, ms) in active}
-        for run in self._runs(schedule, sorted({*times, *self._unstarted_times(schedule.name)})):
-            if run.status in ("waiting", "queued", "running", "finalizing"):
-                return run.slot
-        return None
+        """The time of a run that is under way, if any."""
+        active, unstarted = set(self.jobs.store.active()), set(self._unstarted_times(schedule.name))
+        times = [ms for ms in self._times(schedule.name) if ms in unstarted or self._job_id(schedule, ms) in active]
+        return next((run.slot for run in self._runs(schedule, times) if run.status in _UNDER_WAY), None)
 
     def _look(self, name: str, ms: int, now: int) -> None:
         """Look at a run without a job: send its message again, or give it up when its deadline has passed."""
         known, entry = self._stored(name), self._entries(name, [ms]).get(ms)
-        if known is None or entry is None or entry.status != "waiting" or self._is_there(self._job_id(known.value, ms)):
+        if known is None or entry is None or entry.status != "waiting" or self._is_there(self._job_id(known, ms)):
             self._redis.zrem(self._unstarted, f"{name} {ms}")
         elif now > entry.until_ms:
             last = f": {entry.reason}" if entry.reason else ""
@@ -331,24 +318,21 @@ class Schedules:
     def _key(self, name: str) -> str:
         return project_key(self.project, name)
 
-    def _stored(self, name: str) -> StoredSchedule | None:
+    def _stored(self, name: str) -> KeptSchedule | None:
         """The schedule with this name; raises Conflict if another version of ragassay wrote it."""
         stored = self._redis.hget(self._schedules, name)
-        return None if stored is None else StoredSchedule(_read(KeptSchedule, stored, f"schedule {name}"), stored)
+        return None if stored is None else _read(KeptSchedule, stored, f"schedule {name}")
 
-    def _known(self, name: str) -> StoredSchedule:
+    def _known(self, name: str) -> KeptSchedule:
         if known := self._stored(name):
             return known
         raise NotFound(f"there is no schedule {name[:100]!r}", hint="list them: GET /v1/schedules")
 
-    def _replace(self, known: StoredSchedule | None, new: KeptSchedule | None, *, due_ms: float | None) -> bool:
-        """Create, replace or, without ``new``, delete a schedule; False if it is not ``known`` any more."""
-        schedule = new or (known and known.value)
-        assert schedule is not None  # noqa: S101 - one of both
-        name = schedule.name
+    def _replace(self, name: str, old: KeptSchedule | None, new: KeptSchedule | None, *, due_ms: float | None) -> bool:
+        """Create, replace or, without ``new``, delete a schedule; False if it is not ``old`` any more."""
 
         def step(pipe: Any) -> bool:
-            if pipe.hget(self._schedules, name) != (known and known.stored):
+            if pipe.hget(self._schedules, name) != _stored_as(old):
                 return False
             pipe.multi()
             if new is None:
@@ -362,27 +346,27 @@ class Schedules:
         return bool(self._redis.transaction(step, self._schedules, self._due, value_from_callable=True))
 
     def _claim_time(
-        self, known: StoredSchedule, ms: int, entry: RunEntry, *, due: tuple[int, int | None] | None = None
+        self, known: KeptSchedule, ms: int, entry: RunEntry, *, due: tuple[int, int | None] | None = None
     ) -> bool:
         """Claim a time of a schedule; ``due``: when it is due, and the time after that.
 
         False if the time was claimed before, the schedule was changed, or another beat was first.
         """
-        name = known.value.name
+        name = known.name
         runs = self._key(f"runs:{name}")
 
         def step(pipe: Any) -> bool:
-            if pipe.hget(self._schedules, name) != known.stored or (due and pipe.zscore(self._due, name) != due[0]):
+            changed = pipe.hget(self._schedules, name) != _stored_as(known)
+            if changed or (due and pipe.zscore(self._due, name) != due[0]):
                 return False
             claimed = pipe.hexists(runs, ms)
             pipe.multi()
             if due:
                 _set_due(pipe, self._due, name, due[1])
             if not claimed:
-                pipe.hset(runs, ms, entry.model_dump_json())
+                self._write(pipe, name, ms, entry)
                 if entry.status == "waiting":
                     pipe.zadd(self._unstarted, {f"{name} {ms}": self._now() + self._again_ms})
-                self._notify(pipe, name, ms, entry)
             return not claimed
 
         watched = (self._schedules, self._due, runs)
@@ -391,8 +375,21 @@ class Schedules:
             self._redis.hdel(runs, *old)
         return claimed
 
-    def _notify(self, pipe: Any, name: str, ms: int, entry: RunEntry) -> None:
-        """Add a notification to the outbox if the time has no run and was not skipped."""
+    def _keep(self, name: str, ms: int, entry: RunEntry) -> None:
+        """Replace the entry of a claimed time, unless its schedule was deleted."""
+        runs = self._key(f"runs:{name}")
+
+        def step(pipe: Any) -> None:
+            kept = pipe.hexists(runs, ms)
+            pipe.multi()
+            if kept:
+                self._write(pipe, name, ms, entry)
+
+        self._redis.transaction(step, runs)
+
+    def _write(self, pipe: Any, name: str, ms: int, entry: RunEntry) -> None:
+        """Write an entry, and with it a notification if the time has no run and was not skipped."""
+        pipe.hset(self._key(f"runs:{name}"), ms, entry.model_dump_json())
         if entry.status in ("missed", "failed_to_start"):
             missed = Notification(
                 id=f"run_missed:{self.project}:{name}:{iso(ms)}",
@@ -419,19 +416,6 @@ class Schedules:
         found = {ms: one for ms, one in zip(times, stored, strict=True) if one is not None}
         return {ms: _read(RunEntry, one, f"a run of schedule {name}") for ms, one in found.items()}
 
-    def _keep(self, name: str, ms: int, entry: RunEntry) -> None:
-        """Replace the entry of a claimed time, unless its schedule was deleted."""
-        runs = self._key(f"runs:{name}")
-
-        def step(pipe: Any) -> None:
-            kept = pipe.hexists(runs, ms)
-            pipe.multi()
-            if kept:
-                pipe.hset(runs, ms, entry.model_dump_json())
-                self._notify(pipe, name, ms, entry)
-
-        self._redis.transaction(step, runs)
-
     def _runs(self, schedule: KeptSchedule, times: Sequence[int]) -> Iterator[ScheduledRun]:
         """The runs of these times, each with the state of its job now: a job that finished may have been retried since."""
         for ms, entry in self._entries(schedule.name, times).items():
@@ -442,9 +426,6 @@ class Schedules:
             if run["status"] == "waiting" and self._redis.zscore(self._unstarted, f"{schedule.name} {ms}") is None:
                 run |= {"status": "expired", "job": job, "reason": None}  # it had a job, whose retention is over
             yield ScheduledRun(**run)
-
-    def _deadline(self, schedule: KeptSchedule, ms: int) -> int:
-        return ms + int(schedule.deadline_s * 1000)
 
     def _job_id(self, schedule: KeptSchedule, slot_ms: int) -> str:
         named = "\n".join((self.project, schedule.name, schedule.created_at, str(slot_ms)))
@@ -489,6 +470,10 @@ def _set_due(pipe: Any, key: str, name: str, due_ms: float | None) -> None:
         pipe.zrem(key, name)
     else:
         pipe.zadd(key, {name: due_ms})
+
+
+def _stored_as(schedule: KeptSchedule | None) -> bytes | None:
+    return None if schedule is None else schedule.model_dump_json().encode()
 
 
 def _read(kind: type[_Document], stored: bytes, what: str) -> _Document:
