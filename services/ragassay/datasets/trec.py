@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 QRELS, RUN = ("query", "iteration", "document", "grade"), ("query", "Q0", "document", "rank", "score", "tag")
 _GZIP = b"\x1f\x8b"
-_BLANKS = bytes.maketrans(b"\t\v\f", b"   ")
+_BLANKS = (b"\t", b"\v", b"\f")  # and the space
 
 
 class Retrieved(NamedTuple):
@@ -78,10 +78,10 @@ def read_retrieved(qrels: str, run: str) -> Retrieved:
     judged = _read(qrels, QRELS)
     names = judged.select(pl.col("query").unique(maintain_order=True)).with_row_index("row")
     judged = judged.join(names, on="query").sort("row", maintain_order=True)
-    ranked = _read(run, RUN)
-    lengths = ranked.group_by("query").len("length")
+    ranked, lengths = _with_ranks(_read(run, RUN))
     found = names.join(lengths, on="query", how="left", maintain_order="left")["length"].fill_null(0)
-    hits = _with_ranks(ranked).join(judged, on=["query", "document"]).sort("row", "position")
+    same = (pl.col("query") == pl.col("query_right")) & (pl.col("document") == pl.col("document_right"))
+    hits = ranked.join(judged, on="pair").filter(same).sort("row", "position")
     return Retrieved(
         names["query"].to_list(),
         judged["grade"].to_numpy(),
@@ -94,46 +94,68 @@ def read_retrieved(qrels: str, run: str) -> Retrieved:
     )
 
 
-def _with_ranks(ranked: pl.DataFrame) -> pl.DataFrame:
-    """A run with a column of positions, from 0: those of the lines if they are in order, else those of a sort."""
+def _with_ranks(ranked: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """A run with a column of positions, from 0, and the length of each query's list.
+
+    Positions are those of the lines if each query's lines are together and in order, else those of a sort.
+    """
     import polars as pl
 
-    same = pl.col("query") == pl.col("query").shift()
-    in_order = bool(
-        ranked.select((~same | (pl.col("score") < pl.col("score").shift())).fill_null(value=True).all()).item()
-    )
-    together = int(ranked.select((~same).fill_null(value=True).sum()).item()) == ranked["query"].n_unique()
-    if not (in_order and together):
+    def first_lines() -> pl.Series:
+        return ranked.select(new=(pl.col("query") != pl.col("query").shift()).fill_null(value=True))["new"]
+
+    new = first_lines()
+    in_order = bool((new | (ranked["score"] < ranked["score"].shift()).fill_null(value=True)).all())
+    if not in_order or ranked["query"].filter(new).is_duplicated().any():
         ranked = ranked.sort("query", "score", "document", descending=[False, True, True])
-    starts = pl.when(~same.fill_null(value=False)).then(pl.int_range(pl.len())).forward_fill()
-    return ranked.with_columns((pl.int_range(pl.len()) - starts).alias("position"))
+        new = first_lines()
+    starts = np.flatnonzero(new.to_numpy())
+    lengths = np.diff(starts, append=len(ranked))
+    positions = np.arange(len(ranked)) - np.repeat(starts, lengths)
+    return ranked.with_columns(position=positions), pl.DataFrame(
+        {"query": ranked["query"].filter(new), "length": lengths}
+    )
 
 
 def _read(path: str, columns: tuple[str, ...]) -> pl.DataFrame:
-    """Query, document and number of each line: by polars, or line by line if a line does not fit or repeats another."""
+    """Query, document and number of each line, and a hash of the pair of ids.
+
+    By polars, or line by line if a line does not fit or two have the same pair.
+    """
+    import polars as pl
+
     content = _content(path, "qrels" if columns is QRELS else "run")
-    table = _parsed(content.translate(_BLANKS), columns)
-    if table is None or table.select("query", "document").is_duplicated().any():
-        table = _by_line(path, content, columns)
-    return table
+    pair = (pl.col("query").hash(1) ^ pl.col("document").hash(2)).alias("pair")
+    table = _parsed(content, columns)
+    if table is not None:
+        table = table.with_columns(pair)
+        if table["pair"].n_unique() == len(table):
+            return table
+    return _by_line(path, content, columns).with_columns(pair)
 
 
 def _parsed(content: bytes, columns: tuple[str, ...]) -> pl.DataFrame | None:
     """The table of lines whose fields are parted by single blanks; None if a line does not fit."""
     import polars as pl
 
+    if any(blank in content for blank in _BLANKS):
+        content = content.translate(bytes.maketrans(b"".join(_BLANKS), b" " * len(_BLANKS)))
+    lines = content.count(b"\n") + (not content.endswith(b"\n"))
+    if content.count(b" ") != lines * (len(columns) - 1):
+        return None  # polars refuses a line with too many fields; so none has too few
     value = "grade" if columns is QRELS else "score"
     types = dict.fromkeys(columns, pl.String) | {value: pl.Float64}
+    wanted = [columns.index(name) for name in ("query", "document", value)]
     try:
-        table = pl.read_csv(content, has_header=False, separator=" ", quote_char=None, schema=types)
+        table = pl.read_csv(content, has_header=False, separator=" ", quote_char=None, schema=types, columns=wanted)
     except (pl.exceptions.PolarsError, UnicodeDecodeError):
         return None
     fits = pl.col(value).is_finite()
     if columns is QRELS:
         fits &= (pl.col(value) == pl.col(value).floor()) & (pl.col(value).abs() <= LARGEST_GRADE)
-    if sum(table.null_count().row(0)) or not table.select(fits.all()).item():
+    if len(table) != lines or sum(table.null_count().row(0)) or not table.select(fits.all()).item():
         return None
-    return table.select("query", "document", pl.col(value) + 0.0)  # + 0.0: -0.0 and 0.0 are a tie
+    return table.with_columns(pl.col(value) + 0.0)  # + 0.0: -0.0 and 0.0 are a tie
 
 
 def _by_line(path: str, content: bytes, columns: tuple[str, ...]) -> pl.DataFrame:
@@ -182,6 +204,6 @@ def _content(path: str, what: str) -> bytes:
         reason = getattr(error, "strerror", None) or str(error)
         raise BadInput(f"the {what} file can't be read: {reason}", where=path) from None
     content = content.removeprefix(codecs.BOM_UTF8)
-    if not content.strip():
+    if not content or content.isspace():
         raise BadInput(f"the {what} file is empty", where=path)
     return content
