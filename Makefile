@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-integrations lint unit up chaos kills endings soak outages fuzz docs readme clean
+.PHONY: demo test lint unit coverage up stress chaos kills endings soak outages fuzz browser peers docs readme clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
 
-test: lint unit  ## lint, types, imports, then all tests with coverage
+test: lint unit  ## lint, types, imports, then all tests
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -17,7 +17,10 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Whole processes, simulations and times: tracing would make each several times slower, and would be what is measured.
+unit: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 3 --dist worksteal --durations=25
+
+# Whole processes, simulations and times: tracing makes each several times slower, and changes what is measured.
 UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embeddings.py tests/stats/test_coverage.py \
 	tests/schedules/test_400_days.py tests/cli/test_kill.py tests/cli/test_resume.py tests/cli/test_full_disk.py \
 	tests/dashboard/browser tests/test_quality.py tests/storage/test_long_runs.py tests/test_notebooks.py \
@@ -25,10 +28,9 @@ UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embedd
 	tests/stats/test_corrections.py tests/test_log.py \
 	tests/systems/test_built_in_systems_page.py tests/test_packaging.py
 
-unit: $(VENV)/.dev
+coverage: $(VENV)/.dev  ## lines and branches that tests within one process reach: 90 % at least
 	rm -f .coverage .coverage.*
 	$(BIN)/python -m pytest -n 3 --dist worksteal --cov --cov-report=term --cov-fail-under=90 $(UNTRACED:%=--ignore=%)
-	$(BIN)/python -m pytest -n 3 --dist worksteal --durations=40 $(UNTRACED)
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
@@ -48,6 +50,8 @@ clean:
 up: $(VENV)/.dev  ## Redis, API, worker and beat on this machine; Ctrl-C ends them
 	$(BIN)/ragassay serve
 
+stress: chaos kills endings outages fuzz soak  ## all of the following, two hours with the defaults
+
 chaos: $(VENV)/.dev  ## kills at every step of jobs for MINUTES, drawn by SEED, and a table; make test has a minute of it
 	PYTHONPATH=tests $(BIN)/python -m service.chaos_run --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5)
 
@@ -66,6 +70,9 @@ outages: $(VENV)/.dev  ## providers that fail for two minutes, judges that hang;
 fuzz: $(VENV)/.dev  ## thousands of generated requests to the API, in all of Schemathesis's phases; make test has the short form
 	FUZZ_CASES=$${FUZZ_CASES:-5000} $(BIN)/python -m pytest tests/api/long_fuzz.py
 
+browser: $(VENV)/.dev  ## every page in Chromium, wide and narrow, light and dark
+	$(BIN)/python -m pytest -n 2 tests/dashboard/browser
+
 TOOLS := $(VENV)/integrations
 
 $(TOOLS)/.ready: tests/integrations/requirements.txt pyproject.toml | $(VENV)/bin/python
@@ -73,7 +80,7 @@ $(TOOLS)/.ready: tests/integrations/requirements.txt pyproject.toml | $(VENV)/bi
 	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check --requirement tests/integrations/requirements.txt --editable .
 	@touch $@
 
-test-integrations: $(TOOLS)/.ready  ## MLflow, W&B, LangChain, LlamaIndex as they are, in an environment of 1.4 GB; make test has the short form
+peers: $(TOOLS)/.ready  ## MLflow, W&B, LangChain, LlamaIndex as they are, in an environment of 1.4 GB; make test has the short form
 	$(TOOLS)/bin/python -m pytest -o filterwarnings=default tests/integrations/real_*.py
 
 docs: $(VENV)/.dev  ## the documentation as a site with a search, into build/site

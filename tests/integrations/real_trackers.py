@@ -1,4 +1,4 @@
-"""MLflow with its database and Weights & Biases offline, as they are installed by make test-integrations."""
+"""MLflow with its database and Weights & Biases offline, as they are installed by make peers."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What trackers of experiments are told; the trackers themselves are in ``real_*.py``, which make test-integrations runs."""
+"""What trackers of experiments are told; the trackers themselves are in ``real_*.py``, which make peers runs."""
 
 import sys
 
