@@ -5,7 +5,7 @@ import pytest
 from handmade_reports import make_report, row, rows
 from ragassay.analysis.comparison import compare
 from ragassay.analysis.gates import Gate, check
-from ragassay.analysis.rows import match, queries
+from ragassay.analysis.rows import SystemRows, match
 from ragassay.evaluation.groups import slice_value
 
 
@@ -16,7 +16,7 @@ def asked(*queries):
 
 def matched(a, b):
     """Ids of the rows that belong together."""
-    of_a, of_b = queries(asked(*a)), queries(asked(*b))
+    of_a, of_b = (SystemRows(asked(*rows), ()) for rows in (a, b))
     return [(of_a.ids[place], of_b.ids[other]) for place, other in zip(*match(of_a, of_b), strict=True)]
 
 

@@ -1,6 +1,6 @@
 """The rows of a system as columns, read once, and which rows of two systems are about the same query.
 
-Everything that compares uses ``match``: comparisons, gates and preferences have one meaning of "the same query".
+Everything that compares uses ``match``: comparisons and gates have one meaning of "the same query".
 """
 
 from __future__ import annotations
@@ -29,37 +29,14 @@ Row = Mapping[str, Any]
 Mask = npt.NDArray[np.bool_]
 
 
-class Queries:
-    """What rows ask: ids, and hashes of the texts without regard to white space."""
-
-    def __init__(self) -> None:
-        self.ids: list[str] = []
-        self.texts = array("q")
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def ask(self, query_id: str, query: str) -> None:
-        """The next row."""
-        self.ids.append(query_id)
-        self.texts.append(hash(plain_text(query)))
-
-
-def queries(rows: Iterable[Result]) -> Queries:
-    """What these rows ask."""
-    asked = Queries()
-    for row in rows:
-        asked.ask(row.query_id, row.query)
-    return asked
-
-
-class SystemRows(Queries):
+class SystemRows:
     """Numbers of all rows of one system, in the dataset's order; ``results`` are the rows, for those that are shown.
 
     ``metrics`` and slice ``fields`` name the columns to read. A number is NaN where a row has none. ``labels``: by metric and
     place, what people or reference judges say; ``references``: by place, why a reference judge that was asked failed, None if
     it did not. ``before``: by metric and place, NDCG before reranking. ``truths``: equal if ground truth and number of
-    relevant documents are. ``failures``, with up to ``examples`` rows for each cause, is there unless ``examples`` is None.
+    relevant documents are; ``texts``: hashes of the queries without regard to white space.
+    ``failures``, with up to ``examples`` rows for each cause, is there unless ``examples`` is None.
     """
 
     def __init__(
@@ -70,7 +47,8 @@ class SystemRows(Queries):
         *,
         examples: int | None = None,
     ) -> None:
-        super().__init__()
+        self.ids: list[str] = []
+        self.texts = array("q")
         self.results, self.metrics = results, tuple(metrics)
         self.labels: defaultdict[str, dict[int, float]] = defaultdict(dict)
         self.references: dict[int, str | None] = {}
@@ -92,6 +70,9 @@ class SystemRows(Queries):
             rows = map(Result.model_validate, not_accurate)
             self.failures = failures(rows, examples=examples, also_accurate=lambda: self._accurate)
 
+    def __len__(self) -> int:
+        return len(self.ids)
+
     def _not_accurate(self) -> Iterator[Row]:
         """Read all rows; those that are not accurate come whole."""
         for place, row in enumerate(documents(self.results)):
@@ -108,7 +89,8 @@ class SystemRows(Queries):
     def _add(self, row: Row) -> bool:
         """The next row, as it is in JSON. Is it accurate?"""
         place, scores = len(self), row["scores"]
-        self.ask(row["query_id"], row["query"])
+        self.ids.append(row["query_id"])
+        self.texts.append(hash(plain_text(row["query"])))
         self.truths.append(hash((tuple(row["ground_truth_answer"]), row["relevant"])))
         self._question_keys.append(question_hash(row["query"], row["ground_truth_answer"]))
         of_row = [scores.get(name, _NOT_COMPUTED) for name in self.metrics]
@@ -188,7 +170,7 @@ class SystemRows(Queries):
         return dict(sorted(self._slices[field].items()))
 
 
-def match(a: Queries, b: Queries) -> tuple[RowIndexes, RowIndexes]:
+def match(a: SystemRows, b: SystemRows) -> tuple[RowIndexes, RowIndexes]:
     """Places in ``a`` and in ``b`` of each query that both have, in the order of ``a``.
 
     The same query is the same id and, white space aside, the same text. An id that only numbers the row tells nothing
@@ -209,10 +191,10 @@ def match(a: Queries, b: Queries) -> tuple[RowIndexes, RowIndexes]:
     return pairs[:, 0], pairs[:, 1]
 
 
-def by_text(queries: Queries, without: Iterable[int]) -> dict[int, list[int]]:
+def by_text(rows: SystemRows, without: Iterable[int]) -> dict[int, list[int]]:
     """Places by text, of all rows but some."""
     left_out, grouped = set(without), defaultdict[int, list[int]](list)
-    for place, text in enumerate(queries.texts):
+    for place, text in enumerate(rows.texts):
         if place not in left_out:
             grouped[text].append(place)
     return dict(grouped)

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli import pairwise
-from ragassay.cli.evaluate import DryRun
 from ragassay.cli.options import AsJson, Config, Outputs, Server, configured, import_plugins, takes_options, used
 from ragassay.cli.terminal import print_document, print_json
 from ragassay.core.errors import BadInput, BadSettings
@@ -50,12 +48,6 @@ Detect = Annotated[
     typer.Option("--detect", metavar="X", help="Instead, say how many queries show a mean difference of X."),
 ]
 Power = Annotated[float, typer.Option("--power", metavar="X", help="With --detect: the chance of showing it.")]
-Pairwise = Annotated[
-    str | None,
-    typer.Option(
-        "--pairwise", metavar="MODEL", help="Instead, this model says which answer is better, query by query."
-    ),
-]
 
 
 @takes_options(without=_NOT_TAKEN)
@@ -68,8 +60,6 @@ def compare(
     examples: Examples = 3,
     detect: Detect = None,
     power: Power = 0.8,
-    pairwise_model: Pairwise = None,
-    dry_run: DryRun = False,
     output: Outputs = None,
     as_json: AsJson = False,
     server: Server = None,
@@ -83,11 +73,6 @@ def compare(
     from ragassay.sdk.compare import compared
     from ragassay.stats.tests import correction_named
 
-    if pairwise_model is not None:
-        pairwise.compare(runs, pairwise_model, server, config, options, output or [], dry_run=dry_run, as_json=as_json)
-        return
-    if dry_run:
-        raise BadSettings("--dry-run is about --pairwise", hint="leave it out")
     EXPORTERS.check(output or ())
     import_plugins(options.pop("plugins", None))
     if detect is not None:

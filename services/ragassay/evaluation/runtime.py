@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ragassay import llm as language_models
 from ragassay.core.errors import BadSettings
@@ -41,9 +41,6 @@ from ragassay.systems.http import HttpClient, HttpConfig
 from ragassay.systems.options import SystemConfig
 from ragassay.systems.retrieval import Pipeline, build
 from ragassay.systems.runner import LiveSystem
-
-if TYPE_CHECKING:
-    from ragassay.judges.preference import PreferenceJudge
 
 V = TypeVar("V")
 _MAX_KEPT = 16  # of each kind: runs, indexes
@@ -133,19 +130,6 @@ def _judge(llm: LLM, spec: EvalConfig, seed_shift: int) -> Judge:
         timeout_s=spec.performance.sample_timeout_s,
         seed_shift=seed_shift,
     )
-
-
-def preference_judge(spec: EvalConfig, settings: Settings) -> PreferenceJudge:
-    """What says which of two answers is better; raises BadSettings unless the judge is one model that LiteLLM can reach."""
-    if len(spec.judges) > 1:
-        raise BadSettings("one model compares two answers", where="--judge", hint="--judge MODEL")
-    model = spec.judges[0].model
-    if not spec.judges[0].calls_model or model in JUDGES:
-        what = "the local judge" if model == "local" else f"the judge {model}"
-        raise BadSettings(f"{what} can't compare two answers: a model can", where="--judge", hint="--judge MODEL")
-    from ragassay.judges.preference import PreferenceJudge
-
-    return PreferenceJudge(_model(model, spec, settings, Shared()))
 
 
 def _model(model: str, spec: EvalConfig, settings: Settings, shared: Shared) -> LLM:
