@@ -74,34 +74,31 @@ def test_every_system_meets_every_dataset_and_is_compared_with_the_baseline(cli,
     code, out, err = cli("evaluate", "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)
-    assert found["baseline"] == "bad"
     means = {
-        (dataset, system): one["report"]["systems"][system]["metrics"]["mrr"]["value"]
-        for dataset, one in found["datasets"].items()
+        (dataset, system): report["systems"][system]["metrics"]["mrr"]["value"]
+        for dataset, report in found["reports"].items()
         for system in files["systems"]
     }
     # d1 at the first place counts 1, at the second a half
     assert means == pytest.approx(
         {("faq", "good"): 1, ("faq", "bad"): 7 / 12, ("manual", "good"): 9.5 / 12, ("manual", "bad"): 9 / 12}
     )
-    assert found["standings"]["good"]["mrr"] == {"better": 1, "worse": 0, "not_shown": 1, "unknown": 0}
-    assert [pair["b"] for one in found["datasets"].values() for pair in one["comparison"]["pairs"]] == ["good", "good"]
-
-
-def test_p_is_corrected_over_all_systems_datasets_and_metrics(cli, files):
-    found = json.loads(cli("evaluate", "--json")[1])
-    deltas = [
-        delta
-        for one in found["datasets"].values()
-        for pair in one["comparison"]["pairs"]
-        for delta in pair["metrics"].values()
-    ]
-    assert len(deltas) == found["family"] == 1 * 2 * 3
+    comparison = found["comparison"]
+    assert comparison["baseline"] == "bad"
+    differences = {pair["b"]: pair["metrics"]["mrr"] for pair in comparison["pairs"]}
+    assert {label: one["dataset"] for label, one in differences.items()} == {
+        "good on faq": "faq",
+        "good on manual": "manual",
+    }
+    assert [one["outcome"] for one in differences.values()] == ["better", "no difference shown"]
+    # p is corrected over all systems, datasets and metrics
+    deltas = [delta for pair in comparison["pairs"] for delta in pair["metrics"].values()]
+    assert len(deltas) == comparison["family"] == 1 * 2 * 3
     corrected = correct([delta["p"] for delta in deltas], "holm")
     assert [delta["p_adjusted"] for delta in deltas] == pytest.approx(corrected)
 
 
-def test_the_summary_shows_each_system_on_each_dataset_and_no_mean_that_hides_one(cli, files, tmp_path):
+def test_each_metric_has_a_table_over_the_datasets_and_files_are_the_comparison_or_the_reports(cli, files, tmp_path):
     write_jsonl(
         tmp_path / "manual.jsonl",
         [{k: v for k, v in q.items() if k != "relevant_doc_ids"} for q in questions("manual")],
@@ -109,22 +106,18 @@ def test_the_summary_shows_each_system_on_each_dataset_and_no_mean_that_hides_on
     files["metrics"] = None
     files["systems"]["dear"] = "good-{dataset}.jsonl"
     (tmp_path / "ragassay.yaml").write_text(json.dumps(files))
-    code, out, err = cli("evaluate", "-o", "b.md", "-o", "b.json")
+    code, out, err = cli("evaluate", "-o", "b.md", "-o", "report-{dataset}.csv")
     assert code == 0, err
-    whole = out[out.index("Summary") :]
-    assert "3 systems on 2 datasets, baseline bad" in whole
-    _, title, datasets, bad, good, *_ = whole[whole.index("\nndcg@10") :].splitlines()
-    assert (title, datasets.split()) == ("ndcg@10", ["faq", "manual"])
+    _, title, datasets, bad, good, *_ = out[out.index("\nndcg@10 on each") :].splitlines()
+    assert (title, datasets.split()) == ("ndcg@10 on each dataset", ["faq", "manual"])
     assert (bad.split()[0], good.split()[:2]) == ("bad", ["good", "1.000"])
     assert good.endswith("not computed")
     tables = [line for line in out.splitlines() if "  " in line]
     assert max(map(len, tables)) <= 80
-    assert "1 unknown" in whole  # no difference can be shown where it was not computed
     page = (tmp_path / "b.md").read_text()
-    assert page.startswith("<!-- ragassay benchmark -->\n# Benchmark\n")
-    assert page.index("## Summary") < page.index("## faq") < page.index("## manual")
-    assert "hit@1" in page  # of the report, beside the summary's metrics
-    assert json.loads((tmp_path / "b.json").read_text())["kind"] == "benchmark"
+    assert page.startswith("<!-- ragassay comparison -->\n")
+    assert "ndcg@10 on each dataset" in page
+    assert all((tmp_path / f"report-{dataset}.csv").exists() for dataset in files["datasets"])
 
 
 def test_a_budget_is_that_of_all_runs_and_the_rest_waits_for_a_higher_one(cli, files, tmp_path):
@@ -140,9 +133,9 @@ def test_a_budget_is_that_of_all_runs_and_the_rest_waits_for_a_higher_one(cli, f
         code, out, err = cli("evaluate", "--resume", "last", "--set", f"budget.tokens={10**7}", "--json")
         assert code == 0, err
     usage = [
-        s["evaluation"]["usage"]["calls"]
-        for one in json.loads(out)["datasets"].values()
-        for s in one["report"]["systems"].values()
+        system["evaluation"]["usage"]["calls"]
+        for report in json.loads(out)["reports"].values()
+        for system in report["systems"].values()
     ]
     assert sum(usage) == len(provider.log) == DIFFERENT
 
@@ -199,7 +192,7 @@ def test_a_disk_that_is_full_when_a_run_is_opened_ends_all_with_what_to_do(what,
     command = err.partition("make room, then: ragassay ")[2]
     code, out, err = cli(*shlex.split(command), "--json")
     assert (code, err) == (0, "")
-    assert set(json.loads(out)["datasets"]) == set(files["datasets"])
+    assert set(json.loads(out)["reports"]) == set(files["datasets"])
 
 
 def test_a_gate_takes_one_dataset(cli, files):
@@ -215,15 +208,15 @@ def test_a_dry_run_estimates_all_of_it_and_asks_nobody(cli, files, tmp_path):
     assert not (tmp_path / "home" / "runs").exists()
 
 
-def test_runs_and_report_know_the_benchmark(cli, files, tmp_path):
+def test_runs_and_show_know_the_benchmark(cli, files, tmp_path):
     _, out, _ = cli("evaluate")
-    assert ["] +*  " in line for line in out.splitlines() if line.startswith("good  1.000")] == [True] * 3  # on faq
-    [benchmark] = FolderBenchmarks(tmp_path / "home").ids()
-    _, out, _ = cli("runs")
-    assert out.count(f"of benchmark {benchmark}") == 2
+    benchmarks = FolderBenchmarks(tmp_path / "home")
+    [benchmark] = benchmarks.ids()
+    _, listed, _ = cli("runs")
+    assert listed.count(f"of benchmark {benchmark}") == 2
     _, again, _ = cli("show", benchmark)
-    assert again.splitlines()[-1].startswith("benchmark: ")
-    FolderBenchmarks(tmp_path / "home").open("last").result_file.unlink()
+    assert out.startswith(again)
+    benchmarks.comparison_file(benchmark).unlink()
     code, _, err = cli("show", benchmark)
     assert (code, f"ragassay evaluate --resume {benchmark}" in err) == (2, True)
 
@@ -282,18 +275,15 @@ def test_in_python_datasets_are_rows_systems_are_functions_and_a_loop_may_run(tm
 
     found = asyncio.run(in_a_notebook())
     assert told[-1] == (48, 48)
-    assert found.reports["faq"].metrics["v2"]["token_f1"].value == 1
-    assert found.comparisons["manual"].pairs[0].metrics["token_f1"].wins == ROWS - 4
-    assert "better" in found.comparisons["manual"].verdict[0]
-    assert "Datasets won/lost/tied against v1" in str(found)
-    assert "<caption>token_f1</caption>" in found._repr_html_()
-    assert repr(found).endswith("v1, v2 on faq, manual, baseline v1>")
+    assert found["faq"].metrics["v2"]["token_f1"].value == 1
+    of_manual = next(pair for pair in found.comparison.pairs if pair.b == "v2 on manual")
+    assert of_manual.metrics["token_f1"].wins == ROWS - 4
+    assert "v2 on manual is better" in found.comparison.verdict[1]
+    assert "token_f1 on each dataset" in str(found)
+    assert "<caption>token_f1 on each dataset</caption>" in found._repr_html_()
+    assert repr(found).endswith("faq, manual, baseline v1>")
     found.save("b.md")
     assert (tmp_path / "b.md").exists()
-    found.save("benchmark.txt", format="md")
-    assert (tmp_path / "benchmark.txt").read_text() == (tmp_path / "b.md").read_text()
-    with pytest.raises(BadSettings, match="no fields to choose from"):
-        found.save("b.json", fields=["query_id"])
 
 
 def test_rows_for_several_datasets_have_to_say_which_they_are_for(tmp_path, monkeypatch):
@@ -310,5 +300,7 @@ def test_rows_for_several_datasets_have_to_say_which_they_are_for(tmp_path, monk
 def test_one_system_on_one_dataset_needs_no_comparison(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = ragassay.evaluate(systems={"v1": answers(3)}, datasets={"faq": questions("faq")}, metrics=["token_f1"])
-    assert found.comparisons == {}
-    assert "1 system on 1 dataset" in str(found)
+    assert found.comparison is None
+    assert str(found["faq"]) in str(found)
+    with pytest.raises(BadSettings, match="no comparison"):
+        found.save("b.md")

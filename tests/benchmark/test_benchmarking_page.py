@@ -35,10 +35,8 @@ def test_recorded_responses_of_each_dataset_are_found_by_its_name(form, cli, tmp
     code, out, err = cli(*arguments, "--json", "--metrics", "exact_match")
     assert code == 0, err
     found = json.loads(out)
-    assert found["baseline"] == "v1"
+    assert found["comparison"]["baseline"] == "v1"
     means = [
-        s["metrics"]["exact_match"]["value"]
-        for one in found["datasets"].values()
-        for s in one["report"]["systems"].values()
+        s["metrics"]["exact_match"]["value"] for report in found["reports"].values() for s in report["systems"].values()
     ]
     assert means == [1.0] * 4

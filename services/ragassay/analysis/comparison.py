@@ -18,7 +18,6 @@ from ragassay.core.eval_config import Correction
 from ragassay.core.report import Provenance, ReportWithResults
 from ragassay.core.validation import shown
 from ragassay.metrics.composite import described, own_metrics
-from ragassay.metrics.failures import Failures
 from ragassay.metrics.metric import OPERATIONAL, parse
 from ragassay.stats.ratio import pareto_front
 from ragassay.stats.tests import correct, correction_named
@@ -53,40 +52,40 @@ def compare(
     Raises BadInput where there are fewer than two systems, one is chosen twice, or no metric is common; UnknownName for
     a system, baseline or metric that is not there; BadSettings as ``check_terms`` does.
     """
-    [comparison] = compare_all(
-        [chosen], baseline=baseline, metrics=metrics, alpha=alpha, correction=correction, examples=examples
-    )
-    return comparison
-
-
-def compare_all(
-    groups: Sequence[Sequence[Side | tuple[ReportWithResults, str | None]]],
-    *,
-    baseline: str | None = None,
-    metrics: Sequence[str] | None = None,
-    alpha: float = 0.05,
-    correction: str = "holm",
-    examples: int = EXAMPLES,
-) -> list[Comparison]:
-    """``compare`` for each group, such as the systems on one dataset; all their tests go into one ``correction``."""
     method = check_terms(alpha, correction, examples)
-    matched = [_matched(labelled(chosen), baseline, metrics, alpha, examples) for chosen in groups]
-    paired = [two for one in matched for two in one.paired]
-    tested = [
-        {name: two.difference(name, primary=name in one.primary) for name in one.metrics}
-        for one in matched
-        for two in one.paired
-    ]
-    deltas, family = _corrected(paired, tested, method)
-    left = iter(deltas)
-    return [_comparison(one, [next(left) for _ in one.paired], family, alpha, method, examples) for one in matched]
+    systems = labelled(chosen)
+    if len(systems) < 2:
+        have = f"there is only {systems[0].label!r}" if systems else "there is none"
+        raise BadInput(f"a comparison needs two systems, {have}", hint="name another run: ragassay compare A B")
+    first = _baseline(systems, baseline)
+    group = _group(first, [one for one in systems if one is not first], metrics, alpha, examples)
+    return _compared([group], first.label, alpha, method, examples)
+
+
+def compare_datasets(
+    reports: Mapping[str, ReportWithResults], baseline: str, *, alpha: float = 0.05, correction: str = "holm"
+) -> Comparison | None:
+    """On each dataset, which has a report of the same systems, every other system against the ``baseline``.
+
+    All tests go into one ``correction``. None if there is one system. Raises as ``compare`` does.
+    """
+    method = check_terms(alpha, correction, EXAMPLES)
+    source = next(iter(reports.values())).provenance
+    metrics = None if source.configuration.metrics is None else source.metrics
+    groups = []
+    for dataset, report in reports.items():
+        of_dataset = "" if len(reports) == 1 else f" on {dataset}"
+        systems = {name: LabelledSystem(f"{name}{of_dataset}", report, name) for name in report.systems}
+        if len(systems) < 2:
+            return None
+        groups.append(_group(systems.pop(baseline), list(systems.values()), metrics, alpha, EXAMPLES))
+    return _compared(groups, baseline, alpha, method, EXAMPLES)
 
 
 @dataclass(frozen=True)
-class _Matched:
-    """The systems of one comparison: the baseline, and the others with their rows beside its."""
+class _Group:
+    """The systems on one dataset: the baseline, and the others with their rows beside its."""
 
-    systems: Sequence[LabelledSystem]
     first: LabelledSystem
     others: Sequence[LabelledSystem]
     metrics: Sequence[str]
@@ -94,22 +93,16 @@ class _Matched:
     rows: Mapping[str, SystemRows]
     paired: Sequence[PairedSystems]
 
-    @property
-    def seed(self) -> int:
-        return self.first.report.provenance.configuration.seed
 
-
-def _matched(
-    systems: Sequence[LabelledSystem], baseline: str | None, metrics: Sequence[str] | None, alpha: float, examples: int
-) -> _Matched:
-    if len(systems) < 2:
-        have = f"there is only {systems[0].label!r}" if systems else "there is none"
-        raise BadInput(f"a comparison needs two systems, {have}", hint="name another run: ragassay compare A B")
-    first = _baseline(systems, baseline)
-    others = [one for one in systems if one is not first]
-    spec = first.report.provenance.configuration
-    own = own_metrics(spec)
-    dataset = first.report.provenance.dataset.name
+def _group(
+    first: LabelledSystem,
+    others: Sequence[LabelledSystem],
+    metrics: Sequence[str] | None,
+    alpha: float,
+    examples: int,
+) -> _Group:
+    systems, source = (first, *others), first.report.provenance
+    spec, own = source.configuration, own_metrics(source.configuration)
     names = _metrics(systems, metrics)
     rows = {one.label: one.rows(first.part.slices if one is first else (), examples) for one in systems}
     paired = [
@@ -118,47 +111,45 @@ def _matched(
             other.part,
             rows[first.label],
             rows[other.label],
-            Contrast(first.label, other.label, dataset, alpha, spec.seed, own),
+            Contrast(first.label, other.label, source.dataset.name, alpha, spec.seed, own),
             spec.max_missing,
         )
         for other in others
     ]
     primary = tuple(names) if metrics is not None else tuple(n for n in HEADLINES if n in names) or tuple(names[:5])
-    return _Matched(systems, first, others, names, primary, rows, paired)
+    return _Group(first, others, names, primary, rows, paired)
 
 
-def _comparison(
-    matched: _Matched,
-    deltas: Sequence[dict[str, Difference]],
-    family: int,
-    alpha: float,
-    method: Correction,
-    examples: int,
-) -> Comparison:
-    """The document; ``deltas`` are corrected, among ``family`` tests."""
-    first, others, primary = matched.first, matched.others, matched.primary
-    warnings = (*_warnings(first, others), *_not_matched(first, others, matched.paired))
+def _compared(groups: Sequence[_Group], baseline: str, alpha: float, method: Correction, examples: int) -> Comparison:
+    """The document of groups of systems; the p values of all their primary metrics are corrected together."""
+    contests = [(one, other, two) for one in groups for other, two in zip(one.others, one.paired, strict=True)]
+    tested = [[two.difference(name, primary=name in one.primary) for name in one.metrics] for one, _, two in contests]
+    ps = [one.p for of_pair in tested for one in of_pair if not one.exploratory]
+    family, adjusted = sum(p is not None for p in ps), iter(correct(ps, method))
+    tests = 1 if method == "none" else max(1, family)
     pairs = []
-    for other, two, by_metric in zip(others, matched.paired, deltas, strict=True):
-        pair = _pair(first, other, two, by_metric, primary, examples)
-        differs = cautions(first.report.provenance, other.report.provenance)
-        pairs.append(
-            pair.model_copy(update={"verdict": verdict(pair, primary, alpha, method, differs, two.contrast.own)})
-        )
-    sides = {one.label: _system(one, matched.rows[one.label].failures) for one in matched.systems}
+    for (group, other, two), of_pair in zip(contests, tested, strict=True):
+        decided = [two.decided(one, None if one.exploratory else next(adjusted), tests) for one in of_pair]
+        pair = _pair(group, other, two, {one.metric: one for one in decided}, examples)
+        differs = cautions(group.first.report.provenance, other.report.provenance)
+        sentences = verdict(pair, group.primary, alpha, method, differs, two.contrast.own)
+        pairs.append(pair.model_copy(update={"verdict": sentences}))
+    sides = {one.label: _system(one, group.rows) for group in groups for one in (group.first, *group.others)}
+    apart = {pair.b for pair in pairs if not pair.matching.paired}
+    front = _pareto(sides, apart, baseline) if len(groups) == 1 else Pareto()
     return Comparison(
         ragassay=metadata.version("ragassay"),
-        baseline=first.label,
+        baseline=baseline,
         sides=sides,
-        metrics=tuple(matched.metrics),
-        primary=primary,
+        metrics=tuple(dict.fromkeys(name for group in groups for name in group.metrics)),
+        primary=tuple(dict.fromkeys(name for group in groups for name in group.primary)),
         alpha=alpha,
         correction=method,
         family=family,
-        seed=matched.seed,
-        warnings=warnings,
+        seed=groups[0].first.report.provenance.configuration.seed,
+        warnings=tuple(warning for group in groups for warning in (*_warnings(group), *_not_matched(group))),
         pairs=tuple(pairs),
-        pareto=(front := _pareto(sides, {pair.b for pair in pairs if not pair.matching.paired}, first.label)),
+        pareto=front,
         verdict=overall(pairs, front),
     )
 
@@ -202,45 +193,26 @@ def _metrics(systems: Sequence[LabelledSystem], asked: Sequence[str] | None) -> 
     return list(dict.fromkeys(names))
 
 
-def _corrected(
-    paired: Sequence[PairedSystems], deltas: Sequence[dict[str, Difference]], correction: Correction
-) -> tuple[list[dict[str, Difference]], int]:
-    """The deltas with p values corrected over the primary ones, and how many these were."""
-    places = [(n, name) for n, by_metric in enumerate(deltas) for name in by_metric]
-    ps = [None if deltas[n][name].exploratory else deltas[n][name].p for n, name in places]
-    family = sum(p is not None for p in ps)
-    tests = 1 if correction == "none" else max(1, family)
-    corrected: list[dict[str, Difference]] = [{} for _ in deltas]
-    for (n, name), p in zip(places, correct(ps, correction), strict=True):
-        corrected[n][name] = paired[n].decided(deltas[n][name], p, tests)
-    return corrected, family
-
-
 def _pair(
-    first: LabelledSystem,
-    other: LabelledSystem,
-    two: PairedSystems,
-    deltas: dict[str, Difference],
-    primary: Sequence[str],
-    examples: int,
+    group: _Group, other: LabelledSystem, two: PairedSystems, deltas: dict[str, Difference], examples: int
 ) -> Pair:
-    by = {one.report.provenance.configuration.corrected_by for one in (first, other)}
-    digests = {one.report.provenance.dataset.digest for one in (first, other)}
+    sources = [one.report.provenance for one in (group.first, other)]
+    by = {source.configuration.corrected_by for source in sources}
     return Pair(
-        a=first.label,
+        a=group.first.label,
         b=other.label,
-        matching=two.matching(same_dataset=len(digests) == 1),
+        matching=two.matching(same_dataset=sources[0].dataset.digest == sources[1].dataset.digest),
         metrics=deltas,
         measured=two.operational(),
         incremental_cost=two.incremental_cost(),
         slices=two.slices(list(deltas)),
-        regressions=two.regressions(list(dict.fromkeys((*primary, *deltas))), examples),
+        regressions=two.regressions(list(dict.fromkeys((*group.primary, *deltas))), examples),
         verdict=(),
         corrected_by=by.pop() if len(by) == 1 else "labels",
     )
 
 
-def _system(one: LabelledSystem, failed: Failures) -> ComparedSystem:
+def _system(one: LabelledSystem, rows: Mapping[str, SystemRows]) -> ComparedSystem:
     part, source = one.part, one.report.provenance
     return ComparedSystem(
         run=one.report.run.id,
@@ -254,7 +226,7 @@ def _system(one: LabelledSystem, failed: Failures) -> ComparedSystem:
         latency_p50_ms=part.latency_ms.p50,
         measured={name: known for name in OPERATIONAL if (known := getattr(part, name)).n},
         cost_per_accurate_answer=part.cost_per_accurate_answer,
-        failures=failed,
+        failures=rows[one.label].failures,
     )
 
 
@@ -274,8 +246,9 @@ def _judge(source: Provenance) -> str:
     return str(source.judge.get("name", "unknown"))
 
 
-def _warnings(first: LabelledSystem, others: Sequence[LabelledSystem]) -> Iterator[str]:
+def _warnings(group: _Group) -> Iterator[str]:
     """What keeps the numbers from being comparable, or what was left out."""
+    first, others = group.first, group.others
     for other in others:
         for difference in cautions(first.report.provenance, other.report.provenance):
             yield f"{first.label} and {other.label}: {difference}"
@@ -290,15 +263,13 @@ def _warnings(first: LabelledSystem, others: Sequence[LabelledSystem]) -> Iterat
             yield f"{name} is not compared: {', '.join(without)} did not compute it"
 
 
-def _not_matched(
-    first: LabelledSystem, others: Sequence[LabelledSystem], paired: Sequence[PairedSystems]
-) -> Iterator[str]:
+def _not_matched(group: _Group) -> Iterator[str]:
     """Questions that stand on both sides and have no partner all the same."""
-    for other, two in zip(others, paired, strict=True):
+    for other, two in zip(group.others, group.paired, strict=True):
         (repeated, other_ids), rows = two.left_over, two.rows_a.results
-        sides = f"{first.label} and {other.label}"
+        sides = f"{group.first.label} and {other.label}"
         if repeated:
-            what = f"not matched: {len(repeated)} rows of {first.label} whose question stands more than once, such as"
+            what = f"not matched: {len(repeated)} rows of {group.first.label} whose question stands more than once, such as"
             yield f"{sides}: {what} {shown(rows[repeated[0]].query)}; give the rows ids that say which belong together"
         if other_ids:
             what = f"not matched: {len(other_ids)} questions that have another id on each side, such as"

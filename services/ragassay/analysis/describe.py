@@ -107,9 +107,11 @@ def overall(pairs: Sequence[Pair], front: Pareto) -> tuple[str, ...]:
     """The verdict of the only pair, or the first sentences of each, and which systems are Pareto-optimal."""
     if len(pairs) == 1:
         return pairs[0].verdict
-    lines = [" ".join(pair.verdict[: 2 if in_short(pair) else 1]) for pair in pairs[:MOST_PAIRS]]
-    if len(pairs) > MOST_PAIRS:
-        lines[-1] += f" {len(pairs) - MOST_PAIRS} more systems have a verdict of their own."
+    one_dataset = len({pair.a for pair in pairs}) == 1
+    shown = pairs[:MOST_PAIRS] if one_dataset else pairs
+    lines = [" ".join(pair.verdict[: 2 if in_short(pair) else 1]) for pair in shown]
+    if len(pairs) > len(shown):
+        lines[-1] += f" {len(pairs) - len(shown)} more systems have a verdict of their own."
     return tuple(line for line in (*lines, frontier(front)) if line)
 
 

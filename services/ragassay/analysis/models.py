@@ -92,14 +92,17 @@ class Pair(FrozenModel):
 
 
 class Pareto(FrozenModel):
-    """Which systems are Pareto-optimal on ``axes``; an axis that no system reports is left out."""
+    """Which systems are Pareto-optimal on ``axes``; an axis that no system reports is left out. Of several datasets: none."""
 
-    axes: tuple[str, ...]
-    systems: ParetoFront
+    axes: tuple[str, ...] = ()
+    systems: ParetoFront = ParetoFront(front=(), dominated={}, unplaced={})
 
 
 class Comparison(FrozenModel):
-    """Systems compared with a baseline. The ``family`` p values of the ``primary`` metrics were corrected together."""
+    """Systems compared with a baseline. The ``family`` p values of the ``primary`` metrics were corrected together.
+
+    With several datasets a side is ``SYSTEM on DATASET``, and a pair is of one dataset, which its differences name.
+    """
 
     schema_version: Literal[2] = 2
     kind: Literal["comparison"] = "comparison"

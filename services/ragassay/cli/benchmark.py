@@ -12,7 +12,6 @@ import typer
 from ragassay.cli.running import Terminal, refuse_unscored, warnings_shown
 
 if TYPE_CHECKING:
-    from ragassay.analysis.benchmark import Benchmark
     from ragassay.config import ProjectConfig
     from ragassay.core.eval_config import EvalConfig
     from ragassay.core.settings import Settings
@@ -20,18 +19,16 @@ if TYPE_CHECKING:
     from ragassay.evaluation.runtime import Runtime
     from ragassay.sdk.benchmark import Begun
     from ragassay.sdk.progress import Reporter
-    from ragassay.storage.benchmarks import FolderBenchmark
 
 
 def evaluate_all(configuration: ProjectConfig, *, dry_run: bool, as_json: bool) -> None:
     """Evaluate the systems on the datasets of a configuration, and compare each with the baseline."""
     from ragassay.core.settings import Settings
-    from ragassay.reporting.benchmark import EXPORTERS
-    from ragassay.sdk.benchmark import read_all, started
+    from ragassay.sdk.benchmark import check_outputs, read_all, started
     from ragassay.sdk.evaluation import runtime_of
 
     reporter, outputs = Terminal(quiet=as_json), list(configuration.output)
-    EXPORTERS.check(outputs)
+    check_outputs(outputs)
     settings = Settings().of_dry_run if dry_run else Settings()
     runtime, spec, inputs = runtime_of(settings), configuration.evaluation, read_all(configuration, reporter)
     if dry_run or spec.budget != type(spec.budget)():
@@ -42,18 +39,18 @@ def evaluate_all(configuration: ProjectConfig, *, dry_run: bool, as_json: bool) 
     _complete_and_show(runtime, settings, begun, reporter, outputs, as_json=as_json)
 
 
-def resume(reference: str, outputs: list[Path], limits: Mapping[str, Any], *, as_json: bool) -> None:
+def resume(name: str, outputs: list[Path], limits: Mapping[str, Any], *, as_json: bool) -> None:
     """Go on with an interrupted benchmark."""
     from ragassay.core.settings import Settings
-    from ragassay.reporting.benchmark import EXPORTERS
-    from ragassay.sdk.benchmark import resumed
+    from ragassay.sdk.benchmark import check_outputs, resumed
     from ragassay.sdk.evaluation import runtime_of
 
-    EXPORTERS.check(outputs)
+    check_outputs(outputs)
     settings = Settings()
-    runtime = runtime_of(settings)
-    begun = resumed(runtime, settings, reference)
-    _complete_and_show(runtime, settings, begun, Terminal(quiet=as_json), outputs, as_json=as_json, **limits)
+    begun = resumed(settings, name)
+    _complete_and_show(
+        runtime_of(settings), settings, begun, Terminal(quiet=as_json), outputs, as_json=as_json, **limits
+    )
 
 
 def _complete_and_show(
@@ -66,12 +63,25 @@ def _complete_and_show(
     as_json: bool,
     **limits: Any,
 ) -> None:
+    from ragassay.cli.terminal import print_document, print_json
+    from ragassay.reporting.comparison import of_comparison
+    from ragassay.reporting.report import in_short
     from ragassay.sdk.benchmark import completed
     from ragassay.sdk.loop import finished
 
-    benchmarked = finished(partial(completed, runtime, settings, begun, reporter, **limits))
-    show_benchmark(begun.benchmark, outputs, as_json=as_json)
-    for report in benchmarked.reports.values():
+    result = finished(partial(completed, runtime, settings, begun, reporter, **limits))
+    for path in outputs:
+        result.save(path)
+    ends = [f"report of {dataset}: {run.report_file}" for dataset, run in begun.runs.items()]
+    ends += [f"also: {output}" for output in outputs]
+    if as_json:
+        print_json(result.figures)
+    elif result.comparison is not None:
+        print_document(of_comparison(result.comparison), f"\nbenchmark {result.id}", *ends)
+    else:
+        for report, end in zip(result.values(), ends, strict=False):
+            print_document(in_short(report), end)
+    for report in result.values():
         refuse_unscored(report, report.provenance.configuration.max_missing)
 
 
@@ -84,28 +94,3 @@ def _estimate(runtime: Runtime, spec: EvalConfig, inputs: Mapping[str, Inputs], 
         whole = Usage.total([estimate(runtime, spec, read, err=err) for read in inputs.values()])
     cost = "of unknown cost" if whole.cost_usd is None else f"at most about {whole.cost_usd:.4f} USD"
     typer.echo(f"all {len(inputs)} datasets: {whole.calls} judge calls, {cost}", err=err)
-
-
-def show_benchmark(kept: FolderBenchmark, outputs: list[Path], *, as_json: bool) -> None:
-    """Write the files and print the result; raises NotFound where there is none yet."""
-    from ragassay.analysis.benchmark import Benchmark
-    from ragassay.reporting.benchmark import EXPORTERS
-
-    EXPORTERS.check(outputs)
-    document = Benchmark.model_validate_json(kept.result())
-    for path in outputs:
-        EXPORTERS.write(document, path)
-    if as_json:
-        typer.echo(kept.result(), nl=False)
-    else:
-        _print(document, kept.result_file, outputs)
-
-
-def _print(benchmark: Benchmark, place: Path, outputs: list[Path]) -> None:
-    """Each dataset, the summary over all of them, and the place where all of it lies."""
-    from ragassay.cli.terminal import print_document
-    from ragassay.reporting.benchmark import of_benchmark
-
-    first = next(iter(benchmark.datasets.values())).report.run.id
-    more = f"\nall metrics and why answers fail: ragassay show {first}, or -o FILE.md"
-    print_document(of_benchmark(benchmark), more, f"benchmark: {place}", *(f"also: {output}" for output in outputs))

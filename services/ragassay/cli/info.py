@@ -38,14 +38,11 @@ def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
 def schema(
     document: Annotated[
         str,
-        typer.Argument(
-            help="report, comparison, benchmark, gates, trend, costs, ab, ab-config, config, sample, response or job."
-        ),
+        typer.Argument(help="report, comparison, gates, trend, costs, ab, ab-config, config, sample, response or job."),
     ],
 ) -> None:
     """Print the JSON schema of a document."""
     from ragassay.analysis.ab import Recipe, Trial
-    from ragassay.analysis.benchmark import Benchmark
     from ragassay.analysis.costs import CostReport
     from ragassay.analysis.gates import GateReport
     from ragassay.analysis.models import Comparison
@@ -58,7 +55,6 @@ def schema(
     documents: dict[str, type[FrozenModel]] = {
         "report": ReportWithResults,
         "comparison": Comparison,
-        "benchmark": Benchmark,
         "gates": GateReport,
         "trend": Trend,
         "costs": CostReport,

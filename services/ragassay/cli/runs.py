@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.benchmark import show_benchmark
 from ragassay.cli.options import AsJson, Last, Outputs, Plugins, Server, import_plugins
 from ragassay.cli.terminal import print_json
-from ragassay.core.errors import BadSettings, UnknownName
+from ragassay.core.errors import BadSettings, NotFound, UnknownName
 
 if TYPE_CHECKING:
     from ragassay.core.models import Result
@@ -130,7 +129,9 @@ def show(
     plugin: Plugins = None,
     as_json: ReportOrRowsAsJson = False,
 ) -> None:
-    """Show a report, a comparison or a benchmark, or with -o write it; with --rows or a choice of rows, show those.
+    """Show a report or a comparison, or with -o write it; with --rows or a choice of rows, show those.
+
+    The id of a benchmark means its comparison.
 
     A row is shown with query, answer, ground truth, and each sentence and fact with its verdict, evidence and reason.
     """
@@ -167,8 +168,9 @@ def _show_report(
 
     benchmarks = FolderBenchmarks(Settings().home)
     if run in benchmarks.ids():
-        show_benchmark(benchmarks.open(run), outputs, as_json=as_json)
-        return
+        if not (place := benchmarks.comparison_file(run)).is_file():
+            raise NotFound(f"benchmark {run} has no comparison", hint=f"ragassay evaluate --resume {run}")
+        run = str(place)
     compared = open_comparison(run)
     exporters: Any = EXPORTERS if compared is None else comparison.EXPORTERS
     for path in outputs:

@@ -105,10 +105,21 @@ def tables(comparison: Comparison) -> Iterator[Table]:
         yield causes(sides)
 
 
-def metric_tables(comparison: Comparison) -> Iterator[Table]:
-    """For each pair its primary metrics, and the exploratory ones."""
-    for pair in comparison.pairs:
-        yield from _of_pair(comparison, pair)
+def dataset_tables(comparison: Comparison) -> Iterator[Table]:
+    """Of several datasets: each primary metric of every system on each of them, with the difference from the baseline."""
+    if len({pair.a for pair in comparison.pairs}) < 2:
+        return
+    for name in comparison.primary:
+        cells: dict[str, dict[str, str]] = {comparison.baseline: {}}
+        for pair in comparison.pairs:
+            side, one = comparison.sides[pair.b], pair.metrics.get(name)
+            dataset = side.dataset.name
+            cells[comparison.baseline][dataset] = _score(one.mean_a) if one else "not computed"
+            change = f" ({signed(one.delta)}{one.mark})" if one and one.delta is not None else ""
+            cells.setdefault(side.system, {})[dataset] = f"{_score(one.mean_b)}{change}" if one else "not computed"
+        datasets = list(cells[comparison.baseline])
+        rows = tuple((system, *(of_system[dataset] for dataset in datasets)) for system, of_system in cells.items())
+        yield Table(f"{name} on each dataset", ("", *datasets), rows)
 
 
 def _of_pair(comparison: Comparison, pair: Pair) -> Iterator[Table]:
@@ -280,7 +291,8 @@ def differences_chart(comparison: Comparison) -> Chart | None:
     rows: dict[str, dict[str, Drawn]] = {}
     for name in comparison.primary:
         for pair in comparison.pairs:
-            one = pair.metrics[name]
+            if (one := pair.metrics.get(name)) is None:
+                continue
             delta, ends = one.decided
             if delta is not None and abs(delta) <= 1:
                 text = f"{name}, {pair.b}: {signed(delta)} ({interval(ends, signed)}), {one.outcome}"
@@ -294,6 +306,7 @@ def differences_chart(comparison: Comparison) -> Chart | None:
 
 def _blocks(comparison: Comparison) -> Iterator[Block]:
     yield from filter(None, (differences_chart(comparison), standing_chart(comparison)))
+    yield from dataset_tables(comparison)
     yield from tables(comparison)
     for pair in comparison.pairs:
         if pair.regressions:

@@ -63,7 +63,7 @@ Block = MeanTable | Table | Chart | Cards | Sentences | Facts
 class Document:
     """The answer in sentences, then a sentence on each system, what limits the figures, and the rest in blocks.
 
-    ``details``: slices, how it was made and where it comes from; a terminal leaves them out. A benchmark has ``parts``.
+    ``details``: slices, how it was made and where it comes from; a terminal leaves them out.
     """
 
     title: str
@@ -73,6 +73,5 @@ class Document:
     notes: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
     details: tuple[Block, ...] = ()
-    parts: tuple[Document, ...] = ()
     ragassay: str = ""
     created: datetime | None = None

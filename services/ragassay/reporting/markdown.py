@@ -16,12 +16,12 @@ _MENTION = re.compile(r"(?<![\w@])@(?=\w)")
 
 def to_markdown(document: Document, kind: str) -> bytes:
     """The document without its charts. The first line is a hidden marker, by which a later comment can replace this one."""
-    lines = [f"<!-- ragassay {kind} -->", *_lines(document, 1)]
+    lines = [f"<!-- ragassay {kind} -->", *_lines(document)]
     return ("\n".join(lines) + "\n").encode()
 
 
-def _lines(document: Document, level: int) -> Iterator[str]:
-    yield f"{'#' * level} {markdown_text(document.title)}".rstrip()
+def _lines(document: Document) -> Iterator[str]:
+    yield f"# {markdown_text(document.title)}".rstrip()
     if document.about:
         yield from ("", markdown_text(document.about))
     if document.answer:
@@ -32,9 +32,7 @@ def _lines(document: Document, level: int) -> Iterator[str]:
         yield from ("", *(f"- {markdown_text(note)}" for note in document.notes))
     for block in (*document.blocks, *document.details):
         if not isinstance(block, Chart):
-            yield from ("", f"{'#' * (level + 1)} {markdown_text(block.title)}", "", *_block(block))
-    for part in document.parts:
-        yield from ("", *_lines(part, level + 1))
+            yield from ("", f"## {markdown_text(block.title)}", "", *_block(block))
 
 
 def _block(block: Block) -> Iterator[str]:

@@ -20,9 +20,6 @@ def _parts(document: Document) -> Iterator[str]:
     yield from (f"<p>{_escaped(line)}</p>" for line in (*lines, *document.notes))
     for block in document.blocks:
         yield from _block(block)
-    for part in document.parts:
-        yield f"<p><b>{_escaped(part.title)}</b></p>"
-        yield from _parts(part)
 
 
 def _block(block: Block) -> Iterator[str]:

@@ -13,7 +13,7 @@ MOST_CARDS, LONGEST_TEXT = 8, 240
 
 
 def text_lines(document: Document) -> Iterator[tuple[str, bool]]:
-    """The lines without details and charts, each with whether it is a title; a part begins with its own title."""
+    """The lines without details and charts, each with whether it is a title."""
     yield from ((sentence, False) for sentence in document.answer)
     yield from ((f"{name}: {sentence}", False) for name, sentence in document.headlines)
     yield from ((f"warning: {note}", False) for note in document.notes)
@@ -21,10 +21,6 @@ def text_lines(document: Document) -> Iterator[tuple[str, bool]]:
         if lines := list(_block(block)):
             yield from (("", False), (block.title, True))
             yield from ((line, False) for line in lines)
-    for n, part in enumerate(document.parts):
-        yield from ([("", False)] if n or document.answer or document.headlines or document.blocks else [])
-        yield part.title, True
-        yield from text_lines(part)
 
 
 def as_text(document: Document) -> str:

@@ -1,23 +1,18 @@
-"""Many systems on many datasets: a run for each dataset, and each system compared with a baseline."""
+"""Many systems on many datasets: a run for each dataset, and one comparison of each system with a baseline."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from ragassay import config as configurations
-from ragassay.analysis.benchmark import Benchmark as BenchmarkDocument
-from ragassay.analysis.benchmark import benchmark, compared
-from ragassay.analysis.models import Comparison as ComparisonDocument
+from ragassay.analysis.comparison import compare_datasets
 from ragassay.config import ProjectConfig
-from ragassay.config.load import rebased_paths
-from ragassay.core.errors import AssayError, BadSettings, UnknownName
+from ragassay.core.errors import BadSettings, UnknownName
+from ragassay.core.files import write_whole
 from ragassay.core.formatting import json_document
 from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
@@ -26,12 +21,11 @@ from ragassay.evaluation import local
 from ragassay.evaluation.inputs import Inputs
 from ragassay.evaluation.prepare import prepare
 from ragassay.evaluation.runtime import Runtime
-from ragassay.reporting.benchmark import EXPORTERS, of_benchmark
-from ragassay.reporting.document import Document
-from ragassay.reporting.objects import Comparison, Printable, Report
+from ragassay.reporting import EXPORTERS, comparison
+from ragassay.reporting.objects import Comparison, Report
 from ragassay.sdk.evaluation import Given, inputs, notice_unscored, runtime_with
 from ragassay.sdk.progress import Reporter, resume_command, resume_hints
-from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmark, FolderBenchmarks
+from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmarks
 from ragassay.storage.folder import LAST, FolderRun, FolderStore
 from ragassay.storage.protocol import system_name
 from ragassay.storage.run_ids import new_run_id
@@ -43,62 +37,76 @@ PLACE = "{dataset}"
 class Begun(NamedTuple):
     """A benchmark that is written down, with the run of each dataset."""
 
-    benchmark: FolderBenchmark
+    record: BenchmarkRecord
     runs: Mapping[str, FolderRun]
 
 
-class Benchmarked(NamedTuple):
-    """The end of a benchmark: its document, and by dataset the whole report and the comparison, where there is one."""
+class Benchmark(Mapping[str, Report]):
+    """The report of each dataset by its name, and the ``comparison`` of the systems with the baseline, None with one system."""
 
-    document: BenchmarkDocument
-    reports: Mapping[str, ReportWithResults]
-    comparisons: Mapping[str, ComparisonDocument]
+    def __init__(self, record: BenchmarkRecord, reports: Mapping[str, ReportWithResults]) -> None:
+        self.id, self.baseline = record.id, record.baseline
+        self._reports = {name: Report.of(one, one.results) for name, one in reports.items()}
+        made = compare_datasets(reports, record.baseline, alpha=record.alpha, correction=record.correction)
+        self.comparison = None if made is None else Comparison(**dict(made))
 
+    def __getitem__(self, dataset: str) -> Report:
+        return self._reports[dataset]
 
-class Benchmark(Printable):
-    """Systems on datasets.
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._reports)
 
-    reports: by dataset, the report of all systems. comparisons: by dataset, each other system against the baseline;
-    empty with one system. document: what ``save`` writes as JSON. It prints as tables, the summary last.
-    """
+    def __len__(self) -> int:
+        return len(self._reports)
 
-    def __init__(self, benchmarked: Benchmarked) -> None:
-        self.document: BenchmarkDocument = benchmarked.document
-        self.reports = {name: Report.of(one, one.results) for name, one in benchmarked.reports.items()}
-        self.comparisons = {name: Comparison(**dict(one)) for name, one in benchmarked.comparisons.items()}
+    def save(self, path: str | Path) -> None:
+        """Write the comparison (csv, json or md); or with {dataset} in the path the report of each, in its formats.
+
+        Raises UnknownName, BadSettings, MissingExtra, DiskFull.
+        """
+        if PLACE in str(path):
+            for dataset, report in self.items():
+                report.save(_named(Path(path), dataset))
+        elif self.comparison is None:
+            hint = f"write {PLACE} into the path for the report of each dataset"
+            raise BadSettings(f"{path}: there is one system, and so no comparison", hint=hint)
+        else:
+            self.comparison.save(path)
 
     @property
-    def baseline(self) -> str:
-        """What the other systems are compared with."""
-        return self.document.baseline
+    def figures(self) -> dict[str, Any]:
+        """``reports`` without rows, by dataset, and the ``comparison``."""
+        return {"reports": {name: one.figures for name, one in self.items()}, "comparison": self.comparison}
 
-    def save(self, path: str | Path, *, fields: Sequence[str] = (), format: str | None = None) -> None:  # noqa: A002
-        """Write a file; its extension, or ``format``, picks json or md. Raises UnknownName, BadSettings, DiskFull.
+    def __str__(self) -> str:
+        if self.comparison is not None:
+            return str(self.comparison)
+        return "\n\n".join(f"{dataset}\n{report}" for dataset, report in self.items())
 
-        ``fields`` is refused: neither format has columns of rows.
-        """
-        EXPORTERS.write(self.document, Path(path), form=format, fields=fields)
-
-    def _in_short(self) -> Document:
-        return of_benchmark(self.document)
+    def _repr_html_(self) -> str:
+        shown = [self.comparison] if self.comparison is not None else self.values()
+        return "".join(one._repr_html_() for one in shown)
 
     def __repr__(self) -> str:
-        systems, datasets = ", ".join(self.document.systems), ", ".join(self.reports)
-        return f"<Benchmark {self.document.id}: {systems} on {datasets}, baseline {self.baseline}>"
+        return f"<Benchmark {self.id}: {', '.join(self)}, baseline {self.baseline}>"
+
+
+def check_outputs(paths: Sequence[Path]) -> None:
+    """Raise UnknownName or MissingExtra for a path that ``Benchmark.save`` can't write."""
+    for path in paths:
+        (EXPORTERS if PLACE in str(path) else comparison.EXPORTERS).check([path])
 
 
 async def evaluate_all(configuration: ProjectConfig, given: Given, settings: Settings, reporter: Reporter) -> Benchmark:
     """A new benchmark: the systems on each dataset, compared with the baseline. Raises what ``started`` and ``completed`` raise."""
-    EXPORTERS.check(configuration.output)
+    check_outputs(configuration.output)
     if given.systems is not None:
         given = given._replace(systems={name: _by_dataset(one) for name, one in given.systems.items()})
     read = read_all(configuration, reporter, given)
     runtime = runtime_with(settings, next(iter(read.values())))
-    begun = started(runtime, settings, configuration, read, in_files=_is_in_files(given, configuration))
-    benchmarked = await completed(runtime, settings, begun, reporter)
-    for dataset, report in benchmarked.reports.items():
+    result = await completed(runtime, settings, started(runtime, settings, configuration, read), reporter)
+    for dataset, report in result.items():
         notice_unscored(report, reporter, f"{dataset}: ")
-    result = Benchmark(benchmarked)
     for path in configuration.output:
         result.save(path)
     return result
@@ -112,46 +120,27 @@ def read_all(configuration: ProjectConfig, reporter: Reporter, given: Given = Gi
     return read
 
 
-def started(
-    runtime: Runtime,
-    settings: Settings,
-    configuration: ProjectConfig,
-    inputs: Mapping[str, Inputs],
-    *,
-    in_files: bool = True,
-) -> Begun:
+def started(runtime: Runtime, settings: Settings, configuration: ProjectConfig, inputs: Mapping[str, Inputs]) -> Begun:
     """A new benchmark and its runs, written down and not begun; ``inputs`` by dataset, with the same systems.
 
-    ``in_files``: a resume can read all data again, and make a run that a kill kept from being made. Raises what
-    ``local.start`` raises, and UnknownName for a baseline that is no system.
+    Raises what ``local.start`` raises, and UnknownName for a baseline that is no system.
     """
     spec, baseline = configuration.evaluation, configuration.baseline
     systems = list(next(iter(inputs.values())).systems)
     if baseline is not None and baseline not in systems:
         raise UnknownName("baseline", baseline, systems)
-    runs = {dataset: new_run_id(spec.name or dataset) for dataset in inputs}
     # what can't be evaluated is refused before anything is written
-    prepared = {dataset: prepare(spec, read, runs[dataset]) for dataset, read in inputs.items()}
-    document = configuration.model_dump(mode="json", exclude_unset=True, exclude={"output", "plugins", "gates"})
+    prepared = {name: prepare(spec, read, new_run_id(spec.name or name)) for name, read in inputs.items()}
+    runs = {name: local.create(runtime, settings, prepared[name], read) for name, read in inputs.items()}
     record = BenchmarkRecord(
         id=new_run_id(spec.name or "benchmark"),
-        created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        name=spec.name,
         baseline=baseline or systems[0],
         alpha=configuration.statistics.alpha,
         correction=configuration.statistics.correction,
-        runs=runs,
-        folder=str(Path.cwd()),
-        configuration=document if in_files else None,
+        runs={name: run.record.id for name, run in runs.items()},
     )
-    kept = FolderBenchmarks(settings.home).create(record)
-    try:
-        with kept.locked():
-            made = {name: local.create(runtime, settings, prepared[name], read) for name, read in inputs.items()}
-            return Begun(kept, made)
-    except AssayError:
-        kept.discard()
-        raise
+    FolderBenchmarks(settings.home).create(record)
+    return Begun(record, runs)
 
 
 def benchmark_of(settings: Settings, reference: str) -> str | None:
@@ -164,51 +153,30 @@ def benchmark_of(settings: Settings, reference: str) -> str | None:
     return run if run in known else benchmarks.of_runs().get(run)
 
 
-def resumed(runtime: Runtime, settings: Settings, reference: str) -> Begun:
-    """An earlier benchmark with its runs; those that a kill kept from being made are made from its configuration.
-
-    Raises NotFound, BadData, BadSettings, Conflict.
-    """
-    kept = FolderBenchmarks(settings.home).open(reference)
-    record, store = kept.record, FolderStore(settings.home)
-    with kept.locked():
-        missing = [dataset for dataset, run in record.runs.items() if store.made(run) is None]
-        if missing and record.configuration is None:
-            what = f"benchmark {record.id} was interrupted before its data were written down ({', '.join(missing)})"
-            raise BadSettings(what, hint="nothing was evaluated yet: start it again")
-        if missing and record.configuration is not None:
-            document = rebased_paths(record.configuration, Path(os.path.relpath(record.folder)))
-            configuration = configurations.check(configurations.Document(document, "the benchmark's configuration"))
-            inputs = inputs_by_dataset(configuration)
-            for dataset in missing:
-                prepared = prepare(configuration.evaluation, inputs[dataset], record.runs[dataset])
-                local.create(runtime, settings, prepared, inputs[dataset])
-    return Begun(kept, {dataset: local.resume(settings, run) for dataset, run in record.runs.items()})
+def resumed(settings: Settings, name: str) -> Begun:
+    """An earlier benchmark with its runs. Raises UnknownName, NotFound, BadData."""
+    record = FolderBenchmarks(settings.home).open(name)
+    return Begun(record, {dataset: local.resume(settings, run) for dataset, run in record.runs.items()})
 
 
-async def completed(
-    runtime: Runtime, settings: Settings, begun: Begun, reporter: Reporter, **limits: Any
-) -> Benchmarked:
+async def completed(runtime: Runtime, settings: Settings, begun: Begun, reporter: Reporter, **limits: Any) -> Benchmark:
     """A benchmark after all runs are evaluated and the systems compared; ``limits`` as ``local.complete`` has them.
 
     A budget is that of all runs together. Raises what ``local.complete`` raises.
     """
-    record, command = begun.benchmark.record, resume_command(begun.benchmark.folder.name)
-    with reporter.watch(begun.runs.values(), command) as done, resume_hints(command), begun.benchmark.locked():
+    command = resume_command(begun.record.id)
+    with reporter.watch(begun.runs.values(), command) as done, resume_hints(command):
         reports: dict[str, ReportWithResults] = {}
         for dataset, run in begun.runs.items():
             others = [other for other in begun.runs.values() if other is not run]
             reports[dataset] = await local.complete(
                 runtime, settings, run, done=done, notice=reporter.notice, others=others, **limits
             )
-        comparisons = compared(reports, record.baseline, alpha=record.alpha, correction=record.correction)
-        document = benchmark(
-            reports,
-            comparisons,
-            **record.model_dump(include={"id", "name", "created_at", "baseline", "alpha", "correction"}),
-        )
-        begun.benchmark.save_result(json_document(document))
-    return Benchmarked(document, reports, comparisons)
+        result = Benchmark(begun.record, reports)
+        if result.comparison is not None:
+            place = FolderBenchmarks(settings.home).comparison_file(begun.record.id)
+            write_whole(place, json_document(result.comparison), private=True)
+    return result
 
 
 class ByDataset(NamedTuple):
@@ -219,12 +187,6 @@ class ByDataset(NamedTuple):
 
 def _by_dataset(system: Any) -> Any:
     return ByDataset(system) if isinstance(system, Mapping) and "kind" not in system else system
-
-
-def _is_in_files(given: Given, configuration: ProjectConfig) -> bool:
-    """Is everything that is evaluated read from where the configuration says?"""
-    datasets = set(given.datasets or {}) <= set(configuration.datasets)
-    return given.data is None and datasets and set(given.systems or {}) <= set(configuration.systems)
 
 
 def inputs_by_dataset(configuration: ProjectConfig, given: Given = Given()) -> dict[str, Inputs]:  # noqa: B008 - a tuple
