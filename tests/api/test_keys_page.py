@@ -33,4 +33,4 @@ def test_the_commands_of_the_page_work(tmp_path):
     assert "submit, read" in done.stdout
     assert '{"systems":[]}' in done.stdout
     assert lines[-1].endswith("}")
-    assert '"detail":"this key was revoked"' in lines[-1]
+    assert '"detail":"the key is missing or wrong"' in lines[-1]

@@ -13,7 +13,7 @@ from ragassay.api.problems import takes
 from ragassay.api.security import Operator
 from ragassay.core.errors import NotFound
 from ragassay.core.models import FrozenModel
-from ragassay.service.access import LONGEST_NAME, MOST_DAYS, SCOPES, Access, ApiKey, MadeKey, Permission
+from ragassay.service.access import LONGEST_NAME, SCOPES, Access, ApiKey, MadeKey, Permission
 from ragassay.service.jobs import Jobs
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"])
@@ -49,9 +49,6 @@ class NewKey(FrozenModel):
     scopes: Annotated[
         tuple[Permission, ...], Field(min_length=1, max_length=len(SCOPES), description="what it may do")
     ] = ("submit", "read")
-    expires_in_days: Annotated[float | None, Field(gt=0, le=MOST_DAYS, description="default: it does not expire")] = (
-        None
-    )
 
 
 class KeyList(FrozenModel):
@@ -62,7 +59,7 @@ class KeyList(FrozenModel):
 
 @router.get("", operation_id="listKeys", summary="List the keys")
 def list_keys(keys: Keys) -> KeyList:
-    """The project's keys without their secrets; for 90 days also those that are revoked or have expired."""
+    """The project's keys without their secrets."""
     return KeyList(keys=tuple(keys.listed()))
 
 
@@ -78,5 +75,5 @@ def make(keys: Keys, caller: Operator, new: Annotated[NewKey, json_body(NewKey)]
     summary="Revoke a key",
 )
 def revoke(keys: Keys, key: KeyId) -> ApiKey:
-    """From now on the key is good for nothing. Again for a revoked key changes nothing."""
+    """Remove a key: it is refused from the next request on."""
     return keys.revoke(key)

@@ -81,12 +81,12 @@ class Guard:
             return operator
         if text is None:
             raise unauthorized("the key is missing or wrong")
-        key, why_not = await to_thread.run_sync(self._admitted, text)
+        key = await to_thread.run_sync(self._authenticated, text)
         if key is None:
             self._wrong.count(address)
             if barred_s:
                 raise RateLimited("too many wrong keys came from your address", retry_after=barred_s)
-            raise unauthorized(why_not)
+            raise unauthorized("the key is missing or wrong")
         if project not in (None, key.project):
             raise Refused(403, "forbidden", "this key belongs to another project", where=PROJECT_HEADER)
         return Requester(key.project, frozenset(key.scopes), everywhere=False)
@@ -97,11 +97,11 @@ class Guard:
         self._open_until = time.monotonic() + LOOK_EVERY_S
         return not self._locked
 
-    def _admitted(self, text: str) -> tuple[ApiKey | None, str]:
-        key, why_not = self.access.recognize(text)
+    def _authenticated(self, text: str) -> ApiKey | None:
+        key = self.access.authenticate(text)
         if key is not None:
-            self.access.admit(key)
-        return key, why_not
+            self.access.limit_rate(key)
+        return key
 
     @cached_property
     def access(self) -> Access:

@@ -68,10 +68,10 @@ class Sessions:
             if secret is None or not hmac.compare_digest(_bound(session, secret), kept.digest):
                 return None
             return Requester(kept.project), f"operator, project {kept.project}"
-        key, _ = self._guard.access.holder(kept.key, kept.digest)
+        key = self._guard.access.verify(kept.key, kept.digest)
         if key is None:
             return None
-        self._guard.access.admit(key)
+        self._guard.access.limit_rate(key)
         return Requester(key.project, frozenset(key.scopes), everywhere=False), f"{key.name}, project {key.project}"
 
 

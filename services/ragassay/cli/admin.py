@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -131,14 +130,11 @@ def make(
         list[str] | None,
         typer.Option("--scope", metavar="submit|read|operate", help="What it may do; repeatable. [submit and read]"),
     ] = None,
-    expires_in_days: Annotated[
-        float | None, typer.Option("--expires-in-days", metavar="N", min=0, help="When it ends. [it does not]")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a key and print it. It can't be shown again: Redis keeps only a hash of it."""
     with _access() as access:
-        made = access.make(name, project=project, scopes=_scopes(scope), expires_in_days=expires_in_days)
+        made = access.make(name, project=project, scopes=_scopes(scope))
     typer.echo(made.model_dump_json() if as_json else made.key)
     what = f"key {made.id} of project {made.project} may {' and '.join(made.scopes)}"
     typer.echo(f"{what}; keep it now, it is not shown again", err=True)
@@ -151,32 +147,22 @@ def list_keys(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the keys of all projects; for 90 days also those that are revoked or have expired."""
+    """List the keys of all projects."""
     with _access() as access:
         known = [key for key in access.listed() if project in (None, key.project)]
     if as_json:
         print_json(known)
         return
-    rows = [
-        (
-            key.id,
-            key.name,
-            key.project,
-            ", ".join(key.scopes),
-            _day(key.last_used_at) or "never",
-            f"revoked {_day(key.revoked_at)}" if key.revoked_at else _day(key.expires_at) or "no end",
-        )
-        for key in known
-    ]
-    if not rows:
+    if not known:
         typer.echo("there is no key; make one: ragassay admin keys make NAME", err=True)
         return
-    print_table(("key", "name", "project", "may", "last used", "ends"), rows)
+    rows = [(key.id, key.name, key.project, ", ".join(key.scopes), f"{key.created_at:%Y-%m-%d}") for key in known]
+    print_table(("key", "name", "project", "may", "made"), rows)
 
 
 @keys.command("revoke")
 def revoke(key: Annotated[str, typer.Argument(metavar="ID", help="The part of the key after ra_.")]) -> None:
-    """End a key: the service refuses it from the next request on."""
+    """Remove a key: the service refuses it from the next request on."""
     with _access() as access:
         revoked = access.revoke(key)
     typer.echo(f"key {key} of project {revoked.project} is revoked")
@@ -192,7 +178,3 @@ def _scopes(given: list[str] | None) -> list[Permission]:
     if not names:
         raise BadSettings("names no scope", where="--scope", hint=f"known: {', '.join(SCOPES)}")
     return [known[name] for name in names]
-
-
-def _day(when: datetime | None) -> str:
-    return f"{when:%Y-%m-%d %H:%M}" if when else ""

@@ -57,9 +57,6 @@ class Settings(BaseSettings):
     )
     wrong_keys_per_minute: int = Field(30, ge=0, description="wrong keys from one address in a minute; 0: any number")
     key_requests_per_minute: int = Field(1200, ge=0, description="requests of one key in a minute; 0: any number")
-    project_requests_per_minute: int = Field(
-        6000, ge=0, description="requests of all keys of a project in a minute; 0: any number"
-    )
     judges: str | None = Field(None, description="models that jobs may name, with commas; 'local' always is one")
     max_body_bytes: int = Field(2_000_000, ge=1_000, description="largest request body")
     max_upload_bytes: int = Field(2**30, ge=1_000, description="largest upload of a dataset")

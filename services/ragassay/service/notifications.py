@@ -139,7 +139,6 @@ class NotificationPage(FrozenModel):
 class Webhook(FrozenModel):
     """A receiver of a project's notifications. ``url`` is shown without what may be a secret in it.
 
-    ``waiting``: how many notifications it still has to get; ``undelivered``: how many it did not get although all tries were made.
     ``last_at``, ``last_status`` and ``last_error`` are of the last try.
     """
 
@@ -148,8 +147,6 @@ class Webhook(FrozenModel):
     kinds: tuple[NotificationKind, ...]
     format: WebhookFormat
     created_at: str
-    waiting: int = 0
-    undelivered: int = 0
     last_at: str | None = None
     last_status: int | None = None
     last_error: str | None = None

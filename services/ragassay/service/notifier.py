@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import random
 import time
 import uuid
-from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+import orjson
 from redis.exceptions import LockError
 
 from ragassay.core.errors import BadInput, Conflict, NotFound, bad_cursor
@@ -63,15 +64,6 @@ class _Receiver(FrozenModel):
     secret: str | None
     kinds: tuple[NotificationKind, ...]
     created_at: str
-
-
-class _Outcome(FrozenModel):
-    """Of the last try of a webhook, and how many notifications it did not get in all tries."""
-
-    at: str | None = None
-    status: int | None = None
-    error: str | None = None
-    undelivered: int = 0
 
 
 class _Delivery(FrozenModel):
@@ -174,20 +166,19 @@ class Notifier:
 
         _check_address(url, self._allowed)
         webhook, secret = f"wh_{uuid.uuid4().hex}", new_secret() if form == "standard" else None
-        wanted = tuple(dict.fromkeys(ALERTS if kinds is None else kinds))
         if len(self._receivers(project)) >= MAX_WEBHOOKS:
             raise Conflict(f"a project has at most {MAX_WEBHOOKS} webhooks", hint="delete one that is not needed")
+        wanted = tuple(dict.fromkeys(ALERTS if kinds is None else kinds))
         receiver = _Receiver(url=url, secret=secret, kinds=wanted, created_at=clock_time(self.store.now_ms()))
         self.store.redis.hset(project_key(project, "webhooks"), webhook, receiver.model_dump_json())
-        return WebhookSecret(webhook=_shown(webhook, receiver, _Outcome(), 0), secret=secret)
+        return WebhookSecret(webhook=self.webhook(project, webhook), secret=secret)
 
     def webhooks(self, project: str) -> list[Webhook]:
         """The webhooks of a project, the oldest first, each with the outcome of its last try."""
-        receivers, outcomes = self._receivers(project), self.store.redis.hgetall(project_key(project, "outcomes"))
-        waiting = Counter(delivery.webhook for delivery, _ in self._deliveries(float("inf")))
+        outcomes = self.store.redis.hgetall(project_key(project, "outcomes"))
         return [
-            _shown(webhook, one, _outcome(outcomes.get(webhook.encode())), waiting[webhook])
-            for webhook, one in receivers.items()
+            _shown(webhook, receiver, outcomes.get(webhook.encode()))
+            for webhook, receiver in self._receivers(project).items()
         ]
 
     def webhook(self, project: str, webhook: str) -> Webhook:
@@ -195,26 +186,22 @@ class Notifier:
         for each in self.webhooks(project):
             if each.id == webhook:
                 return each
-        raise _no_webhook(webhook)
+        raise NotFound(f"there is no webhook {webhook[:60]!r}", hint="list them: GET /v1/webhooks")
 
     def remove_webhook(self, project: str, webhook: str) -> Webhook:
         """Delete a webhook; raises NotFound. What waits for it is dropped when it is due."""
         removed = self.webhook(project, webhook)
-        pipe = self.store.redis.pipeline(transaction=True)
         for name in ("webhooks", "outcomes"):
-            pipe.hdel(project_key(project, name), webhook)
-        pipe.execute()
+            self.store.redis.hdel(project_key(project, name), webhook)
         return removed
 
     def test_webhook(self, project: str, webhook: str) -> Webhook:
         """Queue a notification that says that nothing happened; its outcome is the webhook's last one. Raises NotFound."""
-        if not self.store.redis.hexists(project_key(project, "webhooks"), webhook):
-            raise _no_webhook(webhook)
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        tested, at = self.webhook(project, webhook), datetime.now(UTC).isoformat(timespec="milliseconds")
         sample = Notification(id=f"test:{uuid.uuid4().hex}", kind="test", project=project, at=at)
         delivery = _Delivery(webhook=webhook, notification=sample)
         self.store.redis.zadd(DELIVERIES, {delivery.model_dump_json(): self.store.now_ms()})
-        return self.webhook(project, webhook)
+        return tested
 
     def _receivers(self, project: str) -> dict[str, _Receiver]:
         stored = self.store.redis.hgetall(project_key(project, "webhooks"))
@@ -227,46 +214,41 @@ class Notifier:
         """A round: empty the outbox, then give each webhook what it has to get by now, several at once.
 
         Of two beats one delivers. Slow receivers delay the next round by at most a turn and a try, however many they are;
-        what is not tried stays due, and the webhook whose last try is longest ago comes first.
+        what is not tried stays due, and the order of webhooks is drawn.
         """
         self.empty_outbox()
-        by_webhook: dict[str, list[tuple[_Delivery, bytes]]] = {}
         lock = self.store.redis.lock(LOCK, timeout=LOCK_S, blocking=False, thread_local=False)
-        if self.store.redis.zcount(DELIVERIES, "-inf", self.store.now_ms()) and lock.acquire():
-            try:
-                for delivery, stored in self._deliveries(self.store.now_ms()):
-                    by_webhook.setdefault(delivery.webhook, []).append((delivery, stored))
-                in_turn = sorted(by_webhook.values(), key=self._last_try)
-                with ThreadPoolExecutor(THREADS, "notifier") as threads:
-                    list(threads.map(partial(self._serve, until=time.monotonic() + TURN_S), in_turn))
-            finally:
-                with suppress(LockError):  # it took longer than the lock is held
-                    lock.release()
+        if not self._due() or not lock.acquire():
+            return
+        try:
+            by_webhook: dict[str, list[bytes]] = {}
+            for stored in self._due():
+                by_webhook.setdefault(orjson.loads(stored)["webhook"], []).append(stored)
+            drawn = random.sample(
+                list(by_webhook.values()), len(by_webhook)
+            )  # so that slow ones don't always come first
+            with ThreadPoolExecutor(THREADS, "notifier") as threads:
+                list(threads.map(partial(self._serve, until=time.monotonic() + TURN_S), drawn))
+        finally:
+            with suppress(LockError):  # it took longer than the lock is held
+                lock.release()
 
-    def _deliveries(self, until_ms: float) -> Iterator[tuple[_Delivery, bytes]]:
-        """What is due by then, in the order of time, and how each is stored."""
-        for stored in self.store.redis.zrangebyscore(DELIVERIES, "-inf", until_ms):
-            yield _Delivery.model_validate_json(stored), stored
+    def _due(self) -> list[bytes]:
+        return list(self.store.redis.zrangebyscore(DELIVERIES, "-inf", self.store.now_ms()))
 
-    def _last_try(self, due: list[tuple[_Delivery, bytes]]) -> str:
-        """When something was last sent to a webhook; empty if nothing was."""
-        delivery, _ = due[0]
-        outcomes = project_key(delivery.notification.project, "outcomes")
-        return _outcome(self.store.redis.hget(outcomes, delivery.webhook)).at or ""
-
-    def _serve(self, due: list[tuple[_Delivery, bytes]], *, until: float) -> None:
+    def _serve(self, due: list[bytes], *, until: float) -> None:
         """Send a webhook one notification after another, until a try fails or the time of the round is over."""
-        for delivery, stored in due:
-            if time.monotonic() > until or not self._deliver(delivery, stored):
+        for stored in due:
+            if time.monotonic() > until or not self._deliver(_Delivery.model_validate_json(stored), stored):
                 return
 
     def _deliver(self, delivery: _Delivery, stored: bytes) -> bool:
-        """Try to deliver a notification, and write down the outcome; may the next one follow?"""
+        """Try to deliver a notification, and write down the outcome; did it arrive, or is its webhook gone?"""
         from ragassay.service.senders import Refusal, post
 
         notification, number, redis = delivery.notification, delivery.number, self.store.redis
         receiver = self._receivers(notification.project).get(delivery.webhook)
-        if receiver is None:  # it was deleted
+        if receiver is None:
             redis.zrem(DELIVERIES, stored)
             return True
         status, error = None, None
@@ -275,12 +257,10 @@ class Notifier:
         except Refusal as refusal:
             status, error = refusal.answered, refusal.message
         ends, now = error is None or number == MAX_TRIES, self.store.now_ms()
-        outcomes = project_key(notification.project, "outcomes")
-        undelivered = _outcome(redis.hget(outcomes, delivery.webhook)).undelivered + bool(error and ends)
-        outcome = _Outcome(at=clock_time(now), status=status, error=error, undelivered=undelivered)
+        outcome = {"last_at": clock_time(now), "last_status": status, "last_error": error}
         pipe = redis.pipeline(transaction=True)
         pipe.zrem(DELIVERIES, stored)
-        pipe.hset(outcomes, delivery.webhook, outcome.model_dump_json())
+        pipe.hset(project_key(notification.project, "outcomes"), delivery.webhook, orjson.dumps(outcome))
         if ends:
             pipe.hincrby(counters.KEY, SEPARATOR.join(("deliveries", "failed" if error else "delivered")))
         else:
@@ -293,14 +273,6 @@ class Notifier:
         about = delivery.webhook, notification.id, number, MAX_TRIES, said
         _log.log(level, "webhook %s, notification %s: try %d of %d: %s", *about)
         return error is None
-
-
-def _outcome(stored: bytes | None) -> _Outcome:
-    return _Outcome.model_validate_json(stored) if stored else _Outcome()
-
-
-def _no_webhook(webhook: str) -> NotFound:
-    return NotFound(f"there is no webhook {webhook[:60]!r}", hint="list them: GET /v1/webhooks")
 
 
 def _check_address(url: str, allowed: Allowed) -> None:
@@ -316,20 +288,10 @@ def _check_address(url: str, allowed: Allowed) -> None:
         raise
 
 
-def _shown(webhook: str, receiver: _Receiver, last: _Outcome, waiting: int) -> Webhook:
+def _shown(webhook: str, receiver: _Receiver, outcome: bytes | None) -> Webhook:
     form: WebhookFormat = "slack" if receiver.secret is None else "standard"
-    return Webhook(
-        id=webhook,
-        url=shown_url(receiver.url, form),
-        kinds=receiver.kinds,
-        format=form,
-        created_at=receiver.created_at,
-        waiting=waiting,
-        undelivered=last.undelivered,
-        last_at=last.at,
-        last_status=last.status,
-        last_error=last.error,
-    )
+    about = receiver.model_dump(include={"kinds", "created_at"}) | orjson.loads(outcome or b"{}")
+    return Webhook(id=webhook, url=shown_url(receiver.url, form), format=form, **about)
 
 
 def shown_url(url: str, form: WebhookFormat) -> str:
