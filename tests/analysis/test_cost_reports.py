@@ -6,10 +6,8 @@ import pytest
 
 from handmade_reports import make_report, row
 from ragassay.analysis.costs import asked, cost_report
-from ragassay.analysis.describe import marginal_cost
 from ragassay.core.errors import BadSettings, NothingToEvaluate, UnknownName
 from ragassay.core.models import Usage
-from ragassay.stats.ratio import incremental_cost
 from ragassay.storage.cost_records import CostRecord, record_of
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -39,6 +37,12 @@ def only(report):
     return group
 
 
+def found(group):
+    """Rows of known cost and accuracy, accurate ones, and their questions."""
+    cost = group.cost_per_accurate_answer
+    return cost.n, cost.accurate, cost.questions
+
+
 COSTS, RIGHT = [0.01, 0.01, 0.02, 0.02, 0.01, 0.01, 0.02, 0.02], [1, 1, 1, 0, 1, 0, 1, 1]
 OTHER_COSTS, OTHER_RIGHT = [0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.02, 0.02], [1, 0, 1, 0, 1, 0, 1, 0]
 
@@ -53,12 +57,11 @@ def test_a_lone_report_has_the_number_and_the_interval_that_it_says_itself():
     own = report.systems["default"]
     group = only(costs(report))
     assert group.key == {"dataset": "france", "system": "default"}
-    assert group.cost_per_accurate_answer == own.cost_per_accurate_answer.value
-    assert group.interval == own.cost_per_accurate_answer.interval
+    assert group.cost_per_accurate_answer == own.cost_per_accurate_answer
     by_category = costs(report, by="category")
     for one in by_category.groups:
         part = own.slices["category"][one.key["category"]].cost_per_accurate_answer
-        assert (one.cost_per_accurate_answer, one.interval) == (part.value, part.interval)
+        assert one.cost_per_accurate_answer == part
     assert sum(one.rows for one in by_category.groups) == 32
 
 
@@ -68,32 +71,42 @@ def test_a_lone_report_has_the_number_and_the_interval_that_it_says_itself():
 def test_reports_add_up_to_total_cost_over_all_accurate_answers():
     # 12 cents for 6 and 10 cents for 4: 22 / 10, and not the mean of 2 and 2.5
     group = only(costs(night(answers(COSTS, RIGHT)), night(answers(OTHER_COSTS, OTHER_RIGHT), "2026-11-02")))
-    assert group.cost_per_accurate_answer == pytest.approx(0.022)
-    assert (group.reports, group.rows, group.known, group.accurate, group.questions) == (2, 16, 16, 10, 8)
+    assert group.cost_per_accurate_answer.value == pytest.approx(0.022)
+    assert (group.reports, group.rows, *found(group)) == (2, 16, 16, 10, 8)
     assert (group.first[:10], group.last[:10]) == ("2026-11-01", "2026-11-02")
 
 
 def test_nights_on_the_same_questions_say_no_more_of_other_questions():
     nights = [night(answers(COSTS * 4, RIGHT * 4), f"2026-11-{day:02}") for day in range(1, 21)]
     few, many = only(costs(*nights[:2])), only(costs(*nights))
-    assert (many.interval.low, many.interval.high) == pytest.approx((few.interval.low, few.interval.high))
+    assert (many.cost_per_accurate_answer.interval.low, many.cost_per_accurate_answer.interval.high) == pytest.approx(
+        (few.cost_per_accurate_answer.interval.low, few.cost_per_accurate_answer.interval.high)
+    )
     others = [night(answers(COSTS * 4, RIGHT * 4), f"2026-11-{day:02}", digest=f"{day:064}") for day in range(1, 21)]
-    assert only(costs(*others)).interval.width < many.interval.width / 3
+    assert (
+        only(costs(*others)).cost_per_accurate_answer.interval.width < many.cost_per_accurate_answer.interval.width / 3
+    )
 
 
 def test_an_unknown_cost_is_none_and_none_is_not_zero():
     given = [0.01, None, 0.02, None, 0.01, 0.01, 0.02, 0.02]
     group = only(costs(night(answers(given, RIGHT)), night(answers([None] * 8, RIGHT), "2026-11-02")))
-    assert (group.rows, group.known, group.unknown_cost, group.accurate) == (16, 6, 10, 5)
-    assert group.cost_per_accurate_answer == pytest.approx(0.09 / 5)
+    assert (group.rows, group.serving.unknown, *found(group)) == (16, 10, 6, 5, 6)
+    assert group.cost_per_accurate_answer.value == pytest.approx(0.09 / 5)
     assert (group.serving.cost_usd, group.serving.unknown) == (pytest.approx(0.09), 10)
     unknown = only(costs(night(answers([None] * 8, RIGHT))))
-    assert (unknown.cost_per_accurate_answer, unknown.reason) == (None, "no row has a known cost")
+    assert (unknown.cost_per_accurate_answer.value, unknown.cost_per_accurate_answer.reason) == (
+        None,
+        "no row has a known cost",
+    )
     twice = only(costs(night(answers([None] * 8, RIGHT)), night(answers([None] * 8, RIGHT), "2026-11-02")))
-    assert twice.reason == "no row has a known cost"
+    assert twice.cost_per_accurate_answer.reason == "no row has a known cost"
     wrong = only(costs(night(answers(COSTS, [0] * 8)), night(answers(COSTS, [0] * 8), "2026-11-02")))
-    assert (wrong.cost_per_accurate_answer, wrong.reason) == (None, "no answer is accurate")
-    assert wrong.interval.reason == "no answer is accurate"
+    assert (wrong.cost_per_accurate_answer.value, wrong.cost_per_accurate_answer.reason) == (
+        None,
+        "no answer is accurate",
+    )
+    assert wrong.cost_per_accurate_answer.interval.reason == "no answer is accurate"
 
 
 def test_serving_judging_and_waste_stand_apart():
@@ -102,7 +115,7 @@ def test_serving_judging_and_waste_stand_apart():
     rows[0] = rows[0].model_copy(update={"waste": Usage(calls=1, input_tokens=7, cost_usd=0.25)})
     rows[1] = rows[1].model_copy(update={"evaluation": Usage(calls=1, input_tokens=3, cost_usd=None)})
     found = costs(night(rows))
-    assert only(found).cost_per_accurate_answer == pytest.approx(0.02)
+    assert only(found).cost_per_accurate_answer.value == pytest.approx(0.02)
     for group in (only(found), found.total):
         assert group.serving.cost_usd == pytest.approx(0.12)
         assert (group.judging.cost_usd, group.judging.unknown, group.judging.input_tokens) == (3.5, 1, 703)
@@ -205,78 +218,14 @@ def test_accuracy_by_different_judges_is_said_and_can_be_kept_apart():
     assert "2 rules" in costs(*rules).warnings[0]
 
 
-# --- one more accurate answer ---
-
-
-def pair(cost_b, right_b, day="2026-11-01", **more):
-    rows = {"a": answers(COSTS * 4, RIGHT * 4, "a"), "b": answers(cost_b * 4, right_b * 4, "b")}
-    return night(rows, day, **more)
-
-
-def test_one_more_accurate_answer_costs_what_the_rows_say():
-    dearer = [cost * 3 for cost in COSTS]
-    (one,) = costs(pair(dearer, [1] * 8)).increments
-    expected = incremental_cost(COSTS * 4, RIGHT * 4, dearer * 4, [1] * 32)
-    price = one.marginal_cost
-    assert (price.n, price.value) == (32, pytest.approx(0.12))  # 24 cents for 2 more
-    assert (price.interval.low, price.interval.high) == pytest.approx((expected.interval.low, expected.interval.high))
-    assert (one.cost.delta, one.accuracy.delta) == (pytest.approx(0.03), pytest.approx(0.25))
-    assert (one.cost.n, one.questions, one.cost.outcome, one.accuracy.outcome) == (32, 32, "worse", "better")
-    assert marginal_cost(one).startswith(
-        "b is more expensive and better than a: one more accurate answer costs 0.120 USD ("
-    )
-    (twice,) = costs(pair(dearer, [1] * 8), pair(dearer, [1] * 8, "2026-11-02")).increments
-    assert twice.marginal_cost.value == pytest.approx(one.marginal_cost.value)
-    assert (twice.cost.n, twice.questions) == (64, 32)
-    assert twice.marginal_cost.interval.high == pytest.approx(one.marginal_cost.interval.high)
-
-
-@pytest.mark.parametrize(
-    ("times", "right", "sentence"),
-    [
-        (0.5, [1] * 8, "b dominates a: cheaper and better, or the same in one of both"),
-        (3, [1, 0, 0, 0, 1, 0, 0, 0], "a dominates b"),
-        (0.5, [1, 0, 0, 0, 1, 0, 0, 0], "a is more expensive and better than b: one more accurate answer costs 0.015 USD"),
-        (1, RIGHT, "b costs as much as a and has as many accurate answers"),
-        (0.5, RIGHT, "b dominates a"),
-        (2, RIGHT, "a dominates b"),
-        (3, [1, 1, 1, 0, 1, 1, 1, 0], "a dominates b: cheaper and better, or the same in one of both; the difference in accuracy"),
-    ],
-)  # fmt: skip
-def test_the_better_system_dominates_or_has_a_price(times, right, sentence):
-    (one,) = costs(pair([cost * times for cost in COSTS], right)).increments
-    assert marginal_cost(one).startswith(sentence)
-
-
-def test_the_order_of_systems_may_differ_from_run_to_run():
-    dearer = [cost * 3 for cost in COSTS]
-    turned = night({"b": answers(dearer * 4, [1] * 32, "b"), "a": answers(COSTS * 4, RIGHT * 4, "a")}, "2026-11-02")
-    (one,) = costs(pair(dearer, [1] * 8), turned).increments
-    assert (one.cost.a, one.cost.b, one.cost.n) == ("a", "b", 64)
-    assert one.marginal_cost.value == pytest.approx(0.12)
-
-
 def test_a_question_that_a_run_answered_several_times_counts_once():
     rows = [
         one.model_copy(update={"query": f"Question {n % 16}?"}) for n, one in enumerate(answers(COSTS * 4, RIGHT * 4))
     ]
     report = night(rows)
     group = only(costs(report))
-    assert (group.rows, group.questions) == (32, 16)
-    assert group.interval == report.systems["default"].cost_per_accurate_answer.interval
-
-
-def test_an_unfinished_run_has_no_pairs_because_its_rows_may_not_be_of_the_same_questions():
-    rows = {"a": answers(COSTS, RIGHT, "a"), "b": answers(COSTS[:4], RIGHT[:4], "b")}
-    assert costs(night(rows)).increments == ()
-
-
-def test_pairs_are_of_the_systems_that_are_asked_for():
-    rows = {name: answers(COSTS, RIGHT, name) for name in "abc"}
-    named = [(one.cost.a, one.cost.b) for one in costs(night(rows)).increments]
-    assert named == [("a", "b"), ("a", "c"), ("b", "c")]
-    assert [(one.cost.a, one.cost.b) for one in costs(night(rows), system="c").increments] == [("a", "c"), ("b", "c")]
-    assert [(one.cost.a, one.cost.b) for one in costs(night(rows), system=["a", "c"]).increments] == [("a", "c")]
+    assert (group.rows, group.cost_per_accurate_answer.questions) == (32, 16)
+    assert group.cost_per_accurate_answer.interval == report.systems["default"].cost_per_accurate_answer.interval
 
 
 # --- extremes ---
@@ -286,7 +235,7 @@ def test_ten_thousand_reports_with_extreme_costs_stay_numbers():
     small, large = (record_of(night(answers([usd] * 8, RIGHT), run=name)) for name, usd in (("s", 1e-60), ("l", 1e6)))
     group = only(cost_report([small, large] * 5000, asked(by="dataset"), NOW))
     assert group.rows == 80_000
-    assert group.cost_per_accurate_answer == pytest.approx(40_000e6 / 60_000)
+    assert group.cost_per_accurate_answer.value == pytest.approx(40_000e6 / 60_000)
 
 
 def test_more_groups_than_anybody_reads_are_refused():

@@ -37,10 +37,10 @@ def test_costs_of_jobs_are_those_of_their_reports(served):
     own = served.http.get(f"/v1/jobs/{job}/report").json()["systems"]["default"]
     found = costs(served)
     (group,) = found.groups
-    assert (group.key, group.reports, group.rows, group.questions) == (
+    assert (group.key, group.reports, group.rows, group.cost_per_accurate_answer.questions) == (
         {"dataset": "rivers", "system": "default"}, 2, 20, 10,
     )  # fmt: skip
-    assert group.cost_per_accurate_answer == pytest.approx(0.002)
+    assert group.cost_per_accurate_answer.value == pytest.approx(0.002)
     assert own["cost_per_accurate_answer"]["value"] == pytest.approx(0.001)
 
 

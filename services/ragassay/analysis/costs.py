@@ -15,14 +15,12 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from ragassay.analysis.difference import Contrast, Difference
-from ragassay.core.cost_sums import Money, RatioSums, Spending
+from ragassay.core.cost_sums import CostPerAccurate, Money, RatioSums, Spending
 from ragassay.core.errors import AssayError, BadInput, BadSettings, NothingToEvaluate, UnknownName
 from ragassay.core.formatting import listed
 from ragassay.core.models import FrozenModel, Usage
-from ragassay.core.statistics import IncrementalCost, Interval
 from ragassay.core.validation import problems
-from ragassay.stats.ratio import Stratum, marginal_cost, mean_intervals, sums_interval
+from ragassay.stats.ratio import Stratum, sums_interval
 from ragassay.storage.catalog import Entry
 from ragassay.storage.cost_records import CostRecord
 
@@ -33,6 +31,7 @@ LEVEL = 0.95
 MOST_GROUPS = 10_000
 MAX_REPORTS = 2000  # of one cost report, the newest
 OUTSIDE = "outside the time asked for"
+NOT_KNOWN = "cost or accuracy is unknown"
 Key = tuple[tuple[Dimension, str | None], ...]
 
 
@@ -108,9 +107,8 @@ class CostQuery(FrozenModel):
 class CostGroup(FrozenModel):
     """Rows that share the values of ``key``, over ``reports`` reports.
 
-    ``known`` of the ``rows`` have both a known cost and an accuracy: ``cost_usd`` and ``accurate`` are of these, and the
-    ratio of both is ``cost_per_accurate_answer``. ``unknown_cost`` rows have no known cost. ``questions``: how many
-    different ones they are of, which is what the interval counts.
+    ``cost_per_accurate_answer`` is over the rows that have both a known cost and an accuracy; its interval counts different
+    ``questions``.
     """
 
     key: dict[Dimension, str | None]
@@ -119,31 +117,10 @@ class CostGroup(FrozenModel):
     first: str
     last: str
     rows: int
-    known: int
-    unknown_cost: int
-    questions: int
-    cost_usd: float
-    accurate: int
-    cost_per_accurate_answer: float | None
-    interval: Interval
-    reason: str | None = None
+    cost_per_accurate_answer: CostPerAccurate
     serving: Money
     judging: Money
     waste: Money
-
-
-class Increment(FrozenModel):
-    """System b against a on the same questions of one dataset, over ``reports`` reports.
-
-    b is the one with more accurate answers, or the cheaper one if both have as many. ``cost`` and ``accuracy`` are
-    differences a query; ``marginal_cost`` is the price of one more accurate answer, if b is more expensive.
-    """
-
-    reports: int
-    questions: int
-    cost: Difference
-    accuracy: Difference
-    marginal_cost: IncrementalCost
 
 
 class CostReport(FrozenModel):
@@ -164,7 +141,6 @@ class CostReport(FrozenModel):
     groups: tuple[CostGroup, ...]
     total: CostGroup
     interrupted: Usage
-    increments: tuple[Increment, ...]
 
 
 def asked(
@@ -289,7 +265,6 @@ def cost_report(
         groups=tuple(_group(key, of_it) for key, of_it in groups.items()),
         total=_group((), parts),
         interrupted=Usage.total(record.interrupted for record in chosen),
-        increments=_increments(chosen, query),
     )
 
 
@@ -339,7 +314,7 @@ def _group(key: Key, parts: Sequence[_Part]) -> CostGroup:
     """What the rows of the parts spent, and what an accurate answer of them costs."""
     cells = [cell for part in parts for cell in part.cells]
     known = RatioSums.total(cell.known for cell in cells)
-    strata = _strata((part.record, part.known, part.questions) for part in parts)
+    strata = _strata(parts)
     reports = {part.record.run: part.record for part in parts}
     times = sorted((record.created_at for record in reports.values()), key=datetime.fromisoformat)
     serving, rows = _total(cell.serving for cell in cells), sum(cell.rows for cell in cells)
@@ -357,27 +332,29 @@ def _group(key: Key, parts: Sequence[_Part]) -> CostGroup:
         first=times[0] if times else "",
         last=times[-1] if times else "",
         rows=rows,
-        known=known.n,
-        unknown_cost=serving.unknown,
-        questions=sum(one.questions for one in strata),
-        cost_usd=known.cost_usd,
-        accurate=round(known.accurate),
-        cost_per_accurate_answer=None if reason else known.cost_usd / known.accurate,
-        interval=sums_interval(strata, level=LEVEL),
-        reason=reason,
+        cost_per_accurate_answer=CostPerAccurate(
+            value=None if reason else known.cost_usd / known.accurate,
+            n=known.n,
+            missing={NOT_KNOWN: rows - known.n} if rows > known.n else {},
+            interval=sums_interval(strata, level=LEVEL),
+            reason=reason,
+            cost_usd=known.cost_usd,
+            accurate=round(known.accurate),
+            questions=sum(one.questions for one in strata),
+        ),
         serving=serving,
         judging=_total(cell.judging for cell in cells),
         waste=_total(cell.waste for cell in cells),
     )
 
 
-def _strata(sums: Iterable[tuple[CostRecord, RatioSums, int]]) -> list[Stratum]:
-    """Sums of records, with how many questions each is of, by their datasets: runs on one dataset ask the same ones."""
-    by_digest: dict[str, list[tuple[RatioSums, int]]] = {}
-    for record, one, questions in sums:
-        by_digest.setdefault(record.dataset_digest, []).append((one, questions))
+def _strata(parts: Iterable[_Part]) -> list[Stratum]:
+    """The sums of the parts by their datasets: runs on one dataset ask the same questions."""
+    by_digest: dict[str, list[_Part]] = {}
+    for part in parts:
+        by_digest.setdefault(part.record.dataset_digest, []).append(part)
     of_datasets = (
-        Stratum(RatioSums.total(one for one, _ in many), max(questions for _, questions in many))
+        Stratum(RatioSums.total(part.known for part in many), max(part.questions for part in many))
         for many in by_digest.values()
     )
     return [one for one in of_datasets if one.questions]
@@ -401,37 +378,3 @@ def _mixed(key: Mapping[Dimension, str | None], parts: Sequence[_Part]) -> str |
         return None
     differ = [f"{len(names)} {what}" for names, what in ((judges, "judges"), (rules, "rules")) if len(names) > 1]
     return f"{_named(key)}: accuracy is by {' and '.join(differ)}"
-
-
-def _increments(records: Iterable[CostRecord], query: CostQuery) -> tuple[Increment, ...]:
-    """For each dataset every two systems that reports hold for the same queries, over all these reports together."""
-    pairs: dict[tuple[str, str, str], list[tuple[CostRecord, RatioSums]]] = {}
-    for record in records:
-        for pair in record.between:
-            chosen = {pair.a, pair.b} & set(query.systems)
-            if pair.sums.n and (not query.systems or len(chosen) == min(len(query.systems), 2)):
-                a, b, sums = pair.a, pair.b, pair.sums
-                if (record.dataset, b, a) in pairs:  # the order of systems differs from run to run
-                    a, b, sums = b, a, _turned(sums)
-                pairs.setdefault((record.dataset, a, b), []).append((record, sums))
-    return tuple(_increment(*names, found) for names, found in sorted(pairs.items(), key=lambda pair: pair[0]))
-
-
-def _increment(dataset: str, a: str, b: str, found: Sequence[tuple[CostRecord, RatioSums]]) -> Increment:
-    whole = RatioSums.total(sums for _, sums in found)
-    if (whole.accurate, -whole.cost_usd) < (0, 0):
-        return _increment(dataset, b, a, [(record, _turned(sums)) for record, sums in found])
-    strata = _strata((record, sums, sums.n) for record, sums in found)
-    of_cost, of_accuracy = mean_intervals(strata, level=LEVEL)
-    contrast = Contrast(a, b, dataset, alpha=1 - LEVEL)
-    return Increment(
-        reports=len({record.run for record, _ in found}),
-        questions=sum(one.questions for one in strata),
-        cost=contrast.of_sums("cost_usd", whole.cost_usd, whole.n, of_cost, better="lower"),
-        accuracy=contrast.of_sums("accurate", whole.accurate, whole.n, of_accuracy, better="higher"),
-        marginal_cost=marginal_cost(strata, names=(a, b), level=LEVEL),
-    )
-
-
-def _turned(sums: RatioSums) -> RatioSums:
-    return sums.model_copy(update={"cost_usd": -sums.cost_usd, "accurate": -sums.accurate})

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
-from ragassay.analysis.costs import Increment
 from ragassay.analysis.difference import Better, Difference, Outcome, bounds_of
 from ragassay.analysis.models import Pair, Pareto
 from ragassay.core.eval_config import Correction
@@ -88,19 +87,6 @@ def accuracy_sentence(accurate: Difference) -> str:
     more = "more" if now > before else "less"
     few = f"{accurate.questions:,} queries are too few to be sure"
     return f"{b} may answer accurately {more} often than {a}, but {few}: {shares}."
-
-
-def marginal_cost(one: Increment) -> str:
-    """What one more accurate answer costs with the better of two systems, and which differences are not shown."""
-    a, b, price = one.cost.a, one.cost.b, one.marginal_cost
-    if not one.cost.delta and not one.accuracy.delta:
-        return f"{b} costs as much as {a} and has as many accurate answers"
-    text = f"{b} dominates {a}: cheaper and better, or the same in one of both"
-    if price.value is not None:
-        text = f"{b} is more expensive and better than {a}: "
-        text += f"one more accurate answer costs {number(price.value)} USD ({interval(price.interval)})"
-    unclear = [name for name in ("cost", "accuracy") if getattr(one, name).outcome not in ("better", "worse")]
-    return f"{text}; the difference in {' and in '.join(unclear)} is not shown" if unclear else text
 
 
 def overall(pairs: Sequence[Pair], front: Pareto) -> tuple[str, ...]:

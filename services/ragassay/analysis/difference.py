@@ -199,25 +199,6 @@ class Contrast:
             t_test=test,
         )
 
-    def of_sums(self, metric: str, total: float, n: int, interval: Interval, *, better: Better) -> Difference:
-        """The difference of ``n`` rows of which only the sum ``total`` of b - a is known; its interval decides."""
-        outcome: Outcome = "better" if (total > 0) is (better == "higher") else "worse"
-        if interval.contains(0.0):
-            outcome = "can't tell" if interval.low is None else "no difference shown"
-        return Difference(
-            **self._about(metric, better),
-            n=n,
-            n_a=n,
-            n_b=n,
-            mean_a=None,
-            mean_b=None,
-            delta=total / n,
-            interval=interval,
-            outcome=outcome,
-            exploratory=True,
-            reason=interval.reason,
-        )
-
     def decided(self, difference: Difference, p: float | None, tests: int) -> Difference:
         """The difference with its ``p`` adjusted for so many ``tests``, and the outcome.
 

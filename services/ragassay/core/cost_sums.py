@@ -79,11 +79,3 @@ class Spending(FrozenModel):
     judging: Money
     waste: Money
     known: RatioSums
-
-
-class Between(FrozenModel):
-    """Two systems on the same queries: sums of b - a, over the rows where the cost and the accuracy of both are known."""
-
-    a: str
-    b: str
-    sums: RatioSums

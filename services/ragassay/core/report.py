@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 import orjson
 from pydantic import GetPydanticSchema, WrapSerializer, WrapValidator
 
-from ragassay.core.cost_sums import Between, CostPerAccurate, Spending
+from ragassay.core.cost_sums import CostPerAccurate, Spending
 from ragassay.core.errors import BadSettings, NotFound
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.files import LazyRows
@@ -347,7 +347,7 @@ class Report(FrozenModel):
     Everything outside ``run`` and the measured evaluation durations is the same for the same inputs. ``interrupted``:
     calls with an unknown outcome that belong to no row, as after a kill; they may have been paid. ``cautions``: what is
     known to limit the scores, such as how far the judge agrees with people.
-    ``between``: of complete systems, two by two. The rows lie beside it: ``ReportWithResults``.
+    The rows lie beside it: ``ReportWithResults``.
     """
 
     schema_version: Literal[2] = 2
@@ -356,7 +356,6 @@ class Report(FrozenModel):
     provenance: Provenance
     interrupted: Usage = Usage()
     cautions: tuple[str, ...] = ()
-    between: tuple[Between, ...] = ()
     systems: dict[str, SystemReport]
 
 

@@ -11,13 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import combinations, islice
 from math import fsum, nan, sqrt
 from typing import TypeAlias
 
 import numpy as np
 
-from ragassay.core.cost_sums import Between, CostPerAccurate, Money, RatioSums, Spending
+from ragassay.core.cost_sums import CostPerAccurate, Money, RatioSums, Spending
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import MissingCause, Result, Score, Usage
 from ragassay.core.report import (
@@ -49,7 +48,6 @@ from ragassay.stats.ratio import Stratum, difference_sums_interval, sums_interva
 from ragassay.storage.runs import Run
 from ragassay.systems.load_stats import LoadStats, cautions
 
-MAX_PAIRED = 10  # systems of which every two are compared by their costs
 MEASURED = tuple(name for name, field in SystemReport.model_fields.items() if field.annotation is Distribution)
 Rows: TypeAlias = RowIndexes | slice
 _ALL = slice(None)
@@ -104,7 +102,6 @@ def aggregate(
             *_cautions_of_judges(provenance, aggregated),
             *(line for name, one in systems.items() if one.load for line in cautions(name, one.load, called[name])),
         ),
-        between=_between(aggregated, expected),
         systems=systems,
     )
 
@@ -467,22 +464,6 @@ def _sums(cost: Floats, accurate: Floats) -> RatioSums:
     """Sums of both over the rows that have both."""
     known = np.isfinite(cost) & np.isfinite(accurate)
     return RatioSums.of(zip(cost[known].tolist(), accurate[known].tolist(), strict=True))
-
-
-def _between(aggregated: Mapping[str, SystemAggregator], expected: int) -> tuple[Between, ...]:
-    """Every two of the systems that have all ``expected`` rows, which are of the same queries in the same order."""
-    complete = [(name, one) for name, one in aggregated.items() if one.rows == expected]
-    return tuple(
-        Between(
-            a=name_a,
-            b=name_b,
-            sums=_sums(
-                b.measured["cost_usd"] - a.measured["cost_usd"],
-                b.accurate - a.accurate,
-            ),
-        )
-        for (name_a, a), (name_b, b) in combinations(islice(complete, MAX_PAIRED), 2)
-    )
 
 
 def _share(count: int, n: int, level: float, undefined: str) -> Estimate:

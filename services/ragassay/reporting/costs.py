@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
-from ragassay.analysis.costs import CostGroup, CostReport, Increment
-from ragassay.analysis.describe import marginal_cost
+from ragassay.analysis.costs import CostGroup, CostReport
 from ragassay.core.cost_sums import Money
 from ragassay.core.formatting import interval, json_document, listed, number, percent
 from ragassay.reporting.csv import line
-from ragassay.reporting.document import Block, Document, Sentences
+from ragassay.reporting.document import Document
 from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.markdown import to_markdown
 from ragassay.reporting.tables import Table
@@ -20,15 +19,12 @@ NONE = "(none)"
 
 
 def of_costs(report: CostReport) -> Document:
-    """Runs, days and what is left out; accurate answers and what was spent by group; what one more accurate answer costs."""
-    blocks: list[Block] = list(_tables(report))
-    if report.increments:
-        blocks.append(Sentences("One more accurate answer", tuple(map(_increment, report.increments))))
+    """Runs, days and what is left out; accurate answers and what was spent by group."""
     return Document(
         "Cost of accurate answers",
         answer=tuple(_headlines(report)),
         notes=report.warnings,
-        blocks=tuple(blocks),
+        blocks=tuple(_tables(report)),
     )
 
 
@@ -47,7 +43,7 @@ def _tables(report: CostReport) -> Iterator[Table]:
     """Accurate answers and their cost by group, and what was spent by group."""
     by = tuple(report.asked.by) or ("",)
     named = [(tuple(_name(value) for value in group.key.values()) or ("all",), group) for group in report.groups]
-    reasons = Counter(group.reason for group in report.groups if group.reason)
+    reasons = Counter(one.reason for group in report.groups if (one := group.cost_per_accurate_answer).reason)
     note = "An interval counts each question once, however many runs answered it (docs/cost.md)."
     note += "".join(f" None: {why} ({count:,}x)." for why, count in reasons.items())
     columns = (*by, "USD per accurate answer", percent(0.95))
@@ -64,23 +60,18 @@ def _tables(report: CostReport) -> Iterator[Table]:
     yield Table("Spent in USD", columns, rows, note)
 
 
-def _increment(one: Increment) -> str:
-    """What one more accurate answer costs between systems that answered the same queries."""
-    questions = "" if one.cost.n == one.questions else f", {one.questions:,} questions"
-    return f"{one.cost.dataset}: {marginal_cost(one)} (n={one.cost.n:,}{questions})"
-
-
 def _name(value: str | None) -> str:
     return NONE if value is None else value
 
 
 def _answer(group: CostGroup) -> tuple[str, ...]:
+    cost = group.cost_per_accurate_answer
     return (
-        number(group.cost_per_accurate_answer),
-        "none" if group.interval.low is None else interval(group.interval),
-        f"{group.accurate:,}",
-        f"{group.known:,}/{group.rows:,}",
-        f"{group.unknown_cost:,}",
+        number(cost.value),
+        "none" if cost.interval.low is None else interval(cost.interval),
+        f"{cost.accurate:,}",
+        f"{cost.n:,}/{group.rows:,}",
+        f"{group.serving.unknown:,}",
         f"{group.reports:,}",
     )
 
@@ -107,22 +98,23 @@ def to_csv(report: CostReport) -> bytes:
 
 
 def _flat(group: CostGroup) -> dict[str, object]:
+    cost = group.cost_per_accurate_answer
     flat: dict[str, object] = {
         "reports": group.reports,
         "incomplete": group.incomplete,
         "first": group.first,
         "last": group.last,
         "rows": group.rows,
-        "known": group.known,
-        "unknown_cost": group.unknown_cost,
-        "questions": group.questions,
-        "accurate": group.accurate,
-        "cost_usd": group.cost_usd,
-        "cost_per_accurate_answer": group.cost_per_accurate_answer,
-        "low": group.interval.low,
-        "high": group.interval.high,
-        "unbounded": group.interval.unbounded,
-        "reason": group.reason or group.interval.reason,
+        "known": cost.n,
+        "unknown_cost": group.serving.unknown,
+        "questions": cost.questions,
+        "accurate": cost.accurate,
+        "cost_usd": cost.cost_usd,
+        "cost_per_accurate_answer": cost.value,
+        "low": cost.interval.low,
+        "high": cost.interval.high,
+        "unbounded": cost.interval.unbounded,
+        "reason": cost.reason or cost.interval.reason,
     }
     for name, money in (("serving", group.serving), ("judging", group.judging), ("waste", group.waste)):
         flat |= {f"{name}_usd": money.cost_usd, f"{name}_unknown_rows": money.unknown}

@@ -156,7 +156,7 @@ class Gates(Printable, GateReport):
 
 
 class Costs(Printable, CostReport):
-    """What accurate answers cost, over runs in the home folder or jobs of a service: ``groups``, ``total``, ``increments`` ..."""
+    """What accurate answers cost, over runs in the home folder or jobs of a service: ``groups``, ``total`` ..."""
 
     _exporters = costs.EXPORTERS
 

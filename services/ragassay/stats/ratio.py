@@ -12,7 +12,7 @@ from ragassay.core.errors import BadInput
 from ragassay.core.statistics import IncrementalCost, Interval, ParetoFront
 from ragassay.stats.intervals import FEWEST, SAME, Values, columns, differences, t_quantile, wilson_ends
 
-OF_A_RATIO, OF_A_DIFFERENCE, OF_A_MEAN = "sums: t and Wilson by MOVER", "sums: Fieller", "sums: t"
+OF_A_RATIO, OF_A_DIFFERENCE = "sums: t and Wilson by MOVER", "sums: Fieller"
 NO_SPREAD = "all rows are equal: the spread is unknown"
 
 
@@ -136,20 +136,6 @@ def difference_sums_interval(strata: Sequence[Stratum], *, level: float = 0.95) 
     return Interval(low=low, level=level, method=OF_A_DIFFERENCE, unbounded=True, reason=caveat)
 
 
-def mean_intervals(strata: Sequence[Stratum], *, level: float = 0.95) -> tuple[Interval, Interval]:
-    """Student's t intervals of the mean cost and of the mean accuracy of a row, from sums."""
-    whole = _Totals.of(strata)
-    if reason := whole.too_few:
-        return Interval.absent(reason, level, OF_A_MEAN), Interval.absent(reason, level, OF_A_MEAN)
-    t, n = t_quantile(whole.df, level), whole.sums.n
-
-    def interval(total: float, variance: float) -> Interval:
-        half = t * math.sqrt(variance) / n
-        return Interval(low=total / n - half, high=total / n + half, level=level, method=OF_A_MEAN)
-
-    return interval(whole.sums.cost_usd, whole.of_cost), interval(whole.sums.accurate, whole.of_accurate)
-
-
 def incremental_cost(
     cost_a: Values,
     accurate_a: Values,
@@ -168,35 +154,22 @@ def incremental_cost(
     first_cost, first_right, second_cost, second_right = columns(cost_a, accurate_a, cost_b, accurate_b)
     cost, accurate = differences(first_cost, second_cost), differences(first_right, second_right)
     sums = RatioSums.of(zip(cost.tolist(), accurate.tolist(), strict=True))
-    return marginal_cost([Stratum(sums, questions or sums.n)], names=names, level=level)
-
-
-def marginal_cost(strata: Sequence[Stratum], *, names: tuple[str, str], level: float) -> IncrementalCost:
-    """``incremental_cost`` from sums of B - A; ``names`` are those of A and B in the reason."""
-    sums = RatioSums.total(one.sums for one in strata)
-    reason = _why_no_increment(sums, names)
+    (a, b), reason = names, None
+    if not sums.n:
+        reason = "no query has a known cost and accuracy in both"
+    elif sums.accurate <= 0:
+        reason = f"{b} gives no more accurate answers than {a}"
+    elif sums.cost_usd <= 0:
+        reason = f"{b} is {'cheaper' if sums.cost_usd < 0 else 'as cheap'} and better"
+    interval = Interval.absent(reason, level, OF_A_DIFFERENCE) if reason else None
     return IncrementalCost(
         n=sums.n,
         extra_cost=sums.cost_usd,
         extra_accurate=sums.accurate,
         value=None if reason else sums.cost_usd / sums.accurate,
-        interval=Interval.absent(reason, level, OF_A_DIFFERENCE)
-        if reason
-        else difference_sums_interval(strata, level=level),
+        interval=interval or difference_sums_interval([Stratum(sums, questions or sums.n)], level=level),
         reason=reason,
     )
-
-
-def _why_no_increment(sums: RatioSums, names: tuple[str, str]) -> str | None:
-    """Why one more accurate answer has no price with B in the place of A; None if it has one."""
-    a, b = names
-    if not sums.n:
-        return "no query has a known cost and accuracy in both"
-    if sums.accurate <= 0:
-        return f"{b} gives no more accurate answers than {a}"
-    if sums.cost_usd <= 0:
-        return f"{b} is {'cheaper' if sums.cost_usd < 0 else 'as cheap'} and better"
-    return None
 
 
 def pareto_front(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ragassay.core.cost_sums import Between, Spending
+from ragassay.core.cost_sums import Spending
 from ragassay.core.models import FrozenModel, Usage
 from ragassay.core.report import Report
 
@@ -29,7 +29,6 @@ class CostRecord(FrozenModel):
     accurate: str
     interrupted: Usage
     systems: dict[str, SystemCosts]
-    between: tuple[Between, ...] = ()
 
 
 def record_of(report: Report) -> CostRecord:
@@ -49,5 +48,4 @@ def record_of(report: Report) -> CostRecord:
             name: SystemCosts(questions=one.cost_per_accurate_answer.questions, spending=one.spending)
             for name, one in report.systems.items()
         },
-        between=report.between,
     )

@@ -77,11 +77,12 @@ def _headlines(report: CostReport, by_system: CostReport) -> list[str]:
 
 
 def _headline(of: str, group: CostGroup) -> str:
-    if group.cost_per_accurate_answer is None:
-        return f"What an accurate answer{of} costs is not known: {group.reason}."
-    ends = "" if group.interval.low is None else f" ({percent(group.interval.level)}: {interval(group.interval)})"
-    known = f"{group.accurate:,} accurate answers of {group.known:,}"
-    return f"An accurate answer{of} cost {number(group.cost_per_accurate_answer)} USD{ends}: {known}."
+    cost = group.cost_per_accurate_answer
+    if cost.value is None:
+        return f"What an accurate answer{of} costs is not known: {cost.reason}."
+    ends = "" if cost.interval.low is None else f" ({percent(cost.interval.level)}: {interval(cost.interval)})"
+    known = f"{cost.accurate:,} accurate answers of {cost.n:,}"
+    return f"An accurate answer{of} cost {number(cost.value)} USD{ends}: {known}."
 
 
 def _money(report: CostReport) -> Chart | None:
@@ -102,10 +103,11 @@ def _money(report: CostReport) -> Chart | None:
 def _by_day(report: CostReport) -> Chart | None:
     series: dict[str, list[Drawn]] = {}
     for group in sorted(report.groups, key=lambda group: group.key.get("day") or ""):
-        if group.cost_per_accurate_answer is not None and (day := group.key.get("day")):
+        cost = group.cost_per_accurate_answer
+        if cost.value is not None and (day := group.key.get("day")):
             name = group.key.get("system") or costs.NONE
-            text = f"{name}, {day}: {number(group.cost_per_accurate_answer)} USD, {interval(group.interval)}"
-            value = Drawn(x=day, y=group.cost_per_accurate_answer, text=text, interval=group.interval)
+            text = f"{name}, {day}: {number(cost.value)} USD, {interval(cost.interval)}"
+            value = Drawn(x=day, y=cost.value, text=text, interval=cost.interval)
             series.setdefault(name, []).append(value)
     return over_time("Cost of an accurate answer, by day", "USD", series, note="Bars are 95% intervals.")
 
