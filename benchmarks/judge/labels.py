@@ -24,14 +24,14 @@ from ragassay.core.settings import Settings
 from ragassay.evaluation import local
 from ragassay.evaluation.agreement import LabelledRows
 from ragassay.judges.agreement import ScoredItems
-from ragassay.sdk.evaluation import runtime_of
+from ragassay.sdk.evaluation import runtime_for
 from ragassay.stats.ppi import corrected_mean
 
 
 def sets(folder: Path, swapped: list[str], home: Path) -> Iterator[tuple[str, ScoredItems]]:
     """Name, labels and scores of each set that the local judge can be measured on."""
     settings = Settings(home=home)
-    runtime = runtime_of(settings)
+    runtime = runtime_for(settings=settings)
     for path in sorted(folder.rglob("*.jsonl")):
         first = json.loads(path.open().readline())
         if "label" not in first and "label_binary" not in first:

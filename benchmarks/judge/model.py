@@ -25,7 +25,7 @@ from ragassay.evaluation import local
 from ragassay.evaluation.agreement import LabelledRows
 from ragassay.judges.agreement import MEASURES, LabelledScore, ScoredItems, measures
 from ragassay.judges.instructions import read_prompt
-from ragassay.sdk.evaluation import runtime_of
+from ragassay.sdk.evaluation import runtime_for
 from ragassay.stats.intervals import Floats
 
 
@@ -55,7 +55,7 @@ def judged(rows: list[dict[str, Any]], spec: EvalConfig, home: Path, name: str) 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     settings, labelled = Settings(home=home), LabelledRows(path, "faithfulness")
-    runtime, began = runtime_of(settings), time.monotonic()
+    runtime, began = runtime_for(settings=settings), time.monotonic()
     run = local.start(runtime, settings, spec, labelled.inputs)
     asyncio.run(local.complete(runtime, settings, run))
     return list(labelled.scored(run)), time.monotonic() - began

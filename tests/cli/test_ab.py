@@ -101,10 +101,10 @@ def test_csv_has_two_rows_a_query(cli, two):
 def test_metrics_of_zero_are_a_success_and_are_explained(cli, two):
     (two / "q.tsv").write_text("q1\thow much?\nq2\thow long?\nq3\twhy?\n")
     (two / "truth.tsv").write_text("q1\td77\t1\nq2\td88\t1\n")
-    code, out, err = cli(*ASK)
+    code, out, _ = cli(*ASK)
     assert code == 0
     assert "recall@10" in out
-    assert err.splitlines() == [
+    assert out.splitlines()[:3] == [
         "warning: no document is judged relevant for 1 query, which scores 0: q3",
         "warning: A has no document for 1 query, which scores 0: q3",
         "warning: B has no document for 1 query, which scores 0: q3",

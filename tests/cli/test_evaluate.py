@@ -59,10 +59,6 @@ BAD_OPTIONS = {
         ["data.jsonl", "--give-up-s=5"],
         "write: --set performance.give_up_s=VALUE",
     ),
-    "flag of another name": (
-        ["data.jsonl", "--no-cache"],
-        "write: --set performance.cache=false",
-    ),
     "limit zero": (["data.jsonl", "--limit", "0"], "--limit"),
     "max missing": (["data.jsonl", "--set", "max_missing=2"], "--set max_missing: should be at most 1"),
     "accuracy rule": (["data.jsonl", "--set", "accurate=good"], "accuracy rule"),

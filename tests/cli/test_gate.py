@@ -38,7 +38,8 @@ def configure(folder, *gates, more=""):
 def test_gates_that_are_met_end_with_0(cli, folder):
     code, out, err = cli("gate")
     assert (code, err) == (0, "")
-    assert "passed  default: mrr >= 0.800\n        mrr is 0.800, >= 0.800 (n=10)\n\nall 1 gates passed\n" in out
+    assert "all 1 gates passed\n" in out
+    assert re.search(r"default: mrr >= 0.800 +passed +0.800 +10/10 +mrr is 0.800, >= 0.800 \(n=10\)", out)
 
 
 def test_a_missed_gate_ends_with_1_and_says_value_and_threshold(cli, folder):
@@ -46,11 +47,8 @@ def test_a_missed_gate_ends_with_1_and_says_value_and_threshold(cli, folder):
     code, out, err = cli("gate", "ragassay.yaml", "-o", "g.xml", "-o", "g.md", "-o", "g.json")
     assert code == 1
     assert err == "error: 2 of 3 gates missed\n"
-    assert (
-        "MISSED  default: mrr >= 0.850\n        mrr is 0.800, not >= 0.850 (n=10)\n        worst: q6 0.500; q7 0.500;"
-        in out
-    )
-    assert (out + err).count("not >= 0.850") == 1
+    assert re.search(r"default: mrr >= 0.850 +MISSED +0.800 +10/10 +mrr is 0.800, not >= 0.850 \(n=10\)", out)
+    assert "default: mrr >= 0.850: q6 0.500; q7 0.500;" in out
     suite = ElementTree.parse(folder / "g.xml").getroot().find("testsuite")
     assert (suite.get("tests"), suite.get("failures")) == ("3", "2")
     assert (folder / "g.md").read_text().startswith("<!-- ragassay gates -->\n# ragassay: 2 of 3 gates missed\n")
@@ -80,7 +78,7 @@ def test_a_drop_is_measured_from_a_run_or_a_file(cli, folder):
         code, out, _ = cli("gate", *more)
         assert code == 1
         assert "mrr went from 0.800 to 0.700 (n=10): worse by 0.100, not within 0.050" in out
-        assert "worst: q4 0.500, was 1.000; q5 0.500, was 1.000\n" in out
+        assert "q4 0.500, was 1.000; q5 0.500, was 1.000\n" in out
     configure(folder, "- {metric: mrr, max_drop: 0.05}", more="baseline: before.json\n")
     assert cli("gate")[0] == 1
     configure(folder, "- {metric: mrr, max_drop: 0.1}", more="baseline: before.json\n")
@@ -105,7 +103,7 @@ def test_a_run_is_not_its_own_baseline_but_one_of_its_systems_may_be_that_of_the
     worse = write(folder / "worse.jsonl", 2)  # (2 x 1 + 8 x 0.5) / 10 = 0.6
     cli("evaluate", "data.jsonl", "--system", "old=data.jsonl", "--system", f"new={worse}", "--metrics", "mrr")
     code, out, _ = cli("gate", "--run", "last", "--baseline", "last#old")
-    assert (code, "new: mrr drop <= 0.050\n        mrr went from 0.800 to 0.600" in out) == (1, True)
+    assert (code, "new: mrr drop <= 0.050" in out, "mrr went from 0.800 to 0.600" in out) == (1, True, True)
     assert cli("gate", "--run", "last", "--baseline", "last")[0] == 2
 
 
@@ -281,7 +279,8 @@ ROOT = Path(__file__).parents[2]
 VARIES = re.compile(r"\d{8}-\d{6}-[a-z0-9-]+-[0-9a-f]{4}|\d{4}-\d\d-\d\dT\d\d:\d\d")
 
 
-def test_the_page_about_gates_shows_what_the_commands_print(cli, tmp_path):
+def test_the_page_about_gates_shows_what_the_commands_print(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
     page = (ROOT / "docs" / "gates.md").read_text()
     shutil.copytree(ROOT / "datasets" / "quickstart", tmp_path / "datasets" / "quickstart")
     first, second = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)

@@ -115,7 +115,7 @@ SELECTED = {
     "worst": (["--worst", "3"], ["old q2", "old q6", "old q1", "new q2", "new q6", "new q1"]),
     "sorted, and within a bound": (["--sort", "-LATENCY_MS", "--where", "latency_ms>=1300"], ["old q13", "new q13"]),
     "a category of one system": (
-        ["--category", "conceptual", "--system", "new"],
+        ["--where", "category=conceptual", "--system", "new"],
         [f"new q{n}" for n in (2, 4, 6, 8, 10, 12)],
     ),
     "both": (["--wrong", "--query", "q6"], ["old q6", "new q6"]),

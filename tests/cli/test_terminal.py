@@ -62,7 +62,7 @@ def test_no_command_sends_control_characters_of_the_data_to_the_terminal(cli, da
         ("show", "report.json", "--worst", "3"),
         ("show", "last", "--worst", "2", "--json"),
         ("show", "last", "--query", "q1"),
-        ("show", "last", "--category", HOSTILE),
+        ("show", "last", "--where", f"category={HOSTILE}"),
         ("show", "last"),
         ("show", "--rows", "--json", "last"),
         ("trend", "mrr"),

@@ -1,7 +1,6 @@
 """How far a run is: told row by row, and on stderr where there is no terminal."""
 
 import asyncio
-import json
 
 from offline_runs import ScriptedJudge, new_run, sample, scripted_runtime
 from ragassay.core.eval_config import EvalConfig
@@ -9,7 +8,6 @@ from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.core.settings import Settings
 from ragassay.evaluation import local
-from ragassay.sdk import progress
 
 
 class CallingJudge(ScriptedJudge):
@@ -54,14 +52,3 @@ def test_chunks_of_a_judge_that_makes_no_calls_are_told_when_they_are_done(tmp_p
     run = new_run(tmp_path, [sample(n) for n in range(1, 61)], EvalConfig(metrics=("mrr",)))
     asyncio.run(local.complete(scripted_runtime(), Settings(home=tmp_path), run, done=told.append))
     assert sorted(told) == [10, 50]
-
-
-def test_without_a_terminal_a_line_now_and_then_says_how_far_it_is_and_json_is_silent(cli, tmp_path, monkeypatch):
-    rows = [{"query": f"Which {n}?", "retrieved_doc_ids": ["a"], "relevant_doc_ids": ["a"]} for n in range(60)]
-    (tmp_path / "data.json").write_text(json.dumps(rows))
-    assert "evaluating" not in cli("evaluate", "data.json", "--metrics", "mrr")[2]
-    monkeypatch.setattr(progress, "PROGRESS_S", 0)
-    _, out, err = cli("evaluate", "data.json", "--metrics", "mrr")
-    assert err.splitlines()[-1] == "evaluating: 60 of 60 rows, about 0 s left"
-    assert "evaluating" not in out
-    assert cli("evaluate", "data.json", "--metrics", "mrr", "--json")[2] == ""

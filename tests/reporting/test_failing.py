@@ -79,7 +79,7 @@ def test_a_category_with_too_many_values_is_named_and_two_categories_of_three_ro
     many = evaluated(new_run(tmp_path, samples, EvalConfig(metrics=("mrr",))))
     for text in shown(many, tmp_path, capsys):
         assert "more than 20 values are too many for slices" in text
-        assert "--category NAME" in text.replace("\\", "")
+        assert "--where category=NAME" in text.replace("\\", "")
         assert "metadata.tier" in text
         assert "difficulty" not in text  # the same in all rows
     few = evaluated(new_run(tmp_path, [sample(n) for n in (1, 2, 3)], EvalConfig(metrics=("mrr",))))

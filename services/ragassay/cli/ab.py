@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragassay.cli.terminal import print_document
 from ragassay.core.errors import BadSettings
 
 if TYPE_CHECKING:
@@ -115,17 +116,15 @@ def _check_places(outputs: list[Path], inputs: Sequence[Path | None]) -> None:
 
 def _print(trial: Trial) -> None:
     from ragassay.core.formatting import interval, number, p_value, signed
-    from ragassay.reporting.tables import table
+    from ragassay.reporting.document import Document
+    from ragassay.reporting.tables import Table
 
-    for warning in trial.warnings:
-        typer.echo(f"warning: {warning}", err=True)
-    typer.echo(f"{len(trial.per_query)} queries, k = {trial.k}; p of the randomisation test, corrected by holm\n")
     rows = []
     for one in trial.differences.values():
         ends = "none" if one.interval.low is None else interval(one.interval, signed)
         p = "-" if one.p_adjusted is None else f"{p_value(one.p_adjusted)}{one.mark}"
         counts = f"{one.wins}/{one.losses}/{one.ties}"
         rows.append((one.metric, number(one.mean_a), number(one.mean_b), signed(one.delta or 0.0), ends, p, counts))
-    for line in table(("metric", "A", "B", "B - A", "95 %", "p", "won/lost/tied"), rows):
-        typer.echo(line)
-    typer.echo("")
+    about = f"{len(trial.per_query)} queries, k = {trial.k}; p of the randomisation test, corrected by holm"
+    columns = ("metric", "A", "B", "B - A", "95 %", "p", "won/lost/tied")
+    print_document(Document("", notes=tuple(trial.warnings), blocks=(Table(about, columns, tuple(rows)),)), "")

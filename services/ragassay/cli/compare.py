@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.options import AsJson, Config, Outputs, Server, configured, import_plugins, takes_options, used
-from ragassay.cli.terminal import print_document, print_json
+from ragassay.cli.options import (
+    AsJson,
+    Config,
+    Outputs,
+    Server,
+    configured,
+    import_plugins,
+    takes_options,
+    used,
+)
+from ragassay.cli.terminal import Terminal, print_document, refuse_unscored, show
 from ragassay.core.errors import BadInput, BadSettings
 
 if TYPE_CHECKING:
     from ragassay.analysis.comparing import Unevaluated
     from ragassay.analysis.difference import Difference
-    from ragassay.analysis.models import Comparison
     from ragassay.analysis.sides import Side
     from ragassay.config import ProjectConfig
     from ragassay.sdk.evaluation import Given
@@ -67,9 +75,8 @@ def compare(
     **options: Any,
 ) -> None:
     """Compare the systems of a run, or of several runs, jobs and data files, with the first one."""
-    from ragassay.cli.running import Terminal, refuse_unscored
     from ragassay.metrics.names import split_names
-    from ragassay.reporting.comparison import EXPORTERS
+    from ragassay.reporting.comparison import EXPORTERS, of_comparison
     from ragassay.sdk.compare import compared
     from ragassay.stats.tests import correction_named
 
@@ -91,9 +98,9 @@ def compare(
         correction=correction_named(correction, where="--correction"),
         examples=examples,
     )
-    show_comparison(result, output or [], as_json=as_json)
+    show(result, of_comparison, EXPORTERS, output or [], as_json=as_json)
     for report in made:
-        refuse_unscored(report, report.provenance.configuration.max_missing)
+        refuse_unscored(report)
 
 
 def _sides(
@@ -117,20 +124,6 @@ def _sides(
     if given and not any(isinstance(side, Unevaluated) for side in sides):
         raise BadSettings(f"{', '.join(given)}: all that is named is evaluated already", hint="leave it out")
     return sides
-
-
-def show_comparison(result: Comparison, outputs: list[Path], *, as_json: bool, **written: Any) -> None:
-    """Write the files, of the form and with the fields ``written``, and print the verdict and the tables behind it."""
-    from ragassay.cli.running import warnings_shown
-    from ragassay.reporting.comparison import EXPORTERS, of_comparison
-
-    with warnings_shown("ragassay.exporters"):
-        for path in outputs:
-            EXPORTERS.write(result, path, **written)
-    if as_json:
-        print_json(result)
-    else:
-        print_document(of_comparison(result), *(f"also: {output}" for output in outputs))
 
 
 def _print_needed(

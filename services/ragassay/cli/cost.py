@@ -8,7 +8,7 @@ import typer
 
 from ragassay.cli.jobs import connected
 from ragassay.cli.options import AsJson, AtServer, Outputs
-from ragassay.cli.terminal import print_document, print_json
+from ragassay.cli.terminal import show
 
 if TYPE_CHECKING:
     from ragassay.analysis.costs import CostReport
@@ -61,9 +61,4 @@ def cost(
     else:
         with connected(server) as service:
             result = service.costs(**options)
-    for path in output or ():
-        EXPORTERS.write(result, path)
-    if as_json:
-        print_json(result)
-        return
-    print_document(of_costs(result), *(f"also: {path}" for path in output or ()))
+    show(result, of_costs, EXPORTERS, output or [], as_json=as_json)

@@ -21,14 +21,13 @@ from ragassay.cli.options import (
     takes_options,
     used,
 )
-from ragassay.cli.running import Terminal, show_report, warnings_shown
+from ragassay.cli.terminal import Terminal, print_document, print_json, refuse_unscored, show_report, warnings_shown
 from ragassay.core.errors import BadSettings, DiskFull
-from ragassay.sdk.progress import Reporter
 
 if TYPE_CHECKING:
     from ragassay.config import ProjectConfig
-    from ragassay.core.settings import Settings
     from ragassay.evaluation.runtime import Runtime
+    from ragassay.sdk.benchmark import Begun
     from ragassay.storage.folder import FolderRun
 
 _ON_RESUME = ("plugins", "output", "budget_usd", "settings")  # options that a resumed run takes
@@ -59,65 +58,73 @@ def evaluate(
 
     With --server a service evaluates recorded responses, and with --system NAME the systems that its operator registered.
     """
-    from ragassay.cli import benchmark, jobs
-
     if server is None and no_wait:
         raise BadSettings("--no-wait is about a service", hint="add --server URL")
     if resume is not None:
         check_resume(options, {"DATA": data, "--config": config, "--dry-run": dry_run or None, "--server": server})
         _resume(resume, options, as_json=as_json)
-        return
-    if server is not None:
-        if dry_run:
-            raise BadSettings("--dry-run is about an evaluation here", hint="leave out --server")
-        if options["output"] and no_wait:
-            raise BadSettings("-o needs a report", hint="leave out --no-wait; or later: ragassay show JOB -o FILE")
+    elif server is None:
+        _evaluate(configured(config, options, data=data), dry_run=dry_run, as_json=as_json)
+    elif dry_run:
+        raise BadSettings("--dry-run is about an evaluation here", hint="leave out --server")
+    elif options["output"] and no_wait:
+        raise BadSettings("-o needs a report", hint="leave out --no-wait; or later: ragassay show JOB -o FILE")
+    else:
+        from ragassay.cli import jobs
+
         systems = options["system"] or []
         recorded = {**options, "system": [text for text in systems if "=" in text]}
         configuration = configured(config, recorded, data=data, remote=True)
         registered = [text for text in systems if "=" not in text]
         jobs.evaluate_at(server, configuration, registered, wait=not no_wait, as_json=as_json)
-        return
-    configuration = configured(config, options, data=data)
-    if configuration.datasets:
-        benchmark.evaluate_all(configuration, dry_run=dry_run, as_json=as_json)
-    else:
-        _evaluate(configuration, dry_run=dry_run, as_json=as_json)
 
 
 def _evaluate(configuration: ProjectConfig, *, dry_run: bool, as_json: bool) -> None:
+    """Evaluate on the dataset of a configuration, or on each of its datasets."""
     from ragassay.cli.estimate import estimate
+    from ragassay.core.eval_config import Budget
     from ragassay.core.settings import Settings
     from ragassay.evaluation import local
     from ragassay.reporting import EXPORTERS
-    from ragassay.sdk.evaluation import read_inputs, runtime_of
+    from ragassay.sdk.benchmark import check_outputs, inputs_by_dataset, started
+    from ragassay.sdk.evaluation import read_inputs, runtime_for
 
-    settings, reporter, outputs = Settings(), Terminal(quiet=as_json), list(configuration.output)
-    EXPORTERS.check(outputs)
-    settings = settings.of_dry_run if dry_run else settings
-    runtime, spec = runtime_of(settings), configuration.evaluation
-    inputs = read_inputs(configuration, reporter)
-    if dry_run or spec.budget != type(spec.budget)():
+    reporter, outputs, spec = Terminal(quiet=as_json), list(configuration.output), configuration.evaluation
+    several = bool(configuration.datasets)
+    runtime = runtime_for(settings=Settings().of_dry_run if dry_run else Settings())
+    if several:
+        check_outputs(outputs)
+        inputs = inputs_by_dataset(configuration, reporter)
+    else:
+        EXPORTERS.check(outputs)
+        read = read_inputs(configuration, reporter)
+        inputs = {read.dataset.name: read}
+    if dry_run or spec.budget != Budget():
         with warnings_shown():
             estimate(runtime, spec, inputs, err=not dry_run)
     if dry_run:
         return
-    run = local.start(runtime, settings, spec, inputs)
-    _complete_and_show(runtime, settings, run, reporter, outputs, as_json=as_json)
+    if several:
+        begun = started(runtime, configuration, inputs)
+        _complete_benchmark(runtime, begun, reporter, outputs, as_json=as_json)
+    else:
+        run = local.start(runtime, runtime.settings, spec, read)
+        _complete(runtime, run, reporter, outputs, as_json=as_json)
 
 
 def _resume(reference: str, options: Mapping[str, Any], *, as_json: bool) -> None:
-    from ragassay.cli import benchmark
     from ragassay.core.settings import Settings
     from ragassay.evaluation import local
     from ragassay.reporting import EXPORTERS
-    from ragassay.sdk.benchmark import benchmark_of
-    from ragassay.sdk.evaluation import runtime_of
+    from ragassay.sdk.benchmark import benchmark_of, check_outputs, resumed
+    from ragassay.sdk.evaluation import runtime_for
 
     settings, outputs, limits = Settings(), options["output"] or [], limits_of(options)
+    runtime, reporter = runtime_for(settings=settings), Terminal(quiet=as_json)
     import_plugins(options["plugins"])
     if name := benchmark_of(settings, reference):
-        benchmark.resume(name, outputs, limits, as_json=as_json)
+        check_outputs(outputs)
+        _complete_benchmark(runtime, resumed(settings, name), reporter, outputs, as_json=as_json, **limits)
         return
     EXPORTERS.check(outputs)
     run = local.resume(settings, reference)
@@ -125,28 +132,45 @@ def _resume(reference: str, options: Mapping[str, Any], *, as_json: bool) -> Non
         ended = run.report().run.finished_at[:16].replace("T", " ")
         what = f"run {run.record.id} on {run.record.dataset.name} was finished at {ended} UTC"
         typer.echo(f"{what}; nothing is left to do", err=True)
-    _complete_and_show(runtime_of(settings), settings, run, Terminal(quiet=as_json), outputs, as_json=as_json, **limits)
+    _complete(runtime, run, reporter, outputs, as_json=as_json, **limits)
 
 
-def _complete_and_show(
-    runtime: Runtime,
-    settings: Settings,
-    run: FolderRun,
-    reporter: Reporter,
-    outputs: list[Path],
-    *,
-    as_json: bool,
-    **limits: Any,
+def _complete(
+    runtime: Runtime, run: FolderRun, reporter: Terminal, outputs: list[Path], *, as_json: bool, **limits: Any
 ) -> None:
     from ragassay.sdk.evaluation import completed
     from ragassay.sdk.loop import finished
 
-    report = finished(partial(completed, runtime, settings, run, reporter, **limits))
+    report = finished(partial(completed, runtime, run, reporter, **limits))
     try:
         show_report(report, str(run.report_file), outputs, as_json=as_json)
     except DiskFull as full:
         full.hint = f"the report is kept; make room, then: ragassay evaluate --resume {run.record.id} -o FILE"
         raise
+
+
+def _complete_benchmark(
+    runtime: Runtime, begun: Begun, reporter: Terminal, outputs: list[Path], *, as_json: bool, **limits: Any
+) -> None:
+    from ragassay.reporting.comparison import of_comparison
+    from ragassay.reporting.report import in_short
+    from ragassay.sdk.benchmark import completed
+    from ragassay.sdk.loop import finished
+
+    result = finished(partial(completed, runtime, begun, reporter, **limits))
+    for path in outputs:
+        result.save(path)
+    ends = [f"report of {dataset}: {run.report_file}" for dataset, run in begun.runs.items()]
+    ends += [f"also: {output}" for output in outputs]
+    if as_json:
+        print_json(result.figures)
+    elif result.comparison is not None:
+        print_document(of_comparison(result.comparison), f"\nbenchmark {result.id}", *ends)
+    else:
+        for report, end in zip(result.values(), ends, strict=False):
+            print_document(in_short(report), end)
+    for report in result.values():
+        refuse_unscored(report)
 
 
 def check_resume(options: Mapping[str, Any], others: Mapping[str, Any]) -> None:
@@ -161,18 +185,15 @@ def demo() -> None:
     """Evaluate the two recorded systems of the quickstart dataset; needs no key, no network and no server."""
     from ragassay.core.eval_config import EvalConfig
     from ragassay.core.package_data import folder
-    from ragassay.core.settings import Settings
     from ragassay.evaluation import local
     from ragassay.evaluation.inputs import load
-    from ragassay.sdk.evaluation import runtime_of
+    from ragassay.sdk.evaluation import runtime_for
 
-    quickstart = folder("datasets") / "quickstart"
-    settings = Settings()
-    runtime = runtime_of(settings)
+    quickstart, runtime = folder("datasets") / "quickstart", runtime_for()
     systems = {path.stem: path for path in sorted((quickstart / "responses").glob("*.jsonl"))}
     inputs = load(quickstart / "queries.jsonl", systems, name="quickstart")
-    run = local.start(runtime, settings, EvalConfig(), inputs)
-    _complete_and_show(runtime, settings, run, Terminal(quiet=False), [], as_json=False)
+    run = local.start(runtime, runtime.settings, EvalConfig(), inputs)
+    _complete(runtime, run, Terminal(quiet=False), [], as_json=False)
     command = "ragassay" if shutil.which("ragassay") else sys.argv[0]  # make demo's environment is not on the PATH
     typer.echo(
         "\nNext, your own file (JSON, JSONL, CSV, TSV or Parquet):\n"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 
 from ragassay.cli.options import AsJson, Last, Server
-from ragassay.cli.terminal import print_json, print_table
+from ragassay.cli.terminal import Terminal, print_json, print_table, show_report
 from ragassay.core.errors import BadSettings, GateFailed
 from ragassay.sdk.progress import progress
 
@@ -24,7 +24,6 @@ job = typer.Typer(help="List, resume, retry and cancel jobs of a service.", no_a
 
 def evaluate_at(server: str, configuration: ProjectConfig, registered: list[str], *, wait: bool, as_json: bool) -> None:
     """Have a service evaluate rows and its ``registered`` systems; print the report, or without ``wait`` the job's id."""
-    from ragassay.cli.running import show_report
     from ragassay.reporting import EXPORTERS
 
     EXPORTERS.check(configuration.output)
@@ -56,7 +55,7 @@ def _submitted(service: Client, configuration: ProjectConfig, registered: list[s
     """Queue the evaluation of a configuration; a dataset that is stored here is named, other rows are sent."""
     from ragassay.core.settings import Settings
     from ragassay.datasets.versions import file_or_version
-    from ragassay.sdk.evaluation import inputs
+    from ragassay.sdk.evaluation import read_inputs
     from ragassay.storage.datasets import FolderDatasets
 
     keys = job_keys(configuration)
@@ -64,9 +63,7 @@ def _submitted(service: Client, configuration: ProjectConfig, registered: list[s
         version = file_or_version(FolderDatasets(Settings().home), configuration.data)
         if version is not None:
             return service.submit_stored(version, registered, keys)
-    read = inputs(configuration)
-    for warning in read.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+    read = read_inputs(configuration, Terminal(quiet=True))
     return service.submit_inputs(read, registered, keys)
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragassay.cli.options import AsJson, configured, takes_options
-from ragassay.cli.terminal import print_json
+from ragassay.cli.terminal import Terminal, refuse_unscored, show
 
 if TYPE_CHECKING:
     from ragassay.evaluation.agreement import JudgeAgreement
+    from ragassay.reporting.document import Document
 
 _NOT_TAKEN = ("system", "dataset", "output", "metrics", "baseline")  # they have no meaning here
 _SHOWN = {
@@ -51,51 +52,56 @@ def agreement(
     **options: Any,
 ) -> None:
     """Say how far a judge agrees with labels that people gave."""
-    from ragassay.cli.running import Terminal, refuse_unscored
-    from ragassay.core.settings import Settings
     from ragassay.evaluation.agreement import LabelledRows
-    from ragassay.sdk.evaluation import evaluated, runtime_of
+    from ragassay.sdk.evaluation import evaluated, runtime_for
     from ragassay.sdk.loop import finished
 
     configuration = configured(None, options, data=data)
     rows = LabelledRows(
         data, metric, **{key: value for key, value in configuration.reading.items() if key != "max_grade"}
     )
-    settings, reporter = Settings(), Terminal(quiet=as_json)
-    spec = configuration.evaluation.model_copy(update={"metrics": (rows.metric.name,)})
-    run, report = finished(
-        partial(evaluated, runtime_of(settings), settings, spec, rows.inputs, reporter, kind="agreement")
+    spec, reporter = (
+        configuration.evaluation.model_copy(update={"metrics": (rows.metric.name,)}),
+        Terminal(quiet=as_json),
     )
+    run, report = finished(partial(evaluated, runtime_for(), spec, rows.inputs, reporter, kind="agreement"))
     found = rows.compared(run)
-    if as_json:
-        print_json(found)
-    else:
-        _print(found)
-    refuse_unscored(report, report.provenance.configuration.max_missing)
+    show(found, _document, as_json=as_json, places=["", f"verdicts: ragassay show {found.run} --rows"])
+    refuse_unscored(report)
 
 
-def _print(found: JudgeAgreement) -> None:
+def _document(found: JudgeAgreement) -> Document:
     from ragassay.core.formatting import interval, number, percent
-    from ragassay.reporting.tables import table
+    from ragassay.reporting.document import Document
+    from ragassay.reporting.tables import Table
 
     items = f"{found.n} items" if found.n == found.rows else f"{found.n} items of {found.rows} rows"
-    typer.echo(
-        f"judge {found.judge['name']} beside people: {found.metric} on {found.data}, {items}, {found.groups} groups"
+    missing = (
+        f"no score: {count} of {found.n + found.missing} items: {reason}" for reason, count in found.reasons.items()
     )
-    for reason, count in found.reasons.items():
-        typer.echo(f"no score: {count} of {found.n + found.missing} items: {reason}")
-    said = f"people say yes to {percent(found.share_yes)}, the judge's mean score is {number(found.mean_score)}"
-    typer.echo(f"{said}; a score from 0.5 on is a yes\n")
-    level = next(iter(found.intervals.values())).level
-    rows = [[shown, number(getattr(found, name)), interval(found.intervals[name])] for name, shown in _SHOWN.items()]
-    typer.echo("\n".join([*table(["", "value", f"{level:.0%} interval"], rows), ""]))
+    best = ""
     if found.threshold is not None:
-        best = f"{number(found.threshold)}, with a balanced accuracy of {number(found.at_threshold)} on these labels"
-        typer.echo(f"best threshold: {best}\n")
-    bins = [
-        [f"{b.low:.1f} to {b.high:.1f}", str(b.n), number(b.mean_score), number(b.share_yes)]
+        value = f"balanced accuracy of {number(found.at_threshold)} on these labels"
+        best = f"best threshold: {number(found.threshold)}, with a {value}"
+    level = next(iter(found.intervals.values())).level
+    rows = tuple(
+        (shown, number(getattr(found, name)), interval(found.intervals[name])) for name, shown in _SHOWN.items()
+    )
+    bins = tuple(
+        (f"{b.low:.1f} to {b.high:.1f}", str(b.n), number(b.mean_score), number(b.share_yes))
         for b in found.reliability
         if b.n
-    ]
-    typer.echo("\n".join(table(["score", "items", "mean score", "share of yes"], bins)))
-    typer.echo(f"\nverdicts: ragassay show {found.run} --rows")
+    )
+    return Document(
+        "",
+        answer=(
+            f"judge {found.judge['name']} against people: {found.metric} on {found.data}, {items}, {found.groups} groups",
+            *missing,
+            f"people say yes to {percent(found.share_yes)}, the judge's mean score is {number(found.mean_score)}",
+            "a score from 0.5 on is a yes",
+        ),
+        blocks=(
+            Table("Agreement", ("", "value", f"{level:.0%} interval"), rows, best),
+            Table("Calibration", ("score", "items", "mean score", "share of yes"), bins),
+        ),
+    )

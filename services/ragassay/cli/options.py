@@ -37,7 +37,6 @@ Outputs = Annotated[
     typer.Option("-o", "--output", metavar="FILE", help="Also write FILE; its extension picks the format. Repeatable."),
 ]
 
-
 System = Annotated[
     list[str] | None,
     typer.Option(
@@ -119,11 +118,6 @@ FLAGS = {
     "plugins": Flag("--import", ("plugins",), Plugins),
     "settings": Flag("--set", (), Set),
 }
-_RENAMED = {
-    "--no-cache": "performance.cache=false",
-    "--budget-tokens": "budget.tokens=N",
-    "--criterion": "criteria.NAME='TEXT'",
-}  # flags of development builds that are not named as their key is: their refusal says what to write
 
 
 def takes_options(*, without: Collection[str] = ()) -> Callable[[_Command], _Command]:
@@ -222,8 +216,6 @@ def instead_of(flag: str) -> str | None:
     """How to set the key of the configuration that a flag seems to mean; None for a flag that means none."""
     from ragassay.config.model import ProjectConfig, section_of
 
-    if flag in _RENAMED:
-        return f"--set {_RENAMED[flag]}"
     key = flag.removeprefix("--").replace("-", "_")
     section = section_of(key)
     if section is None and key not in ProjectConfig.model_fields:

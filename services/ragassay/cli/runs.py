@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragassay.cli.options import AsJson, Last, Outputs, Plugins, Server, import_plugins
-from ragassay.cli.terminal import print_json
+from ragassay.cli.terminal import print_fields, print_json, show_report, warnings_shown, write
+from ragassay.cli.terminal import show as show_document
 from ragassay.core.errors import BadSettings, NotFound, UnknownName
 
 if TYPE_CHECKING:
     from ragassay.core.models import Result
     from ragassay.core.report import ReportWithResults
+    from ragassay.sdk.references import Reference
     from ragassay.storage.folder import FolderRun
 
 Run = Annotated[
@@ -44,18 +46,14 @@ Worst = Annotated[
     int | None, typer.Option("--worst", metavar="N", min=1, help="The N worst rows of each system, worst first.")
 ]
 Query = Annotated[str | None, typer.Option("--query", metavar="ID", help="Only the query of that id.")]
-Category = Annotated[str | None, typer.Option("--category", metavar="NAME", help="Only rows of that category.")]
-Difficulty = Annotated[str | None, typer.Option("--difficulty", metavar="NAME", help="Only rows of that difficulty.")]
-Failed = Annotated[bool, typer.Option("--failed", help="Only rows whose response or scoring failed.")]
-Failure = Annotated[
-    str | None, typer.Option("--failure", metavar="KIND", help="Only rows that failed so, such as retrieval_miss.")
-]
 Where = Annotated[
     list[str] | None,
-    typer.Option("--where", metavar="BOUND", help="Only rows within it, such as 'mrr<0.5'; repeatable."),
-]
-Text = Annotated[
-    str | None, typer.Option("--text", metavar="TEXT", help="Only rows with this in id, query, answer or truth.")
+    typer.Option(
+        "--where",
+        metavar="COND",
+        help="Only such rows: 'mrr<0.5', category=NAME, difficulty=NAME, failure=retrieval_miss, failed=true, text=TEXT. "
+        "Repeatable.",
+    ),
 ]
 Sort = Annotated[
     str | None,
@@ -63,6 +61,7 @@ Sort = Annotated[
 ]
 SystemName = Annotated[str | None, typer.Option("--system", metavar="NAME", help="Only this system.")]
 ReportOrRowsAsJson = Annotated[bool, typer.Option("--json", help="Print JSON; of rows, all of them, one a line.")]
+_LABELS = ("category", "difficulty", "failure", "failed", "text")  # what --where compares with a text
 MOST_SHOWN = 20
 
 
@@ -118,12 +117,7 @@ def show(
     worst: Worst = None,
     query: Query = None,
     system: SystemName = None,
-    category: Category = None,
-    difficulty: Difficulty = None,
-    failed: Failed = False,
-    failure: Failure = None,
     where: Where = None,
-    text: Text = None,
     sort: Sort = None,
     server: Server = None,
     plugin: Plugins = None,
@@ -135,31 +129,39 @@ def show(
 
     A row is shown with query, answer, ground truth, and each sentence and fact with its verdict, evidence and reason.
     """
-    given = {
-        "system": system,
-        "category": category,
-        "difficulty": difficulty,
-        "failed": failed or None,
-        "failure": failure,
-        "where": tuple(where or ()) or None,
-        "text": text,
-        "sort": sort,
-    }
-    selection = {key: value for key, value in given.items() if value is not None}
+    from ragassay.sdk.references import resolve
+
     import_plugins(plugin)
+    selection = _selection(where or [], system=system, sort=sort)
     if not (rows or wrong or worst or query or selection):
         _show_report(run, output or [], form, fields, server, as_json=as_json)
-    elif output or form or fields:
+        return
+    if output or form or fields:
         raise BadSettings("files have all rows", hint="leave out the choice of rows, or -o, --format and --fields")
+    named = resolve(run, server)
+    chosen = _chosen(named, selection, query, wrong=wrong, worst=worst)
+    if as_json:
+        _print_lines(chosen, named.run)
     else:
-        _show_rows(run, selection, server, wrong=wrong, worst=worst, query=query, as_json=as_json)
+        _print(list(chosen), named.run, None if worst else MOST_SHOWN)
+
+
+def _selection(where: Sequence[str], **named: str | None) -> dict[str, Any]:
+    """The arguments of ``Reference.results``."""
+    selection: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
+    bounds = []
+    for text in where:
+        name, equals, value = text.partition("=")
+        if equals and name.strip() in _LABELS:
+            selection[name.strip()] = value.strip()
+        else:
+            bounds.append(text)
+    return selection | ({"where": tuple(bounds)} if bounds else {})
 
 
 def _show_report(
     run: str, outputs: list[Path], form: str | None, fields: str | None, server: str | None, *, as_json: bool
 ) -> None:
-    from ragassay.cli.compare import show_comparison
-    from ragassay.cli.running import show_report, warnings_shown
     from ragassay.core.settings import Settings
     from ragassay.metrics.names import split_names
     from ragassay.reporting import BINARY, EXPORTERS, comparison
@@ -179,34 +181,24 @@ def _show_report(
         raise BadSettings(f"a terminal can't show {form}", where="--format", hint=f"name a file: -o report.{form}")
     named = None if compared else resolve(run, server)
     document: Any = named.report() if named else compared
-    written = {"form": form, "fields": split_names(fields) if fields else ()}
+    written: dict[str, Any] = {"form": form, "fields": split_names(fields) if fields else ()}
     if form is not None and not outputs:
         with warnings_shown("ragassay.exporters"):
             content = exporters.make(document, **written)
             sys.stdout.buffer.writelines((content,) if isinstance(content, bytes) else content)
     elif named is None:
-        show_comparison(document, outputs, as_json=as_json, **written)
+        show_document(document, comparison.of_comparison, exporters, outputs, as_json=as_json, **written)
     else:
         at = None if named.run or named.file else server
         show_report(document, named.place, outputs, as_json=as_json, server=at, **written)
 
 
-def _show_rows(
-    run: str,
-    selection: dict[str, Any],
-    server: str | None,
-    *,
-    wrong: bool,
-    worst: int | None,
-    query: str | None,
-    as_json: bool,
-) -> None:
-    import orjson
-
+def _chosen(
+    named: Reference, selection: dict[str, Any], query: str | None, *, wrong: bool, worst: int | None
+) -> Iterable[Result]:
+    """The rows that are asked for; raises UnknownName for a query that there is not."""
     from ragassay.metrics.failures import attribute
-    from ragassay.sdk.references import resolve
 
-    named = resolve(run, server)
     rows: Iterable[Result] = named.results(**selection)
     if query is not None:
         every = list(rows)
@@ -218,15 +210,19 @@ def _show_rows(
         rows = [row for row in every if row.failed or attribute(row)]
         if not any("accurate" in row.scores for row in every):
             typer.echo("accurate was not computed, so only rows whose response or scoring failed are shown", err=True)
-    if worst is not None:
-        rows = list(_worst(named.report(), list(rows), worst))
-    if as_json:
-        for row in rows:
-            failure_of = attribute(row)
-            more = {"failure": failure_of and failure_of.model_dump(mode="json"), "evidence": _evidence(row, named.run)}
-            sys.stdout.write(orjson.dumps({**row.model_dump(mode="json"), **more}).decode() + "\n")
-        return
-    _print(list(rows), named.run, None if worst else MOST_SHOWN)
+    return rows if worst is None else _worst(named.report(), list(rows), worst)
+
+
+def _print_lines(rows: Iterable[Result], run: FolderRun | None) -> None:
+    """A line of JSON for each row, with why it failed and the text of its evidence."""
+    import orjson
+
+    from ragassay.metrics.failures import attribute
+
+    for row in rows:
+        failure = attribute(row)
+        more = {"failure": failure and failure.model_dump(mode="json"), "evidence": _evidence(row, run)}
+        sys.stdout.write(orjson.dumps({**row.model_dump(mode="json"), **more}).decode() + "\n")
 
 
 def _worst(report: ReportWithResults, rows: list[Result], most: int) -> Iterator[Result]:
@@ -250,8 +246,6 @@ def _evidence(row: Result, run: FolderRun | None) -> dict[str, str]:
 
 
 def _print(rows: list[Result], run: FolderRun | None, most: int | None) -> None:
-    from ragassay.cli.terminal import print_fields, write
-
     write(f"{len(rows)} rows" if len(rows) != 1 else "1 row")
     for row in rows[:most]:
         marks = ", ".join(filter(None, (row.category, row.difficulty)))

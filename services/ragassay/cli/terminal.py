@@ -1,22 +1,27 @@
-"""What a terminal is sent: text from data never acts on it, whichever command prints it."""
+"""What commands print: progress and warnings on stderr, documents on stdout; text from data never acts on the terminal."""
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import typer
 
+from ragassay.core.errors import Unscored
 from ragassay.core.formatting import json_document, printable
+from ragassay.sdk.progress import Reporter, progress
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ragassay.core.report import ReportWithResults
+    from ragassay.core.report import Report, ReportWithResults
     from ragassay.reporting.document import Document
+    from ragassay.reporting.exporters import Exporters
+    from ragassay.storage.folder import FolderRun
 
 
 class _Printable:
@@ -77,6 +82,30 @@ def print_document(document: Document, *places: str) -> None:
         write(place)
 
 
+def show(
+    document: Any,
+    of: Callable[[Any], Document],
+    exporters: Exporters[Any] | None = None,
+    outputs: Sequence[Path] = (),
+    *,
+    as_json: bool,
+    places: Sequence[str] = (),
+    **written: Any,
+) -> None:
+    """Write the files and print the document: as JSON, or as ``of`` says it and then where all of it lies.
+
+    ``written``: the form and fields of the files.
+    """
+    with warnings_shown("ragassay.exporters"):
+        for path in outputs:
+            if exporters is not None:
+                exporters.write(document, path, **written)
+    if as_json:
+        print_json(document)
+    else:
+        print_document(of(document), *places, *(f"also: {path}" for path in outputs))
+
+
 def print_report(report: ReportWithResults, place: str, outputs: Sequence[Path], server: str | None = None) -> None:
     """A sentence on each system, its figures, which rows failed and why, and last where it all lies."""
     from ragassay.reporting.failing import failure_causes
@@ -102,3 +131,91 @@ def print_fields(fields: Iterable[tuple[str, str]]) -> None:
         write(f"    {label}".ljust(column) + first)
         for line in more:
             write(" " * column + line)
+
+
+class Terminal(Reporter):
+    """Lines and a progress bar on stderr; a last line says how to resume what is left. ``quiet``: no bar."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        super().__init__()
+        self._quiet = quiet
+
+    def warn(self, line: str) -> None:
+        """Print a warning."""
+        typer.echo(f"warning: {line}", err=True)
+
+    def notice(self, line: str) -> None:
+        """Print a line above the bar."""
+        print_notice(line)
+
+    @contextmanager
+    def watch(self, runs: Collection[FolderRun], resume_command: str) -> Iterator[Callable[[int], object]]:
+        """Within the block, show a bar that the function it returns moves."""
+        from asyncio import CancelledError
+
+        total = sum(run.record.rows_in(chunk) for run in runs for chunk in run.record.chunks())
+        left = sum(run.record.rows_in(chunk) for run in runs for chunk in run.pending())
+        try:
+            with progress(total, total - left, self._quiet) as done, warnings_shown():
+                yield done
+        except (KeyboardInterrupt, CancelledError):  # Ctrl-C; an event loop cancels its task
+            typer.echo(f"interrupted; go on with: {resume_command}", err=True)
+            raise
+        if rows := sum(run.failed_rows for run in runs):
+            typer.echo(f"{rows} rows failed; to evaluate them again: {resume_command}", err=True)
+
+
+@contextmanager
+def warnings_shown(about: str = "ragassay.llm") -> Iterator[None]:
+    """Show what is logged ``about`` the judge's provider, or what writes files, as it comes; with -v it is shown anyway."""
+    if logging.getLogger("ragassay").level:
+        yield
+        return
+    handler, logger = logging.Handler(logging.WARNING), logging.getLogger(about)
+    handler.emit = lambda record: print_notice(f"warning: {record.getMessage()}")  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+def print_notice(line: str) -> None:
+    """A line on stderr, above the bar where there is one."""
+    sys.stderr.write(f"{printable(line)}\n")  # the parser's echo would write into the bar
+
+
+def show_report(
+    report: ReportWithResults,
+    place: str,
+    outputs: list[Path],
+    *,
+    as_json: bool,
+    server: str | None = None,
+    **written: Any,
+) -> None:
+    """Write the files, print the report and the place where it lies, and fail when too much could not be scored.
+
+    ``server``: the service that has the rows, where it was named. ``written``: the form and fields of the files.
+    """
+    from ragassay.reporting import EXPORTERS
+    from ragassay.reporting.rows import printable_json
+
+    with warnings_shown("ragassay.exporters"):
+        for path in outputs:
+            EXPORTERS.write(report, path, **written)
+    if as_json:
+        for part in printable_json(report):
+            typer.echo(part, nl=False)
+    else:
+        print_report(report, place, outputs, server)
+    refuse_unscored(report)
+
+
+def refuse_unscored(report: Report, limit: float | None = None) -> None:
+    """Raise Unscored when more than a share ``limit``, by default that of the report, of a metric's rows failed."""
+    from ragassay.evaluation.aggregate import beyond
+
+    limit = report.provenance.configuration.max_missing if limit is None else limit
+    if what := beyond(report, limit):
+        raise Unscored(f"{what}; allowed: {limit:.0%} (max_missing)")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ragassay.cli.jobs import connected
-from ragassay.cli.options import AsJson, AtServer, Plugins
-from ragassay.cli.terminal import print_document, print_json
-from ragassay.core.errors import BadSettings
+from ragassay.cli.options import AsJson, AtServer, Config, Plugins
+from ragassay.cli.terminal import show
 
 FigureName = Annotated[
     str,
@@ -20,11 +18,10 @@ SystemName = Annotated[str | None, typer.Option("--system", metavar="NAME", help
 DatasetName = Annotated[
     str | None, typer.Option("--dataset", metavar="NAME", help="Runs on this dataset. [that of the newest run]")
 ]
-Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Configuration. [./ragassay.yaml]")]
 JudgeName = Annotated[
     str | None, typer.Option("--judge", metavar="NAME", help="Runs with this judge. [that of the newest run]")
 ]
-Last = Annotated[int | None, typer.Option("--last", metavar="N", help="Only the newest N runs.")]
+Last = Annotated[int | None, typer.Option("--last", metavar="N", min=1, help="Only the newest N runs.")]
 
 
 def trend(
@@ -45,8 +42,6 @@ def trend(
     from ragassay.reporting.trends import of_trend
     from ragassay.storage.folder import FolderStore
 
-    if last is not None and last < 1:
-        raise BadSettings(f"should be at least 1, is {last}", where="--last")
     configuration = configured(config, {"plugins": plugin})
     chosen = {"system": system, "dataset": dataset, "judge": judge, "last": last}
     terms: dict[str, Any] = {**chosen, "alpha": configuration.statistics.alpha, "seed": configuration.seed}
@@ -55,7 +50,4 @@ def trend(
     else:
         with connected(server) as service:
             result = service.trend(metric, **terms)
-    if as_json:
-        print_json(result)
-    else:
-        print_document(of_trend(result))
+    show(result, of_trend, as_json=as_json)

@@ -189,7 +189,7 @@ class Runtime:
         threads: int | None = None,
         spacing: Spacing | None = None,
     ) -> None:
-        self._settings, self._functions = settings, functions or {}
+        self.settings, self._functions = settings, functions or {}
         self._shared = Shared(spacing) if spacing else Shared()
         self._embedder = cache(lambda model: embedder(model, threads))
         self._scoring: OrderedDict[str, ScoringConfig] = OrderedDict()
@@ -208,8 +208,8 @@ class Runtime:
 
     def scoring(self, spec: EvalConfig, metrics: Sequence[Metric] = ()) -> ScoringConfig:
         """What judges and scores by a specification; raises BadSettings."""
-        model, why_not = self._embedder(spec.embeddings or self._settings.embeddings)
-        return ScoringConfig(spec, tuple(metrics), panel(spec, self._settings, self._shared), model, why_not)
+        model, why_not = self._embedder(spec.embeddings or self.settings.embeddings)
+        return ScoringConfig(spec, tuple(metrics), panel(spec, self.settings, self._shared), model, why_not)
 
     def systems(
         self, sources: Mapping[str, Source], config: ScoringConfig, journal: Journal
@@ -225,7 +225,7 @@ class Runtime:
                 build = partial(self._retriever, source.built, system, config.embedder)
                 retriever = _kept(self._retrievers, source.digest, build)
                 scope = CallScope(journal, name)
-                live[name] = BuiltIn(name, system, retriever, answerer(system, self._settings, config.prices, scope))
+                live[name] = BuiltIn(name, system, retriever, answerer(system, self.settings, config.prices, scope))
             elif source.called is not None:
                 live[name] = self._called(name, source.called, CallScope(journal, name))
         return live
@@ -237,7 +237,7 @@ class Runtime:
             corpus = self._corpora[built.corpus] = Corpus.read(Path(built.corpus))
         if corpus.digest != built.corpus_digest:
             raise BadSettings("the corpus changed since the run began", where=built.corpus, hint="start a new run")
-        return build(system, corpus, cache=self._settings.home / "cache" / "indexes", embedder=embedder)
+        return build(system, corpus, cache=self.settings.home / "cache" / "indexes", embedder=embedder)
 
     def _called(self, name: str, called: Called, journal: Journal) -> LiveSystem:
         """The system that is called; runs at the same time share its client and its limit of queries in flight."""

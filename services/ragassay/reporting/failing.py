@@ -220,7 +220,7 @@ def slice_section(report: Report, field: str, most: int | None = None) -> Table 
 def _one(field: str, report: Report) -> str:
     """What shows the rows of one slice."""
     if field == "category":
-        return f"ragassay show {report.run.id} --category NAME shows one"
+        return f"ragassay show {report.run.id} --where category=NAME shows one"
     return f"-o FILE.csv has the column {field}"
 
 

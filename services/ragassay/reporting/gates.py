@@ -30,12 +30,12 @@ def of_gates(report: GateReport) -> Document:
     verdict = f"{missed} of {total} gates missed" if missed else f"all {total} gates passed"
     compared = f", baseline {report.baseline}" if report.baseline else ""
     rows = tuple(_row(result) for result in sorted(report.results, key=lambda result: result.passed))
-    blocks: list[Block] = [Table("Gates", ("", "gate", "value", "scored", "why"), rows)]
+    blocks: list[Block] = [Table("Gates", ("gate", "result", "value", "scored", "why"), rows)]
     if worst := tuple(f"{result.name}: {result.worst_rows}" for result in report.missed if result.worst):
         blocks.append(Sentences("Worst rows", worst))
     return Document(
         f"ragassay: {verdict}",
-        about=f"Run {report.run} on {report.dataset}{compared}.",
+        answer=(f"run {report.run} on {report.dataset}{compared}: {verdict}",),
         notes=tuple(f"The baseline was not measured alike: {caution}." for caution in report.cautions),
         blocks=tuple(blocks),
     )
@@ -51,4 +51,4 @@ EXPORTERS: Exporters[GateReport] = Exporters("gates exporter", {"json": json_doc
 
 def _row(result: GateResult) -> tuple[str, ...]:
     value = number(result.value, beside=result.threshold)
-    return ("passed" if result.passed else "MISSED", result.name, value, f"{result.n}/{result.rows}", result.reason)
+    return (result.name, "passed" if result.passed else "MISSED", value, f"{result.n}/{result.rows}", result.reason)

@@ -23,7 +23,7 @@ from ragassay.evaluation.prepare import prepare
 from ragassay.evaluation.runtime import Runtime
 from ragassay.reporting import EXPORTERS, comparison
 from ragassay.reporting.objects import Comparison, Report
-from ragassay.sdk.evaluation import Given, inputs, notice_unscored, runtime_with
+from ragassay.sdk.evaluation import Given, notice_unscored, read_inputs, runtime_for
 from ragassay.sdk.progress import Reporter, resume_command, resume_hints
 from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmarks
 from ragassay.storage.folder import LAST, FolderRun, FolderStore
@@ -97,14 +97,14 @@ def check_outputs(paths: Sequence[Path]) -> None:
         (EXPORTERS if PLACE in str(path) else comparison.EXPORTERS).check([path])
 
 
-async def evaluate_all(configuration: ProjectConfig, given: Given, settings: Settings, reporter: Reporter) -> Benchmark:
+async def evaluate_all(configuration: ProjectConfig, given: Given, reporter: Reporter) -> Benchmark:
     """A new benchmark: the systems on each dataset, compared with the baseline. Raises what ``started`` and ``completed`` raise."""
     check_outputs(configuration.output)
     if given.systems is not None:
         given = given._replace(systems={name: _by_dataset(one) for name, one in given.systems.items()})
-    read = read_all(configuration, reporter, given)
-    runtime = runtime_with(settings, next(iter(read.values())))
-    result = await completed(runtime, settings, started(runtime, settings, configuration, read), reporter)
+    inputs = inputs_by_dataset(configuration, reporter, given)
+    runtime = runtime_for(next(iter(inputs.values())))
+    result = await completed(runtime, started(runtime, configuration, inputs), reporter)
     for dataset, report in result.items():
         notice_unscored(report, reporter, f"{dataset}: ")
     for path in configuration.output:
@@ -112,15 +112,7 @@ async def evaluate_all(configuration: ProjectConfig, given: Given, settings: Set
     return result
 
 
-def read_all(configuration: ProjectConfig, reporter: Reporter, given: Given = Given()) -> dict[str, Inputs]:  # noqa: B008 - a tuple
-    """``inputs_by_dataset``, with a warning for each doubtful row."""
-    read = inputs_by_dataset(configuration, given)
-    for line in dict.fromkeys(line for each in read.values() for line in each.warnings):
-        reporter.warn(line)
-    return read
-
-
-def started(runtime: Runtime, settings: Settings, configuration: ProjectConfig, inputs: Mapping[str, Inputs]) -> Begun:
+def started(runtime: Runtime, configuration: ProjectConfig, inputs: Mapping[str, Inputs]) -> Begun:
     """A new benchmark and its runs, written down and not begun; ``inputs`` by dataset, with the same systems.
 
     Raises what ``local.start`` raises, and UnknownName for a baseline that is no system.
@@ -131,7 +123,7 @@ def started(runtime: Runtime, settings: Settings, configuration: ProjectConfig, 
         raise UnknownName("baseline", baseline, systems)
     # what can't be evaluated is refused before anything is written
     prepared = {name: prepare(spec, read, new_run_id(spec.name or name)) for name, read in inputs.items()}
-    runs = {name: local.create(runtime, settings, prepared[name], read) for name, read in inputs.items()}
+    runs = {name: local.create(runtime, runtime.settings, prepared[name], read) for name, read in inputs.items()}
     record = BenchmarkRecord(
         id=new_run_id(spec.name or "benchmark"),
         baseline=baseline or systems[0],
@@ -139,7 +131,7 @@ def started(runtime: Runtime, settings: Settings, configuration: ProjectConfig, 
         correction=configuration.statistics.correction,
         runs={name: run.record.id for name, run in runs.items()},
     )
-    FolderBenchmarks(settings.home).create(record)
+    FolderBenchmarks(runtime.settings.home).create(record)
     return Begun(record, runs)
 
 
@@ -159,7 +151,7 @@ def resumed(settings: Settings, name: str) -> Begun:
     return Begun(record, {dataset: local.resume(settings, run) for dataset, run in record.runs.items()})
 
 
-async def completed(runtime: Runtime, settings: Settings, begun: Begun, reporter: Reporter, **limits: Any) -> Benchmark:
+async def completed(runtime: Runtime, begun: Begun, reporter: Reporter, **limits: Any) -> Benchmark:
     """A benchmark after all runs are evaluated and the systems compared; ``limits`` as ``local.complete`` has them.
 
     A budget is that of all runs together. Raises what ``local.complete`` raises.
@@ -170,11 +162,11 @@ async def completed(runtime: Runtime, settings: Settings, begun: Begun, reporter
         for dataset, run in begun.runs.items():
             others = [other for other in begun.runs.values() if other is not run]
             reports[dataset] = await local.complete(
-                runtime, settings, run, done=done, notice=reporter.notice, others=others, **limits
+                runtime, runtime.settings, run, done=done, notice=reporter.notice, others=others, **limits
             )
         result = Benchmark(begun.record, reports)
         if result.comparison is not None:
-            place = FolderBenchmarks(settings.home).comparison_file(begun.record.id)
+            place = FolderBenchmarks(runtime.settings.home).comparison_file(begun.record.id)
             write_whole(place, json_document(result.comparison), private=True)
     return result
 
@@ -189,8 +181,12 @@ def _by_dataset(system: Any) -> Any:
     return ByDataset(system) if isinstance(system, Mapping) and "kind" not in system else system
 
 
-def inputs_by_dataset(configuration: ProjectConfig, given: Given = Given()) -> dict[str, Inputs]:  # noqa: B008 - a tuple
-    """Everything that is evaluated, read, by dataset. Raises what ``inputs`` raises, and BadSettings for what is missing."""
+def inputs_by_dataset(
+    configuration: ProjectConfig,
+    reporter: Reporter,
+    given: Given = Given(),  # noqa: B008 - a tuple
+) -> dict[str, Inputs]:
+    """Everything that is evaluated, read, by dataset. Raises what ``read_inputs`` raises, and BadSettings for what is missing."""
     datasets: Mapping[str, Any] = configuration.datasets
     if given.datasets is not None:
         datasets = {name: configuration.datasets.get(name, rows) for name, rows in given.datasets.items()}
@@ -215,7 +211,7 @@ def inputs_by_dataset(configuration: ProjectConfig, given: Given = Given()) -> d
             "systems": {name: _part(name, one, dataset, len(datasets)) for name, one in systems.items()},
         }
         rows = None if isinstance(place, Path) else place
-        read = inputs(configuration.model_copy(update=update), Given(rows))
+        read = read_inputs(configuration.model_copy(update=update), reporter, Given(rows))
         read_all[dataset] = replace(read, dataset=read.dataset.model_copy(update={"name": dataset}))
     return read_all
 

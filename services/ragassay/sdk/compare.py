@@ -15,18 +15,10 @@ from ragassay.config import ProjectConfig
 from ragassay.core.errors import BadSettings
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.report import ReportWithResults, run_and_system
-from ragassay.core.settings import Settings
 from ragassay.metrics.metric import name_of
 from ragassay.metrics.names import split_names
 from ragassay.reporting.objects import Comparison
-from ragassay.sdk.evaluation import (
-    Given,
-    configured,
-    evaluated,
-    notice_unscored,
-    read_inputs,
-    runtime_with,
-)
+from ragassay.sdk.evaluation import Given, configured, evaluated, notice_unscored, read_inputs, runtime_for
 from ragassay.sdk.loop import finished
 from ragassay.sdk.progress import Reporter
 from ragassay.sdk.references import is_stored_dataset, resolve
@@ -127,12 +119,11 @@ def compared(
 
     ``evaluating`` is called before each evaluation. ``terms`` are those of ``comparing.compare``.
     """
-    settings = Settings()
-    runtime = runtime_with(settings, *(side.inputs for side in sides if isinstance(side, Unevaluated)))
+    runtime = runtime_for(*(side.inputs for side in sides if isinstance(side, Unevaluated)))
 
     def evaluate(side: Unevaluated, spec: EvalConfig) -> ReportWithResults:
         evaluating(side, spec)
-        _, report = finished(partial(evaluated, runtime, settings, spec, side.inputs, reporter))
+        _, report = finished(partial(evaluated, runtime, spec, side.inputs, reporter))
         return report
 
     document, made = comparing.compare(sides, evaluate, **terms)

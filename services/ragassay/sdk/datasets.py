@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ragassay.core.settings import Settings
-from ragassay.sdk.warn import warn
+from ragassay.sdk.progress import caller
 from ragassay.storage.datasets import FolderDatasets, open_data
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Datasets:
             self._store, check_name(name or rows.name), rows, sources=sources, description=description
         )
         for warning in rows.warnings:
-            warn(warning)
+            caller().warn(warning)
         return version
 
     def list(self) -> tuple[DatasetVersion, ...]:

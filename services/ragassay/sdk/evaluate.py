@@ -8,17 +8,9 @@ from pathlib import Path
 from typing import Any, Unpack, overload
 
 from ragassay.core.errors import BadSettings
-from ragassay.core.settings import Settings
-from ragassay.reporting import EXPORTERS
 from ragassay.reporting.objects import Report
 from ragassay.sdk.benchmark import Benchmark, evaluate_all
-from ragassay.sdk.evaluation import (
-    configured,
-    evaluated,
-    notice_unscored,
-    read_inputs,
-    runtime_with,
-)
+from ragassay.sdk.evaluation import configured, evaluated_and_written, notice_unscored, read_inputs
 from ragassay.sdk.loop import awaited, finished
 from ragassay.sdk.options import EvalOptions
 from ragassay.sdk.progress import Reporter
@@ -85,30 +77,27 @@ def evaluate(
     """
     named = {"metrics": metrics, "judge": judge, "systems": systems, "datasets": datasets, "baseline": baseline}
     given = {**{key: value for key, value in named.items() if value is not None}, "config": config, **options}
-    return finished(partial(_evaluated, data, given, progress))
+    return finished(partial(_evaluated, data, given, _reporter(progress)))
 
 
 async def aevaluate(data: Any = None, *, progress: Progress = None, **options: Any) -> Any:
     """``evaluate`` for programs with an event loop, which goes on meanwhile. Cancelled, it makes no further call."""
-    return await awaited(partial(_evaluated, data, options, progress))
+    return await awaited(partial(_evaluated, data, options, _reporter(progress)))
 
 
-async def _evaluated(data: Any, options: Mapping[str, Any], progress: Progress) -> Report | Benchmark:
+def _reporter(progress: Progress) -> Reporter:
+    return Reporter(progress if callable(progress) else None, bar=progress is True)
+
+
+async def _evaluated(data: Any, options: Mapping[str, Any], reporter: Reporter) -> Report | Benchmark:
     """The work itself."""
-    settings = Settings()
-    reporter = Reporter(progress if callable(progress) else None, bar=progress is True)
     if "gates" in options:
         raise BadSettings("gates are checked by ragassay.gate", where="gates")
     configuration, given = configured(data, options)
     if configuration.datasets or given.datasets:
-        return await evaluate_all(configuration, given, settings, reporter)
+        return await evaluate_all(configuration, given, reporter)
     if options.get("baseline") is not None:
         raise BadSettings("is about several datasets, or gates", where="baseline", hint="compare(report) takes one")
-    EXPORTERS.check(configuration.output)
-    read = read_inputs(configuration, reporter, given)
-    _, document = await evaluated(runtime_with(settings, read), settings, configuration.evaluation, read, reporter)
+    document = await evaluated_and_written(configuration, read_inputs(configuration, reporter, given), reporter)
     notice_unscored(document, reporter)
-    report = Report.of(document, document.results)
-    for path in configuration.output:
-        report.save(path)
-    return report
+    return Report.of(document, document.results)

@@ -1,4 +1,4 @@
-"""From a configuration and rows to a run and its report: what ``evaluate``, ``compare`` and the commands share."""
+"""From a configuration and rows to a run and its report: the one way of ``evaluate``, ``compare``, ``gate`` and the commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from ragassay.core.eval_config import EvalConfig
 from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.core.validation import shown, suggestion
-from ragassay.datasets.dataset import Dataset
 from ragassay.evaluation import local
 from ragassay.evaluation.aggregate import beyond
 from ragassay.evaluation.inputs import Inputs, load
@@ -26,11 +25,11 @@ from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.custom import judge_name
 from ragassay.metrics.metric import name_of
 from ragassay.metrics.names import split_names
+from ragassay.reporting import EXPORTERS
 from ragassay.sdk.options import EvalOptions
 from ragassay.sdk.progress import Reporter, resume_command, resume_hints
 from ragassay.storage.datasets import FolderDatasets, open_data
 from ragassay.storage.folder import FolderRun
-from ragassay.systems.functions import Function
 
 _NO_OUTPUT = logging.NullHandler()
 _NAMED = ("metrics", "judge", "systems", "datasets", "baseline", "gates", "config")  # keywords of their own
@@ -50,47 +49,41 @@ def notice_unscored(report: ReportWithResults, reporter: Reporter, about: str = 
         reporter.notice(f"{about}{what}; print the report for the reasons")
 
 
-def runtime_of(settings: Settings, functions: Mapping[str, Function] | None = None) -> Runtime:
-    """The runtime of one command or call: what it evaluates with, made once. ``functions``: systems of the caller's."""
+def runtime_for(*inputs: Inputs, settings: Settings | None = None) -> Runtime:
+    """What an evaluation runs with; it knows the functions among the systems of ``inputs``."""
     # Without a handler, Python prints each logged warning, such as one for each query without a relevant result.
     logging.getLogger("ragassay").addHandler(_NO_OUTPUT)
-    return Runtime(settings, functions)
-
-
-def runtime_with(settings: Settings, *read: Inputs) -> Runtime:
-    """A runtime that knows the functions among the systems of ``read``."""
-    systems = [system for one in read for system in one.systems.items()]
-    return runtime_of(settings, {name: system.function for name, system in systems if system.function is not None})
-
-
-def read_inputs(configuration: ProjectConfig, reporter: Reporter, given: Given = Given()) -> Inputs:  # noqa: B008 - a tuple
-    """``inputs``, with a warning for each doubtful row."""
-    read = inputs(configuration, given)
-    for line in read.warnings:
-        reporter.warn(line)
-    return read
+    systems = (system for one in inputs for system in one.systems.items())
+    functions = {name: system.function for name, system in systems if system.function is not None}
+    return Runtime(settings or Settings(), functions)
 
 
 async def evaluated(
     runtime: Runtime,
-    settings: Settings,
     spec: EvalConfig,
-    read: Inputs,
+    inputs: Inputs,
     reporter: Reporter,
     kind: Literal["evaluation", "agreement"] = "evaluation",
 ) -> tuple[FolderRun, ReportWithResults]:
     """A new run and its report; raises what ``local.start`` and ``local.complete`` raise."""
-    run = local.start(runtime, settings, spec, read, kind)
-    return run, await completed(runtime, settings, run, reporter)
+    run = local.start(runtime, runtime.settings, spec, inputs, kind)
+    return run, await completed(runtime, run, reporter)
 
 
-async def completed(
-    runtime: Runtime, settings: Settings, run: FolderRun, reporter: Reporter, **limits: Any
-) -> ReportWithResults:
+async def evaluated_and_written(configuration: ProjectConfig, inputs: Inputs, reporter: Reporter) -> ReportWithResults:
+    """The report of a new run, in the files that the configuration names too."""
+    EXPORTERS.check(configuration.output)
+    _, report = await evaluated(runtime_for(inputs), configuration.evaluation, inputs, reporter)
+    for path in configuration.output:
+        EXPORTERS.write(report, path)
+    return report
+
+
+async def completed(runtime: Runtime, run: FolderRun, reporter: Reporter, **limits: Any) -> ReportWithResults:
     """The report of a run after the rest of it is evaluated; ``limits`` as ``local.complete`` has them."""
     command = resume_command(run.record.id)
     with reporter.watch([run], command) as done, resume_hints(command):
-        return await local.complete(runtime, settings, run, done=done, notice=reporter.notice, **limits)
+        return await local.complete(runtime, runtime.settings, run, done=done, notice=reporter.notice, **limits)
 
 
 def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True) -> tuple[ProjectConfig, Given]:
@@ -137,31 +130,26 @@ def _overrides(given: Mapping[str, Any]) -> Iterator[Override]:
             yield Override((key,), plain, "evaluate")
 
 
-def inputs(configuration: ProjectConfig, given: Given = Given()) -> Inputs:  # noqa: B008 - a tuple
-    """Everything that is evaluated on one dataset, read; raises what ``evaluation.inputs.load`` raises."""
+def read_inputs(configuration: ProjectConfig, reporter: Reporter, given: Given = Given()) -> Inputs:  # noqa: B008 - a tuple
+    """Everything that is evaluated on one dataset, read, with a warning for each doubtful row.
+
+    Raises what ``evaluation.inputs.load`` raises.
+    """
     if configuration.datasets:
         raise BadSettings("datasets: here one dataset is evaluated", hint="name it: data")
     systems: Mapping[str, Any] = configuration.systems
     if given.systems is not None:
         systems = {name: configuration.systems.get(name, rows) for name, rows in given.systems.items()}
     data = given.data if given.data is not None else configuration.data
-    read = load(
-        None if data is None else dataset(configuration, given),
-        systems,
-        corpus=configuration.corpus,
-        **configuration.reading,
-    )
-    return read if configuration.labels is None else with_labels(read, configuration.labels, configuration.metrics)
-
-
-def dataset(configuration: ProjectConfig, given: Given = Given()) -> Dataset:  # noqa: B008 - a tuple
-    """The rows of the dataset: given, in a file, or stored."""
-    return open_data(
-        FolderDatasets(Settings().home),
-        configuration.data if given.data is None else given.data,
-        **configuration.reading,
-        other_files=bool(configuration.systems),
-    )
+    if data is not None:
+        store = FolderDatasets(Settings().home)
+        data = open_data(store, data, **configuration.reading, other_files=bool(configuration.systems))
+    read = load(data, systems, corpus=configuration.corpus, **configuration.reading)
+    if configuration.labels is not None:
+        read = with_labels(read, configuration.labels, configuration.metrics)
+    for line in read.warnings:
+        reporter.warn(line)
+    return read
 
 
 def _check_key(key: str) -> None:

@@ -18,10 +18,9 @@ from ragassay.core.settings import Settings
 from ragassay.evaluation.labelling import report_of
 from ragassay.evaluation.prepare import choose_metrics
 from ragassay.metrics.composite import own_metrics
-from ragassay.reporting import EXPORTERS
 from ragassay.reporting.gates import log_missed
 from ragassay.reporting.objects import Gates
-from ragassay.sdk.evaluation import Given, configured, evaluated, notice_unscored, read_inputs, runtime_with
+from ragassay.sdk.evaluation import Given, configured, evaluated_and_written, notice_unscored, read_inputs
 from ragassay.sdk.loop import finished
 from ragassay.sdk.options import EvalOptions
 from ragassay.sdk.progress import Reporter
@@ -82,14 +81,11 @@ def check(
             hint = "name an earlier run, or last-passed; of a run with several systems, one: RUN#SYSTEM"
             raise BadSettings(f"run {report.run.id} can't be its own baseline", where="baseline", hint=hint)
     else:
-        EXPORTERS.check(configuration.output)
-        spec, read = configuration.evaluation, read_inputs(configuration, reporter, given)
-        computed = [metric.name for metric in choose_metrics(spec, read.joined())]
+        read = read_inputs(configuration, reporter, given)
+        computed = [metric.name for metric in choose_metrics(configuration.evaluation, read.joined())]
         gating.check_names(configuration.gates, own, computed, read.systems, read.samples)
         checked, earlier, system = _baseline(settings, configuration, reporter, read.dataset)
-        _, report = finished(partial(evaluated, runtime_with(settings, read), settings, spec, read, reporter))
-        for path in configuration.output:
-            EXPORTERS.write(report, path)
+        report = finished(partial(evaluated_and_written, configuration, read, reporter))
     alpha = configuration.statistics.alpha
     if checked:
         results = gating.check(report, checked, earlier, baseline_system=system, alpha=alpha, metrics=own)

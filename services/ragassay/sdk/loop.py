@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from ragassay.sdk.warn import caller, on_behalf_of
+from anyio.from_thread import start_blocking_portal
 
 T = TypeVar("T")
 
@@ -17,27 +17,12 @@ def finished(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work())
-    from anyio.from_thread import start_blocking_portal
-
     with start_blocking_portal() as portal:  # which cancels the work on Ctrl-C
-        result: T = portal.call(_for_caller(work))
+        result: T = portal.call(work)
         return result
 
 
 async def awaited(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """The result of a coroutine that runs in a thread of its own; cancelled, it makes no further call and has ended."""
-    from anyio.from_thread import start_blocking_portal
-
     with start_blocking_portal() as portal:
-        return await asyncio.wrap_future(portal.start_task_soon(_for_caller(work)))
-
-
-def _for_caller(work: Callable[[], Coroutine[Any, Any, T]]) -> Callable[[], Coroutine[Any, Any, T]]:
-    """The work, whose warnings name the user's line that is on the stack now."""
-    line = caller()
-
-    async def run() -> T:
-        on_behalf_of(line)
-        return await work()
-
-    return run
+        return await asyncio.wrap_future(portal.start_task_soon(work))

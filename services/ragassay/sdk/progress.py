@@ -1,42 +1,65 @@
-"""What a caller learns of an evaluation while it runs: warnings, notices and the rows that are done."""
+"""What a caller learns of an evaluation while it runs: warnings at the user's line, and the rows that are done."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-import time
+import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragassay.core.errors import BudgetReached, DiskFull
 from ragassay.core.plugins import imported
-from ragassay.sdk.warn import warn
 
 if TYPE_CHECKING:
     from ragassay.storage.folder import FolderRun
 
-PROGRESS_S = 5.0
+_BETWEEN = ("ragassay", "asyncio", "contextlib")  # packages between the user's line and ours
+
+
+class Caller(NamedTuple):
+    """A line of the user's, as ``warnings`` wants it."""
+
+    filename: str
+    lineno: int
+    module: str
+    registry: dict[Any, Any]
+
+    def warn(self, text: str, category: type[Warning] = UserWarning) -> None:
+        """``warnings.warn`` at this line, from any thread."""
+        warnings.warn_explicit(text, category, self.filename, self.lineno, self.module, self.registry)
+
+
+def caller() -> Caller:
+    """The innermost line on the stack that is the user's."""
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
+        frame = frame.f_back
+    names = frame.f_globals
+    registry = names.setdefault("__warningregistry__", {})
+    return Caller(frame.f_code.co_filename, frame.f_lineno, names.get("__name__", "__main__"), registry)
 
 
 class Reporter:
     """Python warnings, and calls of ``progress`` with the rows done and the rows in all, over all runs it watches.
 
-    ``total``: the rows in all; default: those of the runs being watched. ``bar``: show a progress bar on stderr.
+    Its warnings name the line that made it. ``total``: the rows in all; default: those of the runs being watched.
+    ``bar``: show a progress bar on stderr.
     """
 
     def __init__(
         self, progress: Callable[[int, int], object] | None = None, *, total: int | None = None, bar: bool = False
     ) -> None:
-        self._progress, self._total, self._bar, self._done = progress, total, bar, 0
+        self._caller, self._progress, self._total, self._bar, self._done = caller(), progress, total, bar, 0
 
     def warn(self, line: str) -> None:
         """Warn about the rows that were read."""
-        warn(line)
+        self._caller.warn(line)
 
     def notice(self, line: str) -> None:
         """Warn about what happens during or after a run."""
-        warn(line, RuntimeWarning)
+        self._caller.warn(line, RuntimeWarning)
 
     @contextmanager
     def watch(self, runs: Collection[FolderRun], resume_command: str) -> Iterator[Callable[[int], object]]:  # noqa: ARG002 - a terminal prints it
@@ -83,9 +106,9 @@ def resume_hints(command: str) -> Iterator[None]:
 
 @contextmanager
 def progress(total: int, already: int, quiet: bool) -> Iterator[Callable[[int], object]]:
-    """A bar on stderr where it is a terminal; elsewhere a line every few seconds, at the end of a row."""
+    """A bar on stderr if it is a terminal; the function it returns adds rows."""
     if quiet or not sys.stderr.isatty():
-        yield int if quiet else _lines(total, already)
+        yield int
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -96,21 +119,3 @@ def progress(total: int, already: int, quiet: bool) -> Iterator[Callable[[int], 
     with Progress(*columns, console=terminal, transient=True) as bar:
         task = bar.add_task("rows", total=total, completed=already)
         yield lambda rows: bar.advance(task, rows)
-
-
-def _lines(total: int, already: int) -> Callable[[int], object]:
-    """Says how far it is, and how long it will take, once ``PROGRESS_S`` have passed since it was last said."""
-    began = said = time.monotonic()
-    now_done = already
-
-    def done(rows: int) -> None:
-        nonlocal said, now_done
-        now_done += rows
-        now = time.monotonic()
-        if now - said < PROGRESS_S or now_done == already:
-            return
-        said = now
-        left_s = (total - now_done) * (now - began) / (now_done - already)
-        sys.stderr.write(f"evaluating: {now_done} of {total} rows, about {left_s:.0f} s left\n")
-
-    return done
