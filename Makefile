@@ -16,6 +16,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/reference.py --check
 
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 3 --dist worksteal --durations=25
@@ -26,7 +27,7 @@ UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embedd
 	tests/dashboard/browser tests/test_quality.py tests/storage/test_long_runs.py tests/test_notebooks.py \
 	tests/evaluation tests/api/test_openapi.py tests/cli/test_ab.py tests/datasets/test_expansion.py tests/sdk/test_python_page.py \
 	tests/stats/test_corrections.py tests/test_log.py \
-	tests/systems/test_built_in_systems_page.py tests/test_packaging.py
+	tests/systems/test_retrieval_page.py tests/test_packaging.py
 
 coverage: $(VENV)/.dev  ## lines and branches that tests within one process reach: 90 % at least
 	rm -f .coverage .coverage.*
@@ -88,4 +89,5 @@ docs: $(VENV)/.dev  ## the documentation as a site with a search, into build/sit
 	@echo "look at it by: $(BIN)/python -m http.server --directory build/site"
 
 readme: $(VENV)/.user  ## put what the commands print now into README.md and the pages
+	$(BIN)/python scripts/reference.py
 	$(BIN)/python scripts/refresh_pages.py

@@ -1,6 +1,6 @@
 """The API under load: how long submissions and looks at a job take with many clients while a job runs.
 
-    python benchmarks/api_load.py [--clients 50] [--seconds 60] [--page docs/scale.md]
+    python benchmarks/api_load.py [--clients 50] [--seconds 60] [--page docs/performance.md]
 
 `ragassay serve` runs as a user would start it. A dataset is uploaded, a job on it keeps the workers busy, and clients, each on
 a connection of its own in a second process, look at that job every half second and submit a job of two rows every five.

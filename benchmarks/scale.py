@@ -1,6 +1,6 @@
 """How much a service does: rows per second beside the engine alone, jobs of up to a million rows, and small jobs beside them.
 
-    python benchmarks/scale.py [engine] [large] [small] [--rows 20000 100000 1000000] [--page docs/scale.md]
+    python benchmarks/scale.py [engine] [large] [small] [--rows 20000 100000 1000000] [--page docs/performance.md]
 
 `engine`: rows judged by a model at a mock provider that takes 0 and 300 ms, by the engine in one process and through
 `ragassay serve` with one and two worker processes. `large`: for each number of rows a service of its own with one job of

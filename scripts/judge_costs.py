@@ -1,4 +1,4 @@
-"""What 1,000 samples cost with each way of asking a model; fills the table of docs/judging.md.
+"""What 1,000 samples cost with each way of asking a model; fills the table of docs/judge-accuracy.md.
 
 The samples are those of ``benchmarks/llm``, judged by the code that judges any, with a model that fills in each reply as the mock
 server of that bench does. Nothing is sent. Tokens are characters / 4, prices those of LiteLLM's table. ``--check`` only
@@ -32,7 +32,7 @@ from ragassay.judges.yes_no import YesNoJudge  # noqa: E402
 from ragassay.llm import Messages, Prices  # noqa: E402
 from ragassay.llm.journal import MemoryJournal  # noqa: E402
 
-PAGE = ROOT / "docs" / "judging.md"
+PAGE = ROOT / "docs" / "judge-accuracy.md"
 TABLE = re.compile(r"(<!-- scripts/judge_costs\.py -->\n).*?(<!-- end -->)", re.DOTALL)
 MODELS = ("gpt-4o-mini", "gpt-4.1", "claude-haiku-4-5")
 ROWS = 40
@@ -50,7 +50,9 @@ class Counting(FakeLLM):
         self.prompt = self.completion = self.cached = self.asked = 0
         self._seen: dict[str, list[str]] = defaultdict(list)
 
-    async def complete(self, messages: Messages, *, schema: Mapping[str, Any] | None = None, **_: Any) -> Reply:
+    async def complete(
+        self, messages: Messages, *, read: Callable[[Reply], Any], schema: Mapping[str, Any] | None = None, **_: Any
+    ) -> tuple[Reply, Any]:
         """A reply in the form of the schema."""
         system, user = (message["content"] for message in messages)
         head = f"{json.dumps(schema) if schema else ''}{system}"
@@ -63,7 +65,8 @@ class Counting(FakeLLM):
         self.completion += tokens(text)
         begin = max(known, default=0) // 4
         self.cached += begin if begin >= CACHED_FROM else 0
-        return Reply(text=text)
+        reply = Reply(text=text)
+        return reply, read(reply)
 
 
 def samples() -> list[Sample]:
@@ -124,7 +127,7 @@ def main(arguments: list[str]) -> Any:
     if "--check" not in arguments:
         PAGE.write_text(fresh)
     elif fresh != page:
-        return "docs/judging.md shows old costs; refresh them: python scripts/judge_costs.py"
+        return "docs/judge-accuracy.md shows old costs; refresh them: python scripts/judge_costs.py"
     return 0
 
 

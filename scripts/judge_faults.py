@@ -1,4 +1,4 @@
-"""What each judge says of the answers with known faults in datasets/faults; fills the table of docs/judges.md.
+"""What each judge says of the answers with known faults in datasets/faults; fills the table of docs/judge-accuracy.md.
 
 The judges are the local one and a model that is always right, in each way that a model is asked: the verdicts of the dataset,
 served over HTTP by tests/provider.py and read by the same code as those of any model. To a probe
@@ -39,7 +39,7 @@ from ragassay.metrics.failures import attribute  # noqa: E402
 from ragassay.metrics.judged import STEPS  # noqa: E402
 
 FAULTS = ROOT / "datasets" / "faults"
-PAGE = ROOT / "docs" / "judges.md"
+PAGE = ROOT / "docs" / "judge-accuracy.md"
 TABLE = re.compile(r"(<!-- scripts/judge_faults\.py -->\n).*?(<!-- end -->)", re.DOTALL)
 CONTROL = "correct"
 Outcome = tuple[int | None, str | None]  # accurate, and the cause where it is not
@@ -148,13 +148,14 @@ def of_each_judge() -> dict[str, dict[str, Outcome]]:
 
 
 def table(said: Mapping[str, Mapping[str, Outcome]]) -> str:
-    """A line for each row, and how many each judge has right."""
+    """A line for each row that some judge gets wrong, and how many each judge has right."""
     wanted = expected()
     lines = [["row", "fault", "should be", *said], ["---"] * (3 + len(said))]
     for sample in SAMPLES:
         i = sample.query_id
         cells = ["right" if of[i] == wanted[i] else _words(of[i]) for of in said.values()]
-        lines.append([i, str(sample.category), _words(wanted[i]), *cells])
+        if {*cells} != {"right"}:
+            lines.append([i, str(sample.category), _words(wanted[i]), *cells])
     for what, part in (("accurate is right", slice(0, 1)), ("the cause is right, too", slice(0, 2))):
         for faulty in (True, False):
             rows = [s.query_id for s in SAMPLES if (s.category != CONTROL) is faulty]
@@ -178,7 +179,7 @@ def main(arguments: list[str]) -> Any:
     if "--check" not in arguments:
         PAGE.write_text(fresh)
     elif fresh != page:
-        return "docs/judges.md shows an old table; refresh it: python scripts/judge_faults.py"
+        return "docs/judge-accuracy.md shows an old table; refresh it: python scripts/judge_faults.py"
     return 0
 
 

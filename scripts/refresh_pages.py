@@ -20,6 +20,7 @@ PAGES = (
     "README.md",
     "docs/comparison.md",
     "docs/cost.md",
+    "docs/reading-a-report.md",
     "docs/quickstart.md",
     "docs/datasets.md",
     "docs/extending.md",

@@ -1,4 +1,4 @@
-"""What the site has beside docs/: README as its first page, the references, and the files that pages link to.
+"""What the site has in addition to docs/: README as its first page, and the files that pages link to.
 
 MkDocs calls the functions by their names while it builds. Links out of docs/ lead to copies under ``files/``; of folders
 only the name is left.
@@ -23,8 +23,6 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are not in docs/."""
     for name, source in COPIED.items():
         files.append(File.generated(config, name, content=(ROOT / source).read_text(encoding="utf-8")))
-    files.append(File.generated(config, "reference/cli.md", content="\n".join(command_line())))
-    files.append(File.generated(config, "reference/python.md", content="\n".join(python())))
     files.append(File.generated(config, "reference/site.css", content=STYLE))
     pages, found = files.documentation_pages(), set[str]()
     while pages:
@@ -67,55 +65,9 @@ def linked(here: str, markdown: str) -> Iterator[str]:
 
 def of_repository(here: str, target: str) -> str | None:
     """Where a link of a page leads, from the root of the repository; None where it leads elsewhere."""
-    if "://" in target or target.startswith("mailto:") or here.startswith("reference/"):
+    if "://" in target or target.startswith("mailto:"):
         return None
     copied = COPIED.get(here) or (here.removeprefix("files/") if here.startswith("files/") else f"docs/{here}")
     folder = (ROOT / copied).parent
     path = Path(folder, target).resolve()
     return str(PurePosixPath(path.relative_to(ROOT))) if path.is_relative_to(ROOT) else None
-
-
-def command_line() -> Iterator[str]:
-    """The reference of the commands, from what ``--help`` is made of."""
-    from typer.main import get_command
-
-    from ragassay.cli.app import app
-
-    yield "# Command line\n\nMade from what `--help` prints.\n"
-    root = get_command(app)
-    yield from of_command(root, root.make_context("ragassay", [], resilient_parsing=True), 2)
-
-
-def of_command(command: Any, context: Any, level: int) -> Iterator[str]:
-    """A command with its options, then the commands below it."""
-    if level > 2:
-        yield f"{'#' * min(level - 1, 4)} {context.command_path}\n"
-    usage = " ".join(command.collect_usage_pieces(context))
-    yield f"```text\n{context.command_path} {usage}\n```\n"
-    yield f"{command.help or ''}\n"
-    rows = [record for each in command.get_params(context) if (record := each.get_help_record(context))]
-    if rows:
-        yield "| option | |\n|---|---|"
-        yield from (f"| `{name}` | {cell(text)} |" for name, text in rows)
-        yield ""
-    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
-        below = command.get_command(context, name)
-        if not below.hidden:
-            yield from of_command(
-                below, below.make_context(name, [], parent=context, resilient_parsing=True), level + 1
-            )
-
-
-def cell(text: str) -> str:
-    """Text of one line that a table's cell takes as it is."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("[", "\\[")
-
-
-def python() -> Iterator[str]:
-    """The reference of what ``import ragassay`` offers."""
-    import ragassay
-
-    yield "# Python\n\nWhat `import ragassay` offers, with types; [Python](../python.md) shows it at work.\n"
-    for name in sorted(ragassay._WHERE):
-        module, _, attribute = ragassay._WHERE[name].partition(":")
-        yield f"::: ragassay.{module}{'.' + (attribute or name)}\n"

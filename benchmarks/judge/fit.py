@@ -5,7 +5,7 @@
 DIR holds ``faithfulness/*.jsonl`` and ``correctness/*.jsonl`` in the format of ``ragassay judge agreement``, and perhaps
 ``retrieval/*/corpus.jsonl``, whose texts ``perturb.py`` changes. ``--swapped``: a set whose labels mean the opposite. A set
 with one label only is fitted on and not measured. ``--write`` writes services/ragassay/judges/local_weights.py and the
-tables of docs/judges.md; nothing else of the data is kept.
+tables of docs/judge-accuracy.md; nothing else of the data is kept.
 
 Each set weighs the same, and so do its two labels, so that the judge tells yes from no on sets with any share of yes.
 Changed texts (``MADE``) weigh little: they teach it to distrust copies, which people nearly always call supported.
@@ -42,7 +42,7 @@ MADE = {"texts": 0.1, "claims": 0.03, "one label": 0.1}
 RIDGE, CORRECTNESS_RIDGE = 0.33, 0.003  # on standardised features, each set weighs 1
 STRETCH = 1.3  # the ridge shrinks log odds; so much on sets left out
 ROOT = Path(__file__).resolve().parents[2]
-WEIGHTS, PAGE = ROOT / "services/ragassay/judges/local_weights.py", ROOT / "docs/judges.md"
+WEIGHTS, PAGE = ROOT / "services/ragassay/judges/local_weights.py", ROOT / "docs/judge-accuracy.md"
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Which of two retrieval configurations ranks better, offline: queries, judgments and two recipes in, one document out.
 
-The document depends on the bytes of its inputs alone: no clock, no network, one fixed seed. docs/ab.md describes it.
+The document depends on the bytes of its inputs alone: no clock, no network, one fixed seed. docs/retrieval.md describes it.
 """
 
 from __future__ import annotations

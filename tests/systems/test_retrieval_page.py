@@ -1,4 +1,4 @@
-"""The page about built-in systems: its examples run, and its tables name every key."""
+"""The page about retrieval: its examples run, and its tables name every key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from provider import Provider, says
 from ragassay.core.package_data import folder
 from ragassay.systems.options import AnswerModel, SystemConfig
 
-PAGE = Path(__file__).parents[2].joinpath("docs", "built-in-systems.md").read_text("utf-8")
+PAGE = Path(__file__).parents[2].joinpath("docs", "retrieval.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -33,5 +33,5 @@ def test_the_examples_on_the_page_run(example, cli, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("model", [SystemConfig, AnswerModel])
-def test_built_in_systems_page_has_a_row_for_every_key(model):
+def test_retrieval_page_has_a_row_for_every_key(model):
     assert model.model_fields.keys() <= set(re.findall(r"^\| `([a-z_0-9]+)` \|", PAGE, re.MULTILINE))
