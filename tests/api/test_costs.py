@@ -55,8 +55,8 @@ def test_the_figures_stay_when_the_rows_have_expired(served):
 
 def test_costs_names_a_job_whose_record_can_not_be_read_and_counts_the_others(served):
     jobs, store = [finished(served) for _ in range(3)], served.jobs.store
-    for job, content in ((jobs[0], zstandard.compress(b'{"schema_version": 2}')), (jobs[1], b"damaged")):
-        store.redis.set(store.key(job, "costs.json"), content)
+    for job, content in ((jobs[0], zstandard.compress(b'{"schema_version": 1}')), (jobs[1], b"damaged")):
+        store.redis.set(store.key(job, "report.json"), content)
     found = costs(served)
     assert found.reports == 1
     (warning,) = found.warnings

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from api_server import rows
-from ragassay.service.redis import WHOLE
+from ragassay.storage.runs import REPORT_FILE
 
 METRICS = ["mrr", "faithfulness", "token_f1"]
 
@@ -112,7 +112,7 @@ def pages_after(served, job, cursor, **parameters):
 
 def test_the_columns_of_a_job_are_let_go_with_its_results(served, job):
     store = served.jobs.store
-    of_report = tuple(f"ra:{{{job}}}:{name}".encode() for name in ("meta", *WHOLE))
+    of_report = tuple(f"ra:{{{job}}}:{name}".encode() for name in ("meta", REPORT_FILE))
     keys = [key for key in store.redis.scan_iter(f"ra:{{{job}}}:*") if key not in of_report]
     assert {b"texts", b"results", b"inputs"} <= {key.split(b":")[2] for key in keys}
     assert {key: store.redis.ttl(key) for key in keys if not 0 < store.redis.ttl(key) <= 30 * 86_400} == {}

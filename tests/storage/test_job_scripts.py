@@ -221,7 +221,7 @@ def ended(job):
     for token, chunk in zip("abc", job.chunks, strict=True):
         job.claim(token)
         job.commit(chunk, token, failed=int(chunk == FIRST))
-    for name in ("report", "costs", "gates", "partial"):
+    for name in ("report", "gates", "partial"):
         job.redis.set(job.key(name), name)
     job.redis.hset(job.key("meta"), mapping={"alerts": "[]", "given_up": "it was down"})
     job.turn("finished")
@@ -236,7 +236,6 @@ def test_a_chunk_that_is_tried_again_is_done_no_more_and_keeps_its_results_and_t
     assert (ended.meta["rows_done"], ended.meta["rows_failed"], ended.meta["retries"]) == ("149", "0", "1")
     assert ended.redis.hget(ended.key("results"), FIRST) == b"results"
     assert (ended.redis.get(ended.key("report")), ended.redis.get(ended.key("partial"))) == (None, b"report")
-    assert ended.redis.get(ended.key("partial_costs")) == b"costs"
     assert not ended.redis.exists(ended.key("gates"))
     assert not {"alerts", "given_up", "turned_ms"} & ended.meta.keys()
     assert ended.redis.ttl(ended.key("meta")) == -1

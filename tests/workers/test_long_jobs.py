@@ -2,16 +2,18 @@
 
 import os
 import tracemalloc
+from contextlib import nullcontext
 
 import orjson
 import pytest
 from redis import exceptions
+from redis.client import Pipeline
 
 from job_workers import deliver, finish, source_of, submit
 from offline_runs import sample
 from polling import until
 from ragassay.api import submission
-from ragassay.core.errors import NotFound
+from ragassay.core.errors import Conflict, NotFound
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.jobs import Planned
 from ragassay.core.models import Response, Sample
@@ -19,7 +21,6 @@ from ragassay.core.settings import Settings
 from ragassay.datasets.versions import Lineage, Origin
 from ragassay.evaluation.inputs import recorded
 from ragassay.service.job_run import JobRun
-from ragassay.service.redis import RedisStore
 from ragassay.service.redis_datasets import RedisDatasets
 from ragassay.storage.runs import ChunkedResults
 
@@ -97,67 +98,36 @@ def test_memory_does_not_grow_with_the_rows_of_a_dataset_whose_job_is_taken(jobs
     ]
 
 
-@pytest.fixture
-def two_chunks_at_once(monkeypatch):
-    monkeypatch.setattr("ragassay.service.redis.CHUNKS_AT_ONCE", 2)
-
-
-def rows_of_jobs_in_the_making(store):
-    return list(store.redis.scan_iter("*:new:*"))
-
-
-@pytest.mark.usefixtures("two_chunks_at_once")
-def test_what_a_submission_had_written_goes_with_it_where_it_is_refused(jobs, store):
+def test_what_a_submission_had_written_goes_with_it_where_it_is_refused(jobs, store, monkeypatch):
     """Else a job that is too large would have Redis full for the others."""
+    monkeypatch.setattr("ragassay.service.redis.CHUNKS_AT_ONCE", 2)
     used = store.redis.info("memory")["used_memory"]
-    samples = [sample(n).model_copy(update={"metadata": {"noise": os.urandom(40_000).hex()}}) for n in range(500)]
-    store.redis.config_set("maxmemory", 2 * used + 4_000_000)  # room for new jobs, and not for 20 MB
+    samples = [sample(n).model_copy(update={"metadata": {"noise": os.urandom(10_000).hex()}}) for n in range(500)]
+    store.redis.config_set("maxmemory", 2 * used + 1_000_000)  # room for new jobs, and not for 5 MB
     try:
         with pytest.raises(exceptions.OutOfMemoryError):
             jobs.submit(EvalConfig(metrics=("mrr",)), recorded(source_of(samples), samples))
-        until(lambda: store.redis.info("memory")["used_memory"] < used + 1_000_000, 10, "memory that is free again")
+        until(lambda: store.redis.info("memory")["used_memory"] < used + 500_000, 10, "memory that is free again")
     finally:
         store.redis.config_set("maxmemory", 0)
-    assert rows_of_jobs_in_the_making(store) == []
-    assert store.active() == []
+    assert (list(store.redis.scan_iter("*:new:*")), store.active()) == ([], [])
 
 
-@pytest.mark.usefixtures("two_chunks_at_once")
-def test_what_a_submission_had_written_goes_by_itself_where_its_answer_was_lost(jobs, store, monkeypatch):
-    def lost(*_, **options):
-        raise exceptions.ConnectionError("the answer was lost")
+@pytest.mark.parametrize("executed", [False, True])
+@pytest.mark.parametrize("planned", [None, ("ab" * 16, Planned(schedule="nightly", slot=None))])
+def test_a_job_is_made_once_though_the_connection_is_lost_while_it_is_made(jobs, store, monkeypatch, planned, executed):
+    samples, lost, execute = [sample(n) for n in range(3)], [], Pipeline.execute
 
-    monkeypatch.setattr(RedisStore, "_execute_new", lost)
-    with pytest.raises(exceptions.ConnectionError):
-        submit(jobs, 180)
-    left = rows_of_jobs_in_the_making(store)
-    assert len(left) == 1, "the transaction may yet take place"
-    assert all(0 < store.redis.ttl(key) <= 3600 for key in left)
-    assert not list(store.redis.scan_iter("*:inputs"))
-    monkeypatch.undo()
-    job = submit(jobs, 180)
-    assert set(rows_of_jobs_in_the_making(store)) == set(left)
+    def flaky(pipe, *arguments, **options):
+        """redis-py says of a lost connection what it says of a key that was changed."""
+        if pipe.watching and not lost:
+            lost.append(execute(pipe, *arguments, **options) if executed else pipe.reset())
+            raise exceptions.WatchError
+        return execute(pipe, *arguments, **options)
+
+    monkeypatch.setattr(Pipeline, "execute", flaky)
+    with pytest.raises(Conflict, match="exists") if planned and executed else nullcontext():
+        jobs.submit(EvalConfig(metrics=("mrr",)), recorded(source_of(samples), samples), planned=planned)
+    (job,) = store.active()
+    assert store.state(job).rows == 3
     assert store.redis.ttl(store.key(job, "inputs")) == -1
-
-
-def test_a_planned_job_whose_connection_is_lost_while_it_is_made_may_be_made_again(jobs, store, monkeypatch):
-    """redis-py says of a lost connection what it says of a job that came meanwhile."""
-    samples = [sample(n) for n in range(3)]
-    planned, inputs = (
-        ("ab" * 16, Planned(schedule="nightly", slot=None)),
-        recorded(source_of(samples), samples),
-    )
-
-    execute = RedisStore._execute_new
-
-    def lost_before(store, pipe, job, **options):
-        store.redis.client_kill_filter(_type="normal", skipme=True)
-        execute(store, pipe, job, **options)
-
-    monkeypatch.setattr(RedisStore, "_execute_new", lost_before)
-    with pytest.raises(exceptions.ConnectionError):
-        jobs.submit(EvalConfig(metrics=("mrr",)), inputs, planned=planned)
-    assert store.active() == []
-    monkeypatch.undo()
-    job, new = jobs.submit(EvalConfig(metrics=("mrr",)), inputs, planned=planned)
-    assert (job.id, new) == ("ab" * 16, True)

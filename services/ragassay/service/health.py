@@ -6,14 +6,14 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from ragassay.core.errors import Unavailable
 from ragassay.core.models import FrozenModel
 from ragassay.service.connection import connect
 from ragassay.service.projects import project_key
 from ragassay.service.queue import depths
-from ragassay.service.redis import RedisStore
+from ragassay.service.redis import RedisStore, Workload
 
 OLDEST_REDIS = (6, 2)
 NEARLY_FULL, NEARLY_FULL_RETRY_S = 0.7, 60.0
@@ -79,28 +79,6 @@ class ServiceHealth(FrozenModel):
     job_problems: tuple[str, ...]
 
 
-class _ActiveJob(NamedTuple):
-    """A job that has not ended: its status, empty if its record is gone, and its chunks that wait.
-
-    ``leased``: what workers have of it, chunks or its report. ``idle_s``: since it came or a chunk was claimed last.
-    ``outage_s``: since it waits for its provider, None if it does not; ``held``: no chunk is given out until the next probe.
-    """
-
-    id: str
-    status: str
-    waiting: int
-    leased: int
-    age_s: float
-    idle_s: float
-    outage_s: float | None
-    held: bool
-
-    @property
-    def has_work(self) -> bool:
-        """Has it chunks that may be claimed?"""
-        return self.status in ("queued", "running") and self.waiting > 0
-
-
 def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
     """Ask Redis how the service is; ``broker``: the address of the broker's Redis if that is another one.
 
@@ -117,7 +95,7 @@ def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
         problems.append(f"the broker does not answer ({error}): jobs wait")
     ready = not problems
     problems += [problem for server in redis for problem in server.problems]
-    workers, beats, active = store.alive("worker"), store.alive("beat"), _active_jobs(store)
+    workers, beats, active = store.alive("worker"), store.alive("beat"), store.workloads(store.active())
     if not workers:
         problems.append("no worker is running: jobs wait; start one: ragassay serve worker")
     if not beats:
@@ -125,12 +103,12 @@ def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
     due = _overdue_s(store)
     if late := sum(seconds > OVERDUE_S for seconds in due):
         problems.append(f"schedules that are due and that no beat has noticed for {OVERDUE_S} s: {late}")
-    with_work = [job for job in active if job.has_work]
-    idle = [job for job in with_work if job.outage_s is None]
-    outages = [job.outage_s for job in active if job.outage_s is not None and job.status in ("queued", "running")]
+    with_work = [job for job in active if job.waiting and job.status in ("queued", "running")]
+    idle = [job for job in with_work if not job.since_ms]
+    outages_s = [_seconds(job, job.since_ms) for job in active if job.since_ms and job.status in ("queued", "running")]
     leased = sum(job.leased for job in active)
-    stalled = [job.id for job in with_work if not leased and not job.held and job.idle_s > STALLED_AFTER_S]
-    of_jobs = [f"job {job.id} is active and has no record: were keys evicted?" for job in active if not job.status]
+    stalled = [job.job for job in with_work if not leased and not job.probe_ms and _unclaimed_s(job) > STALLED_AFTER_S]
+    of_jobs = [f"job {job.job} is active and has no record: were keys evicted?" for job in active if not job.status]
     if stalled:
         of_jobs.insert(0, f"chunks wait, and no worker has claimed one for {STALLED_AFTER_S:g} s (job {stalled[0]})")
     return ServiceHealth(
@@ -145,10 +123,10 @@ def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
         stalled=tuple(stalled),
         chunks_waiting=sum(job.waiting for job in with_work),
         chunks_leased=leased,
-        chunk_age_s=max((0.0, *(job.age_s for job in idle))),
-        unclaimed_s=max((0.0, *(job.idle_s for job in idle))),
-        jobs_waiting=len(outages),
-        outage_s=max((0.0, *outages)),
+        chunk_age_s=max((0.0, *(_seconds(job, job.created_ms) for job in idle))),
+        unclaimed_s=max((0.0, *(_unclaimed_s(job) for job in idle))),
+        jobs_waiting=len(outages_s),
+        outage_s=max((0.0, *outages_s)),
         schedule_overdue_s=max((0.0, *due)),
         ready=ready and workers > 0,
         problems=tuple(problems),
@@ -156,24 +134,13 @@ def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
     )
 
 
-def _active_jobs(store: RedisStore) -> list[_ActiveJob]:
-    """The jobs that have not ended, in three round trips."""
-    now_ms, ids, pipe = store.now_ms(), store.active(), store.redis.pipeline(transaction=False)
-    for job in ids:
-        pipe.hmget(store.key(job, "meta"), "status", "created_ms", "claimed_ms", "waiting_since_ms", "next_ms")
-        pipe.llen(store.key(job, "todo"))
-        pipe.zcount(store.key(job, "lease"), now_ms, "+inf")
-        pipe.exists(store.key(job, "report_lock"))
-    answers, jobs = iter(pipe.execute()), []
-    for job, (status, created, claimed, since, next_), waiting, chunks, report in zip(
-        ids, answers, answers, answers, answers, strict=True
-    ):
-        age_s = (now_ms - int(created or 0)) / 1000
-        idle_s = min(age_s, (now_ms - int(claimed or 0)) / 1000)
-        outage_s = (now_ms - int(since)) / 1000 if since else None
-        name = (status or b"").decode()
-        jobs.append(_ActiveJob(job, name, waiting, chunks + report, age_s, idle_s, outage_s, next_ is not None))
-    return jobs
+def _seconds(job: Workload, since_ms: int) -> float:
+    return (job.now_ms - since_ms) / 1000
+
+
+def _unclaimed_s(job: Workload) -> float:
+    """Since it came, or a chunk was claimed last."""
+    return _seconds(job, max(job.created_ms, job.claimed_ms))
 
 
 def _overdue_s(store: RedisStore) -> list[float]:

@@ -10,11 +10,10 @@ from ragassay.core.errors import Conflict, NotFound
 from ragassay.core.models import Rating, Result, Sample
 from ragassay.core.report import Report, Source
 from ragassay.service.job_state import Claim, gone
-from ragassay.service.redis import PARTIAL, WHOLE, RedisStore
+from ragassay.service.redis import PARTIAL_FILE, RedisStore
 from ragassay.storage.blobs import RedisBlobs
-from ragassay.storage.cost_records import CostRecord, record_of
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
-from ragassay.storage.runs import Run, is_pending_again
+from ragassay.storage.runs import REPORT_FILE, Run, is_pending_again
 
 
 class JobRun(Run):
@@ -56,13 +55,12 @@ class JobRun(Run):
         return gone(name, self._job)
 
     def save_report(self, report: Report) -> None:
-        """Keep a partial report. A whole one is kept by the change of status that finishes the job: ``documents``.
+        """Keep a partial report. A whole one is kept by the change of status that finishes the job.
 
         Raises NotFound for a whole one whose rows are not all kept.
         """
         if self._partial:
-            for name, document in zip(PARTIAL, documents(report).values(), strict=True):
-                self.blobs.put(name, document)
+            self.blobs.put(PARTIAL_FILE, report.model_dump_json().encode())
         elif report.run.status != "finished":
             kept = set(self.done())
             lost = [chunk for chunk in self.record.chunks() if chunk not in kept]
@@ -72,11 +70,11 @@ class JobRun(Run):
         """The report's JSON, else that of the rows done when the job was paused or cancelled, or before failed ones were
         tried again. Raises NotFound for an unknown job, Conflict while there is no report.
         """
-        document = self.blobs.get(WHOLE[0])
+        document = self.blobs.get(REPORT_FILE)
         if document is None:
             state = self._store.state(self._job)
             if state.retries or state.status in ("paused", "cancelled"):
-                document = self.blobs.get(PARTIAL[0])
+                document = self.blobs.get(PARTIAL_FILE)
             if document is None:
                 hint = f"follow it: GET /v1/jobs/{self._job}"
                 raise Conflict(f"job {self._job} is {state.status} and has no report", hint=hint)
@@ -85,22 +83,6 @@ class JobRun(Run):
     def report(self) -> Report:
         """The report; raises as ``report_document`` does."""
         return Report.model_validate_json(self.report_document())
-
-    def costs(self) -> CostRecord | None:
-        """The record of costs of a finished job, or of a paused or cancelled one; None if there is none.
-
-        Raises ValidationError.
-        """
-        document = self.blobs.get(WHOLE[1])
-        if document is None and self._store.status(self._job) != "finished":
-            document = self.blobs.get(PARTIAL[1])
-        return None if document is None else CostRecord.model_validate_json(document)
-
-
-def documents(report: Report) -> dict[str, bytes]:
-    """The report and its record of costs, as they are kept."""
-    costs = record_of(report).model_dump_json(exclude_defaults=True).encode()
-    return dict(zip(WHOLE, (report.model_dump_json().encode(), costs), strict=True))
 
 
 class RetriedRun(JobRun):

@@ -36,7 +36,7 @@ from ragassay.evaluation.runtime import Runtime
 from ragassay.service import job_results, notifications
 from ragassay.service.health import check_memory
 from ragassay.service.job_reports import MOST_LOOKED_AT, Gating, JobReports
-from ragassay.service.job_run import JobRun, documents, run_of
+from ragassay.service.job_run import JobRun, run_of
 from ragassay.service.job_state import Claim, JobState, not_under_way
 from ragassay.service.notifier import Notifier
 from ragassay.service.projects import clock_time
@@ -47,12 +47,12 @@ from ragassay.service.worker import Chunks, report_claimed
 from ragassay.storage.columns import FAILED, label_column, label_value
 from ragassay.storage.protocol import ChunkId
 from ragassay.storage.row_index import RowIndex
-from ragassay.storage.runs import GATES_FILE
+from ragassay.storage.runs import GATES_FILE, REPORT_FILE
 from ragassay.storage.selection import Selection
 
 logger = logging.getLogger("ragassay.jobs")
 _RESPONSE_FAILED = label_value("response_failed")
-MOST_ROWS_A_PAGE, MOST_FAILED_FINALIZES, MOST_FINALIZES = 200, 3, 10  # the last count killed workers too
+MOST_ROWS_A_PAGE, MOST_FINALIZES = 200, 5
 SLOTS = 4  # messages of one job that may wait or work at once, at the most
 
 
@@ -72,7 +72,6 @@ class Jobs:
         self.reports = JobReports(store)
         self._runtime = runtime
         self._chunks = Chunks(store, self._runtime, self.registered)
-        self._trimmed: dict[str, int] = {}  # how far each list of jobs was looked through
 
     def of(self, project: str) -> Jobs:
         """The use cases over one project's jobs and datasets; what belongs to another is not there (NotFound)."""
@@ -321,7 +320,7 @@ class Jobs:
                     self._finalize(job, state, partial=partial)
 
     def _finalize(self, job: str, state: JobState, *, partial: bool) -> None:
-        if not partial and self.store.count_finalize(job, "begun") > MOST_FINALIZES:
+        if not partial and self.store.count_finalize(job) > MOST_FINALIZES:
             self._fail(job, "the report can't be made: worker crashed repeatedly on it")
             return
         try:
@@ -333,20 +332,21 @@ class Jobs:
         except (RedisError, Unavailable):
             if not partial:
                 with suppress(RedisError):  # an outage is no crash of a worker
-                    self.store.count_finalize(job, "begun", by=-1)
+                    self.store.count_finalize(job, by=-1)
             raise
         except NotFound as error:
             if not partial:
                 self._fail(job, f"the report can't be made: {error}")
             return
         except Exception as error:
-            if not partial and self.store.count_finalize(job, "failed") >= MOST_FAILED_FINALIZES:
+            if not partial and self.store.count_finalize(job, by=0) >= MOST_FINALIZES:
                 self._fail(job, f"the report can't be made: {class_and_reason(error)}")
             raise
 
     def _finish(self, job: str, state: JobState, report: ReportWithResults) -> None:
         """Check the gates and finish the job with all that is kept of it, in one step, unless it was retried meanwhile."""
-        gating, contents, fields = Gating.model_validate(state.gating), documents(report.figures), dict[str, str]()
+        gating, fields = Gating.model_validate(state.gating), dict[str, str]()
+        contents = {REPORT_FILE: report.figures.model_dump_json().encode()}
         checked = self.reports.check_gates(job, gating, report) if gating.gates else None
         if checked:
             contents[GATES_FILE], fields["alerts"] = checked.document, checked.shown
@@ -366,8 +366,7 @@ class Jobs:
 
     def tick(self) -> None:
         """Take back what dead workers held, give up chunks that kill them, and send messages again that were lost: none was
-        if as many wait as all jobs can use. Several processes may do so at once. Ids of jobs whose retention is over
-        leave the list of jobs, some each time.
+        if as many wait as all jobs can use. Several processes may do so at once.
         """
         active = self.store.active()
         enough = self._slots() * len(active)
@@ -389,25 +388,27 @@ class Jobs:
             except NotFound as error:  # rows or results that were evicted: no round brings them back
                 self._fail(job, str(error))
                 continue
-            if lost[REPORTS if state.status == "finalizing" else CHUNKS] and self.store.is_stalled(job):
-                self.wake(job)
-        for listed in self.store.job_lists():
-            self._trimmed[listed] = self.store.trim(listed, self._trimmed.get(listed, 0))
+            if lost[REPORTS if state.status == "finalizing" else CHUNKS]:
+                (work,) = self.store.workloads([job])
+                if work.is_stalled(self.store.lease_ms):
+                    self.wake(job)
+        self.store.trim()
 
     def wake(self, job: str) -> None:
         """Send as many messages as processes can use, and one that waits: a message waits behind those of other jobs."""
         self._send(job, self._slots())
 
     def _slots(self) -> int:
-        processes = self.store.processes_lately()
+        processes = self.store.processes()
         return min(SLOTS, processes + 1) if processes else SLOTS
 
     def _send(self, job: str, most: int) -> None:
         """Send a message for each chunk that waits, or that for the report. One that can't be sent is the sweeper's."""
-        if self.store.status(job) == "finalizing":
+        (work,) = self.store.workloads([job])
+        if work.status == "finalizing":
             sent = self._queue.finalize(job)
         else:
-            count = min(most, self.store.count_waiting(job))
+            count = min(most, work.claimable)
             sent = all(self._queue.enqueue(job) for _ in range(count)) and count > 0
         if sent:
             self.store.note_sent(job)

@@ -1,32 +1,30 @@
 """The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
 
 The keys of a job are ``ra:{job}:meta todo lease owner dead done tries report_lock contents calls:<chunk>``, ``inputs`` (rows by
-chunk; ``new:<id>`` while the job is being made), and the blobs of its run (``storage.runs``) with ``costs.json``,
-``partial.json``, ``partial-costs.json`` and ``headline-<n>.json``.
+chunk; ``new:<id>`` while the job is being made), and the blobs of its run (``storage.runs``) with ``partial.json`` and
+``headline-<n>.json``.
 Who asks a system that is called is kept for all jobs together, in ``ra:asks:<system>``. Each project has a list of its jobs,
 ``jobs``. Times are milliseconds of the Redis server's own clock.
 """
 
 from __future__ import annotations
 
-import math
-import time
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import orjson
-from redis import exceptions
+from redis.exceptions import RedisError
 
-from ragassay.core.errors import Conflict, Unavailable, bad_cursor
+from ragassay.core.errors import Conflict, bad_cursor
 from ragassay.core.eval_config import Budget
 from ragassay.core.jobs import ENDED, JobStatus, Planned
 from ragassay.core.models import Response, Result, Sample
 from ragassay.core.report import DEFAULT_PROJECT
+from ragassay.service.connection import refuses_writes
 from ragassay.service.counters import KEY as COUNTERS
-from ragassay.service.job_state import TRANSITIONS, Claim, JobState, Retention, gone, no_job
+from ragassay.service.job_state import DAY_S, TRANSITIONS, Claim, JobState, Retention, gone, no_job
 from ragassay.service.notifications import Notification
 from ragassay.service.projects import ProjectRedis
 from ragassay.storage.blobs import RedisBlobs, packed, unpacked
@@ -35,12 +33,44 @@ from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
 from ragassay.storage.runs import GATES_FILE, REPORT_FILE, result_lines, results_blob
 
 MOST_DEATHS = 5
-LOOK_EVERY_S, NO_LIMIT = 5.0, 10**9
+NO_LIMIT = 10**9
 OUTBOX = "ra:outbox"  # notifications that no beat has queued for webhooks yet
-WHOLE, PARTIAL = (REPORT_FILE, "costs.json"), ("partial.json", "partial-costs.json")
+PARTIAL_FILE = "partial.json"  # the report of the rows that are done
 CHUNKS_AT_ONCE = 16  # whose rows are sent to Redis
-WRITTEN_WITHIN_S = 3600
-A_ROUND = 1000  # ids of jobs that are looked at together
+WRITTEN_WITHIN_S = 3600  # from one of these to the next
+LISTED_S = 100 * DAY_S  # for how much longer than a report a job's id is listed
+
+
+class Workload(NamedTuple):
+    """The work on a job at ``now_ms``; times are milliseconds since 1970, 0 where nothing happened yet.
+
+    ``status``: empty if the job's record is gone. ``waiting``: chunks that no worker has; ``leased``: what workers have of
+    it, chunks or the report. ``since_ms``: when its provider began to fail; ``probe_ms``: when it is asked next.
+    """
+
+    job: str
+    now_ms: int
+    status: str
+    waiting: int
+    leased: int
+    created_ms: int
+    claimed_ms: int
+    sent_ms: int
+    since_ms: int
+    probe_ms: int
+
+    @property
+    def claimable(self) -> int:
+        """How many chunks may be claimed now: none while the provider's next probe is not due."""
+        has_work = self.status in ("queued", "running") and self.probe_ms <= self.now_ms
+        return self.waiting if has_work else 0
+
+    def is_stalled(self, lease_ms: int) -> bool:
+        """Does work wait that no worker has, without a claim or a message for as long as a lease? A probe has no message."""
+        silent = self.now_ms - max(self.sent_ms, self.claimed_ms) >= lease_ms
+        if self.status == "finalizing":
+            return silent and not self.leased
+        return bool(self.claimable and not self.leased and (silent or (self.probe_ms and not self.sent_ms)))
 
 
 class RedisStore(ProjectRedis):
@@ -57,7 +87,6 @@ class RedisStore(ProjectRedis):
     ) -> None:
         super().__init__(url, patient=patient, project=project)
         self.lease_ms, self.retention = int(lease_s * 1000), retention
-        self._looked_up = (-math.inf, 0)
 
     # --- jobs -------------------------------------------------------------------------------------------------
 
@@ -80,52 +109,48 @@ class RedisStore(ProjectRedis):
         self.knows([job])
         called = [name for name, source in record.systems.items() if source.called]
         created_ms = int(datetime.fromisoformat(record.created_at).timestamp() * 1000)
-        once = planned is not None or body_digest is not None
-        if self.redis.exists(self.key(job, "meta")):
+        meta, inputs, once = (
+            self.key(job, "meta"),
+            self.key(job, "inputs"),
+            planned is not None or body_digest is not None,
+        )
+        if self.redis.exists(meta):
             raise _exists(job)
-        with self._written_inputs(record, samples, responses) as new, self.redis.pipeline(transaction=True) as pipe:
-            pipe.watch(self.key(job, "meta"))
-            if pipe.exists(self.key(job, "meta")):
-                raise _exists(job)
+        new = self._write_inputs(record, samples, responses)
+        in_turn = sorted(record.chunks(), key=lambda chunk: chunk.number)  # one of each system, then the next
+        fields = {
+            "status": "queued",
+            "project": project,
+            "record": record.model_dump_json(),
+            "gating": orjson.dumps(gating or {}),
+            "chunks": len(in_turn),
+            "chunk_size": record.chunk_size,
+            "rows": len(samples) * len(record.systems),
+            "rows_done": 0,
+            "rows_failed": 0,
+            "created_ms": created_ms,
+            "provider": int(_asks_a_provider(record)),
+            "called": f",{','.join(called)}," if called else "",
+            **{name: cap for name, cap in caps_of(record.spec.budget).items() if cap is not None},
+            **({"planned": planned.model_dump_json()} if planned else {}),
+            **({"body_digest": body_digest} if body_digest else {}),
+        }
+
+        def made(pipe: Any) -> None:
+            if pipe.exists(meta):
+                if once:
+                    raise _exists(job)
+                return  # nobody else has its id: the answer to this transaction was lost
             pipe.multi()
-            pipe.rename(new, self.key(job, "inputs"))
-            pipe.persist(self.key(job, "inputs"))
-            in_turn = sorted(record.chunks(), key=lambda chunk: chunk.number)  # one of each system, then the next
+            pipe.rename(new, inputs)
+            pipe.persist(inputs)
             pipe.rpush(self.key(job, "todo"), *map(str, in_turn))
-            pipe.hset(
-                self.key(job, "meta"),
-                mapping={
-                    "status": "queued",
-                    "project": project,
-                    "record": record.model_dump_json(),
-                    "gating": orjson.dumps(gating or {}),
-                    "chunks": len(in_turn),
-                    "chunk_size": record.chunk_size,
-                    "rows": len(samples) * len(record.systems),
-                    "rows_done": 0,
-                    "rows_failed": 0,
-                    "created_ms": created_ms,
-                    "provider": int(_asks_a_provider(record)),
-                    "called": f",{','.join(called)}," if called else "",
-                    **_caps(record.spec.budget),
-                    **({"planned": planned.model_dump_json()} if planned else {}),
-                    **({"body_digest": body_digest} if body_digest else {}),
-                },
-            )
+            pipe.hset(meta, mapping=fields)
             pipe.zadd(self.of_project("jobs"), {job: created_ms})
             pipe.sadd("ra:projects", project)
             pipe.sadd("ra:active", job)
-            self._execute_new(pipe, job, once=once)
 
-    def _execute_new(self, pipe: Any, job: str, *, once: bool) -> None:
-        """Execute the transaction that makes a job. If it exists by now, it is ours unless it is made ``once``: Conflict."""
-        try:
-            pipe.execute()
-        except exceptions.WatchError as error:  # redis-py raises it for a lost connection as well
-            if not self.redis.exists(self.key(job, "meta")):
-                raise exceptions.ConnectionError(str(error)) from None
-            if once:
-                raise _exists(job) from None
+        self.redis.transaction(made, meta)
 
     def state(self, job: str) -> JobState:
         """The job as it stands; raises NotFound."""
@@ -204,7 +229,7 @@ class RedisStore(ProjectRedis):
         Returns the status before; ``stale`` where it has ended again since. Raises NotFound.
         """
         own = [self.key(job, name) for name in ("meta", "todo", "done", "tries", "lease", "owner", "dead")]
-        kept = [self.key(job, name) for name in (*WHOLE, *PARTIAL, GATES_FILE, *row_names(record))]
+        kept = [self.key(job, name) for name in (REPORT_FILE, PARTIAL_FILE, GATES_FILE, *row_names(record))]
         arguments = ["" if ended_ms is None else ended_ms, rows, *map(str, chunks)]
         before = self.run("retry", [*own, "ra:active", *kept], arguments)
         if before is None:
@@ -220,7 +245,7 @@ class RedisStore(ProjectRedis):
     def claim(self, job: str) -> Claim | None:
         """The next chunk, or None when there is none to be had."""
         token = uuid.uuid4().hex
-        keys, processes = [self.key(job, name) for name in ("meta", "todo", "lease", "owner")], self.processes_lately()
+        keys, processes = [self.key(job, name) for name in ("meta", "todo", "lease", "owner")], self.processes()
         most_of_a_provider = max(1, processes - 1) if processes else NO_LIMIT
         chunk = self.run("claim", keys, [token, self.lease_ms, most_of_a_provider])
         if not chunk:
@@ -258,21 +283,11 @@ class RedisStore(ProjectRedis):
         if self.redis.exists(meta):
             self.redis.hset(meta, f"undelivered:{webhook}", why)
 
-    def processes_lately(self) -> int:
-        """How many processes all workers had for chunks a few seconds ago; 0 where nobody sends a heartbeat."""
-        looked_up, processes = self._looked_up
-        if time.monotonic() - looked_up > LOOK_EVERY_S:
-            processes = self.processes()
-            self._looked_up = time.monotonic(), processes
-        return processes
-
     def renew(self, claim: Claim) -> bool:
         """Keep the lease for longer; False when it is no longer ours or the job no longer wanted.
 
         True while Redis does not answer: then nobody else can take it either, and the next renewal will tell.
         """
-        from redis.exceptions import RedisError
-
         keys = [self.key(claim.job, name) for name in ("meta", "lease", "owner")]
         try:
             return bool(self.run("renew", keys, [str(claim), claim.token, self.lease_ms]))
@@ -321,9 +336,9 @@ class RedisStore(ProjectRedis):
         why = self.redis.hget(self.key(claim.job, "dead"), f"why:{claim}")
         return None if why is None else str(why.decode())
 
-    def count_finalize(self, job: str, what: Literal["begun", "failed"], by: int = 1) -> int:
-        """How often the report was begun, or failed, this time included."""
-        return int(self.redis.hincrby(self.key(job, "meta"), f"finalize_{what}", by))
+    def count_finalize(self, job: str, by: int = 1) -> int:
+        """How often the report was begun, this time included."""
+        return int(self.redis.hincrby(self.key(job, "meta"), "finalize_begun", by))
 
     def sweep(self, job: str) -> tuple[list[Claim], int]:
         """Take back chunks whose lease ran out: those that died too often, claimed for the caller, and how many wait again."""
@@ -370,76 +385,51 @@ class RedisStore(ProjectRedis):
 
     # --- messages ---------------------------------------------------------------------------------------------
 
-    def count_waiting(self, job: str) -> int:
-        """How many chunks wait to be claimed; 0 while the provider's next probe is not due."""
-        probe_ms = int(self.redis.hget(self.key(job, "meta"), "next_ms") or 0)
-        return 0 if probe_ms > self.now_ms() else int(self.redis.llen(self.key(job, "todo")))
+    def workloads(self, jobs: Sequence[str]) -> list[Workload]:
+        """The work on jobs, in two round trips."""
+        now, pipe = int(self.now_ms()), self.redis.pipeline(transaction=False)
+        for job in jobs:
+            pipe.hmget(self.key(job, "meta"), "created_ms", "claimed_ms", "sent_ms", "waiting_since_ms", "next_ms")
+            pipe.hget(self.key(job, "meta"), "status")
+            pipe.llen(self.key(job, "todo"))
+            pipe.zcount(self.key(job, "lease"), now, "+inf")
+            pipe.exists(self.key(job, "report_lock"))
+        answers = iter(pipe.execute())
+        return [
+            Workload(job, now, (status or b"").decode(), waiting, leased + report, *(int(time or 0) for time in times))
+            for job, times, status, waiting, leased, report in zip(
+                jobs, answers, answers, answers, answers, answers, strict=True
+            )
+        ]
 
     def note_sent(self, job: str) -> None:
         """Write down that messages were sent for the job."""
         self.redis.hset(self.key(job, "meta"), "sent_ms", int(self.now_ms()))
 
-    def is_stalled(self, job: str) -> bool:
-        """Does work of a job wait that no worker has, without a claim or a message for as long as a lease?
-
-        While a provider fails, the work waits for the next probe.
-        """
-        now = self.now_ms()
-        pipe = self.redis.pipeline(transaction=False)
-        pipe.hmget(self.key(job, "meta"), "status", "sent_ms", "claimed_ms", "next_ms")
-        pipe.llen(self.key(job, "todo"))
-        pipe.zcount(self.key(job, "lease"), now, "+inf")
-        pipe.exists(self.key(job, "report_lock"))
-        (status, sent, claimed, probe), waiting, leased, report = pipe.execute()
-        silent = now - max(int(sent or 0), int(claimed or 0)) >= self.lease_ms
-        if status == b"finalizing":
-            return silent and not report
-        if status not in (b"queued", b"running") or not waiting or leased:
-            return False
-        return silent if probe is None else int(probe) <= now and (sent is None or silent)
-
     # --- rows -------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _written_inputs(
-        self, record: RunRecord, samples: Sequence[Sample], responses: Mapping[str, Mapping[str, Response]]
-    ) -> Iterator[str]:
-        """Write the rows of all chunks under a key of their own, for an hour, a few chunks at a time.
-
-        They go where the block is refused. Raises Unavailable where they took too long.
-        """
-        new = self.key(record.id, f"new:{uuid.uuid4().hex}")
-        try:
-            self._write_inputs(new, record, samples, responses)
-            yield new
-        except BaseException as error:
-            # after a lost answer the transaction of the block may yet take place
-            if not isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError):
-                with suppress(exceptions.RedisError):
-                    self.redis.unlink(new)
-            raise
-
     def _write_inputs(
-        self,
-        new: str,
-        record: RunRecord,
-        samples: Sequence[Sample],
-        responses: Mapping[str, Mapping[str, Response]],
-    ) -> None:
-        size, began = record.chunk_size, time.monotonic()
-        pipe = self.redis.pipeline(transaction=False)
-        for number, chunk in enumerate({input_chunk(chunk, record): None for chunk in record.chunks()}, 1):
-            rows = samples[chunk.number * size : (chunk.number + 1) * size]
-            recorded = responses.get(chunk.system, {})
-            given = [row.model_copy(update={"response": recorded.get(row.query_id)}) for row in rows]
-            content = orjson.dumps([row.model_dump(mode="json", exclude_defaults=True) for row in given])
-            pipe.hset(new, str(chunk), packed(content))
-            pipe.expire(new, WRITTEN_WITHIN_S)
-            if number % CHUNKS_AT_ONCE == 0:
-                pipe.execute()
-        pipe.execute()
-        if time.monotonic() - began > WRITTEN_WITHIN_S / 2:
-            raise Unavailable("the rows of the job came too slowly", hint="submit it again")
+        self, record: RunRecord, samples: Sequence[Sample], responses: Mapping[str, Mapping[str, Response]]
+    ) -> str:
+        """Write the rows of all chunks under a key of their own, a few chunks at a time; they go if no job takes them."""
+        new, size = self.key(record.id, f"new:{uuid.uuid4().hex}"), record.chunk_size
+        try:
+            pipe = self.redis.pipeline(transaction=False)
+            for number, chunk in enumerate({input_chunk(chunk, record): None for chunk in record.chunks()}, 1):
+                rows = samples[chunk.number * size : (chunk.number + 1) * size]
+                recorded = responses.get(chunk.system, {})
+                given = [row.model_copy(update={"response": recorded.get(row.query_id)}) for row in rows]
+                content = orjson.dumps([row.model_dump(mode="json", exclude_defaults=True) for row in given])
+                pipe.hset(new, str(chunk), packed(content))
+                pipe.expire(new, WRITTEN_WITHIN_S)
+                if number % CHUNKS_AT_ONCE == 0:
+                    pipe.execute()
+            pipe.execute()
+        except RedisError as error:
+            if refuses_writes(error):  # it is full, and the other jobs need what this one took
+                self.redis.unlink(new)
+            raise
+        return new
 
     def check_rows(self, record: RunRecord, chunks: Iterable[ChunkId], done: Collection[str]) -> None:
         """Raise NotFound where Redis has lost the input of these chunks, or results of those that are done."""
@@ -450,15 +440,11 @@ class RedisStore(ProjectRedis):
 
     # --- retention --------------------------------------------------------------------------------------------
 
-    def trim(self, listed: str, at: int, most: int = A_ROUND) -> int:
-        """Take ids whose records are gone out of the list under a key, of the ``most`` from ``at`` on; where to go on."""
-        ids = self.redis.zrange(listed, at, at + most - 1)
-        pipe = self.redis.pipeline(transaction=False)
-        for job in ids:
-            pipe.exists(self.key(job.decode(), "meta"))
-        if gone := [job for job, there in zip(ids, pipe.execute(), strict=True) if not there]:
-            self.redis.zrem(listed, *gone)
-        return 0 if len(ids) < most else at + most - len(gone)
+    def trim(self) -> None:
+        """Forget the ids of jobs whose records are long gone."""
+        for listed in self.job_lists():
+            oldest_ms = self.now_ms() - (self.retention.reports_s + LISTED_S) * 1000
+            self.redis.zremrangebyscore(listed, "-inf", oldest_ms)
 
 
 def headline_blob(retries: int) -> str:
@@ -491,10 +477,6 @@ def _asks_a_provider(record: RunRecord) -> bool:
 
 def _exists(job: str) -> Conflict:
     return Conflict(f"job {job} exists")
-
-
-def _caps(budget: Budget) -> dict[str, float]:
-    return {name: most for name, most in caps_of(budget).items() if most is not None}
 
 
 def caps_of(budget: Budget) -> dict[str, float | None]:

@@ -1,4 +1,4 @@
-"""What a report says of costs, small enough to read hundreds of: kept with the report of each job."""
+"""What a report says of costs, small enough to hold hundreds of."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ class SystemCosts(FrozenModel):
 class CostRecord(FrozenModel):
     """What a report says of costs. ``accurate``: the rule by which answers counted as accurate."""
 
-    schema_version: Literal[2]
     run: str
     created_at: str
     status: Literal["finished", "incomplete"]
@@ -35,7 +34,6 @@ def record_of(report: Report) -> CostRecord:
     """The record of a report."""
     source = report.provenance
     return CostRecord(
-        schema_version=2,
         run=report.run.id,
         created_at=report.run.created_at,
         status=report.run.status,

@@ -43,7 +43,6 @@ from ragassay.datasets.dataset import digest_of_dataset, digest_of_responses
 from ragassay.storage.blobs import FolderBlobs
 from ragassay.storage.catalog import Entry
 from ragassay.storage.columns import THERE, read_column, write_columns
-from ragassay.storage.cost_records import CostRecord, record_of
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
 from ragassay.storage.run_ids import slug
 from ragassay.storage.runs import (
@@ -197,10 +196,6 @@ class FolderRun(Run):
             name = self.folder.name
             raise NotFound(f"run {name} has no report yet", hint=f"ragassay evaluate --resume {name}")
         return _read(self.report_file, Report)
-
-    def costs(self) -> CostRecord | None:
-        """The record of costs; None if there is no report. Raises BadData."""
-        return record_of(self.report()) if self.report_file.exists() else None
 
     def sample(self, query_id: str, system: str) -> Sample | None:
         """A row with the response that is recorded of a system; None where the run has no such row."""

@@ -17,13 +17,13 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import ValidationError
 
-from ragassay.core.errors import AssayError, BadData
+from ragassay.core.errors import AssayError, BadData, Conflict, NotFound
 from ragassay.core.files import MOST_IN_MEMORY, LazyRows, to_lines
 from ragassay.core.models import FrozenModel, Result, Sample
 from ragassay.core.report import Report, ReportWithResults, Source
 from ragassay.core.validation import problems
 from ragassay.storage.blobs import Blobs
-from ragassay.storage.cost_records import CostRecord
+from ragassay.storage.cost_records import CostRecord, record_of
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
 
 DAMAGED = "the run's folder is damaged"
@@ -52,10 +52,6 @@ class Run(ABC):
     @abstractmethod
     def report(self) -> Report:
         """The report; raises NotFound or Conflict while there is none."""
-
-    @abstractmethod
-    def costs(self) -> CostRecord | None:
-        """The record of costs that is kept with the report; None if there is none."""
 
     @abstractmethod
     def gone(self, name: str) -> AssayError:
@@ -110,6 +106,13 @@ class Run(ABC):
         """The report with the rows that are kept; raises as ``report`` does."""
         report, done = self.report(), self.done()
         return ReportWithResults.of(report, {system: self.rows(system, done) for system in report.systems})
+
+    def costs(self) -> CostRecord | None:
+        """What its report says of costs; None if there is none. Raises BadData, or ValidationError for a damaged one."""
+        try:
+            return record_of(self.report())
+        except (NotFound, Conflict):
+            return None
 
     def gates(self) -> bytes | None:
         """The result of the last check of gates; None if none were checked."""
