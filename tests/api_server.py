@@ -11,10 +11,10 @@ from starlette.datastructures import Headers
 
 from job_workers import expire_leases
 from polling import until
-from ragassay.api import scheduled_jobs
 from ragassay.api.app import create_app
 from ragassay.api.middleware import PROTECTIVE
 from ragassay.api.server import server
+from ragassay.api.submission import read_scheduled
 from ragassay.core.http_guard import Allowed
 from ragassay.core.settings import Settings
 from ragassay.evaluation.evaluate import ScoringConfig
@@ -56,7 +56,7 @@ class RecordingQueue:
             else:
                 project, *run = arguments
                 planned = self.planned.of(project)
-                planned.start(*run, partial(scheduled_jobs.read, settings=self.settings, jobs=planned.jobs))
+                planned.start(*run, partial(read_scheduled, settings=self.settings, jobs=planned.jobs))
             most -= 1
         jobs.notifier.deliver_due()
 

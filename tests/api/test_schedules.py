@@ -5,10 +5,9 @@ import json
 import orjson
 import pytest
 
-from api_server import problem, rows, serving
+from api_server import problem, rows
 from ragassay.api import schedules
 from ragassay.config.schedules import ScheduleChange
-from ragassay.core.settings import Settings
 
 GATES = [{"mrr": ">= 0.7"}]
 
@@ -207,10 +206,8 @@ REFUSED = {
     "an unknown zone": ({"zone": "Europe/Belin"}, "unknown time zone 'Europe/Belin'"),
     "a name that is none": ({"name": "a/b"}, "name: "),
     "rows of its own": ({"job": {"samples": rows(1)}}, "a schedule has no rows of its own"),
-    "no rows": ({"job": {"dataset": None}}, "names no rows"),
+    "no rows": ({"job": {"dataset": None}}, "name a stored dataset"),
     "a system that is not registered": ({"job": {"systems": ["online"]}}, "unknown registered system 'online'"),
-    "a file without a folder": ({"job": {"data": "a.jsonl", "dataset": None}}, "the service has no data folder"),
-    "a path out of the folder": ({"job": {"data": "../a.jsonl"}}, "should be a path inside the data folder"),
 }  # fmt: skip
 
 
@@ -229,40 +226,6 @@ def test_a_name_is_taken_once_and_what_is_not_there_is_not_found(planned):
     for method, path in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/runs"), ("POST", "/run")):
         more = {"json": {"paused": True}} if method == "PATCH" else {}
         problem(planned.http.request(method, f"/v1/schedules/nothing{path}", **more), 404)
-
-
-def test_rows_and_responses_may_be_files_of_the_data_folder(redis, tmp_path):
-    folder, outside = tmp_path / "data", tmp_path / "outside.jsonl"
-    (folder / "in").mkdir(parents=True)
-    made = rows(4)
-    (folder / "in" / "rows.jsonl").write_text("".join(map(line, made)))
-    best = [{"query_id": row["query_id"], "retrieved_doc_ids": row["relevant_doc_ids"]} for row in made]
-    (folder / "v1.jsonl").write_text("".join(map(line, best)))
-    outside.write_text(line(made[0]))
-    (folder / "link.jsonl").symlink_to(outside)
-    (folder / "linked").symlink_to(tmp_path)
-    with serving(redis.url, Settings(data_folder=folder)) as served:
-        served.jobs.store.redis.flushall()
-        jobs = {
-            "rows": {"data": "in/rows.jsonl"},
-            "responses": {"data": "in/rows.jsonl", "responses": {"v1": "v1.jsonl"}},
-            "link": {"data": "link.jsonl"},
-            "behind": {"data": "linked/outside.jsonl"},
-            "nothing": {"data": "nothing.jsonl"},
-        }
-        for name, job in jobs.items():
-            create(served, name=name, job={"dataset": None, **job})
-        assert mrr(served, run_now(served, "rows")) == {"default": 0.75}
-        assert mrr(served, run_now(served, "responses")) == {"v1": 1.0}
-        for name in ("link", "behind"):
-            assert "is a link, or behind one" in run_now(served, name)["reason"]
-        assert run_now(served, "nothing")["reason"].startswith(
-            "data: there is no file 'nothing.jsonl' in the data folder"
-        )
-        (folder / "in" / "rows.jsonl").write_text('{"query": ""}\n')
-        reason = run_now(served, "rows")["reason"]
-        assert reason.startswith("in/rows.jsonl:")
-        assert str(tmp_path) not in reason
 
 
 def mrr(served, run):

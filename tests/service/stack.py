@@ -47,14 +47,12 @@ def _merge(under, over):
 
 
 def settings_that_parts_share(services):
-    """Checks what a compose file hands to API, workers and beats, and returns the name of the data folder inside."""
+    """Checks what a compose file hands to API, workers and beats alike."""
     given = {name: services[name]["environment"] for name in ("api", "worker", "beat")}
-    for shared in ("STATE_URL", "DATA_FOLDER", "OUTGOING_ALLOWED"):
+    for shared in ("STATE_URL", "OUTGOING_ALLOWED"):
         assert len({environment[f"RAGASSAY_{shared}"] for environment in given.values()}) == 1, shared
-    folder = given["worker"]["RAGASSAY_DATA_FOLDER"]
     for name in given:
-        assert f"${{RAGASSAY_DATA_FOLDER:-./data}}:{folder}:ro" in services[name]["volumes"], name
-    return folder
+        assert "${DATA_FOLDER:-./data}:/data:ro" in services[name]["volumes"], name
 
 
 class Stack:

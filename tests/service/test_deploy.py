@@ -67,11 +67,10 @@ def test_every_container_is_restarted_checked_and_limited_and_has_no_rights(name
     assert (SERVICES["beat"]["deploy"]["replicas"], SERVICES["worker"]["deploy"]["replicas"]) == (2, 2)
 
 
-def test_all_parts_know_the_folder_that_schedules_read_from():
-    folder = settings_that_parts_share(SERVICES)
-    assert manifest("ConfigMap", "ragassay")["data"]["RAGASSAY_DATA_FOLDER"] == folder
+def test_all_parts_see_the_files_of_systems_and_plugins():
+    settings_that_parts_share(SERVICES)
     (container,) = pod("ragassay-worker")["containers"]
-    assert {"name": "data", "mountPath": folder, "readOnly": True} in container["volumeMounts"]
+    assert {"name": "data", "mountPath": "/data", "readOnly": True} in container["volumeMounts"]
 
 
 def test_all_forms_start_redis_with_the_same_options():

@@ -38,11 +38,13 @@ def finalize(job: str) -> None:
 @app.task(name="ragassay.start", max_retries=5, default_retry_delay=5)
 def start(project: str, schedule: str, slot_ms: int) -> None:
     """Make the job of a scheduled run. Delivered at least once; a run that has its job is left alone."""
-    from ragassay.api import scheduled_jobs  # a schedule's job is read as the API reads it, which no other task needs
+    from ragassay.api.submission import (
+        read_scheduled,
+    )  # a schedule's job is read as the API reads it, which no other task needs
 
     with observability.about(project=project, schedule=schedule, slot=iso(slot_ms)), _one_line(f"schedule {schedule}"):
         schedules = process.schedules().of(project)
-        read = partial(scheduled_jobs.read, settings=Settings(), jobs=schedules.jobs)
+        read = partial(read_scheduled, settings=Settings(), jobs=schedules.jobs)
         schedules.start(schedule, slot_ms, read)
 
 

@@ -8,12 +8,11 @@ from typing import Annotated, Any
 from anyio import to_thread
 from fastapi import APIRouter, Header, Path, Query, Request, Response, Security
 
-from ragassay.api import scheduled_jobs
 from ragassay.api.bodies import json_body
 from ragassay.api.dependencies import Page, analyse
 from ragassay.api.problems import Refused, takes
 from ragassay.api.security import authorized
-from ragassay.api.submission import asked
+from ragassay.api.submission import read_scheduled
 from ragassay.config.schedules import (
     NAME,
     JobSchedule,
@@ -56,10 +55,7 @@ _CREATE: dict[str, Any] = {
 async def create(
     request: Request, response: Response, schedules: Submits, new: Annotated[NewSchedule, json_body(NewSchedule)]
 ) -> JobSchedule:
-    """Keep a schedule, whose first run is at the next time of its cron expression.
-
-    Its job is checked as a job is that is submitted, but for files of the data folder, which are read at every run.
-    """
+    """Keep a schedule, whose first run is at the next time of its cron expression. Its job is checked now and at every run."""
     await _check(request, schedules, new)
     made = await to_thread.run_sync(schedules.create, new)
     response.headers["Location"] = f"/v1/schedules/{made.name}"
@@ -138,13 +134,5 @@ def run(schedules: Submits, schedule: Name) -> ScheduledRun:
 async def _check(request: Request, schedules: Schedules, new: NewSchedule) -> None:
     """Raise what is wrong with a schedule; one after the other with what is submitted, as its rows are read."""
     Cron(new.cron, new.zone)
-    settings = request.app.state.settings
-
-    def check_job() -> None:
-        job, files, *_ = scheduled_jobs.checked(new.job, settings)
-        if files.any:  # which may come later, and are the workers' to read
-            asked(job, files.responses, schedules.jobs.registered, 0)
-        else:
-            schedules.check(new, partial(scheduled_jobs.read, settings=settings, jobs=schedules.jobs))
-
-    await analyse(request, check_job)
+    read = partial(read_scheduled, settings=request.app.state.settings, jobs=schedules.jobs)
+    await analyse(request, lambda: schedules.check(new, read))

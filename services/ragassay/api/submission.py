@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Annotated, Any
 
@@ -25,6 +25,8 @@ from ragassay.evaluation.inputs import Inputs, SystemInput, recorded, recorded_s
 from ragassay.judges.instructions import read_prompt
 from ragassay.judges.panel import check_judges
 from ragassay.service.job_reports import Gating
+from ragassay.service.jobs import Jobs
+from ragassay.service.redis_datasets import RedisDatasets
 from ragassay.service.registered import Registered
 from ragassay.storage.datasets import version_dataset
 from ragassay.storage.protocol import system_name
@@ -98,11 +100,20 @@ def read(
     Raises Refused (not JSON), UnknownName and BadSettings (a key, metric, judge, system or rule), BadData (values and
     rows), NotFound (a dataset).
     """
-    job, spec, gating = parts(check_json(body), settings)
+    job, spec, gating = _parts(check_json(body), settings)
     return spec, _inputs(job, registered, datasets), gating
 
 
-def parts(document: dict[str, Any], settings: Settings) -> tuple[JobRequest, EvalConfig, Gating]:
+def read_scheduled(template: Mapping[str, Any], settings: Settings, jobs: Jobs) -> tuple[EvalConfig, Inputs, Gating]:
+    """The same of a schedule's job, whose rows are those of a stored dataset. Raises as ``read`` does."""
+    if "samples" in template:
+        what = "a schedule has no rows of its own"
+        raise BadSettings(what, where="samples", hint="upload them and name them: 'dataset': 'NAME'")
+    job, spec, gating = _parts(dict(template), settings)
+    return spec, _inputs(job, jobs.registered, RedisDatasets(jobs.store)), gating
+
+
+def _parts(document: dict[str, Any], settings: Settings) -> tuple[JobRequest, EvalConfig, Gating]:
     """What a job's document asks for, apart from its rows: itself, its specification and its gates."""
     _check_keys(document)
     job = read_as(JobRequest, document)
@@ -126,7 +137,7 @@ def _inputs(job: JobRequest, registered: Registered, datasets: DatasetStore | No
     ``responses``, and registered ones.
     """
     of_rows = [row.pop("responses", None) for row in job.samples or ()]
-    source, samples = rows_of(job, datasets)
+    source, samples = _rows_of(job, datasets)
     named = load_named_responses([sample.query_id for sample in samples], of_rows, name="samples") if of_rows else {}
     for system in named:
         try:
@@ -142,11 +153,11 @@ def _inputs(job: JobRequest, registered: Registered, datasets: DatasetStore | No
         )
     if answered or not (systems or job.systems):
         systems = {**recorded(source, samples).systems, **systems}
-    called = asked(job, systems, registered, len(samples))
+    called = _registered(job, systems, registered, len(samples))
     return Inputs(source, samples, {**systems, **called})
 
 
-def rows_of(job: JobRequest, datasets: DatasetStore | None) -> tuple[Source, Sequence[Sample]]:
+def _rows_of(job: JobRequest, datasets: DatasetStore | None) -> tuple[Source, Sequence[Sample]]:
     """The dataset and its rows. ``dataset`` names the rows of the body; without rows, NAME or NAME@VERSION of a stored one.
 
     A name is resolved now: what is uploaded or deleted later changes nothing. Raises BadData, and NotFound for a
@@ -170,7 +181,9 @@ def rows_of(job: JobRequest, datasets: DatasetStore | None) -> tuple[Source, Seq
     return Source(name=name, digest=rows.digest, rows=len(rows.samples), warnings=rows.warnings), rows.samples
 
 
-def asked(job: JobRequest, recorded: Collection[str], registered: Registered, rows: int) -> dict[str, SystemInput]:
+def _registered(
+    job: JobRequest, recorded: Collection[str], registered: Registered, rows: int
+) -> dict[str, SystemInput]:
     """The registered systems that a job of so many rows names, beside those whose responses are ``recorded``."""
     if twice := next((name for name in job.systems if name in recorded or job.systems.count(name) > 1), None):
         what = f"system {twice!r} is there twice"

@@ -174,11 +174,12 @@ def configured(
     *,
     data: Path | None = None,
     remote: bool = False,
+    schedule: Mapping[str, Any] | None = None,
 ) -> ProjectConfig:
     """The configuration of a command: that of a file, changed by its flags; ``data`` is the argument DATA.
 
     The file is the one at ``path``. Without ``path`` and DATA it is ``ragassay.yaml`` of the current folder, if there is
-    one, and a line on stderr says so. ``remote``: a service does the work.
+    one, and a line on stderr says so. ``remote``: a service does the work. ``schedule``: keys of that section.
     Raises BadSettings, UnknownName, NotFound.
     """
     from ragassay import config
@@ -186,6 +187,8 @@ def configured(
     given = overrides(options)
     if data is not None:
         given.append(config.Override(("data",), str(data), "DATA"))
+    keys = {key: value for key, value in (schedule or {}).items() if value is not None}
+    given += [config.Override(("schedule", key), value, f"--{key}") for key, value in keys.items()]
     names_data = any(override.location[0] in ("data", "datasets") for override in given)
     if path is None and not names_data and (path := config.find(Path())) is not None:
         typer.echo(f"configuration: {path}", err=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ragassay.cli.jobs import connected, job_keys
-from ragassay.cli.options import AsJson, Last, Server, configured, pairs, takes_options
+from ragassay.cli.options import AsJson, Last, Server, configured, takes_options
 from ragassay.cli.terminal import print_json, print_table
 from ragassay.core.errors import BadSettings, Conflict
 from ragassay.core.formatting import cut
@@ -36,52 +36,21 @@ def add(
     dataset: Annotated[
         str | None, typer.Option("--dataset", metavar="NAME[@VERSION]", help="A dataset of the service.")
     ] = None,
-    data: Annotated[
-        str | None, typer.Option("--data", metavar="PATH", help="Instead, rows in the service's data folder.")
-    ] = None,
     system: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--system", metavar="NAME[=PATH]", help="A registered system, or responses in that folder. Repeatable."
-        ),
-    ] = None,
-    catch_up: Annotated[
-        Literal["once", "skip"] | None, typer.Option("--catch-up", help="If no beat ran for 15 minutes. [once]")
+        list[str] | None, typer.Option("--system", metavar="NAME", help="A registered system. Repeatable.")
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Change the schedule of this name.")] = False,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
     """Plan a job: 'schedule' and the options of a configuration, over which those of the command go."""
-    from pydantic import ValidationError
-
     from ragassay.client import ServiceError
-    from ragassay.config.schedules import PlannedJob
-    from ragassay.core.validation import problems
 
-    configuration = configured(file, options, remote=True)
-    registered = [text for text in system or () if "=" not in text]
-    responses = pairs([text for text in system or () if "=" in text], "--system", "NAME=PATH")
-    given = {
-        "name": name,
-        "cron": cron,
-        "zone": zone,
-        "dataset": dataset,
-        "data": data,
-        "systems": registered or None,
-        "responses": responses or None,
-        "catch_up": catch_up,
-    }
-    own = {} if configuration.schedule is None else configuration.schedule.model_dump(exclude_unset=True)
-    planned = {**own, **{key: value for key, value in given.items() if value is not None}}
-    if "cron" not in planned:
-        raise BadSettings(
-            "it is not said when", hint="'schedule: {cron: ...}' in the configuration, or --cron '30 2 * * *'"
-        )
-    try:
-        section = PlannedJob.model_validate(planned)
-    except ValidationError as error:
-        raise BadSettings(str(problems(error, PlannedJob)[0]), where="schedule") from None
+    keys = {"name": name, "cron": cron, "zone": zone, "dataset": dataset, "systems": system or None}
+    configuration = configured(file, options, remote=True, schedule=keys)
+    if (section := configuration.schedule) is None:
+        hint = "'schedule: {cron: ...}' in the configuration, or --cron '30 2 * * *'"
+        raise BadSettings("it is not said when", hint=hint)
     with connected(server) as service:
         body = section.request(job_keys(configuration))
         try:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
 from annotated_types import MaxLen
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from ragassay.core.jobs import JobStatus
 from ragassay.core.models import FrozenModel
@@ -23,15 +23,6 @@ _EXAMPLE_JOB: dict[str, Any] = {
 }
 
 
-def relative_path(text: str) -> str:
-    """The path, which leads nowhere else than into the data folder; raises ValueError."""
-    parts = text.split("/")
-    if not text or "\\" in text or "\0" in text or any(part in ("", ".", "..") for part in parts):
-        raise ValueError("should be a path inside the data folder, such as 'nightly/answers.jsonl'")
-    return text
-
-
-DataPath = Annotated[str, MaxLen(500), AfterValidator(relative_path)]
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}"
 
 
@@ -53,7 +44,7 @@ class Timing(FrozenModel):
 
 
 class NewSchedule(Timing):
-    """A schedule. ``job`` is a body of ``POST /v1/jobs``, with a few keys of its own and without rows."""
+    """A schedule. ``job`` is a body of ``POST /v1/jobs``, without rows."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -66,8 +57,7 @@ class NewSchedule(Timing):
         dict[str, Any],
         Field(
             description="a job's body without `samples`: rows are those of `dataset`, the latest version at the time of the "
-            "run or NAME@VERSION, or of `data`, a path inside the service's data folder; `responses` are recorded ones, "
-            "{SYSTEM: path inside the data folder}; `baseline` may be `last-passed`"
+            "run or NAME@VERSION; `baseline` may be `last-passed`"
         ),
     ]
     paused: bool = Field(False, description="no run begins until it is false")
@@ -80,21 +70,13 @@ class PlannedJob(Timing):
     dataset: str | None = Field(
         None, max_length=200, description="the service's dataset: its latest version at the time, or NAME@VERSION"
     )
-    data: DataPath | None = Field(
-        None, description="instead of a dataset, a file of rows inside the service's data folder"
-    )
     systems: Annotated[tuple[str, ...], MaxLen(100)] = Field(
         (), description="systems that the service's operator registered, by name"
-    )
-    responses: Annotated[dict[str, DataPath], MaxLen(100)] = Field(
-        {}, description="by a system's name, a file of its responses in that folder"
     )
 
     def request(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """The body of ``POST /v1/schedules`` for a job with these options."""
-        of_job = self.model_dump(
-            include={"dataset", "data", "systems", "responses"}, exclude_defaults=True, mode="json"
-        )
+        of_job = self.model_dump(include={"dataset", "systems"}, exclude_defaults=True, mode="json")
         timing = self.model_dump(include={*Timing.model_fields, "name"})
         return {**timing, "job": {**job, **of_job}}
 
@@ -163,10 +145,9 @@ class JobSchedule(KeptSchedule):
 
     @property
     def evaluated(self) -> str:
-        """What its job evaluates: systems on a dataset or a file."""
-        rows_of = str(self.job.get("dataset") or self.job.get("data") or "")
-        systems = [*self.job.get("systems", ()), *self.job.get("responses", ())]
-        return f"{', '.join(systems)} on {rows_of}" if systems else rows_of
+        """What its job evaluates: systems on a dataset."""
+        dataset, systems = str(self.job.get("dataset", "")), self.job.get("systems", ())
+        return f"{', '.join(systems)} on {dataset}" if systems else dataset
 
     def local(self, times: Iterable[str]) -> Iterator[str]:
         """Times as a clock in its zone shows them."""

@@ -85,9 +85,6 @@ class Settings(BaseSettings):
         description="Python files and modules that register metrics, judges ..., with commas",
     )
     systems: Path | None = Field(None, description="file of the systems that jobs may name; the form of ragassay.yaml")
-    data_folder: Path | None = Field(
-        None, description="folder of the files that a schedule's job may name; the same for API and workers"
-    )
     state_url: Address | None = Field(
         None, description="Redis that keeps the jobs; redis://, rediss:// or unix://", repr=False
     )
