@@ -1,6 +1,5 @@
 """The pages as the service serves them: who may see them, the project's jobs alone, and a job while it runs."""
 
-import json
 from contextlib import contextmanager
 
 import httpx
@@ -32,21 +31,6 @@ def keys(keyed):
     answer = httpx.post(f"{keyed.url}/v1/jobs", json=body, headers={"Authorization": f"Bearer {a.key}"})
     keyed.work()
     return answer.json()["id"], a.key, reader.key, b.key
-
-
-@pytest.fixture(scope="module")
-def limited(redis, tmp_path_factory):
-    """One server for all, so that its worker process starts once."""
-    home = tmp_path_factory.mktemp("home")
-    with serving(redis.url, Settings(home=home, max_upload_bytes=2_000_000)) as served:
-        served.home = home
-        yield served
-
-
-@pytest.fixture
-def small_uploads(limited):
-    limited.jobs.store.redis.flushall()
-    return limited
 
 
 def browser(served):
@@ -208,80 +192,23 @@ def test_wrong_keys_are_counted_at_the_door(keyed):
     assert "too many wrong keys" in answers[-1].text
 
 
-def submitted(served, form, name="", content=b""):
-    """The answer to the form as a browser sends it; without a name no file is chosen."""
-    return served.http.post("/ui/submit", data=form, files={"file": (name, content)})
-
-
 TABLE = "id,question,answer,ground_truth\nq0,Where?,There.,There.\n"
 
 
 def test_a_stored_dataset_is_submitted_once_however_often_the_button_is_pressed(served):
-    assert "stored dataset" not in served.http.get("/ui/submit").text
+    assert "No dataset is stored yet" in served.http.get("/ui/submit").text
     served.http.put("/v1/datasets/small", content=TABLE, headers={"Content-Type": "text/csv"})
     page = served.http.get("/ui/submit").text
     once = page.partition('name="once" value="')[2].partition('"')[0]
     form = {"dataset": "small", "name": "by hand", "metrics": "token_f1", "once": once}
-    answers = [submitted(served, form) for _ in range(2)]
+    answers = [served.http.post("/ui/submit", data=form) for _ in range(2)]
     assert {answer.headers["location"] for answer in answers} == {answers[0].headers["location"]}
     served.work()
     assert "by hand" in served.http.get(answers[0].headers["location"]).text
-    wrong = submitted(served, {**form, "metrics": "token_f2", "once": "another"})
+    wrong = served.http.post("/ui/submit", data={**form, "metrics": "token_f2", "once": "another"})
     assert wrong.status_code == 422
     assert "token_f1" in wrong.text
     assert 'name="name" maxlength="200" value="by hand"' in wrong.text
-
-
-def test_a_file_is_kept_as_a_dataset_and_evaluated(served):
-    form = {"dataset": "", "keep": "", "name": "of a file", "metrics": "token_f1", "once": "x" * 22}
-    answers = [submitted(served, form, "C:\\data\\small answers (2).CSV", TABLE.encode()) for _ in range(2)]
-    assert answers[0].headers["location"] == answers[1].headers["location"]
-    served.work()
-    job = answers[0].headers["location"].rpartition("/")[2]
-    assert served.http.get(f"/v1/jobs/{job}/report").json()["systems"]["default"]["metrics"]["token_f1"]["value"] == 1.0
-    (kept,) = served.http.get("/v1/datasets").json()["datasets"]
-    assert (kept["name"], kept["rows"]) == ("small-answers-2", 1)
-    lines = b"".join(json.dumps(row).encode() + b"\n" for row in rows(900))  # more than arrives at once
-    named = submitted(served, {**form, "keep": "mine", "once": "y" * 22, "metrics": "mrr"}, "a.jsonl", lines)
-    assert named.status_code == 303, named.text
-    assert served.http.get("/v1/datasets/mine").json()["rows"] == 900
-
-
-@pytest.mark.parametrize(
-    ("form", "name", "content", "status", "said"),
-    [
-        ({}, "", b"", 422, "choose a stored dataset or a file"),
-        ({"dataset": "small"}, "a.csv", TABLE, 422, "not both"),
-        ({}, "a.txt", TABLE, 422, "&#39;a.txt&#39; is none of .jsonl, .csv, .tsv, .parquet"),
-        ({}, "a.jsonl", '{"query": ""}\n{"query": 1}\n', 422, "a.jsonl:1: query: is empty (and 1 more)"),
-        ({"keep": "no name"}, "a.csv", TABLE, 422, "a dataset&#39;s name is letters"),
-        ({f"system.{n}": "on" for n in range(300)}, "a.csv", TABLE, 422, "Maximum number of fields is 200"),
-        ({}, "a.csv", TABLE + " " * 2**21, 413, "larger than 2,000,000 bytes"),
-    ],
-)
-def test_a_file_that_can_not_be_evaluated_is_the_form_again_and_nothing_is_kept(
-    small_uploads, form, name, content, status, said
-):
-    answer = submitted(small_uploads, form, name, content if isinstance(content, bytes) else content.encode())
-    assert answer.status_code == status, answer.text
-    assert said in answer.text
-    assert "<h1>Submit a job</h1>" in answer.text
-    assert small_uploads.http.get("/v1/datasets").json()["datasets"] == []
-    assert small_uploads.http.get("/v1/jobs").json()["jobs"] == []
-    assert not list(small_uploads.home.glob("uploads/*"))
-
-
-@pytest.mark.parametrize(
-    ("kind", "content"),
-    [
-        ("application/x-www-form-urlencoded", b"dataset=small"),
-        ("multipart/form-data; boundary=x", b"no part at all"),
-        ("multipart/form-data; boundary=x", b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\nan'),
-    ],
-)
-def test_what_is_no_whole_form_is_refused(small_uploads, kind, content):
-    answer = small_uploads.http.post("/ui/submit", content=content, headers={"Content-Type": kind})
-    assert answer.status_code == 422
 
 
 def test_a_paused_job_shows_what_is_done_and_goes_on_under_a_new_budget(served):

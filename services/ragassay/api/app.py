@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from html import escape
 from importlib import metadata
 from typing import Any
 
@@ -55,9 +56,6 @@ after. If the server has keys, `/v1` requires `Authorization: Bearer KEY`: the s
 """
 
 
-_DOCS = '<!doctype html><title>ragassay API</title><p>The API of this server: <a href="/openapi.json">openapi.json</a>'
-
-
 class Api(FastAPI):
     """FastAPI, with the schemas of bodies that our routes read themselves, and of problems."""
 
@@ -90,6 +88,18 @@ def _schemas() -> dict[str, Any]:
     return schemas
 
 
+def _operations(document: dict[str, Any]) -> str:
+    """A page of all operations, that loads nothing: scripts of a CDN would be needed to try them out."""
+    head = '<!doctype html><html lang="en"><title>ragassay API</title><h1>ragassay API</h1><a href="/openapi.json">openapi.json</a>'
+    rows = [
+        f"<h2><code>{method.upper()} {escape(path)}</code></h2><p><b>{escape(one['summary'])}</b></p>"
+        f"<p>{escape(one['description'])}</p>"
+        for path, methods in document["paths"].items()
+        for method, one in methods.items()
+    ]
+    return "".join([head, *rows])
+
+
 @asynccontextmanager
 async def _traced_to_the_end(_: FastAPI) -> AsyncIterator[None]:
     yield
@@ -120,7 +130,7 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
         app.include_router(router)
     ui.install(app, service)
     app.add_api_route("/", lambda: RedirectResponse("/ui", 302), include_in_schema=False)
-    app.add_api_route("/docs", lambda: HTMLResponse(_DOCS), include_in_schema=False)
+    app.add_api_route("/docs", lambda: HTMLResponse(_operations(app.openapi())), include_in_schema=False)
     problems.install(app)
     app.add_middleware(SecurityMiddleware, loopback_only=not asks_for_key(settings), tls=settings.tls)
     app.state.requests = requests = prometheus.Requests()

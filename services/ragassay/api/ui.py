@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping
-from pathlib import Path, PureWindowsPath
 from typing import Annotated
 from urllib.parse import quote
 
@@ -15,13 +14,10 @@ from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from ragassay.api import submission
-from ragassay.api.dataset_work import keep
-from ragassay.api.datasets import apart
 from ragassay.api.dependencies import JobId, analyse
 from ragassay.api.problems import Refused
 from ragassay.api.security import Guard, address_of, require
 from ragassay.api.sessions import SESSION_S, Sessions
-from ragassay.api.uploads import TABLES, received_form
 from ragassay.core.errors import AssayError, BadInput
 from ragassay.core.eval_config import Budget
 from ragassay.core.formatting import number
@@ -31,7 +27,7 @@ from ragassay.dashboard.pages import install as install_pages
 from ragassay.dashboard.pages import planned
 from ragassay.dashboard.service import ServiceLibrary
 from ragassay.dashboard.site import Elsewhere, body, form_of, pages, shown
-from ragassay.datasets.versions import KeptVersion, check_name
+from ragassay.metrics.names import split_names
 from ragassay.service.access import Requester
 from ragassay.service.jobs import Jobs
 from ragassay.service.jobs import shown as shown_job
@@ -137,8 +133,6 @@ def _submit_page(request: Request, jobs: Jobs, given: Mapping[str, str], wrong: 
         wrong.status if wrong else 200,
         datasets=RedisDatasets(jobs.store).names(),
         systems=[system.name for system in jobs.registered],
-        kinds=",".join(dict.fromkeys(TABLES.values())),
-        most=f"{request.app.state.settings.max_upload_bytes / 1e6:,.0f} MB",
         given=given,
         wrong=str(wrong) if wrong else "",
         once=given.get("once") or secrets.token_urlsafe(16),
@@ -146,60 +140,28 @@ def _submit_page(request: Request, jobs: Jobs, given: Mapping[str, str], wrong: 
 
 
 @jobs_pages.post("/ui/submit")
-async def _submit(request: Request, jobs: Service) -> Response:
-    fields: dict[str, str] = {}
+async def _submit(request: Request, jobs: Service, sent: Sent) -> Response:
+    fields = form_of(sent)
     try:
-        async with received_form(request, request.state.project) as (fields, filename, file):
-            job = await _submitted(request, jobs, fields, _named(fields, filename, file))
+        job = await analyse(request, lambda: _submitted(request, jobs, fields))
     except AssayError as error:
         return await to_thread.run_sync(_submit_page, request, jobs, fields, error)
     return RedirectResponse(f"/ui/jobs/{job}", 303)
 
 
-def _named(fields: Mapping[str, str], filename: str, file: Path) -> Path | None:
-    """The file of a form under the name of the dataset that it becomes; None where none was chosen. Raises BadInput."""
-    if not filename:
-        return None
-    called = PureWindowsPath(filename)  # which takes slashes of both kinds
-    if called.suffix.lower() not in TABLES.values():
-        known = ", ".join(dict.fromkeys(TABLES.values()))
-        raise BadInput(
-            f"{called.name[:100]!r} is none of {known}", where="file", hint="its name has to end with one of these"
-        )
-    name = fields.get("keep", "").strip() or re.sub(r"[^A-Za-z0-9_-]+", "-", called.stem).strip("-_")[:100]
-    return file.rename(file.with_name(check_name(name) + called.suffix.lower()))
-
-
-async def _submitted(request: Request, jobs: Jobs, fields: Mapping[str, str], file: Path | None) -> str:
-    """The id of the job that a form asks for, on the rows of the file or of a stored dataset; raises AssayError."""
-    stored, dataset = RedisDatasets(jobs.store), fields.get("dataset", "")
-    if (file is None) is (not dataset):
-        raise BadInput("choose a stored dataset or a file" + (", not both" if dataset else ""), where="dataset")
-    kept: KeptVersion | None = None
-    if file is not None:
-        document, new = await apart(
-            request, stored, keep, file, columns="auto", mapping={}, duplicates="error", description=None
-        )
-        kept = KeptVersion.model_validate_json(document)
-        dataset = f"{kept.name}@{kept.digest}"
+def _submitted(request: Request, jobs: Jobs, fields: Mapping[str, str]) -> str:
+    """The id of the job that a form asks for, on the rows of a stored dataset; raises AssayError."""
+    if not fields.get("dataset"):
+        raise BadInput("choose a stored dataset", where="dataset")
     given = {
-        "dataset": dataset,
+        "dataset": fields["dataset"],
         "systems": [name.removeprefix("system.") for name in fields if name.startswith("system.")],
         "name": fields.get("name", "").strip(),
-        "metrics": [name.strip() for name in fields.get("metrics", "").split(",") if name.strip()],
+        "metrics": split_names(fields.get("metrics", "")),
     }
-
-    def work() -> str:
-        document = orjson.dumps({key: value for key, value in given.items() if value})
-        asked = submission.read(document, request.app.state.settings, jobs.registered, stored)
-        return jobs.submit(*asked, idempotency_key=fields.get("once"))[0].id
-
-    try:
-        return await analyse(request, work)
-    except AssayError:
-        if kept and new:
-            await to_thread.run_sync(stored.delete, kept)
-        raise
+    document = orjson.dumps({key: value for key, value in given.items() if value})
+    job = submission.read(document, request.app.state.settings, jobs.registered, RedisDatasets(jobs.store))
+    return jobs.submit(*job, idempotency_key=fields.get("once"))[0].id
 
 
 @jobs_pages.get("/ui/jobs/{job}")

@@ -1,7 +1,4 @@
-"""Receives bodies of any length into a file: within a limit, in time, and never more than a piece of them in memory.
-
-The file of a form passes through the system's temporary folder, as Starlette's parser writes it.
-"""
+"""Receives bodies of any length into a file: within a limit, in time, and never more than a piece of them in memory."""
 
 from __future__ import annotations
 
@@ -10,21 +7,19 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from fastapi import Request
-from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
 
 from ragassay.api.bodies import limited, media_type
-from ragassay.core.errors import BadInput, Unavailable
+from ragassay.core.errors import Unavailable
 from ragassay.core.files import open_private, private_folder, write_errors
 from ragassay.core.settings import Settings
 
 MOST_AT_ONCE, MOST_OF_A_PROJECT = 32, 8
-MOST_FIELDS, LONGEST_FIELD = 200, 10_000  # of a form; bytes
+_LIMIT = "RAGASSAY_MAX_UPLOAD_BYTES is the operator's limit"
 _LEFT_BEHIND_S = 24 * 3600  # by a process that was killed
 TABLES = {
     "application/x-ndjson": ".jsonl",
@@ -46,41 +41,13 @@ async def received(request: Request, project: str, name: str) -> AsyncIterator[P
     """
     hint = f"send one of: {', '.join(TABLES)}; text in UTF-8"
     suffix = TABLES[media_type(request, TABLES, "can't be read: ", hint)]
+    settings: Settings = request.app.state.settings
     async with _folder(request, project) as folder:
         path = folder / f"{name}{suffix}"
         with write_errors(path), open(path, "wb", opener=open_private) as file:
-            async for piece in _pieces(request):
+            async for piece in limited(request, settings.max_upload_bytes, settings.max_upload_s, _LIMIT):
                 await asyncio.to_thread(file.write, piece)
         yield path
-
-
-@asynccontextmanager
-async def received_form(request: Request, project: str) -> AsyncIterator[tuple[dict[str, str], str, Path]]:
-    """The fields of a form, the name of the file that it brings, empty if none was chosen, and the file.
-
-    The file is in a folder that goes with the block. Raises BadInput for what is no form, and as ``received`` does.
-    """
-    limits: dict[str, int] = {"max_files": 1, "max_fields": MOST_FIELDS, "max_part_size": LONGEST_FIELD}
-    async with _folder(request, project) as folder:
-        path = folder / "file"
-        with write_errors(path):
-            try:
-                form = await MultiPartParser(request.headers, _pieces(request), **limits).parse()
-            except (MultiPartException, KeyError) as error:  # KeyError: without a Content-Type
-                raise BadInput(f"the form can't be read ({error})", hint="send it again from the page") from None
-            fields = {key: value for key, value in form.items() if isinstance(value, str)}
-            uploads = [value for value in form.values() if isinstance(value, UploadFile)]
-            with open(path, "wb", opener=open_private) as file:
-                for upload in uploads:
-                    await asyncio.to_thread(shutil.copyfileobj, upload.file, file)
-            await form.close()
-        yield fields, uploads[0].filename or "" if uploads else "", path
-
-
-def _pieces(request: Request) -> AsyncGenerator[bytes, None]:
-    settings: Settings = request.app.state.settings
-    hint = "RAGASSAY_MAX_UPLOAD_BYTES is the operator's limit"
-    return limited(request, settings.max_upload_bytes, settings.max_upload_s, hint)
 
 
 @asynccontextmanager
