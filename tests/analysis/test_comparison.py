@@ -304,10 +304,7 @@ def test_the_verdict_says_how_large_a_difference_the_rows_could_have_shown():
     # differences of -0.01 and 0.02 in turn: their sd is 0.015 * sqrt(10 / 9)
     expected = minimum_detectable_effect(10, 0.015 * (10 / 9) ** 0.5)
     assert delta.detectable == pytest.approx(expected)
-    assert delta.not_worse.non_inferior
-    assert comparison.verdict[1] == "It is no worse on mrr (not by more than 0.05)."
-    mixed = compared(report(a=rows("a", A), b=rows("b", A[::-1])), metrics=["mrr"])
-    assert "No difference is shown on mrr (10 pairs show about " in mixed.verdict[1]
+    assert "No difference is shown on mrr (10 pairs show about 0.0" in comparison.verdict[1]
 
 
 def test_what_can_not_be_compared_is_refused():
@@ -374,19 +371,6 @@ def test_regressions_are_of_every_metric_that_moved_and_have_both_answers():
     card = regression_card(pair, first)
     assert card.about == "q_0 (x0 of b)"
     assert dict(card.texts) == {"scores": "map@10 0.500 -> 0.250", "a": "Old.", "b": "New.", "why": "found late"}
-
-
-def test_questions_on_both_sides_that_can_not_be_matched_are_said():
-    a = rows("a", A[:4], ids=["q_0", "q_1", "q_2", "old"], query=["Why?", "Who?", "Why?", "How?"])
-    b = rows("b", B[:4], ids=["x1", "x2", "x3", "new"], query=["Why?", "Who?", "Where?", "How?"])
-    comparison = compared(report(a=a), report(run="r2", b=b))
-    matching = comparison.pairs[0].matching
-    assert (matching.paired, matching.only_a, matching.repeated, matching.other_ids) == (1, 3, 2, 1)
-    repeated, renamed = comparison.warnings
-    assert (
-        "not matched: 2 rows of a whose question stands more than once, such as 'Why?'; give the rows ids" in repeated
-    )
-    assert "not matched: 1 questions that have another id on each side, such as 'How?'; give them the same" in renamed
 
 
 SCORES = st.lists(

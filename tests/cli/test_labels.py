@@ -85,15 +85,13 @@ def test_two_systems_are_compared_by_what_people_say(cli, tmp_path):
     assert code == 0, err
     delta = json.loads(out)["pairs"][0]["metrics"]["faithfulness"]
     people = sum(b["people"] - a["people"] for a, b in zip(*sides.values(), strict=True)) / 120
-    found = delta["by_labels"]
-    assert (found["labels"], found["rows"]) == (60, 120)
-    assert found["interval"]["low"] <= people <= found["interval"]["high"]
-    assert found["judged"] == pytest.approx(delta["delta"])
-    assert (delta["p"], delta["outcome"], delta["not_worse"]) == (found["p"], "better", None)
-    assert found["p"] < 0.05
+    assert (delta["corrected_by"], delta["n"]) == (60, 120)
+    assert delta["interval"]["low"] <= people <= delta["interval"]["high"]
+    assert delta["uncorrected"] == pytest.approx(delta["mean_b"] - delta["mean_a"])
+    assert (delta["outcome"], delta["p"] < 0.05) == ("better", True)
     code, shown, _ = cli("compare", "old", "new")
     assert "faithfulness, by 60 labels" in shown
-    assert f"new is better than old on faithfulness (+{found['mean']:.2f}" in shown
+    assert f"new is better than old on faithfulness (+{delta['delta']:.2f}" in shown
     assert "by 60 labels)" in " ".join(shown.split())
 
 

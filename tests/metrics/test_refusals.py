@@ -151,7 +151,6 @@ def test_gates_bound_refusal_precision_and_recall_over_the_rows_that_they_are_ab
         3,
         3,
     )
-    assert check_gate(report, {"metric": "refusal_recall", "min": 0.1, "slice": "category=factual"}).n == 2
     assert Figure.parse("Refusal_Recall").better == "higher"
     held = check_gate(report, {"metric": "refusal_recall", "max_drop": 0.1}, report)
     assert (held.passed, held.baseline, held.drop) == (True, 2 / 3, 0.0)

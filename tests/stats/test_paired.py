@@ -8,7 +8,7 @@ from scipy import stats as scipy_stats
 
 from ragassay.core.errors import BadInput
 from ragassay.stats.intervals import difference_interval, differences
-from ragassay.stats.tests import cohens_d, non_inferiority, randomisation, t_test, welch
+from ragassay.stats.tests import cohens_d, randomisation, t_test, welch
 
 EXACT = {"rel": 1e-9, "abs": 1e-12}
 
@@ -64,37 +64,6 @@ def test_difference_interval_of_yes_no_scores_holds_0_if_the_exact_test_finds_no
                 found = difference_interval(*shares(n, wins, losses))
                 assert found.low <= (wins - losses) / n <= found.high
                 assert exact < 0.125 or found.contains(0.0), (n, wins, losses)
-
-
-def test_non_inferiority_of_yes_no_scores_is_no_easier_with_a_loss():
-    lower = [non_inferiority(*shares(200, 0, losses), 0.05).lower for losses in range(5)]
-    assert lower == sorted(lower, reverse=True)
-
-
-@pytest.mark.parametrize("better", ["higher", "lower"])
-def test_non_inferiority_is_scipys_one_sided_test_against_the_margin(better):
-    a, b = two(60, shift=-0.05)
-    gains = b - a if better == "higher" else a - b
-    expected = scipy_stats.ttest_1samp(gains + 0.3, 0.0, alternative="greater")
-    found = non_inferiority(a, b, 0.3, better=better)
-    assert found.p == pytest.approx(expected.pvalue, **EXACT)
-    assert found.lower == pytest.approx(expected.confidence_interval(0.975).low - 0.3, **EXACT)
-    ends = difference_interval(a, b)
-    assert found.lower == (ends.low if better == "higher" else -ends.high)
-    assert found.non_inferior is (found.p < 0.025)
-    assert found.gain == pytest.approx(gains.mean())
-
-
-def test_identical_systems_are_non_inferior_only_as_far_as_the_rows_reach():
-    # one-sided 97.5 %: 1 - 0.025 ** (1 / 100) = 0.0362 of all rows may be worse by 1
-    same = [0.5] * 100
-    found = non_inferiority(same, same, 0.05, bounds=(0, 1))
-    assert found.lower == pytest.approx(-0.0362, abs=5e-5)
-    assert (found.p, found.non_inferior) == (None, True)
-    assert non_inferiority(same, same, 0.03, bounds=(0, 1)).non_inferior is False
-    unknown = non_inferiority(same, same, 0.05)
-    assert (unknown.non_inferior, unknown.lower) == (None, None)
-    assert unknown.reason == "all 100 values are equal: the spread is unknown"
 
 
 def test_randomisation_by_hand():

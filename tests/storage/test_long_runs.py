@@ -83,7 +83,8 @@ def test_to_open_a_long_run_no_result_is_read(tmp_path, few_in_memory, monkeypat
 def test_rows_that_are_not_kept_any_more_are_an_error_where_they_are_needed(tmp_path):
     report = evaluated(new_run(tmp_path, samples(3))).model_copy(update={"results": {"default": ()}})
     with pytest.raises(NotFound, match="0 of the 3 rows of default"):
-        check(report, [Gate(metric="mrr", min=0.5)])
+        check(report, [Gate(metric="mrr", max_drop=0.5)], report)
+    assert not check(report, [Gate(metric="mrr", min=2)]).results[0].worst
 
 
 def test_each_result_is_read_once_to_count_them(tmp_path, few_in_memory, monkeypatch):

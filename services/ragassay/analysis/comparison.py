@@ -16,7 +16,6 @@ from ragassay.analysis.sides import LabelledSystem, Side, labelled
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
 from ragassay.core.eval_config import Correction
 from ragassay.core.report import Provenance, ReportWithResults
-from ragassay.core.validation import shown
 from ragassay.metrics.composite import described, own_metrics
 from ragassay.metrics.metric import OPERATIONAL, parse
 from ragassay.stats.ratio import pareto_front
@@ -147,7 +146,7 @@ def _compared(groups: Sequence[_Group], baseline: str, alpha: float, method: Cor
         correction=method,
         family=family,
         seed=groups[0].first.report.provenance.configuration.seed,
-        warnings=tuple(warning for group in groups for warning in (*_warnings(group), *_not_matched(group))),
+        warnings=tuple(warning for group in groups for warning in _warnings(group)),
         pairs=tuple(pairs),
         pareto=front,
         verdict=overall(pairs, front),
@@ -261,19 +260,6 @@ def _warnings(group: _Group) -> Iterator[str]:
         without = [one.label for one in (first, *others) if name not in one.part.metrics]
         if without:
             yield f"{name} is not compared: {', '.join(without)} did not compute it"
-
-
-def _not_matched(group: _Group) -> Iterator[str]:
-    """Questions that stand on both sides and have no partner all the same."""
-    for other, two in zip(group.others, group.paired, strict=True):
-        (repeated, other_ids), rows = two.left_over, two.rows_a.results
-        sides = f"{group.first.label} and {other.label}"
-        if repeated:
-            what = f"not matched: {len(repeated)} rows of {group.first.label} whose question stands more than once, such as"
-            yield f"{sides}: {what} {shown(rows[repeated[0]].query)}; give the rows ids that say which belong together"
-        if other_ids:
-            what = f"not matched: {len(other_ids)} questions that have another id on each side, such as"
-            yield f"{sides}: {what} {shown(rows[other_ids[0]].query)}; give them the same ids, or none"
 
 
 def cautions(a: Provenance, b: Provenance) -> tuple[str, ...]:

@@ -44,8 +44,8 @@ def describe(difference: Difference) -> str:
     counted = f"n={difference.n_a}+{difference.n_b}"
     if difference.paired:
         counted = f"n={difference.n}, {difference.wins:,} better, {difference.losses:,} worse"
-    size, ends = difference.decided
-    text = f"{difference.metric} went {change(a, b, counted)}: {better_or_worse(size or 0.0, difference.better)}"
+    ends = difference.interval
+    text = f"{difference.metric} went {change(a, b, counted)}: {better_or_worse(difference.delta, difference.better)}"
     text += "" if ends.low is None else f", {percent(ends.level)} {interval(ends, signed)}"
     p = difference.p if difference.exploratory else difference.p_adjusted
     text += "" if p is None else f", p {p_value(p)}"
@@ -140,13 +140,8 @@ def _limits(deltas: dict[str, Difference], alpha: float, own: Mapping[str, Metri
     """What the rows leave open, and how large a difference would have had to be to be shown."""
     parts = []
     chance = _by_chance(deltas, alpha)
-    not_shown = [name for name in deltas if name in chance or deltas[name].outcome == "no difference shown"]
-    safe = [name for name in not_shown if (m := deltas[name].not_worse) and m.non_inferior]
-    if safe:
-        margins = sorted({m.margin for name in safe if (m := deltas[name].not_worse)})
-        parts.append(f"It is no worse on {listed(safe)} (not by more than {margins[-1]:g})")
-    if left := [name for name in _of(deltas, "no difference shown") if name not in safe]:
-        parts.append(f"{'no' if parts else 'No'} difference is shown on {listed(_resolution(deltas, left, own))}")
+    if left := _of(deltas, "no difference shown"):
+        parts.append(f"No difference is shown on {listed(_resolution(deltas, left, own))}")
     if blind := [name for name in _of(deltas, "can't tell") if name not in chance]:
         reasons = dict.fromkeys(deltas[name].reason or "p is unknown" for name in blind)
         parts.append(f"{'the' if parts else 'The'} rows can't tell on {listed(blind)} ({'; '.join(reasons)})")
@@ -217,8 +212,7 @@ def _figures(pair: Pair, names: Sequence[str], level: str) -> list[str]:
     for name in names:
         delta, rows = pair.metrics[name], pair.matching.paired
         few = f", {delta.n} of {rows} pairs" if delta.n < rows else ""
-        size, ends = delta.decided
-        bounds = "" if ends.low is None else f", {level} {interval(ends, signed)}"
-        labels = f", by {delta.labels} {pair.corrected_by}" if delta.labels else ""
-        figures.append(f"{name} ({signed(size or 0.0)}{bounds}{few}{labels})")
+        bounds = "" if delta.interval.low is None else f", {level} {interval(delta.interval, signed)}"
+        labels = f", by {delta.corrected_by} {pair.corrected_by}" if delta.corrected_by else ""
+        figures.append(f"{name} ({signed(delta.delta or 0.0)}{bounds}{few}{labels})")
     return figures

@@ -11,7 +11,7 @@ import numpy as np
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.formatting import p_value
 from ragassay.core.models import FrozenModel
-from ragassay.core.statistics import CorrectedMean, Interval, NonInferiority, Significance
+from ragassay.core.statistics import Interval, Significance
 from ragassay.evaluation.aggregate import corrected_by_labels
 from ragassay.evaluation.groups import Questions
 from ragassay.metrics.metric import Metric, parse
@@ -33,11 +33,11 @@ class Difference(FrozenModel):
     primary metrics of all systems into account and decides ``outcome``. If it finds nothing and ``interval`` leaves out 0,
     the outcome is "can't tell", with the ``reason``. An ``exploratory`` one is not among these: its outcome goes by its own
     p; one without p, such as that of a slice, has none. ``wins`` are questions on which b is better, whichever direction is
-    good. ``detectable`` is the least true difference that as many rows show with a chance of 80 % at that many tests;
-    ``not_worse`` asks whether b is at most a margin worse. Second opinions, which decide nothing: the ``t_test``, paired or
-    Welch's, ``cohens_d`` and, of primary metrics, a ``bootstrap`` interval; ``sd`` is the standard deviation of the
-    differences. ``by_labels``: the delta as labels on both sides correct it; if
-    it has a mean, ``p`` is its own, and ``detectable`` and ``not_worse``, which go by the judge's scores, are null.
+    good. ``detectable`` is the least true difference that as many rows show with a chance of 80 % at that many tests. Second
+    opinions, which decide nothing: the ``t_test``, paired or Welch's, ``cohens_d`` and, of primary metrics, a ``bootstrap``
+    interval; ``sd`` is the standard deviation of the differences.
+    ``corrected_by``: how many labels on both sides correct delta, interval and p, if they are enough; ``uncorrected`` is the
+    delta by the judge's own scores then, as the means are. Too few labels are a caveat of the interval.
     """
 
     metric: str
@@ -63,12 +63,12 @@ class Difference(FrozenModel):
     losses: int | None = None
     ties: int | None = None
     detectable: float | None = None
-    not_worse: NonInferiority | None = None
     sd: float | None = None
     cohens_d: float | None = None
     t_test: Significance | None = None
     bootstrap: Interval | None = None
-    by_labels: CorrectedMean | None = None
+    corrected_by: int | None = None
+    uncorrected: float | None = None
 
     @property
     def paired(self) -> bool:
@@ -76,21 +76,14 @@ class Difference(FrozenModel):
         return self.wins is not None
 
     @property
-    def labels(self) -> int | None:
-        """How many labels decide; None if the judge's own scores do."""
-        return self.by_labels.labels if self.by_labels and self.by_labels.mean is not None else None
-
-    @property
-    def decided(self) -> tuple[float | None, Interval]:
-        """The delta that the outcome is about, and its interval: by labels, if there are enough, else the judge's own."""
-        if self.by_labels and self.by_labels.mean is not None:
-            return self.by_labels.mean, self.by_labels.interval
-        return self.delta, self.interval
-
-    @property
     def questions(self) -> int:
         """How many questions are compared."""
-        return (self.wins or 0) + (self.losses or 0) + (self.ties or 0)
+        return self.changed + (self.ties or 0)
+
+    @property
+    def changed(self) -> int:
+        """On how many questions b is better or worse."""
+        return (self.wins or 0) + (self.losses or 0)
 
     @property
     def mark(self) -> str:
@@ -108,12 +101,11 @@ class Difference(FrozenModel):
 
         Equal differences have no spread: their number decides.
         """
-        _, interval = self.decided
-        if self.labels is not None:
-            return None if interval.low is None else not interval.contains(0.0)
-        if smallest_p((self.wins or 0) + (self.losses or 0)) > 1 - interval.level:
+        if self.corrected_by is not None:
+            return None if self.interval.low is None else not self.interval.contains(0.0)
+        if smallest_p(self.changed) > 1 - self.interval.level:
             return None
-        return interval.low is None or interval.method == "constant values" or not interval.contains(0.0)
+        return self.interval.low is None or self.interval.method == "constant values" or not self.interval.contains(0.0)
 
 
 @dataclass(frozen=True)
@@ -148,20 +140,27 @@ class Contrast:
         first, second = averaged(a, questions), averaged(b, questions)
         changes = differences(first, second)
         up, down = int((changes > 0).sum()), int((changes < 0).sum())
-        reason, p, by_labels = None, None, None
-        more: dict[str, Any] = {}
+        reason, p = None, None
+        more: dict[str, Any] = {
+            "delta": float(changes.mean()) if len(changes) else None,
+            "interval": difference_interval(first, second, level=1 - self.alpha, **self.scale(metric)),
+        }
         if tested:
             p = randomisation(changes, alpha=self.alpha, seed=self.seed).p
             reason = too_few(len(changes), self.alpha)
-            more = {
+            more |= {
                 "sd": float(changes.std(ddof=1)) if len(changes) > 1 else None,
                 "cohens_d": cohens_d(changes),
                 "t_test": t_test(changes, alpha=self.alpha),
             }
         if labels is not None:
-            by_labels = corrected_by_labels(labels, b - a, level=1 - self.alpha, differences=True, failed=failed)
-        if by_labels and by_labels.mean is not None:
-            p, reason = by_labels.p, None
+            corrected = corrected_by_labels(labels, b - a, level=1 - self.alpha, differences=True, failed=failed)
+            if corrected.mean is None:
+                more["interval"] = more["interval"].model_copy(update={"reason": f"not corrected: {corrected.reason}"})
+            else:
+                p, reason = corrected.p if tested else None, None
+                more |= {"delta": corrected.mean, "uncorrected": more["delta"], "interval": corrected.interval}
+                more["corrected_by"] = corrected.labels
         return Difference(
             **self._about(metric, better),
             n=len(a),
@@ -169,15 +168,12 @@ class Contrast:
             n_b=len(a),
             mean_a=_mean(first),
             mean_b=_mean(second),
-            delta=float(changes.mean()) if len(changes) else None,
-            interval=difference_interval(first, second, level=1 - self.alpha, **self.scale(metric)),
             p=p,
             exploratory=not tested,
             reason=reason,
             wins=up if better == "higher" else down,
             losses=down if better == "higher" else up,
             ties=len(changes) - up - down,
-            by_labels=by_labels,
             **more,
         )
 
@@ -228,7 +224,7 @@ def outcome_of(
 
     An interval that leaves out 0 is no "no difference shown", even if the test finds nothing.
     """
-    size, interval = difference.decided
+    size, interval = difference.delta, difference.interval
     p, reason = difference.p, difference.reason
     if reason or p is None or p_adjusted is None or size is None:
         return "can't tell", reason

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from ragassay.analysis.rows import ANSWERABLE, REFUSAL, Mask, SystemRows
 from ragassay.analysis.rows import SUSPICIOUS as SUSPICIOUS_ROW
-from ragassay.core.cost_sums import RatioSums
 from ragassay.core.errors import BadSettings, UnknownName
-from ragassay.core.eval_config import EvalConfig
-from ragassay.core.report import SystemReport
+from ragassay.core.report import Slice, SystemReport
 from ragassay.core.statistics import Estimate
-from ragassay.evaluation.aggregate import corrected_by_labels, distribution, relative_change
-from ragassay.evaluation.groups import RowIndexes
 from ragassay.metrics.metric import FIGURES, OPERATIONAL, Metric, parse, unknown
-from ragassay.stats.intervals import Floats, averaged, score_interval
-from ragassay.stats.ratio import Stratum, sums_interval
+from ragassay.stats.intervals import Floats
 
 PER_ACCURATE, SUSPICIOUS, *REFUSALS = FIGURES
 NO_VERDICT = "no row has a verdict"
+NOT_KNOWN = "no verdict says whether the answer refuses"
 STATISTICS = ("mean", "p50", "p90", "p95", "p99", "total")
 
 
@@ -92,67 +87,34 @@ class Figure:
             return any(parse(name, self.own).uses_judge for name in metrics)
         return self._computed_from in OPERATIONAL or self._computed_from in metrics
 
-    def of(self, system: SystemReport) -> Estimate:
-        """The figure as a report has it, by the judge's own scores."""
+    def is_of_slices(self, metrics: Collection[str]) -> bool:
+        """Does a run of these metrics keep it for each slice?"""
+        return self.column == PER_ACCURATE or (self.column not in REFUSALS and self.name in metrics)
+
+    def of(self, part: SystemReport | Slice) -> Estimate:
+        """The figure as a report has it, of a system or of a slice of its rows, by the judge's own scores.
+
+        Of a slice there are metrics and the cost of an accurate answer.
+        """
+        rows = part.n if isinstance(part, Slice) else part.queries
         if self.column == PER_ACCURATE:
-            return system.cost_per_accurate_answer
-        if self.column == SUSPICIOUS:
-            n, value = system.evaluation.verdicts, system.evaluation.suspicious
-            return _counted(n, {"no verdict": system.queries - n}, value, NO_VERDICT)
-        if self.column in REFUSALS:
-            share: Estimate = getattr(system.refusals, self.column.removeprefix("refusal_"))
-            return share
-        if self.column in system.metrics and self.statistic == "mean":
-            mean = system.metrics[self.column]
+            return part.cost_per_accurate_answer
+        if self.column in part.metrics and self.statistic == "mean":
+            mean = part.metrics[self.column]
             reason = None if mean.value is not None else mean.interval.reason if mean.n else _unscored(mean.unscored)
             return mean.model_copy(update={"reason": reason})
-        if self.column not in OPERATIONAL:
-            return Estimate(value=None, n=0, missing={"": system.queries}, reason=f"{self.column} was not computed")
-        reported = getattr(system, self.column)
+        if isinstance(part, Slice) or self.column not in (*FIGURES, *OPERATIONAL):
+            return Estimate(value=None, n=0, missing={"not computed": rows}, reason=f"{self.column} was not computed")
+        if self.column == SUSPICIOUS:
+            n = part.evaluation.verdicts
+            return _counted(n, {"no verdict": rows - n}, part.evaluation.suspicious, NO_VERDICT)
+        if self.column in REFUSALS:
+            share: Estimate = getattr(part.refusals, self.column.removeprefix("refusal_"))
+            unknown = rows - part.refusals.judged
+            return share.model_copy(update={"missing": {NOT_KNOWN: unknown}}) if unknown else share
+        reported = getattr(part, self.column)
         missing = {f"the response has no {self.column}": reported.missing}
         return _counted(reported.n, missing, getattr(reported, self.statistic), _unscored(reported.missing))
-
-    def over(self, rows: SystemRows, places: RowIndexes, spec: EvalConfig) -> Estimate:
-        """The figure over some rows, such as those of a slice or of matched queries; labels correct it if there are enough."""
-        places = places[self.about(rows)[places]]
-        scored = np.isfinite(self.values(rows)[places])
-        known, missing = places[scored], self._missing(rows, places[~scored])
-        values = self.values(rows)[known]
-        if self.column == SUSPICIOUS:
-            return _counted(len(known), missing, float(values.sum()), NO_VERDICT)
-        if self.column not in (*FIGURES, *OPERATIONAL, *rows.metrics):
-            return Estimate(value=None, n=0, missing=missing, reason=f"{self.column} was not computed")
-        if not len(known):
-            return Estimate(value=None, n=0, missing=missing, reason=self._undefined(rows, places))
-        if self.statistic != "mean":
-            return _counted(len(known), missing, getattr(distribution(values), self.statistic), "")
-        questions = rows.questions(known)
-        if self.column == PER_ACCURATE:
-            sums = RatioSums.of(zip(values.tolist(), rows.values("accurate")[known].tolist(), strict=True))
-            asked = sums.n if questions is None else len(np.unique(questions))
-            return Estimate(
-                value=sums.cost_usd / sums.accurate if sums.accurate else None,
-                n=sums.n,
-                missing=missing,
-                interval=sums_interval([Stratum(sums, asked)], level=spec.statistics.confidence),
-                reason=None if sums.accurate else "no answer is accurate",
-            )
-        means = averaged(values, questions)
-        interval = score_interval(means, level=spec.statistics.confidence, bounds=self._bounds, share=self._share)
-        mean: float | None = math.fsum(means) / len(means)
-        if (before := rows.before.get(self.column)) is not None:
-            of_known = np.array([before[n] for n in known.tolist()])
-            mean, interval = relative_change(means, averaged(of_known, questions), spec)
-        found: dict[str, Any] = {"value": mean, "n": len(known), "missing": missing, "interval": interval}
-        if self.column in rows.labels:
-            labels = rows.labels_of(self.column)[known]
-            failed = rows.reference(places).too_many_failed(spec.max_missing)
-            corrected = corrected_by_labels(labels, values, level=spec.statistics.confidence, failed=failed)
-            if corrected.mean is None:
-                return Estimate(**found, reason=corrected.reason)
-            found |= {"value": corrected.mean, "interval": corrected.interval}
-            return Estimate(**found, corrected_by=corrected.labels, uncorrected=mean)
-        return Estimate(**found, reason=None if mean is not None else interval.reason)
 
     def values(self, rows: SystemRows) -> Floats:
         """What each row adds to it, NaN for a row that is not scored."""
@@ -181,33 +143,6 @@ class Figure:
         if self.column == "refusal_precision":
             return np.asarray(rows.values(REFUSAL) != 0)
         return ~(unanswerable & rows.undefined(self.column))
-
-    def _missing(self, rows: SystemRows, places: RowIndexes) -> dict[str, int]:
-        """Why rows that could have it lack it, and how many do."""
-        metric = "accurate" if self.column == PER_ACCURATE else self.column
-        reasons = rows.missing(metric, places) if metric in rows.metrics else {}
-        if more := len(places) - sum(reasons.values()):
-            reasons["not scored"] = more
-        return reasons
-
-    def _undefined(self, rows: SystemRows, places: RowIndexes) -> str:
-        """Why there is no value without a scored row."""
-        if self.column == PER_ACCURATE:
-            return "no row has both a known cost and an accuracy"
-        if self.column not in REFUSALS:
-            return _unscored(len(places))
-        judged = np.isfinite(rows.values(REFUSAL)).any()
-        if self.column == "refusal_recall":
-            return "no verdict says whether the answer refuses" if len(places) else "every query can be answered"
-        return "no answer refuses" if judged else "no verdict says whether the answer refuses"
-
-    @property
-    def _bounds(self) -> tuple[float, float] | None:
-        return (0.0, 1.0) if self.column in REFUSALS else self.metric.bounds
-
-    @property
-    def _share(self) -> bool:
-        return self.column in REFUSALS or self.metric.share
 
     @property
     def _computed_from(self) -> str:

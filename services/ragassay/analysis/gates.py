@@ -6,8 +6,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -17,15 +18,15 @@ from ragassay.analysis.describe import better_or_worse, change
 from ragassay.analysis.difference import Contrast, Difference
 from ragassay.analysis.figures import PER_ACCURATE, REFUSALS, SUSPICIOUS, Figure
 from ragassay.analysis.rows import Mask, SystemRows
-from ragassay.core.errors import BadSettings, NothingToEvaluate, UnknownName
+from ragassay.core.errors import BadSettings, NotFound, NothingToEvaluate, UnknownName
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.formatting import listed, number
 from ragassay.core.models import FrozenModel, Sample
-from ragassay.core.report import Report, ReportWithResults
+from ragassay.core.report import Aggregate, Report, ReportWithResults, Slice, SystemReport
 from ragassay.core.statistics import Estimate
 from ragassay.evaluation.groups import RowIndexes, slice_value
 from ragassay.metrics.composite import own_metrics
-from ragassay.metrics.judged import ANSWERED_UNANSWERABLE, WRONG_REFUSAL
+from ragassay.metrics.judged import ANSWERED_UNANSWERABLE, RIGHT_REFUSAL, UNANSWERABLE, WRONG_REFUSAL
 from ragassay.metrics.metric import Metric
 from ragassay.stats.intervals import Floats
 
@@ -134,8 +135,8 @@ class GateRow(FrozenModel):
 class GateResult(Estimate):
     """One threshold, checked for one system or slice: the figure, and what follows.
 
-    Of a drop, the figure is that of the queries that are scored in both runs. ``baseline`` is it in the baseline, ``drop`` is
-    positive if it is worse now, and ``interval`` is that of the drop. ``cause`` says why a gate was missed: the
+    Of a drop of a mean, the figure is that of the queries that are scored in both runs. ``baseline`` is it in the baseline,
+    ``drop`` is positive if it is worse now, and ``interval`` is that of the drop. ``cause`` says why a gate was missed: the
     ``threshold``; too little coverage, the ``floor`` of which is the gate's; a figure, system or slice that is ``missing``;
     nothing to compare with in the ``baseline``; or too few rows to show a drop (``undecided``). ``worst``: the rows for
     which it was missed.
@@ -210,10 +211,14 @@ def check_names(
         where = f"gates[{n}]"
         if gate.system is not None and gate.system not in systems:
             raise UnknownName("system", gate.system, systems, where=where)
-        if not Figure.parse(gate.metric, own).comes_with(metrics):
+        figure = Figure.parse(gate.metric, own)
+        if not figure.comes_with(metrics):
             what = f"the gate is on {gate.metric}, which this run does not compute"
             hint = f"ask for it (metrics), or give the rows what it needs; computed: {listed(metrics, most=8)}"
             raise BadSettings(what, where=where, hint=hint)
+        if gate.slice is not None and not figure.is_of_slices(metrics):
+            what = f"a slice has metrics and cost_per_accurate_answer, not {figure.name}"
+            raise BadSettings(what, where=where, hint="leave out the slice")
         if gate.slice is not None:
             field, sign, value = gate.slice.partition("=")
             values = sorted({each for one in samples if (each := slice_value(one, field)) is not None})
@@ -244,13 +249,15 @@ def check(
         raise NothingToEvaluate(f"run {report.run.id} has no system to check")
     if baseline is None and (missed := about_a_drop(gates)):
         raise BadSettings(missed, hint="give --baseline RUN or FILE")
-    spec, incomplete = report.provenance.configuration, _incomplete(report)
-    own = own_metrics(spec) if metrics is None else metrics
-    now, before = _rows(report, gates), {} if baseline is None else _rows(baseline, gates)
+    own = own_metrics(report.provenance.configuration) if metrics is None else metrics
+    now, before = _Run(report, gates), None if baseline is None else _Run(baseline, gates)
+    incomplete = _incomplete(report)
     results = [
-        _Case(gate, condition, Figure.parse(gate.metric, own), scope, spec, alpha).result(incomplete)
+        _Case(gate, condition, Figure.parse(gate.metric, own), system, slice_, now, before, earlier, alpha).result(
+            incomplete
+        )
         for gate in gates
-        for scope in _scopes(gate, now, before if gate.needs_baseline else None, baseline_system)
+        for system, slice_, earlier in _scopes(gate, report, baseline if gate.needs_baseline else None, baseline_system)
         for condition in gate.conditions
     ]
     return GateReport(
@@ -264,53 +271,57 @@ def check(
     )
 
 
-def _rows(report: ReportWithResults, gates: Sequence[Gate]) -> dict[str, SystemRows]:
-    """The rows of each system, read once. Raises NotFound if they are deleted."""
-    fields = {gate.slice.partition("=")[0] for gate in gates if gate.slice is not None}
-    return {name: SystemRows(report.results_of(name), one.metrics, fields) for name, one in report.systems.items()}
+class _Run:
+    """A report, and the rows of its systems, read once if a gate needs them."""
 
+    def __init__(self, report: ReportWithResults, gates: Sequence[Gate]) -> None:
+        self.report = report
+        self._fields = {gate.slice.partition("=")[0] for gate in gates if gate.slice is not None}
+        self._rows: dict[str, SystemRows] = {}
 
-class _Places(NamedTuple):
-    """Some rows of a system."""
+    def part(self, system: str | None, slice_: str | None) -> SystemReport | Slice | None:
+        """The figures of a system, or of one slice of it; None if there are none."""
+        whole = self.report.systems.get(system or "")
+        if whole is None or slice_ is None:
+            return whole
+        field, _, value = slice_.partition("=")
+        return whole.slices.get(field, {}).get(value)
 
-    rows: SystemRows
-    places: RowIndexes
-
-
-class _Scope(NamedTuple):
-    """One system, or one slice of it, now and ``before``: None without a baseline, or if it lacks the system."""
-
-    system: str
-    slice: str | None
-    now: _Places
-    before: _Places | None
+    def rows(self, system: str | None, slice_: str | None) -> tuple[SystemRows, RowIndexes]:
+        """The rows of a system, and which of them are in the slice. Raises NotFound if they are deleted."""
+        if system is None or system not in self.report.systems:
+            return SystemRows((), ()), np.arange(0)
+        if system not in self._rows:
+            metrics = self.report.systems[system].metrics
+            self._rows[system] = SystemRows(self.report.results_of(system), metrics, self._fields)
+        rows = self._rows[system]
+        if slice_ is None:
+            return rows, np.arange(len(rows))
+        field, _, value = slice_.partition("=")
+        return rows, np.array(rows.slices(field).get(value, ()), int)
 
 
 def _scopes(
-    gate: Gate, now: Mapping[str, SystemRows], baseline: Mapping[str, SystemRows] | None, baseline_system: str | None
-) -> Iterator[_Scope]:
-    """Each system, or the one that the gate names, and each slice of it; one that has no rows comes with none.
+    gate: Gate, report: Report, baseline: Report | None, baseline_system: str | None
+) -> Iterator[tuple[str, str | None, str | None]]:
+    """Each system, or the one that the gate names; each slice of it; and the baseline's system, None if it has none.
 
     A lone system is compared with a lone system of the baseline, whatever their names.
     """
-    for name in [gate.system] if gate.system is not None else now:
-        rows, before = now.get(name, SystemRows((), ())), None
-        if baseline is not None:
-            other = baseline_system or name
-            if other not in baseline and baseline_system is None and len(baseline) == len(now) == 1:
-                other = next(iter(baseline))
-            before = baseline.get(other)
-        if gate.slice is None:
-            whole = None if before is None else _Places(before, np.arange(len(before)))
-            yield _Scope(name, None, _Places(rows, np.arange(len(rows))), whole)
+    for name in [gate.system] if gate.system is not None else report.systems:
+        other = baseline_system or name
+        known = {} if baseline is None else baseline.systems
+        if other not in known and baseline_system is None and len(known) == len(report.systems) == 1:
+            other = next(iter(known))
+        earlier = other if other in known else None
+        if gate.slice is None or "=" in gate.slice:
+            yield name, gate.slice, earlier
             continue
-        field, sign, value = gate.slice.partition("=")
-        slices, earlier = rows.slices(field), {} if before is None else before.slices(field)
-        for one in [value] if sign else sorted({*slices, *earlier}):
-            of_before = None if before is None else _Places(before, np.array(earlier.get(one, ()), int))
-            yield _Scope(name, f"{field}={one}", _Places(rows, np.array(slices.get(one, ()), int)), of_before)
-        if not sign and not slices and not earlier:
-            yield _Scope(name, gate.slice, _Places(rows, np.arange(0)), None)
+        parts = [one for one in (report.systems.get(name), known.get(other)) if one is not None]
+        values = sorted({value for part in parts for value in part.slices.get(gate.slice, {})})
+        yield from ((name, f"{gate.slice}={value}", earlier) for value in values)
+        if not values:
+            yield name, gate.slice, earlier
 
 
 def _incomplete(report: Report) -> str | None:
@@ -323,28 +334,17 @@ def _incomplete(report: Report) -> str | None:
 
 
 @dataclass(frozen=True)
-class _Drop:
-    """A figure before and now, on the queries of the baseline that are scored in both runs.
-
-    ``drop`` is positive if it is worse now. ``shown``: do the data show it? None if they could not, and ``reason`` says why;
-    a figure that is no mean has no interval: its values show the drop.
-    """
-
-    estimate: Estimate
-    baseline: float | None = None
-    drop: float | None = None
-    shown: bool | None = True
-
-
-@dataclass(frozen=True)
 class _Case:
-    """One condition of a gate on one system or slice."""
+    """One condition of a gate on one system or slice; ``earlier``: the system of the baseline that it is compared with."""
 
     gate: Gate
     condition: ConditionName
     figure: Figure
-    scope: _Scope
-    spec: EvalConfig
+    system: str
+    slice: str | None
+    now: _Run
+    before: _Run | None
+    earlier: str | None
     alpha: float
 
     @property
@@ -363,48 +363,128 @@ class _Case:
             "max_drop": f"{worse} <= {number(self.bound)}",
             "relative_drop": f"{worse} <= {self.bound * 100:g} %",
         }[self.condition]
-        return f"{self.scope.system}{f', {self.scope.slice}' if self.scope.slice else ''}: {self.figure.name} {rule}"
+        return f"{self.system}{f', {self.slice}' if self.slice else ''}: {self.figure.name} {rule}"
 
     def result(self, incomplete: str | None) -> GateResult:
         """The result; ``incomplete`` says why no gate may pass."""
-        now = self.figure.over(*self.scope.now, self.spec)
-        drop = self._drop() if self.condition in DROPS else None
-        cause, why = self._decided(now, drop)
+        estimate = now = self._estimate(self.now.part(self.system, self.slice))
+        baseline, drop = None, None
+        cause: GateCause
+        if now.value is None:
+            cause, why = "missing", f"{self.figure.name} has no value: {now.reason}"
+        elif self.condition in DROPS:
+            estimate, baseline, is_shown = self._change(now)
+            if baseline is not None and estimate.value is not None:
+                drop = (baseline - estimate.value) * (1 if self.figure.better == "higher" else -1)
+            cause, why = self._drop_decided(estimate, baseline, drop, is_shown)
+        else:
+            cause, why = self._value_decided(now, now.value)
+        if now.value is not None and (thin := self._thin(now, estimate)):
+            cause, why = "coverage", f"{thin} {why}"
         if incomplete:
             cause, why = "coverage", incomplete
         result: dict[str, Any] = {
-            **dict(drop.estimate if drop else now),
+            **{name: getattr(estimate, name) for name in Estimate.model_fields},
             "name": self.name,
             "metric": self.figure.name,
-            "system": self.scope.system,
-            "slice": self.scope.slice,
+            "system": self.system,
+            "slice": self.slice,
             "condition": self.condition,
             "threshold": self.bound,
             "floor": self.gate.coverage,
-            "baseline": drop and drop.baseline,
-            "drop": drop and drop.drop,
+            "baseline": baseline,
+            "drop": drop,
             "passed": cause == "met",
             "cause": cause,
             "reason": why,
-            "worst": () if incomplete or cause == "met" else tuple(self._worst(cause)),
         }
+        with suppress(NotFound):  # the rows of a long past run may be deleted
+            result["worst"] = () if incomplete or cause == "met" else tuple(self._worst(cause))
         return GateResult(**result)
 
-    def _decided(self, now: Estimate, drop: _Drop | None) -> tuple[GateCause, str]:
-        """Whether the condition is met, and a sentence about it."""
-        if now.value is None:
-            return "missing", f"{self.figure.name} has no value: {now.reason}"
-        cause, why = self._drop_decided(drop) if drop else self._value_decided(now, now.value)
-        if now.coverage < self.gate.coverage:
-            reasons = Counter(now.missing).most_common(MOST_REASONS)
-            listed_reasons = "; ".join(f"{count} without one: {reason}" for reason, count in reasons)
-            return "coverage", f"{self._thin(now, 'rows have a score', f' ({listed_reasons})')} {why}"
-        if drop and drop.estimate.n and drop.estimate.coverage < self.gate.coverage:
-            return (
-                "coverage",
-                f"{self._thin(drop.estimate, 'queries of the baseline are scored in both runs')} {why}",
-            )
-        return cause, why
+    def _estimate(self, part: SystemReport | Slice | None) -> Estimate:
+        """The figure in a report, corrected by labels if there are enough.
+
+        A score that is missing because the query can't be answered does not count as missing.
+        """
+        if part is None:
+            return Estimate(value=None, n=0, reason="there are no rows that could have one")
+        found = self.figure.of(part)
+        missing = {why: rows for why, rows in found.missing.items() if not why.endswith((UNANSWERABLE, RIGHT_REFUSAL))}
+        more: dict[str, Any] = {"missing": missing}
+        if isinstance(found, Aggregate) and (corrected := found.corrected) is not None:
+            more["reason"] = corrected.reason and f"not corrected: {corrected.reason}"
+            if corrected.mean is not None:
+                more |= {"value": corrected.mean, "interval": corrected.interval}
+                more |= {"corrected_by": corrected.labels, "uncorrected": found.value}
+        return found.model_copy(update=more)
+
+    def _change(self, now: Estimate) -> tuple[Estimate, float | None, bool | None]:
+        """The figure now and in the baseline, and whether the data show a difference: None if they could not.
+
+        A mean is of the queries that are scored in both runs, with the interval of the drop at level 1 - alpha. Any other
+        figure is that of each report, without an interval: its values show the drop.
+        """
+        part = None if self.before is None else self.before.part(self.earlier, self.slice)
+        if part is None:
+            rows = f"the baseline has no {'system' if self.earlier is None else 'slice'}"
+            name = self.system if self.earlier is None else self.slice
+            return Estimate(value=None, n=0, reason=f"{rows} {name!r}"), None, None
+        before = self._estimate(part)
+        if not self.figure.is_mean:
+            reason = f"in the baseline {before.reason}" if before.value is None else None
+            return now.model_copy(update={"interval": None, "reason": reason}), before.value, True
+        difference, rows_before = self._difference()
+        missing = {"not scored in both runs": rows_before - difference.n} if rows_before > difference.n else {}
+        if not difference.n:
+            why = f"none of the baseline's {rows_before} queries is scored in both runs"
+            return Estimate(value=None, n=0, missing=missing, reason=why), None, None
+        interval, first = difference.interval, difference.mean_a
+        if self.figure.better == "higher" and interval.low is not None and interval.high is not None:
+            interval = interval.model_copy(update={"low": -interval.high, "high": -interval.low})
+        if difference.corrected_by is not None and before.corrected_by is not None:
+            first = before.value
+        estimate = Estimate(
+            value=(first or 0.0) + (difference.delta or 0.0),
+            n=difference.n,
+            missing=missing,
+            interval=interval,
+            reason=self._undecided(difference),
+            corrected_by=difference.corrected_by,
+            uncorrected=None if difference.corrected_by is None else difference.mean_b,
+        )
+        return estimate, first, difference.shown
+
+    def _difference(self) -> tuple[Difference, int]:
+        """The difference of a mean on the matched queries, and how many rows of the baseline could have a score."""
+        figure, (now, places) = self.figure, self.now.rows(self.system, self.slice)
+        before, earlier = (self.before or self.now).rows(self.earlier, self.slice)
+        was, is_now = _matched(before, earlier, now, places)
+        about = figure.about(before)[was] & figure.about(now)[is_now]
+        first, second = figure.values(before), figure.values(now)
+        scored = about & np.isfinite(first[was]) & np.isfinite(second[is_now])
+        rows, was, is_now = len(earlier) - int((~about).sum()), was[scored], is_now[scored]
+        labels = None
+        if figure.column in before.labels or figure.column in now.labels:
+            labels = now.labels_of(figure.column)[is_now] - before.labels_of(figure.column)[was]
+        limit = self._spec.max_missing
+        failed = (judge.reference(of).too_many_failed(limit) for judge, of in ((before, was), (now, is_now)))
+        contrast = Contrast("baseline", self.system, "", self.alpha, own={figure.column: figure.metric})
+        difference = contrast.paired(
+            figure.column,
+            first[was],
+            second[is_now],
+            better=figure.better,
+            questions=before.questions(was),
+            labels=labels,
+            failed=next(filter(None, failed), None),
+            tested=False,
+        )
+        return difference, rows
+
+    @property
+    def _spec(self) -> EvalConfig:
+        return self.now.report.provenance.configuration
 
     def _value_decided(self, now: Estimate, value: float) -> tuple[GateCause, str]:
         bound, sign = self.bound, ">=" if self.condition == "min" else "<="
@@ -413,106 +493,50 @@ class _Case:
         why = f"{self.figure.name} is {shown}, {'' if met else 'not '}{sign} {limit} ({self._about(now)})"
         return ("met" if met else "threshold"), why
 
-    def _drop_decided(self, found: _Drop) -> tuple[GateCause, str]:
+    def _drop_decided(
+        self, now: Estimate, before: float | None, drop: float | None, is_shown: bool | None
+    ) -> tuple[GateCause, str]:
         """A drop beyond its limit misses the gate if the data show it, and is undecided if they could not."""
-        now, before, drop = found.estimate.value, found.baseline, found.drop
-        if drop is None or before is None or now is None:
-            return "baseline", f"{self.figure.name} can't be compared: {found.estimate.reason}"
+        if drop is None or before is None or now.value is None:
+            return "baseline", f"{self.figure.name} can't be compared: {now.reason}"
         limit = self.bound * (abs(before) if self.condition == "relative_drop" else 1)
         within = drop <= limit + _slack(limit)
-        why = f"{self.figure.name} went {change(before, now, self._about(found.estimate))}: "
+        why = f"{self.figure.name} went {change(before, now.value, self._about(now))}: "
         if drop <= 0:
             return "met", why + better_or_worse(-drop, "higher")
         why += better_or_worse(-drop, "higher", beside=limit)
         why += f", {'' if within else 'not '}within {number(limit, beside=drop)}"
-        if within or found.shown:
+        if within or is_shown:
             return ("met" if within else "threshold"), why
-        if found.shown is None or found.estimate.interval is None:
-            return "undecided", f"{why}; {found.estimate.reason}"
-        level = f"{100 * found.estimate.interval.level:.3g} % interval"
-        return "met", f"{why}; not shown: the {level} of the drop, {found.estimate.interval}, holds 0"
-
-    def _drop(self) -> _Drop:
-        """The figure before and now, with the interval of the drop at level 1 - alpha."""
-        figure, spec, (now, places) = self.figure, self.spec, self.scope.now
-        if self.scope.before is None:
-            return _none(0, 0, f"the baseline has no system {self.scope.system!r}")
-        before, earlier = self.scope.before
-        was, is_now = _matched(before, earlier, now, places)
-        about = figure.about(before)[was], figure.about(now)[is_now]
-        known = np.isfinite(figure.values(before)[was]), np.isfinite(figure.values(now)[is_now])
-        if figure.column in REFUSALS:  # of other queries than before, perhaps
-            rows, scored = len(earlier), (known[0] | ~about[0]) & (known[1] | ~about[1])
-        else:
-            rows = len(earlier) - int((~(about[0] & about[1])).sum())
-            scored = about[0] & about[1] & known[0] & known[1]
-        was, is_now = was[scored], is_now[scored]
-        if not len(was):
-            return _none(0, rows, f"none of the baseline's {rows} queries is scored in both runs")
-        then, later = figure.over(before, was, spec), figure.over(now, is_now, spec)
-        judged = [one.value if one.corrected_by is None else one.uncorrected for one in (then, later)]
-        if judged[0] is None or judged[1] is None:
-            why = f"in the baseline {then.reason}" if judged[0] is None else f"now {later.reason}"
-            return _none(len(was), rows, why)
-        sign, missing = 1 if figure.better == "higher" else -1, _missing(rows - len(was))
-        value = Estimate(value=judged[1], n=len(was), missing=missing)
-        found = _Drop(value, judged[0], sign * (judged[0] - judged[1]))
-        if not figure.is_mean:
-            return found
-        difference = self._difference(before, was, now, is_now)
-        size, interval = difference.decided
-        if sign > 0 and interval.low is not None and interval.high is not None:
-            interval = interval.model_copy(update={"low": -interval.high, "high": -interval.low})
-        more: dict[str, Any] = {"interval": interval, "reason": self._undecided(difference)}
-        if difference.labels is None or size is None or then.corrected_by is None or then.value is None:
-            if difference.by_labels and more["reason"] is None:
-                more["reason"] = difference.by_labels.reason
-            return _Drop(value.model_copy(update=more), found.baseline, found.drop, difference.shown)
-        more |= {"value": then.value + size, "corrected_by": difference.labels, "uncorrected": judged[1]}
-        return _Drop(value.model_copy(update=more), then.value, -sign * size, difference.shown)
-
-    def _difference(self, before: SystemRows, was: RowIndexes, now: SystemRows, is_now: RowIndexes) -> Difference:
-        figure, labels = self.figure, None
-        if figure.column in before.labels or figure.column in now.labels:
-            labels = now.labels_of(figure.column)[is_now] - before.labels_of(figure.column)[was]
-        judges = (before.reference(was), now.reference(is_now))
-        contrast = Contrast("baseline", self.scope.system, "", self.alpha, own={figure.column: figure.metric})
-        return contrast.paired(
-            figure.column,
-            figure.values(before)[was],
-            figure.values(now)[is_now],
-            better=figure.better,
-            questions=before.questions(was),
-            labels=labels,
-            failed=next(filter(None, (one.too_many_failed(self.spec.max_missing) for one in judges)), None),
-            tested=False,
-        )
+        if is_shown is None or now.interval is None:
+            return "undecided", f"{why}; {now.reason}"
+        level = f"{100 * now.interval.level:.3g} % interval"
+        return "met", f"{why}; not shown: the {level} of the drop, {now.interval}, holds 0"
 
     def _undecided(self, difference: Difference) -> str | None:
-        """Why no test could show a drop; None if one could."""
-        if difference.shown is not None:
-            return None
-        if difference.labels is not None:
-            return difference.decided[1].reason
-        moved = (difference.wins or 0) + (difference.losses or 0)
-        queries = "query differs" if moved == 1 else "queries differ"
-        return f"only {moved} {queries}, too few to show a drop (alpha {self.alpha:g}): evaluate more queries"
+        """Why no test could show a drop, or why labels do not correct it; None if there is neither."""
+        if difference.shown is not None or difference.corrected_by is not None:
+            return difference.interval.reason
+        queries = "query differs" if difference.changed == 1 else "queries differ"
+        return (
+            f"only {difference.changed} {queries}, too few to show a drop (alpha {self.alpha:g}): evaluate more queries"
+        )
 
     def _worst(self, cause: GateCause) -> Iterator[GateRow]:
         """Rows without a score, with the largest drop, or with the lowest or highest value."""
-        figure, (rows, places) = self.figure, self.scope.now
+        figure, (rows, places) = self.figure, self.now.rows(self.system, self.slice)
         values = figure.values(rows)
         if cause in ("coverage", "missing"):
             places = places[figure.about(rows)[places] & ~np.isfinite(values[places])]
-            return (self._row(place) for place in places[:MOST_WORST].tolist())
+            return (self._row(rows, place) for place in places[:MOST_WORST].tolist())
         if self.condition in DROPS:
-            before, earlier = self.scope.before or (SystemRows((), ()), np.arange(0))
+            before, earlier = (self.before or self.now).rows(self.earlier, self.slice)
             was, is_now = _matched(before, earlier, rows, places)
             earlier_values = figure.values(before)[was]
             loss = self._losses(earlier_values, values[is_now], figure.about(before)[was], figure.about(rows)[is_now])
             order = np.argsort(-loss, kind="stable")
             worst = order[loss[order] > 0][:MOST_WORST]
-            return (self._row(is_now[n], None if np.isnan(v := earlier_values[n]) else v) for n in worst.tolist())
+            return (self._row(rows, is_now[n], None if np.isnan(v := earlier_values[n]) else v) for n in worst.tolist())
         places = places[figure.about(rows)[places] & np.isfinite(values[places])]
         if figure.column == PER_ACCURATE:  # an accurate row does not make an accurate answer more expensive
             places = places[rows.values("accurate")[places] == 0]
@@ -521,7 +545,7 @@ class _Case:
         elif figure.column in REFUSALS:
             places = places[values[places] == float(self.condition == "max")]
         order = np.argsort(values[places] * (1 if self.condition == "min" else -1), kind="stable")
-        return (self._row(place) for place in places[order[:MOST_WORST]].tolist())
+        return (self._row(rows, place) for place in places[order[:MOST_WORST]].tolist())
 
     def _losses(self, before: Floats, now: Floats, about_before: Mask, about_now: Mask) -> Floats:
         """How much worse rows are than in the baseline; a refusal that did not count before may be a wrong one now."""
@@ -530,8 +554,8 @@ class _Case:
             return losses
         return np.nan_to_num(before - now) * (1 if self.figure.better == "higher" else -1)
 
-    def _row(self, place: int, before: float | None = None) -> GateRow:
-        rows, figure = self.scope.now.rows, self.figure
+    def _row(self, rows: SystemRows, place: int, before: float | None = None) -> GateRow:
+        figure = self.figure
         row, value = rows.results[place], float(figure.values(rows)[place])
         score = row.scores.get("accurate" if figure.column == PER_ACCURATE else figure.column)
         reason = score.reason if score else row.error
@@ -545,16 +569,28 @@ class _Case:
     def _about(self, estimate: Estimate) -> str:
         """``n=200, corrected by 120 labels``; or why the figure is the judge's own although there are labels."""
         if estimate.corrected_by is not None:
-            return f"n={estimate.n}, corrected by {estimate.corrected_by} {self.spec.corrected_by}"
-        is_caveat = estimate.reason is not None and self.figure.column in self.scope.now.rows.labels
-        return f"n={estimate.n}, not corrected: {estimate.reason}" if is_caveat else f"n={estimate.n}"
+            return f"n={estimate.n}, corrected by {estimate.corrected_by} {self._spec.corrected_by}"
+        is_caveat = (estimate.reason or "").startswith("not corrected")
+        return f"n={estimate.n}, {estimate.reason}" if is_caveat else f"n={estimate.n}"
 
-    def _thin(self, estimate: Estimate, what: str, why: str = "") -> str:
-        """Too few scores, and the coverage to write if that is meant."""
-        n, rows, floor = estimate.n, estimate.rows, self.gate.coverage
+    def _thin(self, now: Estimate, compared: Estimate) -> str | None:
+        """Too few scores, now or in both runs, and the coverage to write if that is meant; None if there are enough."""
+        floor = self.gate.coverage
+        if now.coverage < floor:
+            reasons = Counter(now.missing).most_common(MOST_REASONS)
+            why = "; ".join(f"{count} without one: {reason}" for reason, count in reasons)
+            n, rows, what = (
+                now.n,
+                now.rows,
+                f"rows have a score ({now.coverage:.1%}), the gate requires {floor:.1%} ({why})",
+            )
+        elif compared.n and compared.coverage < floor:
+            n, rows, what = compared.n, compared.rows, "queries of the baseline are scored in both runs"
+            what += f" ({compared.coverage:.1%}), the gate requires {floor:.1%}"
+        else:
+            return None
         least = math.floor(100 * n / rows) / 100 if rows else 0
-        few = f"{n} of {rows} {what} ({n / rows if rows else 0.0:.1%}), the gate requires {floor:.1%}{why}"
-        return f"{self.figure.name}: {few}. If that is as it should be, write coverage: {least:g}."
+        return f"{self.figure.name}: {n} of {rows} {what}. If that is as it should be, write coverage: {least:g}."
 
 
 def _matched(
@@ -564,15 +600,6 @@ def _matched(
     was, is_now = before.matched(now)
     chosen = np.isin(was, earlier) & np.isin(is_now, places)
     return was[chosen], is_now[chosen]
-
-
-def _missing(count: int) -> dict[str, int]:
-    return {"not scored in both runs": count} if count else {}
-
-
-def _none(n: int, rows: int, reason: str) -> _Drop:
-    """Nothing to compare, and why."""
-    return _Drop(Estimate(value=None, n=n, missing=_missing(rows - n), reason=reason))
 
 
 def _slack(bound: float) -> float:

@@ -38,9 +38,7 @@ class Matching(FrozenModel):
     """How many rows of the two systems are about the same query; ``rows.match`` defines that.
 
     ``only_a`` and ``only_b`` rows have no partner. ``different_text`` ids ask something else on the other side.
-    ``different_truth`` matched rows have another ground truth or number of relevant documents. Of ``only_a``,
-    ``repeated`` rows ask what b asks too, more than once on either side, so that which belong together can't be told, and
-    ``other_ids`` what b asks under another id of its own.
+    ``different_truth`` matched rows have another ground truth or number of relevant documents.
     """
 
     method: Literal["paired", "unpaired"]
@@ -52,8 +50,6 @@ class Matching(FrozenModel):
     only_b: int
     different_text: int
     different_truth: int
-    repeated: int = 0
-    other_ids: int = 0
 
 
 class Regression(FrozenModel):

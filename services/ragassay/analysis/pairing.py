@@ -9,20 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from ragassay.analysis.difference import Better, Contrast, Difference, bounds_of
+from ragassay.analysis.difference import Better, Contrast, Difference
 from ragassay.analysis.models import Matching, Regression
-from ragassay.analysis.rows import SystemRows, by_text, match
+from ragassay.analysis.rows import SystemRows, match
 from ragassay.core.report import SystemReport
-from ragassay.core.statistics import IncrementalCost, NonInferiority
+from ragassay.core.statistics import IncrementalCost
 from ragassay.datasets.dataset import NUMBERED
 from ragassay.evaluation.groups import Questions, RowIndexes
 from ragassay.metrics.metric import OPERATIONAL
 from ragassay.stats.intervals import Floats, averaged, bootstrap_interval
 from ragassay.stats.power import minimum_detectable_effect
 from ragassay.stats.ratio import incremental_cost
-from ragassay.stats.tests import non_inferiority
 
-NOT_WORSE_MARGIN = 0.05  # "no worse" means by less than this share of a metric's range
 POWER = 0.8
 NOISE = 1e-9  # scores that differ by less are alike
 
@@ -56,27 +54,12 @@ class PairedSystems:
         """How many rows are matched."""
         return len(self.matched[0])
 
-    @cached_property
-    def left_over(self) -> tuple[list[int], list[int]]:
-        """Places in ``a`` without a partner although ``b`` asks the same: more than once on a side, and under other ids."""
-        left_a, left_b = (
-            by_text(rows, places.tolist())
-            for rows, places in zip((self.rows_a, self.rows_b), self.matched, strict=True)
-        )
-        shared = [text for text in left_a if text in left_b]
-        once = {text for text in shared if len(left_a[text]) == len(left_b[text]) == 1}
-        repeated, other_ids = (
-            [place for text in shared if (text in once) is wanted for place in left_a[text]] for wanted in (False, True)
-        )
-        return repeated, other_ids
-
     def matching(self, *, same_dataset: bool) -> Matching:
         """How many rows belong together, and why the others don't."""
         a, b, (in_a, in_b) = self.rows_a, self.rows_b, self.matched
         left_a = set(a.ids) - {a.ids[place] for place in in_a.tolist()}
         left_b = set(b.ids) - {b.ids[place] for place in in_b.tolist()}
         different_text = sum(not NUMBERED.fullmatch(query_id) for query_id in left_a & left_b)
-        repeated, other_ids = self.left_over
         return Matching(
             method="paired" if self.pairs else "unpaired",
             same_dataset=same_dataset,
@@ -87,8 +70,6 @@ class PairedSystems:
             only_b=len(left_b) - different_text,
             different_text=different_text,
             different_truth=int((np.asarray(a.truths)[in_a] != np.asarray(b.truths)[in_b]).sum()),
-            repeated=len(repeated),
-            other_ids=len(other_ids),
         )
 
     def difference(self, name: str, *, primary: bool) -> Difference:
@@ -165,19 +146,9 @@ class PairedSystems:
         """The difference with its ``p`` adjusted for so many ``tests``, and what follows from it."""
         alpha = self.contrast.alpha if difference.exploratory else self.contrast.alpha / tests
         decided = self.contrast.decided(difference, p, tests)
-        if difference.labels is not None:
+        if difference.corrected_by is not None:
             return decided
-        more = {"detectable": _detectable(difference, alpha), "not_worse": self._not_worse(difference, alpha)}
-        return decided.model_copy(update=more)
-
-    def _not_worse(self, difference: Difference, alpha: float) -> NonInferiority | None:
-        name = difference.metric
-        bounds = bounds_of(name, self.contrast.own)
-        a, b = self._by_question(name)
-        if bounds is None or not len(a):
-            return None
-        margin, scale = NOT_WORSE_MARGIN * (bounds[1] - bounds[0]), self.contrast.scale(name)
-        return non_inferiority(a, b, margin, alpha=alpha / 2, better=difference.better, **scale)
+        return decided.model_copy(update={"detectable": _detectable(difference, alpha)})
 
     def slices(self, names: Sequence[str]) -> dict[str, dict[str, dict[str, Difference]]]:
         """Untested differences for each field that groups the baseline's rows, each of its values and each metric."""

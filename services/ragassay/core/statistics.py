@@ -116,19 +116,6 @@ class Significance(FrozenModel):
         return self
 
 
-class NonInferiority(FrozenModel):
-    """Whether B is worse than A by less than ``margin``. ``lower`` is the one-sided bound of the gain of B over A."""
-
-    n: int
-    margin: float
-    alpha: Chance
-    gain: float | None = None
-    lower: float | None = None
-    p: Annotated[float, Field(gt=0, le=1)] | None = None
-    non_inferior: bool | None = None
-    reason: str | None = None
-
-
 class CorrectedMean(FrozenModel):
     """A mean of a judge's scores, corrected by ``labels`` that people gave to a random part of the ``rows``.
 

@@ -319,14 +319,14 @@ class SystemAggregator:
     def _aggregate(self, metric: Metric, rows: Rows = _ALL, corrected: CorrectedMean | None = None) -> Aggregate:
         return self.scores[metric.name].aggregate(metric, self._spec, self.questions, rows, corrected)
 
-    def _corrected(self, metric: str) -> CorrectedMean | None:
-        """The metric's mean corrected by the labels of it; None where there are none."""
+    def _corrected(self, metric: str, rows: Rows = _ALL) -> CorrectedMean | None:
+        """The metric's mean over these rows corrected by the labels of it; None where there are none."""
         if not (labels := self.labels.get(metric)):
             return None
         of_rows = np.array([labels.get(n, nan) for n in range(self.rows)])
         failed = self.reference.too_many_failed(self._spec.max_missing)
         level = self._spec.statistics.confidence
-        return corrected_by_labels(of_rows, self.scores[metric].values, level=level, failed=failed)
+        return corrected_by_labels(of_rows[rows], self.scores[metric].values[rows], level=level, failed=failed)
 
     def _by_slice(self) -> dict[str, dict[str, Slice]]:
         """The rows grouped by category, difficulty and every metadata field that groups them."""
@@ -334,7 +334,9 @@ class SystemAggregator:
             field: {
                 value: Slice(
                     n=len(rows),
-                    metrics={one.name: self._aggregate(one, rows) for one in self._metrics},
+                    metrics={
+                        one.name: self._aggregate(one, rows, self._corrected(one.name, rows)) for one in self._metrics
+                    },
                     cost_per_accurate_answer=self._cost_per_accurate(rows),
                 )
                 for value, rows in groups.items()

@@ -66,8 +66,8 @@ def delta_grid(comparison: Comparison) -> Grid:
     rows = []
     for pair in comparison.pairs:
         for one in pair.metrics.values():
-            delta, ends = one.decided
-            found = one.model_dump(include=set(_DELTAS)) | {"delta": delta, "low": ends.low, "high": ends.high}
+            ends = one.interval
+            found = one.model_dump(include=set(_DELTAS)) | {"low": ends.low, "high": ends.high}
             found["level"] = None if ends.low is None else ends.level
             rows.append([found.get(column) for column in _DELTAS])
     return Grid("Differences", _DELTAS, rows)
@@ -134,12 +134,12 @@ def _of_pair(comparison: Comparison, pair: Pair) -> Iterator[Table]:
     alone = comparison.correction == "none" or comparison.family < 2
     note += "" if alone else f". p is corrected for {comparison.family} tests, intervals are not"
     deltas = pair.metrics.items()
-    rows = tuple(row for name, one in deltas if not one.exploratory for row in _rows(name, one, pair.corrected_by))
+    rows = tuple(_row(name, one, pair.corrected_by) for name, one in deltas if not one.exploratory)
     p = "p" if alone else "p corrected"
     columns = ("metric", pair.a, pair.b, "delta", level, p, "n", "won/lost/tied", "difference")
     least = ("n", level)
     yield Table(f"{pair.b} against {pair.a}", columns, rows, note, least)
-    rows = tuple(row for name, one in deltas if one.exploratory for row in _rows(name, one, pair.corrected_by))
+    rows = tuple(_row(name, one, pair.corrected_by) for name, one in deltas if one.exploratory)
     if rows:
         columns = ("metric", pair.a, pair.b, "delta", level, "p", "n", "won/lost/tied", "alone")
         note = "Each metric by itself: nothing corrects for how many there are."
@@ -210,44 +210,20 @@ def _reported(value: float | None) -> str:
     return NOT_REPORTED if value is None else quantity(value)
 
 
-def _rows(name: str, delta: Difference, corrected_by: str) -> Iterator[tuple[str, ...]]:
-    """The row of a metric and, below it, what labels make of the difference, which then decide."""
-    p, outcome = _p(delta), OUTCOMES.get(delta.outcome, delta.outcome)
-    if (found := delta.by_labels) and found.mean is not None:
-        ends = interval(found.interval, signed)
-        yield name, *_cells(delta, "", "")
-        yield (
-            f"{name}, by {found.labels} {corrected_by}",
-            "",
-            "",
-            signed(found.mean),
-            ends,
-            p,
-            str(found.rows),
-            "",
-            outcome,
-        )
-    else:
-        yield name, *_cells(delta, p, outcome)
-
-
-def _p(delta: Difference) -> str:
+def _row(name: str, delta: Difference, corrected_by: str) -> tuple[str, ...]:
+    """The row of a metric; delta, interval and p are by labels if they correct it."""
     p = delta.p if delta.exploratory else delta.p_adjusted
-    return "" if p is None else f"{p_value(p)}{delta.mark}"
-
-
-def _cells(delta: Difference, p: str, outcome: str) -> tuple[str, ...]:
-    counts = "" if delta.wins is None else f"{delta.wins}/{delta.losses}/{delta.ties}"
     none = "no pair" if delta.paired and delta.n == 0 else "not scored"
     return (
+        name if delta.corrected_by is None else f"{name}, by {delta.corrected_by} {corrected_by}",
         _score(delta.mean_a, none),
         _score(delta.mean_b, none),
         "" if delta.delta is None else signed(delta.delta),
         interval(delta.interval, signed) if delta.interval.low is not None else "none",
-        p,
+        "" if p is None else f"{p_value(p)}{delta.mark}",
         str(delta.n) if delta.paired else f"{delta.n_a}+{delta.n_b}",
-        counts,
-        outcome,
+        "" if delta.wins is None else f"{delta.wins}/{delta.losses}/{delta.ties}",
+        OUTCOMES.get(delta.outcome, delta.outcome),
     )
 
 
@@ -293,10 +269,9 @@ def differences_chart(comparison: Comparison) -> Chart | None:
         for pair in comparison.pairs:
             if (one := pair.metrics.get(name)) is None:
                 continue
-            delta, ends = one.decided
-            if delta is not None and abs(delta) <= 1:
-                text = f"{name}, {pair.b}: {signed(delta)} ({interval(ends, signed)}), {one.outcome}"
-                rows.setdefault(name, {})[pair.b] = Drawn(x=name, y=delta, text=text, interval=ends)
+            if one.delta is not None and abs(one.delta) <= 1:
+                text = f"{name}, {pair.b}: {signed(one.delta)} ({interval(one.interval, signed)}), {one.outcome}"
+                rows.setdefault(name, {})[pair.b] = Drawn(x=name, y=one.delta, text=text, interval=one.interval)
     note = f"Right of 0, the figure is higher than that of {comparison.baseline}. Lines are intervals."
     level = percent(1 - comparison.alpha)
     return dots(

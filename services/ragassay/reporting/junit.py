@@ -145,7 +145,7 @@ def _gates(report: GateReport, counts: Counter[str]) -> Iterator[str]:
 
 
 def _told(delta: Difference) -> str:
-    if delta.decided[0] is None:
+    if delta.delta is None:
         return "skipped"
     return "failure" if delta.outcome == "worse" else "passed"
 

@@ -5,23 +5,19 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import scipy  # loads scipy.special at the first use; it takes a quarter of a second
 
 from ragassay.core.errors import BadSettings
 from ragassay.core.eval_config import Correction
-from ragassay.core.statistics import Interval, NonInferiority, Significance
+from ragassay.core.statistics import Interval, Significance
 from ragassay.stats.intervals import (
     Bounds,
     Floats,
     Values,
-    bonett_price,
     columns,
-    difference_interval,
-    differences,
-    is_binary,
     is_constant,
     span_of,
     standard_error,
@@ -142,46 +138,6 @@ def welch(a: Values, b: Values, *, alpha: float = 0.05, bounds: Bounds | None = 
     return (
         Significance(name="welch", method="t", p=p, alpha=alpha),
         Interval(low=low, high=high, level=level, method="welch"),
-    )
-
-
-def non_inferiority(
-    a: Values,
-    b: Values,
-    margin: float,
-    *,
-    alpha: float = 0.025,
-    better: Literal["higher", "lower"] = "higher",
-    bounds: Bounds | None = None,
-    binary: bool = False,
-) -> NonInferiority:
-    """Is B worse than A by less than ``margin``, on the same queries? A one-sided test against -margin.
-
-    "No significant difference" is no such proof: it may only mean too few queries. ``gain`` is the mean of B - A, or of
-    A - B if lower is better; B is non-inferior if ``lower``, the one-sided bound at level 1 - alpha, lies above
-    -margin. The default alpha is half of 0.05, so that ``lower`` is the lower end of the usual 95 % interval, which is
-    that of ``difference_interval``. Set the margin before looking.
-    Source: Piaggio et al., "Reporting of noninferiority and equivalence randomized trials", JAMA 308 (2012).
-    """
-    worse, best = columns(a, b) if better == "higher" else columns(b, a)
-    gains, binary = differences(worse, best), binary or is_binary(worse, best)
-    still = not binary and is_constant(gains)
-    # a t interval errs on both sides, one from constant values on one only
-    level = 1 - alpha if still else 1 - 2 * alpha
-    interval = difference_interval(worse, best, level=level, bounds=bounds, binary=binary)
-    p = None
-    if interval.low is not None and not still:
-        mean, error = bonett_price(gains) if binary else (float(gains.mean()), standard_error(gains))
-        p = never_zero(float(scipy.special.stdtr(len(gains) - 1, -(mean + margin) / error)))
-    return NonInferiority(
-        n=len(gains),
-        margin=margin,
-        alpha=alpha,
-        gain=float(gains.mean()) if len(gains) else None,
-        lower=interval.low,
-        p=p,
-        non_inferior=None if interval.low is None else interval.low > -margin,
-        reason=interval.reason,
     )
 
 
