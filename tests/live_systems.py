@@ -1,9 +1,11 @@
 """How tests ask a system over HTTP: queries in, responses out, as the run driver would."""
 
 import asyncio
+import time
 
-from ragassay.core.models import Sample
+from ragassay.core.models import Message, Sample
 from ragassay.llm.journal import MemoryJournal
+from ragassay.systems.base import RequestTimer
 from ragassay.systems.http import HttpClient, HttpConfig
 from ragassay.systems.runner import LiveSystem
 
@@ -28,3 +30,15 @@ def respond(config, queries, journal=None, *, ahead=False, asks=None):
             await system.close()
 
     return asyncio.run(all_of_them())
+
+
+TURNS = (Message(role="user", content="What does Free cost?"), Message(role="assistant", content="Nothing."))
+
+
+async def answer_of(client, sample):
+    """What a client makes of one sample."""
+    try:
+        now = time.perf_counter()
+        return await client.ask(sample, RequestTimer(now, now + 10))
+    finally:
+        await client.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragassay.core.models import Sample
+from ragassay.core.models import Message, Sample
 from ragassay.datasets.cells import KINDS
 from ragassay.datasets.columns import ALIASES, FIELDS
 from ragassay.datasets.load import load
@@ -26,6 +26,7 @@ def only(path: Path, **options: Any) -> Sample:
 VALUES: dict[str, tuple[Any, Any]] = {
     "key_facts": (["f", "g"], ("f", "g")),
     "ground_truth_answer": ("t", ("t",)),
+    "history": ([{"role": "assistant", "content": "Hello."}], (Message(role="assistant", content="Hello."),)),
     "contexts": ([{"page_content": "c"}, {"text": "d"}], ("c", "d")),
     "reference_contexts": ([{"content": "c", "doc_uri": "d"}], ("c",)),
     "relevance_scores": ({"d": 2, "e": 0, "f": None}, {"d": 2.0, "e": 0.0}),

@@ -188,7 +188,8 @@ def test_a_trace_of_openinference_is_a_row_in_each_form(form, tracing, write):
     trace = lines[0]["context"]["trace_id"].removeprefix("0x")
     root = next(line for line in lines if line["name"] == "chain")["context"]["span_id"].removeprefix("0x")
     assert sample.query_id == trace
-    assert sample.metadata == {"team": "red", "trace_id": trace, "span_id": root, "session_id": "s1"}
+    assert sample.metadata == {"team": "red", "trace_id": trace, "span_id": root}
+    assert sample.conversation_id == "s1"
     found = sample.response.model_dump(exclude_none=True, exclude={"metadata", "reference_labels"})
     assert {
         name: pytest.approx(value) if isinstance(value, float) else value for name, value in found.items()

@@ -45,7 +45,7 @@ def test_the_judge_is_told_it_and_names_it_by_its_content(own):
     assert "a day is a working day.\n" in seen.system
     assert seen.system.index("working day") < seen.system.index("[K1] It is polite.")
     prompts = LLMJudge(FakeLLM([]), prompt=read_prompt(own)).settings["prompts"]
-    assert list(prompts) == ["own.md", "judge/repair", "judge/again"]
+    assert list(prompts) == ["own.md", "judge/repair", "judge/again", "judge/history"]
     own.write_text(AROUND + " Mostly.")
     assert LLMJudge(FakeLLM([]), prompt=read_prompt(own)).settings["prompts"]["own.md"] != prompts["own.md"]
 

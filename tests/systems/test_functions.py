@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from live_systems import TURNS, answer_of
 from ragassay.core.models import Response, Sample
 from ragassay.llm.journal import MemoryJournal
 from ragassay.systems.base import LiveOptions, LoadController
@@ -32,6 +33,22 @@ def ask(function, queries=("capital?",), **options):
         return await asyncio.gather(*(system.respond(Sample(query_id=q, query=q)) for q in queries))
 
     return asyncio.run(all_of_them())
+
+
+@pytest.mark.parametrize("kind", ["plain", "async", "generator"])
+def test_a_function_with_a_parameter_history_is_given_the_earlier_turns(kind):
+    def plain(query, history):
+        return f"{len(history)} {history[0]['role']} {query}"
+
+    async def coroutine(query, *, history=()):
+        return plain(query, history)
+
+    def generator(query, history):
+        yield plain(query, history)
+
+    function = {"plain": plain, "async": coroutine, "generator": generator}[kind]
+    sample = Sample(query_id="a", query="And Plus?", history=TURNS)
+    assert asyncio.run(answer_of(FunctionClient(function), sample)).answer == "2 user And Plus?"
 
 
 def test_a_row_that_failed_is_asked_once_in_a_process_and_anew_in_the_next_one():

@@ -1,15 +1,16 @@
 """A system that answers over HTTP: what its replies become, what a failing one costs, and what latency is."""
 
+import asyncio
 import json
 
 import pytest
 from pydantic import ValidationError
 
 from endpoint import Endpoint
-from live_systems import ask
+from live_systems import TURNS, answer_of, ask
 from ragassay.core.models import Sample
 from ragassay.llm.journal import MemoryJournal
-from ragassay.systems.http import HttpConfig, _filled
+from ragassay.systems.http import HttpClient, HttpConfig, _filled
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,27 @@ def test_the_body_is_the_template_with_the_rows_values_in_it(endpoint):
     template = {"input": [{"q": "Please: {query}"}], "user": "{metadata.user}", "k": 3, "none": "{category}"}
     ask(["where?"], url=endpoint.url, request=template)
     assert endpoint.asked[-1][0] == {"input": [{"q": "Please: where?"}], "user": 7, "k": 3, "none": None}
+
+
+def test_the_body_has_the_earlier_turns_as_a_list_spliced_or_as_text(endpoint):
+    template = {
+        "turns": "{history}",
+        "messages": ["{history}", {"role": "user", "content": "{query}"}],
+        "q": "{history}\n{query}",
+    }
+    turns, chat = [turn.model_dump() for turn in TURNS], "{conversation_id}"
+    config = HttpConfig(kind="http", url=endpoint.url, request=template | {"chat": chat})
+    sample = Sample(query_id="a", query="And Plus?", history=TURNS, conversation_id="c1")
+    assert asyncio.run(answer_of(HttpClient(config, "live"), sample)).answer == "Paris is the capital."
+    assert endpoint.asked[-1][0] == {
+        "turns": turns,
+        "messages": [*turns, {"role": "user", "content": "And Plus?"}],
+        "q": "user: What does Free cost?\nassistant: Nothing.\nAnd Plus?",
+        "chat": "c1",
+    }
+    asyncio.run(answer_of(HttpClient(config, "live"), Sample(query_id="a", query="Why?")))
+    first = endpoint.asked[-1][0]
+    assert (first["turns"], first["messages"], first["q"]) == ([], [{"role": "user", "content": "Why?"}], "\nWhy?")
 
 
 @pytest.mark.parametrize(

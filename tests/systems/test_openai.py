@@ -1,13 +1,15 @@
 """A system behind an API like OpenAI's: what it is sent, what is read of its reply, and what it costs."""
 
+import asyncio
 import json
 
 import pytest
 
 import provider as play
-from live_systems import respond
+from live_systems import TURNS, answer_of, respond
 from ragassay.config import ProjectConfig
-from ragassay.systems.http import OpenAIConfig
+from ragassay.core.models import Sample
+from ragassay.systems.http import HttpClient, OpenAIConfig
 
 
 def config(provider, **options):
@@ -46,6 +48,16 @@ def test_the_request_has_model_messages_and_parameters_and_the_key(provider, mon
         "stream": True,
         "stream_options": {"include_usage": True},
     }
+
+
+def test_the_request_has_the_earlier_turns_between_system_prompt_and_question(provider):
+    asked = Sample(query_id="a", query="And Plus?", history=TURNS)
+    assert asyncio.run(answer_of(HttpClient(config(provider, system="Be brief."), "live"), asked)) is not None
+    assert provider.log[0].body["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        *(turn.model_dump() for turn in TURNS),
+        {"role": "user", "content": "And Plus?"},
+    ]
 
 
 def test_a_run_prices_the_answers_and_keeps_no_key(cli, tmp_path, monkeypatch, provider):

@@ -39,7 +39,7 @@ MOST_REASONS, MOST_WORST = 2, 5
 ROUNDING = 1e-9  # 0.80 - 0.78 is a little above 0.02 in binary
 Threshold = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 _SHORT = re.compile(r"(>=|<=)\s*(\S+)")
-_SLICE_FIELD = re.compile(r"category|difficulty|metadata\..+")
+_SLICE_FIELD = re.compile(r"category|difficulty|conversation_id|metadata\..+")
 
 
 class Gate(FrozenModel):
@@ -75,7 +75,9 @@ class Gate(FrozenModel):
     @classmethod
     def _known_field(cls, text: str | None) -> str | None:
         if text is not None and not _SLICE_FIELD.fullmatch(text.partition("=")[0]):
-            raise ValueError(f"slice {text!r} is not category, difficulty or metadata.NAME, alone or with =VALUE")
+            raise ValueError(
+                f"slice {text!r} is not category, difficulty, conversation_id or metadata.NAME, alone or with =VALUE"
+            )
         return text
 
     @model_validator(mode="after")

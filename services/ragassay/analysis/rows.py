@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ragassay.core.models import Result
 from ragassay.core.report import ReferenceJudge
 from ragassay.datasets.dataset import NUMBERED, plain_text
-from ragassay.evaluation.groups import Questions, RowIndexes, group_value, numbered, question_hash
+from ragassay.evaluation.groups import Questions, RowIndexes, group_value, numbered, question_key
 from ragassay.metrics.failures import failures
 from ragassay.metrics.metric import OPERATIONAL
 from ragassay.stats.intervals import Floats
@@ -92,7 +92,8 @@ class SystemRows:
         self.ids.append(row["query_id"])
         self.texts.append(hash(plain_text(row["query"])))
         self.truths.append(hash((tuple(row["ground_truth_answer"]), row["relevant"])))
-        self._question_keys.append(question_hash(row["query"], row["ground_truth_answer"]))
+        turns, conversation = [turn["content"] for turn in row.get("history", ())], row.get("conversation_id")
+        self._question_keys.append(question_key(row["query"], row["ground_truth_answer"], turns, conversation))
         of_row = [scores.get(name, _NOT_COMPUTED) for name in self.metrics]
         values = [score["value"] for score in of_row]
         if None in values:

@@ -234,15 +234,19 @@ def _worst(report: ReportWithResults, rows: list[Result], most: int) -> Iterator
 
 
 def _evidence(row: Result, run: FolderRun | None) -> dict[str, str]:
-    """Labels such as ``C2.1`` and the sentences of contexts that they stand for, where the run keeps the contexts."""
+    """Labels such as ``C2.1`` and ``H2``, and the sentences of contexts and earlier turns that they stand for.
+
+    Empty where the run does not keep the contexts.
+    """
     from ragassay.judges.verdict import number_units
 
     sample = run.sample(row.query_id, row.system) if run else None
     if sample is None or row.verdict is None:
         return {}
-    contexts = number_units(sample).contexts
+    units = number_units(sample)
+    texts = {**units.history, **units.contexts}
     cited = [s.evidence for s in row.verdict.sentences] + [f.evidence for f in row.verdict.facts]
-    return {label: contexts[label] for labels in cited for label in labels if label in contexts}
+    return {label: texts[label] for labels in cited for label in labels if label in texts}
 
 
 def _print(rows: list[Result], run: FolderRun | None, most: int | None) -> None:
@@ -261,6 +265,8 @@ def _fields(row: Result, evidence: Mapping[str, str]) -> Iterator[tuple[str, str
     from ragassay.judges.combine import disagreements
     from ragassay.reporting.failing import why
 
+    if row.history:
+        yield "history", " | ".join(f"{turn.role}: {turn.content}" for turn in row.history)
     yield "query", row.query
     yield "answer", row.answer if row.answer else "(empty)" if row.responded else "(no response)"
     if row.error:

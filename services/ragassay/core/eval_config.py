@@ -126,6 +126,7 @@ def judge_of_text(given: object) -> object:
     return judge
 
 
+HISTORY_TOKENS = 1000  # of a conversation's last turns
 _Name = Annotated[str, Field(min_length=1)]
 JudgeOrText = Annotated[JudgeConfig, BeforeValidator(judge_of_text, json_schema_input_type=str | JudgeConfig)]
 
@@ -307,6 +308,12 @@ class EvalConfig(FrozenModel):
         description="tokens that the judge's model reads, its reply included; longer rows get a warning; default: that "
         "of LiteLLM's table",
         examples=[4096],
+    )
+    history_tokens: int = Field(
+        HISTORY_TOKENS,
+        ge=0,
+        le=1_000_000,
+        description="tokens of a conversation's last turns that the judge reads, about four characters each; 0: none",
     )
     seed: int = Field(0, ge=0, lt=2**32, description="seed of the judge and of every random draw")
     accurate: str = Field(

@@ -30,6 +30,7 @@ SMALLEST = 1e-60  # of what is divided by
 LARGEST_GRADE = 1000  # 2^grade must stay a number
 LARGEST_NUMBER = 1e100  # of what is computed: squares and sums over many rows stay numbers
 MAX_DOCUMENTS = 1_000_000  # of one query
+MAX_TURNS = 1000  # of the conversation before one query
 TEXT_KEYS = ("text", "content", "page_content")  # of a context that comes as a document
 YEARS_1_TO_9999 = (-62_135_596_800, 253_402_300_800)  # seconds since 1970
 EMPTY: Any = Field(default_factory=dict, json_schema_extra={"default": {}})  # {} would be copied deeply, in 1 us
@@ -99,8 +100,16 @@ Milliseconds = Annotated[float, Field(ge=0, le=10**9), _zero_or_at_least(SMALLES
 Dollars = Annotated[float, Field(ge=0, le=10**6), _zero_or_at_least(SMALLEST)]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Chance = Annotated[float, Field(ge=0, le=1)]
+History = Annotated[tuple["Message", ...], Field(max_length=MAX_TURNS)]
 ReferenceLabels = dict[str, Chance]  # by metric, what people say
 Amount = Annotated[float, Field(ge=0, le=LARGEST_NUMBER), _zero_or_at_least(1 / LARGEST_NUMBER)]
+
+
+class Message(FrozenModel):
+    """An earlier turn of a conversation. ``role``: ``user``, ``assistant``, ``system`` or ``tool``."""
+
+    role: Annotated[str, Field(min_length=1, max_length=100)]
+    content: str
 
 
 class Response(FrozenModel):
@@ -167,10 +176,15 @@ class LiveResponse(Response):
 
 
 class Sample(FrozenModel):
-    """One query with its ground truth and, once a system has answered, its response."""
+    """One query with its ground truth and, once a system has answered, its response.
+
+    ``history``: the turns before the query, oldest first. ``conversation_id``: shared by the queries of one conversation.
+    """
 
     query_id: Id
     query: Annotated[str, Field(min_length=1)]
+    history: History = ()
+    conversation_id: Id | None = None
     ground_truth_answer: Texts = ()
     key_facts: Texts = ()
     relevant_doc_ids: DocumentIds = None
@@ -369,6 +383,8 @@ class Result(FrozenModel):
     query_id: str
     system: str
     query: str
+    history: History = ()
+    conversation_id: str | None = None
     answer: str | None = None
     ground_truth_answer: tuple[str, ...] = ()
     category: str | None = None

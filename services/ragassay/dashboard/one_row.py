@@ -11,7 +11,7 @@ from ragassay.core.protocols import Purpose, Reply
 from ragassay.core.report import Report
 from ragassay.judges.instructions import instructions
 from ragassay.judges.prompt import render_prompt
-from ragassay.judges.verdict import number_units
+from ragassay.judges.verdict import number_units, with_recent_turns
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ def raw(row: Result, sample: Sample | None, calls: Sequence[tuple[Purpose, Reply
     elif ours.version not in str(report.provenance.judge):
         why.append("The instructions have changed since this run, so its prompt can't be made again.")
     else:
-        prompt = render_prompt(sample, number_units(sample, spec.criteria), ours.version)
+        recent = with_recent_turns(sample, spec.history_tokens)
+        prompt = render_prompt(recent, number_units(recent, spec.criteria), ours.version)
         messages = (("Instructions", ours.text), ("Prompt", prompt))
     if not calls:
         why.append(

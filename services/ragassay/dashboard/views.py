@@ -81,6 +81,11 @@ def contexts(sample: Sample | None) -> list[list[tuple[str, str]]]:
     return cut
 
 
+def history(row: Result) -> list[tuple[str, str, str]]:
+    """The earlier turns, each with the label that evidence names it by: (label, role, text)."""
+    return [(f"H{n}", turn.role, turn.content) for n, turn in enumerate(row.history, 1)]
+
+
 @dataclass(frozen=True)
 class RankedDocument:
     """A document with its rank in the list of each system, and its grade where it was judged."""

@@ -17,14 +17,16 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from ragassay.core.validation import shown
+from ragassay.datasets.conversations import answer_text
 from ragassay.datasets.source import ValueProblem
 from ragassay.datasets.strict_json import NotJson, parse
 
-ValueKind = Literal["text", "id", "label", "number", "flag", "texts", "list", "object", "grades"]
+ValueKind = Literal["text", "id", "label", "number", "flag", "texts", "list", "object", "grades", "messages"]
 
 _FIELDS_BY_KIND: dict[ValueKind, str] = {
     "text": "query description answer error",
-    "id": "query_id primary_relevant",
+    "id": "query_id primary_relevant conversation_id",
+    "messages": "history",
     "label": "category difficulty split best_route model route",
     "number": "input_tokens output_tokens cost_usd latency_ms first_token_ms retrieval_latency_ms "
     "generation_latency_ms first_call_ms dwell_ms",
@@ -36,6 +38,7 @@ _FIELDS_BY_KIND: dict[ValueKind, str] = {
 }
 KINDS = {name: kind for kind, names in _FIELDS_BY_KIND.items() for name in names.split()}
 _IS_LIST = re.compile(r"\[\s*(?:[\"'{]|\]$)")
+_IS_OBJECTS = re.compile(r"\s*\[\s*\{\s*[\"']")
 _CONTAINERS = ("metadata", "inputs", "vars", "expectations")
 _DEEPEST = 64
 
@@ -47,7 +50,9 @@ def value_of(field: str, value: Any, *, cells: bool) -> Any:
     """
     kind = KINDS[field]
     if cells and isinstance(value, str):
-        value = _from_cell(kind, value)
+        value = _from_cell("messages" if field == "query" and _IS_OBJECTS.match(value) else kind, value)
+    if field == "answer":
+        return answer_text(value)
     if kind == "number" and isinstance(value, bool):
         raise ValueProblem(f"should be a number, is {shown(value)}")
     if kind == "label" and isinstance(value, int) and not isinstance(value, bool):
@@ -103,7 +108,7 @@ def _from_cell(kind: ValueKind, cell: str) -> Any:
         return _literal(cell, "an object")
     if kind == "texts":  # a list only if it clearly is one: a text may begin with a bracket, as in "[1] Paris is ..."
         return _literal(cell, "a list") if _IS_LIST.match(cell) else [cell]
-    if cell[0] == "[":
+    if cell[0] == "[" or kind == "messages":
         return _literal(cell, "a list")
     return [piece.strip() for piece in cell.split("|" if "|" in cell else ",")]
 

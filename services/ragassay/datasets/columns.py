@@ -28,6 +28,13 @@ FIELDS = (*SAMPLE_FIELDS, *RESPONSE_FIELDS)
 ALIASES: dict[str, tuple[str, ...]] = {
     "query_id": ("id", "request_id", "example id", "example_id"),
     "query": ("user_input", "question", "input", "inputs.question", "inputs.query", "vars.query", "vars.question"),
+    "history": (
+        "chat_history", "conversation_history", "messages", "turns", "inputs.messages", "inputs.chat_history",
+        "inputs.history",
+    ),
+    "conversation_id": (
+        "thread_id", "session_id", "metadata.conversation_id", "metadata.thread_id", "metadata.session_id",
+    ),
     "answer": ("response", "actual_output", "actualOutput", "outputs"),
     "ground_truth_answer": (
         "reference", "ground_truth", "expected_output", "expectedOutput", "expected_response",
@@ -209,10 +216,10 @@ class _ColumnMapper:
         is_inside = head != path and head in self._filled
         return path in self._filled or (is_inside and any(value_at(v, path) is not None for v in self._rows))
 
-    def _holds_objects(self, path: str) -> bool:
-        """Is the first value there an object, or a cell that reads like one?"""
+    def _holds(self, path: str, kind: type[Any], begins: str) -> bool:
+        """Is the first value there of this kind, or a cell that begins as one does?"""
         value = next((v for values in self._rows if (v := value_at(values, path)) is not None), None)
-        return isinstance(value, Mapping) or (isinstance(value, str) and value.lstrip().startswith("{"))
+        return isinstance(value, kind) or (isinstance(value, str) and value.lstrip().startswith(begins))
 
     def _map(self, ours: str, *more_aliases: str) -> None:
         """Find the columns of a field: the given one; else native names, and other tools' names.
@@ -238,8 +245,10 @@ class _ColumnMapper:
     def _may_mean(self, ours: str, name: str) -> bool:
         if name.startswith("metadata."):
             return self._wanted == "dataset"  # in a file of responses, metadata is about the response
+        if name in ALIASES["history"]:
+            return self._holds(name, list, "[")
         if name in ALIASES["relevance_scores"]:
-            return (ours == "relevance_scores") == self._holds_objects(name)
+            return (ours == "relevance_scores") == self._holds(name, Mapping, "{")
         return not (self._nested and name == "response")
 
     def _agrees(self, path: str, others: list[str]) -> bool:
@@ -307,7 +316,7 @@ class _ColumnMapper:
     def _require_input(self) -> None:
         """Raise BadData without a column for the query of a sample, or for any part of a response."""
         is_dataset = self._wanted == "dataset"
-        if self._has("query") if is_dataset else self._has(*RESPONSE_FIELDS):
+        if self._has("query", "history") if is_dataset else self._has(*RESPONSE_FIELDS):
             return
         needed, what = ("query", "it") if is_dataset else ("answer", "any part of a response")
         columns = self._columns

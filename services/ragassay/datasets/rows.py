@@ -21,6 +21,7 @@ from ragassay.datasets.columns import (
     near,
     value_at,
 )
+from ragassay.datasets.conversations import last_question, open_conversation
 from ragassay.datasets.source import Source, ValueProblem
 
 Duplicates = Literal["error", "keep_first"]
@@ -54,6 +55,10 @@ class RowBuilder:
         fields = self._fields(self._sample_fields, values, bad)
         response = self._fields(self._response_fields, values, bad)
         fields.setdefault("query_id", f"q_{index}")
+        try:
+            open_conversation(fields, response)
+        except ValueProblem as error:
+            bad["history"] = error.what
         of_row, of_response = self.columns.left_over(values)
         self._keep((*of_row, *(f"response.{name}" for name in of_response)))
         fields["metadata"] = self._metadata(values, self.columns.metadata, of_row, bad)
@@ -203,7 +208,7 @@ class RowBuilder:
 
     def _key(self, field: str, values: Mapping[str, Any], bad: dict[str, str]) -> str | None:
         try:
-            value = self._value(field, values)
+            value = last_question(self._value(field, values))
         except ValueProblem as error:
             bad[field + error.at] = error.what
             return None

@@ -35,7 +35,7 @@ from ragassay.core.report import (
 )
 from ragassay.core.statistics import CorrectedMean, Estimate, Interval
 from ragassay.evaluation.failures import fix_first
-from ragassay.evaluation.groups import MAX_SLICES, Questions, RowIndexes, SliceGroups, numbered, question_hash
+from ragassay.evaluation.groups import MAX_SLICES, Questions, RowIndexes, SliceGroups, numbered, question_of
 from ragassay.evaluation.prepare import provenance as provenance_of
 from ragassay.judges import local, local_weights
 from ragassay.judges.agreement import JuryCount
@@ -264,7 +264,7 @@ class SystemAggregator:
             for k in (5, 10):
                 self.first_ranks[f"P@{k}"].append(sum(rank <= k for rank in ranks) / k)
             self.first_ranks["MRR"].append(1 / ranks[0] if ranks else 0.0)
-        self._question_keys.append(question_hash(row.query, row.ground_truth_answer))
+        self._question_keys.append(question_of(row))
         self._rows_by_cell.setdefault((row.category, row.model), array("q")).append(self.rows)
         self.rows += 1
 

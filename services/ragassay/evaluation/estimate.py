@@ -12,6 +12,7 @@ from ragassay.evaluation.inputs import Inputs
 from ragassay.evaluation.prepare import choose_metrics
 from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.panel import Panel
+from ragassay.judges.verdict import with_recent_turns
 from ragassay.llm.journal import CostEstimator
 from ragassay.systems.builtin import BuiltIn, extract
 from ragassay.systems.runner import LiveSystem
@@ -41,7 +42,8 @@ async def estimate_calls(runtime: Runtime, spec: EvalConfig, inputs: Inputs) -> 
     for rater in config.panel.raters:
         calls = CostEstimator()
         for rows in joined.values():
-            await Panel([rater]).rate([rows[n] for n in rows_to_judge(rows, config)], calls)
+            read = [with_recent_turns(rows[n], spec.history_tokens) for n in rows_to_judge(rows, config)]
+            await Panel([rater]).rate(read, calls)
         by_judge[rater.name] = calls.estimates
     return CallEstimates(config, by_judge, answers.estimates)
 

@@ -19,6 +19,7 @@ from ragassay.core.protocols import Embedder, Journal, System
 from ragassay.core.text import is_answerable
 from ragassay.judges.combine import combine
 from ragassay.judges.panel import Panel
+from ragassay.judges.verdict import with_recent_turns
 from ragassay.llm import Prices
 from ragassay.llm.journal import CallScope
 from ragassay.metrics.accuracy import AccuracyRule
@@ -195,7 +196,8 @@ async def _rate(samples: Sequence[Sample], config: ScoringConfig, journal: Journ
     """The ratings of each sample; none where no judged metric has its input."""
     ratings: list[list[Rating]] = [[] for _ in samples]
     if rows := rows_to_judge(samples, config):
-        rated = await config.panel.rate([samples[n] for n in rows], journal)
+        read = [with_recent_turns(samples[n], config.spec.history_tokens) for n in rows]
+        rated = await config.panel.rate(read, journal)
         for n, of_row in zip(rows, rated, strict=True):
             ratings[n] = of_row
     return ratings
@@ -241,6 +243,8 @@ def _result(
         query_id=sample.query_id,
         system=system,
         query=sample.query,
+        history=sample.history,
+        conversation_id=sample.conversation_id,
         ground_truth_answer=sample.ground_truth_answer,
         category=sample.category,
         difficulty=sample.difficulty,

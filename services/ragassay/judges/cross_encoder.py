@@ -18,7 +18,7 @@ from ragassay.core.text import is_lead_in, sentences
 from ragassay.embeddings import CrossEncoder
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.overlap import Source
-from ragassay.judges.verdict import number_units
+from ragassay.judges.verdict import number_units, turn_sentences
 from ragassay.llm.journal import CostEstimator
 
 VERSION = 1  # raise it with every change that can change a verdict
@@ -107,15 +107,18 @@ def meaning(labels: Sequence[str]) -> tuple[int, int | None]:
 
 def _claims(sample: Sample, verdict: Verdict) -> dict[str, _Claim]:
     """By its label, each sentence that is judged by itself."""
-    texts = [sentences(context) for context in sample.contexts or ()]
-    source = Source(texts)
-    labels = [*number_units(sample).contexts]
+    turns = turn_sentences(sample)
+    source = Source([*(sentences(context) for context in sample.contexts or ()), *turns.values()])
+    labels = [*number_units(sample).contexts, *(label for label, texts in turns.items() for _ in texts)]
     claims = {}
     for one in verdict.sentences if labels else ():
         windows = source.windows(source.claim(one.text), MAX_WINDOWS)
         claims[one.id] = _Claim(
             one.text,
-            [(tuple(labels[i] for i in w), " ".join(source.sentences[i].text for i in w)) for w in windows],
+            [
+                (tuple(dict.fromkeys(labels[i] for i in w)), " ".join(source.sentences[i].text for i in w))
+                for w in windows
+            ],
         )
     return claims
 

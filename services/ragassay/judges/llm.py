@@ -64,7 +64,7 @@ class LLMJudge:
         self._llm, self._max_tokens, self._timeout_s = llm, max_tokens, timeout_s
         self._seed_shift = seed_shift
         self._long: set[tuple[str, int]] = set()
-        names = ("repair", "again", *(["criteria"] if criteria else []))
+        names = ("repair", "again", "history", *(["criteria"] if criteria else []))
         self._prompts = {"verdict": instructions(prompt), **{name: load(f"judge/{name}") for name in names}}
         self._criteria = dict(criteria)
         self._instructions = self._prompts["verdict"].text

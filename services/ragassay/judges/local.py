@@ -29,7 +29,7 @@ from ragassay.core.text import (
 )
 from ragassay.judges import local_weights
 from ragassay.judges.overlap import FEATURES, Match, Source, features, match, share_missing
-from ragassay.judges.verdict import check_verdict, context_number, number_units
+from ragassay.judges.verdict import check_verdict, context_number, number_units, turn_sentences
 
 NAME = "local"
 VERSION = 6  # raise it with every change that can change a verdict
@@ -72,11 +72,11 @@ def _rating(sample: Sample) -> Rating:
     for name, text in (("answer", sample.answer or ""), ("ground truth", truth), ("query", sample.query)):
         if len(text) > MAX_CHARACTERS:
             return _too_long(f"{name} has more than {MAX_CHARACTERS:,} characters")
-    if sum(map(len, sample.contexts or ())) > MAX_CONTEXT_CHARACTERS:
+    if sum(map(len, (*(sample.contexts or ()), *(turn.content for turn in sample.history)))) > MAX_CONTEXT_CHARACTERS:
         return _too_long(f"contexts have more than {MAX_CONTEXT_CHARACTERS:,} characters")
     row = _Row(sample)
     claims, facts = len(row.units.answer), len(row.truth.sentences)
-    if (claims + facts) * len(row.units.contexts) + claims * facts > MAX_PAIRS:
+    if (claims + facts) * len(row.labels) + claims * facts > MAX_PAIRS:
         return _too_long(f"row has more than {MAX_PAIRS:,} pairs of sentences")
     return Rating(verdict=check_verdict(row.verdict(), row.units, NAME))
 
@@ -94,10 +94,12 @@ class _Row:
         for label, text in self.units.contexts.items():
             by_context.setdefault(context_number(label), []).append(text)
         truths = (s for text in sample.ground_truth_answer for s in sentences(text))
+        turns = turn_sentences(sample)
+        self.with_history = Source([*by_context.values(), *turns.values()]) if turns else None
         self.contexts, self.answer = Source(by_context.values()), Source([[*self.units.answer.values()]])
         self.truth = Source([[*dict.fromkeys((*self.units.facts.values(), *truths))]])
         self.query_stems = content(sample.query)
-        self.labels = [*self.units.contexts]
+        self.labels = [*self.units.contexts, *(label for label, texts in turns.items() for _ in texts)]
         said, true = (says_yes(next(iter(texts.values()), "")) for texts in (self.units.answer, self.units.facts))
         self.says_the_opposite = None not in (said, true) and said is not true
 
@@ -139,19 +141,19 @@ class _Row:
             probability=probability,
         )
 
-    def _support(self, text: str) -> tuple[Match, float, frozenset[str]]:
-        """A claim against the contexts: the match, with neighbours of its evidence that hold its numbers, the chance that
+    def _support(self, text: str, source: Source) -> tuple[Match, float, frozenset[str]]:
+        """A claim against a source: the match, with neighbours of its evidence that hold its numbers, the chance that
         people call it supported, and the numbers that its evidence lacks.
         """
-        claim, matched = self.contexts.claim(text), match(text, self.contexts)
+        claim, matched = source.claim(text), match(text, source)
         evidence = matched.evidence
-        missing = claim.numbers - self.contexts.tokens_of(evidence)
-        nearest = self.contexts.windows(claim, 1) if missing else ()
+        missing = claim.numbers - source.tokens_of(evidence)
+        nearest = source.windows(claim, 1) if missing else ()
         neighbours = tuple(i for window in nearest for i in window if i not in evidence)
-        if missing & self.contexts.tokens_of(neighbours):
+        if missing & source.tokens_of(neighbours):
             evidence = (*evidence, *neighbours)
-            missing -= self.contexts.tokens_of(neighbours)
-        chance = support_chance(features(claim, self.contexts))
+            missing -= source.tokens_of(neighbours)
+        chance = support_chance(features(claim, source))
         if matched.contradicted_by is not None:
             evidence, chance = (matched.contradicted_by,), min(chance, CONTRADICTED)
         elif missing or matched.reversed_by is not None:
@@ -159,13 +161,18 @@ class _Row:
         return replace(matched, evidence=evidence), chance, missing
 
     def _sentence(self, label: str, text: str, index: int, *, covered: bool) -> tuple[SentenceVerdict, float]:
-        matched, chance, missing = self._support(text)
-        evidence = tuple(self.labels[i] for i in matched.evidence)
+        source = self.contexts
+        matched, chance, missing = self._support(text, source)
+        if self.with_history and chance < SUPPORTED and matched.contradicted_by is None:
+            more = self._support(text, self.with_history)
+            if more[1] > chance and more[0].contradicted_by is None:
+                (matched, chance, missing), source = more, self.with_history
+        evidence = tuple(dict.fromkeys(self.labels[i] for i in matched.evidence))
         support: Support = "supported" if chance >= SUPPORTED else "partly" if chance >= PARTLY else "not_found"
         why = f"not in the contexts: {_named(text, matched.missing | missing)}" if support != "supported" else ""
         if matched.contradicted_by is not None:
             support, why = "contradicted", f"contradicted by {evidence[0]}"
-        elif missing and missing == self.contexts.claim(text).numbers:
+        elif missing and missing == source.claim(text).numbers:
             support = "not_found"
         elif matched.reversed_by is not None:
             support, why = "partly", f"{self.labels[matched.reversed_by]} has the roles reversed"
@@ -193,7 +200,7 @@ class _Row:
         missing = f"the answer lacks: {_named(text, cover.missing)}" if self.units.answer else "the answer is empty"
         if cover.contradicted_by is not None or (label == "G1" and self.says_the_opposite):
             covered, missing = "no", "the answer contradicts it"
-        support, chance, _ = self._support(text)
+        support, chance, _ = self._support(text, self.contexts)
         return FactVerdict(
             id=label,
             text=text,
@@ -236,7 +243,8 @@ class _Row:
         stems = content(" ".join(self.units.answer.values()))
         is_short = len(stems) <= SHORT_ANSWER
         if is_short:
-            stems |= content(" ".join(self.units.contexts[e] for one in judged.values() for e in one.evidence))
+            texts = {**self.units.history, **self.units.contexts}
+            stems |= content(" ".join(texts[e] for one in judged.values() for e in one.evidence))
         share = 1 - share_missing(self.query_stems, stems)
         step: Step = next((name for bound, name in RELEVANCE if share >= bound), "none")
         if is_short and step in ("none", "barely"):

@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 
 from ragassay.core.models import Sample, Verdict
+from ragassay.core.prompts import load
 from ragassay.core.text import content, is_lead_in
 from ragassay.judges.verdict import Units
 
@@ -23,9 +24,12 @@ _PLAIN = re.compile(r"[ -;=-Z\\-~]*")  # printable ASCII without < and [
 _TAKEN_OUT = re.compile(f"[{_DECEIVING}{_INVISIBLE}]")
 _HIDING = re.compile(f"[{_DECEIVING}]")  # characters that are meant to hide or reorder text
 _GAP = rf"[\s{_JOINERS}]*"
-_LABEL = re.compile(rf"[\[［【〔⟦](?={_GAP}[ACGKOQＡＣＧＫＯＱ]{_GAP}[\d\]］】〕⟧])", re.IGNORECASE)
+_LABEL = re.compile(  # "[H2O]" is none
+    rf"[\[［【〔⟦](?={_GAP}(?:[ACGKOQＡＣＧＫＯＱ]{_GAP}[\d\]］】〕⟧]|[HＨ]{_GAP}\d+{_GAP}[\]］】〕⟧]))", re.IGNORECASE
+)
 _DELIMITER = re.compile(rf"[<＜‹〈](?={_GAP}(?:[/／]{_GAP})?sample\b)", re.IGNORECASE)
-LEAST_OVERLAP = 0.1  # of the stems of a sentence that is said to be supported, in the contexts
+HISTORY = "judge/history"
+LEAST_OVERLAP = 0.1  # of the stems of a sentence that is said to be supported, in the contexts and the history
 _FEW_WORDS = 3
 _JUDGE = r"(?:judges?|graders?|evaluators?|assessors?)"
 _LABELLED = r"(?:correct|true|accurate|covered|(?:fully )?supported|grounded|relevant)"
@@ -49,7 +53,7 @@ _TO_THE_JUDGE = re.compile(
     re.IGNORECASE,
 )
 _OUR_LABEL = re.compile(  # "K8s" is none
-    rf"[\[【〔⟦]{_GAP}(?:[ACGO]{_GAP}\d|K{_GAP}\d+{_GAP}[\]】〕⟧])", re.IGNORECASE
+    rf"[\[【〔⟦]{_GAP}(?:[ACGO]{_GAP}\d|[HK]{_GAP}\d+{_GAP}[\]】〕⟧])", re.IGNORECASE
 )
 
 
@@ -57,6 +61,7 @@ def render_prompt(sample: Sample, units: Units, prompt_version: str) -> str:
     """The prompt of a sample."""
     accepted = _accepted(sample, units)
     sections: tuple[tuple[str, Mapping[str, str]], ...] = (
+        ("Earlier turns", units.history),
         ("Question", {"Q": sample.query}),
         ("Contexts", units.contexts),
         ("Answer", units.answer),
@@ -104,16 +109,23 @@ def _request(units: Units, accepted: Mapping[str, str]) -> str:
         text += " There are no contexts."
     if accepted:
         text += " An answer that says what an O says covers and agrees with the G as well."
-    return text
+    return f"{text}\n{load(HISTORY).text}" if units.history else text
 
 
 def suspicious(verdict: Verdict, sample: Sample, units: Units) -> tuple[str, ...]:
     """Labels of texts that may steer the judge: they address it, hide characters or imitate our labels.
 
-    And those of sentences called supported that share no word with the contexts. ``A`` and ``C2`` stand for an answer or
+    And those of sentences called supported that share no word with contexts and history. ``A`` and ``C2`` stand for an answer or
     context whose hidden characters are in none of its sentences.
     """
-    texts = {"Q": sample.query, **units.contexts, **units.answer, **units.facts, **_accepted(sample, units)}
+    texts = {
+        "Q": sample.query,
+        **units.history,
+        **units.contexts,
+        **units.answer,
+        **units.facts,
+        **_accepted(sample, units),
+    }
     marked = [label for label, text in texts.items() if _steers(text)]
     whole = {"A": sample.answer or "", **{f"C{n}.": text for n, text in enumerate(sample.contexts or (), 1)}}
     marked += [
@@ -121,11 +133,11 @@ def suspicious(verdict: Verdict, sample: Sample, units: Units) -> tuple[str, ...
         for label, text in whole.items()
         if _HIDING.search(text) and not any(one.startswith(label) and _HIDING.search(texts[one]) for one in marked)
     ]
-    contexts = content(" ".join(units.contexts.values()))
+    sources = content(" ".join((*units.history.values(), *units.contexts.values())))
     for sentence in () if verdict.refusal else verdict.sentences:
         if sentence.support in ("supported", "partly") and not is_lead_in(sentence.text):
             stems = content(sentence.text)
-            if len(stems) >= _FEW_WORDS and len(stems & contexts) < LEAST_OVERLAP * len(stems):
+            if len(stems) >= _FEW_WORDS and len(stems & sources) < LEAST_OVERLAP * len(stems):
                 marked.append(sentence.id)
     return tuple(dict.fromkeys(marked))
 

@@ -1,17 +1,17 @@
 """Cuts a sample into numbered units and checks a judge's reply about them.
 
 A judge is asked once about all units of a sample: answer sentences ``A1 A2 ...``, key facts of the ground truth
-``G1 G2 ...``, context sentences ``C1.1 C1.2 C2.1 ...`` (context, sentence; counted from 1) and criteria in the user's
-words ``K1 K2 ...``. Because our code numbers the units, it can tell a missing verdict from a negative one, and evidence
-that points nowhere from support.
+``G1 G2 ...``, context sentences ``C1.1 C1.2 C2.1 ...`` (context, sentence; counted from 1), earlier turns of the
+conversation ``H1 H2 ...`` and criteria in the user's words ``K1 K2 ...``. Because our code numbers the units, it can
+tell a missing verdict from a negative one, and evidence that points nowhere from support.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ragassay.core.models import CriterionVerdict, FactVerdict, Sample, SentenceVerdict, Verdict
+from ragassay.core.models import CriterionVerdict, FactVerdict, Message, Sample, SentenceVerdict, Verdict
 from ragassay.core.text import is_answerable, sentences, words
 
 # What labels are worth; the most sceptical stands first, and wins where a jury is split evenly.
@@ -19,6 +19,8 @@ SUPPORT: Mapping[str, float] = {"contradicted": 0.0, "not_found": 0.0, "partly":
 TRUTH: Mapping[str, float] = {"conflicts": 0.0, "absent": 0.0, "agrees": 1.0}
 COVERED: Mapping[str, float] = {"no": 0.0, "partly": 0.5, "yes": 1.0}
 ECHO = "the answer only repeats the question"
+INSTRUCTIONS = ("system", "developer")  # roles whose turns tell the system what to do, and are evidence of nothing
+CHARACTERS_PER_TOKEN = 4
 LEAST_ECHO = 3  # words: a keyword may well be its own answer
 
 
@@ -33,6 +35,7 @@ class Units:
     has_contexts: bool
     has_truth: bool
     answerable: bool
+    history: Mapping[str, str] = field(default_factory=dict)
     echo: bool = False  # the answer repeats the question, and says nothing by itself
 
     @property
@@ -63,8 +66,47 @@ def number_units(sample: Sample, criteria: Iterable[str] = ()) -> Units:
         has_contexts=sample.contexts is not None,
         has_truth=bool(facts),
         answerable=answerable,
+        history={
+            f"H{n}": f"{turn.role}: {turn.content}"
+            for n, turn in enumerate(sample.history, 1)
+            if turn.role not in INSTRUCTIONS and turn.content.strip()
+        },
         echo=len(asked := words(sample.query)) >= LEAST_ECHO and asked == words(sample.answer or ""),
     )
+
+
+def recent_turns(history: Sequence[Message], max_tokens: int) -> tuple[Message, ...]:
+    """The last turns that have ``max_tokens`` together, about four characters each; the last one is cut if it is longer.
+
+    Earlier turns are emptied and stay in their places, so that ``H3`` is the third turn whatever the limit.
+    """
+    left, turns = max_tokens * CHARACTERS_PER_TOKEN, list[Message]()
+    for n, turn in enumerate(reversed(history)):
+        fits = len(turn.content) <= left
+        turns.append(turn if fits else turn.model_copy(update={"content": turn.content[:left] if n == 0 else ""}))
+        left = left - len(turn.content) if fits else 0
+    return tuple(reversed(turns))
+
+
+def with_recent_turns(sample: Sample, max_tokens: int) -> Sample:
+    """The sample with the ``recent_turns`` of its history."""
+    if not sample.history:
+        return sample
+    return sample.model_copy(update={"history": recent_turns(sample.history, max_tokens)})
+
+
+def turn_sentences(sample: Sample) -> dict[str, list[str]]:
+    """The sentences of earlier turns that state something, by their labels; what a user asks states nothing."""
+    return {
+        f"H{n}": [one for one in sentences(turn.content) if turn.role != "user" or not one.rstrip().endswith("?")]
+        for n, turn in enumerate(sample.history, 1)
+        if turn.role not in INSTRUCTIONS
+    }
+
+
+def is_of_history(label: str) -> bool:
+    """Is it the label of an earlier turn, such as ``H2``?"""
+    return label.startswith("H")
 
 
 def context_number(label: str) -> int:
@@ -83,9 +125,10 @@ def check_verdict(raw: Verdict, units: Units, judge: str) -> Verdict:
     sentences_by_id = {one.id: one for one in raw.sentences}
     facts_by_id, criteria_by_id = {one.id: one for one in raw.facts}, {one.id: one for one in raw.criteria}
     kept_sentences, kept_facts = [], []
+    sources = {**units.history, **units.contexts}
     for label, text in units.answer.items():
         sentence = sentences_by_id.get(label) or SentenceVerdict(id=label, text=text)
-        evidence = _valid(sentence.evidence, units)
+        evidence = _valid(sentence.evidence, sources)
         dropped += len(set(sentence.evidence)) - len(evidence)
         change: dict[str, object] = {"text": text, "evidence": evidence}
         if units.echo:
@@ -107,8 +150,8 @@ def check_verdict(raw: Verdict, units: Units, judge: str) -> Verdict:
         fact = facts_by_id.get(label) or FactVerdict(id=label, text=text)
         if units.echo:
             fact = FactVerdict(id=label, text=text, covered="no", evidence=fact.evidence, why=ECHO)
-        evidence = _valid(fact.evidence, units)
-        dropped += len(set(fact.evidence)) - len(evidence)
+        evidence = _valid(fact.evidence, units.contexts)
+        dropped += len(set(fact.evidence) - units.history.keys()) - len(evidence)
         kept_facts.append(fact.model_copy(update={"text": text, "evidence": evidence}))
     return Verdict(
         judge=judge,
@@ -141,6 +184,6 @@ def labels(verdict: Verdict) -> dict[str, str]:
     return {unit: label for unit, label in given if label is not None}
 
 
-def _valid(evidence: Sequence[str], units: Units) -> tuple[str, ...]:
+def _valid(evidence: Sequence[str], known: Mapping[str, str]) -> tuple[str, ...]:
     """The labels that exist, each once, in the order given."""
-    return tuple(label for label in dict.fromkeys(evidence) if label in units.contexts)
+    return tuple(label for label in dict.fromkeys(evidence) if label in known)

@@ -22,7 +22,7 @@ from ragassay.judges.overlap import Source, match
 from ragassay.judges.prompt import disarm, enclosed, suspicious
 from ragassay.judges.reply import STEPS
 from ragassay.judges.structured import NoAnswer, SampleCalls
-from ragassay.judges.verdict import Units, check_verdict
+from ragassay.judges.verdict import Units, check_verdict, turn_sentences
 from ragassay.llm import LLM
 
 _MOST_TOKENS, _MOST_EVIDENCE = 4, 3
@@ -58,27 +58,31 @@ class YesNoJudge(LLMJudge):
     ) -> None:
         super().__init__(llm, timeout_s=timeout_s, seed_shift=seed_shift)
         self._criteria, self._prompt = dict(criteria), load("judge/yes-no")
+        self._continued = load("judge/continued")
 
     @property
     def settings(self) -> Mapping[str, Any]:
         """Model, parameters, prompt versions: all that determines a verdict."""
         criteria = {name: digest(text)[:12] for name, text in self._criteria.items()}
-        prompts = {self._prompt.name: self._prompt.version}
+        prompts = {prompt.name: prompt.version for prompt in (self._prompt, self._continued)}
         asked = {"judge": "llm", **self._llm.settings, "mode": "probe", "prompts": prompts}
         return {**asked, **({"criteria": criteria} if criteria else {})}
 
     async def _verdict(self, sample: Sample, units: Units, calls: SampleCalls) -> Verdict:
         asked = list(_questions(units, self._criteria))
-        chances = await together([self._chance(sample, question, calls) for question in asked])
+        chances = await together([self._chance(sample, units, question, calls) for question in asked])
         by_unit = {(question.about, question.label): chance for question, chance in zip(asked, chances, strict=True)}
-        raw = _raw(units, by_unit)
+        raw = _raw(sample, units, by_unit)
         verdict = check_verdict(raw, units, self.name)
         return verdict.model_copy(update={"suspicious": suspicious(verdict, sample, units)})
 
-    async def _chance(self, sample: Sample, asked: _Question, calls: SampleCalls) -> float:
+    async def _chance(self, sample: Sample, units: Units, asked: _Question, calls: SampleCalls) -> float:
         """The chance of a yes; raises NoAnswer where the answer is neither yes nor no."""
         text = enclosed("text", asked.text, self._prompt.version)
-        values = {"about": asked.about, "query": disarm(sample.query), "unit": asked.unit, "before": asked.before}
+        query = disarm(sample.query)
+        if units.history:
+            query = self._continued.render(query=query, turns=[disarm(text) for text in units.history.values()])
+        values = {"about": asked.about, "query": query, "unit": asked.unit, "before": asked.before}
         system, _, question = self._prompt.render(**values).partition("\n\n")
         messages = [
             {"role": "system", "content": system},
@@ -129,7 +133,8 @@ def _questions(units: Units, criteria: Mapping[str, str]) -> Iterator[_Question]
         for label, unit in asked.items() if texts else ():
             yield _Question(about, label, unit, tuple(texts.values()), before.get(label, "none"))
 
-    yield from each("support", answer, contexts)
+    turns = {label: disarm(text) for label, text in units.history.items()}
+    yield from each("support", answer, {**turns, **contexts})
     yield from each("held", facts, contexts)
     yield from each("truth", answer, facts)
     yield from each("covered", facts, answer)
@@ -138,13 +143,15 @@ def _questions(units: Units, criteria: Mapping[str, str]) -> Iterator[_Question]
     yield from each("criterion", named, answer)
 
 
-def _raw(units: Units, chances: Mapping[tuple[str, str], float]) -> Verdict:
+def _raw(sample: Sample, units: Units, chances: Mapping[tuple[str, str], float]) -> Verdict:
     """The verdict that the chances make, as if one reply had held it."""
-    contexts, labels = Source([[*units.contexts.values()]]), list(units.contexts)
+    turns = turn_sentences(sample)
+    contexts, sources = Source([[*units.contexts.values()]]), Source([[*units.contexts.values()], *turns.values()])
+    labels = [*units.contexts, *(label for label, texts in turns.items() for _ in texts)]
 
-    def evidence(text: str, chance: float) -> tuple[str, ...]:
-        chosen = match(text, contexts).evidence[:_MOST_EVIDENCE] if chance >= YES else ()
-        return tuple(labels[place] for place in chosen)
+    def evidence(text: str, chance: float, source: Source) -> tuple[str, ...]:
+        chosen = match(text, source).evidence[:_MOST_EVIDENCE] if chance >= YES else ()
+        return tuple(dict.fromkeys(labels[place] for place in chosen))
 
     def sentence(label: str, text: str) -> SentenceVerdict:
         support, truth = (chances.get((about, label), 0.0) for about in ("support", "truth"))
@@ -152,7 +159,7 @@ def _raw(units: Units, chances: Mapping[tuple[str, str], float]) -> Verdict:
             id=label,
             text=text,
             support="supported" if support >= YES else "not_found",
-            evidence=evidence(text, support),
+            evidence=evidence(text, support, sources),
             truth="agrees" if truth >= YES else "absent",
             support_score=support,
             truth_score=truth,
@@ -161,7 +168,9 @@ def _raw(units: Units, chances: Mapping[tuple[str, str], float]) -> Verdict:
     def fact(label: str, text: str) -> FactVerdict:
         covered, held = (chances.get((about, label), 0.0) for about in ("covered", "held"))
         said: Covered = "yes" if covered >= YES else "no"
-        return FactVerdict(id=label, text=text, covered=said, evidence=evidence(text, held), covered_score=covered)
+        return FactVerdict(
+            id=label, text=text, covered=said, evidence=evidence(text, held, contexts), covered_score=covered
+        )
 
     return Verdict(
         judge="",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ragassay.core.formatting import listed
 from ragassay.core.models import FactVerdict, Score, SentenceVerdict, Verdict
-from ragassay.judges.verdict import COVERED, SUPPORT, context_number
+from ragassay.judges.verdict import COVERED, SUPPORT, context_number, is_of_history
 from ragassay.metrics.metric import UNIT, metric
 
 STEPS: Mapping[str, float] = {"none": 0.0, "barely": 0.25, "partly": 0.5, "mostly": 0.75, "full": 1.0}
@@ -24,7 +24,7 @@ MOST_REASONS = 5
 
 @metric(better="higher", needs=("answer", "contexts", "verdict"), bounds=UNIT)
 def faithfulness(verdict: Verdict) -> Score:
-    """Share of the answer's sentences that the retrieved contexts support; partly counts half."""
+    """Share of the answer's sentences that the retrieved contexts, or earlier turns, support; partly counts half."""
     if not verdict.has_contexts:
         return _no_contexts()
     if not verdict.sentences:
@@ -35,11 +35,35 @@ def faithfulness(verdict: Verdict) -> Score:
     if (left := _unanswered(support)) is not None:
         return left
     worth = (SUPPORT[s.support] if s.support_score is None else s.support_score for s in verdict.sentences if s.support)
+    by_history = sum(any(map(is_of_history, s.evidence)) for s in verdict.sentences)
     return Score(
         value=_mean(worth),
         reason=_reasons((s.id, s.why) for s in verdict.sentences if s.support != "supported"),
-        details={"sentences": len(support), **_counts(support.values(), SUPPORT)},
+        details={
+            "sentences": len(support),
+            **_counts(support.values(), SUPPORT),
+            **({"by_history": by_history} if by_history else {}),
+        },
     )
+
+
+@metric(better="higher", needs=("answer", "contexts", "verdict"), bounds=UNIT)
+def context_faithfulness(verdict: Verdict) -> Score:
+    """Faithfulness to the contexts of this turn alone: a sentence that rests on earlier turns only counts 0, on both half."""
+    sentences = [_by_contexts(sentence) for sentence in verdict.sentences]
+    return faithfulness(verdict.model_copy(update={"sentences": tuple(sentences)}))
+
+
+def _by_contexts(sentence: SentenceVerdict) -> SentenceVerdict:
+    """The sentence as the contexts alone support it."""
+    turns = [label for label in sentence.evidence if is_of_history(label)]
+    if not turns or sentence.support not in ("supported", "partly"):
+        return sentence
+    contexts = tuple(label for label in sentence.evidence if label not in turns)
+    share = 0.5 if contexts else 0.0
+    score = None if sentence.support_score is None else sentence.support_score * share
+    change = {"support": "partly" if contexts else "not_found", "support_score": score, "evidence": contexts}
+    return sentence.model_copy(update=change | {"why": f"it rests on {', '.join(turns)}"})
 
 
 @metric(better="higher", needs=("answer", "truth", "verdict"), bounds=UNIT)
@@ -124,7 +148,7 @@ def context_precision(verdict: Verdict) -> Score:
         resting = [s for s in verdict.sentences if s.support in ("supported", "partly")]
     if left is not None:
         return left
-    needed = sorted({context_number(label) for unit in resting for label in unit.evidence})
+    needed = sorted({context_number(one) for unit in resting for one in unit.evidence if not is_of_history(one)})
     if not needed:
         return Score.absent(what if verdict.facts or verdict.sentences else EMPTY)
     value = _mean(hit / rank for hit, rank in enumerate(needed, 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -16,6 +16,10 @@ from ragassay.metrics.metric import OPERATIONAL
 from ragassay.reporting.grids import Grid, Kind, kind_with
 
 _MEASURED: dict[str, Kind] = dict.fromkeys(("calls", "input_tokens", "output_tokens"), "integer")
+_CONVERSATION: dict[str, Callable[[Result], str | None]] = {
+    "conversation_id": lambda row: row.conversation_id,
+    "history": lambda row: "\n".join(f"{turn.role}: {turn.content}" for turn in row.history) or None,
+}
 _EVALUATION = ("calls", "input_tokens", "output_tokens", "cost_usd")
 
 
@@ -23,12 +27,12 @@ def flat_rows(report: ReportWithResults) -> Iterator[dict[str, Any]]:
     """A row for each result, system by system in the dataset's order; the keys are the same in all, in the same order.
 
     ``system``, ``query_id``, ``category``, ``difficulty``, ``query``, ``answer``, ``ground_truth_answer`` (several
-    joined with `` | ``), ``responded``, ``error``; a number per metric under its name; ``cause`` and ``why`` of an
-    answer that is not accurate; ``METRIC_reason`` for metrics that say, for at least one row, why a score is what it is
-    or is missing; ``METRIC_sd``, the standard deviation of one sample of a judge, where some rows have several;
-    ``suspicious`` (labels of suspicious texts); for rows of a jury ``divided``, where its judges differ; what the answer
-    took (ms, tokens, USD) and, with ``evaluation_`` before it, what judging it took; and the user's own fields as
-    ``metadata.NAME``.
+    joined with `` | ``), ``conversation_id`` and ``history`` where rows have them, ``responded``, ``error``; a number per
+    metric under its name; ``cause`` and ``why`` of an answer that is not accurate; ``METRIC_reason`` for metrics that say,
+    for at least one row, why a score is what it is or is missing; ``METRIC_sd``, the standard deviation of one sample of a
+    judge, where some rows have several; ``suspicious`` (labels of suspicious texts); for rows of a jury ``divided``, where
+    its judges differ; what the answer took (ms, tokens, USD) and, with ``evaluation_`` before it, what judging it took;
+    and the user's own fields as ``metadata.NAME``.
     What is missing is None.
     """
     grid = row_grid(report)
@@ -40,19 +44,22 @@ def row_grid(report: ReportWithResults, fields: Sequence[str] = ()) -> Grid:
     metrics = report.provenance.metrics
     explained, repeated = set[str](), set[str]()
     own: dict[str, Kind | None] = {}
-    by_jury = False
+    by_jury, turns = False, set[str]()
     for result in _results(report):
         explained.update(name for name in metrics if name not in explained and result.scores[name].reason)
         repeated.update(name for name in metrics if name not in repeated and result.samples(name))
         for name, value in result.metadata.items():
             own[name] = kind_with(own.get(name), value)
         by_jury = by_jury or len(by_judge(result.ratings)) > 1
+        turns.update(name for name in _CONVERSATION if getattr(result, name))
+    conversation = [name for name in _CONVERSATION if name in turns]
     reasons = [name for name in metrics if name in explained]
     sampled = [name for name in metrics if name in repeated]
     columns: dict[str, Kind] = {
         **dict.fromkeys(
             ("system", "query_id", "category", "difficulty", "query", "answer", "ground_truth_answer"), "text"
         ),
+        **dict.fromkeys(conversation, "text"),
         "responded": "flag",
         "error": "text",
         **dict.fromkeys(metrics, "number"),
@@ -64,7 +71,7 @@ def row_grid(report: ReportWithResults, fields: Sequence[str] = ()) -> Grid:
         **{f"metadata.{name}": kind or "text" for name, kind in own.items()},
     }
     rows = (
-        tuple(_row(result, metrics, reasons, sampled, list(own), by_jury=by_jury).values())
+        tuple(_row(result, metrics, conversation, reasons, sampled, list(own), by_jury=by_jury).values())
         for result in _results(report)
     )
     return Grid("Rows", columns, rows).of(fields)
@@ -75,12 +82,20 @@ def _results(report: ReportWithResults) -> Iterator[Result]:
 
 
 def _row(
-    result: Result, metrics: tuple[str, ...], explained: list[str], sampled: list[str], own: list[str], *, by_jury: bool
+    result: Result,
+    metrics: tuple[str, ...],
+    conversation: list[str],
+    explained: list[str],
+    sampled: list[str],
+    own: list[str],
+    *,
+    by_jury: bool,
 ) -> dict[str, Any]:
     failure = attribute(result)
     return {
         **{name: getattr(result, name) for name in ("system", "query_id", "category", "difficulty", "query", "answer")},
         "ground_truth_answer": " | ".join(result.ground_truth_answer) or None,
+        **{name: _CONVERSATION[name](result) for name in conversation},
         "responded": result.responded,
         "error": result.error,
         **{name: result.scores[name].value for name in metrics},

@@ -18,6 +18,7 @@ class EvalOptions(TypedDict, total=False):
     embeddings: str | None
     bertscore_model: str | None
     context_window: int | None
+    history_tokens: int
     seed: int
     accurate: str
     criteria: Mapping[str, str]

@@ -27,7 +27,9 @@ LABELS: dict[str, Callable[[Result], str | None]] = {
     "failure": failure,
 }
 THERE = "?there"  # not 0 where the row is done; of a run in a folder, when its results were written
-QUESTION = "?question"  # equal if rows ask the same and have the same ground truth, as in groups.question_hash
+QUESTION = (
+    "?question"  # equal if rows are no independent observations, and odd for conversations, as groups.question_key
+)
 FAILED = "?failed"  # 1 where its response failed, or the scoring
 _WIDTH = 8  # bytes of a value
 
@@ -67,10 +69,17 @@ def columns(results: Sequence[Result], written: float = 1.0) -> dict[str, Any]:
         },
         FAILED: [float(result.failed) for result in results],
         **{label_column(label): [label_value(of(result)) for result in results] for label, of in LABELS.items()},
-        QUESTION: [label_value("\n".join((plain_text(one.query), *one.ground_truth_answer))) for one in results],
+        QUESTION: [_question(one) for one in results],
         THERE: [written] * len(results),
     }
     return {name: np.array(values, dtype="<f8") for name, values in given.items()}
+
+
+def _question(row: Result) -> float:
+    if row.conversation_id is not None:
+        return label_value(row.conversation_id) // 2 * 2 + 1
+    turns = (turn.content for turn in row.history)
+    return label_value("\n".join((plain_text(row.query), *row.ground_truth_answer, *turns))) // 2 * 2
 
 
 def columns_blob(system: str) -> str:

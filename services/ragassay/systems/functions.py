@@ -24,7 +24,7 @@ from ragassay.core.validation import shown
 from ragassay.systems.base import LiveOptions, RequestTimer, StreamedResponse, SystemClient, response_from
 
 T = TypeVar("T")
-Function = Callable[[Any], Any]
+Function = Callable[..., Any]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
 OURS = ("bm25", "dense", "hybrid", "http", "python", "openai")
 
@@ -37,8 +37,9 @@ class FunctionConfig(LiveOptions):
         str,
         Field(
             pattern=r"^[^:]+:\w+$",
-            description="`module:function` or `file.py:function`; sync or async. It takes the query and returns the answer, "
-            "or an object with `answer`, `contexts`, `retrieved_doc_ids` and what else a response has; or it yields parts",
+            description="`module:function` or `file.py:function`; sync or async. It takes the query, and the earlier turns "
+            "if it has a parameter `history`, and returns the answer, or an object with `answer`, `contexts`, "
+            "`retrieved_doc_ids` and what else a response has; or it yields parts",
         ),
     ]
 
@@ -57,11 +58,13 @@ class FunctionConfig(LiveOptions):
 class FunctionClient:
     """Calls a function with the query's text, or with the ``whole`` sample; one that is not async, in its own thread.
 
+    One with a parameter ``history`` is given the earlier turns in it, a list of ``{role, content}``.
     A generator streams its answer: it yields parts of it, and objects with what else a response has.
     """
 
     def __init__(self, function: Function, *, whole: bool = False) -> None:
         self._function, self._whole = function, whole
+        self._takes_history = not whole and _has_parameter(function, "history")
 
     async def warm_up(self) -> None:
         """Nothing to load."""
@@ -69,11 +72,12 @@ class FunctionClient:
     async def ask(self, sample: Sample, clock: RequestTimer) -> Response | None:
         """What the function returned, as a response; raises BadInput with what it raised."""
         query = sample if self._whole else sample.query
+        turns = {"history": [turn.model_dump() for turn in sample.history]} if self._takes_history else {}
         try:
             if inspect.iscoroutinefunction(self._function) or inspect.isasyncgenfunction(self._function):
-                returned = self._function(query)
+                returned = self._function(query, **turns)
             else:
-                returned = await _in_thread(lambda: _drained(self._function(query), clock))
+                returned = await _in_thread(lambda: _drained(self._function(query, **turns), clock))
             if inspect.isasyncgen(returned):
                 return await _streamed(returned, clock)
             returned = await returned if inspect.isawaitable(returned) else returned
@@ -91,6 +95,13 @@ class FunctionClient:
 
     async def close(self) -> None:
         """Nothing to close."""
+
+
+def _has_parameter(function: Function, name: str) -> bool:
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # of a builtin
+        return False
 
 
 async def _streamed(parts: AsyncGeneratorType[Any, Any], clock: RequestTimer) -> Response:

@@ -42,7 +42,8 @@ _MOST_KEYS = 20
 _HEAD = 500  # bytes of a reply that are shown
 _LAST_BYTES_S = 0.05
 _SECRET = re.compile(r"authorization|cookie|key|token|secret|password", re.IGNORECASE)
-_PLACE = re.compile(r"\{(query|query_id|category|difficulty|metadata\.[^{}]+)\}")
+_PLACE = re.compile(r"\{(query|query_id|history|conversation_id|category|difficulty|metadata\.[^{}]+)\}")
+_HISTORY = "{history}"
 _SEVERAL = re.compile(r"\[[*?]|\.\.|\.\*")  # from here on a path may match several values
 
 
@@ -103,8 +104,9 @@ class HttpConfig(LiveOptions):
     request: Annotated[
         dict[str, Any],
         Field(
-            description="the body; `{query}`, `{query_id}`, `{category}`, `{difficulty}` and `{metadata.KEY}` in its texts "
-            "are those of the row"
+            description="the body; `{query}`, `{query_id}`, `{conversation_id}`, `{category}`, `{difficulty}` and "
+            "`{metadata.KEY}` in its texts are those of the row, `{history}` the earlier turns: as a whole value a list of "
+            "`{role, content}`, as an entry of a list its entries, inside a text lines"
         ),
         AfterValidator(_differs_by_row),
     ] = {"query": "{query}"}  # noqa: RUF012
@@ -155,7 +157,7 @@ class HttpConfig(LiveOptions):
 
 
 class OpenAIConfig(LiveOptions):
-    """A system that answers as OpenAI's chat completions do, one request a query."""
+    """A system that answers as OpenAI's chat completions do, one request a query, which the earlier turns precede."""
 
     kind: Annotated[Literal["openai"], Field(description="a system with an API like OpenAI's chat completions")]
     url: Annotated[
@@ -196,8 +198,8 @@ class OpenAIConfig(LiveOptions):
     @property
     def over_http(self) -> HttpConfig:
         """The same system, as one that is asked over HTTP."""
-        roles = {"system": self.system, "user": self.prompt}
-        messages = [{"role": role, "content": content} for role, content in roles.items() if content is not None]
+        instructions = [] if self.system is None else [{"role": "system", "content": self.system}]
+        messages = [*instructions, _HISTORY, {"role": "user", "content": self.prompt}]
         streaming = {"stream": True, "stream_options": {"include_usage": True}} if self.stream else {}
         return HttpConfig(
             kind="http",
@@ -438,7 +440,11 @@ def _filled(template: Any, sample: Sample) -> Any:
     if isinstance(template, dict):
         return {key: _filled(value, sample) for key, value in template.items()}
     if isinstance(template, list):
-        return [_filled(value, sample) for value in template]
+        filled: list[Any] = []
+        for entry in template:
+            value = _filled(entry, sample)
+            filled += value if entry == _HISTORY else [value]
+        return filled
     if not isinstance(template, str):
         return template
     if whole := _PLACE.fullmatch(template):
@@ -447,9 +453,13 @@ def _filled(template: Any, sample: Sample) -> Any:
 
 
 def _as_text(value: Any) -> str:
+    if isinstance(value, list):
+        return "\n".join(f"{turn['role']}: {turn['content']}" for turn in value)
     return "" if value is None else str(value)
 
 
 def _value(name: str, sample: Sample) -> Any:
+    if name == "history":
+        return [turn.model_dump() for turn in sample.history]
     key = name.removeprefix("metadata.")
     return getattr(sample, name) if key == name else sample.metadata.get(key)

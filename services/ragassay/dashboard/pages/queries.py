@@ -202,6 +202,7 @@ def _row(
         sentences=sentences,
         facts=facts,
         contexts=views.contexts(sample),
+        history=views.history(row),
         retrieved=views.retrieved(every, sample),
         systems=[one.system for one in every],
         others=[one for one in every if one.system != row.system],

@@ -1,0 +1,114 @@
+"""Conversations of other tools: which message is the question, what came before it, and what answered it."""
+
+import json
+
+import pytest
+
+from ragassay.core.errors import BadData
+from ragassay.core.models import Message
+from ragassay.datasets.load import load
+from ragassay.datasets.responses import join, load_responses
+
+BEFORE = [{"role": "user", "content": "What does Free cost?"}, {"role": "assistant", "content": "Nothing."}]
+ASKED = {"role": "user", "content": "And Plus?"}
+ANSWERED = {"role": "assistant", "content": "USD 6."}
+HISTORY = tuple(Message(**turn) for turn in BEFORE)
+RAGAS = [{"content": turn["content"], "type": {"user": "human", "assistant": "ai"}[turn["role"]]} for turn in BEFORE]
+
+
+def langsmith(turn):
+    return {"type": {"user": "human", "assistant": "ai"}[turn["role"]], "data": {"content": turn["content"]}}
+
+
+def langchain(turn):
+    name = {"user": "HumanMessage", "assistant": "AIMessage"}[turn["role"]]
+    kwargs = {"content": turn["content"], "type": langsmith(turn)["type"]}
+    return {"lc": 1, "type": "constructor", "id": ["langchain", "schema", name], "kwargs": kwargs}
+
+
+ROWS = {
+    "native": {"history": BEFORE, "query": "And Plus?", "answer": "USD 6.", "contexts": ["c"]},
+    "history that ends with the question": {
+        "chat_history": [*BEFORE, ASKED],
+        "question": "And Plus?",
+        "answer": "USD 6.",
+        "contexts": ["c"],
+    },
+    "OpenAI messages": {
+        "messages": [*BEFORE, {"role": "user", "content": [{"type": "text", "text": "And Plus?"}]}, ANSWERED],
+        "contexts": ["c"],
+    },
+    "tool results": {"messages": [*BEFORE, ASKED, {"role": "tool", "content": "c"}, ANSWERED]},
+    "RAGAS multi-turn sample": {
+        "user_input": [*RAGAS, {"content": "And Plus?", "type": "human"}, {"content": "USD 6.", "type": "ai"}],
+        "retrieved_contexts": ["c"],
+    },
+    "DeepEval turns": {"turns": [*BEFORE, ASKED, {**ANSWERED, "retrieval_context": ["c"]}]},
+    "LangSmith messages": {
+        "inputs": {"messages": [langsmith(turn) for turn in (*BEFORE, ASKED)]},
+        "outputs": {"messages": [langsmith(ANSWERED)]},
+        "contexts": ["c"],
+    },
+    "LangChain messages": {
+        "inputs": {"messages": [langchain(turn) for turn in (*BEFORE, ASKED)]},
+        "answer": langchain(ANSWERED),
+        "contexts": ["c"],
+    },
+}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_load_takes_the_last_question_and_what_came_before_it(row, write):
+    (sample,) = load(write("a.json", [row])).samples
+    assert (sample.query, sample.history, sample.answer, sample.contexts) == ("And Plus?", HISTORY, "USD 6.", ("c",))
+    assert sample.metadata == {}
+
+
+@pytest.mark.parametrize("column", ["user_input", "messages", "history"])
+def test_load_reads_messages_in_a_csv_cell(column, tmp_path):
+    cell = json.dumps([*BEFORE, ASKED, ANSWERED]).replace('"', '""')
+    (tmp_path / "a.csv").write_text(f'{column},thread_id\n"{cell}",t1\n')
+    (sample,) = load(tmp_path / "a.csv").samples
+    assert (sample.query, sample.history, sample.answer) == ("And Plus?", HISTORY, "USD 6.")
+    assert sample.conversation_id == "t1"
+
+
+@pytest.mark.parametrize(
+    ("row", "history", "metadata"),
+    [
+        ({"query": "q", "messages": BEFORE}, HISTORY, {}),  # no message repeats the question: all came before it
+        ({"query": "q", "turns": 3}, (), {"turns": 3}),  # a number of turns, no conversation
+        ({"messages": [ASKED]}, (), {}),
+        ({"query": '[{"a": 1}] is what?'}, (), {}),
+    ],
+)
+def test_load_of_rows_that_are_hardly_conversations(row, history, metadata, write):
+    (sample,) = load(write("a.json", [row])).samples
+    assert (sample.history, sample.metadata) == (history, metadata)
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ({"query": "q", "history": "hello"}, "history: should be a list of {role, content}, is 'hello'"),
+        ({"query": "q", "history": [["a", "b"]]}, "history: should be a list of {role, content}"),
+        ({"messages": [ANSWERED]}, "query: is missing"),
+        (
+            {"query": "q", "history": [{"role": "user", "content": 5}]},
+            "content of a message should be text, is the number",
+        ),
+    ],
+)
+def test_load_refuses_what_is_no_conversation(row, what, write):
+    with pytest.raises(BadData) as caught:
+        load(write("a.json", [row]))
+    assert what in str(caught.value)
+
+
+def test_a_dataset_of_conversations_differs_by_its_history_and_joins_responses(write):
+    rows = [{"query_id": "a", "query": "And Plus?", "history": BEFORE}]
+    dataset, alone = load(write("a.json", rows)), load(write("b.json", [{"query_id": "a", "query": "And Plus?"}]))
+    assert dataset.digest != alone.digest
+    keyed = load_responses(write("r.json", [{"user_input": [*BEFORE, ASKED], "response": "USD 6."}]))
+    (sample,) = join(dataset, keyed, "s")
+    assert (sample.answer, sample.history) == ("USD 6.", HISTORY)
