@@ -1,5 +1,6 @@
 """A collector that takes spans over OTLP/HTTP, as protobuf, and keeps them."""
 
+import base64
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 
@@ -26,6 +27,14 @@ class Received:
     @property
     def traceparent(self):
         return f"00-{self.trace}-{self.span}"
+
+
+def in_hex(value):
+    """OTLP/JSON has ids in hexadecimal where JSON of protobuf has base64."""
+    ids = ("traceId", "spanId", "parentSpanId")
+    if isinstance(value, dict):
+        return {k: base64.b64decode(v).hex() if k in ids else in_hex(v) for k, v in value.items()}
+    return [in_hex(each) for each in value] if isinstance(value, list) else value
 
 
 class _Sent(Quiet, BaseHTTPRequestHandler):

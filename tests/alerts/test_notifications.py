@@ -26,6 +26,23 @@ ALL = {
         "no run: schedule nightly began none for 2026-01-31T02:00:00Z",
         "/v1/schedules/nightly",
     ),
+    "drift": (
+        {
+            "stream": "shop",
+            "window": "2026-01-31T02",
+            "metric": "faithfulness",
+            "value": 0.7,
+            "baseline": 0.9,
+            "low": -0.3,
+            "high": -0.1,
+            "rows": 60,
+            "count": 2,
+            "job": None,
+            "gate": None,
+        },
+        "drift: faithfulness of shop is 0.700 after 0.900 (difference -0.300 to -0.100) in 2026-01-31T02, 60 rows, and 1 more",
+        "/v1/live/streams/shop/windows?kind=hour",
+    ),
     "job_finished": (
         {"rows": 10, "done": 10, "failed": 2},
         "job finished: 10 of 10 rows, 2 with a failure",

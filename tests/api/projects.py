@@ -1,5 +1,6 @@
 """A server with keys, and projects full of marked things; for the tests of who reaches what."""
 
+import uuid
 from contextlib import contextmanager
 
 import httpx
@@ -17,6 +18,7 @@ def keyed_server(**settings):
     """A server that asks for keys, over a Redis of its own."""
     given = {"key_pepper": PEPPER, "bootstrap_key": BOOTSTRAP, **settings}
     with RedisServer() as redis, serving(redis.url, Settings.model_construct(**given)) as served:
+        served.settings = Settings.model_construct(**given)
         served.redis, served.access = redis, Access(served.jobs.store, Settings.model_construct(**given))
         yield served
 
@@ -78,6 +80,29 @@ def filled(served, project, mark):
         webhook = added.json()["webhook"]["id"]
         tried = http.post(f"/v1/webhooks/{webhook}/test")
         assert tried.status_code == 202, tried.text
+        stream = f"seen-by-{project}"
+        put = http.put(f"/v1/live/streams/{stream}", json={"rate": 1, "job": {"metrics": ["token_f1"]}})
+        assert put.status_code == 200, put.text
+        trace = sent_request(http, stream, mark)
         served.queue.sent.clear()  # nobody delivers it
     ids = {"job": answer.json()["id"], "dataset": dataset, "key": key.id, "schedule": plan["name"], "webhook": webhook}
+    ids |= {"stream": stream, "trace": trace}
     return ids, key.key
+
+
+def sent_request(http, stream, mark):
+    """Send the spans of a request; returns its trace id."""
+    trace = uuid.uuid4().hex
+    span = {
+        "traceId": trace,
+        "spanId": "a" * 16,
+        "name": mark,
+        "startTimeUnixNano": "1700000000000000000",
+        "endTimeUnixNano": "1700000001000000000",
+        "attributes": [{"key": "input.value", "value": {"stringValue": f"{mark} question"}}],
+    }
+    service = [{"key": "service.name", "value": {"stringValue": stream}}]
+    body = {"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": [{"spans": [span]}]}]}
+    answer = http.post("/v1/traces", json=body)
+    assert answer.json() == {}, answer.text
+    return trace

@@ -19,6 +19,7 @@ ROUTES = {
     if path.startswith("/v1")
 }
 UNKNOWN = {"job": "0" * 32, "dataset": "nothing-of-this-name", "key": "0" * 12}
+UNKNOWN |= {"stream": "nothing-received", "trace": "0" * 32}
 UNKNOWN |= {"schedule": "nothing-planned", "webhook": "wh_" + "0" * 32}
 # Bodies and queries that are right in form, so that what is refused is refused for whose it is. {job} is the id of a job.
 BODIES = {
@@ -31,11 +32,14 @@ BODIES = {
         "job": {"dataset": "{dataset}", "metrics": ["token_f1"]},
     },
     "changeSchedule": {"paused": True},
+    "putStream": {"rate": 0.5, "job": {"metrics": ["token_f1"]}},
+    "addToDataset": {"dataset": "{dataset}"},
+    "sendTraces": {"resourceSpans": []},
     "addWebhook": {"url": "https://another.example/hook"},
 }
 UPLOADS = {"uploadDataset": ("text/csv", "id,question,answer\nq1,What?,That.\n")}
 QUERIES = {"getTrend": {"metric": "mrr"}}
-NAMED_BY_THE_CALLER = {"uploadDataset"}  # whose path names a thing of the caller's, new or old
+NAMED_BY_THE_CALLER = {"uploadDataset", "putStream"}  # whose path names a thing of the caller's, new or old
 _numbers = itertools.count()
 
 
@@ -142,7 +146,10 @@ def test_lists_and_what_is_made_show_nothing_of_another_project(served, of_a, of
     with stranger(served) if by_name else caller(served, key) as http:
         answer = asked(http, name, of_a if by_name else ids)
     assert answer.status_code < 300, answer.text
-    assert shows(answer, [its_id for kind, its_id in of_a.items() if not (by_name and kind == "dataset")]) == []
+    assert (
+        shows(answer, [its_id for kind, its_id in of_a.items() if not (by_name and kind in ("dataset", "stream"))])
+        == []
+    )
 
 
 def parameters_of(name):

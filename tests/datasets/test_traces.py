@@ -1,6 +1,5 @@
 """Rows of traces: spans that OpenTelemetry's SDK makes, in each form in which they are exported."""
 
-import base64
 import json
 import re
 from pathlib import Path
@@ -14,6 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Status, StatusCode
 
+from otlp_receiver import in_hex
 from ragassay.core.errors import NothingToEvaluate
 from ragassay.datasets.load import load
 from ragassay.datasets.responses import join, load_responses
@@ -50,14 +50,6 @@ class Tracing:
     def otlp(self):
         spans = self.exporter.get_finished_spans()
         return in_hex(MessageToDict(encode_spans(spans), use_integers_for_enums=True))
-
-
-def in_hex(value):
-    """OTLP/JSON has ids in hexadecimal where JSON of protobuf has base64."""
-    ids = ("traceId", "spanId", "parentSpanId")
-    if isinstance(value, dict):
-        return {k: base64.b64decode(v).hex() if k in ids else in_hex(v) for k, v in value.items()}
-    return [in_hex(each) for each in value] if isinstance(value, list) else value
 
 
 def in_snake_case(batch):

@@ -8,6 +8,7 @@ import time
 
 from ragassay import observability
 from ragassay.core.settings import Settings
+from ragassay.live.traffic import LiveTraffic
 from ragassay.service import wiring
 from ragassay.service.health import log_redis
 from ragassay_workers.periodic import attempt, process_name
@@ -26,10 +27,11 @@ def main() -> None:
     jobs = wiring.jobs_for(settings)
     observability.start_tracing(settings, "beat")
     log_redis(settings.redis_servers)
-    name, schedules = process_name(), wiring.schedules_for(settings, jobs)
+    name, schedules, live = process_name(), wiring.schedules_for(settings, jobs), LiveTraffic(jobs, settings)
     rounds = {
         "the round over jobs": (settings.sweep_s, jobs.tick),
         "the round over schedules": (ROUND_S, schedules.tick),
+        "the round over live traffic": (ROUND_S, live.tick_all),
         "the round over notifications": (ROUND_S, jobs.notifier.deliver_due),
     }
     ends, due, completed = threading.Event(), dict.fromkeys(rounds, 0.0), dict.fromkeys(rounds, False)

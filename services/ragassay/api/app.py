@@ -25,6 +25,7 @@ from ragassay.api import (
     health,
     jobs,
     keys,
+    live,
     problems,
     prometheus,
     schedules,
@@ -42,11 +43,12 @@ from ragassay.core.models import Sample
 from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.judges.instructions import read_prompt
+from ragassay.live.models import DatasetAddition, NewStream
 from ragassay.service.jobs import Jobs
 from ragassay.service.schedules import Schedules
 
 AT_ONCE = 2  # submissions and analyses at a time, and datasets: each may take seconds of CPU and 150 MB
-_ROUTES = (jobs, analyses, datasets, schedules, webhooks, catalog, keys, health)
+_ROUTES = (jobs, analyses, datasets, schedules, live, webhooks, catalog, keys, health)
 _NO_SPANS_OF_ITS_OWN: Any = dict.fromkeys(("tracing", "metrics", "logs", "auto_configure"), False)  # FastAPI 0.165
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
 
@@ -78,7 +80,7 @@ def _schemas() -> dict[str, Any]:
             (problems.Problem, "serialization"),
             *((kind, "serialization") for kind in (ReportWithResults, Comparison, CostReport, GateReport)),
             *((kind, "validation") for kind in (JobRequest, NewComparison, NewSchedule, ScheduleChange)),
-            *((kind, "validation") for kind in (NewKey, NewWebhook, Sample)),
+            *((kind, "validation") for kind in (NewKey, NewWebhook, NewStream, DatasetAddition, Sample)),
         ],
         ref_template="#/components/schemas/{model}",
     )

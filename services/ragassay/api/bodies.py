@@ -76,8 +76,10 @@ async def limited(request: Request, limit: int, within_s: float, hint: str) -> A
         yield piece
 
 
-def media_type(request: Request, known: Collection[str], wanted: str, hint: str) -> str:
-    """The body's, by its headers; refuses one that is not ``known``, another charset than UTF-8, and a body that is packed."""
+def media_type(
+    request: Request, known: Collection[str], wanted: str, hint: str, *, encodings: Collection[str] = ("identity",)
+) -> str:
+    """The body's, by its headers; refuses one that is not ``known``, another charset than UTF-8, and another encoding."""
     content_type = request.headers.get("content-type", "")
     kind, _, parameters = content_type.partition(";")
     kind, charset = kind.strip().lower(), parameters.strip().lower().replace('"', "")
@@ -85,9 +87,9 @@ def media_type(request: Request, known: Collection[str], wanted: str, hint: str)
         what = f"its Content-Type is {shown(content_type)}" if content_type else "it has no Content-Type"
         raise Refused(415, "unsupported_media_type", f"the body {wanted}{what}", where="Content-Type", hint=hint)
     encoding = request.headers.get("content-encoding", "identity")
-    if encoding.lower() != "identity":
-        what = f"the body is encoded as {shown(encoding)}"
-        raise Refused(415, "unsupported_media_type", what, where="Content-Encoding", hint="send it as it is")
+    if encoding.lower() not in encodings:
+        what, hint = f"the body is encoded as {shown(encoding)}", f"send it as {' or '.join(encodings)}"
+        raise Refused(415, "unsupported_media_type", what, where="Content-Encoding", hint=hint)
     return kind
 
 

@@ -99,6 +99,20 @@ class Settings(BaseSettings):
     keep_reports_days: int = Field(
         400, ge=1, le=36_500, description="days after its end for which a job's report is kept"
     )
+    keep_live_days: int = Field(
+        30, ge=1, le=36_500, description="days for which states and windows of live traffic are kept"
+    )
+    live_silence_s: float = Field(
+        180.0,
+        ge=1,
+        le=86_400,
+        description="seconds without a span after which a request whose root did not come is complete",
+    )
+    live_redacted: str | None = Field(
+        None,
+        description="attributes of spans that are never stored, with commas; * stands for any text: user.*, metadata.email",
+    )
+    max_trace_bytes: int = Field(16_000_000, ge=1_000, description="largest body of POST /v1/traces, unpacked")
     shutdown_s: float = Field(25.0, ge=1, description="seconds that a stopping worker may go on with its chunks")
     preload: Literal["all", "llm", "nothing"] = Field(
         "all", description="what a worker imports before its first job: LiteLLM and what embeds, or less"
@@ -124,6 +138,11 @@ class Settings(BaseSettings):
     def plugin_names(self) -> list[str]:
         """The plug-ins that RAGASSAY_PLUGINS names."""
         return [name.strip() for name in (self.plugins or "").split(",") if name.strip()]
+
+    @property
+    def redacted_attributes(self) -> list[str]:
+        """The patterns that RAGASSAY_LIVE_REDACTED names."""
+        return [name.strip() for name in (self.live_redacted or "").split(",") if name.strip()]
 
     @property
     def of_dry_run(self) -> Settings:

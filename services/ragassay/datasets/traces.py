@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,6 +32,7 @@ _COST = ("llm.cost.total", "gen_ai.usage.cost")
 _MODEL = ("gen_ai.response.model", "llm.model_name", "gen_ai.request.model")
 _SESSION = ("session.id", "gen_ai.conversation.id")
 _PART = re.compile(r"(?:parts|contents)\.(\d+)\.(?:content|message_content\.text)")
+FAILED_SPAN = "the span has an error"
 _MAX_WRAPPED = 5  # objects around the text of an input or output
 
 
@@ -39,7 +40,8 @@ _MAX_WRAPPED = 5  # objects around the text of an input or output
 class TraceSpan:
     """One span. ``kind`` as OpenInference names it; times are ms since 1970; ``attributes`` have dotted names.
 
-    Lists of objects are numbered in the names: ``retrieval.documents.0.document.id``. ``error``: why it failed.
+    Lists of objects are numbered in the names: ``retrieval.documents.0.document.id``. ``error``: why it failed; ``name``: as
+    its program calls it.
     """
 
     trace: str
@@ -50,11 +52,39 @@ class TraceSpan:
     ended_ms: float | None
     attributes: Mapping[str, Any]
     error: str | None = None
+    name: str = ""
 
     @property
     def ms(self) -> float | None:
         """How long it took."""
         return None if self.ended_ms is None else max(0.0, self.ended_ms - self.began_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanNames:
+    """Names of the spans that retrieve and that answer, in place of what their kinds say."""
+
+    retrieval: str | None = None
+    answer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRow:
+    """What a trace says of its request. ``values``: the columns of its row, None without a question.
+
+    ``lacks``: what was not found. ``read_from``: by ``query``, ``answer`` and ``contexts``, the spans that they were read from.
+    """
+
+    values: dict[str, Any] | None
+    lacks: tuple[str, ...]
+    read_from: Mapping[str, str]
+
+
+def row_of_trace(spans: Sequence[TraceSpan], names: SpanNames = SpanNames()) -> TraceRow:
+    """The row of the spans of one trace, of which there is at least one."""
+    trace = _Trace(spans, names)
+    values, lacks = trace.row()
+    return TraceRow(values, tuple(lacks), trace.read_from)
 
 
 def are_spans(value: object) -> bool:
@@ -101,11 +131,12 @@ def _of_otlp(given: Mapping[str, Any]) -> TraceSpan | None:
     span = {_in_camel_case(key): entry for key, entry in given.items()}
     status = _object(span.get("status"))
     failed = status.get("code") in (2, "STATUS_CODE_ERROR")
-    return _span(
+    return make_span(
         (span.get("traceId"), span.get("spanId"), span.get("parentSpanId")),
         _pairs(span.get("attributes")),
         (_from_nanoseconds(span.get("startTimeUnixNano")), _from_nanoseconds(span.get("endTimeUnixNano"))),
-        (status.get("message") or "the span has an error") if failed else None,
+        (status.get("message") or FAILED_SPAN) if failed else None,
+        span.get("name"),
     )
 
 
@@ -122,12 +153,13 @@ def _of_phoenix(given: Mapping[str, Any]) -> TraceSpan | None:
         key.removeprefix("attributes."): value for key, value in span.items() if key.startswith("attributes.")
     }
     failed = "ERROR" in (span.get("status.status_code"), span.get("status_code"))
-    message = span.get("status.description") or span.get("status_message") or "the span has an error"
-    return _span(
+    message = span.get("status.description") or span.get("status_message") or FAILED_SPAN
+    return make_span(
         (span.get("context.trace_id"), span.get("context.span_id"), span.get("parent_id")),
         {"openinference.span.kind": span.get("span_kind"), **attributes},
         (_from_time(span.get("start_time")), _from_time(span.get("end_time"))),
         message if failed else None,
+        span.get("name"),
     )
 
 
@@ -152,11 +184,12 @@ def _of_langfuse(seen: Mapping[str, Any]) -> TraceSpan | None:
         documents = next((entry for entry in documents.values() if isinstance(entry, list)), None)
     if kind == "RETRIEVER" and isinstance(documents, list):
         given["retrieval.documents"] = [{"document": _document(each)} for each in documents]
-    return _span(
+    return make_span(
         (seen["traceId"], seen.get("id"), seen.get("parentObservationId")),
         given,
         (_from_time(seen.get("startTime")), _from_time(seen.get("endTime"))),
         (seen.get("statusMessage") or "the observation has an error") if seen.get("level") == "ERROR" else None,
+        seen.get("name"),
     )
 
 
@@ -170,12 +203,14 @@ def _document(value: object) -> dict[str, Any]:
     return {**found, **({"metadata": json.dumps(metadata)} if isinstance(metadata, Mapping) else {})}
 
 
-def _span(
+def make_span(
     ids: tuple[Any, Any, Any],
     attributes: Mapping[str, Any],
     times: tuple[float | None, float | None],
     error: str | None,
+    name: object,
 ) -> TraceSpan | None:
+    """The span with these ids (trace, own, parent) and times (ms since 1970); None without a trace id or one of its own."""
     trace, own, parent = (str(each).removeprefix("0x") if each else None for each in ids)
     if not trace or not own:
         return None
@@ -185,7 +220,7 @@ def _span(
     kind = flat.get("openinference.span.kind") or _OPERATIONS.get(str(flat.get("gen_ai.operation.name")), "CHAIN")
     began_ms, ended_ms = times
     ended_ms = None if began_ms is None else ended_ms  # without a start it would have lasted since 1970
-    return TraceSpan(trace, own, parent, str(kind).upper(), began_ms or 0.0, ended_ms, flat, error)
+    return TraceSpan(trace, own, parent, str(kind).upper(), began_ms or 0.0, ended_ms, flat, error, str(name or ""))
 
 
 def _flatten(name: str, value: Any, into: dict[str, Any], depth: int = 0) -> None:
@@ -273,11 +308,11 @@ def rows_of_spans(source: Source, objects: Iterable[Mapping[str, Any]]) -> Sourc
     source.counts_lines, source.of_traces, source.columns = False, True, ()
     rows: list[NumberedRow] = []
     for number, (name, spans) in enumerate(traces.items(), 1):
-        row, lacks = _Trace(spans).row()
-        for what in lacks:
+        row = row_of_trace(spans)
+        for what in row.lacks:
             unread.setdefault(what, []).append(name)
-        if row:
-            rows.append((number, row))
+        if row.values:
+            rows.append((number, row.values))
     lines = [f"{what} in {len(names)} of {len(traces)} traces, such as {names[0]}" for what, names in unread.items()]
     lines += [f"{unplaced} spans have no trace id or no span id"] if unplaced else []
     lines += [f"{others} lines hold no spans"] if others else []
@@ -292,11 +327,13 @@ def rows_of_spans(source: Source, objects: Iterable[Mapping[str, Any]]) -> Sourc
 class _Trace:
     """The spans of one trace, by when they began."""
 
-    def __init__(self, spans: Sequence[TraceSpan]) -> None:
-        self._by_id = {span.id: span for span in spans}
+    def __init__(self, spans: Sequence[TraceSpan], names: SpanNames) -> None:
+        self._by_id = {span.id: _renamed(span, names) for span in spans}
         self._spans = sorted(self._by_id.values(), key=lambda span: span.began_ms)
         self._root = next((span for span in self._spans if span.parent not in self._by_id), self._spans[0])
         self._lacks: list[str] = []
+        self._answering = names.answer
+        self.read_from: dict[str, str] = {}
 
     def row(self) -> tuple[dict[str, Any] | None, list[str]]:
         """The row, if the trace has a question, and what it lacks."""
@@ -332,19 +369,23 @@ class _Trace:
                 found = _text(span.attributes.get("input.value"), _QUESTION, _ASKING)
                 found = found or _last(_messages(span, "gen_ai.input.messages"), _ASKING)
                 if found := found or span.attributes.get("gen_ai.retrieval.query.text"):
+                    self.read_from["query"] = span.name
                     return str(found)
         for span in self._outer("LLM"):
             said = _messages(span, "llm.input_messages", "gen_ai.input.messages", "gen_ai.prompt")
             if found := _last(said, _ASKING) or _text(span.attributes.get("input.value"), _QUESTION, _ASKING):
                 self._lacks.append("the question is read from a model's prompt, which may hold more,")
+                self.read_from["query"] = span.name
                 return found
         return None
 
     def _answer(self, models: Sequence[TraceSpan]) -> str | None:
-        """Of the root, else of the model that was called last."""
-        for span in (self._root, *reversed(models)):
+        """Of the root, else of the model that was called last; of the last span of a name, if the answer's is given."""
+        named = [span for span in reversed(self._spans) if span.name == self._answering]
+        for span in named if self._answering else (self._root, *reversed(models)):
             said = _messages(span, "llm.output_messages", "gen_ai.output.messages", "gen_ai.completion")
             if found := _last(said, _ANSWERING) or _text(span.attributes.get("output.value"), _ANSWER, _ANSWERING):
+                self.read_from["answer"] = span.name
                 return found
         return None
 
@@ -357,6 +398,7 @@ class _Trace:
             return {}
         found = _merged([_documents(span) for span in searches])
         kept = _documents(rerankers[-1]) if rerankers else found
+        self.read_from["contexts"] = ", ".join(dict.fromkeys(span.name for span in rerankers[-1:] or searches))
         texts, ids, scores = ([each.get(key) for each in kept] for key in ("content", "id", "score"))
         if not all(isinstance(text, str) for text in texts):
             self._lacks.append("a retrieved document has no text")
@@ -396,6 +438,15 @@ class _Trace:
         around = {above.id for id_ in given for above in self._above(self._by_id[id_])}
         counted = [number for id_, number in given.items() if id_ not in around]
         return as_number(math.fsum(counted)) if counted else None
+
+
+def _renamed(span: TraceSpan, names: SpanNames) -> TraceSpan:
+    """The span with the kind that its name gives it: if retrieval has a name, nothing of another name retrieves."""
+    if names.retrieval is None:
+        return span
+    if span.name == names.retrieval:
+        return replace(span, kind="RETRIEVER")
+    return replace(span, kind="CHAIN") if span.kind in ("RETRIEVER", "RERANKER") else span
 
 
 def _first(span: TraceSpan, names: Iterable[str]) -> Any:

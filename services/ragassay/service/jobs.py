@@ -41,7 +41,7 @@ from ragassay.service.job_state import Claim, JobState, not_under_way
 from ragassay.service.notifier import Notifier
 from ragassay.service.projects import clock_time
 from ragassay.service.queue import CHUNKS, REPORTS, Queue
-from ragassay.service.redis import RedisStore, caps_of
+from ragassay.service.redis import LiveJob, RedisStore, caps_of
 from ragassay.service.registered import Registered
 from ragassay.service.worker import Chunks, report_claimed
 from ragassay.storage.columns import FAILED, label_column, label_value
@@ -91,14 +91,15 @@ class Jobs:
         *,
         idempotency_key: str | None = None,
         planned: tuple[str, Planned] | None = None,
+        live: LiveJob | None = None,
     ) -> tuple[Job, bool]:
         """Save and queue an evaluation; returns the job and whether it is new.
 
         Every name is resolved now. Raises NothingToEvaluate, UnknownName, BadSettings; NotFound and Conflict for a
         baseline without a report; BadInput when the idempotency key belongs to another body; Unavailable where Redis is
-        nearly full. ``planned``: the id, schedule and time of a run; Conflict if there.
+        nearly full. ``planned``: the id, schedule and time of a run; Conflict if there. ``live``: of rows of live traffic.
         """
-        job, of_schedule = planned or (uuid.uuid4().hex, None)
+        job, of_schedule = planned or (live.id if live else uuid.uuid4().hex, None)
         body_digest = None
         if idempotency_key:
             job, body_digest = _job_id(self.store.project, idempotency_key), _digest(spec, inputs, gating)
@@ -106,7 +107,7 @@ class Jobs:
                 return known, False
         try:
             with observability.span("submit", "producer", {"ragassay.job": job}):
-                self._create(job, spec, inputs, gating, body_digest, of_schedule)
+                self._create(job, spec, inputs, gating, body_digest, of_schedule, live)
         except Conflict:
             if body_digest and (known := self._submitted(job, body_digest)):  # by a request at the same time
                 return known, False
@@ -137,6 +138,7 @@ class Jobs:
         gating: Gating,
         body_digest: str | None,
         planned: Planned | None,
+        live: LiveJob | None,
     ) -> None:
         check_memory(self.store)
         record = prepare(spec, inputs, job)
@@ -150,6 +152,7 @@ class Jobs:
             gating=gating.model_dump(mode="json"),
             body_digest=body_digest,
             planned=planned,
+            live=live,
         )
         if traceparent := observability.traceparent():
             self.store.redis.hset(self.store.key(record.id, "meta"), "traceparent", traceparent)

@@ -23,6 +23,7 @@ NotificationKind = Literal[
     "coverage_low",
     "budget_reached",
     "run_missed",
+    "drift",
     "job_finished",
     "job_failed",
 ]
@@ -50,7 +51,9 @@ class Notification(FrozenModel):
 
     ``slot``: the time for which a schedule planned the run, UTC. ``value``, ``threshold`` and ``baseline`` are numbers of
     ``metric``; null where they are unknown. ``cause``: why the gate was missed; ``unchecked``, why it is not known.
-    ``count``: how many gates, or metrics, the notification stands for. ``rows``, ``done`` and ``failed`` are those of the job.
+    ``count``: how many gates, or metrics, the notification stands for. ``stream`` and ``window`` of live traffic: ``metric`` is
+    worse than in the windows before, by ``low`` to ``high``, the interval of the difference.
+    ``rows``, ``done`` and ``failed`` are those of the job.
     """
 
     id: Annotated[str, Field(min_length=1, max_length=MAX_ID)]
@@ -71,6 +74,10 @@ class Notification(FrozenModel):
     rows: int | None = None
     done: int | None = None
     failed: int | None = None
+    stream: Name | None = None
+    window: str | None = None
+    low: float | None = None
+    high: float | None = None
 
     @property
     def is_alert(self) -> bool:
@@ -100,6 +107,11 @@ class Notification(FrozenModel):
                 return f"budget reached: the job is paused, {self.done} of {self.rows} rows are done"
             case "run_missed":
                 return f"no run: schedule {self.schedule} began none for {self.slot}"
+            case "drift":
+                also = f", and {self.count - 1} more" if self.count > 1 else ""
+                moved = f"{now} after {number(self.baseline, beside=self.value)}"
+                by = f"(difference {number(self.low)} to {number(self.high)})"
+                return f"drift: {self.metric} of {self.stream} is {moved} {by} in {self.window}, {self.rows} rows{also}"
             case "job_finished":
                 return f"job finished: {self.done} of {self.rows} rows, {self.failed} with a failure"
             case "job_failed":
@@ -113,6 +125,9 @@ class Notification(FrozenModel):
         if self.job and self.kind != "run_missed":
             page = {"gate_missed": "/gates", "regression": "/gates", "coverage_low": "/report"}.get(self.kind, "")
             return f"/v1/jobs/{self.job}{'' if self.cause == 'unchecked' else page}"
+        if self.stream:
+            kind = "hour" if "T" in (self.window or "") else "day"
+            return f"/v1/live/streams/{self.stream}/windows?kind={kind}"
         if self.schedule:
             return f"/v1/schedules/{self.schedule}"
         return "/v1/webhooks" if self.kind == "test" else f"/v1/alerts?kind={self.kind}"
@@ -122,7 +137,9 @@ class Notification(FrozenModel):
         """What people read: a few short lines."""
         lines = [self.headline]
         lines += [
-            f"{name}: {value}" for name in ("project", "schedule", "slot", "job") if (value := getattr(self, name))
+            f"{name}: {value}"
+            for name in ("project", "schedule", "slot", "job", "stream", "window")
+            if (value := getattr(self, name))
         ]
         command = f"ragassay job show {self.job}, " if self.job else ""
         lines.append(f"more: {command}GET {self.path}")

@@ -80,9 +80,9 @@ class ProjectRedis:
     def _scripts(self) -> dict[str, Any]:
         return {path.stem: self.redis.register_script(path.read_text()) for path in _SCRIPTS.glob("*.lua")}
 
-    def run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """Run one of the Lua scripts by its name."""
-        return self._scripts[script](keys=keys, args=arguments)
+    def run(self, script: str, keys: Sequence[str], arguments: Sequence[Any], *, pipe: Any = None) -> Any:
+        """Run one of the Lua scripts by its name; with ``pipe``, with the other commands of that pipeline."""
+        return self._scripts[script](keys=keys, args=arguments, client=pipe)
 
     def now_ms(self) -> float:
         """The time by the clock of Redis, in milliseconds since 1970."""

@@ -73,6 +73,14 @@ class Workload(NamedTuple):
         return bool(self.claimable and not self.leased and (silent or (self.probe_ms and not self.sent_ms)))
 
 
+class LiveJob(NamedTuple):
+    """A job of rows of live traffic, which is in no list of jobs: its id, the account of its stream's day, and the cap of that."""
+
+    id: str
+    account: str
+    usd: float | None
+
+
 class RedisStore(ProjectRedis):
     """Jobs, chunks, results and reports. Every method may be called by many processes at once."""
 
@@ -99,11 +107,12 @@ class RedisStore(ProjectRedis):
         gating: dict[str, Any] | None = None,
         body_digest: str | None = None,
         planned: Planned | None = None,
+        live: LiveJob | None = None,
     ) -> None:
         """Save a job of this project with its input; it is visible only when all of it is there.
 
-        ``body_digest``: what a submission with an idempotency key asked for. With it, or for a ``planned`` run, the caller
-        has chosen the id so that a repeated submission has the same: raises Conflict if the job exists.
+        ``body_digest``: what a submission with an idempotency key asked for. With it, or for a ``planned`` run or a ``live``
+        job, the caller has chosen the id so that a repeated submission has the same: raises Conflict if the job exists.
         """
         job, project = record.id, self.project or DEFAULT_PROJECT
         self.knows([job])
@@ -112,7 +121,7 @@ class RedisStore(ProjectRedis):
         meta, inputs, once = (
             self.key(job, "meta"),
             self.key(job, "inputs"),
-            planned is not None or body_digest is not None,
+            any(given is not None for given in (planned, body_digest, live)),
         )
         if self.redis.exists(meta):
             raise _exists(job)
@@ -134,6 +143,8 @@ class RedisStore(ProjectRedis):
             **{name: cap for name, cap in caps_of(record.spec.budget).items() if cap is not None},
             **({"planned": planned.model_dump_json()} if planned else {}),
             **({"body_digest": body_digest} if body_digest else {}),
+            **({"account": live.account} if live else {}),
+            **({"most_account_usd": live.usd} if live and live.usd is not None else {}),
         }
 
         def made(pipe: Any) -> None:
@@ -146,7 +157,8 @@ class RedisStore(ProjectRedis):
             pipe.persist(inputs)
             pipe.rpush(self.key(job, "todo"), *map(str, in_turn))
             pipe.hset(meta, mapping=fields)
-            pipe.zadd(self.of_project("jobs"), {job: created_ms})
+            if live is None:
+                pipe.zadd(self.of_project("jobs"), {job: created_ms})
             pipe.sadd("ra:projects", project)
             pipe.sadd("ra:active", job)
 

@@ -167,6 +167,9 @@ class RedisJournal(StoredJournal):
         if over := budget.over(spent, most):
             return over + (estimated_part(unknown) if usd else "")
         of_project = ProjectBudgets(self._store).reached(self._store.project or DEFAULT_PROJECT, most.cost_usd or 0)
+        of_day = self._store.redis.hget(self._meta, "most_account_usd")
+        if of_day is not None and not of_project:
+            return f"the budget of the day is reached: {float(of_day):g} USD for the requests of this stream"
         return of_project or "the budget is reached: calls in flight may take what is left of it"
 
     async def settle(self, reservation: Reservation, reply: Reply) -> None:

@@ -7,7 +7,7 @@ for i = 1, #marks, 2 do
   local token, usd, tokens, month = string.match(marks[i + 1], '^%?(%S+) (%S+) (%S+) (%S+)$')
   if token and token ~= owner then
     redis.call('HDEL', KEYS[1], marks[i])
-    for _, account in ipairs({KEYS[2], month}) do
+    for _, account in ipairs({KEYS[2], month, redis.call('HGET', KEYS[2], 'account') or nil}) do
       redis.call('HINCRBY', account, 'in_flight', -1)
       redis.call('HINCRBYFLOAT', account, 'open_usd', '-' .. usd)
       redis.call('HINCRBYFLOAT', account, 'spent_usd', usd)

@@ -1,4 +1,5 @@
--- Reserve what one request of a call may take, on the account of its job and on that of its project in this month. Answers:
+-- Reserve what one request of a call may take, on the account of its job, on that of its project in this month and, if its rows
+-- are live traffic, on that of their stream's day. Answers:
 -- 'granted'   'settled' with the reply of the call   'same' with the reply to another call with the same content
 -- 'stop': the job was cancelled, or the chunk was given to another worker   'busy': another call with the same content is in flight
 -- 'wait': calls in flight have to end first   'over': the budget is reached
@@ -23,27 +24,30 @@ if content ~= '' then
   end
 end
 local price = usd == '' and '0' or usd
+local day, most_of_day = unpack(redis.call('HMGET', meta, 'account', 'most_account_usd'))
 local limits = {
   {meta, redis.call('HGET', meta, 'most_usd'), 'usd', price},
   {meta, redis.call('HGET', meta, 'most_tokens'), 'tokens', tokens},
   {month, redis.call('GET', KEYS[4]), 'usd', price},
+  {day, most_of_day, 'usd', price},
 }
 for _, limit in ipairs(limits) do
   local account, most, unit, wanted = unpack(limit)
   if most then
-    if unit == 'usd' and usd == '' then return {account == meta and 'job has no price' or 'project has no price'} end
+    if unit == 'usd' and usd == '' then return {account == month and 'project has no price' or 'job has no price'} end
     local spent, open, in_flight = unpack(redis.call('HMGET', account, 'spent_' .. unit, 'open_' .. unit, 'in_flight'))
     if (spent or 0) + (open or 0) + wanted > tonumber(most) + 1e-9 then
       return {tonumber(in_flight or 0) > 0 and 'wait' or 'over'}
     end
   end
 end
-for _, account in ipairs({meta, month}) do
+for _, account in ipairs({meta, month, day or nil}) do
   redis.call('HINCRBY', account, 'in_flight', 1)
   redis.call('HINCRBYFLOAT', account, 'open_usd', price)
 end
 redis.call('HINCRBYFLOAT', meta, 'open_tokens', tokens)
 redis.call('EXPIRE', month, ARGV[8])
+if day then redis.call('EXPIRE', day, ARGV[8]) end
 redis.call('HSET', calls, request, table.concat({'?' .. token, price, tokens, month}, ' '))
 if content ~= '' then redis.call('HSET', KEYS[6], content, table.concat({chunk, call, request}, '\31')) end
 return {'granted'}

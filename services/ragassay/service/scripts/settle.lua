@@ -1,5 +1,5 @@
 -- End a request: keep its reply, if it has one, and put what it spent in the place of what it had reserved, on the account of its
--- job and on that of its project. `unknown_usd` of that is an estimate: the outcome of the request is unknown. Sent again after
+-- job, on that of its project and on that of its stream's day. `unknown_usd` of that is an estimate: the outcome of the request is unknown. Sent again after
 -- a lost answer, or late, when the request is booked as one of a dead worker's, it changes no account.
 -- What was counted since the last call of this process goes to the counters with it. Once they are `most` many, a model that
 -- is new, the first label, is counted as "other".
@@ -13,7 +13,7 @@ local its_token, usd, tokens, month = string.match(redis.call('HGET', calls, req
 if its_token ~= token then return 0 end
 redis.call('HDEL', calls, request)
 if reply ~= '' then redis.call('HDEL', KEYS[4], chunk) end
-for _, account in ipairs({meta, month}) do
+for _, account in ipairs({meta, month, redis.call('HGET', meta, 'account') or nil}) do
   redis.call('HINCRBY', account, 'in_flight', -1)
   redis.call('HINCRBYFLOAT', account, 'open_usd', '-' .. usd)
   redis.call('HINCRBYFLOAT', account, 'spent_usd', spent_usd)

@@ -1,0 +1,314 @@
+"""Requests of live traffic in Redis, from their first span to their window. A state is changed by Lua scripts only.
+
+The keys of a project begin with ``ra:p:{PROJECT}:live:``. Of the project: ``waiting`` (trace ids by when to look at them),
+``streams`` (name -> stream), ``batches`` and ``open`` (rows that wait for a job, and those that have one), ``number`` (of the
+last batch), ``to_look_at`` (hours with new rows). Of a trace: ``spans:<trace>``, ``request:<trace>``. Of a stream:
+``recent:<stream>`` (its newest traces), ``hours:<stream>``, ``spent:<stream>:<day>`` (the account of a day),
+``looks:<stream>:<window>``. Of an hour of it: ``counts:<stream>:<hour>`` (requests by state), ``window:<stream>:<hour>``
+(job -> figures of its rows), ``pending:<stream> <hour>`` and ``batch:<stream> <hour> <n>`` (trace -> row). ``ra:live`` has
+the projects.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+from pydantic import ValidationError
+
+from ragassay.core.errors import Conflict, NotFound, Unavailable
+from ragassay.core.models import Sample
+from ragassay.core.report import DEFAULT_PROJECT
+from ragassay.core.settings import Settings
+from ragassay.datasets.traces import TraceSpan
+from ragassay.live.decide import Decision, has_root
+from ragassay.live.models import Cause, Counts, LiveRequest, RequestStatus, StoredStream, hour_of, hours_in
+from ragassay.live.otlp import Received, restored, stored
+from ragassay.service.projects import clock_time, project_key
+from ragassay.service.redis import RedisStore
+from ragassay.storage.blobs import packed, unpacked
+
+PROJECTS = "ra:live"
+MAX_WAITING, MAX_SPANS, MAX_STREAMS = (
+    20_000,
+    1000,
+    100,
+)  # requests of a project, spans of a request, streams of a project
+MAX_RECENT = 100_000  # requests of a stream that are found by their trace id
+GRACE_S = 5.0  # from the root to the look at a request: other processes of it export their spans every 5 s
+RETRY_AFTER_S = 10.0
+MAX_BATCH = 500  # rows that make a job before its time
+DAY_S = 86_400
+
+
+class Batch(NamedTuple):
+    """Rows of one hour of a stream that one job evaluates."""
+
+    stream: str
+    hour: str
+    number: int
+
+    @classmethod
+    def of(cls, member: bytes) -> Batch:
+        """The batch that Redis names so."""
+        stream, hour, number = member.decode().split(" ")
+        return cls(stream, hour, int(number))
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self))
+
+
+class ChosenRow(NamedTuple):
+    """A row that is to be evaluated, and why it was chosen."""
+
+    cause: Cause
+    sample: Sample
+
+
+class DueRequest(NamedTuple):
+    """A request that is complete: in which window it is counted, and its spans."""
+
+    stream: str
+    hour: str
+    spans: list[TraceSpan]
+
+
+class Appended(NamedTuple):
+    """Spans of a call that were not kept: ``late`` ones, and ``refused`` ones beyond the limit of a trace."""
+
+    late: int
+    refused: int
+
+
+class LiveStore:
+    """The live traffic of one project. Every method may be called by many processes at once."""
+
+    def __init__(
+        self, store: RedisStore, settings: Settings, *, batch_s: float = 60.0, grace_s: float = GRACE_S
+    ) -> None:
+        self.store, self.redis = store, store.redis
+        self.project = store.project or DEFAULT_PROJECT
+        self._prefix = project_key(self.project, "live:")
+        self._kept_s = settings.keep_live_days * DAY_S
+        self._silence_ms, self._grace_ms = int(settings.live_silence_s * 1000), int(grace_s * 1000)
+        self._batch_ms = int(batch_s * 1000)
+
+    def of(self, store: RedisStore) -> LiveStore:
+        """The live traffic of the project of another store."""
+        other = copy.copy(self)
+        other.store, other.project = store, store.project or DEFAULT_PROJECT
+        other._prefix = project_key(other.project, "live:")
+        return other
+
+    def key(self, *name: str) -> str:
+        """The Redis key of something of the project's live traffic."""
+        return self._prefix + ":".join(name)
+
+    # --- spans ------------------------------------------------------------------------------------------------
+
+    def append(self, received: Sequence[Received]) -> Appended:
+        """Keep spans with their requests, in one round trip. Raises Unavailable while too many requests wait."""
+        now = int(self.store.now_ms())
+        arguments: list[Any] = [self._prefix, self.project, now, hour_of(now), MAX_WAITING, MAX_SPANS, MAX_STREAMS]
+        arguments += [MAX_RECENT, self._kept_s, self._grace_ms, self._silence_ms]
+        by_trace: dict[str, list[Received]] = {}
+        for one in received:
+            by_trace.setdefault(one.span.trace[:64], []).append(one)
+        for trace, ones in by_trace.items():
+            root = next((one for one in ones if one.span.parent is None), ones[0])
+            spans = [packed(stored(one.span)) for one in ones]
+            arguments += [trace, root.stream, int(has_root([one.span for one in ones])), len(spans), *spans]
+        late, refused = self.store.run("live_append", [*map(self.key, ("waiting", "streams")), PROJECTS], arguments)
+        if late < 0:
+            error = Unavailable(f"{MAX_WAITING:,} requests wait to be looked at", hint="send the spans again later")
+            error.retry_after = RETRY_AFTER_S
+            raise error
+        return Appended(late, refused)
+
+    def due(self, limit: int) -> dict[str, DueRequest]:
+        """Requests that are complete, the longest first, by trace id."""
+        now = self.store.now_ms()
+        due = self.redis.zrangebyscore(self.key("waiting"), "-inf", now, start=0, num=limit)
+        traces = [trace.decode() for trace in due]
+        pipe = self.redis.pipeline(transaction=False)
+        for trace in traces:
+            pipe.get(self.key("request", trace))
+            pipe.lrange(self.key("spans", trace), 0, -1)
+        answers = pipe.execute()
+        found = {}
+        for trace, request, spans in zip(traces, answers[::2], answers[1::2], strict=True):
+            about = orjson.loads(request or b"{}")
+            read = [restored(unpacked(each) or b"") for each in spans]
+            found[trace] = DueRequest(about.get("stream", ""), about.get("hour", hour_of(now)), read)
+        return found
+
+    def settle(self, decisions: Mapping[str, tuple[Decision, int]]) -> int:
+        """Write down what became of requests, each with the number of its spans; returns how many were open until now."""
+        now, pipe = int(self.store.now_ms()), self.redis.pipeline(transaction=False)
+        for trace, (one, spans) in decisions.items():
+            about = orjson.dumps({"reason": one.reason, "cause": one.cause or "", "read_from": one.read_from})
+            row = b""
+            if one.sample is not None:
+                row = packed(orjson.dumps([one.cause, one.sample.model_dump(mode="json", exclude_defaults=True)]))
+            arguments = [self._prefix, trace, one.status, about, row, spans, now, self._batch_ms, MAX_BATCH]
+            self.store.run("live_settle", [self.key("waiting"), self.key("batches")], arguments, pipe=pipe)
+        return sum(pipe.execute())
+
+    # --- batches ----------------------------------------------------------------------------------------------
+
+    def close_batches(self) -> None:
+        """Close the batches that have waited long enough, or are large enough."""
+        now = int(self.store.now_ms())
+        for member in self.redis.zrangebyscore(self.key("batches"), "-inf", now):
+            keys = [self.key(name) for name in ("batches", "open", "number")]
+            self.store.run("live_batch", keys, [self._prefix, member, now])
+
+    def open_batches(self) -> list[Batch]:
+        """The closed batches whose job has not been harvested, the oldest first."""
+        return [Batch.of(member) for member in self.redis.zrange(self.key("open"), 0, -1)]
+
+    def rows(self, batch: Batch) -> dict[str, ChosenRow]:
+        """The rows of a batch by trace id, in the same order each time."""
+        kept = self.redis.hgetall(self.key("batch", str(batch)))
+        rows = {trace.decode(): orjson.loads(unpacked(row) or b"") for trace, row in sorted(kept.items())}
+        return {trace: ChosenRow(cause, Sample.model_validate(sample)) for trace, (cause, sample) in rows.items()}
+
+    def harvest(self, batch: Batch, job: str, figures: bytes, states: Mapping[str, tuple[RequestStatus, str]]) -> bool:
+        """Keep the figures of a batch and the states of its requests; False if that was done before."""
+        window, counts = (self.key(name, batch.stream, batch.hour) for name in ("window", "counts"))
+        about = [part for trace, (status, reason) in states.items() for part in (trace, status, reason)]
+        arguments = [self._prefix, str(batch), job, packed(figures), self._kept_s, int(self.store.now_ms()), *about]
+        keys = [window, counts, self.key("open"), self.key("to_look_at")]
+        return bool(self.store.run("live_harvest", keys, arguments))
+
+    # --- the budget of a day ----------------------------------------------------------------------------------
+
+    def account(self, stream: str, day: str) -> str:
+        """The Redis key of what was spent on the requests of a day; ``reserve.lua`` and the like change it."""
+        return self.key("spent", stream, day)
+
+    def spent_usd(self, stream: str, day: str) -> float:
+        """What was spent on the requests of a day, with what calls in flight may take."""
+        return sum(float(part or 0) for part in self.redis.hmget(self.account(stream, day), "spent_usd", "open_usd"))
+
+    def close_day(self, stream: str, day: str, why: str) -> None:
+        """Evaluate no further request of this day."""
+        self.redis.hset(self.account(stream, day), "reached", why)
+        self.redis.expire(self.account(stream, day), self._kept_s)
+
+    def day_closed(self, stream: str, day: str) -> str | None:
+        """Why no further request of the day is evaluated; None if they are."""
+        why = self.redis.hget(self.account(stream, day), "reached")
+        return None if why is None else str(why.decode())
+
+    # --- streams and requests ---------------------------------------------------------------------------------
+
+    def streams(self) -> dict[str, StoredStream]:
+        """The streams that were seen or have a rule, by name."""
+        kept = self.redis.hgetall(self.key("streams"))
+        return {name.decode(): _stream(name.decode(), stored) for name, stored in sorted(kept.items())}
+
+    def stream(self, name: str) -> StoredStream:
+        """A stream; raises NotFound."""
+        stored = self.redis.hget(self.key("streams"), name)
+        if stored is None:
+            raise NotFound(f"there is no stream {name[:100]!r}", hint="list them: GET /v1/live/streams")
+        return _stream(name, stored)
+
+    def put_stream(self, name: str, stream: StoredStream) -> None:
+        """Keep a stream with its rule; requests that were not looked at yet go by it. Raises Conflict if there are too many."""
+        streams = self.key("streams")
+        if not self.redis.hexists(streams, name) and self.redis.hlen(streams) >= MAX_STREAMS:
+            raise Conflict(f"there are {MAX_STREAMS} streams", hint="delete one: DELETE /v1/live/streams/NAME")
+        self.redis.hset(streams, name, stream.model_dump_json(exclude_defaults=True))
+        self.redis.sadd(PROJECTS, self.project)
+        self.redis.hdel(self.account(name, hour_of(self.store.now_ms())[:10]), "reached")
+
+    def delete_stream(self, name: str) -> None:
+        """Forget a stream's rule; what was received stays for its time. Raises NotFound."""
+        self.stream(name)
+        self.redis.hdel(self.key("streams"), name)
+
+    def request(self, trace: str) -> LiveRequest:
+        """A request by its trace id; raises NotFound."""
+        kept = self.redis.get(self.key("request", trace))
+        if kept is None:
+            raise NotFound(f"no request with the trace id {trace[:64]!r} is known")
+        return _request(trace, kept)
+
+    def recent(self, stream: str, limit: int, status: RequestStatus | None = None) -> list[LiveRequest]:
+        """The newest requests of a stream; with a ``status``, those of the newest thousand."""
+        traces = [
+            trace.decode()
+            for trace in self.redis.zrevrange(self.key("recent", stream), 0, 999 if status else limit - 1)
+        ]
+        kept = self.redis.mget([self.key("request", trace) for trace in traces]) if traces else []
+        requests = [_request(trace, one) for trace, one in zip(traces, kept, strict=True) if one is not None]
+        return [one for one in requests if status in (None, one.status)][:limit]
+
+    # --- windows ----------------------------------------------------------------------------------------------
+
+    def hours(self, stream: str) -> list[str]:
+        """The hours in which requests of the stream came, the newest first."""
+        return [hour.decode() for hour in self.redis.zrevrange(self.key("hours", stream), 0, -1)]
+
+    def counts(self, stream: str, window: str) -> Counts:
+        """How many requests of a window are in each state."""
+        pipe = self.redis.pipeline(transaction=False)
+        for hour in hours_in(window):
+            pipe.hgetall(self.key("counts", stream, hour))
+        total: dict[str, int] = {}
+        for counted in pipe.execute():
+            for name, number in counted.items():
+                total[name.decode()] = total.get(name.decode(), 0) + int(number)
+        return Counts(**total)
+
+    def figures(self, stream: str, windows: Iterable[str]) -> dict[str, bytes]:
+        """What the jobs of these windows found, by job."""
+        pipe = self.redis.pipeline(transaction=False)
+        for hour in (hour for window in windows for hour in hours_in(window)):
+            pipe.hgetall(self.key("window", stream, hour))
+        return {job.decode(): unpacked(one) or b"" for jobs in pipe.execute() for job, one in jobs.items()}
+
+    def to_look_at(self) -> list[str]:
+        """``STREAM HOUR`` of the hours with new rows."""
+        return [each.decode() for each in self.redis.zrange(self.key("to_look_at"), 0, -1)]
+
+    def looked_at(self, member: str) -> None:
+        """All of the rows that an hour had were looked at."""
+        self.redis.zrem(self.key("to_look_at"), member)
+
+    def looks(self, stream: str, window: str) -> tuple[int, int]:
+        """How many rows of a window the last look for drift saw, and how many looks there were."""
+        rows, _, number = (self.redis.get(self.key("looks", stream, window)) or b"0 0").decode().partition(" ")
+        return int(rows), int(number)
+
+    def note_look(self, pipe: Any, stream: str, window: str, rows: int, number: int) -> None:
+        """Write a look down, in the transaction with what it found."""
+        pipe.set(self.key("looks", stream, window), f"{rows} {number}", ex=self._kept_s)
+
+
+def _stream(name: str, content: bytes) -> StoredStream:
+    try:
+        return StoredStream.model_validate_json(content)
+    except ValidationError:
+        hint = "another version of ragassay wrote it; put its rule again"
+        raise Conflict(f"the record of stream {name} can't be read", hint=hint) from None
+
+
+def _request(trace: str, content: bytes) -> LiveRequest:
+    kept = orjson.loads(content)
+    read_from = kept.get("read_from")
+    return LiveRequest(
+        trace=trace,
+        stream=kept["stream"],
+        status=kept["status"],
+        reason=kept.get("reason") or ("its root has ended" if kept["root"] else "waiting for its root span"),
+        hour=kept["hour"],
+        received_at=clock_time(kept["at"]),
+        cause=kept.get("cause") or None,
+        read_from=read_from if isinstance(read_from, dict) else {},  # an empty object is a list in Lua
+        job=kept.get("job"),
+    )

@@ -1,0 +1,310 @@
+"""The use cases of live traffic: what the API and the pages show, and the round of a beat that has requests evaluated."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Iterator, Mapping
+
+from ragassay.analysis.difference import Difference
+from ragassay.core.errors import AssayError, Conflict, NotFound, NothingToEvaluate
+from ragassay.core.jobs import ENDED
+from ragassay.core.models import Result, Sample
+from ragassay.core.report import Source
+from ragassay.core.settings import Settings
+from ragassay.datasets.dataset import digest_of_dataset
+from ragassay.datasets.versions import DatasetVersion, Lineage, Origin
+from ragassay.evaluation.inputs import recorded
+from ragassay.live.decide import Decision, decide
+from ragassay.live.models import (
+    REFERENCES,
+    LiveRule,
+    LiveStream,
+    LiveWindow,
+    RequestStatus,
+    StoredStream,
+    WindowKind,
+    WorstRow,
+    before,
+    hour_of,
+    hours_in,
+    kind_of,
+)
+from ragassay.live.store import PROJECTS, Batch, ChosenRow, LiveStore
+from ragassay.live.windows import WindowRows, alpha_of, drift, figures_of, is_due, worst_rows
+from ragassay.service.job_run import JobRun
+from ragassay.service.job_state import JobState
+from ragassay.service.jobs import Jobs
+from ragassay.service.notifications import Notification
+from ragassay.service.projects import clock_time
+from ragassay.service.redis import OUTBOX, LiveJob
+from ragassay.service.redis_datasets import RedisDatasets
+
+logger = logging.getLogger("ragassay.live")
+AT_ONCE = 200  # requests that are looked at together
+ROUND_S = 5.0  # after which a round looks at no further requests of a project
+ROWS_AT_ONCE = 10  # of a chunk whose stream has a budget: the calls of one that reaches it are paid in vain
+
+
+class LiveTraffic:
+    """The live traffic of the project of ``jobs``."""
+
+    def __init__(self, jobs: Jobs, settings: Settings, **options: float) -> None:
+        self.jobs, self.store = jobs, LiveStore(jobs.store, settings, **options)
+
+    # --- for everybody ----------------------------------------------------------------------------------------
+
+    def streams(self) -> Iterator[LiveStream]:
+        """The streams by name."""
+        for name, stream in self.store.streams().items():
+            yield self._shown(name, stream)
+
+    def stream(self, name: str) -> LiveStream:
+        """A stream as it stands; raises NotFound."""
+        return self._shown(name, self.store.stream(name))
+
+    def _shown(self, name: str, stream: StoredStream) -> LiveStream:
+        today = hour_of(self.store.store.now_ms())[:10]
+        return LiveStream(
+            name=name,
+            rule=stream.rule,
+            job=stream.job,
+            today=self.store.counts(name, today),
+            spent_usd=self.store.spent_usd(name, today),
+        )
+
+    def windows(self, stream: str, kind: WindowKind, limit: int) -> list[LiveWindow]:
+        """Windows in which requests came, the newest first, each against those before it. Raises NotFound."""
+        rule = self.store.stream(stream).rule or LiveRule()
+        hours = self.store.hours(stream)
+        names = list(dict.fromkeys(hours if kind == "hour" else (hour[:10] for hour in hours)))[:limit]
+        read: dict[str, WindowRows] = {}
+
+        def rows_of(name: str) -> WindowRows:
+            if name not in read:
+                read[name] = WindowRows.of(self.store.figures(stream, [name]))
+            return read[name]
+
+        found = []
+        for name in names:
+            reference, differences = self._drift(stream, name, rows_of(name), rule.alpha)
+            counts = self.store.counts(stream, name)
+            found.append(rows_of(name).window(stream, name, counts, reference=reference, drift=differences))
+        return found
+
+    def _drift(self, stream: str, window: str, now: WindowRows, alpha: float) -> tuple[list[str], list[Difference]]:
+        """The windows before that a window is compared with, as far as requests came in them, and the differences."""
+        earlier = before(window, REFERENCES[kind_of(window)])
+        seen = set(self.store.hours(stream))
+        reference = [name for name in earlier if seen.intersection(hours_in(name))]
+        rows = WindowRows.of(self.store.figures(stream, reference))
+        return reference, drift(rows, now, names=("before", window), stream=stream, alpha=alpha)
+
+    def worst(self, stream: str, metric: str, windows: list[str], limit: int) -> list[WorstRow]:
+        """The rows of these windows with the lowest scores of a metric."""
+        hours: dict[str, str] = {}
+        figures: dict[str, bytes] = {}
+        for hour in (hour for window in windows for hour in hours_in(window)):
+            of_hour = self.store.figures(stream, [hour])
+            figures |= of_hour
+            hours |= dict.fromkeys(of_hour, hour)
+        return worst_rows(WindowRows.of(figures), metric, hours, limit)
+
+    def add_to_dataset(self, trace: str, dataset: str) -> DatasetVersion:
+        """Put the question of an evaluated request into a dataset, after the rows of its latest version.
+
+        Raises NotFound, and Conflict for a request that has no row, or is in the dataset.
+        """
+        request = self.store.request(trace)
+        if request.job is None:
+            raise Conflict(f"request {trace} is {request.status}, so its row is not kept: {request.reason}")
+        sample = self._sample(request.job, trace)
+        datasets = RedisDatasets(self.jobs.store)
+        versions = datasets.versions(dataset)
+
+        def samples() -> Iterator[Sample]:
+            for row in datasets.samples(versions[0]) if versions else ():
+                if row.query_id == trace:
+                    raise Conflict(f"dataset {dataset} has request {trace}")
+                yield row
+            yield sample.model_copy(update={"response": None})
+
+        source = f"live traffic of {request.stream}"
+        return datasets.add(dataset, samples(), lambda: Origin(lineage=Lineage(action="import", sources=(source,))))
+
+    def _sample(self, job: str, trace: str) -> Sample:
+        store = self.jobs.store
+        for chunk in store.state(job).record.chunks():
+            for sample in store.samples(job, chunk):
+                if sample.query_id == trace:
+                    return sample
+        raise NotFound(f"job {job} has no row of request {trace}")
+
+    # --- for a beat -------------------------------------------------------------------------------------------
+
+    def tick_all(self) -> None:
+        """A round over the live traffic of all projects. Several beats may do so at once, and be killed at any point."""
+        for project in sorted(name.decode() for name in self.jobs.store.redis.smembers(PROJECTS)):
+            self.of(project).tick()
+
+    def of(self, project: str) -> LiveTraffic:
+        """The live traffic of another project."""
+        other = object.__new__(LiveTraffic)
+        other.jobs = self.jobs.of(project)
+        other.store = self.store.of(other.jobs.store)
+        return other
+
+    def tick(self) -> None:
+        """Decide on requests that are complete, make jobs of the rows that wait, and sum up those that have ended."""
+        streams = self.store.streams()
+        self._settle_due(streams)
+        self.store.close_batches()
+        for batch in self.store.open_batches():
+            try:
+                self._follow(batch, streams.get(batch.stream, StoredStream()))
+            except AssayError as error:
+                if error.retryable:
+                    raise
+                logger.warning("live traffic of %s: %s", batch.stream, error)
+        for member in self.store.to_look_at():
+            stream, hour = member.split(" ")
+            for window in (hour, hour[:10]):
+                self._look(stream, window, streams.get(stream, StoredStream()).rule)
+            self.store.looked_at(member)
+
+    def _settle_due(self, streams: Mapping[str, StoredStream]) -> None:
+        until = time.monotonic() + ROUND_S
+        while time.monotonic() < until and (due := self.store.due(AT_ONCE)):
+            today = hour_of(self.store.store.now_ms())[:10]
+            closed = {stream: self.store.day_closed(stream, today) for stream, *_ in due.values()}
+            decisions = {}
+            for trace, (stream, hour, spans) in due.items():
+                decision = Decision("no_answer", "its spans are gone")
+                if spans:
+                    decision = decide(spans, streams.get(stream, StoredStream()).rule, stream)
+                if decision.sample is not None and (why := closed[stream]) and hour[:10] == today:
+                    decision = Decision("budget_reached", why, cause=decision.cause, read_from=decision.read_from)
+                decisions[trace] = decision, len(spans)
+            self.store.settle(decisions)
+            if len(due) < AT_ONCE:
+                return
+
+    def _follow(self, batch: Batch, stream: StoredStream) -> None:
+        """Make the job of a batch if it has none; sum it up if it has ended. The job's id follows from the batch."""
+        job = self._job_id(batch)
+        try:
+            state = self.jobs.store.state(job)
+        except NotFound:
+            self._submit(batch, job, stream)
+            return
+        if state.status == "paused":
+            self.store.close_day(batch.stream, batch.hour[:10], state.error or "the budget is reached")
+            self.jobs.cancel(job)
+        elif state.status in ENDED:
+            self._harvest(batch, job, state)
+
+    def _job_id(self, batch: Batch) -> str:
+        return hashlib.sha256(f"{self.store.project}\nlive\n{batch}".encode()).hexdigest()[:32]
+
+    def _submit(self, batch: Batch, job: str, stream: StoredStream) -> None:
+        rows = self.store.rows(batch)
+        if stream.rule is None or stream.spec is None:
+            self._give_up(batch, job, rows, f"stream {batch.stream} has no rule any more")
+            return
+        samples = [row.sample for row in rows.values()]
+        source = Source(name=batch.stream, digest=digest_of_dataset(samples), rows=len(samples))
+        day, usd, spec = batch.hour[:10], stream.rule.budget_usd, stream.spec
+        if usd is not None:
+            performance = spec.performance.model_copy(update={"batch": ROWS_AT_ONCE})
+            spec = spec.model_copy(update={"performance": performance})
+        live = LiveJob(job, self.store.account(batch.stream, day), usd)
+        try:
+            self.jobs.submit(spec, recorded(source, samples), live=live)
+        except Conflict:
+            return  # another beat was first
+        except NothingToEvaluate as error:  # each of them failed, so that no metric has its input
+            self._give_up(batch, job, rows, str(error))
+        except AssayError as error:
+            if error.retryable:
+                raise
+            self._give_up(batch, job, rows, str(error))
+
+    def _give_up(self, batch: Batch, job: str, rows: Mapping[str, ChosenRow], why: str) -> None:
+        """Sum up a batch that no job can evaluate."""
+        results = {trace: _unevaluated(trace, row) for trace, row in rows.items() if _error_of(row)}
+        left: tuple[RequestStatus, str] = "failed", why
+        states = {trace: _state_of(results[trace]) if trace in results else left for trace in rows}
+        self.store.harvest(batch, job, figures_of(rows, results.values()), states)
+
+    def _harvest(self, batch: Batch, job: str, state: JobState) -> None:
+        rows, run = self.store.rows(batch), JobRun(self.jobs.store, job)
+        results = {result.query_id: result for result in run.rows("default")}
+        left: tuple[RequestStatus, str] = ("failed", state.error or f"its job {job} is {state.status}")
+        if state.status == "cancelled" and state.error:
+            left = "budget_reached", state.error
+        states = {trace: _state_of(results[trace]) if trace in results else left for trace in rows}
+        self.store.harvest(batch, job, figures_of(rows, results.values()), states)
+
+    def _look(self, stream: str, window: str, rule: LiveRule | None) -> None:
+        """Look for drift in a window that has more rows than at the last look, and alert if a metric is worse."""
+        if rule is None:
+            return
+        now = WindowRows.of(self.store.figures(stream, [window]))
+        sampled, (last, looks) = int(now.sampled.sum()), self.store.looks(stream, window)
+        if not is_due(sampled, last):
+            return
+        _, differences = self._drift(stream, window, now, alpha_of(looks + 1, rule.alpha))
+        if not differences:
+            return
+        worse = sorted((one for one in differences if one.outcome == "worse"), key=lambda one: one.p_adjusted or 1.0)
+        pipe = self.store.redis.pipeline(transaction=True)
+        self.store.note_look(pipe, stream, window, sampled, looks + 1)
+        if worse:
+            pipe.rpush(OUTBOX, self._alert(stream, window, worse).model_dump_json())
+        pipe.execute()
+
+    def _alert(self, stream: str, window: str, worse: list[Difference]) -> Notification:
+        first = worse[0]
+        return Notification(
+            id=f"drift:{self.store.project}:{stream}:{window}",
+            kind="drift",
+            project=self.store.project,
+            at=clock_time(self.store.store.now_ms()),
+            stream=stream,
+            window=window,
+            metric=first.metric,
+            value=first.mean_b,
+            baseline=first.mean_a,
+            low=first.interval.low,
+            high=first.interval.high,
+            rows=first.n_b,
+            count=len(worse),
+        )
+
+
+def _state_of(result: Result) -> tuple[RequestStatus, str]:
+    """What became of a request that has a result."""
+    broken = next((score.reason for score in result.scores.values() if score.missing == "failed"), None)
+    if broken and result.error is None:
+        return "failed", broken
+    scored = ", ".join(name for name, score in result.scores.items() if score.value is not None)
+    return "evaluated", f"its response failed: {result.error}" if result.error else f"scored: {scored or 'nothing'}"
+
+
+def _error_of(row: ChosenRow) -> str | None:
+    return row.sample.response.error if row.sample.response else None
+
+
+def _unevaluated(trace: str, row: ChosenRow) -> Result:
+    """The result of a row whose response failed, as far as it is known without a judge."""
+    response = row.sample.response
+    assert response is not None  # noqa: S101 - it has an error
+    return Result(
+        query_id=trace,
+        system="default",
+        query=row.sample.query,
+        error=response.error,
+        latency_ms=response.latency_ms,
+        cost_usd=response.cost_usd,
+    )

@@ -1,0 +1,232 @@
+"""What jobs found of the requests of an hour, summed up in windows, and compared with the windows before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import orjson
+
+from ragassay.analysis.difference import Contrast, Difference, bounds_of, known_metric, outcome_of
+from ragassay.core.cost_sums import CostPerAccurate, RatioSums
+from ragassay.core.models import Result
+from ragassay.core.statistics import Estimate
+from ragassay.evaluation.aggregate import distribution
+from ragassay.live.models import Counts, LiveWindow, WorstRow, kind_of
+from ragassay.live.store import ChosenRow
+from ragassay.metrics.failures import failure
+from ragassay.stats.intervals import Floats, score_interval, wilson_interval
+from ragassay.stats.ratio import Stratum, sums_interval
+from ragassay.stats.tests import correct
+
+LEVEL = 0.95
+MIN_ROWS = 30  # on each side of a comparison
+LOOK_AGAIN = 1.5  # times the rows of the look before
+
+
+def figures_of(rows: Mapping[str, ChosenRow], results: Iterable[Result]) -> bytes:
+    """The columns of a job's rows, as a window keeps them; a row without a result is left out."""
+    found = [one for one in results if one.query_id in rows]
+    metrics = sorted({name for one in found for name in one.scores})
+    scores = {name: [one.scores.get(name) for one in found] for name in metrics}
+    spent = [one.evaluation.cost_usd for one in found] + [one.waste.cost_usd for one in found]
+    return orjson.dumps(
+        {
+            "traces": [one.query_id for one in found],
+            "sampled": [rows[one.query_id].cause == "sampled" for one in found],
+            "metrics": {name: [score and score.value for score in of] for name, of in scores.items()},
+            "reasons": {
+                name: [
+                    None if score is None or score.value is not None else [score.missing, score.reason] for score in of
+                ]
+                for name, of in scores.items()
+            },
+            "latency_ms": [one.latency_ms for one in found],
+            "cost_usd": [one.cost_usd for one in found],
+            "refused": [one.verdict.refusal if one.verdict else None for one in found],
+            "failures": [failure(one) for one in found],
+            "judging_usd": None if None in spent else sum(cost or 0.0 for cost in spent),
+        }
+    )
+
+
+@dataclass
+class WindowRows:
+    """The rows of some hours, in columns. Means and intervals are of the ``sampled`` ones."""
+
+    traces: list[str] = field(default_factory=list)
+    jobs: list[str] = field(default_factory=list)
+    judging_usd: float | None = 0.0
+    _sampled: list[bool] = field(default_factory=list)
+    _scores: dict[str, list[float | None]] = field(default_factory=dict)
+    _reasons: dict[str, list[Any]] = field(default_factory=dict)
+    _others: dict[str, list[Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, by_job: Mapping[str, bytes]) -> WindowRows:
+        """The rows that jobs found, by job, as ``figures_of`` wrote them."""
+        rows = cls()
+        for job, content in sorted(by_job.items()):
+            rows._add(job, orjson.loads(content or b"{}"))
+        return rows
+
+    def _add(self, job: str, kept: dict[str, Any]) -> None:
+        before, new = len(self.traces), kept.get("traces", [])
+        if not new:
+            return
+        for columns, added in ((self._scores, kept["metrics"]), (self._reasons, kept["reasons"])):
+            for name in {*columns, *added}:
+                columns.setdefault(name, [None] * before).extend(added.get(name) or [None] * len(new))
+        for name in ("latency_ms", "cost_usd", "refused", "failures"):
+            self._others.setdefault(name, []).extend(kept[name])
+        self.traces += new
+        self.jobs += [job] * len(new)
+        self._sampled += kept["sampled"]
+        self.judging_usd = (
+            None if None in (kept["judging_usd"], self.judging_usd) else self.judging_usd + kept["judging_usd"]
+        )
+
+    @cached_property
+    def sampled(self) -> Any:
+        """Which rows were chosen by the rate."""
+        return np.array(self._sampled, bool)
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics that some row was asked for."""
+        return sorted(self._scores)
+
+    def column(self, name: str) -> Floats:
+        """A value for each sampled row: a metric or a measure; NaN where it has none."""
+        given = self._scores.get(name) or self._others.get(name) or [None] * len(self.traces)
+        values: Floats = np.array(given, np.float64)[self.sampled]
+        return values
+
+    def known(self, name: str) -> Floats:
+        """The values that there are."""
+        column = self.column(name)
+        return column[np.isfinite(column)]
+
+    def estimate(self, name: str) -> Estimate:
+        """The mean of a metric, its interval, and why rows have none."""
+        values, metric = self.known(name), known_metric(name, {})
+        chosen = [reason for reason, sampled in zip(self._reasons[name], self._sampled, strict=True) if sampled]
+        missing = Counter(str(reason[1]) for reason in chosen if reason)
+        return Estimate(
+            value=float(values.mean()) if len(values) else None,
+            n=len(values),
+            missing=dict(sorted(missing.items())),
+            failed=sum(bool(reason) and reason[0] == "failed" for reason in chosen),
+            interval=score_interval(
+                values, level=LEVEL, bounds=bounds_of(name, {}), share=metric is not None and metric.share
+            ),
+            sd=float(values.std(ddof=1)) if len(values) > 1 else None,
+            reason=None if len(values) else "no row was scored",
+        )
+
+    def worst(self, metric: str, limit: int) -> list[tuple[int, float]]:
+        """The numbers of rows with the lowest scores, whatever they were chosen for, and these scores."""
+        scores = self._scores.get(metric, [])
+        found = known_metric(metric, {})
+        sign = -1.0 if found is not None and found.better == "lower" else 1.0
+        scored = [(number, score) for number, score in enumerate(scores) if score is not None]
+        return sorted(scored, key=lambda one: (sign * one[1], -one[0]))[:limit]
+
+    def failure_of(self, number: int) -> str | None:
+        """What went wrong with a row."""
+        kind: str | None = self._others["failures"][number]
+        return kind
+
+    def window(
+        self, stream: str, name: str, counts: Counts, *, reference: Sequence[str] = (), drift: Sequence[Difference] = ()
+    ) -> LiveWindow:
+        """The figures of the window of that name."""
+        cost, accurate = self.column("cost_usd"), self.column("accurate")
+        known = np.isfinite(cost) & np.isfinite(accurate)
+        sums = RatioSums.of(zip(cost[known].tolist(), accurate[known].tolist(), strict=True))
+        refused = self.known("refused")
+        chosen = [
+            kind for kind, sampled in zip(self._others.get("failures", ()), self._sampled, strict=True) if sampled
+        ]
+        return LiveWindow(
+            stream=stream,
+            kind=kind_of(name),
+            window=name,
+            counts=counts,
+            rows=int(self.sampled.sum()),
+            always=len(self.traces) - int(self.sampled.sum()),
+            metrics={metric: self.estimate(metric) for metric in self.metrics},
+            latency_ms=distribution(self.column("latency_ms")),
+            cost_usd=distribution(cost),
+            cost_per_accurate_answer=CostPerAccurate(
+                value=sums.cost_usd / sums.accurate if sums.accurate else None,
+                n=sums.n,
+                interval=sums_interval([Stratum(sums, sums.n)], level=LEVEL),
+                cost_usd=sums.cost_usd,
+                accurate=round(sums.accurate),
+                questions=sums.n,
+                reason=None
+                if sums.accurate
+                else "no answer is accurate"
+                if sums.n
+                else "no row has a cost and an accuracy",
+            ),
+            judging_usd=self.judging_usd,
+            refusals=Estimate(
+                value=float(refused.mean()) if len(refused) else None,
+                n=len(refused),
+                interval=wilson_interval(int(refused.sum()), len(refused), level=LEVEL),
+                reason=None if len(refused) else "no answer was judged",
+            ),
+            failures=dict(Counter(kind for kind in chosen if kind).most_common()),
+            reference=tuple(reference),
+            drift=tuple(drift),
+        )
+
+
+def drift(
+    before: WindowRows, now: WindowRows, *, names: tuple[str, str], stream: str, alpha: float
+) -> list[Difference]:
+    """Each metric of two windows that has enough rows in both, the later against the earlier one: Welch's test, corrected by
+    Holm over the metrics. What ``compare`` does with systems that share no question; here both are one system's traffic.
+    """
+    contrast = Contrast(*names, stream, alpha)
+    found = []
+    for name in now.metrics:
+        metric = known_metric(name, {})
+        a, b = before.known(name), now.known(name)
+        if metric is not None and min(len(a), len(b)) >= MIN_ROWS:
+            found.append(contrast.unpaired(name, a, b, better=metric.better))
+    decided = []
+    for one, p in zip(found, correct([one.p for one in found], "holm"), strict=True):
+        outcome, reason = outcome_of(one, p, alpha, len(found))
+        decided.append(one.model_copy(update={"p_adjusted": p, "outcome": outcome, "reason": reason}))
+    return decided
+
+
+def is_due(rows: int, last: int) -> bool:
+    """Is it time for a look at a window that has so many rows? Few looks leave each the larger part of alpha."""
+    return rows >= MIN_ROWS and rows >= LOOK_AGAIN * last
+
+
+def alpha_of(look: int, alpha: float) -> float:
+    """The part of alpha that the n-th look at a window may use, from 1: all looks together use no more than alpha."""
+    return alpha / (look * (look + 1))
+
+
+def worst_rows(rows: WindowRows, metric: str, hours: Mapping[str, str], limit: int) -> list[WorstRow]:
+    """The rows with the lowest scores; ``hours``: that of each job."""
+    return [
+        WorstRow(
+            job=rows.jobs[number],
+            trace=rows.traces[number],
+            hour=hours[rows.jobs[number]],
+            value=value,
+            failure=rows.failure_of(number),
+        )
+        for number, value in rows.worst(metric, limit)
+    ]

@@ -1,0 +1,20 @@
+-- Keep what came of a batch in its window, once, and say it of each of its requests.
+-- KEYS window counts open to_look_at   ARGV prefix batch job figures kept_s now (trace status reason)...   -> 1, or 0 if another was first
+local p, batch, job, figures, kept_s, now = unpack(ARGV, 1, 6)
+if redis.call('ZREM', KEYS[3], batch) == 0 then return 0 end
+redis.call('HSET', KEYS[1], job, figures)
+redis.call('EXPIRE', KEYS[1], kept_s)
+redis.call('DEL', p .. 'batch:' .. batch)
+redis.call('ZADD', KEYS[4], now, string.match(batch, '^(%S+ %S+)'))
+for i = 7, #ARGV, 3 do
+  local at = p .. 'request:' .. ARGV[i]
+  local known = redis.call('GET', at)
+  if known then
+    local request = cjson.decode(known)
+    request.status, request.reason, request.job = ARGV[i + 1], ARGV[i + 2], job
+    redis.call('SET', at, cjson.encode(request), 'KEEPTTL')
+  end
+  redis.call('HINCRBY', KEYS[2], 'evaluating', -1)
+  redis.call('HINCRBY', KEYS[2], ARGV[i + 1], 1)
+end
+return 1

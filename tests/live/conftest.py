@@ -1,0 +1,49 @@
+"""A real Redis, jobs in it without Celery, and live traffic over them whose waits are short."""
+
+import pytest
+
+from api_server import Lexical
+from job_workers import RecordingQueue
+from ragassay.core.settings import Settings
+from ragassay.live.traffic import LiveTraffic
+from ragassay.service.jobs import Jobs
+from ragassay.service.redis import RedisStore
+from redis_server import RedisServer
+
+
+@pytest.fixture(scope="module")
+def server():
+    with RedisServer() as running:
+        yield running
+
+
+@pytest.fixture
+def store(server):
+    store = RedisStore(server.url, lease_s=2)
+    store.redis.flushall()
+    yield store
+    store.redis.close()
+
+
+@pytest.fixture
+def queue():
+    return RecordingQueue()
+
+
+@pytest.fixture
+def make_live(store, queue):
+    """Live traffic whose requests are looked at at once; ``runtime`` judges."""
+    made = []
+
+    def live(runtime=None, **options):
+        made.append(Jobs(store, queue, runtime or Lexical()))
+        return LiveTraffic(made[-1], Settings(), **{"batch_s": 0.0, "grace_s": 0.0, **options})
+
+    yield live
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def live(make_live):
+    return make_live()

@@ -1,0 +1,172 @@
+"""``POST /v1/traces`` as exporters meet it: OpenTelemetry's own, and bodies that are wrong."""
+
+import gzip
+import json
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import Status, StatusCode
+
+from api.projects import BOOTSTRAP, caller, keyed_server, made_key
+from otlp_receiver import in_hex
+from ragassay.live import otlp, store
+from ragassay.live.traffic import LiveTraffic
+
+PROTOBUF = "application/x-protobuf"
+
+
+@pytest.fixture(scope="module")
+def served():
+    with keyed_server(live_redacted="user.*,metadata.email,error") as served:
+        served.key = made_key(served, "default", ("submit",)).key
+        yield served
+
+
+@pytest.fixture
+def http(served):
+    with caller(served, served.key) as http:
+        yield http
+
+
+def make_spans(exporter, number=1, service="shop"):
+    """Requests by the conventions of OpenInference; returns their trace ids."""
+    provider = TracerProvider(resource=Resource({"service.name": service}), shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracer = provider.get_tracer("test")
+    about = {"input.value": "When?", "output.value": "At two.", "user.id": "u1", "tags": ["a", "b"], "n": 2**70}
+    about["metadata"] = json.dumps({"email": "a@b.example", "team": "red"})
+    traces = []
+    for _ in range(number):
+        with tracer.start_as_current_span("answer", attributes={k: v for k, v in about.items() if k != "n"}) as root:
+            with tracer.start_as_current_span("search", attributes={"openinference.span.kind": "RETRIEVER"}) as inner:
+                inner.set_attribute("retrieval.documents.0.document.content", "It is at two.")
+            root.set_status(Status(StatusCode.ERROR, "for a@b.example"))
+        traces.append(f"{root.context.trace_id:032x}")
+    return traces
+
+
+def encoded(number=1, **options):
+    exporter = InMemorySpanExporter()
+    traces = make_spans(exporter, number, **options)
+    return encode_spans(exporter.get_finished_spans()), traces
+
+
+@pytest.mark.parametrize("compression", [Compression.NoCompression, Compression.Gzip])
+def test_send_takes_what_the_exporter_of_the_sdk_sends(served, compression):
+    headers = {"Authorization": f"Bearer {served.key}"}
+    [trace] = make_spans(OTLPSpanExporter(f"{served.url}/v1/traces", headers=headers, compression=compression))
+    [(stream, _, spans)] = [one for id_, one in _due(served).items() if id_ == trace]
+    assert (stream, sorted(span.name for span in spans)) == ("shop", ["answer", "search"])
+
+
+def _due(served):
+    traffic = LiveTraffic(served.jobs.of("default"), served.settings)
+    waiting = traffic.store.key("waiting")
+    traffic.store.redis.zadd(waiting, dict.fromkeys(traffic.store.redis.zrange(waiting, 0, -1), 1))
+    return traffic.store.due(100)
+
+
+@pytest.mark.parametrize("form", ["protobuf", "json"])
+def test_read_is_the_same_in_each_form_and_without_what_is_redacted(form):
+    message, [trace] = encoded()
+    body = message.SerializeToString()
+    if form == "json":
+        body = json.dumps(in_hex(MessageToDict(message, use_integers_for_enums=True))).encode()
+    patterns = ["user.*", "metadata.email", "error"]
+    received, unplaced = otlp.read(gzip.compress(body), form, gzipped=True, limit=10**6, redacted=patterns)
+    assert unplaced == 0
+    spans = {one.span.name: one.span for one in received}
+    assert {one.stream for one in received} == {"shop"}
+    root = spans["answer"]
+    assert (root.trace, root.parent, root.error) == (trace, None, "the span has an error")
+    assert root.attributes == {
+        "input.value": "When?", "output.value": "At two.", "tags": ["a", "b"], "metadata": {"team": "red"}
+    }  # fmt: skip
+    assert otlp.restored(otlp.stored(root)) == root
+    assert spans["search"].parent == root.id
+    assert root.ms > 0
+
+
+def test_send_answers_partial_success_for_spans_that_are_not_taken(http, monkeypatch):
+    message, _ = encoded()
+    monkeypatch.setattr(store, "MAX_SPANS", 1)
+    message.resource_spans[0].scope_spans[0].spans.add(name="without ids")
+    answer = http.post("/v1/traces", content=message.SerializeToString(), headers={"Content-Type": PROTOBUF})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, PROTOBUF)
+    partial = ExportTraceServiceResponse.FromString(answer.content).partial_success
+    assert partial.rejected_spans == 2
+    assert "1 spans have no trace id or no span id; 1 spans are beyond the most spans" in partial.error_message
+    document = in_hex(MessageToDict(message, use_integers_for_enums=True))
+    answer = http.post("/v1/traces", json=document)
+    assert answer.json()["partialSuccess"]["rejectedSpans"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status", "said"),
+    [
+        (b"\xff\xff", {"Content-Type": PROTOBUF}, 400, "no ExportTraceServiceRequest"),
+        (b"[1", {"Content-Type": "application/json"}, 400, "not JSON"),
+        (b"[]", {"Content-Type": "application/json"}, 400, "no export request"),
+        (b'{"resourceSpans": [7, {"scopeSpans": 7}, {"resource": 3}]}', {"Content-Type": "application/json"}, 200, ""),
+        (b"x", {"Content-Type": PROTOBUF, "Content-Encoding": "gzip"}, 400, "not gzip"),
+        (gzip.compress(bytes(20_000_000)), {"Content-Type": PROTOBUF, "Content-Encoding": "gzip"}, 413, "unpacked"),
+        (b"x", {"Content-Type": PROTOBUF, "Content-Encoding": "br"}, 415, "identity or gzip"),
+        (b"x", {"Content-Type": "text/plain"}, 415, "text/plain"),
+    ],
+)
+def test_send_refuses_with_a_status_of_otlp(http, content, headers, status, said):
+    answer = http.post("/v1/traces", content=content, headers=headers)
+    assert answer.status_code == status
+    if answer.headers["content-type"] == PROTOBUF:
+        assert said in ExportTracePartialSuccess.FromString(answer.content).error_message
+    else:
+        assert said in answer.json().get("message", "")
+
+
+def test_send_asks_to_come_again_while_too_many_requests_wait(http, monkeypatch):
+    monkeypatch.setattr(store, "MAX_WAITING", 0)
+    message, _ = encoded()
+    answer = http.post("/v1/traces", content=message.SerializeToString(), headers={"Content-Type": PROTOBUF})
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "10")
+
+
+def test_send_needs_the_scope_submit(served):
+    with caller(served, made_key(served, "default", ("read",)).key) as http:
+        assert http.post("/v1/traces", json={"resourceSpans": []}).status_code == 403
+    with caller(served) as http:
+        assert http.post("/v1/traces", json={"resourceSpans": []}).status_code == 401
+
+
+def test_put_stream_checks_the_job(served):
+    with caller(served, BOOTSTRAP) as http:
+        bad = http.put("/v1/live/streams/s1", json={"job": {"metrics": ["faithfullness"]}})
+        assert (bad.status_code, "faithfulness" in bad.text) == (422, True)
+        bad = http.put("/v1/live/streams/s1", json={"job": {"gates": [{"mrr": ">= 0.5"}]}})
+        assert bad.status_code == 422
+        assert http.put("/v1/live/streams/s1", json={"rate": 2}).status_code == 422
+        put = http.put("/v1/live/streams/s1", json={"rate": 0.25, "budget_usd": 3, "job": {"metrics": ["mrr"]}})
+        assert put.json()["rule"]["rate"] == 0.25
+        assert http.get("/v1/live/streams/s1").json() == put.json()
+        assert http.get("/v1/live/streams/s1/windows").json() == {"windows": []}
+        assert http.get("/v1/live/streams/s1/requests").json() == {"requests": []}
+        assert http.delete("/v1/live/streams/s1").json() == put.json()
+        assert http.get("/v1/live/streams/s1").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("service", "stream"),
+    [("shop", "shop"), (None, "default"), ("unknown_service:python", "default"), ("a b/ü", "a-b"), ("-", "default")],
+)
+def test_stream_of_a_service(service, stream):
+    assert otlp.stream_of(service) == stream

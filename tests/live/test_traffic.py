@@ -1,0 +1,196 @@
+"""From spans to states: what becomes of each request, once, whatever is killed."""
+
+from contextlib import suppress
+
+import pytest
+
+from live_traffic import WRONG, received, set_rule, spans_of, trace_id, work_all
+from ragassay.core.errors import Conflict, NotFound
+from ragassay.live import store as live_store
+from ragassay.live.models import hour_of
+
+
+def state(live, n):
+    request = live.store.request(trace_id(n))
+    return request.status, request.reason
+
+
+def counts(live, stream="shop"):
+    today = hour_of(live.store.store.now_ms())[:10]
+    return {name: number for name, number in live.store.counts(stream, today).model_dump().items() if number}
+
+
+def test_settle_each_request_has_a_state_and_its_reason(live, queue):
+    set_rule(live, rate=0.0, low_score=0.5)
+    requests = [
+        spans_of(1),
+        spans_of(2, error="timeout", answer=None),
+        spans_of(3, context=WRONG),
+        spans_of(4, answer=None, other="x"),
+        spans_of(5, root=False),
+    ]
+    live.store.append(received(*requests))
+    work_all(live, queue)
+    assert state(live, 1) == ("not_sampled", "not among the 0 of the requests")
+    assert state(live, 2) == ("evaluated", "its response failed: timeout")
+    assert state(live, 3)[0] == "evaluated"
+    assert state(live, 4)[0] == "no_answer"
+    assert "input.value, other" in state(live, 4)[1]
+    assert state(live, 5) == ("waiting", "waiting for its root span")
+    assert counts(live) == {"received": 5, "waiting": 1, "not_sampled": 1, "no_answer": 1, "evaluated": 2}
+
+
+def test_settle_a_request_that_failed_is_evaluated_without_others_too(live, queue):
+    set_rule(live, rate=0.0)
+    live.store.append(received(spans_of(2, error="timeout", answer=None)))
+    work_all(live, queue)
+    assert state(live, 2) == ("evaluated", "its response failed: timeout")
+    [window] = live.windows("shop", "hour", 1)
+    assert (window.rows, window.always) == (0, 1)
+
+
+def test_settle_a_stream_without_a_rule_says_so(live, queue):
+    live.store.append(received(spans_of(1), stream="other"))
+    work_all(live, queue)
+    assert state(live, 1) == ("not_sampled", "stream other has no rule")
+
+
+def test_append_a_request_without_root_is_complete_after_a_silence(make_live, store, queue):
+    live = make_live()
+    live.store._silence_ms = 0
+    set_rule(live)
+    live.store.append(received(spans_of(1, root=False)))
+    work_all(live, queue)
+    status, reason = state(live, 1)
+    assert status == "no_answer"
+    assert reason.startswith(
+        "its root span did not come, and no question is found; spans are of kind LLM and RETRIEVER"
+    )
+
+
+def test_append_late_spans_and_those_beyond_the_limit_are_counted(live, queue, monkeypatch):
+    set_rule(live)
+    monkeypatch.setattr(live_store, "MAX_SPANS", 3)
+    assert live.store.append(received(spans_of(1), spans_of(1))) == (0, 3)
+    work_all(live, queue)
+    assert live.store.append(received(spans_of(1))) == (3, 0)
+    assert counts(live) == {"received": 1, "evaluated": 1, "late": 3, "refused": 3}
+
+
+def test_append_nothing_is_taken_while_too_many_wait(live, monkeypatch):
+    monkeypatch.setattr(live_store, "MAX_WAITING", 1)
+    live.store.append(received(spans_of(1)))
+    with pytest.raises(live_store.Unavailable, match="1 requests wait") as raised:
+        live.store.append(received(spans_of(2)))
+    assert raised.value.retry_after == 10
+    with pytest.raises(NotFound):
+        live.store.request(trace_id(2))
+
+
+def test_append_the_spans_of_a_request_may_come_in_any_order_and_in_parts(live, queue):
+    set_rule(live)
+    for span in reversed(received(spans_of(1))):
+        live.store.append([span])
+    work_all(live, queue)
+    assert state(live, 1)[0] == "evaluated"
+    assert live.store.request(trace_id(1)).read_from == {"query": "answer", "answer": "answer", "contexts": "search"}
+
+
+def test_append_remembers_the_newest_requests_only(live, queue, monkeypatch):
+    monkeypatch.setattr(live_store, "MAX_RECENT", 5)
+    for n in range(8):
+        live.store.append(received(spans_of(n)))
+        work_all(live, queue, rounds=1)
+    assert [one.trace for one in live.store.recent("shop", 50)] == [trace_id(n) for n in (7, 6, 5, 4, 3)]
+    assert counts(live) == {"received": 8, "not_sampled": 8}
+
+
+def test_put_stream_and_streams_are_of_one_project(live):
+    set_rule(live)
+    other = live.of("other")
+    assert list(other.streams()) == []
+    assert [one.name for one in live.streams()] == ["shop"]
+    with pytest.raises(NotFound):
+        other.stream("shop")
+
+
+def test_tick_rows_wait_for_their_batch(make_live, queue):
+    live = make_live(batch_s=60.0)
+    set_rule(live)
+    live.store.append(received(spans_of(1)))
+    live.tick_all()
+    assert state(live, 1) == ("evaluating", "chosen by the rate")
+    assert live.store.open_batches() == []
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("command", range(1, 40, 3))
+def test_tick_killed_at_any_command_loses_nothing_and_evaluates_nothing_twice(live, queue, store, monkeypatch, command):
+    set_rule(live)
+    live.store.append(received(*(spans_of(n) for n in range(12)), spans_of(99, answer=None)))
+    left, real = [command], type(store.redis).execute_command
+
+    def execute(self, *arguments, **options):
+        left[0] -= 1
+        answer = real(self, *arguments, **options) if left[0] != 0 or command % 2 else None
+        if left[0] == 0:
+            raise Killed  # before the command, or after it
+        return answer
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(store.redis), "execute_command", execute)
+        with suppress(Killed):
+            work_all(live, queue, rounds=2)
+    store.redis.delete(*(store.redis.keys("ra:{*}:lease") or ["none"]))
+    for job in store.active():
+        live.jobs.wake(job)
+    work_all(live, queue)
+    assert counts(live) == {"received": 13, "evaluated": 12, "no_answer": 1}
+    assert live.windows("shop", "hour", 1)[0].rows == 12
+    assert len(store.redis.keys("ra:{*}:meta")) == 1
+
+
+def test_tick_of_two_beats_makes_one_job(live, make_live, queue):
+    second = make_live()
+    set_rule(live)
+    live.store.append(received(*(spans_of(n) for n in range(5))))
+    for _ in range(3):
+        live.tick_all()
+        second.tick_all()
+    work_all(live, queue)
+    assert counts(live) == {"received": 5, "evaluated": 5}
+    assert len(live.store.redis.keys("ra:{*}:meta")) == 1
+
+
+def test_tick_the_jobs_of_live_traffic_are_in_no_list(live, queue):
+    set_rule(live)
+    live.store.append(received(spans_of(1)))
+    work_all(live, queue)
+    job = live.store.request(trace_id(1)).job
+    assert live.jobs.get(job).status == "finished"
+    assert live.jobs.page(cursor=None, limit=10).jobs == ()
+
+
+def test_add_to_dataset_adds_the_question_once(live, queue):
+    set_rule(live)
+    live.store.append(received(spans_of(1), spans_of(2)))
+    work_all(live, queue)
+    live.add_to_dataset(trace_id(1), "hard")
+    assert live.add_to_dataset(trace_id(2), "hard").rows == 2
+    with pytest.raises(Conflict, match="has request"):
+        live.add_to_dataset(trace_id(2), "hard")
+    with pytest.raises(NotFound):
+        live.add_to_dataset(trace_id(3), "hard")
+
+
+def test_worst_rows_name_their_job(live, queue):
+    set_rule(live)
+    live.store.append(received(*(spans_of(n) for n in range(4)), spans_of(9, context=WRONG)))
+    work_all(live, queue)
+    [worst] = live.worst("shop", "faithfulness", live.store.hours("shop"), 1)
+    assert worst.trace == trace_id(9)
+    assert worst.job == live.store.request(trace_id(9)).job
+    assert worst.value < 0.5
