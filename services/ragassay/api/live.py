@@ -13,7 +13,7 @@ from ragassay.api.bodies import json_body, limited, media_type
 from ragassay.api.dependencies import QueryParameters, Submits, analyse
 from ragassay.api.dependencies import Reads as ReadsJobs
 from ragassay.api.problems import respond, takes
-from ragassay.core.errors import AssayError, BadSettings
+from ragassay.core.errors import AssayError
 from ragassay.core.settings import Settings
 from ragassay.datasets.versions import DatasetVersion
 from ragassay.live import otlp
@@ -139,10 +139,7 @@ async def put_stream(
     settings: Settings = request.app.state.settings
 
     def work() -> LiveStream:
-        _, spec, gating = submission.parts({"name": stream, **new.job, "dataset": stream}, settings)
-        if gating.gates or "samples" in new.job or "systems" in new.job:
-            hint = "it says how rows are evaluated: 'metrics', 'judge' and so on; drift is what is alerted"
-            raise BadSettings("has gates, rows or systems", where="job", hint=hint)
+        spec = submission.read_evaluation({"name": stream, **new.job}, settings)
         rule = LiveRule(**{name: getattr(new, name) for name in LiveRule.model_fields})
         live.store.put_stream(stream, StoredStream(rule=rule, job=new.job, spec=spec))
         return live.stream(stream)

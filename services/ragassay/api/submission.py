@@ -113,6 +113,16 @@ def read_scheduled(template: Mapping[str, Any], settings: Settings, jobs: Jobs) 
     return spec, _inputs(job, jobs.registered, RedisDatasets(jobs.store)), gating
 
 
+def read_evaluation(template: Mapping[str, Any], settings: Settings) -> EvalConfig:
+    """How rows are evaluated that a job's document without rows is about. Raises UnknownName, BadSettings, BadData."""
+    job, spec, gating = _parts(dict(template), settings)
+    if gating.gates or job.samples is not None or job.systems or job.dataset is not None:
+        raise BadSettings(
+            "has rows, systems or gates", where="job", hint="say how rows are evaluated: 'metrics', 'judge'"
+        )
+    return spec
+
+
 def _parts(document: dict[str, Any], settings: Settings) -> tuple[JobRequest, EvalConfig, Gating]:
     """What a job's document asks for, apart from its rows: itself, its specification and its gates."""
     _check_keys(document)
