@@ -68,7 +68,7 @@ def stored(reports):
         record = SimpleNamespace(
             kind="evaluation", dataset=source.dataset, systems=report.systems, spec=source.configuration
         )
-        yield Entry(report.run.id, "finished", SimpleNamespace(record=record, report=lambda report=report: report))
+        yield Entry(report.run.id, "finished", SimpleNamespace(record=record, report=lambda _, report=report: report))
 
 
 __all__ = ["make_report", "mrr_report", "row", "rows", "stored"]

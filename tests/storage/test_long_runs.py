@@ -205,3 +205,13 @@ def test_memory_hardly_grows_with_the_rows(tmp_path):
         command = [sys.executable, "-m", "ragassay.cli", "evaluate", f"{count}.jsonl", "--metrics", "mrr,cost_usd"]
         grown.append(peak_kb([*command, "-o", "r.csv", "-o", "r.json"], tmp_path))
     assert (grown[1] - grown[0]) / 8_000 < 1.5, grown
+
+
+def test_a_report_is_read_for_one_metric_alone(tmp_path):
+    whole = evaluated(new_run(tmp_path, samples(3))).figures
+    some = FolderStore(tmp_path).open("last").report(only="mrr")
+    assert (some.run, some.provenance) == (whole.run, whole.provenance)
+    for name, system in some.systems.items():
+        expected = whole.systems[name]
+        assert system.metrics == {"mrr": expected.metrics["mrr"]}
+        assert (system.latency_ms, system.refusals, system.slices) == (expected.latency_ms, expected.refusals, {})

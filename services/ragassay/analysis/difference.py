@@ -12,10 +12,10 @@ from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.formatting import p_value
 from ragassay.core.models import FrozenModel
 from ragassay.core.statistics import Interval, Significance
-from ragassay.evaluation.aggregate import corrected_by_labels
 from ragassay.evaluation.groups import Questions
 from ragassay.metrics.metric import Metric, parse
 from ragassay.stats.intervals import Floats, averaged, difference_interval, differences
+from ragassay.stats.ppi import corrected_by_labels
 from ragassay.stats.tests import cohens_d, marks, randomisation, smallest_p, t_test, welch
 
 Better = Literal["higher", "lower"]

@@ -16,6 +16,7 @@ from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import Metric
 from ragassay.stats.changepoint import change_points
 from ragassay.storage.catalog import Entry
+from ragassay.storage.runs import Run
 
 
 class Point(Estimate):
@@ -77,15 +78,14 @@ def trend(
     Only runs on one dataset with one judge are compared: the named ones, by default those of the newest run that has such
     a system. A dataset of another name with the same content is the same, unless the name is given. ``last``: at most
     this number of runs.
-    Runs are chosen by their records, so that only the reports of those that count are read. Raises NothingToEvaluate if
-    none is left, UnknownName for a metric.
+    Runs are chosen by their records, and of the reports of those that count only this figure is read. Raises NothingToEvaluate
+    if none is left, UnknownName for a metric.
     """
     left_out = Counter[str]()
     digest: str | None = None
-    own: dict[str, Metric] = {}
-    reports: list[Report] = []
+    chosen: list[Run] = []
     for entry in runs:
-        if len(reports) == last:
+        if len(chosen) == last:
             break
         if entry.run is None:
             left_out["that can't be read"] += 1
@@ -95,24 +95,25 @@ def trend(
             continue
         if entry.status != "finished":
             left_out["not finished"] += 1
-            continue
-        spec, source = record.spec, record.dataset
-        if judge is not None and spec.judged_by != judge:
-            left_out[f"with the judge {spec.judged_by}"] += 1
-            continue
-        if dataset is not None and source.name != dataset and source.digest != digest:
-            left_out[f"on the dataset {source.name}"] += 1
-            continue
-        if dataset is None:
-            dataset, digest = source.name, source.digest
-        judge = spec.judged_by
+        elif judge is not None and record.spec.judged_by != judge:
+            left_out[f"with the judge {record.spec.judged_by}"] += 1
+        elif dataset is not None and record.dataset.name != dataset and record.dataset.digest != digest:
+            left_out[f"on the dataset {record.dataset.name}"] += 1
+        else:
+            if dataset is None:
+                dataset, digest = record.dataset.name, record.dataset.digest
+            judge = record.spec.judged_by
+            chosen.append(entry.run)
+    own: dict[str, Metric] = {}
+    for run in chosen:
+        own = {**own_metrics(run.record.spec), **own}  # of one name, the newest
+    figure = Figure.parse(metric, own)
+    reports: list[Report] = []
+    for run in chosen:
         try:
-            reports.append(entry.run.report())
+            reports.append(run.report(figure.column))
         except AssayError:
             left_out["that can't be read"] += 1
-            continue
-        own = {**own_metrics(spec), **own}  # of one name, the newest
-    figure = Figure.parse(metric, own)
     if not reports or dataset is None or judge is None:
         named = {"of system": system, "on dataset": dataset, "with judge": judge}
         which = "".join(f" {what} {name!r}" for what, name in named.items() if name is not None)

@@ -43,7 +43,7 @@ from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.failures import Cause, attribute
 from ragassay.metrics.metric import Metric, parse
 from ragassay.stats.intervals import Floats, averaged, score_interval, wilson_interval
-from ragassay.stats.ppi import METHOD, corrected_mean
+from ragassay.stats.ppi import corrected_by_labels
 from ragassay.stats.ratio import Stratum, difference_sums_interval, sums_interval
 from ragassay.storage.runs import Run
 from ragassay.systems.load_stats import LoadStats, cautions
@@ -472,30 +472,6 @@ def _share(count: int, n: int, level: float, undefined: str) -> Estimate:
     """``count`` of ``n``; where ``n`` is 0, why there is no share."""
     interval = wilson_interval(count, n, level=level)
     return Estimate(value=count / n if n else None, n=n, interval=interval, reason=None if n else undefined)
-
-
-def corrected_by_labels(
-    labels: Floats, scores: Floats, *, level: float, differences: bool = False, failed: str | None = None
-) -> CorrectedMean:
-    """The corrected mean of rows by their labels and scores, from 0 to 1, NaN if there is none. Shape of both: (rows,).
-
-    Rows without a score are left out. ``differences``: labels and scores are those of two systems, one taken from the
-    other. ``failed``: why labels that there are may be no random part of the rows, so that they correct nothing.
-    """
-    scored = np.isfinite(scores)
-    labels, scores = labels[scored], scores[scored]
-    labelled = np.isfinite(labels)
-    if failed is not None:
-        absent = Interval.absent(failed, level, METHOD)
-        return CorrectedMean(labels=int(labelled.sum()), rows=len(scores), interval=absent, reason=failed)
-    return corrected_mean(
-        labels[labelled],
-        scores[labelled],
-        scores[~labelled],
-        bounds=(0.0, 1.0),
-        level=level,
-        differences=differences,
-    )
 
 
 def _cautions_of_judges(provenance: Provenance, aggregated: Mapping[str, SystemAggregator]) -> Iterator[str]:

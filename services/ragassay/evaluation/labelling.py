@@ -23,9 +23,9 @@ from ragassay.core.models import Chance, FrozenModel, Result, Sample
 from ragassay.core.report import ReportWithResults, SystemReport
 from ragassay.core.statistics import CorrectedMean
 from ragassay.core.validation import shown
-from ragassay.evaluation.aggregate import corrected_by_labels
 from ragassay.evaluation.labels import read_labels
 from ragassay.judges.agreement import FROM, Agreement, LabelledScore, agreement
+from ragassay.stats.ppi import corrected_by_labels
 from ragassay.storage.runs import LABELS_FILE, Run, row_of
 
 LONGEST_NAME, LONGEST_TIME, MAX_LABELS = 80, 40, 200_000  # of a run, those that were superseded included

@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable
 from typing import Literal, get_args
 
 from ragassay.core.models import FrozenModel, Result, Score, Verdict
-from ragassay.judges.local import NAME
 from ragassay.metrics.judged import completeness, context_recall, faithfulness, relevance
 
 Cause = Literal[
@@ -179,7 +178,7 @@ def _cause(row: Result) -> tuple[Cause | None, str]:
     if rank is None and held == 0:
         return "retrieval_miss", "no fact of the ground truth is in the contexts"
     if verdict and (suspects := [s.id for s in sentences if s.support == "supported" and s.truth == "conflicts"]):
-        whose = ": the local judge or the ground truth is wrong" if verdict.judge == NAME else ""
+        whose = ": the local judge or the ground truth is wrong" if verdict.judge == "local" else ""
         return "gold_suspect", f"the contexts support {', '.join(suspects)}, which the ground truth contradicts{whose}"
     if rank and rank > LOWEST_GOOD_RANK:
         return "ranking_miss", f"the first relevant document is at rank {rank}"

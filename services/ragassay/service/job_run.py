@@ -13,7 +13,7 @@ from ragassay.service.job_state import Claim, gone
 from ragassay.service.redis import PARTIAL_FILE, RedisStore
 from ragassay.storage.blobs import RedisBlobs
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
-from ragassay.storage.runs import REPORT_FILE, Run, is_pending_again
+from ragassay.storage.runs import REPORT_FILE, Run, is_pending_again, report_in
 
 
 class JobRun(Run):
@@ -80,9 +80,9 @@ class JobRun(Run):
                 raise Conflict(f"job {self._job} is {state.status} and has no report", hint=hint)
         return document
 
-    def report(self) -> Report:
-        """The report; raises as ``report_document`` does."""
-        return Report.model_validate_json(self.report_document())
+    def report(self, only: str | None = None) -> Report:
+        """The report, or ``only`` one metric of it; raises as ``report_document`` does."""
+        return report_in(self.report_document(), only)
 
 
 class RetriedRun(JobRun):

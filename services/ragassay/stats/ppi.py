@@ -79,6 +79,30 @@ def corrected_mean(
     )
 
 
+def corrected_by_labels(
+    labels: Floats, scores: Floats, *, level: float, differences: bool = False, failed: str | None = None
+) -> CorrectedMean:
+    """The corrected mean of rows by their labels and scores, from 0 to 1, NaN if there is none. Shape of both: (rows,).
+
+    Rows without a score are left out. ``differences``: labels and scores are those of two systems, one taken from the
+    other. ``failed``: why labels that there are may be no random part of the rows, so that they correct nothing.
+    """
+    scored = np.isfinite(scores)
+    labels, scores = labels[scored], scores[scored]
+    labelled = np.isfinite(labels)
+    if failed is not None:
+        absent = Interval.absent(failed, level, METHOD)
+        return CorrectedMean(labels=int(labelled.sum()), rows=len(scores), interval=absent, reason=failed)
+    return corrected_mean(
+        labels[labelled],
+        scores[labelled],
+        scores[~labelled],
+        bounds=(0.0, 1.0),
+        level=level,
+        differences=differences,
+    )
+
+
 def _weight(y: Floats, f: Floats, g: Floats) -> float:
     """cov(label, score) / ((1 + n/m) var(score)), within 0 and 1; 0 without other rows."""
     spread = float(np.concatenate([f, g]).var(ddof=1))

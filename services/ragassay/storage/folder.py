@@ -52,6 +52,7 @@ from ragassay.storage.runs import (
     Run,
     document_of,
     is_pending_again,
+    report_in,
     result_lines,
     results_blob,
     row_of,
@@ -190,12 +191,12 @@ class FolderRun(Run):
         """Write report.json."""
         self.blobs.put(REPORT_FILE, orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE))
 
-    def report(self) -> Report:
-        """The run's report; raises NotFound while there is none, BadData for one that can't be read."""
+    def report(self, only: str | None = None) -> Report:
+        """The report, or ``only`` one metric of it; raises NotFound while there is none, BadData for one that can't be read."""
         if not self.report_file.exists():
             name = self.folder.name
             raise NotFound(f"run {name} has no report yet", hint=f"ragassay evaluate --resume {name}")
-        return _read(self.report_file, Report)
+        return _read(self.report_file, lambda content: report_in(content, only))
 
     def sample(self, query_id: str, system: str) -> Sample | None:
         """A row with the response that is recorded of a system; None where the run has no such row."""
@@ -418,12 +419,12 @@ def read_report(path: Path) -> ReportWithResults:
     """The report in a file, or in a run's folder; raises BadData for one that is no report of this version."""
     if path.name == REPORT_FILE and path.with_name("run.json").is_file():
         return FolderRun(path.parent).report_with_results()
-    return _read(path, ReportWithResults)
+    return _read(path, ReportWithResults.model_validate_json)
 
 
-def _read(path: Path, model: type[R]) -> R:
+def _read(path: Path, parse: Callable[[bytes], R]) -> R:
     try:
-        return model.model_validate_json(path.read_bytes())
+        return parse(path.read_bytes())
     except ValidationError as error:
         raise BadData(
             [f"{path}: not a report of this version of ragassay ({problems(error)[0]})"],

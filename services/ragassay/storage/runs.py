@@ -31,6 +31,21 @@ REPORT_FILE, GATES_FILE, LABELS_FILE = "report.json", "gates.json", "labels.json
 M = TypeVar("M", bound=FrozenModel)
 
 
+def report_in(document: bytes, only: str | None = None) -> Report:
+    """The report in a JSON document; with ``only``, this metric of each system and no slices, which takes a tenth of the time.
+
+    Raises ValidationError.
+    """
+    try:
+        figures = orjson.loads(document) if only is not None else None
+        for system in figures["systems"].values() if figures else ():
+            metrics = {name: mean for name, mean in system["metrics"].items() if name == only}
+            system.update(metrics=metrics, slices={}, spending=())
+    except (AttributeError, KeyError, TypeError, ValueError):
+        figures = None  # it is no report: validation says why
+    return Report.model_validate(figures) if figures else Report.model_validate_json(document)
+
+
 class Run(ABC):
     """One run, wherever it is kept."""
 
@@ -50,8 +65,8 @@ class Run(ABC):
         """Keep the finished report; its rows are those of the chunks."""
 
     @abstractmethod
-    def report(self) -> Report:
-        """The report; raises NotFound or Conflict while there is none."""
+    def report(self, only: str | None = None) -> Report:
+        """The report, or ``only`` one metric of it (``report_in``); raises NotFound or Conflict while there is none."""
 
     @abstractmethod
     def gone(self, name: str) -> AssayError:
