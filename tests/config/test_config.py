@@ -10,6 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ragassay
 from ragassay import config
 from ragassay.analysis.gates import Gate
 from ragassay.config import Override, ProjectConfig
@@ -312,3 +313,19 @@ def test_the_schema_takes_what_the_reader_takes_and_refuses_what_it_refuses():
     for text in ("metrcis: [mrr]", "limit: 0", "passes: 3", "statistics: {alpah: 1}", "gates: [{metric: mrr, mim: 1}]"):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(yaml.safe_load(text), schema)
+
+
+def test_statistics_that_are_switched_off_are_left_out():
+    rows = [{"query": f"Where is {n}?", "relevant_doc_ids": ["a"]} for n in range(12)]
+    systems = {
+        "old": [{**row, "retrieved_doc_ids": ["b", "a"]} for row in rows],
+        "new": [{**row, "retrieved_doc_ids": ["a", "b"]} for row in rows],
+    }
+    off = {"intervals": False, "tests": False}
+    report = ragassay.evaluate(rows, systems=systems, metrics="mrr", statistics=off)
+    assert report.systems["old"].metrics["mrr"].value == 0.5
+    assert report.systems["old"].metrics["mrr"].interval.reason == "left out: statistics.intervals is false"
+    (delta,) = ragassay.compare(report).pairs[0].metrics.values()
+    assert (delta.delta, delta.p, delta.p_adjusted, delta.outcome) == (0.5, None, None, "can't tell")
+    assert delta.interval.low is None
+    assert "left out" in str(report) + report.model_dump_json()

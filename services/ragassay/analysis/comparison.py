@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from importlib import metadata
+from typing import cast
 
 from ragassay.analysis.describe import overall, verdict
 from ragassay.analysis.difference import Contrast, Difference
@@ -16,6 +17,7 @@ from ragassay.analysis.sides import LabelledSystem, Side, labelled
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
 from ragassay.core.eval_config import Correction
 from ragassay.core.report import Provenance, ReportWithResults
+from ragassay.core.statistics import without_intervals
 from ragassay.metrics.composite import described, own_metrics
 from ragassay.metrics.metric import OPERATIONAL, parse
 from ragassay.stats.ratio import pareto_front
@@ -123,6 +125,10 @@ def _compared(groups: Sequence[_Group], baseline: str, alpha: float, method: Cor
     """The document of groups of systems; the p values of all their primary metrics are corrected together."""
     contests = [(one, other, two) for one in groups for other, two in zip(one.others, one.paired, strict=True)]
     tested = [[two.difference(name, primary=name in one.primary) for name in one.metrics] for one, _, two in contests]
+    statistics = groups[0].first.report.provenance.configuration.statistics
+    if not statistics.tests:
+        untested = {"p": None, "reason": "left out: statistics.tests is false", "t_test": None}
+        tested = [[one.model_copy(update=untested) for one in of_pair] for of_pair in tested]
     ps = [one.p for of_pair in tested for one in of_pair if not one.exploratory]
     family, adjusted = sum(p is not None for p in ps), iter(correct(ps, method))
     tests = 1 if method == "none" else max(1, family)
@@ -136,7 +142,7 @@ def _compared(groups: Sequence[_Group], baseline: str, alpha: float, method: Cor
     sides = {one.label: _system(one, group.rows) for group in groups for one in (group.first, *group.others)}
     apart = {pair.b for pair in pairs if not pair.matching.paired}
     front = _pareto(sides, apart, baseline) if len(groups) == 1 else Pareto()
-    return Comparison(
+    comparison = Comparison(
         ragassay=metadata.version("ragassay"),
         baseline=baseline,
         sides=sides,
@@ -151,6 +157,7 @@ def _compared(groups: Sequence[_Group], baseline: str, alpha: float, method: Cor
         pareto=front,
         verdict=overall(pairs, front),
     )
+    return comparison if statistics.intervals else cast("Comparison", without_intervals(comparison))
 
 
 def check_terms(alpha: float, correction: str, examples: int) -> Correction:

@@ -207,6 +207,8 @@ class Budget(FrozenModel):
 class Statistics(FrozenModel):
     """How far numbers can be trusted."""
 
+    intervals: bool = Field(True, description="give means, costs and differences an interval")
+    tests: bool = Field(True, description="test differences; false: a comparison has means and differences alone")
     confidence: float = Field(0.95, gt=0.5, le=0.9999, description="level of the intervals")
     alpha: float = Field(
         0.05,

@@ -161,3 +161,18 @@ class ParetoFront(FrozenModel):
     front: tuple[str, ...]
     dominated: dict[str, str]
     unplaced: dict[str, str]
+
+
+LEFT_OUT = "left out: statistics.intervals is false"
+
+
+def without_intervals(value: Any) -> Any:
+    """A document, or a part of it, with each interval left out."""
+    if isinstance(value, Interval):
+        return Interval.absent(LEFT_OUT, value.level, value.method)
+    if isinstance(value, FrozenModel):
+        parts = {name: without_intervals(getattr(value, name)) for name in type(value).model_fields}
+        return value.model_copy(update=parts)
+    if isinstance(value, dict):
+        return {key: without_intervals(one) for key, one in value.items()}
+    return tuple(map(without_intervals, value)) if isinstance(value, tuple) else value

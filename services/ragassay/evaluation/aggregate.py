@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from math import fsum, nan, sqrt
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from ragassay.core.report import (
     Slice,
     SystemReport,
 )
-from ragassay.core.statistics import CorrectedMean, Estimate, Interval
+from ragassay.core.statistics import CorrectedMean, Estimate, Interval, without_intervals
 from ragassay.evaluation.failures import fix_first
 from ragassay.evaluation.groups import MAX_SLICES, Questions, RowIndexes, SliceGroups, numbered, question_of
 from ragassay.evaluation.prepare import provenance as provenance_of
@@ -87,7 +87,7 @@ def aggregate(
     _log_end(run_id, aggregated)
     called = {name: source.called.configuration for name, source in provenance.systems.items() if source.called}
     systems = {name: one.report(called.get(name)) for name, one in aggregated.items()}
-    return Report(
+    report = Report(
         run=RunInfo(
             id=run_id,
             status="finished" if all(one.rows == expected for one in aggregated.values()) else "incomplete",
@@ -104,6 +104,7 @@ def aggregate(
         ),
         systems=systems,
     )
+    return report if spec.statistics.intervals else cast("Report", without_intervals(report))
 
 
 class Columns:
