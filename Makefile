@@ -16,6 +16,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/prose.py
 	$(BIN)/python scripts/reference.py --check
 
 unit: $(VENV)/.dev

@@ -127,7 +127,7 @@ def table(found: dict[str, object], clients: int, seconds: float, before: float,
         figures = [*(np.percentile(values, p) for p in (50, 90, 99)), max(values)]
         lines.append(f"| {name} | {len(values) / seconds:.0f} | " + " | ".join(f"{f:.0f}" for f in figures) + " |")
     about = (
-        f"{machine(before)}, shared with {clients} clients for {seconds:.0f} s. The job beside them had {done} rows done. Answers: "
+        f"{machine(before)}, shared with {clients} clients for {seconds:.0f} s. The large job had {done} rows done. Answers: "
         + ", ".join(f"{count} {what}" for what, count in sorted(found["statuses"].items()))
         + f". {found['late']:.0%} of the requests were sent more than 50 ms after they were due, because the answer before "
         f"was late; that wait is in the figures. The API's process took {found['cpu_ms']:.1f} ms of processor time a request, "

@@ -213,7 +213,7 @@ def large_job(rows: int) -> dict[str, str]:
         "of the largest worker process": worker,
         "Redis, bytes for a row: its dataset, results, columns and report": f"{stored / rows:,.0f}",
         "the report as JSON, in parts": f"{size / 1e6:,.0f} MB in {reading:.1f} s",
-        f"small jobs beside it ({SMALL} judged rows, 300 ms) until their first chunk is claimed": (
+        f"small jobs next to it ({SMALL} judged rows, 300 ms) until their first chunk is claimed": (
             f"{len(waits)} tries: p50 {p50:.2f} s, p95 {p95:.2f} s, longest {max(waits, default=np.nan):.2f} s"
         ),
         **{name: f"{', '.join(f'{ms:.0f}' for ms in times)} ms" for name, times in pages.items()},

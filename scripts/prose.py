@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LONGEST_SENTENCE = 30  # words
 LONGEST_LINE = 160  # characters, outside of tables and code
 WORDS = re.compile(
-    r"\b(told|tells?|telling|stands?|stood|beside|whoever|nobody|somebody|lest|dear(?:er)?|mend(?:ed|s)?|anew|meanwhile"
+    r"(?<!can't )\b(told|tells?|telling|stands?|stood|beside|whoever|nobody|somebody|lest|dear(?:er)?|mend(?:ed|s)?|anew|meanwhile"
     r"|in earnest|noticed|what becomes of|how much it bears|of its own|of one's own|in vain|ruler|so many|the door|doors"
     r"|every room|rooms|as it is|as they are|says? of)\b",
     re.IGNORECASE,

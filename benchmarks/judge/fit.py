@@ -196,7 +196,7 @@ def main() -> None:
         found += [figures] if one.weight == 1.0 else []
     means = " | ".join(f"{figure:.2f}" for figure in np.mean(found, axis=0))
     lines.append(f"| mean of the labelled sets | | {means} |")
-    lines += ["", "| set | rows | a truth stands in it: balanced | judge: AUC | balanced | ECE |", f"|{'---|' * 6}"]
+    lines += ["", "| set | rows | a truth occurs in it: balanced | judge: AUC | balanced | ECE |", f"|{'---|' * 6}"]
     (correct,) = [
         Labelled(file.stem, file.stem, 1.0, rows, [of_answer(row) for row in rows])
         for file in sorted((options.data / "correctness").glob("*.jsonl"))

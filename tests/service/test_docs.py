@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ragassay.core.settings import Settings
 from service.running import ROOT, Service
 
 PAGE = (ROOT / "docs" / "service.md").read_text()
@@ -52,8 +51,3 @@ def test_what_is_shown_is_what_comes(finished):
     assert '"next":"1"' in done.stdout
     assert '"status":409' in done.stdout  # the job that was cancelled had ended
     assert '"status":"ready"' in done.stdout
-
-
-def test_the_table_names_every_setting():
-    named = set(re.findall(r"`RAGASSAY_([A-Z_]+)`", PAGE.partition("## Settings")[2].partition("## The parts")[0]))
-    assert named == {name.upper() for name in Settings.model_fields}

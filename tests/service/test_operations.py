@@ -202,7 +202,7 @@ def without_workers(site):
 def a_beat_died(site):
     site.stack.stop("beat")
     del site.stack.processes["beat"]  # or it is started again
-    assert shown("A beat died", site.health())
+    assert shown("The scheduler died", site.health())
     assert "no beat is running" in site.client.get("/readyz").json()["warnings"][0]
     assert site.finished(site.submit(60))["done"] == 60, "jobs go on"
     site.start("beat")

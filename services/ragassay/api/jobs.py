@@ -102,7 +102,7 @@ def list_jobs(jobs: Reads, query: Annotated[_JobQuery, Query()]) -> JobPage:
 
 @router.get("/{job}", operation_id="getJob", summary="Look at a job")
 def get(jobs: Reads, job: JobId) -> Job:
-    """The job as it stands: ``queued`` until a worker takes it; ``finished`` also when rows failed."""
+    """The current state of a job: ``queued`` until a worker takes it; ``finished`` also when rows failed."""
     return jobs.get(job)
 
 
@@ -122,8 +122,7 @@ async def report(
     query: Annotated[FileForm, Query()],
     if_none_match: Annotated[str | None, Header(alias="If-None-Match", description="An ETag you have.")] = None,
 ) -> Response:
-    """The report of a finished job, which stays as it is until failed rows are tried again; of a paused or cancelled
-    one, of the rows that are done.
+    """The report of a finished job; of a paused or cancelled one, the report of the finished rows.
 
     As JSON, or as a file: a page, a PDF, a workbook, JUnit XML and so on; csv has the rows, summary.csv the figures.
     """
@@ -161,8 +160,8 @@ def gates(jobs: Reads, job: JobId, query: Annotated[FileForm, Query()]) -> Respo
     summary="Read the results",
 )
 def results(jobs: Reads, job: JobId, query: Annotated[_ResultsQuery, Query()]) -> ResultPage:
-    """The rows' results as far as they are there, also while the job runs: system by system in the dataset's order, or
-    sorted by any figure; all of them, or those that are asked for. A page is of one order: keep its parameters.
+    """The results of finished rows, also while the job runs: system by system in the dataset's order, or
+    sorted by any figure; all or a selection. Keep the parameters from page to page.
     """
     selection = Selection(**query.model_dump(include=set(Selection.model_fields)))
     return jobs.results(job, cursor=query.cursor, limit=query.limit, selection=selection)

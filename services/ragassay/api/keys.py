@@ -65,7 +65,7 @@ def list_keys(keys: Keys) -> KeyList:
 
 @router.post("", status_code=201, operation_id="makeKey", summary="Make a key", openapi_extra=takes("NewKey"))
 def make(keys: Keys, caller: Operator, new: Annotated[NewKey, json_body(NewKey)]) -> MadeKey:
-    """Make a key of the caller's project. The answer is the only place where it ever stands."""
+    """Make a key of the caller's project. It is shown only in this answer."""
     return keys.make(project=caller.project, **dict(new))
 
 

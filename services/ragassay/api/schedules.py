@@ -78,7 +78,7 @@ def get(schedules: Reads, schedule: Name, response: Response) -> JobSchedule:
 
 @router.get("/{schedule}/runs", operation_id="listScheduledRuns", summary="Read its history")
 def runs(schedules: Reads, schedule: Name, query: Annotated[Page, Query()]) -> RunPage:
-    """What became of each time, the newest first: its job with status and gates, or why there is none. 400 are kept."""
+    """The runs of a schedule, newest first: the job with status and gates, or why there is none. 400 are kept."""
     return schedules.runs(schedule, cursor=query.cursor, limit=query.limit)
 
 
@@ -116,7 +116,7 @@ def _tag(schedule: KeptSchedule) -> str:
 
 @router.delete("/{schedule}", operation_id="deleteSchedule", summary="Delete a schedule")
 def delete(schedules: Submits, schedule: Name) -> JobSchedule:
-    """Forget a schedule and its history. Its jobs stay, and one that is under way goes on."""
+    """Delete a schedule and its history. Its jobs stay."""
     return schedules.delete(schedule)
 
 
@@ -127,7 +127,7 @@ def delete(schedules: Submits, schedule: Name) -> JobSchedule:
     summary="Run it now",
 )
 def run(schedules: Submits, schedule: Name) -> ScheduledRun:
-    """Have a worker make a run now, beside those that are planned, also while it is paused; the history has its job."""
+    """Start a run now, in addition to scheduled ones, also while the schedule is paused."""
     return schedules.run(schedule)
 
 

@@ -112,7 +112,7 @@ class ProjectConfig(GatedConfig):
         JudgePrompt | None, BeforeValidator(_prompt_in_file, json_schema_input_type=str | JudgePrompt | None)
     ] = Field(
         None,
-        description="file with instructions for the judge's model in place of ours; `{{ verdict }}` stands for ours",
+        description="file with instructions for the judge's model in place of ours; `{{ verdict }}` inserts ours",
         examples=["prompts/own.md"],
     )
     data: Path | None = Field(None, description="queries, with or without responses", examples=["queries.jsonl"])
@@ -142,7 +142,7 @@ class ProjectConfig(GatedConfig):
     limit: int | None = Field(None, ge=1, le=10**12, description="only the first N rows; default: all", examples=[100])
     labels: Path | None = Field(
         None,
-        description="what people say of some of the responses, from 0 to 1, by metric; corrects the judge's means",
+        description="labels by people for some of the responses, from 0 to 1, by metric; they correct the judge's means",
         examples=["labels.csv"],
     )
     plugins: tuple[str, ...] = Field(
@@ -155,7 +155,7 @@ class ProjectConfig(GatedConfig):
     )
     schedule: PlannedJob | None = Field(
         None,
-        description="a job that a service runs at planned times; only `ragassay schedule add` reads it",
+        description="a job that a service runs at scheduled times; only `ragassay schedule add` reads it",
         examples=[
             {"cron": "30 2 * * *", "zone": "Europe/Berlin", "dataset": "handbook", "systems": ["online"]},
         ],

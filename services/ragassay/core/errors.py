@@ -1,7 +1,7 @@
 """Every error that ragassay raises on purpose, drawn as one tree.
 
 AssayError
-├── BadInput            the caller can mend it                       422, exit 2
+├── BadInput            invalid input                               422, exit 2
 │   ├── BadData         rows of a file that do not fit               422
 │   ├── UnknownName     a metric, judge, dataset ... not registered   422
 │   ├── BadSettings     configuration or options                     422
@@ -65,7 +65,7 @@ def and_more(count: int) -> str:
 
 
 class BadInput(AssayError):
-    """Something the caller gave does not fit; the same call fails again until it is mended."""
+    """Invalid input; the same call fails again."""
 
     code, status = "bad_input", 422
 
@@ -121,7 +121,7 @@ class NotFound(AssayError):
 
 
 class Conflict(AssayError):
-    """The present state forbids it."""
+    """The current state does not allow it."""
 
     code, status = "conflict", 409
 
@@ -167,7 +167,7 @@ class Unavailable(AssayError):
 
 
 class RateLimited(Unavailable):
-    """The other side asked us to slow down; ``retry_after`` is in seconds where it said so."""
+    """The other side asked us to slow down; ``retry_after`` is in seconds if known."""
 
     code, status = "rate_limited", 429
 
@@ -179,13 +179,13 @@ class TimedOut(Unavailable):
 
 
 class ProviderDown(Unavailable):
-    """Several calls in a row failed, whatever they asked: for a while no call is made, and what waits can wait."""
+    """Several calls in a row failed: for a while no call is made."""
 
     code = "provider_down"
 
 
 class DiskFull(AssayError):
-    """There is no room left for what was computed; what was written before is whole."""
+    """The disk is full; everything written before is complete."""
 
     code, status, exit_code = "disk_full", 507, 74
 

@@ -167,7 +167,7 @@ class JudgeParameters(FrozenModel):
     top_p: float | None = Field(
         None, gt=0, le=1, description="only the likeliest words that have this probability together"
     )
-    top_k: int | None = Field(None, ge=1, le=10_000, description="only so many of the likeliest words")
+    top_k: int | None = Field(None, ge=1, le=10_000, description="sample from the k likeliest tokens")
     frequency_penalty: float | None = Field(None, ge=-2, le=2, description="against words that are frequent so far")
     presence_penalty: float | None = Field(None, ge=-2, le=2, description="against words that have occurred")
     reasoning_effort: str | None = Field(
@@ -181,7 +181,7 @@ class JudgeParameters(FrozenModel):
     )
     extra_body: Annotated[dict[str, Any], AfterValidator(check_extra_body)] = Field(
         {},
-        description="what only this provider knows, put into the body of each request as it is",
+        description="fields that only this provider knows, added to the body of each request unchanged",
         examples=[{"chat_template_kwargs": {"enable_thinking": False}}],
     )
 
@@ -281,7 +281,7 @@ class EvalConfig(FrozenModel):
     )
     judge_prompt: JudgePrompt | None = Field(
         None,
-        description="instructions for the judge's model in place of ours; `{{ verdict }}` in the text stands for ours",
+        description="instructions for the judge's model in place of ours; `{{ verdict }}` in the text inserts ours",
     )
     judge_mode: Literal["verdict", "probe"] = Field(
         "verdict", description="how a model is asked: for one verdict, or by yes-or-no questions"

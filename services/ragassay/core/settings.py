@@ -53,32 +53,34 @@ class Settings(BaseSettings):
     key_pepper: str | None = Field(
         None,
         repr=False,
-        description="secret that the keys of projects are hashed with; with it, nobody asks without one",
+        description="secret that the keys of projects are hashed with; with it, every request needs a key",
     )
     wrong_keys_per_minute: int = Field(30, ge=0, description="wrong keys from one address in a minute; 0: any number")
     key_requests_per_minute: int = Field(1200, ge=0, description="requests of one key in a minute; 0: any number")
-    judges: str | None = Field(None, description="models that jobs may name, with commas; 'local' always is one")
+    judges: str | None = Field(None, description="models that jobs may name, with commas, in addition to 'local'")
     max_body_bytes: int = Field(2_000_000, ge=1_000, description="largest request body")
     max_upload_bytes: int = Field(2**30, ge=1_000, description="largest upload of a dataset")
     max_upload_s: float = Field(1800.0, gt=0, description="longest time in which an upload has to arrive")
     max_dataset_s: float = Field(600.0, gt=0, description="longest time in which the API reads a dataset")
-    max_concurrency: int = Field(32, ge=1, le=256, description="most judge calls at once that a job may ask for")
-    max_timeout_s: float = Field(
-        120.0, gt=0, le=3600, description="longest time for a judge call that a job may ask for"
+    max_concurrency: int = Field(
+        32, ge=1, le=256, description="largest number of judge calls at once that a job may set"
     )
+    max_timeout_s: float = Field(120.0, gt=0, le=3600, description="longest time for a judge call that a job may set")
     requests_per_minute: int | None = Field(
         None,
         ge=1,
         le=10**6,
         description="most requests of all workers to one model in a minute; default: any number",
     )
-    tokens_per_minute: int | None = Field(None, ge=1, le=10**9, description="most tokens that these may take")
-    tls: bool = Field(False, description="callers come over TLS, which a proxy ends: tell browsers to stay with it")
+    tokens_per_minute: int | None = Field(None, ge=1, le=10**9, description="most tokens per minute of these requests")
+    tls: bool = Field(False, description="a proxy ends TLS: send Strict-Transport-Security")
     outgoing_allowed: Annotated[str | None, AfterValidator(lambda names: _allowed(names) and names)] = Field(
-        None, description="hosts, host:port or networks that webhooks may reach although they are private, with commas"
+        None, description="private hosts, host:port or networks that webhooks may reach, with commas"
     )
-    server: Address = Field("http://127.0.0.1:8400", description="where 'ragassay job' and the like find the service")
-    server_key: str | None = Field(None, repr=False, description="what they send as key")
+    server: Address = Field(
+        "http://127.0.0.1:8400", description="address of the service for 'ragassay job', 'ragassay schedule' and Client"
+    )
+    server_key: str | None = Field(None, repr=False, description="the key that they send")
 
     plugins: str | None = Field(
         None,
@@ -91,7 +93,7 @@ class Settings(BaseSettings):
     broker_url: Address | None = Field(
         None, description="Redis that carries Celery's messages; default: the same", repr=False
     )
-    lease_s: float = Field(60.0, gt=0, description="seconds after which a silent worker's chunk is given to another")
+    lease_s: float = Field(60.0, gt=0, description="seconds without a heartbeat until a chunk goes to another worker")
     sweep_s: float = Field(15.0, gt=0, description="seconds between two rounds of the sweeper")
     keep_results_days: int = Field(
         30, ge=1, le=36_500, description="days after its end for which a job's rows are kept, no longer than its report"
@@ -115,7 +117,8 @@ class Settings(BaseSettings):
     max_trace_bytes: int = Field(16_000_000, ge=1_000, description="largest body of POST /v1/traces, unpacked")
     shutdown_s: float = Field(25.0, ge=1, description="seconds that a stopping worker may go on with its chunks")
     preload: Literal["all", "llm", "nothing"] = Field(
-        "all", description="what a worker imports before its first job: LiteLLM and what embeds, or less"
+        "all",
+        description="what a worker imports before its first job: LiteLLM and the embedding model, LiteLLM, or nothing",
     )
     log_format: Literal["text", "json"] = Field(
         "text", description="log lines of the service: text, or one JSON object a line"
@@ -124,15 +127,13 @@ class Settings(BaseSettings):
         "info", description="from which level on the service logs its events"
     )
     metrics_key: str | None = Field(
-        None, repr=False, description="what /metrics wants as 'Authorization: Bearer ...', in place of any other key"
+        None, repr=False, description="key of /metrics, sent as 'Authorization: Bearer ...', in place of any other key"
     )
     traces: bool | None = Field(
         None,
-        description="are spans sent to an OpenTelemetry collector? default: where OTEL_EXPORTER_OTLP_ENDPOINT is set",
+        description="send spans to an OpenTelemetry collector; default: if OTEL_EXPORTER_OTLP_ENDPOINT is set",
     )
-    trace_headers: bool = Field(
-        True, description="do requests to providers and HTTP systems carry 'traceparent', where spans are sent?"
-    )
+    trace_headers: bool = Field(True, description="send 'traceparent' to providers and HTTP systems, if spans are sent")
 
     @property
     def plugin_names(self) -> list[str]:

@@ -38,7 +38,7 @@ def load(
     max_problems: int | None = None,
     canonical: bool = False,
 ) -> Dataset:
-    """The dataset in a file, in several files, or in rows as ``frames.rows_in`` takes them; Samples are taken as they are.
+    """The dataset in a file, in several files, or in rows (dicts, frames or Samples).
 
     Columns are decided by the header and the first 1,000 rows. JSON Lines, CSV, TSV and Parquet are read row by row, and
     many samples are kept in a temporary file (``set_aside``). ``limit``: only this number of rows, from the first, is kept

@@ -81,7 +81,7 @@ def evaluate(
 
 
 async def aevaluate(data: Any = None, *, progress: Progress = None, **options: Any) -> Any:
-    """``evaluate`` for programs with an event loop, which goes on meanwhile. Cancelled, it makes no further call."""
+    """``evaluate`` for programs with an event loop. If cancelled, it makes no further call."""
     return await awaited(partial(_evaluated, data, options, _reporter(progress)))
 
 

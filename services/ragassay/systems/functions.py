@@ -174,7 +174,7 @@ def system(thing: T, /) -> T: ...
 @overload
 def system(*, name: str | None = None) -> Callable[[T], T]: ...
 def system(thing: Any = None, /, *, name: str | None = None) -> Any:
-    """Register a system of one's own: ``@system`` or ``@system(name="ours")``; then ``kind: ours`` evaluates it.
+    """Register a custom system: ``@system`` or ``@system(name="ours")``; then ``kind: ours`` evaluates it.
 
     A function takes the query and returns the answer, or an object with ``answer``, ``contexts``, ``retrieved_doc_ids``
     and what else a response has; sync or async. A class is made with the system's ``options`` and has

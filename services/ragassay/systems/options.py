@@ -65,7 +65,7 @@ class AnswerModel(FrozenModel):
     ] = None
     max_tokens: Annotated[int, Field(ge=1, le=100_000, description="longest answer")] = 400
     parameters: dict[str, str | float | bool | dict[str, Any]] = Field(
-        default_factory=dict, description="what the provider is sent beside temperature 0 and the seed"
+        default_factory=dict, description="parameters for the provider, in addition to temperature 0 and the seed"
     )
 
 
