@@ -112,7 +112,7 @@ class Settings(BaseSettings):
     )
     live_redacted: str | None = Field(
         None,
-        description="attributes of spans that are never stored, with commas; * stands for any text: user.*, metadata.email",
+        description="attributes of spans that are never stored, with commas; * matches any text: user.*, metadata.email",
     )
     max_trace_bytes: int = Field(16_000_000, ge=1_000, description="largest body of POST /v1/traces, unpacked")
     shutdown_s: float = Field(25.0, ge=1, description="seconds that a stopping worker may go on with its chunks")
