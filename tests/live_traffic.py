@@ -1,6 +1,7 @@
 """Spans of RAG requests as programs send them, and rounds of a beat and of workers over them."""
 
 import hashlib
+import json
 
 from ragassay.core.eval_config import EvalConfig
 from ragassay.datasets.traces import TraceSpan
@@ -36,6 +37,31 @@ def spans_of(
 
 def received(*requests, stream="shop"):
     return [Received(stream, span) for spans in requests for span in spans]
+
+
+def otlp_lines(requests, stream="shop"):
+    """The spans of requests as JSON Lines of OTLP, a batch a line."""
+
+    def value(given):
+        return {"doubleValue" if isinstance(given, float) else "stringValue": given}
+
+    def written(span):
+        attributes = {**span.attributes, "openinference.span.kind": span.kind}
+        return {
+            "traceId": span.trace,
+            "spanId": span.id,
+            "parentSpanId": span.parent or "",
+            "name": span.name,
+            "startTimeUnixNano": str(int(span.began_ms * 1e6)),
+            "endTimeUnixNano": str(int(span.ended_ms * 1e6)),
+            "status": {"code": 2, "message": span.error} if span.error else {},
+            "attributes": [{"key": key, "value": value(given)} for key, given in attributes.items()],
+        }
+
+    service = {"attributes": [{"key": "service.name", "value": {"stringValue": stream}}]}
+    batches = ([written(span) for span in spans] for spans in requests)
+    documents = ({"resourceSpans": [{"resource": service, "scopeSpans": [{"spans": spans}]}]} for spans in batches)
+    return "".join(json.dumps(document) + "\n" for document in documents)
 
 
 def set_rule(live, stream="shop", *, metrics=("faithfulness",), judges=("local",), **rule):

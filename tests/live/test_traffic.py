@@ -146,7 +146,8 @@ def test_tick_killed_at_any_command_loses_nothing_and_evaluates_nothing_twice(li
         with suppress(Killed):
             work_all(live, queue, rounds=2)
     for job in store.active():
-        expire_leases(store, job)
+        if store.redis.exists(store.key(job, "lease")):
+            expire_leases(store, job)
         live.jobs.wake(job)
     live.jobs.tick()
     work_all(live, queue)
