@@ -24,7 +24,7 @@ from ragassay.core.formatting import number
 from ragassay.core.jobs import ENDED
 from ragassay.core.report import PROJECT
 from ragassay.dashboard.pages import install as install_pages
-from ragassay.dashboard.pages import planned
+from ragassay.dashboard.pages import live, planned
 from ragassay.dashboard.service import ServiceLibrary
 from ragassay.dashboard.site import Elsewhere, body, form_of, pages, shown
 from ragassay.metrics.names import split_names
@@ -43,7 +43,7 @@ entrance, jobs_pages = pages(), pages()
 def install(app: FastAPI, service: Jobs) -> None:
     """Add the pages of a service to its application."""
     app.state.sessions, app.state.library = Sessions(app.state.guard), ServiceLibrary(service)
-    for router in (jobs_pages, planned.router):
+    for router in (jobs_pages, planned.router, live.router):
         app.include_router(router, dependencies=[Depends(enter)])
     app.include_router(entrance)
     install_pages(app, enter)

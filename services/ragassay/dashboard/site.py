@@ -46,7 +46,7 @@ NAVIGATION = {
     "Cost": "/ui/cost",
     "Datasets": "/ui/datasets",
 }
-OF_SERVICE = {"Schedules": "/ui/schedules", "Alerts": "/ui/alerts"}
+OF_SERVICE = {"Live": "/ui/live", "Schedules": "/ui/schedules", "Alerts": "/ui/alerts"}
 SearchText = Annotated[str, Query(max_length=200)]
 As = Annotated[Literal["page", "csv"], Query(alias="as")]  # a file with the table as it is seen
 AnyForm = Annotated[str, Query(max_length=30, alias="as")]  # the page, or a file of a format
