@@ -1,8 +1,8 @@
-"""Datasets in Redis: the rows of each version once, in compressed blocks under their digest, however many names it has.
+"""Datasets in Redis: the rows of each version in compressed blocks.
 
-The keys of a project are ``ra:{datasets}:names`` in ``default``,
-``versions:<name>`` (digest -> record), ``named:<digest>`` (its names), ``rows:<digest>`` (number -> block of canonical
-JSON Lines, ``first`` -> the number of the first row of each), and ``new:<id>``, rows that are still being written.
+The keys of a project are ``ra:{datasets}:names`` in ``default``, ``versions:<name>`` (digest -> record),
+``rows:<name>:<digest>`` (number -> block of canonical JSON Lines, ``first`` -> the number of the first row of each), and
+``new:<id>``, rows that are still being written.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from typing import Any, NamedTuple
 import orjson
 import zstandard
 
-from ragassay.core.errors import NotFound, Unavailable
+from ragassay.core.errors import NotFound
 from ragassay.datasets.versions import DatasetStore, DatasetVersion, MakeVersion
 from ragassay.service.redis import RedisStore
 
 BLOCK = 256 * 1024  # bytes of rows that are compressed together; a longer row has a block of its own
 LARGEST_PAGE = 4 * 1024 * 1024
-LOCK_S = 20.0
 WRITTEN_WITHIN_S = 3600  # from one block to the next
 
 
@@ -85,39 +84,37 @@ class RedisDatasets(DatasetStore):
         try:
             digest, rows = self._write(new, lines)
             version = make_version(digest, rows)
-            with self._lock(), self._store.redis.pipeline(transaction=True) as pipe:
-                if not self._store.redis.exists(self._key(f"rows:{digest}")):
-                    if not self._store.redis.exists(new):
-                        raise Unavailable(f"the rows of {name} came too slowly and are gone", hint="upload them again")
-                    pipe.rename(new, self._key(f"rows:{digest}"))
-                    pipe.persist(self._key(f"rows:{digest}"))
-                pipe.hset(self._key(f"versions:{name}"), digest, version.model_dump_json())
-                pipe.zadd(self._key("names"), {name: 0})
-                pipe.sadd(self._key(f"named:{digest}"), name)
-                pipe.execute()
-        finally:
+            pipe = self._store.redis.pipeline(transaction=True)
+            pipe.rename(new, self._rows_key(version))
+            pipe.persist(self._rows_key(version))
+            pipe.hset(self._key(f"versions:{name}"), digest, version.model_dump_json())
+            pipe.zadd(self._key("names"), {name: 0})
+            pipe.execute()
+        except BaseException:
             with suppress(Exception):  # they go by themselves later
                 self._store.redis.unlink(new)
+            raise
         return version
 
     def delete(self, version: DatasetVersion) -> None:
-        """Forget a version, and its rows where no other name has them; raises NotFound."""
-        redis, named = self._store.redis, self._key(f"named:{version.digest}")
-        with self._lock(), redis.pipeline(transaction=True) as pipe:
-            digests = redis.hkeys(self._key(f"versions:{version.name}"))
-            if version.digest.encode() not in digests:
-                raise _gone(version)
-            pipe.hdel(self._key(f"versions:{version.name}"), version.digest)
-            pipe.srem(named, version.name)
-            if len(digests) == 1:
-                pipe.zrem(self._key("names"), version.name)
-            if redis.smembers(named) <= {version.name.encode()}:
-                pipe.unlink(self._key(f"rows:{version.digest}"))
-            pipe.execute()
+        """Forget a version and its rows; raises NotFound."""
+        versions = self._key(f"versions:{version.name}")
 
-    def _lock(self) -> Any:
-        """Held while a version is kept or deleted, so that rows stay as long as a version has them."""
-        return self._store.redis.lock(self._key("lock"), timeout=LOCK_S, blocking_timeout=LOCK_S)
+        def step(pipe: Any) -> bool:
+            digests = pipe.hkeys(versions)
+            pipe.multi()
+            if there := version.digest.encode() in digests:
+                pipe.hdel(versions, version.digest)
+                pipe.unlink(self._rows_key(version))
+                if len(digests) == 1:
+                    pipe.zrem(self._key("names"), version.name)
+            return there
+
+        if not self._store.redis.transaction(step, versions, value_from_callable=True):
+            raise _gone(version)
+
+    def _rows_key(self, version: DatasetVersion) -> str:
+        return self._key(f"rows:{version.name}:{version.digest}")
 
     def _key(self, name: str) -> str:
         return self._store.of_project(f"{{datasets}}:{name}")
@@ -148,7 +145,7 @@ class RedisDatasets(DatasetStore):
 
     def _lines(self, version: DatasetVersion, first: int = 0) -> Iterator[bytes]:
         """The lines of the rows from a place on; raises NotFound where they are gone."""
-        redis, key = self._store.redis, self._key(f"rows:{version.digest}")
+        redis, key = self._store.redis, self._rows_key(version)
         starts: list[int] = orjson.loads(redis.hget(key, "first") or b"[0]")
         begin = bisect_right(starts, first) - 1
         for number in range(begin, len(starts)):
