@@ -7,9 +7,8 @@ import time
 import pytest
 
 from polling import until
-from ragassay.core.errors import Conflict, NotFound
-from ragassay.service import counters, notifier
-from ragassay.service.notifications import ALERTS
+from ragassay.core.errors import NotFound
+from ragassay.service import notifier
 from ragassay.service.notifier import DELIVERIES, MAX_TRIES, RETRY_DELAYS_S
 from receiver import Receiver
 
@@ -82,17 +81,6 @@ def test_every_webhook_gets_the_kinds_that_it_asks_for_and_no_other_project_s(al
     assert kinds == [["gate_missed"], ["job_finished"], []]
 
 
-def test_the_end_of_a_job_is_kept_only_where_somebody_asks_for_it(alerts, webhook, receiver, work, notice, notify):
-    finished = notice(id="job-1:job_finished", kind="job_finished")
-    notify(finished)
-    work()
-    assert alerts.page("default", kind=None, cursor=None, limit=10).alerts == ()
-    alerts.add_webhook("default", receiver.url, ["job_finished"])
-    notify(finished)
-    work()
-    assert alerts.page("default", kind="job_finished", cursor=None, limit=10).alerts == (finished,)
-
-
 # --- receivers that fail ---
 
 
@@ -133,17 +121,6 @@ def test_a_notice_that_did_not_arrive_is_seen_on_webhook_and_job_and_the_next_is
     work()
     assert receiver.got[-1].document["data"]["job"] == "job-2"
     assert state(alerts, webhook).last_status == 204
-
-
-def test_notices_and_their_outcomes_are_counted_once(notify, receiver, webhook, work, make_due, notice, store):
-    receiver.answers += [204, *[500] * MAX_TRIES]
-    for number in (1, 1, 2):
-        notify(notice(number))
-    for _ in range(MAX_TRIES):
-        work()
-        make_due()
-    counted = {"notifications": {("gate_missed",): 2}, "deliveries": {("delivered",): 1, ("failed",): 1}}
-    assert counters.read(store.redis) == counted
 
 
 def test_what_listens_nowhere_is_a_failed_try_with_its_reason(alerts, webhook, receiver, work, notice, notify):
@@ -261,15 +238,6 @@ def test_notices_end_by_themselves(notify, webhook, receiver, work, notice, stor
 
 
 # --- webhooks ---
-
-
-def test_a_project_has_so_many_webhooks_and_no_more(alerts, monkeypatch):
-    monkeypatch.setattr(notifier, "MAX_WEBHOOKS", 2)
-    added = [alerts.add_webhook("default", f"https://h/{n}").webhook.id for n in range(2)]
-    assert {each.id for each in alerts.webhooks("default")} == set(added)
-    assert alerts.webhook("default", added[0]).kinds == ALERTS
-    with pytest.raises(Conflict, match="at most 2"):
-        alerts.add_webhook("default", "https://h/3")
 
 
 def test_names_hold_no_key_of_our_environment_and_act_on_no_terminal(

@@ -9,7 +9,6 @@ from offline_runs import FakeRuntime, sample, source_of
 from ragassay.config.schedules import NewSchedule, ScheduleChange
 from ragassay.core.errors import BadInput, Conflict, Unavailable
 from ragassay.core.eval_config import EvalConfig
-from ragassay.core.jobs import Planned
 from ragassay.evaluation.inputs import recorded
 from ragassay.service.cron import milliseconds
 from ragassay.service.job_reports import Gating
@@ -174,16 +173,6 @@ def test_a_job_that_a_slow_worker_makes_in_the_end_is_the_runs_though_it_was_giv
     assert world.runs()[0].status == "running"
 
 
-def test_an_outage_is_tried_again_and_no_reason_to_give_up_at_once(world):
-    world.create()
-    world.tick(60)
-    with pytest.raises(Unavailable):
-        world.start(away)
-    world.tick(62)
-    world.start()
-    assert (world.runs()[0].status, world.runs()[0].reason) == ("queued", None)
-
-
 def test_ten_beats_and_ten_workers_at_once_make_one_job_of_a_time(world):
     world.create()
     world.now = NOON + 60 * MINUTE
@@ -232,12 +221,3 @@ def test_a_paused_job_keeps_no_later_run_back(world):
     world.store.redis.hset(world.store.key(job, "meta"), "status", "paused")
     world.tick(120)
     assert [run.status for run in world.runs()] == ["waiting", "paused"]
-
-
-def test_a_planned_job_is_made_once_whoever_asks_for_it(world):
-    jobs, planned = world.schedules.jobs, ("ab" * 16, Planned(schedule="nightly", slot=None))
-    jobs.submit(*parts({}), planned=planned)
-    world.begin()
-    with pytest.raises(Conflict, match="exists"):
-        jobs.submit(*parts({}), planned=planned)
-    assert jobs.get("ab" * 16).status == "running"

@@ -47,7 +47,7 @@ def reach(step):
 
 
 def run_and_die(self, script, keys, arguments):
-    step = "finalize" if script == "transition_status" and arguments[0] == "finished" else script
+    step = "finalize" if script == "transition" and arguments[0] == "finished" else script
     if step == "settle" and arguments[4] and taken("settle dropped"):  # a reply's; one of a failed try does no harm
         return 0
     reach(f"{step} before")
@@ -58,9 +58,10 @@ def run_and_die(self, script, keys, arguments):
     return answer
 
 
-def count_and_die(self, job, what):
-    begun = count_finalize(self, job, what)
-    reach("finalize begun")
+def count_and_die(self, job, by=1):
+    begun = count_finalize(self, job, by)
+    if by == 1:
+        reach("finalize begun")
     return begun
 
 

@@ -39,11 +39,6 @@ def test_nobody_runs(cli, store):
     assert err == "error: no worker on this host has sent a heartbeat for 30 s; restart it, and see its log\n"
 
 
-def test_a_worker_runs_and_there_is_nothing_to_do(cli, store):
-    run_worker(store)
-    assert cli("serve", "worker", "--check") == (0, "1 worker on this host\n", "")
-
-
 def test_work_waits_and_nobody_takes_it(cli, store):
     run_worker(store)
     put_job(store, "stuck", age_ms=MINUTES)
@@ -85,10 +80,3 @@ def test_work_waits_with_a_reason(cli, store, options):
     run_worker(store)
     put_job(store, "fine", **options)
     assert cli("serve", "worker", "--check")[0] == 0
-
-
-def test_redis_does_not_answer(cli, monkeypatch):
-    monkeypatch.setenv("RAGASSAY_STATE_URL", "unix:///nowhere/redis.sock")
-    code, _, err = cli("serve", "worker", "--check")
-    assert code == 3
-    assert "Redis does not answer" in err

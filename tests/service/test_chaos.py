@@ -7,9 +7,7 @@ import psutil
 import pytest
 
 from polling import until
-from ragassay.service.queue import Queue
 from service.chaos_run import Chaos
-from service.running import rows
 
 EVERY_STEP = (
     *("finalize begun", "claim after", "messages", "freeze: child", "reserve after", "redis"),
@@ -45,20 +43,6 @@ def test_a_settlement_that_is_dropped_counts_as_a_call_with_an_unknown_outcome(c
     chaos.round(1, ["settle dropped"], may_pause=False)  # a resume would make the call again
     assert chaos.breaches == []
     assert chaos.totals["calls uncertain"] > uncertain
-
-
-def test_a_finished_report_stays_as_it_is_when_its_finalize_is_delivered_again(service):
-    job = service.submit(rows(10), performance={"cache": False})
-    service.finished(job)
-    first = service.client.get(f"/v1/jobs/{job}/report").content
-    ended = service.job(job)["ended_at"]
-    queue = Queue(service.redis_url)
-    queue.finalize(job)
-    queue.enqueue(job)
-    other = service.submit(rows(10), performance={"cache": False})
-    service.finished(other)
-    assert service.client.get(f"/v1/jobs/{job}/report").content == first
-    assert service.job(job)["ended_at"] == ended
 
 
 def test_nothing_of_a_killed_worker_is_left(service):

@@ -1,6 +1,5 @@
 """A schedule through real beats and workers: no run is doubled, none is lost, whatever is killed."""
 
-import json
 import os
 import signal
 import subprocess
@@ -89,25 +88,3 @@ def test_every_run_has_one_job_while_a_beat_a_worker_and_redis_are_killed(servic
     jobs = service.answered("GET", "/v1/jobs?limit=200").json()["jobs"]
     assert sorted(job["id"] for job in jobs) == sorted(run["job"] for run in runs)
     assert {(run["gates_passed"], run["gates_missed"]) for run in runs} == {(1, 0)}
-
-
-def test_the_commands_show_and_change_what_is_planned(service, command):
-    upload(service)  # the tests may share a service, or have one each
-    assert command("schedule", "add", "ragassay.yaml", "--replace") == "often\n"
-    assert json.loads(command("schedule", "set", "often", "--resume", "--json"))["next"]
-    table = command("schedule", "show", "often", "--last", "2").splitlines()
-    assert table[0] == "often: * * * * * Asia/Kolkata; things"
-    assert table[2].split() == ["time", "run", "gates", "job,", "or", "why", "there", "is", "none"]
-    assert [line.split()[2] for line in table[3:8]] == ["planned"] * 5
-    assert all(len(line) <= 80 for line in table)
-    command("schedule", "set", "often", "--pause")
-    asked = json.loads(command("schedule", "run", "often", "--json"))
-    assert asked["trigger"] == "manual"
-    until(lambda: history(service, "often")[0]["status"] == "finished", 60, "the run by hand")
-    assert "finished, by hand" in command("schedule", "show", "often")
-    assert "paused" in command("schedule", "list")
-    changed = json.loads(
-        command("schedule", "add", "--replace", "--cron", "30 2 * * *", "--zone", "Europe/Berlin", "--json")
-    )
-    assert (changed["cron"], changed["zone"]) == ("30 2 * * *", "Europe/Berlin")
-    assert command("schedule", "remove", "often") == "often is removed\n"

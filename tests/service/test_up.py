@@ -186,7 +186,7 @@ def test_a_redis_that_is_there_is_used_and_left_running():
 
 def test_a_folder_too_deep_for_a_socket_has_it_elsewhere_and_a_key_is_asked_for_where_one_is_set():
     with tempfile.TemporaryDirectory(prefix="ra-") as folder:
-        deep = Path(folder) / ("a long name " * 10).strip()
+        deep = Path(folder) / ('a "b" long name ' * 10).strip()
         with Service(preload="nothing", data=deep, bootstrap_key="a-key-of-some-length") as service:
             socket_path = Path((deep / "redis" / "address").read_text().removeprefix("unix://"))
             assert socket_path.parent.stat().st_mode & 0o077 == 0
@@ -203,12 +203,6 @@ def test_a_port_in_use_is_one_clear_line_and_nothing_is_left():
     assert done.returncode == 2
     assert done.stderr == f"error: can't listen on 127.0.0.1:{port}: address already in use; choose another: --port N\n"
     assert done.stdout == ""
-
-
-def test_an_open_address_needs_a_key():
-    done = run_up("--host", "0.0.0.0", "--port", "0")
-    assert done.returncode == 2
-    assert "RAGASSAY_BOOTSTRAP_KEY" in done.stderr
 
 
 def test_a_redis_that_does_not_answer_ends_it_with_the_setting_to_look_at(monkeypatch, tmp_path):
@@ -233,11 +227,3 @@ def test_find_server_looks_on_the_path_and_then_in_the_wheel(monkeypatch, tmp_pa
     monkeypatch.setattr(embedded_redis.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(BadSettings, match=r"install redis-server or valkey-server"):
         embedded_redis.find_server()
-
-
-def test_odd_characters_in_the_folder_reach_redis_and_its_clients():
-    with (
-        tempfile.TemporaryDirectory(prefix="ra ") as folder,
-        Service(preload="nothing", data=Path(folder) / 'a "b" c') as service,
-    ):
-        assert service.ready().client.get("/readyz").json()["workers"] == 1

@@ -12,7 +12,6 @@ from ragassay.core.models import Rating
 from ragassay.evaluation.prepare import check_unchanged
 from ragassay.storage.folder import FolderStore
 from ragassay.storage.protocol import ChunkId
-from ragassay.storage.run_ids import new_run_id
 
 
 def prepare(root, count=120):
@@ -95,11 +94,6 @@ def test_a_run_that_is_not_there_is_an_error_that_lists_the_known_ones(tmp_path)
         FolderStore(tmp_path / "empty").open("last")
 
 
-def test_a_report_that_is_not_written_yet_says_how_to_get_it(tmp_path):
-    with pytest.raises(NotFound, match="ragassay evaluate --resume"):
-        prepare(tmp_path, 2).report()
-
-
 def test_a_damaged_report_is_an_error_that_names_the_file(tmp_path):
     run = prepare(tmp_path, 2)
     run.report_file.write_text("{}")
@@ -121,10 +115,6 @@ def test_nothing_is_written_down_when_no_row_has_a_response(tmp_path):
     with pytest.raises(NothingToEvaluate, match="--system NAME=FILE"):
         new_run(tmp_path, [sample(1, response=None)])
     assert list(tmp_path.iterdir()) == []
-
-
-def test_run_ids_carry_the_dataset_and_are_safe_as_folder_names():
-    assert new_run_id("../My Data!").split("-", 2)[2].rpartition("-")[0] == "my-data"
 
 
 def test_the_files_of_a_run_are_readable_by_their_owner_alone(tmp_path):

@@ -61,10 +61,6 @@ def test_a_chunk_is_claimed_once_and_the_lease_has_its_length(job):
     assert now <= job.redis.zscore(job.key("lease"), FIRST) - LEASE_MS < now + 60_000
 
 
-def test_claim_sent_again_gives_the_same_chunk(job):
-    assert [job.claim(token) for token in "aab"] == [FIRST, FIRST, SECOND]
-
-
 @pytest.mark.parametrize(("about", "claimed"), [({"provider": 1}, 2), ({"provider": 0}, 3)])
 def test_no_more_chunks_are_claimed_than_may_be_worked_on_at_once(redis, about, claimed):
     job = RawJob(redis, **about)
@@ -106,26 +102,6 @@ def test_all_requests_of_a_worker_that_died_are_spent_and_may_have_been_paid(job
     assert job.books == (0.5 * calls, 0.5, 100 * calls, 100, 1, calls)
     assert job.counters["uncertain_calls"] == calls
     assert job.month == (0.5 * calls, 0.5, 0.5 * calls)
-
-
-def test_a_late_reply_is_kept_and_changes_no_account(job):
-    job.claim("dead")
-    job.reserve(FIRST, "dead")
-    job.expire(FIRST)
-    job.sweep()
-    assert job.settle(FIRST, "dead") == 0
-    assert job.books == (0.5, 0, 100, 0, 0, 1)
-    job.claim("mine")
-    assert job.reserve(FIRST, "mine") == "settled reply"
-
-
-def test_book_open_leaves_the_calls_of_the_worker_that_has_the_chunk(job):
-    job.claim("mine")
-    job.reserve(FIRST, "mine")
-    assert job.book_open(FIRST) == 0
-    job.redis.hdel(job.key("owner"), FIRST)
-    assert [job.book_open(FIRST) for _ in range(2)] == [1, 0]
-    assert job.books == (0.5, 0, 100, 0, 0, 1)
 
 
 def test_calls_of_a_project_stay_within_its_cap_whatever_their_jobs_may_spend(job):

@@ -3,8 +3,6 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 
 import pytest
@@ -39,20 +37,6 @@ def test_without_workers_wake_ups_do_not_pile_up_and_lost_ones_are_sent_again():
         store.redis.delete(CHUNKS)
         assert rounds(1) == 2 * SLOTS
         store.redis.close()
-
-
-def test_importing_the_application_reads_no_environment_and_loads_nothing_heavy():
-    code = (
-        "import os, sys; os.environ['RAGASSAY_LEASE_S'] = 'nonsense'; import ragassay_workers.tasks\n"
-        "print(sorted({'litellm', 'torch', 'sentence_transformers', 'fastapi'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
-
-
-def test_a_message_that_the_broker_does_not_take_is_logged_and_no_error(caplog):
-    Queue("unix:///nowhere/redis.sock").enqueue("j")
-    assert "the broker does not take ragassay.work for job j" in caplog.text
 
 
 def test_a_message_has_ids_only():
@@ -156,13 +140,3 @@ def test_a_child_whose_parent_died_ends(monkeypatch):
         process._watch_parent(reader, parent=os.getppid() + 1)
     os.close(reader)
     assert exits == [1]
-
-
-def test_an_outage_during_a_start_is_one_line_in_the_log(monkeypatch, caplog):
-    class Away:
-        def of(self, project):
-            raise RedisAway("no Redis")
-
-    monkeypatch.setattr(process, "schedules", Away)
-    tasks.start("default", "nightly", 1)
-    assert [record.getMessage() for record in caplog.records] == ["schedule nightly: no Redis"]

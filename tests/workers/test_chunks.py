@@ -23,7 +23,7 @@ from job_workers import (
     submit,
 )
 from polling import until
-from ragassay.core.errors import Conflict, NothingToEvaluate, Unavailable
+from ragassay.core.errors import Conflict, Unavailable
 from ragassay.evaluation import aggregate
 from ragassay.service.job_run import JobRun
 from ragassay.service.jobs import MOST_FINALIZES
@@ -200,13 +200,6 @@ def test_an_outage_while_the_report_is_made_is_held_against_nobody(make_jobs, qu
     with pytest.raises(ZeroDivisionError):
         make_jobs(error=ZeroDivisionError("a bug")).finalize(job)
     assert jobs.get(job).status == "finalizing"
-
-
-def test_a_job_that_can_not_be_done_fails_with_the_reason(make_jobs, queue):
-    jobs = make_jobs(error=NothingToEvaluate("there is nothing"))
-    job = submit(jobs, 10)
-    deliver(jobs, queue)
-    assert (jobs.get(job).status, jobs.get(job).error) == ("failed", "there is nothing")
 
 
 def test_the_sweeper_passes_over_a_job_whose_keys_are_gone_and_closes_one_that_ended(jobs, queue, store):

@@ -99,13 +99,6 @@ def test_a_probe_is_one_call_and_the_next_one_is_later(jobs, queue, store, judge
     assert waits == pytest.approx([5000, 10_000, 20_000], abs=3000)
 
 
-def test_a_provider_that_asks_for_a_longer_wait_gets_it(jobs, queue, store, judge):
-    judge.outage = down(retry_after=300)
-    job = submit(jobs, 10)
-    deliver(jobs, queue)
-    assert int(meta(store, job)["next_ms"]) > store.now_ms() + 200_000
-
-
 def test_after_the_outage_every_row_is_scored_and_settled_calls_are_not_made_again(jobs, queue, judge, probe_due):
     job = submit(jobs, 10)
     judge.outage = None
@@ -166,17 +159,3 @@ def test_a_worker_that_lost_its_chunk_does_not_make_the_job_wait(jobs, store):
     assert store.wait_for_provider(lost, DOWN, wait_s=5, give_up_s=600) is True
     assert jobs.get(job).waiting is None
     assert store.claim(job) is not None
-
-
-def test_a_second_outage_has_its_own_time(jobs, queue, store, judge, probe_due):
-    job = submit(jobs, 100)
-    deliver_all(jobs, queue)
-    judge.outage = None
-    probe_due(job)
-    jobs.tick()
-    deliver(jobs, queue)
-    assert "waiting_since_ms" not in meta(store, job)
-    judge.outage = down()
-    deliver_all(jobs, queue)
-    assert int(meta(store, job)["waiting_since_ms"]) > store.now_ms() - 60_000
-    assert meta(store, job)["probes"] == b"1"

@@ -82,23 +82,6 @@ def test_a_cap_that_is_new_counts_what_the_month_has_spent_and_one_that_is_gone_
     assert jobs.get(job).status == "finalizing"
 
 
-def test_calls_of_dead_workers_count_as_spent_after_a_cancel_and_in_a_paused_job(jobs, store, budgets):
-    cancelled, paused = submit_with_budget(jobs), submit_with_budget(jobs)
-    for job in (cancelled, paused):
-        asyncio.run(RedisJournal(store, store.claim(job), cache=False).reserve(CALL, MOST))
-    assert books(budgets) == (0, 0.004)
-    jobs.cancel(cancelled)
-    assert books(budgets) == (0.002, 0.002)
-    store.transition(paused, "paused", fields={"error": "the budget is reached"})
-    leases = store.key(paused, "lease")
-    store.redis.zadd(leases, dict.fromkeys(store.redis.zrange(leases, 0, -1), 1), xx=True)
-    jobs.tick()
-    jobs.tick()
-    assert books(budgets) == (0.004, 0)
-    assert budgets.standing("default").unknown_usd == pytest.approx(0.004)
-    assert [jobs.get(job).uncertain_calls for job in (cancelled, paused)] == [1, 1]
-
-
 def test_a_call_is_settled_on_the_account_of_the_month_in_which_it_was_reserved(jobs, store, budgets, monkeypatch):
     job = submit_with_budget(jobs)
     journal = RedisJournal(store, store.claim(job), cache=False)

@@ -70,18 +70,6 @@ def test_each_attempt_is_booked_once_and_one_with_an_unknown_outcome_at_its_esti
     assert attempt(journal).text == "said"
 
 
-def test_the_requests_of_a_worker_that_died_are_booked_with_the_next_claim(job, store):
-    claim = store.claim(job)
-    dead = RedisJournal(store, claim, cache=False)
-    late = asyncio.run(dead.reserve(CALL, MOST))
-    store.release(claim)
-    again = store.claim(job)
-    assert books(store, job) == (100, 0, 0, 1)
-    asyncio.run(dead.settle(late, Reply(text="late", usage=Usage(input_tokens=40))))
-    assert books(store, job) == (100, 0, 0, 1)
-    assert attempt(RedisJournal(store, again, cache=False)).text == "late"
-
-
 def test_a_job_that_is_cancelled_makes_no_further_request(job, make_jobs, store):
     journal = RedisJournal(store, store.claim(job), cache=False)
     attempt(journal)
@@ -129,11 +117,3 @@ def test_while_redis_is_full_no_further_call_is_let_through_and_no_reply_is_lost
         store.redis.config_set("maxmemory", 0)
     assert books(store, job) == (60, 100, 1, 0)
     assert attempt(journal).text == "paid"
-
-
-def test_a_reply_that_could_not_be_read_is_no_hit_for_later_jobs(make_jobs, store):
-    for unreadable in (True, False):
-        earlier = RedisJournal(store, store.claim(submit(make_jobs())), cache=True)
-        attempt(earlier, CALL, Reply(text="x", usage=Usage(calls=1), unreadable=unreadable))
-    hit = attempt(RedisJournal(store, store.claim(submit(make_jobs())), cache=True))
-    assert (hit.text, hit.usage) == ("x", Usage(cache_hits=1))

@@ -151,20 +151,7 @@ def test_rows_that_fail_again_and_again_stay_failed_and_the_others_stay_as_they_
     assert (jobs.get(job).progress.done, jobs.get(job).progress.failed) == (10, 1)
 
 
-def test_a_provider_that_was_given_up_is_asked_again(jobs, judge, work, store):
-    judge.down = {f"q{n}" for n in range(10)}
-    job, _ = finished(jobs, work, 10)
-    store.redis.hset(store.key(job, "meta"), "given_up", "it is down")
-    judge.down = set()
-    jobs.retry(job)
-    assert (failed(work(job)), jobs.get(job).error) == (set(), None)
-
-
-@pytest.mark.parametrize("in_memory", [1000, 5])
-def test_the_budget_holds_over_all_times_and_a_paused_one_goes_on_under_another(
-    jobs, judge, queue, work, monkeypatch, in_memory
-):
-    monkeypatch.setattr("ragassay.storage.runs.MOST_IN_MEMORY", in_memory)
+def test_the_budget_holds_over_all_times_and_a_paused_one_goes_on_under_another(jobs, judge, queue, work):
     judge.down = {"q1", "q2"}
     job, _ = finished(jobs, work, 10, budget=Budget(usd=8 * PRICE + 2 * MOST.cost_usd + PRICE))
     judge.down = set()
@@ -258,14 +245,6 @@ def test_its_end_is_told_again(jobs, judge, work, store):
     work(job)
     told = [Notification.model_validate_json(each).id for each in store.redis.lrange(OUTBOX, 0, -1)]
     assert told[-1] == f"{job}:job_finished:1"
-
-
-def test_rows_whose_time_is_over_are_not_there_to_be_tried(jobs, judge, work, store):
-    judge.down = {"q1"}
-    job, _ = finished(jobs, work, 10)
-    store.redis.hdel(store.key(job, "inputs"), "default:0")
-    with pytest.raises(NotFound, match="rows or results"):
-        jobs.retry(job)
 
 
 def test_a_reply_of_before_is_used_unless_it_could_not_be_read_and_is_not_counted_again(jobs, judge, work, store):

@@ -3,8 +3,6 @@
 import pytest
 
 from job_workers import submit
-from ragassay.core.eval_config import EvalConfig
-from ragassay.evaluation.prepare import rows_at_once
 
 
 @pytest.fixture
@@ -41,16 +39,3 @@ def test_a_job_has_a_message_for_each_process_and_one_that_waits(jobs, queue, st
         store.heartbeat("worker", f"a:1:{processes}", for_s=60)
     submit(jobs, 500)
     assert len(queue.sent) == messages
-
-
-@pytest.mark.parametrize(
-    ("spec", "rows"),
-    [
-        ({"judges": ("m",)}, 56),  # seven rounds of eight calls
-        ({"judges": ("m",), "performance": {"batch": 1, "concurrency": 16}}, 16),
-        ({"judges": ("m",), "performance": {"batch": 48}}, 48),
-        ({"judges": ("local",)}, 50),
-    ],
-)
-def test_chunks_that_a_model_judges_are_whole_rounds_of_calls(spec, rows):
-    assert rows_at_once(EvalConfig(**spec)) == rows
