@@ -12,7 +12,7 @@ from ragassay.service.job_state import TRANSITIONS
 
 LUA = Path(ragassay.service.__file__).parent / "scripts"
 LIFE = (
-    *("claim", "renew", "reserve", "settle", "commit", "release", "sweep", "book_open"),
+    *("claim", "renew", "reserve", "settle", "commit", "release", "sweep", "close"),
     *("transition", "retry"),
 )
 HEADS = {
@@ -26,7 +26,8 @@ class RawJob:
 
     def __init__(self, redis, chunks=3, *, id_=None, status="running", **about):
         self.redis, self.id, self.chunks = redis, id_ or uuid.uuid4().hex, [f"default:{n}" for n in range(chunks)]
-        self._scripts = {name: redis.register_script((LUA / f"{name}.lua").read_text()) for name in LIFE}
+        texts = {name: (LUA / f"{name}.lua").read_text() for name in ("functions", *LIFE)}
+        self._scripts = {name: redis.register_script(texts["functions"] + texts[name]) for name in LIFE}
         record = {
             "status": status,
             "chunks": chunks,
@@ -52,10 +53,7 @@ class RawJob:
     # --- the scripts, with what most calls of them say --------------------------------------------------------
 
     def claim(self, token, most=10**9, lease_ms=LEASE_MS):
-        chunk = self.run("claim", token, lease_ms, most)
-        if chunk:
-            self.book_open(chunk)
-        return chunk
+        return self.run("claim", token, lease_ms, most)
 
     def renew(self, chunk, token, lease_ms=LEASE_MS):
         return self.run("renew", chunk, token, lease_ms)
@@ -82,13 +80,11 @@ class RawJob:
         return self.run("release", chunk, token, "wait", why, 5, wait_ms, give_up_ms)
 
     def sweep(self, token="sweeper", most_deaths=5):
-        poisoned, expired = self.run("sweep", most_deaths, token, LEASE_MS)
-        for chunk in expired:
-            self.book_open(chunk.decode())
+        poisoned, _ = self.run("sweep", most_deaths, token, LEASE_MS)
         return [chunk.decode() for chunk in poisoned]
 
-    def book_open(self, chunk):
-        return self.run("book_open", chunk, calls=f"calls:{chunk}")
+    def close(self):
+        return self.run("close", 100, 1000, *self.chunks)
 
     def turn(self, to, *, guard=("", 0), told=(), **fields):
         """The status before, and whether it changed."""

@@ -40,7 +40,7 @@ CALLS = {
     "release": (lambda job, token: job.release(FIRST, token), "stale"),
     "sweep": (lambda job, token: job.sweep(), []),
     "transition": (lambda job, token: job.turn("cancelled"), ("", False)),
-    "book_open": (lambda job, token: job.book_open(FIRST), 0),
+    "close": (lambda job, token: job.close(), 1),
     "retry": (lambda job, token: job.retry(FIRST), None),
 }
 
@@ -102,6 +102,16 @@ def test_all_requests_of_a_worker_that_died_are_spent_and_may_have_been_paid(job
     assert job.books == (0.5 * calls, 0.5, 100 * calls, 100, 1, calls)
     assert job.counters["uncertain_calls"] == calls
     assert job.month == (0.5 * calls, 0.5, 0.5 * calls)
+
+
+def test_close_books_what_is_open_unless_the_job_works_again(job):
+    job.claim("mine")
+    job.reserve(FIRST, "mine")
+    assert job.close() == 0
+    job.turn("cancelled")
+    assert [job.close() for _ in range(2)] == [1, 1]
+    assert (job.books, job.todo, job.owner) == ((0.5, 0, 100, 0, 0, 1), [], {})
+    assert job.redis.ttl(job.key("meta")) > 900
 
 
 def test_calls_of_a_project_stay_within_its_cap_whatever_their_jobs_may_spend(job):

@@ -78,7 +78,8 @@ class ProjectRedis:
 
     @cached_property
     def _scripts(self) -> dict[str, Any]:
-        return {path.stem: self.redis.register_script(path.read_text()) for path in _SCRIPTS.glob("*.lua")}
+        shared = (_SCRIPTS / "functions.lua").read_text()
+        return {path.stem: self.redis.register_script(shared + path.read_text()) for path in _SCRIPTS.glob("*.lua")}
 
     def run(self, script: str, keys: Sequence[str], arguments: Sequence[Any], *, pipe: Any = None) -> Any:
         """Run one of the Lua scripts by its name; with ``pipe``, with the other commands of that pipeline."""

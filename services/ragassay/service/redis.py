@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 
 from ragassay.core.errors import Conflict, bad_cursor
 from ragassay.core.eval_config import Budget
-from ragassay.core.jobs import ENDED, JobStatus, Planned
+from ragassay.core.jobs import JobStatus, Planned
 from ragassay.core.models import Response, Result, Sample
 from ragassay.core.report import DEFAULT_PROJECT
 from ragassay.service.connection import refuses_writes
@@ -219,21 +219,11 @@ class RedisStore(ProjectRedis):
         Calls that are still open count as spent. A job that works again by now stays as it is.
         """
 
-        def closed(pipe: Any) -> bool:
-            status, in_flight = pipe.hmget(self.key(job, "meta"), ("status", "in_flight"))
-            pipe.multi()
-            if status is not None and status.decode() not in ENDED:
-                return False
-            pipe.srem("ra:active", job)
-            pipe.delete(*(self.key(job, name) for name in ("todo", "lease", "owner", "dead")))
-            for name in row_names(record) if record else ("done",):
-                pipe.expire(self.key(job, name), self.retention.results_s)
-            pipe.expire(self.key(job, "meta"), self.retention.reports_s)
-            return int(in_flight or 0) > 0
-
-        if self.redis.transaction(closed, self.key(job, "meta"), value_from_callable=True):
-            for chunk in record.chunks() if record else ():
-                self._book_open(job, str(chunk))
+        names = row_names(record) if record else ["done"]
+        keys = [self.key(job, name) for name in ("meta", "todo", "lease", "owner", "dead")]
+        chunks = map(str, record.chunks() if record else ())
+        keys += ["ra:active", COUNTERS, *(self.key(job, name) for name in names)]
+        self.run("close", keys, [self.retention.results_s, self.retention.reports_s, *chunks])
 
     def retry(self, job: str, record: RunRecord, chunks: Sequence[ChunkId], *, rows: int, ended_ms: int | None) -> str:
         """Have a job that ended at ``ended_ms`` work again on these chunks, ``rows`` failed ones of those with results.
@@ -258,12 +248,10 @@ class RedisStore(ProjectRedis):
         """The next chunk, or None when there is none to be had."""
         token = uuid.uuid4().hex
         keys, processes = [self.key(job, name) for name in ("meta", "todo", "lease", "owner")], self.processes()
+        keys.append(COUNTERS)
         most_of_a_provider = max(1, processes - 1) if processes else NO_LIMIT
         chunk = self.run("claim", keys, [token, self.lease_ms, most_of_a_provider])
-        if not chunk:
-            return None
-        self._book_open(job, chunk.decode())
-        return Claim.of(job, chunk, token)
+        return Claim.of(job, chunk, token) if chunk else None
 
     def report_lock(self, job: str) -> Any:
         """The lock of the worker that makes a job's report, for the length of a lease."""
@@ -356,15 +344,8 @@ class RedisStore(ProjectRedis):
         """Take back chunks whose lease ran out: those that died too often, claimed for the caller, and how many wait again."""
         token = uuid.uuid4().hex
         keys = [*(self.key(job, name) for name in ("meta", "todo", "lease", "owner", "dead")), COUNTERS]
-        poisoned, expired = self.run("sweep", keys, [MOST_DEATHS, token, self.lease_ms])
-        for chunk in expired:
-            self._book_open(job, chunk.decode())
-        return [Claim.of(job, chunk, token) for chunk in poisoned], len(expired) - len(poisoned)
-
-    def _book_open(self, job: str, chunk: str) -> None:
-        """Requests of a chunk that a dead worker left open count as spent: they may have been paid."""
-        keys = [self.key(job, name) for name in (f"calls:{chunk}", "meta", "owner")]
-        self.run("book_open", [*keys, COUNTERS], [chunk])
+        poisoned, returned = self.run("sweep", keys, [MOST_DEATHS, token, self.lease_ms])
+        return [Claim.of(job, chunk, token) for chunk in poisoned], int(returned)
 
     def samples(self, job: str, chunk: ChunkId) -> list[Sample]:
         """The input of a chunk, with its system's responses where they are recorded."""

@@ -12,8 +12,7 @@ if how == 'died' then
     return 'released'
   end
 elseif how == 'wait' then
-  local t = redis.call('TIME')
-  local now = t[1] * 1000 + math.floor(t[2] / 1000)
+  local now = now_ms()
   local since = tonumber(redis.call('HGET', meta, 'waiting_since_ms') or now)
   local left = since + tonumber(ARGV[7]) - now
   if redis.call('HEXISTS', meta, 'given_up') == 1 or left <= 0 then

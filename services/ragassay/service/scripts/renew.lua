@@ -3,8 +3,7 @@
 if redis.call('HGET', KEYS[3], ARGV[1]) ~= ARGV[2] then return 0 end
 local status, called = unpack(redis.call('HMGET', KEYS[1], 'status', 'called'))
 if status ~= 'running' and status ~= 'paused' then return 0 end
-local t = redis.call('TIME')
-redis.call('ZADD', KEYS[2], t[1] * 1000 + math.floor(t[2] / 1000) + ARGV[3], ARGV[1])
+redis.call('ZADD', KEYS[2], now_ms() + ARGV[3], ARGV[1])
 local system = string.match(ARGV[1], '^(.*):%d+$')
 if string.find(called, ',' .. system .. ',', 1, true) then
   local turn = 'ra:asks:' .. system

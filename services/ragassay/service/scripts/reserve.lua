@@ -20,7 +20,7 @@ if content ~= '' then
     local known = redis.call('HGET', its_calls, other)
     if known then return {'same', known} end
     local mark = redis.call('HGET', its_calls, its_request)
-    if mark and string.match(mark, '^%?(%S+)') == redis.call('HGET', KEYS[3], at) then return {'busy'} end
+    if mark and parsed(mark) == redis.call('HGET', KEYS[3], at) then return {'busy'} end
   end
 end
 local price = usd == '' and '0' or usd

@@ -11,8 +11,7 @@ for _, each in ipairs(cjson.decode(ARGV[6])) do redis.call('RPUSH', KEYS[3], eac
 for field, value in pairs(cjson.decode(ARGV[5])) do
   if value == '' then redis.call('HDEL', KEYS[1], field) else redis.call('HSET', KEYS[1], field, value) end
 end
-local t = redis.call('TIME')
 local ended = ARGV[1] == 'finished' or ARGV[1] == 'failed' or ARGV[1] == 'cancelled'
 if ended then redis.call('HINCRBY', KEYS[2], 'jobs_ended\31' .. ARGV[1], 1) end
-redis.call('HSET', KEYS[1], 'status', ARGV[1], 'turned_ms', t[1] * 1000 + math.floor(t[2] / 1000))
+redis.call('HSET', KEYS[1], 'status', ARGV[1], 'turned_ms', now_ms())
 return {status, 1}
