@@ -122,7 +122,8 @@ def in_a_thread(work):
 def expire_leases(store, job):
     """What the time does to a chunk whose worker died: its lease runs out."""
     leases = store.key(job, "lease")
-    store.redis.zadd(leases, dict.fromkeys(store.redis.zrange(leases, 0, -1), 1), xx=True)
+    if held := store.redis.zrange(leases, 0, -1):
+        store.redis.zadd(leases, dict.fromkeys(held, 1), xx=True)
 
 
 def meta(store, job):
