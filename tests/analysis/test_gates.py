@@ -12,7 +12,6 @@ from handmade_reports import make_report, mrr_report, row, rows
 from ragassay.analysis.gates import Gate, check
 from ragassay.config import ProjectConfig
 from ragassay.core.errors import BadSettings, NothingToEvaluate
-from ragassay.core.models import Verdict
 
 
 def test_a_minimum_is_met_at_the_threshold_and_missed_below_it():
@@ -154,29 +153,6 @@ def test_a_gate_that_makes_no_sense_is_refused(case):
     gate, says = BAD_GATES[case]
     with pytest.raises(ValidationError, match=re.escape(says)):
         ProjectConfig.model_validate({"gates": [gate]})
-
-
-def test_the_rows_behind_a_share_of_refusals_are_those_that_are_wrong():
-    """Refusals of q1 and q2 are right, of q3 wrong; q4 is an answer to what can't be answered, q5 to what can."""
-
-    def asked(n, refusal, answerable):
-        verdict = Verdict(judge="t", refusal=refusal)
-        return row(n).model_copy(update={"answer": "a", "answerable": answerable, "verdict": verdict})
-
-    refusals = [True, True, True, False, False]
-    now = make_report([asked(n, is_one, n in (3, 5)) for n, is_one in enumerate(refusals, 1)])
-    precision, recall, most = (
-        check_gate(now, gate)
-        for gate in ({"refusal_precision": ">= 0.9"}, {"refusal_recall": ">= 0.9"}, {"refusal_recall": "<= 0.5"})
-    )
-    assert (precision.value, recall.value) == (2 / 3, 2 / 3)
-    assert [(one.query_id, one.value) for one in precision.worst] == [("q3", 0.0)]
-    assert precision.worst[0].reason == "wrong refusal: the query can be answered, as far as is known"
-    assert [(one.query_id, one.reason) for one in recall.worst] == [("q4", "answered the unanswerable")]
-    assert [one.query_id for one in most.worst] == ["q1", "q2"]
-    before = make_report([asked(n, n in (1, 2), n in (3, 5)) for n in range(1, 6)])
-    drop = check_gate(now, {"metric": "refusal_precision", "max_drop": 0.1, "coverage": 0.1}, before)
-    assert (drop.cause, [one.query_id for one in drop.worst]) == ("threshold", ["q3"])
 
 
 def test_no_gate_or_no_baseline_is_an_error_and_not_a_pass():

@@ -7,15 +7,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-import numpy as np
-
-from ragassay.analysis.rows import ANSWERABLE, REFUSAL, Mask, SystemRows
-from ragassay.analysis.rows import SUSPICIOUS as SUSPICIOUS_ROW
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.report import Slice, SystemReport
 from ragassay.core.statistics import Estimate
 from ragassay.metrics.metric import FIGURES, OPERATIONAL, Metric, parse, unknown
-from ragassay.stats.intervals import Floats
 
 PER_ACCURATE, SUSPICIOUS, *REFUSALS = FIGURES
 NO_VERDICT = "no row has a verdict"
@@ -115,34 +110,6 @@ class Figure:
         reported = getattr(part, self.column)
         missing = {f"the response has no {self.column}": reported.missing}
         return _counted(reported.n, missing, getattr(reported, self.statistic), _unscored(reported.missing))
-
-    def values(self, rows: SystemRows) -> Floats:
-        """What each row adds to it, NaN for a row that is not scored."""
-        if self.column == PER_ACCURATE:
-            accurate = rows.values("accurate") if "accurate" in rows.metrics else np.full(len(rows), np.nan)
-            return np.where(np.isfinite(accurate), rows.values("cost_usd"), np.nan)
-        if self.column == SUSPICIOUS:
-            return rows.values(SUSPICIOUS_ROW)
-        if self.column == "refusal_recall":
-            return rows.values(REFUSAL)
-        if self.column == "refusal_precision":
-            right = (rows.values(ANSWERABLE) == 0).astype(float)
-            return np.where(np.isfinite(rows.values(REFUSAL)), right, np.nan)
-        if self.column in OPERATIONAL and self.column in rows.metrics:
-            scores = rows.values(self.column)
-            return np.where(np.isfinite(scores), scores, rows.reported(self.column))
-        if self.column in (*OPERATIONAL, *rows.metrics):
-            return rows.values(self.column)
-        return np.full(len(rows), np.nan)
-
-    def about(self, rows: SystemRows) -> Mask:
-        """Which rows it is about. A score that is undefined because the query can't be answered is not missing."""
-        unanswerable: Mask = rows.values(ANSWERABLE) == 0
-        if self.column == "refusal_recall":
-            return unanswerable
-        if self.column == "refusal_precision":
-            return np.asarray(rows.values(REFUSAL) != 0)
-        return ~(unanswerable & rows.undefined(self.column))
 
     @property
     def _computed_from(self) -> str:

@@ -16,8 +16,8 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from ragassay.analysis.comparison import cautions
 from ragassay.analysis.describe import better_or_worse, change
 from ragassay.analysis.difference import Contrast, Difference
-from ragassay.analysis.figures import PER_ACCURATE, REFUSALS, SUSPICIOUS, Figure
-from ragassay.analysis.rows import Mask, SystemRows
+from ragassay.analysis.figures import Figure
+from ragassay.analysis.rows import NOT_CONCERNED, SystemRows
 from ragassay.core.errors import BadSettings, NotFound, NothingToEvaluate, UnknownName
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.formatting import listed, number
@@ -26,9 +26,7 @@ from ragassay.core.report import Aggregate, Report, ReportWithResults, Slice, Sy
 from ragassay.core.statistics import Estimate
 from ragassay.evaluation.groups import RowIndexes, slice_value
 from ragassay.metrics.composite import own_metrics
-from ragassay.metrics.judged import ANSWERED_UNANSWERABLE, RIGHT_REFUSAL, UNANSWERABLE, WRONG_REFUSAL
-from ragassay.metrics.metric import Metric
-from ragassay.stats.intervals import Floats
+from ragassay.metrics.metric import FIGURES, Metric
 
 ConditionName = Literal["min", "max", "max_drop", "relative_drop"]
 CONDITIONS: tuple[ConditionName, ...] = ("min", "max", "max_drop", "relative_drop")
@@ -412,7 +410,7 @@ class _Case:
         if part is None:
             return Estimate(value=None, n=0, reason="there are no rows that could have one")
         found = self.figure.of(part)
-        missing = {why: rows for why, rows in found.missing.items() if not why.endswith((UNANSWERABLE, RIGHT_REFUSAL))}
+        missing = {why: rows for why, rows in found.missing.items() if not why.endswith(NOT_CONCERNED)}
         more: dict[str, Any] = {"missing": missing}
         if isinstance(found, Aggregate) and (corrected := found.corrected) is not None:
             more["reason"] = corrected.reason and f"not corrected: {corrected.reason}"
@@ -462,8 +460,8 @@ class _Case:
         figure, (now, places) = self.figure, self.now.rows(self.system, self.slice)
         before, earlier = (self.before or self.now).rows(self.earlier, self.slice)
         was, is_now = _matched(before, earlier, now, places)
-        about = figure.about(before)[was] & figure.about(now)[is_now]
-        first, second = figure.values(before), figure.values(now)
+        about = before.concerned(figure.column)[was] & now.concerned(figure.column)[is_now]
+        first, second = before.values(figure.column), now.values(figure.column)
         scored = about & np.isfinite(first[was]) & np.isfinite(second[is_now])
         rows, was, is_now = len(earlier) - int((~about).sum()), was[scored], is_now[scored]
         labels = None
@@ -525,48 +523,33 @@ class _Case:
         )
 
     def _worst(self, cause: GateCause) -> Iterator[GateRow]:
-        """Rows without a score, with the largest drop, or with the lowest or highest value."""
-        figure, (rows, places) = self.figure, self.now.rows(self.system, self.slice)
-        values = figure.values(rows)
+        """Rows without a score, with the largest drop, or with the lowest or highest value; none for figures that are no mean."""
+        column, (rows, places) = self.figure.column, self.now.rows(self.system, self.slice)
+        values, before = rows.values(column), np.full(len(rows), np.nan)
+        if column in FIGURES:
+            return
         if cause in ("coverage", "missing"):
-            places = places[figure.about(rows)[places] & ~np.isfinite(values[places])]
-            return (self._row(rows, place) for place in places[:MOST_WORST].tolist())
-        if self.condition in DROPS:
-            before, earlier = (self.before or self.now).rows(self.earlier, self.slice)
-            was, is_now = _matched(before, earlier, rows, places)
-            earlier_values = figure.values(before)[was]
-            loss = self._losses(earlier_values, values[is_now], figure.about(before)[was], figure.about(rows)[is_now])
-            order = np.argsort(-loss, kind="stable")
-            worst = order[loss[order] > 0][:MOST_WORST]
-            return (self._row(rows, is_now[n], None if np.isnan(v := earlier_values[n]) else v) for n in worst.tolist())
-        places = places[figure.about(rows)[places] & np.isfinite(values[places])]
-        if figure.column == PER_ACCURATE:  # an accurate row does not make an accurate answer more expensive
-            places = places[rows.values("accurate")[places] == 0]
-        elif figure.column == SUSPICIOUS:
-            places = places[values[places] > 0]
-        elif figure.column in REFUSALS:
-            places = places[values[places] == float(self.condition == "max")]
-        order = np.argsort(values[places] * (1 if self.condition == "min" else -1), kind="stable")
-        return (self._row(rows, place) for place in places[order[:MOST_WORST]].tolist())
-
-    def _losses(self, before: Floats, now: Floats, about_before: Mask, about_now: Mask) -> Floats:
-        """How much worse rows are than in the baseline; a refusal that did not count before may be a wrong one now."""
-        if self.figure.column in REFUSALS:
-            losses: Floats = ((now == 0) & about_now & ~((before == 0) & about_before)).astype(float)
-            return losses
-        return np.nan_to_num(before - now) * (1 if self.figure.better == "higher" else -1)
-
-    def _row(self, rows: SystemRows, place: int, before: float | None = None) -> GateRow:
-        figure = self.figure
-        row, value = rows.results[place], float(figure.values(rows)[place])
-        score = row.scores.get("accurate" if figure.column == PER_ACCURATE else figure.column)
-        reason = score.reason if score else row.error
-        if figure.column == SUSPICIOUS and row.verdict:
-            reason = listed(row.verdict.suspicious)
-        if figure.column in REFUSALS and value == 0:
-            reason = WRONG_REFUSAL if figure.column == "refusal_precision" else ANSWERED_UNANSWERABLE
-        value_or_none = None if math.isnan(value) else value
-        return GateRow(query_id=row.query_id, query=row.query, value=value_or_none, before=before, reason=reason)
+            order = np.where(np.isnan(values), 0.0, np.nan)
+            places = places[rows.concerned(column)[places]]
+        elif self.condition in DROPS:
+            other, earlier = (self.before or self.now).rows(self.earlier, self.slice)
+            was, is_now = _matched(other, earlier, rows, places)
+            before[is_now] = other.values(column)[was]
+            losses = (before - values) * (1 if self.figure.better == "higher" else -1)
+            order = np.where(losses > 0, -losses, np.nan)
+        else:
+            order = values if self.condition == "min" else -values
+        places = places[np.isfinite(order[places])]
+        for place in places[np.argsort(order[places], kind="stable")[:MOST_WORST]].tolist():
+            row, value, was_there = rows.results[place], float(values[place]), float(before[place])
+            score = row.scores.get(column)
+            yield GateRow(
+                query_id=row.query_id,
+                query=row.query,
+                value=None if math.isnan(value) else value,
+                before=None if math.isnan(was_there) else was_there,
+                reason=score.reason if score else row.error,
+            )
 
     def _about(self, estimate: Estimate) -> str:
         """``n=200, corrected by 120 labels``; or why the figure is the judge's own although there are labels."""

@@ -18,13 +18,15 @@ from ragassay.core.report import ReferenceJudge
 from ragassay.datasets.dataset import NUMBERED, plain_text
 from ragassay.evaluation.groups import Questions, RowIndexes, group_value, numbered, question_key
 from ragassay.metrics.failures import failures
+from ragassay.metrics.judged import RIGHT_REFUSAL, UNANSWERABLE
 from ragassay.metrics.metric import OPERATIONAL
 from ragassay.stats.intervals import Floats
 from ragassay.storage.runs import documents
 
 NAN = float("nan")
-ANSWERABLE, SUSPICIOUS, REFUSAL = VERDICTS = "?answerable", "?suspicious", "?refusal"
-_NOT_COMPUTED = {"value": None, "reason": "was not computed", "missing": "no_input"}
+NOT_CONCERNED = (UNANSWERABLE, RIGHT_REFUSAL)
+"""How the reason ends why a score is missing that a query can't have, because it can't be answered."""
+_NOT_COMPUTED = {"value": None, "reason": "was not computed"}
 Row = Mapping[str, Any]
 Mask = npt.NDArray[np.bool_]
 
@@ -34,9 +36,8 @@ class SystemRows:
 
     ``metrics`` and slice ``fields`` name the columns to read. A number is NaN where a row has none. ``labels``: by metric and
     place, what people or reference judges say; ``references``: by place, why a reference judge that was asked failed, None if
-    it did not. ``before``: by metric and place, NDCG before reranking. ``truths``: equal if ground truth and number of
-    relevant documents are; ``texts``: hashes of the queries without regard to white space.
-    ``failures``, with up to ``examples`` rows for each cause, is there unless ``examples`` is None.
+    it did not. ``truths``: equal if ground truth and number of relevant documents are; ``texts``: hashes of the queries without
+    regard to white space. ``failures``, with up to ``examples`` rows for each cause, is there unless ``examples`` is None.
     """
 
     def __init__(
@@ -52,14 +53,9 @@ class SystemRows:
         self.results, self.metrics = results, tuple(metrics)
         self.labels: defaultdict[str, dict[int, float]] = defaultdict(dict)
         self.references: dict[int, str | None] = {}
-        self.before: dict[str, dict[int, float]] = {
-            name: {} for name in self.metrics if name.partition("@")[0] == "reranking_improvement"
-        }
         self.truths, self._question_keys = array("q"), array("q")
-        self._scores, self._reported, self._verdicts = array("d"), array("d"), array("d")
-        self._missing: dict[str, defaultdict[tuple[str, str], list[int]]] = {
-            name: defaultdict(list) for name in self.metrics
-        }
+        self._scores, self._reported = array("d"), array("d")
+        self._missing: dict[str, defaultdict[str, list[int]]] = {name: defaultdict(list) for name in self.metrics}
         self._slices: dict[str, defaultdict[str, list[int]]] = {field: defaultdict(list) for field in fields}
         self._matched: dict[int, tuple[SystemRows, tuple[RowIndexes, RowIndexes]]] = {}
         self._accurate = 0
@@ -99,14 +95,9 @@ class SystemRows:
         if None in values:
             for name, score in zip(self.metrics, of_row, strict=True):
                 if score["value"] is None:
-                    self._missing[name][score["missing"], score["reason"]].append(place)
+                    self._missing[name][score["reason"]].append(place)
         self._scores.extend([NAN if value is None else value for value in values])
         self._reported.extend([NAN if (value := row[name]) is None else value for name in OPERATIONAL])
-        verdict = row["verdict"] or {"suspicious": None, "refusal": None}
-        of_verdict = row["answerable"], verdict["suspicious"], verdict["refusal"]
-        self._verdicts.extend([NAN if value is None else bool(value) for value in of_verdict])
-        for name, by_place in self.before.items():
-            by_place[place] = (scores.get(name, _NOT_COMPUTED).get("details") or {}).get("ndcg_before", NAN)
         for field, places in self._slices.items():
             if (group := group_value(row, field)) is not None:
                 places[group].append(place)
@@ -119,29 +110,26 @@ class SystemRows:
         return bool(scores.get("accurate", _NOT_COMPUTED)["value"])
 
     def values(self, name: str) -> Floats:
-        """The scores of a metric, what responses report of time, tokens or cost, or one of ``VERDICTS``."""
-        of_names = ((self.metrics, self._scores), (OPERATIONAL, self._reported), (VERDICTS, self._verdicts))
-        names, values = next(pair for pair in of_names if name in pair[0])
-        return np.asarray(values).reshape(-1, len(names))[:, names.index(name)]
-
-    def reported(self, name: str) -> Floats:
-        """What responses report of time, tokens or cost, whether or not a metric of that name was asked for."""
-        return np.asarray(self._reported).reshape(-1, len(OPERATIONAL))[:, OPERATIONAL.index(name)]
+        """The scores of a metric, else what responses report of time, tokens or cost; NaN for anything else."""
+        for names, values in ((self.metrics, self._scores), (OPERATIONAL, self._reported)):
+            if name in names:
+                return np.asarray(values).reshape(-1, len(names))[:, names.index(name)]
+        return np.full(len(self), NAN)
 
     def missing(self, metric: str, places: RowIndexes) -> dict[str, int]:
         """How many of these rows have no score, by reason."""
         chosen, counts = np.zeros(len(self), bool), Counter[str]()
         chosen[places] = True
-        for (_, reason), rows in self._missing[metric].items():
+        for reason, rows in self._missing[metric].items():
             counts[reason] += int(chosen[rows].sum())
         return {reason: count for reason, count in sorted(counts.items()) if count}
 
-    def undefined(self, metric: str) -> Mask:
-        """Which rows have no score because the metric is not defined there."""
-        rows = np.zeros(len(self), bool)
-        for (cause, _), places in self._missing.get(metric, {}).items():
-            if cause == "undefined":
-                rows[places] = True
+    def concerned(self, metric: str) -> Mask:
+        """Which rows could have a score: not those without one because the query can't be answered."""
+        rows = np.ones(len(self), bool)
+        for reason, places in self._missing.get(metric, {}).items():
+            if reason.endswith(NOT_CONCERNED):
+                rows[places] = False
         return rows
 
     def reference(self, places: RowIndexes) -> ReferenceJudge:
