@@ -17,6 +17,7 @@ from ragassay.cli.options import (
     takes_options,
     used,
 )
+from ragassay.cli.pairwise import prefer
 from ragassay.cli.terminal import Terminal, print_document, refuse_unscored, show
 from ragassay.core.errors import BadInput, BadSettings
 
@@ -55,6 +56,12 @@ Detect = Annotated[
     float | None,
     typer.Option("--detect", metavar="X", help="Instead, say how many queries show a mean difference of X."),
 ]
+Pairwise = Annotated[
+    str | None,
+    typer.Option(
+        "--pairwise", metavar="MODEL", help="Instead, this model says which answer is better, query by query."
+    ),
+]
 Power = Annotated[float, typer.Option("--power", metavar="X", help="With --detect: the chance of showing it.")]
 
 
@@ -68,6 +75,7 @@ def compare(
     examples: Examples = 3,
     detect: Detect = None,
     power: Power = 0.8,
+    pairwise: Pairwise = None,
     output: Outputs = None,
     as_json: AsJson = False,
     server: Server = None,
@@ -80,6 +88,9 @@ def compare(
     from ragassay.sdk.compare import compared
     from ragassay.stats.tests import correction_named
 
+    if pairwise is not None:
+        prefer(runs, pairwise, server, config, options, output or [], as_json=as_json)
+        return
     EXPORTERS.check(output or ())
     import_plugins(options.pop("plugins", None))
     if detect is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragassay import llm as language_models
 from ragassay.core.errors import BadSettings
@@ -41,6 +41,9 @@ from ragassay.systems.http import HttpClient, HttpConfig
 from ragassay.systems.options import SystemConfig
 from ragassay.systems.retrieval import Pipeline, build
 from ragassay.systems.runner import LiveSystem
+
+if TYPE_CHECKING:
+    from ragassay.judges.preference import PreferenceJudge
 
 V = TypeVar("V")
 _MAX_KEPT = 16  # of each kind: runs, indexes
@@ -152,6 +155,16 @@ def _model(model: str, spec: EvalConfig, settings: Settings, shared: Shared) -> 
         context_window=spec.context_window,
         prices=Prices(spec.prices),
     )
+
+
+def preference_judge(spec: EvalConfig, settings: Settings) -> PreferenceJudge:
+    """The one model that compares answers; raises BadSettings unless LiteLLM reaches it."""
+    from ragassay.judges.preference import PreferenceJudge
+
+    (judge, *others) = spec.judges
+    if others or not judge.calls_model or judge.model in JUDGES:
+        raise BadSettings(f"{spec.judged_by} can't compare two answers", where="--pairwise", hint="name one model")
+    return PreferenceJudge(_model(judge.model, spec, settings, Shared()))
 
 
 def llm_of(model: str, api_base: str | None, settings: Settings, **options: Any) -> LLM:

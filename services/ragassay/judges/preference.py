@@ -92,7 +92,10 @@ def _lines(query: str, truths: Sequence[str], first: Sequence[str], second: Sequ
         ("Second answer:", [("A2", sentence) for sentence in second]),
     ]
     return [
-        line for title, texts in labelled if texts for line in (title, *(f"[{key}] {disarm(text)}" for key, text in texts))
+        line
+        for title, texts in labelled
+        if texts
+        for line in (title, *(f"[{key}] {disarm(text)}" for key, text in texts))
     ]
 
 

@@ -1,0 +1,70 @@
+"""``ragassay compare A B --pairwise MODEL``: which of two systems' answers a model prefers, query by query."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragassay.cli.options import configured
+from ragassay.cli.terminal import print_notice, show, warnings_shown
+from ragassay.core.errors import BadInput, Unscored
+
+
+def prefer(
+    runs: Sequence[str],
+    model: str,
+    server: str | None,
+    config: Path | None,
+    options: Mapping[str, Any],
+    outputs: list[Path],
+    *,
+    as_json: bool,
+) -> None:
+    """Ask the model about each pair of answers in both orders, and print wins, ties and losses."""
+    from ragassay.analysis.pairwise import Contest
+    from ragassay.analysis.sides import labelled
+    from ragassay.core.settings import Settings
+    from ragassay.evaluation.outage import through_outages
+    from ragassay.evaluation.runtime import preference_judge
+    from ragassay.reporting.pairwise import EXPORTERS, of_preferences
+    from ragassay.sdk.progress import progress
+    from ragassay.sdk.references import resolve
+    from ragassay.storage.journal import CallCache, FolderJournal
+    from ragassay.storage.run_ids import new_run_id
+
+    EXPORTERS.check(outputs)
+    configuration, settings = configured(config, {**options, "judge": [model]}), Settings()
+    spec, judge = configuration.evaluation, preference_judge(configuration.evaluation, settings)
+    systems = labelled([resolve(run, server).side() for run in runs])
+    if len(systems) != 2:
+        named = ", ".join(one.label for one in systems)
+        raise BadInput(f"two systems are compared, these are {len(systems)}: {named}", hint="name two: RUN#SYSTEM")
+    contest = Contest.of(*systems, configuration.limit)
+    run, cache = new_run_id("pairwise"), CallCache(settings.home / "cache" / "calls.sqlite")
+    journal = FolderJournal(settings.home / "pairwise" / f"{run}.jsonl", run=run, cache=cache, budget=spec.budget)
+    done = set[str]()
+    with progress(len(contest.pairs), 0, quiet=as_json) as move, warnings_shown():
+
+        def answered(query_id: str) -> None:
+            if query_id not in done:  # after an outage all pairs are asked about again, from the journal
+                done.add(query_id)
+                move(1)
+
+        try:
+            preferences = asyncio.run(
+                through_outages(
+                    lambda used: contest.judged(judge, used, answered),
+                    journal,
+                    spec.performance.give_up_s,
+                    lambda why: print_notice(f"waiting: {why}"),
+                )
+            )
+        finally:
+            journal.close()
+            cache.close()
+    report = contest.report(judge, preferences, spec.statistics.confidence)
+    show(report, of_preferences, EXPORTERS, outputs, as_json=as_json)
+    if (failed := report.win_rate.failed / len(report.rows)) > spec.max_missing:
+        raise Unscored(f"{failed:.0%} of the pairs could not be judged; allowed: {spec.max_missing:.0%} (max_missing)")
