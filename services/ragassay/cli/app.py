@@ -22,6 +22,7 @@ from ragassay.cli import (
     info,
     jobs,
     judge,
+    live,
     runs,
     schedules,
     serve,
@@ -54,6 +55,7 @@ app.command("trec")(trec.trec)
 app.command("ab")(ab.ab)
 app.add_typer(jobs.job, name="job")
 app.add_typer(schedules.schedule, name="schedule")
+app.add_typer(live.live, name="live")
 app.command("serve")(serve.serve)
 app.add_typer(admin.admin, name="admin")
 app.add_typer(info.info, name="info")

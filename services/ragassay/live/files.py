@@ -1,0 +1,159 @@
+"""Requests in files of spans: JSON Lines of OTLP, as the other formats of traces, and OTLP in protobuf; once or as they grow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ragassay.core.errors import BadData, BadInput, NotFound
+from ragassay.datasets.traces import TraceSpan, are_spans, spans_in
+from ragassay.live.decide import Decision, decide, has_root
+from ragassay.live.models import LiveRule, hour_of
+from ragassay.live.otlp import DEFAULT_STREAM, Redaction, read, spans_of_resources
+
+PROTOBUF = (
+    ".pb",
+    ".binpb",
+    ".bin",
+)  # one request, or several, each after its length in four bytes, as the Collector writes
+JSON = (".json", ".jsonl", ".ndjson")
+_MAX_BYTES = 2**31
+_Spans = list[tuple[str, TraceSpan | None]]
+
+
+@dataclass
+class OpenRequest:
+    """A request in files: its stream, its spans, and in which round its last span was read."""
+
+    trace: str
+    stream: str
+    spans: list[TraceSpan] = field(default_factory=list)
+    round: int = 0
+
+    @property
+    def hour(self) -> str:
+        """The window that it is in, by when it began."""
+        return hour_of(min(span.began_ms for span in self.spans))
+
+    def decide(self, rule: LiveRule) -> Decision:
+        """What becomes of it."""
+        return decide(self.spans, rule, self.stream)
+
+
+class SpanFiles:
+    """The requests of a file, or of the files in a folder. ``redacted``: attributes that are not read."""
+
+    def __init__(self, path: Path, redacted: list[str]) -> None:
+        if not path.exists():
+            raise NotFound("there is no such file or folder", where=str(path))
+        self._path, self._redact = path, Redaction(redacted)
+        self._offsets: dict[Path, int] = {}
+        self._open: dict[str, OpenRequest] = {}
+        self._round, self.late, self.unplaced = 0, 0, 0
+        self._complete: set[str] = set()
+
+    def complete(self, *, silent_rounds: int | None = None) -> list[OpenRequest]:
+        """Read what is new, and take the requests that are complete: by their root or after so many rounds without a span;
+        without ``silent_rounds`` all of them. Raises BadData for a line that can't be read.
+        """
+        self._round += 1
+        for path in self._files():
+            for stream, span in self._new(path):
+                self._add(stream, span)
+        ready = [one for one in self._open.values() if silent_rounds is None or self._is_ready(one, silent_rounds)]
+        for one in ready:
+            del self._open[one.trace]
+            self._complete.add(one.trace)
+        return ready
+
+    @property
+    def waiting(self) -> int:
+        """How many requests are not complete."""
+        return len(self._open)
+
+    def _is_ready(self, one: OpenRequest, silent_rounds: int) -> bool:
+        rounds = self._round - one.round
+        return rounds >= (1 if has_root(one.spans) else silent_rounds)
+
+    def _add(self, stream: str, span: TraceSpan | None) -> None:
+        if span is None:
+            self.unplaced += 1
+        elif span.trace in self._complete:
+            self.late += 1
+        else:
+            request = self._open.setdefault(span.trace, OpenRequest(span.trace, stream))
+            request.spans.append(self._redact(span))
+            request.round = self._round
+            if span.parent is None:
+                request.stream = stream
+
+    def _files(self) -> list[Path]:
+        if self._path.is_file():
+            return [self._path]
+        return sorted(path for path in self._path.iterdir() if path.suffix in (*PROTOBUF, *JSON) and path.is_file())
+
+    def _new(self, path: Path) -> Iterator[tuple[str, TraceSpan | None]]:
+        """The spans that were added to a file since it was read last: whole lines, or whole requests."""
+        offset = self._offsets.get(path, 0)
+        with path.open("rb") as file:
+            file.seek(offset)
+            content = file.read()
+        used, spans = (_of_protobuf if path.suffix in PROTOBUF else partial(_of_lines, path))(content)
+        self._offsets[path] = offset + used
+        return iter(spans)
+
+
+def _of_lines(path: Path, content: bytes) -> tuple[int, _Spans]:
+    """How many bytes are whole JSON documents, one a line or a single one, and their spans."""
+    used = content.rfind(b"\n") + 1
+    used = len(content) if _is_json(content[used:]) else used
+    lines = [content] if _is_json(content) else content[:used].splitlines()
+    spans = _Spans()
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except ValueError:
+            raise BadData([f"{path}:{number}: is not JSON"], hint="write one OTLP document a line") from None
+        for document in value if isinstance(value, list) else [value]:
+            spans += _of_document(document)
+    return (len(content) if len(lines) == 1 and lines[0] is content else used), spans
+
+
+def _is_json(content: bytes) -> bool:
+    """Is it one JSON document, though it may have several lines?"""
+    try:
+        json.loads(content)
+    except ValueError:
+        return False
+    return True
+
+
+def _of_document(document: Any) -> Iterator[tuple[str, TraceSpan | None]]:
+    if isinstance(document, dict) and isinstance(document.get("resourceSpans"), list):
+        yield from spans_of_resources(document["resourceSpans"])
+    elif are_spans(document):
+        for span in spans_in(document):
+            yield DEFAULT_STREAM, span
+
+
+def _of_protobuf(content: bytes) -> tuple[int, _Spans]:
+    """How many bytes are whole requests, and their spans."""
+    used, spans = 0, _Spans()
+    while used + 4 <= len(content):
+        size = int.from_bytes(content[used : used + 4])
+        if used + 4 + size > len(content) or size == 0:
+            break
+        try:
+            spans += read(content[used + 4 : used + 4 + size], "protobuf", gzipped=False, limit=_MAX_BYTES).received
+        except BadInput:
+            break
+        used += 4 + size
+    if not used and content:
+        return len(content), _Spans(read(content, "protobuf", gzipped=False, limit=_MAX_BYTES).received)
+    return used, spans

@@ -1,0 +1,82 @@
+"""``ragassay live``: the same decisions as in a service, on files."""
+
+import json
+
+import pytest
+from google.protobuf.json_format import ParseDict
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from live_traffic import WRONG, otlp_lines, spans_of, trace_id
+from ragassay.live.files import SpanFiles
+
+REQUESTS = [*(spans_of(n) for n in range(4)), spans_of(9, context=WRONG), spans_of(77, answer=None, other="x")]
+
+
+@pytest.fixture
+def spans(tmp_path):
+    file = tmp_path / "spans.jsonl"
+    file.write_text(otlp_lines(REQUESTS))
+    return file
+
+
+def test_check_says_the_state_and_reason_of_each_request(cli, spans):
+    code, out, _ = cli("live", "check", spans, "--json")
+    found = {one["trace"]: one for one in json.loads(out)}
+    assert (code, len(found)) == (0, 6)
+    assert found[trace_id(0)]["status"] == "evaluating"
+    assert found[trace_id(0)]["read_from"] == {"query": "answer", "answer": "answer", "contexts": "search"}
+    assert found[trace_id(77)]["status"] == "no_answer"
+    assert "attributes seen: " in found[trace_id(77)]["reason"]
+    code, out, _ = cli("live", "check", spans, "--rate", "0", "--low-score", "0.5")
+    assert (out.count("not_sampled"), out.count("evaluating")) == (4, 1)
+
+
+def test_run_prints_windows_and_states(cli, spans):
+    code, out, _ = cli("live", spans, "--metrics", "faithfulness", "--judge", "local")
+    assert code == 0
+    assert "2023-11-14T22" in out
+    assert "no_answer" in out
+    code, out, _ = cli("live", "run", spans, "--metrics", "faithfulness", "--json")
+    [window] = json.loads(out)
+    assert window["metrics"]["faithfulness"]["value"] == pytest.approx(4 / 5)  # of five answers one has a wrong context
+    assert (window["counts"]["received"], window["counts"]["no_answer"], window["rows"]) == (6, 1, 5)
+
+
+def test_span_files_are_read_as_they_grow_in_each_form(tmp_path):
+    folder = tmp_path / "spans"
+    folder.mkdir()
+    lines = otlp_lines(REQUESTS).splitlines(keepends=True)
+    (folder / "a.jsonl").write_text(lines[0] + lines[1][:50])
+    files = SpanFiles(folder, [])
+    assert (files.complete(silent_rounds=3), files.waiting) == ([], 1)  # a round after its root
+    assert [one.trace for one in files.complete(silent_rounds=3)] == [trace_id(0)]
+    with (folder / "a.jsonl").open("a") as file:
+        file.write(lines[1][50:])
+    messages = [_message(line) for line in lines[2:4]]
+    (folder / "b.pb").write_bytes(messages[0].SerializeToString())
+    lengths = (len(each.SerializeToString()).to_bytes(4) + each.SerializeToString() for each in messages)
+    (folder / "c.pb").write_bytes(b"".join(lengths))
+    assert {one.trace for one in files.complete()} == {trace_id(n) for n in (1, 2, 3)}
+    (folder / "d.json").write_text(json.dumps(json.loads(lines[0]), indent=2))
+    assert files.complete() == []
+    assert files.late == 3
+
+
+def _message(line):
+    document = json.loads(line)
+    for span in document["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+        for key in ("traceId", "spanId", "parentSpanId"):  # base64 in JSON of protobuf
+            span[key] = _in_base64(span[key])
+    return ParseDict(document, ExportTraceServiceRequest())
+
+
+def _in_base64(text):
+    import base64
+
+    raw = bytes.fromhex(text) if len(text) == 32 else text.encode()
+    return base64.b64encode(raw).decode()
+
+
+def test_follow_and_json_exclude_each_other(cli, spans):
+    code, _, err = cli("live", spans, "--follow", "--json")
+    assert (code, "--follow prints tables" in err) == (2, True)
