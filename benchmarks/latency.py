@@ -3,7 +3,7 @@
     python benchmarks/latency.py [--queries 600] [--rate 10] [--page docs/systems.md]
 
 ``examples/rag_server.py`` takes 100 ms +- 50 ms and stalls for 2 s at every 50th query, in a process of its own. It is
-asked at a rate, then one query after another by as many as ``in_flight`` allows, as most tools do. The true latency of a
+asked at a rate, then one query after another by as many as ``concurrency`` allows, as most tools do. The true latency of a
 query under a rate is from when it was due - the first one's arrival and so many intervals - until it left the server, by
 the server's own clock. Exits with 1 where our p50 or p99 is more than 5 % off.
 """
@@ -55,14 +55,14 @@ def served(slowness: Slowness, log: Path) -> Iterator[str]:
 
 
 def measured(
-    slowness: Slowness, queries: int, rate: float | None, in_flight: int
+    slowness: Slowness, queries: int, rate: float | None, concurrency: int
 ) -> tuple[ragassay.Report, dict[int, tuple[float, float]]]:
     """Our report, and by the number of each query when it came to the server and left it."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "asked.jsonl")
         rows = [{"query_id": str(n), "query": f"refunds {n}", "ground_truth_answer": "30 days"} for n in range(queries)]
         with served(slowness, log) as url:
-            system = {"kind": "http", "url": url, "rate": rate, "in_flight": in_flight}
+            system = {"kind": "http", "url": url, "rate": rate, "concurrency": concurrency}
             report = ragassay.evaluate(rows, systems={"server": system}, metrics=["token_f1"])
         seen = [json.loads(line) for line in log.read_text().splitlines()]
     return report, {int(one["query"].split()[1]): (one["came"], one["left"]) for one in seen}
@@ -108,7 +108,9 @@ def main() -> None:
             "|---|--:|--:|--:|--:|--:|",
             line("what users waited, by the server's log", true),
             line(
-                f"our report, `rate: {options.rate:g}`, `in_flight: 64`", ours, report.systems["server"].throughput_qps
+                f"our report, `rate: {options.rate:g}`, `concurrency: 64`",
+                ours,
+                report.systems["server"].throughput_qps,
             ),
             line(
                 f"our report without a rate, {CLOSED_IN_FLIGHT} in flight",

@@ -245,7 +245,7 @@ def test_a_system_has_its_cap_on_all_datasets_and_called_systems_are_asked_toget
     monkeypatch.chdir(tmp_path)
     with Counting() as one, Counting() as other:
         systems = {
-            name: {"kind": "http", "url": system.url, "in_flight": 2}
+            name: {"kind": "http", "url": system.url, "concurrency": 2}
             for name, system in (("one", one), ("other", other))
         }
         found = ragassay.evaluate(

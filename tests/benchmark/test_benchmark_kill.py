@@ -85,10 +85,10 @@ def systems(tmp_path):
             "corpus": "corpus.jsonl",
             "baseline": "recorded",
             "systems": {
-                "one": {"kind": "http", "url": one.url, "in_flight": IN_FLIGHT},
+                "one": {"kind": "http", "url": one.url, "concurrency": IN_FLIGHT},
                 "recorded": "recorded-{dataset}.jsonl",
                 "bm25": {"kind": "bm25", "answer": "extractive"},
-                "other": {"kind": "http", "url": other.url, "in_flight": IN_FLIGHT},
+                "other": {"kind": "http", "url": other.url, "concurrency": IN_FLIGHT},
             },
             "metrics": ["mrr", "token_f1", "faithfulness"],
             "performance": {"batch": 7},

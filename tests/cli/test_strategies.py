@@ -52,7 +52,7 @@ def test_built_in_systems_stand_beside_recorded_ones(cli, quickstart):
     assert report["systems"]["recorded"]["first_call_ms"] is None
     source = report["provenance"]["systems"]["bm25"]
     assert (
-        source["built"]["configuration"] | {"kind": "bm25", "k1": 1.2, "in_flight": 4}
+        source["built"]["configuration"] | {"kind": "bm25", "k1": 1.2, "concurrency": 4}
         == source["built"]["configuration"]
     )
     assert (source["built"]["passages"], source["built"]["models"]) == (66, ["extractive"])

@@ -54,8 +54,8 @@ def endpoint():
 def service(endpoint, tmp_path_factory):
     path = tmp_path_factory.mktemp("operator") / "systems.yaml"
     path.write_text(
-        f"systems:\n  slow: {{kind: http, url: {endpoint.url}, in_flight: 3}}\n"
-        f"  rated: {{kind: http, url: {endpoint.url}, in_flight: 3, rate: 40}}\n"
+        f"systems:\n  slow: {{kind: http, url: {endpoint.url}, concurrency: 3}}\n"
+        f"  rated: {{kind: http, url: {endpoint.url}, concurrency: 3, rate: 40}}\n"
     )
     with Service(workers=3, systems=path, preload="nothing") as running:
         yield running.ready()

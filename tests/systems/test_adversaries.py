@@ -56,7 +56,7 @@ def test_what_is_long_is_not_taken_into_memory(endpoint, fault):
 
 
 def test_a_cookie_of_one_reply_is_not_sent_with_the_next_query(endpoint):
-    ask(["cookie", "capital?"], url=endpoint.url, in_flight=1)
+    ask(["cookie", "capital?"], url=endpoint.url, concurrency=1)
     assert "Cookie" not in endpoint.headers[-1]
 
 

@@ -135,7 +135,7 @@ def test_a_query_that_can_not_be_answered_does_not_end_the_run(error):
 
 
 def test_the_start_is_in_no_latency_and_no_timeout_and_stands_beside_the_first_response():
-    strategy = system(Says(start_s=0.3), timeout_s=0.25, in_flight=4)
+    strategy = system(Says(start_s=0.3), timeout_s=0.25, concurrency=4)
 
     async def all_at_once():
         return await asyncio.gather(*(strategy.respond(Sample(query_id=str(n), query="red")) for n in range(4)))
@@ -150,11 +150,11 @@ def test_the_start_is_in_no_latency_and_no_timeout_and_stands_beside_the_first_r
 
 def test_no_more_queries_are_in_flight_than_allowed():
     answerer = Says(seconds=0.01)
-    strategy = system(answerer, in_flight=3)
+    strategy = system(answerer, concurrency=3)
 
     async def all_at_once():
         return await asyncio.gather(*(strategy.respond(Sample(query_id=str(n), query="red")) for n in range(12)))
 
     assert {response.answer for response in asyncio.run(all_at_once())} == {"Red."}
     assert answerer.peak == 3
-    assert (SystemConfig(kind="bm25").in_flight, SystemConfig(kind="bm25").timeout_s) == (4, 30.0)
+    assert (SystemConfig(kind="bm25").concurrency, SystemConfig(kind="bm25").timeout_s) == (4, 30.0)

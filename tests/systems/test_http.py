@@ -97,14 +97,14 @@ def test_a_finished_query_is_not_asked_again_and_a_failed_one_is(endpoint):
 def test_under_a_rate_latency_counts_from_when_a_request_was_due():
     """A stall of a second at 8 requests per second with one in flight: those behind it were late because of it."""
     with Endpoint(lambda n: 1.0 if n == 3 else 0.0) as stalls:
-        latencies = [r.latency_ms for r in ask(["capital?"] * 20, url=stalls.url, rate=8, in_flight=1)]
+        latencies = [r.latency_ms for r in ask(["capital?"] * 20, url=stalls.url, rate=8, concurrency=1)]
         begun = min(arrived - n / 8 for n, (_, arrived, _) in enumerate(stalls.asked))
         true = [(arrived + took - begun - n / 8) * 1000 for n, (_, arrived, took) in enumerate(stalls.asked)]
     assert sum(latency > 300 for latency in latencies) > 3
     # What the system took by its own clock, and no more than the way there and back besides; generous, for a busy machine.
     assert all(0 <= latency - least + 5 < 700 for latency, least in zip(latencies, true, strict=True))
     with Endpoint(lambda n: 1.0 if n == 5 else 0.0) as stalls:
-        closed = ask(["capital?"] * 20, url=stalls.url, in_flight=1)
+        closed = ask(["capital?"] * 20, url=stalls.url, concurrency=1)
     assert sum(response.latency_ms >= 1000 for response in closed) == 1
 
 
@@ -123,7 +123,7 @@ def test_headers_take_their_keys_from_the_environment(endpoint, monkeypatch):
         ({"reply": {}}, "at least 1 item"),
         ({"url": "ftp://here"}, "pattern"),
         ({"request": {"q": "{question}"}}, "each row would be asked the same: write {query}"),
-        ({"in_flight": 0}, "greater than or equal to 1"),
+        ({"concurrency": 0}, "greater than or equal to 1"),
     ],
 )
 def test_a_configuration_that_could_not_work_is_refused(options, why):

@@ -62,19 +62,19 @@ def test_warm_up_queries_are_asked_alone_and_their_latency_is_apart():
 def test_a_break_between_two_chunks_delays_no_query_that_is_due(cli, tmp_path):
     """Chunks of five at 20 a second; the last of each stalls half a second, beyond the due time of the next five."""
     with Endpoint(lambda n: 0.5 if n % 5 == 4 else 0.0) as system:
-        write(tmp_path, system, 20, batch=5, rate=20, in_flight=20)
+        write(tmp_path, system, 20, batch=5, rate=20, concurrency=20)
         code, out, err = cli("evaluate", "--config", "live.yaml", "--json", "--metrics", "mrr")
     assert code == 0, err
     arrivals = sorted(arrived for _, arrived, _ in system.asked)
     assert arrivals[-1] - arrivals[0] < 19 / 20 + 0.45, "three stalls would have made it 1.5 s longer"
     load = json.loads(out)["systems"]["live"]["load"]
-    assert (load["finished"], load["rate"], load["in_flight"], load["waited"]) == (20, 20, 20, 0)
+    assert (load["finished"], load["rate"], load["concurrency"], load["waited"]) == (20, 20, 20, 0)
 
 
 def test_throughput_is_of_the_wall_time_of_asking(cli, tmp_path):
     """Twelve queries of 100 ms, three at once: 0.4 s at least, whatever is judged before or after."""
     with Endpoint(lambda _: 0.1) as system:
-        write(tmp_path, system, 12, in_flight=3)
+        write(tmp_path, system, 12, concurrency=3)
         code, out, err = cli("evaluate", "--config", "live.yaml", "--json", "--metrics", "mrr")
     assert code == 0, err
     spans = [(arrived, arrived + took) for _, arrived, took in system.asked]
@@ -86,36 +86,23 @@ def test_throughput_is_of_the_wall_time_of_asking(cli, tmp_path):
 
 def test_a_cap_that_keeps_queries_waiting_is_a_caution(cli, tmp_path):
     with Endpoint(lambda _: 0.2) as slow:
-        write(tmp_path, slow, 6, rate=20, in_flight=1)
+        write(tmp_path, slow, 6, rate=20, concurrency=1)
         code, out, err = cli("evaluate", "--config", "live.yaml", "--json", "--metrics", "mrr")
     assert code == 0, err
     report = json.loads(out)
     assert report["systems"]["live"]["load"]["waited"] == 5
-    assert any("5 queries were due while all 1 in flight were busy" in caution for caution in report["cautions"])
+    assert any("5 queries were due while 1 were under way" in caution for caution in report["cautions"])
     assert report["systems"]["live"]["latency_ms"]["p99"] > 700, "six of 200 ms one after another, due 50 ms apart"
-
-
-@pytest.mark.parametrize("field", ["answer", "contexts"])
-def test_a_path_that_never_matches_is_said_once_with_the_keys_that_are_there(cli, tmp_path, endpoint, field):
-    paths = {"answer": "$.answer", "contexts": "$.contexts[*]", field: "$.sorces[*].text"}
-    write(tmp_path, endpoint, 4, reply={"retrieved_doc_ids": "$.retrieved_doc_ids", **paths})
-    code, out, _ = cli("evaluate", "--config", "live.yaml", "--metrics", "mrr,token_f1", "--set", "max_missing=1")
-    assert code == 0
-    said = (
-        f"live: reply.{field}: $.sorces[*].text matches nothing in any of the 4 replies; "
-        "the last one has answer, contexts and retrieved_doc_ids"
-    )
-    assert " ".join(out.split()).count(said) == 1
 
 
 def test_a_list_that_is_not_there_is_missing_and_one_that_is_empty_is_empty(endpoint):
     [absent] = ask(["capital?"], url=endpoint.url, reply={"answer": "$.answer", "contexts": "$.sources[*].text"})
-    assert (absent.contexts, absent.timing.unmatched) == (None, ("contexts",))
+    assert absent.contexts is None
     [null] = ask(["null"], url=endpoint.url, reply={"answer": "$.answer", "contexts": "$.contexts[*]"})
     assert null.contexts is None
     endpoint.reply = lambda request, _: endpoint.send(request, 200, b'{"answer": "x", "contexts": []}')
     [empty] = ask(["?"], url=endpoint.url, reply={"answer": "$.answer", "contexts": "$.contexts[*].text"})
-    assert (empty.contexts, empty.timing.unmatched) == ((), ())
+    assert empty.contexts == ()
 
 
 def test_an_error_ends_the_asking_of_all():

@@ -101,7 +101,7 @@ def test_a_connection_is_used_again_after_a_stream(endpoint):
     original = endpoint.reply
     endpoint.reply = lambda request, body: (connections.add(request.client_address), original(request, body))
     try:
-        ask(["chat"] * 5, url=endpoint.url, in_flight=1, **CHAT)
+        ask(["chat"] * 5, url=endpoint.url, concurrency=1, **CHAT)
     finally:
         endpoint.reply = original
     assert len(connections) == 1

@@ -9,7 +9,10 @@ from ragassay.core.errors import NothingToEvaluate
 from ragassay.core.package_data import folder
 from ragassay.core.text import content
 from ragassay.datasets.corpus import Corpus, Passage
-from ragassay.testset import candidates, draw, read_passages
+from ragassay.storage.datasets import FolderDatasets
+from ragassay.testset.generate import Written, generate
+from ragassay.testset.offline import candidates
+from ragassay.testset.passages import read_passages
 
 TEXTS = {
     "auth-1": "An access token is a signed note that proves who is calling. It lives for 20 minutes.",
@@ -20,12 +23,18 @@ TEXTS = {
 CORPUS = Corpus.of(Passage(id=name, text=text, title="Guide") for name, text in TEXTS.items())
 
 
-def drawn(count=20, seed=7, corpus=CORPUS, **options):
-    return draw(candidates(corpus), corpus, count, seed=seed, marked={"by": "templates 2"}, **options)
+@pytest.fixture
+def drawn(tmp_path):
+    def draw(count=20, seed=7, corpus=CORPUS):
+        store = FolderDatasets(tmp_path)
+        report = generate(store, "made", corpus, Written("templates 2", [*candidates(corpus)]), count, seed=seed)
+        return list(store.samples(report.version)), report
+
+    return draw
 
 
-def test_each_template_asks_what_its_sentence_answers():
-    samples, _ = drawn(unanswerable=0.2)
+def test_each_template_asks_what_its_sentence_answers(drawn):
+    samples, _ = drawn()
     asked = {sample.query: (sample.ground_truth_answer, sample.relevant_doc_ids) for sample in samples}
     token = "An access token is a signed note that proves who is calling."
     assert asked["What is an access token?"] == ((token,), ("auth-1",))
@@ -35,22 +44,19 @@ def test_each_template_asks_what_its_sentence_answers():
     assert asked["What happens when a key leaks?"][0] == ("When a key leaks, revoke it at once.",)
 
 
-def test_every_row_is_marked_and_leads_back_to_its_passages():
-    samples, report = drawn(unanswerable=0.2)
+def test_every_row_is_marked_and_leads_back_to_its_passage(drawn):
+    samples, report = drawn()
     assert report.rows == len(samples)
     by_id = {passage.id: passage for passage in CORPUS.passages}
     for sample in samples:
         made = sample.metadata["generated"]
-        assert (made["by"], set(made["passages"]) <= by_id.keys()) == ("templates 2", True)
+        assert (made["by"], sample.relevant_doc_ids) == ("templates 2", tuple(made["passages"]))
         assert sample.category
         assert sample.difficulty in ("easy", "medium", "hard")
-        if sample.answerable:
-            assert sample.relevant_doc_ids == tuple(made["passages"])
-            whole = " ".join(by_id[name].text for name in made["passages"])
-            assert content(sample.ground_truth_answer[0]) <= content(whole)
+        assert content(sample.ground_truth_answer[0]) <= content(by_id[made["passages"][0]].text)
 
 
-def test_what_is_thrown_away_is_listed_with_its_reason():
+def test_what_is_thrown_away_is_listed_with_its_reason(drawn):
     passages = [
         Passage(
             id="a", text="It may differ by 60 seconds. A role is a set of permissions. The log is kept for 3 months."
@@ -68,7 +74,7 @@ def test_what_is_thrown_away_is_listed_with_its_reason():
     assert report.candidates == sum(each.count for each in report.dropped) + report.not_drawn + report.rows
 
 
-def test_a_seed_gives_the_same_questions_on_any_machine_and_another_seed_others():
+def test_a_seed_gives_the_same_questions_on_any_machine_and_another_seed_others(drawn):
     corpus = read_passages(folder("datasets") / "handbook" / "corpus.jsonl")
     samples, report = drawn(12, corpus=corpus)
     assert [sample.query_id for sample in samples[:2]] == ["G01", "G02"]
@@ -77,7 +83,7 @@ def test_a_seed_gives_the_same_questions_on_any_machine_and_another_seed_others(
     assert [s.query for s in drawn(12, seed=8, corpus=corpus)[0]] != [s.query for s in samples]
 
 
-def test_documents_that_hold_nothing_to_ask_about_are_an_error():
+def test_documents_that_hold_nothing_to_ask_about_are_an_error(drawn):
     with pytest.raises(NothingToEvaluate, match="no question could be made of 1 passages"):
         drawn(corpus=Corpus.of([Passage(id="a", text="Hello there.")]))
 
@@ -91,9 +97,9 @@ def test_markdown_is_cut_at_headings_and_between_paragraphs(tmp_path):
     (tmp_path / "sub" / "plain.txt").write_text("# no heading here\n")
     (tmp_path / "other.csv").write_text("x")
     passages = {passage.id: passage for passage in read_passages(tmp_path).passages}
-    assert sorted(passages) == ["guide-1", "guide-3", "guide-4", "keys", "sub-plain-1"]
+    assert sorted(passages) == ["guide-1", "guide-2", "guide-3", "guide-4", "sub-plain-1"]
     assert (passages["guide-1"].title, passages["guide-1"].text) == ("Guide", "First line.")
-    assert (passages["keys"].title, passages["keys"].text) == ("Guide: Keys", "- one - two")
+    assert (passages["guide-2"].title, passages["guide-2"].text) == ("Guide: Keys", "- one - two")
     assert passages["sub-plain-1"].text == "# no heading here"
 
 

@@ -21,16 +21,12 @@ def name_and_days(seen):
 def question(name, days, **changes):
     row = {
         "question": f"How many days does {name} stay in its vault?",
-        "answerable": True,
         "answer": f"{name} stays for {days} days.",
         "evidence": f"{name} is kept for\n{days} days",
         "category": "factual",
         "difficulty": "easy",
     }
     return row | changes
-
-
-NONE = {"answerable": False, "answer": "", "evidence": "", "difficulty": "hard"}
 
 
 def writes(make):
@@ -61,29 +57,31 @@ def generate(cli, tmp_path, monkeypatch):
 
 
 def both(name, days):
-    return [question(name, days), question(name, days, question=f"Who owns the vault of {name} today?", **NONE)]
+    return [
+        question(name, days),
+        question(name, days, question=f"In which vault is {name} kept for {days} days today?"),
+    ]
 
 
 def test_checked_questions_become_marked_rows_and_a_repetition_asks_nobody(generate, cli):
     with play.Provider(then=writes(both)) as provider:
-        code, out, err = generate(provider, "--unanswerable", 0.25, "--json")
+        code, out, err = generate(provider, "--json")
         assert code == 0, err
         made = json.loads(out)
-        assert made["made_by"] == {"model": 3, "model, unanswerable": 1}
+        assert made["rows"] == 4
         assert made["usage"]["calls"] == len(provider.log) == 9  # 3 passages, each with 2 questions to check
         assert made["usage"]["cost_usd"] > 0
         assert all("days." not in seen.user.split("</passage")[1] for seen in provider.log)  # no check sees the answer
         options = made["version"]["lineage"]["options"]
         assert options["prompts"] == {name: load(name).version for name in ("synthesis/questions", "synthesis/check")}
-        again = json.loads(generate(provider, "--unanswerable", 0.25, "--json")[1])
+        again = json.loads(generate(provider, "--json")[1])
         assert len(provider.log) == 9
         assert again["version"]["digest"] == made["version"]["digest"]
     rows = [json.loads(line) for line in _rows_of(cli)]
-    by_id = {row["relevant_doc_ids"][0]: row for row in rows if row["answerable"]}
-    assert by_id.keys() == TEXTS.keys()
-    generated = by_id["p0"]["metadata"]["generated"]
-    assert (generated["by"], generated["passages"]) == ("model gpt-4o-mini", ["p0"])
-    assert by_id["p0"]["ground_truth_answer"] == ["Alpha stays for 10 days."]
+    assert {row["relevant_doc_ids"][0] for row in rows} == TEXTS.keys()
+    generated = rows[0]["metadata"]["generated"]
+    assert (generated["by"], generated["passages"]) == ("model gpt-4o-mini", rows[0]["relevant_doc_ids"])
+    assert re.fullmatch(r"\w+ stays for 1\d days.", rows[0]["ground_truth_answer"][0])
 
 
 def _rows_of(cli):
@@ -94,13 +92,11 @@ def _rows_of(cli):
 
 WRONG = {
     "its evidence does not stand in the passage": {"evidence": "is kept for 99 years"},
-    "its category or difficulty is none that was offered": {"category": "riddle"},
     "it has no answer": {"answer": " "},
     "its passage does not answer it": {"question": "Who owns the vault of Bravo today?"},
     "asked again, the model answers it differently": {"answer": "It stays for 77 days."},
     "it is not clear without its passage": {"question": "How many days does it stay here?"},
-    "its passage answers it, and should not": {"question": "How many days is it kept?", **NONE},
-    "the model's reply could not be read": {"question": None},
+    "the model's reply could not be read": {"category": "riddle"},
 }
 
 
@@ -125,7 +121,7 @@ def test_a_passage_that_the_provider_refuses_is_one_reason_and_the_others_are_us
         code, out, err = generate(provider)
     assert code == 0, err
     assert "1: the model failed: " in out
-    assert "warning: 2 instead of 4 questions" in out
+    assert "4 questions from 3 passages" in out
 
 
 def test_a_budget_is_kept_and_what_is_answered_is_not_paid_again(generate):
@@ -147,7 +143,7 @@ def test_replies_with_thoughts_and_words_around_them_are_read(generate):
         return play.Answer(f"{thought}{sound(seen).content}\n```")
 
     with play.Provider(then=thinks) as provider:
-        made = json.loads(generate(provider, "--unanswerable", 0.25, "--json")[1])
+        made = json.loads(generate(provider, "--json")[1])
     assert (made["rows"], made["dropped"]) == (4, [])
 
 
@@ -159,7 +155,7 @@ def test_what_was_spent_holds_replies_that_were_refused(generate):
         return play.Answer("Gladly!") if play.form(seen) == "json_schema" else sound(seen)
 
     with play.Provider(then=in_words) as provider:
-        made = json.loads(generate(provider, "--unanswerable", 0.25, "--json", "-j", 1)[1])
+        made = json.loads(generate(provider, "--json", "-j", 1)[1])
         assert made["rows"] == 4
         assert made["usage"]["calls"] == len(provider.log) > 9
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ragassay.datasets.describe import DatasetDescription
     from ragassay.datasets.versions import DatasetVersion
     from ragassay.storage.datasets import FolderDatasets
-    from ragassay.testset import GenerationReport
+    from ragassay.testset.generate import GeneratedVersion
 
 VersionArgument = Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="The beginning of a version is enough.")]
 DataArgument = Annotated[str, typer.Argument(metavar="DATA", help="NAME[@VERSION], or a file.")]
@@ -164,12 +164,6 @@ def generate(
     ],
     count: Annotated[int, typer.Option("-n", "--count", metavar="N", min=1, help="How many questions.")] = 50,
     seed: Seed = 0,
-    unanswerable: Annotated[
-        float,
-        typer.Option(
-            "--unanswerable", metavar="X", min=0, max=1, help="Share of questions that the documents don't answer."
-        ),
-    ] = 0.1,
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Name of the dataset. [that of DOCS, -generated]")
     ] = None,
@@ -187,31 +181,28 @@ def generate(
     """Make questions with ground truth from documents, offline or with a model, and keep them as a dataset."""
     from ragassay.core.files import check_output, to_lines, write_whole
     from ragassay.sdk.datasets import Datasets
-    from ragassay.testset import read_passages
+    from ragassay.testset.passages import read_passages
 
     if model is None and budget_usd:
         raise BadSettings("--budget-usd is about a model; templates make no call")
     if passages:
         check_output(passages)
     called = {"usd": budget_usd, "concurrency": concurrency or 8} if model else {}
-    report = Datasets().generate(
-        documents, name, count=count, seed=seed, unanswerable=unanswerable, model=model, **called
-    )
+    report = Datasets().generate(documents, name, count=count, seed=seed, model=model, **called)
     if passages:
         write_whole(passages, to_lines(passage.model_dump() for passage in read_passages(documents).passages))
     if as_json:
         print_json(report)
         return
-    made = listed((f"{kind} {rows}" for kind, rows in report.made_by.items()), most=10)
-    typer.echo(f"{report.version.reference}: {report.rows} questions ({made}) from {report.passages} passages")
+    typer.echo(f"{report.version.reference}: {report.rows} questions from {report.passages} passages")
     _print_candidates(report, count)
     if report.usage:
-        from ragassay.testset.versions import calls_text
+        from ragassay.testset.generate import calls_text
 
         typer.echo(calls_text(report.usage))
 
 
-def _print_candidates(report: GenerationReport, wanted: int) -> None:
+def _print_candidates(report: GeneratedVersion, wanted: int) -> None:
     dropped = sum(each.count for each in report.dropped)
     typer.echo(f"{report.candidates} candidates, {dropped} thrown away, {report.not_drawn} not drawn")
     for each in report.dropped:

@@ -156,17 +156,14 @@ class RequestTiming(FrozenModel):
     """How a live system was asked for one response.
 
     ``attempts``: requests that were made, the last one included. ``queue_ms``: from when the query was due until one of
-    the ``in_flight`` was free, under a ``rate`` only. ``wall_ms``: wall time since the answer before this one, so
-    that those of a run add up to the time that was spent asking. ``unmatched``: fields whose path matched nothing in the
-    reply, and ``reply_keys`` the keys that it has.
+    the ``concurrency`` was free, under a ``rate`` only. ``wall_ms``: wall time since the answer before this one, so
+    that those of a run add up to the time that was spent asking.
     """
 
     attempts: Count = 1
     queue_ms: Amount = 0.0
     wall_ms: Amount = 0.0
     warm_up: bool = False
-    unmatched: tuple[str, ...] = ()
-    reply_keys: tuple[str, ...] = ()
 
 
 class LiveResponse(Response):

@@ -168,12 +168,11 @@ class Load(FrozenModel):
 
     ``wall_s``: time in which something was asked, from the first query to the last answer, without warm-up and without
     judging; throughput is ``finished`` over it. ``warm_up``: queries whose latency does not count. ``waited``: queries that
-    were due, under a ``rate``, while all ``in_flight`` were busy. ``attempts``: requests in all; ``retried`` queries took
-    more than one. ``never_matched``: fields whose path matched nothing in any of the ``replies``, and ``reply_keys`` what
-    the last of these had instead.
+    were due, under a ``rate``, while all ``concurrency`` were busy. ``attempts``: requests in all; ``retried`` queries took
+    more than one.
     """
 
-    in_flight: int
+    concurrency: int
     rate: float | None
     finished: int
     wall_s: float
@@ -182,9 +181,6 @@ class Load(FrozenModel):
     longest_wait_ms: float
     attempts: int
     retried: int
-    replies: int
-    never_matched: tuple[str, ...]
-    reply_keys: tuple[str, ...]
 
 
 class AgreedLabels(FrozenModel):

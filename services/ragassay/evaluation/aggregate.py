@@ -100,7 +100,7 @@ def aggregate(
         provenance=provenance,
         cautions=(
             *_cautions_of_judges(provenance, aggregated),
-            *(line for name, one in systems.items() if one.load for line in cautions(name, one.load, called[name])),
+            *(line for name, one in systems.items() if one.load for line in cautions(name, one.load)),
         ),
         systems=systems,
     )

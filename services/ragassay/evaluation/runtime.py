@@ -291,7 +291,7 @@ def answerer(config: SystemConfig, settings: Settings, prices: Prices, journal: 
         config.answer.api_base,
         settings,
         timeout_s=config.timeout_s,
-        concurrency=config.in_flight,
+        concurrency=config.concurrency,
         parameters=config.answer.parameters,
         prices=prices,
     )

@@ -249,7 +249,7 @@ def _throughput(report: SystemReport) -> str:
         return NOT_REPORTED
     how = "one after another"
     if load := report.load:
-        how = f"with {load.in_flight} in flight" + (f", {load.rate:g}/s asked for" if load.rate else "")
+        how = f"with {load.concurrency} in flight" + (f", {load.rate:g}/s asked for" if load.rate else "")
     return f"{report.throughput_qps:.2f} queries/s {how}"
 
 

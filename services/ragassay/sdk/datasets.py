@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ragassay.datasets.rows import Duplicates
     from ragassay.datasets.split import SplitVersions
     from ragassay.datasets.versions import DatasetVersion
-    from ragassay.testset.versions import GeneratedVersion, Written
+    from ragassay.testset.generate import GeneratedVersion, Written
 
 
 class Datasets:
@@ -132,7 +132,6 @@ class Datasets:
         *,
         count: int = 50,
         seed: int = 0,
-        unanswerable: float = 0.1,
         model: str | None = None,
         **options: Any,
     ) -> GeneratedVersion:
@@ -141,15 +140,18 @@ class Datasets:
         Options of a model: ``api_base``, ``usd`` (a cap), ``concurrency``. Raises BudgetReached.
         """
         from ragassay.datasets.versions import check_name
-        from ragassay.testset import read_passages
-        from ragassay.testset.versions import check_options, generate
+        from ragassay.testset.generate import Written, check_count, generate
+        from ragassay.testset.offline import VERSION, candidates
+        from ragassay.testset.passages import read_passages
 
-        check_options(count, unanswerable)
+        check_count(count)
         path = Path(documents)
-        how: dict[str, Any] = {"count": count, "seed": seed, "unanswerable": unanswerable}
         corpus, chosen = read_passages(path), check_name(name or f"{path.resolve().stem}-generated")
-        written = _questions_of_model(model, Settings(), chosen, corpus, how, **options) if model is not None else None
-        return generate(self._store, chosen, corpus, **how, sources=[str(path)], written=written)
+        if model is None:
+            written = Written(f"templates {VERSION}", list(candidates(corpus)))
+        else:
+            written = _questions_of_model(model, Settings(), chosen, corpus, {"count": count, "seed": seed}, **options)
+        return generate(self._store, chosen, corpus, written, count, seed=seed, sources=[str(path)])
 
 
 def _questions_of_model(
@@ -172,8 +174,8 @@ def _questions_of_model(
     from ragassay.core.protocols import digest
     from ragassay.evaluation.runtime import llm_of
     from ragassay.storage.journal import CallCache, FolderJournal
+    from ragassay.testset.generate import Written, calls_text
     from ragassay.testset.model import QuestionWriter
-    from ragassay.testset.versions import Written, calls_text
 
     of_call = {**how, "corpus": corpus.digest}
     calls = settings.home / "datasets" / "calls" / f"{name}-{digest([model, of_call])[:12]}.jsonl"
@@ -192,4 +194,4 @@ def _questions_of_model(
         except ProviderDown as down:
             down.hint = f"what is answered is kept ({calls_text(writer.spent)}): give the same command later"
             raise
-    return Written(f"model {model}", found, writer.spent, writer.settings)
+    return Written(f"model {model}", found, writer.settings, writer.spent)

@@ -55,7 +55,7 @@ class RegisteredSystem:
         """How many queries it surely answers or fails in the time that a worker has for a chunk; None for any number."""
         if isinstance(self.config, SystemConfig):
             return None
-        a_second = self.config.in_flight / self.config.timeout_s
+        a_second = self.config.concurrency / self.config.timeout_s
         return max(1, int(_LONGEST_CHUNK_S * min(a_second, self.config.rate or a_second)))
 
 

@@ -30,14 +30,14 @@ MOST_CHARACTERS = 10_000_000  # of an answer
 class LiveOptions(FrozenModel):
     """How a live system is asked, however it is reached."""
 
-    in_flight: Annotated[int, Field(ge=1, le=256, description="queries at once")] = 4
+    concurrency: Annotated[int, Field(ge=1, le=256, description="queries at once")] = 4
     rate: Annotated[
         float | None,
         Field(
             gt=0,
             le=10_000,
             description="queries per second, begun at even distances whatever the system takes; latency counts from when "
-            "a query was due. Default: the next one begins when one of `in_flight` has ended",
+            "a query was due. Default: the next one begins when one of `concurrency` has ended",
         ),
     ] = None
     timeout_s: Annotated[float, Field(gt=0, le=3600, description="seconds that one query may take")] = 30.0
@@ -75,8 +75,6 @@ class RequestTimer:
         self.first_token_ms: float | None = None
         self._ended_ms: float | None = None
         self._arrived: float | None = None
-        self.unmatched: tuple[str, ...] = ()
-        self.reply_keys: tuple[str, ...] = ()
 
     @property
     def now_ms(self) -> float:
@@ -129,7 +127,7 @@ class LoadController:
 
     def __init__(self, options: LiveOptions) -> None:
         self.options, self.users = options, 0
-        self.in_flight = asyncio.Semaphore(options.in_flight)
+        self.slots = asyncio.Semaphore(options.concurrency)
         self.failed: dict[tuple[str, str], LiveResponse] = {}
         self._warming = asyncio.Lock()
         self._warmed = self._asking = 0
@@ -138,7 +136,7 @@ class LoadController:
     def begin(self) -> None:
         """One run more asks."""
         if not self.users:  # perhaps in another event loop than before
-            self.in_flight, self._warming = asyncio.Semaphore(self.options.in_flight), asyncio.Lock()
+            self.slots, self._warming = asyncio.Semaphore(self.options.concurrency), asyncio.Lock()
         self.users += 1
 
     @contextmanager

@@ -69,7 +69,7 @@ class BuiltIn:
     def __init__(self, name: str, config: SystemConfig, retriever: Pipeline, answerer: Answerer | None = None) -> None:
         self._name, self.config, self.retriever, self._answerer = name, config, retriever, answerer
         self._texts = {passage.id: passage.full for passage in retriever.corpus.passages}
-        self._in_flight = asyncio.Semaphore(config.in_flight)
+        self._slots = asyncio.Semaphore(config.concurrency)
         self._retrieving = asyncio.Lock()  # it keeps all cores busy: two at once would measure each other
         self._first, self._started = asyncio.Lock(), False
 
@@ -89,7 +89,7 @@ class BuiltIn:
         The first query is alone, since it also opens connections, and its response has ``first_call_ms``: the time of
         the start and its own.
         """
-        async with self._in_flight:
+        async with self._slots:
             async with self._first:
                 if not self._started:
                     self._started = True

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from functools import cached_property
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
 from ragassay import observability
 from ragassay.core.addresses import check_bare_address
-from ragassay.core.errors import BadInput, BadSettings, reason_from
+from ragassay.core.errors import BadInput, BadSettings
 from ragassay.core.models import Response, Sample
 from ragassay.core.settings import VARIABLE, with_variables, without_values
 from ragassay.core.validation import shown
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 
 _BUSY = frozenset((429, 503))
-_MOST_KEYS = 20
 _HEAD = 500  # bytes of a reply that are shown
 _LAST_BYTES_S = 0.05
 _SECRET = re.compile(r"authorization|cookie|key|token|secret|password", re.IGNORECASE)
@@ -288,7 +286,7 @@ class HttpClient:
                 async for piece in pieces(reply, clock):
                     raw += piece
                 clock.ended()
-                return self._whole(self._redacted(text_of(raw)), clock)
+                return self._whole(self._redacted(text_of(raw)))
         except httpx.TimeoutException:
             raise TimeoutError from None
         except httpx.ConnectError as error:
@@ -299,13 +297,12 @@ class HttpClient:
                 f"the reply breaks off: {why}" if begun else f"no reply: {why} (it was sent {shown(body)})"
             ) from None
 
-    def _whole(self, text: str, clock: RequestTimer) -> Response:
+    def _whole(self, text: str) -> Response:
         try:
             reply = json.loads(text)
         except (ValueError, RecursionError):
             raise BadInput(f"the reply is not JSON: {shown(text)}") from None
         values = self._values(reply)
-        self._note_unmatched(clock, values, reply if isinstance(reply, dict) else ())
         if "answer" in self._paths and values.get("answer") is None:
             where = self._config.reply["answer"]
             raise BadInput(f"the reply has no answer at {where}: {shown(json.dumps(reply, ensure_ascii=False))}")
@@ -313,7 +310,7 @@ class HttpClient:
 
     async def _streamed(self, reply: httpx.Response, form: StreamFormat, clock: RequestTimer) -> Response:
         events, joined, number, text = Events(form), StreamedResponse(clock), 0, ""
-        matched, keys, ended = set[str](), dict[str, None](), self._config.stream_end is None
+        matched, ended = set[str](), self._config.stream_end is None
         async with aclosing(pieces(reply, clock)) as arriving:
             async with aclosing(events.of(arriving)) as texts:
                 async for said in texts:
@@ -326,7 +323,6 @@ class HttpClient:
                     values = self._values(event)
                     joined.add(values)
                     matched |= set(values)
-                    keys |= dict.fromkeys(event if isinstance(event, dict) and len(keys) < _MOST_KEYS else ())
                     if self._end and any(self._end.findall(event)):
                         ended = True
                         break
@@ -336,7 +332,6 @@ class HttpClient:
             kind = shown(reply.headers.get("content-type", "without a content type"))
             head = shown(self._redacted(events.head.decode("utf-8", "replace")))
             raise BadInput(f"the reply is no stream of events but {kind}: {head}")
-        self._note_unmatched(clock, matched, keys)
         if not ended:
             raise BadInput(f"the stream breaks off: {self._config.stream_end!r} did not come after its {number} events")
         if "answer" in self._paths and "answer" not in matched:
@@ -378,11 +373,6 @@ class HttpClient:
             raise BadInput(f"the system replied with an error: {shown(text)}")
         return values
 
-    def _note_unmatched(self, clock: RequestTimer, matched: Collection[str], keys: Iterable[str]) -> None:
-        clock.unmatched = tuple(field for field in self._paths if field not in matched and field != "error")
-        if clock.unmatched:
-            clock.reply_keys = tuple(reason_from(str(key)) for key in islice(keys, _MOST_KEYS))
-
     @cached_property
     def _paths(self) -> Mapping[str, JSONPath | CompoundJSONPath]:
         import jsonpath
@@ -408,7 +398,7 @@ class HttpClient:
     def _client(self) -> httpx.AsyncClient:
         import httpx
 
-        connections = self._config.in_flight
+        connections = self._config.concurrency
         return httpx.AsyncClient(
             limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
             timeout=self._config.timeout_s,

@@ -79,5 +79,5 @@ class SystemConfig(RetrievalConfig):
         Field(description="`extractive` (sentences of the passages), or a model; default: no answer"),
         WORD_OR_KEYS,
     ] = None
-    in_flight: Annotated[int, Field(ge=1, le=256, description="queries at once")] = 4
+    concurrency: Annotated[int, Field(ge=1, le=256, description="queries at once")] = 4
     timeout_s: Annotated[float, Field(gt=0, le=3600, description="seconds that one query may take")] = 30.0

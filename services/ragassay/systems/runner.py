@@ -53,7 +53,7 @@ class LiveSystem:
                 for sample in samples:
                     if (self._run, sample.query_id) in self._schedule.failed:
                         continue
-                    if self.options.rate is None and len(tasks) >= self.options.in_flight:
+                    if self.options.rate is None and len(tasks) >= self.options.concurrency:
                         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                     for ended in [task for task in tasks if task.done()]:
                         tasks.remove(ended)
@@ -116,8 +116,8 @@ class LiveSystem:
                     return response and _of_warm_up(response, first=not warmed_before)
             due = await self._schedule.turn()
             begun.set()
-            full = self._schedule.in_flight.locked()
-            async with self._schedule.in_flight:
+            full = self._schedule.slots.locked()
+            async with self._schedule.slots:
                 now = time.perf_counter()
                 response = await self._ask(sample, now if due is None else due)
                 if response is None:
@@ -150,7 +150,7 @@ class LiveSystem:
             response = LiveResponse(error=error.message)
         except ValueError as error:
             response = LiveResponse(error=f"the reply can't be kept: {reason_from(error)}")
-        timing = RequestTiming(attempts=clock.attempts, unmatched=clock.unmatched, reply_keys=clock.reply_keys)
+        timing = RequestTiming(attempts=clock.attempts)
         return response.model_copy(update={"timing": timing})
 
     def _late(self, clock: RequestTimer) -> str:

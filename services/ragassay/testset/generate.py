@@ -1,22 +1,24 @@
-"""From candidate questions to rows: what is thrown away and why, which of the others are drawn, and how rows are marked."""
+"""From candidate questions to a version of a dataset: what is thrown away and why, which are drawn, how rows are marked."""
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragassay.core.errors import NothingToEvaluate
-from ragassay.core.models import FrozenModel, Sample
+from ragassay.core.errors import BadSettings, NothingToEvaluate
+from ragassay.core.models import FrozenModel, Sample, Usage
 from ragassay.core.text import content, words
 from ragassay.datasets.corpus import Corpus, Passage
 from ragassay.datasets.describe import normalised, similar_groups
+from ragassay.datasets.versions import DatasetStore, DatasetVersion, Lineage, Origin
 
+MAX_QUESTIONS = 100_000
 SHORTEST, LONGEST = 4, 40  # words of a question
 _POINTS_ELSEWHERE = frozenset(
-    """it its they them their this that these those he she his her we our you your here there such neither anything otherwise
+    """it its they them their this that these those there he she his her we our you your here such neither anything otherwise
     therefore same former latter doubt""".split()
 )
 _EXAMPLES = 3
@@ -24,20 +26,29 @@ _EXAMPLES = 3
 
 @dataclass(frozen=True)
 class Candidate:
-    """A question before it is checked. ``answer`` is empty where the passages hold none.
+    """A question before it is checked.
 
     ``about`` names its subject, empty where it is known to be clear; ``unfit``: why it was found to be of no use already.
     """
 
     question: str
     answer: str
-    passages: tuple[Passage, ...]
+    passage: Passage
     category: str
     difficulty: str
-    made_by: str
     about: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
     unfit: str | None = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """Candidates, who wrote them, what determined them and, if it was a model, what that took."""
+
+    by: str
+    candidates: Sequence[Candidate]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    usage: Usage | None = None
 
 
 class DroppedQuestions(FrozenModel):
@@ -48,86 +59,95 @@ class DroppedQuestions(FrozenModel):
     examples: tuple[str, ...]
 
 
-class GenerationReport(FrozenModel):
-    """How many candidates there were, what became of them, and what was drawn, by who made it."""
+class GeneratedVersion(FrozenModel):
+    """The version of the questions that were drawn, how many candidates there were, and what a model spent on them."""
 
+    version: DatasetVersion
     passages: int
     candidates: int
     dropped: tuple[DroppedQuestions, ...]
     not_drawn: int
     rows: int
-    made_by: dict[str, int]
+    usage: Usage | None = None
 
 
-def draw(
-    found: Iterable[Candidate],
+def check_count(count: int) -> None:
+    """Raise BadSettings for a number of questions that can't be."""
+    if not 1 <= count <= MAX_QUESTIONS:
+        raise BadSettings(f"should be from 1 to {MAX_QUESTIONS:,}, is {count}", where="count")
+
+
+def generate(
+    store: DatasetStore,
+    name: str,
     corpus: Corpus,
+    written: Written,
     count: int,
     *,
-    seed: int,
-    unanswerable: float = 0.1,
-    marked: Mapping[str, Any],
-) -> tuple[list[Sample], GenerationReport]:
-    """``count`` questions in the order of a draw, fewer where there are not enough; the same on any machine.
+    seed: int = 0,
+    sources: Iterable[str] = (),
+) -> GeneratedVersion:
+    """Keep ``count`` questions with ground truth as a version, in the order of a draw, fewer where there are not enough.
 
-    ``unanswerable`` is the share of questions without an answer, if a model writes them. Each row says in
-    ``metadata.generated`` which generator made it (``marked`` is part of that) and from which passages. Raises
-    NothingToEvaluate where no question is left.
+    Each row says in ``metadata.generated`` who wrote it, and from which passage. Raises NothingToEvaluate where no question
+    is left.
     """
-    candidates = sorted(found, key=lambda each: (_drawn(seed, each), each.question))
-    kept, dropped = _filtered(candidates)
-    open_, closed = [c for c in kept if c.answer], [c for c in kept if not c.answer]
-    without = min(round(count * unanswerable), len(closed))
-    chosen = [*open_[: count - without], *closed[:without]]
-    if not chosen:
-        most_common = max(dropped.items(), key=lambda item: len(item[1]), default=None)
-        why = f": {most_common[0]} ({len(most_common[1])} of {len(candidates)} candidates)" if most_common else ""
+    kept, dropped = _filtered(sorted(written.candidates, key=lambda each: (_drawn(seed, each), each.question)))
+    if not kept:
+        why = max(dropped, key=lambda reason: len(dropped[reason]), default="there is no candidate")
+        hint = "templates need English sentences that define, count or condition something; --model asks a model"
         raise NothingToEvaluate(
-            f"no question could be made of {len(corpus.passages)} passages{why}",
-            hint="templates need English sentences that define, count or condition something; --model asks a model",
+            f"no question could be made of {len(corpus.passages)} passages: {why}",
+            hint=f"the model took {calls_text(written.usage)}" if written.usage else hint,
         )
-    chosen.sort(key=lambda each: hashlib.sha256(_drawn(seed, each)).digest())  # those drawn first have the smallest
-    report = GenerationReport(
+    marked = {"by": written.by, "seed": seed}
+    width = len(str(min(count, len(kept))))
+    samples = [_row(f"G{n:0{width}d}", each, marked) for n, each in enumerate(kept[:count], 1)]
+    options = {**marked, "count": count, "corpus": corpus.digest, **written.options}
+    origin = Origin(lineage=Lineage(action="generate", sources=tuple(sources), options=options))
+    return GeneratedVersion(
+        version=store.add(name, samples, lambda: origin),
         passages=len(corpus.passages),
-        candidates=len(candidates),
+        candidates=len(written.candidates),
         dropped=tuple(
             DroppedQuestions(reason=reason, count=len(questions), examples=tuple(questions[:_EXAMPLES]))
             for reason, questions in sorted(dropped.items(), key=lambda item: (-len(item[1]), item[0]))
         ),
-        not_drawn=len(kept) - len(chosen),
-        rows=len(chosen),
-        made_by=dict(sorted(Counter(each.made_by for each in chosen).items())),
+        not_drawn=len(kept) - len(samples),
+        rows=len(samples),
+        usage=written.usage,
     )
-    width = len(str(len(chosen)))
-    return [_row(f"G{n:0{width}d}", each, marked) for n, each in enumerate(chosen, 1)], report
+
+
+def calls_text(usage: Usage) -> str:
+    """How many calls there were and what they cost."""
+    cost = "of unknown cost" if usage.cost_usd is None else f"{usage.cost_usd:.4f} USD"
+    lost = f", {usage.uncertain_calls} with an unknown outcome" if usage.uncertain_calls else ""
+    return f"{usage.calls} calls{lost}, {usage.cache_hits} taken from earlier ones, {cost}"
 
 
 def _drawn(seed: int, candidate: Candidate) -> bytes:
-    return hashlib.sha256(f"{seed}\0{candidate.made_by}\0{candidate.question}".encode()).digest()
+    return hashlib.sha256(f"{seed}\0{candidate.question}".encode()).digest()
 
 
-def _filtered(candidates: Sequence[Candidate]) -> tuple[list[Candidate], dict[str, list[str]]]:
+def _filtered(candidates: Iterable[Candidate]) -> tuple[list[Candidate], dict[str, list[str]]]:
     """Candidates that can stand alone, and the questions of the others by the reason."""
     dropped: defaultdict[str, list[str]] = defaultdict(list)
+    answers: defaultdict[str, set[str]] = defaultdict(set)
     sound: list[Candidate] = []
     for each in candidates:
         if why := _unfit(each):
             dropped[why].append(each.question)
         else:
             sound.append(each)
-    answers: defaultdict[str, set[str]] = defaultdict(set)
-    for each in sound:
-        answers[normalised(each.question)].add(normalised(each.answer))
-    clear = []
-    for each in sound:
-        if len(answers[normalised(each.question)]) > 1:
-            dropped["passages answer it differently"].append(each.question)
-        else:
-            clear.append(each)
+            answers[normalised(each.question)].add(normalised(each.answer))
+    clear = [each for each in sound if len(answers[normalised(each.question)]) == 1]
+    if unclear := [each.question for each in sound if len(answers[normalised(each.question)]) > 1]:
+        dropped["passages answer it differently"] = unclear
     groups = similar_groups([normalised(each.question) for each in clear])
     later = {place for group in groups for place in group[1:]}
-    for place in sorted(later):
-        dropped["a similar question is there"].append(clear[place].question)
+    if later:
+        dropped["a similar question is there"] = [clear[place].question for place in sorted(later)]
     return [each for place, each in enumerate(clear) if place not in later], dropped
 
 
@@ -135,31 +155,25 @@ def _unfit(each: Candidate) -> str | None:
     """Why a question can't be used; None for one that can."""
     if each.unfit:
         return each.unfit
-    length = len(each.question.split())
-    if not SHORTEST <= length <= LONGEST:
+    if not SHORTEST <= len(each.question.split()) <= LONGEST:
         return f"it has fewer than {SHORTEST} or more than {LONGEST} words"
     if not _POINTS_ELSEWHERE.isdisjoint(words(each.about)):
         return "it is not clear without its passage"
-    if each.answer and content(each.answer) <= content(each.question):
+    if content(each.answer) <= content(each.question):
         return "it holds its own answer"
     return None
 
 
 def _row(query_id: str, each: Candidate, marked: Mapping[str, Any]) -> Sample:
-    ids = tuple(passage.id for passage in each.passages)
-    made = {**marked, "made_by": each.made_by, "passages": list(ids), **each.details}
-    answered: dict[str, Any] = {
-        "ground_truth_answer": (each.answer,),
-        "relevant_doc_ids": ids,
-        "primary_relevant": ids[0],
-        "reference_contexts": tuple(passage.full for passage in each.passages),
-    }
     return Sample(
         query_id=query_id,
         query=each.question,
         category=each.category,
         difficulty=each.difficulty,
-        answerable=bool(each.answer),
-        metadata={"generated": made},
-        **(answered if each.answer else {}),
+        answerable=True,
+        ground_truth_answer=(each.answer,),
+        relevant_doc_ids=(each.passage.id,),
+        primary_relevant=each.passage.id,
+        reference_contexts=(each.passage.full,),
+        metadata={"generated": {**marked, "passages": [each.passage.id], **each.details}},
     )

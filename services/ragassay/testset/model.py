@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from ragassay.core.aio import together
 from ragassay.core.models import Usage
-from ragassay.core.prompts import load
+from ragassay.core.prompts import Prompt, load
 from ragassay.core.protocols import Journal
 from ragassay.core.text import content, numbers
 from ragassay.datasets.corpus import Corpus, Passage
@@ -19,17 +19,17 @@ from ragassay.judges.structured import SampleCalls, StructuredCall
 from ragassay.llm import LLM
 from ragassay.testset.generate import Candidate
 
-PER_PASSAGE = 2  # questions with an answer that are asked for
+PER_PASSAGE = 2  # questions that are asked for
 _SPARE = 1.5  # times as many as wanted, since some are thrown away
 _TOKENS, _CHECK_TOKENS = 1500, 400
 _SAME = 0.5  # share of the shorter answer's stems that the other one must have
+UNREADABLE = "the model's reply could not be read"
 
 
 class QuestionForm(BaseModel):
-    """One question; category and difficulty are checked by our code."""
+    """One question."""
 
     question: str
-    answerable: bool
     answer: str
     evidence: str
     category: Literal["factual", "conceptual", "procedural", "comparative", "troubleshooting"]
@@ -50,57 +50,51 @@ class CheckForm(BaseModel):
     answer: str
 
 
-CATEGORIES, DIFFICULTIES = (get_args(QuestionForm.model_fields[name].annotation) for name in ("category", "difficulty"))
-
-
 class QuestionWriter:
     """Writes questions with the model behind ``llm``; every call goes through the journal, so none is paid twice."""
 
     def __init__(self, llm: LLM, journal: Journal) -> None:
         self._llm, self._calls = llm, SampleCalls(journal)
-        self._prompt, self._check = load("synthesis/questions"), load("synthesis/check")
-        self._write, self._answer = (
-            StructuredCall(llm, prompt.text, prompt.version, form, name, purpose="synthesis", who="the model")
-            for prompt, form, name in ((self._prompt, QuestionsForm, "questions"), (self._check, CheckForm, "check"))
-        )
+        self._prompts = load("synthesis/questions"), load("synthesis/check")
+        self._write = self._structured(self._prompts[0], QuestionsForm, "questions")
+        self._answer = self._structured(self._prompts[1], CheckForm, "check")
+
+    def _structured(self, prompt: Prompt, form: type[BaseModel], name: str) -> StructuredCall:
+        return StructuredCall(self._llm, prompt.text, prompt.version, form, name, purpose="synthesis", who="the model")
 
     @property
     def settings(self) -> dict[str, Any]:
         """All that determines the questions beside the passages: model, parameters, versions of the prompts."""
-        prompts = {prompt.name: prompt.version for prompt in (self._prompt, self._check)}
-        return {**self._llm.settings, "prompts": prompts}
+        return {**self._llm.settings, "prompts": {prompt.name: prompt.version for prompt in self._prompts}}
 
     @property
     def spent(self) -> Usage:
         """What the calls so far have spent."""
         return self._calls.usage + self._calls.waste
 
-    async def write(self, corpus: Corpus, count: int, *, seed: int, unanswerable: float) -> list[Candidate]:
+    async def write(self, corpus: Corpus, count: int, *, seed: int) -> list[Candidate]:
         """Candidates for ``count`` questions, those that failed a check with the reason, from passages that are drawn.
 
         Raises BudgetReached, BadSettings (key, model) and ProviderDown; what is answered by then is not paid again.
         """
         drawn = sorted(corpus.passages, key=lambda each: hashlib.sha256(f"{seed}\0{each.id}".encode()).digest())
-        needed = math.ceil(_SPARE * count * max((1 - unanswerable) / PER_PASSAGE, unanswerable))
-        without = unanswerable > 0
-        written = await together([self._about(passage, without) for passage in drawn[:needed]])
+        needed = math.ceil(_SPARE * count / PER_PASSAGE)
+        written = await together([self._about(passage) for passage in drawn[:needed]])
         return [candidate for of_passage in written for candidate in of_passage]
 
-    async def _about(self, passage: Passage, without: bool) -> list[Candidate]:
-        wanted = f"Write {PER_PASSAGE} answerable questions{' and 1 that is not answerable' if without else ''}."
-        reply = await self._ask(self._write, passage, wanted, _TOKENS)
+    async def _about(self, passage: Passage) -> list[Candidate]:
+        reply = await self._ask(self._write, passage, f"Write {PER_PASSAGE} questions.", _TOKENS)
         if isinstance(reply, str):
-            return [self._candidate(passage, {"question": f"(passage {passage.id})"}, reply)]
+            return [_candidate(passage, {"question": f"(passage {passage.id})"}, reply)]
         rows = reply.get("questions")
         rows = rows if isinstance(rows, list) else []
         return await together([self._checked(passage, row) for row in rows if isinstance(row, Mapping)])
 
     async def _checked(self, passage: Passage, row: Mapping[str, Any]) -> Candidate:
         if why := _misfit(row, passage):
-            return self._candidate(passage, row, why)
-        asked = f"Question: {row['question']}"
-        reply = await self._ask(self._answer, passage, asked, _CHECK_TOKENS)
-        return self._candidate(passage, row, reply if isinstance(reply, str) else _disagreement(row, reply))
+            return _candidate(passage, row, why)
+        reply = await self._ask(self._answer, passage, f"Question: {row['question']}", _CHECK_TOKENS)
+        return _candidate(passage, row, reply if isinstance(reply, str) else _disagreement(row, reply))
 
     async def _ask(self, call: StructuredCall, passage: Passage, text: str, limit: int) -> dict[str, Any] | str:
         """The object in the reply, or why there is none."""
@@ -110,30 +104,25 @@ class QuestionWriter:
         value, reason = await self._calls.outcome(answer, "the model")
         return reason or "the model gave no answer" if value is None else value
 
-    def _candidate(self, passage: Passage, row: Mapping[str, Any], unfit: str | None) -> Candidate:
-        return Candidate(
-            str(row.get("question", "")),
-            str(row.get("answer", "")) if row.get("answerable") else "",
-            (passage,),
-            str(row.get("category", "")),
-            str(row.get("difficulty", "")),
-            "model" if row.get("answerable") else "model, unanswerable",
-            details={"evidence": row["evidence"]} if row.get("answerable") and "evidence" in row else {},
-            unfit=unfit,
-        )
+
+def _candidate(passage: Passage, row: Mapping[str, Any], unfit: str | None) -> Candidate:
+    question, answer, category, difficulty = (
+        str(row.get(key, "")) for key in ("question", "answer", "category", "difficulty")
+    )
+    details = {"evidence": row["evidence"]} if "evidence" in row else {}
+    return Candidate(question, answer, passage, category, difficulty, details=details, unfit=unfit)
 
 
 def _misfit(row: Mapping[str, Any], passage: Passage) -> str | None:
     """What our code finds wrong with a question; None when nothing."""
-    texts = [row.get(key) for key in ("question", "answer", "evidence")]
-    if not all(isinstance(text, str) for text in texts) or not isinstance(row.get("answerable"), bool):
-        return "the model's reply could not be read"
-    if row.get("category") not in CATEGORIES or row.get("difficulty") not in DIFFICULTIES:
-        return "its category or difficulty is none that was offered"
-    if row["answerable"] and not row["answer"].strip():
+    try:
+        form = QuestionForm.model_validate(row)
+    except ValidationError:
+        return UNREADABLE
+    if not form.answer.strip():
         return "it has no answer"
-    evidence = " ".join(str(row["evidence"]).split()).casefold()
-    if row["answerable"] and (not evidence or evidence not in " ".join(passage.full.split()).casefold()):
+    evidence = " ".join(form.evidence.split()).casefold()
+    if not evidence or evidence not in " ".join(passage.full.split()).casefold():
         return "its evidence does not stand in the passage"
     return None
 
@@ -142,10 +131,8 @@ def _disagreement(row: Mapping[str, Any], check: Mapping[str, Any]) -> str | Non
     """Why the check speaks against a question; None when it doesn't."""
     if check.get("clear") is not True:
         return "it is not clear without its passage"
-    if check.get("answerable") is not row["answerable"]:
-        return "its passage does not answer it" if row["answerable"] else "its passage answers it, and should not"
-    if not row["answerable"]:
-        return None
+    if check.get("answerable") is not True:
+        return "its passage does not answer it"
     ours, theirs = content(row["answer"]), content(str(check.get("answer", "")))
     alike = len(ours & theirs) >= _SAME * max(1, min(len(ours), len(theirs)))
     same_numbers = numbers(row["answer"]) == numbers(str(check.get("answer", ""))) or not numbers(row["answer"])

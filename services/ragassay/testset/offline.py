@@ -15,32 +15,42 @@ from ragassay.datasets.corpus import Corpus
 from ragassay.testset.generate import Candidate
 
 VERSION = "2"
-_DEFINITION = re.compile(r"(?P<thing>An? [\w'-]+(?: (?!is\b)[\w'-]+){0,3}) is (?:an?|the) [a-z].{12,}")
-_NUMBER = re.compile(
-    r"(?P<before>[A-Z][^.;:()\d]{6,120}?[^,]) \d(?:[\d,.]*\d)? (?P<unit>[a-z]+s(?: per [a-z]+)?)(?=[.,;]| (?!after|before))"
+_TEMPLATES = (  # a sentence, its question, its category and difficulty
+    (
+        re.compile(r"(?P<an>An?) (?P<about>[\w'-]+(?: (?!is\b)[\w'-]+){0,3}) is (?:an?|the) [a-z].{12,}"),
+        "What is {an} {about}?",
+        "conceptual",
+        "easy",
+    ),
+    (
+        re.compile(r"(?P<word>If|When) (?P<about>[^,;:]{8,120}), .{8,}"),
+        "What happens {word} {about}?",
+        "procedural",
+        "medium",
+    ),
+    (
+        re.compile(
+            r"(?P<about>[A-Z][^.;:()\d]{6,120}?[^,]) \d(?:[\d,.]*\d)? (?P<unit>[a-z]+s(?: per [a-z]+)?)"
+            r"(?=[.,;]| (?!after|before))"
+        ),
+        "{about} how many {unit}?",
+        "factual",
+        "easy",
+    ),
 )
-_CONDITION = re.compile(r"(?P<word>If|When) (?P<condition>[^,;:]{8,120}), .{8,}")
 
 
 def candidates(corpus: Corpus) -> Iterator[Candidate]:
-    """All questions that the templates find, unchecked, in the order of the passages."""
+    """All questions that the templates find, unchecked, in the order of the passages; one of a sentence."""
     for passage in corpus.passages:
         for sentence in sentences(passage.text):
-            if found := _DEFINITION.match(sentence):
-                thing = found["thing"][0].lower() + found["thing"][1:]
-                made = (f"What is {thing}?", "conceptual", "easy", "definition", thing)
-            elif found := _CONDITION.match(sentence):
-                condition = found["condition"]
-                made = (
-                    f"What happens {found['word'].lower()} {condition}?",
-                    "procedural",
-                    "medium",
-                    "condition",
-                    condition,
-                )
-            elif found := _NUMBER.match(sentence):
-                made = (f"{found['before']} how many {found['unit']}?", "factual", "easy", "number", found["before"])
-            else:
-                continue
-            question, category, difficulty, kind, about = made
-            yield Candidate(question, sentence, (passage,), category, difficulty, kind, about)
+            for pattern, question, category, difficulty in _TEMPLATES:
+                if found := pattern.match(sentence):
+                    parts = {
+                        name: part.lower() if name in ("an", "word") else part
+                        for name, part in found.groupdict().items()
+                    }
+                    yield Candidate(
+                        question.format(**parts), sentence, passage, category, difficulty, about=found["about"]
+                    )
+                    break
