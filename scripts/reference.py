@@ -29,11 +29,6 @@ def cell(text: object) -> str:
     return re.sub(r"``(.+?)``", r"`\1`", line)
 
 
-def inline(text: str) -> str:
-    """Text as one line outside of tables."""
-    return " ".join(text.split()).replace("<", "&lt;").replace("*", "\\*")
-
-
 def code(text: object) -> str:
     """Text as code in a cell."""
     return f"`{' '.join(str(text).split()).replace('|', chr(92) + '|')}`"
@@ -57,14 +52,15 @@ def command_line() -> Iterator[str]:
     for option, count in counts.most_common():
         if count >= SHARED_BY:
             shared.setdefault(option[0], option)
-    yield "\n## Common options\n"
-    yield from (f"- `{name}`: {inline(text)}" for name, text in shared.values())
+    yield "\n| command | effect | options |\n|---|---|---|"
     for path, usage, about, options in commands:
-        yield f"\n{'##' if path.count(' ') < 2 else '###'} {path}\n"
-        yield f"`{path} {usage}`: {inline(about)}\n"
-        if common := [name.split(" ")[0].strip(",") for name, text in options if shared.get(name) == (name, text)]:
-            yield f"- [common options](#common-options): {', '.join(map(code, common))}"
-        yield from (f"- `{name}`: {inline(text)}" for name, text in options if shared.get(name) != (name, text))
+        common = [name.split(" ")[0].strip(",") for name, text in options if shared.get(name) == (name, text)]
+        cells = [f"{code(name)}: {cell(text)}" for name, text in options if shared.get(name) != (name, text)]
+        if common:
+            cells.append(f"[common options](#common-options): {', '.join(map(code, common))}")
+        yield f"| {code(f'{path} {usage}')} | {cell(about)} | {'<br>'.join(cells)} |"
+    yield "\n## Common options\n\n| option | effect |\n|---|---|"
+    yield from (f"| {code(name)} | {cell(text)} |" for name, text in shared.values())
 
 
 def _commands(command: Any, context: Any) -> Iterator[tuple[str, str, str, list[tuple[str, str]]]]:

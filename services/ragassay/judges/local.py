@@ -1,6 +1,6 @@
 """The local judge: no key, no network, deterministic. It fills the same form as a language model, by overlap of words.
 
-It is a triage: good at telling grounded answers from invented ones, nearly blind to subtle changes. ``docs/judges.md``
+It is a triage: good at telling grounded answers from invented ones, nearly blind to subtle changes. ``docs/judge-accuracy.md``
 says how well it agrees with people, and on which labelled sets it was fitted.
 """
 

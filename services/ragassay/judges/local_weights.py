@@ -1,4 +1,4 @@
-"""Weights of the local judge. Written by ``benchmarks/judge/fit.py``; docs/judges.md names the labelled sets."""
+"""Weights of the local judge. Written by ``benchmarks/judge/fit.py``; docs/judge-accuracy.md names the labelled sets."""
 
 SUPPORT = {
     "intercept": -3.2728,

@@ -1,7 +1,7 @@
 """How far sentences support a claim, by words: shared stems and runs of words, numbers, names, negation and roles.
 
 A claim is a sentence of an answer or a key fact; a source is the sentences that may support it. Overlap is no entailment:
-``docs/judges.md`` says how well it agrees with people.
+``docs/judge-accuracy.md`` says how well it agrees with people.
 """
 
 from __future__ import annotations
