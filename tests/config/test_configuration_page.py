@@ -11,7 +11,17 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize(
-    "name", ["configuration.md", "gates.md", "judges.md", "judging.md", "retrieval.md", "migrate.md", "recipes.md", "../README.md"]
+    "name",
+    [
+        "configuration.md",
+        "gates.md",
+        "judges.md",
+        "judging.md",
+        "retrieval.md",
+        "migrate.md",
+        "recipes.md",
+        "../README.md",
+    ],
 )
 def test_the_examples_on_the_pages_load(name, load):
     examples = re.findall(r"^```yaml\n(.*?)^```", (DOCS / name).read_text(), re.DOTALL | re.MULTILINE)

@@ -51,7 +51,7 @@ def agreement(
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Say how far a judge agrees with labels that people gave."""
+    """Measure how far a judge agrees with labels by people."""
     from ragassay.evaluation.agreement import LabelledRows
     from ragassay.sdk.evaluation import evaluated, runtime_for
     from ragassay.sdk.loop import finished

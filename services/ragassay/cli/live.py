@@ -62,7 +62,7 @@ def _files(path: Path) -> SpanFiles:
 
 @live.command("check")
 def check(path: PathArgument, rate: Rate = 1.0, low_score: LowScore = None, as_json: AsJson = False) -> None:
-    """Say of each request in files what would become of it, and which spans are read; nothing is sent or evaluated."""
+    """Show what would happen to each request in files, and which spans are read; nothing is sent or evaluated."""
     rule = _rule(rate, low_score)
     decided = [(one, one.decide(rule)) for one in _files(path).complete()]
     if as_json:
