@@ -15,7 +15,7 @@ from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Journal, Reply
 from ragassay.embeddings import refuse_blank
 from ragassay.embeddings.minilm import Vectors
-from ragassay.llm import CallAccount, Messages
+from ragassay.llm import Messages
 
 Scripted = str | Mapping[str, Any] | Reply | Exception
 
@@ -41,12 +41,11 @@ class FakeLLM:
         replies: Sequence[Scripted] | Callable[[Messages], Scripted],
         *,
         model: str = "fake",
-        context_window: int | None = None,
     ) -> None:
         self._replies = replies
         self.model = model
         self.settings: Mapping[str, Any] = {"model": model, "parameters": {}, "left_out": []}
-        self.endpoint, self.context_window = "", context_window
+        self.endpoint = ""
         self.calls: list[Asked] = []
 
     def warm_up(self) -> None:
@@ -60,7 +59,7 @@ class FakeLLM:
         call: Call,
         journal: Journal,
         read: Callable[[Reply], Any],
-        account: CallAccount | None = None,
+        wasted: Callable[[Usage], object] = int,
         schema: Mapping[str, Any] | None = None,
         schema_name: str = "reply",
         alternatives: int = 0,
@@ -70,8 +69,6 @@ class FakeLLM:
         async with journal.attempt(call, Usage(calls=1)) as attempt:
             if attempt.reply is not None:
                 return attempt.reply, read(attempt.reply)
-            if account:
-                account.begins()
             self.calls.append(Asked(messages, schema, max_tokens, call))
             attempt.free()
             scripted = self._next(messages)

@@ -27,12 +27,6 @@ class Account:
     def __init__(self):
         self.lost = Usage()
 
-    def begins(self):
-        pass
-
-    def waits(self, seconds):
-        pass
-
     def wasted(self, usage):
         self.lost += usage
 
@@ -41,7 +35,9 @@ async def ask(llm, text="hi", name="c1", journal=None, schema=None, max_tokens=5
     messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": text}]
     journal = journal or MemoryJournal()
     asked = {"schema": schema, "max_tokens": max_tokens, "call": call(name), "read": text_of}
-    reply, _ = await llm.complete(messages, **asked, journal=journal, account=account)
+    reply, _ = await llm.complete(
+        messages, **asked, journal=journal, wasted=account.wasted if account else lambda _: None
+    )
     return reply
 
 

@@ -138,13 +138,6 @@ def test_attribute_does_not_depend_on_the_metrics_of_the_run():
     assert attribute(missed).cause == "retrieval_miss"
 
 
-def test_a_score_of_the_run_goes_before_the_verdict():
-    given = row(covered=["no"])
-    scores = {**given.scores, "faithfulness": Score(value=0.5)}
-    assert attribute(given).cause == "contexts_unused"
-    assert attribute(given.model_copy(update={"scores": scores})).cause == "unfaithful"
-
-
 def test_counts_add_up_and_examples_are_the_first_rows():
     rows = [row(n, rank=0) for n in range(1, 5)]
     rows += [row(5), row(6, accurate=1.0), row(7, accurate=None), Result(query_id="q8", system="s", query="?")]

@@ -60,11 +60,6 @@ def test_a_call_is_made_only_if_the_most_it_may_take_still_fits(budget, made):
     assert asyncio.run(until_reached()) == made
 
 
-def test_what_was_spent_before_an_interruption_counts():
-    with pytest.raises(BudgetReached, match=r"the budget of 0\.02 USD is reached: 0\.0150 USD are spent"):
-        asyncio.run(spend(under({"usd": 0.02}, cost_usd=0.015), 1))
-
-
 def test_calls_in_flight_are_waited_for_because_they_may_leave_something():
     async def both():
         journal = under({"usd": 0.015})

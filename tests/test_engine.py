@@ -24,13 +24,6 @@ def test_one_judgement_serves_all_judged_metrics():
     assert judge.asked == ["q1"]
 
 
-def test_nobody_is_asked_when_no_metric_needs_a_verdict():
-    judge = ScriptedJudge()
-    [result] = run([sample()], "ndcg@10", "exact_match", judge=judge)
-    assert judge.asked == []
-    assert result.evaluation == Usage()
-
-
 def test_only_samples_with_something_to_judge_are_asked_about():
     judge = ScriptedJudge()
     run([sample(1), sample(2, response=Response(retrieved_doc_ids=["paris"]))], "faithfulness", judge=judge)
@@ -65,12 +58,6 @@ def test_an_unknown_cost_is_worked_out_from_tokens_and_price_and_marked():
     assert result.priced_by_us is True
 
 
-def test_a_cost_that_was_given_is_kept_and_a_model_without_price_stays_unknown():
-    given, unknown = run([sample(1, cost_usd=0.5), sample(2, model="my-own-model")], "mrr")
-    assert (given.cost_usd, given.priced_by_us) == (0.5, False)
-    assert (unknown.cost_usd, unknown.priced_by_us) == (None, False)
-
-
 def test_the_answer_of_a_failed_system_is_missing_with_its_error():
     [result] = run([sample(response=Response(error="timeout"))], "faithfulness")
     assert result.scores["faithfulness"].reason == "the system failed: timeout"
@@ -94,11 +81,6 @@ def test_the_time_of_a_row_is_its_own_and_not_the_mean_of_its_chunk():
     slow, *quick = asyncio.run(evaluated())
     assert slow.duration_ms >= 300
     assert all(row.duration_ms < 150 for row in quick)
-
-
-def test_a_row_tells_how_many_documents_were_retrieved():
-    some, unknown = run([sample(1), sample(2, response=Response(answer="x"))], "mrr")
-    assert (some.number_of_results, unknown.number_of_results) == (2, None)
 
 
 def test_ungraded_every_relevant_document_counts_one_and_the_threshold_says_which_are():

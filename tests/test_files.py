@@ -75,13 +75,6 @@ def test_a_line_for_which_there_is_no_room_leaves_nothing_behind(log, path, monk
     assert list(read_lines(path)) == [{"n": 1}, {"n": 3}]
 
 
-def test_a_line_that_the_system_takes_in_pieces_is_whole(log, path, monkeypatch):
-    write = os.write
-    monkeypatch.setattr("os.write", lambda file, content: write(file, bytes(content)[:3]))
-    log.append({"n": 1, "text": "a longer line"})
-    assert list(read_lines(path)) == [{"n": 1, "text": "a longer line"}]
-
-
 def test_a_limit_on_the_size_of_files_tears_no_line(path):
     """The real thing: the system itself takes the first half of the line and refuses the rest."""
     code = f"""
@@ -129,17 +122,6 @@ def test_lines_and_private_files_are_readable_by_their_owner_alone(log, path, tm
         os.umask(before)
     assert [permissions(p) for p in (path, tmp_path / "private.json")] == [0o600, 0o600]
     assert permissions(tmp_path / "public.json") == 0o666
-
-
-def test_what_others_could_read_is_private_once_it_is_written_again(path, tmp_path):
-    path.parent.mkdir()
-    old = tmp_path / "report.json"
-    for file in (path, old):
-        file.touch()
-        file.chmod(0o644)
-    LineLog(path).close()
-    write_whole(old, b"{}", private=True)
-    assert [permissions(file) for file in (path, old)] == [0o600, 0o600]
 
 
 def test_write_whole_lets_threads_write_the_same_file(tmp_path):

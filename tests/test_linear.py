@@ -13,7 +13,7 @@ from ragassay.core.formatting import printable
 from ragassay.core.models import Verdict
 from ragassay.datasets.corpus import Corpus, Passage
 from ragassay.judges.local import correctness_features
-from ragassay.judges.overlap import Source, clauses, features
+from ragassay.judges.overlap import Source, clauses, features, terms_of
 from ragassay.judges.prompt import disarm, suspicious
 from ragassay.judges.reply import find_object, parse_reply
 from ragassay.judges.verdict import number_units
@@ -54,15 +54,14 @@ def replied(text: str) -> object:
 
 def overlap(text: str) -> object:
     source = Source([[text]])
-    return features(source.claim(text), source)
+    return features(terms_of(text), source)
 
 
 READERS: dict[str, Callable[[str], object]] = {
     **{name: getattr(rules, name) for name in ("sentences", "words", "content", "numbers", "names", "negated")},
-    **{name: getattr(rules, name) for name in ("says_yes", "is_lead_in", "is_english")},
+    **{name: getattr(rules, name) for name in ("says_yes", "is_lead_in")},
     "refuses": lambda text: rules.refuses([text]),
     "clauses": clauses,
-    "quantities": lambda text: Source([["5 km"]]).claim(text),
     "features": overlap,
     "correctness_features": lambda text: correctness_features(text[:100], text, [text], refusal=False),
     "disarm": disarm,

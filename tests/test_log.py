@@ -53,39 +53,6 @@ def test_each_query_is_logged_with_its_results_and_duration_when_one_asks_for_it
     assert re.fullmatch(r"bm25: query q1: 2 results in \d+\.\d{3} ms", line)
 
 
-def test_without_judgments_the_end_tells_no_retrieval_figures(tmp_path, caplog):
-    with caplog.at_level("INFO", "ragassay"):
-        logged(tmp_path, [sample(1, relevant_doc_ids=None)], "latency_ms")
-    assert re.search(r"evaluation of 1 queries ends: \S+, system bm25$", caplog.messages[-1])
-
-
-def test_a_raised_bar_counts_for_the_ranks_too(tmp_path):
-    graded = sample(1, relevant_doc_ids=None, relevance_scores={"paris": 1, "lyon": 2})
-    run = new_run(tmp_path, [graded], EvalConfig(metrics=("mrr",), relevant_from=2), systems=("a",))
-    [row] = evaluated(run).results["a"]
-    assert (row.relevant, row.relevant_ranks) == (1, (2,))
-
-
-def test_importing_configures_no_logging():
-    shown = "print(logging.root.handlers, logging.getLogger('ragassay').handlers)"
-    code = f"import logging, ragassay.evaluation.evaluate, ragassay.cli; {shown}"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[] []\n"
-
-
-def test_the_command_line_is_silent_unless_told_otherwise(tmp_path):
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text('{"query": "?", "relevant_doc_ids": ["a"], "retrieved_doc_ids": ["b"]}\n')
-
-    def said(*options):
-        command = [sys.executable, "-m", "ragassay.cli", *options, "evaluate", str(rows), "--metrics", "mrr", "--json"]
-        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stderr
-
-    assert said() == ""
-    assert "WARNING default: query q_0 has no relevant result" in said("-v")
-    assert "DEBUG default: query q_0: 1 results" in said("-vv")
-    assert logging.getLogger("ragassay").level == logging.NOTSET
-
-
 @pytest.mark.parametrize("event", ["after_setup_logger", "after_setup_task_logger"])
 def test_what_a_worker_logs_of_data_stays_on_its_line_and_acts_on_no_terminal(event):
     from celery import signals

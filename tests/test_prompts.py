@@ -25,28 +25,6 @@ def test_the_version_is_the_hash_of_the_whole_file(shelf):
     assert prompt.render(name="[A1] <b>") == "Hello [A1] <b>, [A1] <b>!"
 
 
-def test_a_change_of_the_front_matter_alone_is_a_new_version(shelf, tmp_path_factory, monkeypatch):
-    (shelf / "a.md").write_text("---\nfor: x\n---\nSame text")
-    (shelf / "b.md").write_text("---\nfor: y\n---\nSame text")
-
-    assert prompts.load("a").text == prompts.load("b").text
-    assert prompts.load("a").version != prompts.load("b").version
-
-
-def test_line_ends_of_another_system_are_the_same_version(shelf):
-    (shelf / "unix.md").write_bytes(b"---\nk: v\n---\none\ntwo\n")
-    (shelf / "dos.md").write_bytes(b"---\r\nk: v\r\n---\r\none\r\ntwo\r\n")
-
-    assert prompts.load("unix").version == prompts.load("dos").version
-    assert prompts.load("dos").text == "one\ntwo"
-
-
-def test_a_prompt_without_front_matter_is_all_text(shelf):
-    (shelf / "plain.md").write_text("Just this.\n---\nand this")
-
-    assert prompts.load("plain").text == "Just this.\n---\nand this"
-
-
 def test_an_unknown_prompt_is_an_error_that_names_the_near_ones(shelf):
     (shelf / "judge" / "verdict.md").write_text("x")
 

@@ -38,9 +38,5 @@ def test_a_reason_is_short():
     assert len(reason_from(ValueError("x" * 10_000))) == LONGEST_REASON == 300
 
 
-def test_an_error_without_words_is_named_by_its_kind():
-    assert reason_from(TimeoutError()) == "TimeoutError"
-
-
 def test_our_own_errors_keep_what_to_do_next():
     assert reason_from(BadInput("too long", where="m", hint="shorten it")) == "m: too long; shorten it"

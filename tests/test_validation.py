@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 import pytest
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from ragassay.config import ProjectConfig
 from ragassay.core.errors import UnknownName
@@ -51,16 +51,6 @@ def test_an_error_says_where_what_and_which_key_was_meant(value, sentence):
     assert listed(value) == [sentence]
 
 
-def test_a_whole_document_has_no_place():
-    with pytest.raises(ValidationError) as refused:
-        Outer.model_validate_json("[]")
-    assert [str(problem) for problem in problems(refused.value)] == ["should be an object, is a list of 0"]
-
-
-def test_every_place_has_one_line():
-    assert len(listed({"share": "a", "parts": [{"size": "b"}, {"size": "c"}], "x": 1})) == 4
-
-
 def test_a_key_of_a_built_in_system_is_looked_for_where_it_stands():
     value = {"systems": {"mixed": {"kind": "hybrid", "rrf_kk": 60}}}
     assert listed(value, ProjectConfig) == ["unknown key systems.mixed.rrf_kk; did you mean rrf_k?"]
@@ -72,13 +62,6 @@ def test_a_value_is_shown_short_and_on_one_line():
     assert shown({"a": 1, "b": 2, "c": 3, "d": 4}) == "an object with the keys 'a', 'b', 'c', ..."
     assert shown(10**50) == "a number of more than 40 digits"
     assert place_of(()) == ""
-
-
-def test_a_model_of_ones_own_needs_no_more_than_its_class():
-    class Own(BaseModel):
-        n: int
-
-    assert listed({}, Own) == ["n: is missing"]
 
 
 def test_unknown_name_lists_each_known_name_once():

@@ -33,9 +33,9 @@ from sklearn.model_selection import GroupKFold
 from ragassay.core.models import Response, Sample
 from ragassay.core.text import is_lead_in, refuses, sentences, words
 from ragassay.judges import local_weights
-from ragassay.judges.agreement import MEASURES, LabelledScore, ScoredItems, measures
+from ragassay.judges.agreement import MEASURES, measures
 from ragassay.judges.local import CORRECTNESS_FEATURES, LocalJudge, chance, correctness_features
-from ragassay.judges.overlap import FEATURES, Source, features
+from ragassay.judges.overlap import FEATURES, Source, features, terms_of
 
 SEED, ROWS, MAX_CLAIMS = 1, 500, 250
 MADE = {"texts": 0.1, "claims": 0.03, "one label": 0.1}
@@ -76,7 +76,7 @@ def read(file: Path, swapped: Sequence[str] = ()) -> list[dict[str, Any]]:
 
 def of_sentences(row: dict[str, Any]) -> np.ndarray:
     source = Source([sentences(context) for context in row["contexts"]])
-    claims = [source.claim(text) for text in sentences(row["answer"]) if not is_lead_in(text)]
+    claims = [terms_of(text) for text in sentences(row["answer"]) if not is_lead_in(text)]
     return np.array([features(claim, source) for claim in claims]).reshape(len(claims), len(FEATURES))
 
 
@@ -139,13 +139,13 @@ def judged(one: Labelled) -> tuple[float, float, float]:
         )
         for n, row in enumerate(one.rows)
     ]
-    rows = []
+    items: dict[str, tuple[float, float]] = {}
     for n, rating in enumerate(asyncio.run(LocalJudge().judge(samples, journal=None))):
         item = str(one.rows[n].get("max_group") or f"row {n}")
-        score = rating.verdict.probability.get("faithfulness", 0.0)
-        rows.append(LabelledScore(one.rows[n]["label"], score, item, item))
-    items = ScoredItems(rows)
-    return measured(items.labels, items.scores)
+        found = one.rows[n]["label"], rating.verdict.probability.get("faithfulness", 0.0)
+        items[item] = tuple(map(max, found, items.get(item, (0.0, 0.0))))
+    labels, chances = np.array(list(items.values()), dtype=np.float64).T
+    return measured(labels, chances)
 
 
 def apart(sets: Sequence[Labelled], one: Labelled) -> list[Labelled]:

@@ -23,12 +23,13 @@ from ragassay.core.eval_config import EvalConfig
 from ragassay.core.settings import Settings
 from ragassay.evaluation import local
 from ragassay.evaluation.agreement import LabelledRows
-from ragassay.judges.agreement import ScoredItems
+from ragassay.judges.agreement import columns
 from ragassay.sdk.evaluation import runtime_for
+from ragassay.stats.intervals import Floats
 from ragassay.stats.ppi import corrected_mean
 
 
-def sets(folder: Path, swapped: list[str], home: Path) -> Iterator[tuple[str, ScoredItems]]:
+def sets(folder: Path, swapped: list[str], home: Path) -> Iterator[tuple[str, Floats, Floats]]:
     """Name, labels and scores of each set that the local judge can be measured on."""
     settings = Settings(home=home)
     runtime = runtime_for(settings=settings)
@@ -39,22 +40,21 @@ def sets(folder: Path, swapped: list[str], home: Path) -> Iterator[tuple[str, Sc
         rows = LabelledRows(path)
         run = local.start(runtime, settings, EvalConfig(metrics=(rows.metric.name,)), rows.inputs)
         asyncio.run(local.complete(runtime, settings, run))
-        items = ScoredItems(rows.scored(run))
-        if path.stem in swapped:
-            items.labels = 1 - items.labels
-        if len(set(items.labels)) < 2:  # people say the same of all: there is nothing to measure against
+        labels, scores = columns(rows.scored(run))
+        labels = 1 - labels if path.stem in swapped else labels
+        if len(set(labels)) < 2:  # people say the same of all: there is nothing to measure against
             continue
-        yield f"{path.stem}, {rows.metric.name}", items
+        yield f"{path.stem}, {rows.metric.name}", labels, scores
 
 
-def coverage(items: ScoredItems, n: int, draws: int) -> tuple[float, float, float]:
+def coverage(labels: Floats, scores: Floats, n: int, draws: int) -> tuple[float, float, float]:
     """How often the corrected interval holds the share of yes, how often the judge's own, and its width beside labels alone."""
-    rng, rows, share = np.random.default_rng(n), len(items.labels), float(items.labels.mean())
+    rng, rows, share = np.random.default_rng(n), len(labels), float(labels.mean())
     held = naive = 0
     widths: list[float] = []
     for _ in range(draws):
         drawn = rng.integers(0, rows, rows)
-        y, f = items.labels[drawn], items.scores[drawn]
+        y, f = labels[drawn], scores[drawn]
         found = corrected_mean(y[:n], f[:n], f[n:], bounds=(0.0, 1.0))
         low, high = found.interval.low or 0.0, found.interval.high or 1.0
         held += low <= share <= high
@@ -72,13 +72,13 @@ def main() -> None:
     options.add_argument("--draws", type=int, default=400)
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as home:
-        found = dict(sets(given.data, given.swapped, Path(home)))
+        found = list(sets(given.data, given.swapped, Path(home)))
     print("| set | judge's mean | people | " + " | ".join(f"n = {n}" for n in (30, 100, 300)) + " | judge's own |")
     print("|---|---|---|---|---|---|---|")
-    for name, items in found.items():
-        measured_at = [coverage(items, n, given.draws) for n in (30, 100, 300)]
+    for name, labels, scores in found:
+        measured_at = [coverage(labels, scores, n, given.draws) for n in (30, 100, 300)]
         cells = " | ".join(f"{held:.1%} ({width:.2f})" for held, _, width in measured_at)
-        means = f"{items.scores.mean():.3f} | {items.labels.mean():.3f}"
+        means = f"{scores.mean():.3f} | {labels.mean():.3f}"
         print(f"| {name} | {means} | {cells} | {measured_at[0][1]:.1%} |")
 
 

@@ -23,7 +23,7 @@ from ragassay.core.eval_config import EvalConfig, Performance
 from ragassay.core.settings import Settings
 from ragassay.evaluation import local
 from ragassay.evaluation.agreement import LabelledRows
-from ragassay.judges.agreement import MEASURES, LabelledScore, ScoredItems, measures
+from ragassay.judges.agreement import MEASURES, LabelledScore, columns, measures
 from ragassay.judges.instructions import read_prompt
 from ragassay.sdk.evaluation import runtime_for
 from ragassay.stats.intervals import Floats
@@ -101,11 +101,11 @@ def main() -> None:
                 performance=Performance(timeout_s=given.timeout, concurrency=1),
             )
             said, seconds = judged(rows, spec, given.home, f"{path.stem}-{given.part}-{mode}")
-            items = ScoredItems(said)
-            labels = 1 - items.labels if path.stem in given.swapped else items.labels
-            cells = " | ".join(figures(labels, items.scores))
+            labels, scores = columns(said)
+            labels = 1 - labels if path.stem in given.swapped else labels
+            cells = " | ".join(figures(labels, scores))
             print(
-                f"| {path.stem} | {len(labels)} | {mode} | {cells} | {items.missing} | {seconds / len(rows):.1f} |",
+                f"| {path.stem} | {len(labels)} | {mode} | {cells} | {len(said) - len(labels)} | {seconds / len(rows):.1f} |",
                 flush=True,
             )
 

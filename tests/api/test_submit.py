@@ -75,7 +75,6 @@ def test_every_option_reaches_the_configuration(served):
         "max_grade": 4,
         "max_missing": 0.5,
         "judge_mode": "probe",
-        "context_window": 4096,
         "prices": {"m": {"input_per_1m": 1, "output_per_1m": 2.5}},
         "name": "all of them",
         "judges": [{"model": "openai/m", "samples": 3, "role": "judge", "on": None}],
@@ -86,7 +85,6 @@ def test_every_option_reaches_the_configuration(served):
         "budget": {"usd": 2.5, "tokens": None},
     }
     performance = {"cache": False, "concurrency": 4, "timeout_s": 30, "attempts": 3, "give_up_s": 60, "batch": 20}
-    performance["sample_timeout_s"] = 90
     statistics = {"confidence": 0.9, "alpha": 0.01, "correction": "none"}
     options["parameters"] = {
         "temperature": 0.5,

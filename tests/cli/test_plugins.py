@@ -100,4 +100,4 @@ def test_function_system_imports_a_module_of_its_folder(cli, project):
     assert code == 0, err
     assert json.loads(out)["results"]["v2"][0]["answer"] == "Ann owns the pump."
     (project / "conf" / "live.py").write_text("import no_such_server\n")
-    assert "no_such_server is neither installed nor in the folder of" in cli("evaluate", "--config", config)[2]
+    assert "No module named 'no_such_server'" in cli("evaluate", "--config", config)[2]

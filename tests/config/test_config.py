@@ -37,7 +37,6 @@ api_base: http://127.0.0.1:9
 embeddings: any/model
 bertscore_model: another/model
 judge_mode: probe
-context_window: 8192
 history_tokens: 500
 parameters: {temperature: 0.5, max_tokens: 900, extra_body: {min_p: 0.1}}
 graded: false
@@ -93,7 +92,6 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         embeddings="any/model",
         bertscore_model="another/model",
         judge_mode="probe",
-        context_window=8192,
         history_tokens=500,
         parameters={"temperature": 0.5, "max_tokens": 900, "extra_body": {"min_p": 0.1}},
         seed=7,

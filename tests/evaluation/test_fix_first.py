@@ -1,7 +1,6 @@
 """What to fix first: accuracy without each cause of failure, never more than the rows carry."""
 
 import importlib.util
-import json
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from ragassay.core.models import Result, Score
 from ragassay.metrics.failures import NEXT_STEPS
 
 DATASETS = Path(__file__).parents[2] / "datasets"
-QUICKSTART = DATASETS / "quickstart"
 
 
 @pytest.fixture
@@ -88,51 +86,3 @@ def test_the_first_cause_of_answers_with_known_faults_is_the_planted_one(home):
     assert (found.causes[0].cause, found.causes[0].rows) == ("unfaithful", 13)
     right = sum(one["accurate"] == 1 for one in faults.VERDICTS.values())
     assert found.causes[0].alone.value == pytest.approx((right + 13) / found.accurate.n)
-
-
-@pytest.mark.parametrize(
-    ("planted", "broken"),
-    [
-        ("retrieval_miss", {"retrieved_doc_ids": ["other"], "contexts": ["Nothing is said here."], "answer": "A cat."}),
-        ("unfaithful", {"answer": "The ticket for tram {n} costs 977 euros."}),
-        ("wrong_refusal", {"answer": "I don't know."}),
-    ],
-)
-def test_the_fault_that_most_of_25_rows_have_is_named_first(planted, broken, home):
-    def case(n):
-        text = f"The ticket for tram {n} costs {n + 3} euros."
-        good = {"retrieved_doc_ids": [f"d{n}"], "contexts": [text], "answer": text}
-        wrong, refusal = "The ticket for tram {n} costs 977 euros.", "I don't know."
-        other = {"answer": refusal if planted == "unfaithful" else wrong} if 12 <= n < 15 else {}
-        bad = broken if n < 12 else other
-        return {
-            "query": f"What does the ticket for tram {n} cost?",
-            "ground_truth_answer": text,
-            "relevant_doc_ids": [f"d{n}"],
-            **good,
-            **{key: value.format(n=n) if isinstance(value, str) else value for key, value in bad.items()},
-        }
-
-    first = ragassay.evaluate([case(n) for n in range(25)]).fix_first["default"].causes[0]
-    assert (first.cause, first.rows, first.leads) == (planted, 12, True)
-
-
-def test_the_quickstart_says_what_to_fix_first_in_every_export(home, tmp_path):
-    systems = {name: str(QUICKSTART / "responses" / f"{name}.jsonl") for name in ("baseline", "candidate")}
-    report = ragassay.evaluate(QUICKSTART / "queries.jsonl", systems=systems)
-    found = report.fix_first["baseline"]
-    assert (found.causes[0].cause, found.causes[0].rows) == ("retrieval_miss", 6)
-    assert found.causes[-1].cumulative.value <= 1 - found.unattributed / found.accurate.n + 1e-12
-    for name in ("report.md", "report.html", "report.summary.csv", "report.xml", "report.json", "report.xlsx"):
-        report.save(tmp_path / name)
-    texts = {
-        name: (tmp_path / name).read_text() for name in ("report.md", "report.html", "report.summary.csv", "report.xml")
-    }
-    assert "What to fix first: baseline" in str(report)
-    assert "| retrieval miss | 6 |" in texts["report.md"]
-    waterfall = f"<title>retrieval miss: {found.causes[0].cumulative.value:.3f}"
-    assert waterfall in texts["report.html"]
-    assert "accurate without retrieval_miss" in texts["report.summary.csv"]
-    assert "retrieval miss on 6 of 30 rows" in texts["report.xml"]
-    kept = json.loads((tmp_path / "report.json").read_bytes())["systems"]["baseline"]["fix_first"]
-    assert kept == found.model_dump(mode="json")

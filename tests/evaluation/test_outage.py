@@ -68,11 +68,8 @@ def work_through(run, provider, **options):
 # forms and twice more; then one at a time asks.
 MOST_REQUESTS = 8 * (3 + 2) + 8
 FAULTS = {
-    "500": play.status(500),
     "502": play.status(502),
     "429 for an hour": play.status(429, {"Retry-After": "3600"}),
-    "HTML": lambda seen: play.Answer(raw=b"<html>busy</html>"),
-    "nothing": play.empty,
     "reset": play.reset,
     "hang": play.hang,
 }
@@ -147,30 +144,6 @@ def test_how_long_a_resumed_run_waits_can_be_given_anew(tmp_path, cli):
         _, out, _ = cli("evaluate", "--resume", "last", "--set", "performance.give_up_s=0.25", "--json")
     [reason] = orjson.loads(out)["systems"]["default"]["metrics"]["faithfulness"]["missing"]
     assert reason.startswith("the judge failed: given up after 0.25 s: ")
-
-
-def test_what_was_judged_before_the_outage_is_kept_when_the_rest_is_given_up(tmp_path):
-    with Provider([play.good] * 20, then=play.status(500)) as provider:
-        system, _ = work_through(run_of(tmp_path, give_up_s=0.5), provider, concurrency=1)
-    assert system.metrics["faithfulness"].n == 20
-    assert system.metrics["faithfulness"].failed == ROWS - 20
-
-
-def test_a_second_outage_has_its_own_time(tmp_path, monkeypatch):
-    # both may begin within the second that is shown
-    monkeypatch.setattr("ragassay.evaluation.outage.waiting_text", lambda why, since: f"{why}; since {since}")
-    with Provider(
-        [*[play.good] * 10, *[play.status(500)] * 12, *[play.good] * 10, *[play.status(500)] * 12]
-    ) as provider:
-        system, told = work_through(run_of(tmp_path, give_up_s=60), provider)
-    assert system.metrics["faithfulness"].n == ROWS
-    assert len({line.partition(";")[2] for line in told}) >= 2
-
-
-def test_waits_grow_to_a_minute_and_a_longer_wish_of_the_provider_counts(monkeypatch):
-    monkeypatch.undo()
-    assert [outage.wait_s(n, None) for n in range(6)] == [5, 10, 20, 40, 60, 60]
-    assert outage.wait_s(0, 3600) == 3600
 
 
 def call(name):

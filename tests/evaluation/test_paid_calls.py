@@ -95,11 +95,3 @@ def test_resume_asks_again_for_replies_that_could_not_be_read_and_counts_all(eva
     assert (code, failed(report)) == (0, []), err
     spent = report["systems"]["default"]["evaluation"]
     assert (spent["usage"]["calls"], spent["waste"]["calls"]) == (4, 4)
-
-
-def test_a_row_that_a_provider_denies_fails_alone(evaluate):
-    denied = play.status(403, message="no access to this")
-    with Provider(then=lambda seen: denied(seen) if "refund 2?" in seen.user else play.good(seen)) as provider:
-        _, report = evaluate(provider, ROWS)
-    assert failed(report) == ["q2"]
-    assert "denied access (403)" in json.dumps(report)

@@ -38,13 +38,6 @@ def test_the_label_that_most_gave_wins_and_at_a_tie_the_more_sceptical(given, el
     assert vote(*(verdict(support) for support in given)).sentences[0].support == elected
 
 
-def test_truth_and_cover_are_voted_on_apart():
-    found = vote(verdict("supported", "agrees", "yes"), verdict("supported", "absent", "partly"))
-    assert (found.sentences[0].truth, found.facts[0].covered) == ("absent", "partly")
-    found = vote(verdict(truth="absent", covered="partly"), verdict(truth="conflicts", covered="no"))
-    assert (found.sentences[0].truth, found.facts[0].covered) == ("conflicts", "no")
-
-
 def test_evidence_is_that_of_all_who_gave_the_label_that_won():
     found = vote(
         verdict("supported", evidence=("C1.1", "C1.2")),
@@ -78,16 +71,6 @@ def test_a_jury_split_over_a_refusal_says_what_is_worse_for_the_answer(answerabl
     two = [verdict(refusal=said, answerable=answerable) for said in (True, False)]
     assert vote(*two).refusal is refusal
     assert vote(*two, verdict(refusal=not refusal, answerable=answerable)).refusal is not refusal
-
-
-def test_a_jury_votes_on_labels_and_has_no_probe_scores():
-    found = vote(
-        verdict("supported", scores={"support_score": 0.8}, probability={"faithfulness": 0.9}),
-        verdict("supported", scores={"support_score": 0.6}, probability={"faithfulness": 0.5}),
-        verdict("not_found", "absent"),
-    )
-    assert (found.sentences[0].support, found.sentences[0].support_score) == ("supported", None)
-    assert found.probability == {"faithfulness": pytest.approx(0.7)}
 
 
 def ratings(**by_rater):

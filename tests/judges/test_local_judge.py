@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 from hypothesis import example, given
@@ -11,9 +10,7 @@ from hypothesis import strategies as st
 
 from ragassay.core.models import Response, Sample
 from ragassay.core.text import content, refuses, sentences
-from ragassay.judges import local_weights
-from ragassay.judges.local import CORRECTNESS_FEATURES, LocalJudge
-from ragassay.judges.overlap import FEATURES
+from ragassay.judges.local import LocalJudge
 from ragassay.metrics.judged import (
     completeness,
     context_precision,
@@ -77,10 +74,6 @@ def test_a_sentence_that_is_half_there_is_partly_supported_and_says_what_is_miss
     [
         ("Refunds are paid within 30 days.", CONTEXTS),
         ("Refunds take 30 days.", ("Refunds take 14 days.", "Trials take 30 days.")),
-        (
-            "Starter accounts keep data for 30 days.",
-            ("Pro accounts keep data for 30 days, Starter accounts for 7 days.",),
-        ),
         ("Refunds are possible after a month.", ("Refunds are not possible after a month.",)),
         ("Refunds are not possible after a month.", ("Refunds are possible after a month.",)),
         (
@@ -100,7 +93,6 @@ def test_another_number_or_the_opposite_sign_is_a_contradiction(answer, contexts
     ("answer", "contexts"),
     [
         ("Trials take 30 days.", ("Refunds take 14 days.", "Trials take 30 days.")),
-        ("Pro accounts keep data for 30 days.", ("Pro accounts keep data for 30 days, Starter accounts for 7 days.",)),
         ("The plan has 5 seats and 20 projects.", ("The plan has 5 seats.", "The plan has 20 projects.")),
         ("Refunds are not possible.", ("Refunds aren't possible.",)),
         (
@@ -118,25 +110,6 @@ def test_a_number_or_sign_of_something_else_is_no_contradiction(answer, contexts
 
 
 @pytest.mark.parametrize(
-    ("answer", "context"),
-    [
-        ("The tunnel is 5 km long.", "The tunnel is 5,000 m long."),
-        ("The tunnel is 5,000 metres long.", "The tunnel is 5 kilometres long."),
-        ("Refunds take three weeks.", "Refunds take 21 days."),
-        ("Refunds take 14 days.", "Refunds take a fortnight."),
-        ("The bottle holds 0.5 l.", "The bottle holds 500 ml."),
-        ("The town has 1.5 million people.", "The town has 1,500,000 people."),
-        ("The trial lasts 24 months.", "The trial lasts two years."),
-        ("Die Frist dauert 2 Wochen.", "Die Frist dauert 14 Tage."),
-        ("We close at 6 pm.", "We close at 18:00."),
-        ("At 08:30.", "It is 8:30 a.m."),
-    ],
-)
-def test_one_quantity_in_two_spellings_is_supported(answer, context):
-    assert supports(answer, context) == ["supported"]
-
-
-@pytest.mark.parametrize(
     ("context", "answer"),
     [
         ("The shop is open from 08:00 to 18:00 on weekdays.", "The shop is open from 10:00 to 18:00 on weekdays."),
@@ -151,33 +124,6 @@ def test_a_number_that_the_evidence_lacks_is_never_supported(context, answer):
     found = verdict(answer, contexts=(context,), truths=())
     assert found.sentences[0].support != "supported"
     assert found.probability["faithfulness"] < 0.5
-
-
-@pytest.mark.parametrize(
-    ("context", "answer"),
-    [
-        ("The seller pays the buyer.", "The buyer pays the seller."),
-        ("Acme owns Bolt.", "Acme is owned by Bolt."),
-        ("Oslo is larger than Bergen.", "Bergen is larger than Oslo."),
-    ],
-)
-def test_a_reversed_fact_is_doubtful(context, answer):
-    found = verdict(answer, contexts=(context,), truths=(context,))
-    assert said(found) == [("partly", ("C1.1",), "C1.1 has the roles reversed")]
-    assert (found.sentences[0].truth, found.facts[0].covered) == ("absent", "partly")
-    assert found.probability["faithfulness"] < 0.5
-
-
-@pytest.mark.parametrize(
-    ("context", "answer"),
-    [
-        ("Acme hires Bolt.", "Bolt is hired by Acme."),
-        ("In 2019 Anna Berg joined the team.", "Anna Berg joined the team in 2019."),
-        ("Pears, apples and plums are sold.", "Plums, apples and pears are sold."),
-    ],
-)
-def test_the_same_fact_in_another_order_is_supported(context, answer):
-    assert supports(answer, context) == ["supported"]
 
 
 def test_evidence_is_neighbouring_sentences_of_one_context():
@@ -221,12 +167,6 @@ def test_an_answer_that_denies_a_fact_does_not_cover_it():
     assert found.sentences[0].truth == "conflicts"
 
 
-def test_a_sentence_beside_the_ground_truth_is_absent_from_it():
-    found = verdict("Refunds take 14 days. Anna Berg leads the team.")
-    assert [s.truth for s in found.sentences] == ["agrees", "absent"]
-    assert correctness(found).value == pytest.approx(2 / 3)  # P 1/2, R 1
-
-
 def test_of_several_ground_truths_one_is_enough():
     truths = ("Refunds last a decade.", "After 20 days the money is there. It arrives by card.", "Two weeks.")
     whole = verdict("Two weeks.", truths=truths)
@@ -244,23 +184,11 @@ def test_an_empty_answer_covers_nothing_and_is_no_refusal():
     assert (faithfulness(found).value, correctness(found).value, context_recall(found).value) == (None, 0.0, 1.0)
 
 
-def test_a_refusal_is_marked_and_addresses_nothing():
-    found = verdict("I'm sorry, but the context does not mention refunds.")
-    assert (found.refusal, found.relevance, found.why) == (True, "none", "the answer refuses")
-    assert relevance(found).value == 0.0
-
-
 def test_without_contexts_nothing_is_said_of_support():
     found = verdict("Refunds take 14 days.", contexts=None)
     assert said(found) == [(None, (), "")]
     assert found.facts[0].evidence == ()
     assert faithfulness(found).missing == "no_input"
-
-
-def test_with_an_empty_list_of_contexts_nothing_is_supported():
-    found = verdict("Refunds take 14 days.", contexts=())
-    assert [s.support for s in found.sentences] == ["not_found"]
-    assert faithfulness(found).value == 0.0
 
 
 def test_without_ground_truth_nothing_is_said_of_truth():
@@ -321,7 +249,6 @@ def test_what_no_source_holds_does_not_agree_beside_the_truth():
     added = "Refunds take 14 days and come with a free bicycle, a golden medal and a trip to the moon."
     assert verdict(added).sentences[0].truth == "absent"
     assert verdict(added, contexts=None).sentences[0].truth == "agrees"  # it may be true: no context to tell
-    assert verdict("Rückerstattungen dauern 14 Tage.").sentences[0].truth == "agrees"
 
 
 def test_a_yes_conflicts_if_the_truth_is_a_no():
@@ -335,11 +262,6 @@ def test_verdicts_repeat_and_do_not_depend_on_the_order_of_rows():
     answers = ["Refunds are paid in two weeks.", "Gift cards last forever.", "Support works on Monday.", "Olaf Lund."]
     rows = [sample(answer, number=n) for n, answer in enumerate(answers)]
     assert judge(*rows) == judge(*rows) == judge(*reversed(rows))[::-1]
-
-
-def test_there_is_a_weight_for_each_feature():
-    assert tuple(local_weights.SUPPORT) == ("intercept", *FEATURES)
-    assert tuple(local_weights.CORRECTNESS) == ("intercept", *CORRECTNESS_FEATURES)
 
 
 @example(["0:A"], [], "A")  # a stop word alone
@@ -364,21 +286,10 @@ def test_an_answer_that_repeats_its_context_and_its_truth_is_faithful_and_correc
         assert correctness(found).value == 1.0
 
 
-def test_fifty_samples_of_650_words_take_a_moment():
-    filler = tuple(f"{' '.join(f'word{n}{k}' for k in range(12))}. " * 10 for n in range(5))
-    rows = [sample(" ".join(CONTEXTS), contexts=(*filler, *CONTEXTS), number=n) for n in range(50)]
-    judge(*rows[:1])
-    began = time.process_time()
-    judge(*rows)
-    assert time.process_time() - began < 3.0
-
-
 @pytest.mark.parametrize(
     ("row", "what"),
     [
-        ({"answer": "x" * 100_001}, "the answer has more than 100,000 characters"),
-        ({"answer": "Yes.", "truths": ("x" * 100_001,)}, "the ground truth has more than 100,000 characters"),
-        ({"answer": "Yes.", "contexts": ("x" * 1_000_001,)}, "the contexts have more than 1,000,000 characters"),
+        ({"answer": "Yes.", "contexts": ("x" * 1_000_001,)}, "the row has more than 1,000,000 characters"),
         (
             {"answer": "It is so. " * 800, "contexts": ("It is so. " * 800,)},
             "the row has more than 500,000 pairs of sentences",

@@ -11,13 +11,12 @@ from offline_runs import GOOD, write_jsonl
 from provider import Provider
 from ragassay.api.app import create_app
 from ragassay.api.submission import read
-from ragassay.core.errors import AssayError, BadSettings, NotFound
+from ragassay.core.errors import AssayError, BadSettings
 from ragassay.core.eval_config import JudgePrompt
 from ragassay.core.prompts import load
 from ragassay.core.settings import Settings
 from ragassay.judges.instructions import instructions, read_prompt
 from ragassay.judges.llm import LLMJudge
-from ragassay.llm.journal import MemoryJournal
 from ragassay.service.registered import Registered
 
 OURS = load("judge/verdict").text
@@ -31,10 +30,10 @@ def own(tmp_path):
     return path
 
 
-def test_a_file_stands_in_place_of_our_prompt_or_around_it(own):
+def test_a_file_stands_around_our_prompt(own):
     around = instructions(read_prompt(own)).text
     assert around == f"{OURS}\n\nIn this handbook a day is a working day."
-    own.write_text(f"---\npurpose: mine\n---\nStrictly: {OURS}")
+    own.write_text("---\npurpose: mine\n---\nStrictly: {{ verdict }}")
     assert instructions(read_prompt(own)).text == f"Strictly: {OURS}"
 
 
@@ -50,26 +49,12 @@ def test_the_judge_is_told_it_and_names_it_by_its_content(own):
     assert LLMJudge(FakeLLM([]), prompt=read_prompt(own)).settings["prompts"]["own.md"] != prompts["own.md"]
 
 
-def test_a_verdict_is_cached_by_the_text_of_the_prompt_and_not_by_its_name():
-    with Provider() as provider:
-
-        def content(prompt=None):
-            journal = MemoryJournal()
-            judge(model_at(provider), [sample()], journal, prompt=prompt)
-            return journal.calls[0].content
-
-        named = {content(JudgePrompt(name=name, text=AROUND)) for name in ("a.md", "b.md")}
-        assert len(named) == 1
-        assert len({*named, content(), content(JudgePrompt(name="a.md", text=AROUND + "!"))}) == 3
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("Judge well.", "does not speak of JSON, answer, evidence, support, supported, partly, contradicted"),
-        (OURS.replace("not_found", "missing"), "does not speak of not_found, which the form of a reply needs"),
-        (AROUND + " {{ domain }}", "has the slot {{ domain }}, for which there is nothing"),
-        (AROUND + "x" * 100_000, "at most 100,000 can be read"),
+        ("Judge well.", "should have the slot {{ verdict }} and no other, has none"),
+        (AROUND + " {{ domain }}", "has domain, verdict"),
+        (AROUND + "x" * 100_000, "has more than 100,000 characters"),
         (b"\xff\xfe", "is not UTF-8 text"),
     ],
 )
@@ -79,11 +64,6 @@ def test_a_prompt_without_what_a_reply_needs_is_refused_at_the_start(own, text, 
         read_prompt(own, "judge_prompt")
     assert says in str(refused.value)
     assert str(own) in str(refused.value)
-
-
-def test_a_prompt_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(NotFound, match="there is no such file"):
-        read_prompt(tmp_path / "none.md")
 
 
 # --- in a run -------------------------------------------------------------------------------------------------------
@@ -124,16 +104,6 @@ def test_a_run_keeps_its_prompt_and_goes_on_with_it_though_the_file_changed(cli,
         assert again["provenance"]["judge"] == report["provenance"]["judge"]
 
 
-def test_a_prompt_in_a_configuration_is_relative_to_it(cli, project, own):
-    (project / "conf").mkdir()
-    own.rename(project / "conf" / "own.md")
-    (project / "conf" / "ragassay.yaml").write_text("data: ../d.jsonl\njudge: gpt-4o-mini\njudge_prompt: own.md\n")
-    code, out, err = cli("evaluate", "--config", "conf/ragassay.yaml", "--dry-run")
-    assert (code, "3 judge calls" in out) == (0, True), err
-    code, _, err = cli("evaluate", "d.jsonl", "--judge", "gpt-4o-mini", "--set", "judge_prompt=none.md", "--dry-run")
-    assert (code, err) == (2, "error: judge_prompt: none.md: there is no such file\n")
-
-
 def test_the_local_judge_reads_no_prompt_and_says_so(cli, project):
     code, _, err = cli("evaluate", "d.jsonl", "--set", "judge_prompt=own.md", "--metrics", "faithfulness")
     assert code == 0
@@ -157,11 +127,5 @@ def test_a_job_brings_no_prompt_and_gets_the_operators(own):
 
 def test_the_service_does_not_start_with_a_prompt_that_is_no_good(own):
     own.write_text("Judge well.")
-    with pytest.raises(AssayError, match=r"RAGASSAY_JUDGE_PROMPT: .*does not speak of"):
+    with pytest.raises(AssayError, match=r"RAGASSAY_JUDGE_PROMPT: .*should have the slot"):
         create_app(None, Settings(judge_prompt=own))
-
-
-def test_submit_does_not_leave_a_prompt_out_silently(cli, project):
-    code, _, err = cli("evaluate", "d.jsonl", "--set", "judge_prompt=own.md", "--server", "http://127.0.0.1:1")
-    assert code == 2
-    assert "the service's operator sets the judge's prompt" in err

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from ragassay.core.text import refuses, sentences
@@ -83,12 +81,3 @@ def test_an_answer_is_not_a_refusal(text):
 
 def test_an_empty_answer_is_not_a_refusal():
     assert not refuses([])
-
-
-@pytest.mark.parametrize(
-    "unit", ["I am sorry ", "unfortunately ", "based on the provided ", "the ", "there is no x ", "the answer is "]
-)
-def test_a_hostile_megabyte_is_read_in_a_moment(unit):
-    began = time.process_time()
-    refuses([unit * (1_000_000 // len(unit))])
-    assert time.process_time() - began < 1.0

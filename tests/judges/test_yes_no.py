@@ -15,9 +15,6 @@ from ragassay.core.settings import Settings
 from ragassay.evaluation import runtime
 from ragassay.judges.yes_no import YesNoJudge, step, yes_chance
 from ragassay.llm.journal import MemoryJournal
-from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.metric import parse
-from ragassay.metrics.scoring import score_chunk
 
 
 def probed(behave, given=None, **options):
@@ -63,13 +60,6 @@ def test_the_text_stands_before_the_question_and_is_the_same_for_all_of_its_unit
         about.setdefault(text, []).append(question)
         assert seen.system == log[0].system
     assert sorted(map(len, about.values())) == [3, 3, 5]  # facts; answer; contexts
-
-
-def test_a_score_is_the_mean_of_the_chances():
-    given = sample(answer="Refunds take 14 days. Money goes back to the card that paid.", ground_truth_answer=())
-    rating, _ = probed(by_question({"Claim: Refunds": 0.9, "Claim: Money": 0.6}), given)
-    (score,) = score_chunk(parse("faithfulness"), Chunk([given], [rating]))
-    assert score.value == pytest.approx(0.75)
 
 
 def test_without_probabilities_an_answer_counts_1_or_0():

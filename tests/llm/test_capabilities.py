@@ -81,14 +81,6 @@ def test_calls_that_are_refused_at_the_same_time_are_all_answered():
     assert len(provider.log) <= 40 + 2 * 8  # those that began together
 
 
-@pytest.mark.parametrize("fault", [play.status(429), play.status(502), play.status(503), play.reset, play.empty])
-def test_a_failure_that_is_an_outage_says_nothing_about_the_form(fault):
-    with Provider([fault, fault], then=OBJECT) as provider:
-        reply_of(llm(provider), schema=SCHEMA)
-
-    assert forms(provider) == ["json_schema"] * 3
-
-
 @pytest.mark.parametrize(
     ("code", "error", "requests"),
     [(500, Unavailable, 2), (501, Unavailable, 2), (400, BadInput, 1), (422, BadInput, 1)],
@@ -104,17 +96,6 @@ def test_a_failure_that_does_not_name_the_form_says_nothing_about_it(code, error
     assert forms(provider) == ["json_schema"] * (requests + 1)
 
 
-def test_what_was_answered_once_is_not_doubted_again():
-    refuses = play.status(400, message="json_schema: this text can't be answered")
-    with Provider([OBJECT, refuses], then=OBJECT) as provider:
-        judge = llm(provider)
-        reply_of(judge, schema=SCHEMA)
-        with pytest.raises(BadInput, match="can't be answered"):
-            reply_of(judge, name="c2", schema=SCHEMA)
-
-    assert forms(provider) == ["json_schema"] * 2
-
-
 @pytest.mark.parametrize("text", ["", "I think that the answer is right."])
 def test_a_paid_reply_without_an_object_counts_and_the_call_is_made_in_the_next_form(text):
     journal = MemoryJournal()
@@ -126,20 +107,6 @@ def test_a_paid_reply_without_an_object_counts_and_the_call_is_made_in_the_next_
     billed.append((reply.usage.input_tokens, reply.usage.output_tokens))
     assert journal.account.spent.input_tokens + journal.account.spent.output_tokens == sum(map(sum, billed))
     assert reply.waste.retries == 1
-
-
-def test_a_model_that_never_gives_an_object_is_paid_for_in_every_form_once():
-    with Provider(then=play.says("Gladly!")) as provider:
-        replies_to(llm(provider), *"abc")
-
-    assert forms(provider) == [*FORMS, "prompt", "prompt"]
-
-
-def test_a_reply_that_was_cut_off_says_nothing_about_the_form():
-    with Provider(then=play.says("", "length")) as provider:
-        assert reply_of(llm(provider), schema=SCHEMA).finish_reason == "length"
-
-    assert forms(provider) == ["json_schema"]
 
 
 PARAMETERS = [("temperature", {}), ("seed", {}), ("top_k", {"top_k": 5}), ("thinking", {"extra_body": {"thinking": 1}})]
@@ -189,11 +156,6 @@ def test_a_refusal_that_only_quotes_a_row_costs_that_row_and_no_parameter():
         assert reply_of(judge, name="c3", schema=SCHEMA).left_out == ()
 
     assert [seen.body.get("temperature") for seen in provider.log] == [0, 0, None, 0]
-
-
-def test_an_answer_without_a_form_loses_a_refused_parameter_too():
-    with Provider(then=play.refuses("temperature", then=play.says("hello"))) as provider:
-        assert reply_of(llm(provider)).left_out == ("temperature",)
 
 
 @pytest.mark.parametrize(

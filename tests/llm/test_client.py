@@ -1,6 +1,5 @@
 import asyncio
 import gc
-import sys
 
 import pytest
 
@@ -9,7 +8,7 @@ from llm_calls import HELLO, OBJECT, SCHEMA, Account, ask, llm, reply_of
 from provider import Provider
 from ragassay.core.errors import BadSettings, BudgetReached
 from ragassay.core.models import Usage
-from ragassay.llm import LLM, client, warm_up
+from ragassay.llm import LLM, client
 from ragassay.llm.journal import MemoryJournal
 
 
@@ -136,18 +135,3 @@ def test_one_object_serves_several_event_loops_and_leaves_no_connection_open():
         for n in range(3):
             assert reply_of(judge, name=f"c{n}").text == "hello"
         gc.collect()  # an open connection would warn here, and warnings are errors
-
-
-def test_a_model_that_says_nothing_says_an_empty_text():
-    message = {"role": "assistant", "content": None, "refusal": "no"}
-    with Provider(then=play.raw(choices=[{"index": 0, "message": message, "finish_reason": None}])) as provider:
-        reply = reply_of(llm(provider))
-
-    assert (reply.text, reply.finish_reason) == ("", "stop")
-
-
-def test_warming_up_loads_what_the_first_call_needs():
-    warm_up()
-    assert {"litellm", "openai.resources.chat"} <= set(sys.modules)
-    assert gc.get_freeze_count() > 0
-    gc.unfreeze()

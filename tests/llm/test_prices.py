@@ -8,7 +8,6 @@ import pytest
 import provider as play
 from llm_calls import llm, reply_of
 from provider import Provider
-from ragassay.core.eval_config import Price
 from ragassay.llm import Prices
 from ragassay.llm.resolve import litellm
 
@@ -30,12 +29,6 @@ def test_tokens_written_to_the_prompt_cache_have_their_own_price():
 def test_a_cost_is_that_of_litellm(model, tokens):
     expected = sum(litellm().cost_per_token(model=model, prompt_tokens=tokens[0], completion_tokens=tokens[1]))
     assert Prices().cost(model, *tokens) == pytest.approx(expected)
-
-
-def test_a_price_of_the_configuration_is_for_all_tokens():
-    prices = Prices({"gemini-2.5-pro": Price(input_per_1m=1.0, output_per_1m=2.0)})
-    cost = prices.cost("gemini/gemini-2.5-pro", 300_000, 1_000, cached_tokens=500, written_tokens=1_000)
-    assert cost == pytest.approx(0.302)
 
 
 def test_a_cost_that_litellm_cannot_tell_is_unknown(monkeypatch):

@@ -1,8 +1,6 @@
 """Requests and tokens per minute: evenly spaced, over all calls of a process, or of all workers by way of Redis."""
 
 import asyncio
-import subprocess
-import sys
 import time
 from functools import partial
 
@@ -16,7 +14,7 @@ from provider import Provider
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.settings import Settings
 from ragassay.evaluation import runtime
-from ragassay.llm import LocalSpacing, RateLimit, client
+from ragassay.llm import LocalSpacing, RateLimit
 from ragassay.llm.journal import MemoryJournal
 from ragassay.service import wiring
 from ragassay.service.projects import ProjectRedis
@@ -73,14 +71,6 @@ def test_calls_come_no_faster_than_the_limit_however_many_may_be_in_flight():
         assert seen.t >= began + 0.3 * n
 
 
-def test_attempts_that_fail_are_requests_too(monkeypatch):
-    monkeypatch.setattr(client, "backoff", lambda tries: 0.0)
-    with Provider([play.status(503)] * 2, then=HELLO) as provider:
-        began = ask_at_once(llm(provider, limit=RateLimit(requests=100)), 1)
-    assert len(provider.log) == 3
-    assert provider.log[2].t >= began + 1.2
-
-
 def test_tokens_count_as_what_a_call_may_take_until_its_bill_comes():
     class Noting(LocalSpacing):
         def __init__(self):
@@ -106,44 +96,6 @@ def test_tokens_count_as_what_a_call_may_take_until_its_bill_comes():
     assert refused == answered > 0.05  # 50 of the reply, and those of the prompt
     billed = (reply.usage.input_tokens + reply.usage.output_tokens) / 1000
     assert noted.corrected == [-refused, pytest.approx(billed - answered)]
-
-
-WORKER = """
-import asyncio, sys, time
-from ragassay.llm.rate_limit import RateLimit
-from ragassay.service.projects import ProjectRedis
-from ragassay.service.redis_spacing import RedisSpacing
-
-async def send(limit):
-    await limit.wait("model", 10)
-    print(time.time())
-
-async def main():
-    limit = RateLimit(requests=600, tokens=60_000, spacing=RedisSpacing(ProjectRedis(sys.argv[1])))
-    await asyncio.gather(*(send(limit) for _ in range(8)))
-
-print("ready", flush=True)
-sys.stdin.readline()
-asyncio.run(main())
-"""
-
-
-def test_two_processes_share_one_limit(redis):
-    store = ProjectRedis(redis.url)
-    store.redis.flushall()
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    workers = [subprocess.Popen([sys.executable, "-c", WORKER, redis.url], **pipes) for _ in "12"]
-    assert [worker.stdout.readline() for worker in workers] == ["ready\n"] * 2
-    began = time.time()
-    RedisSpacing(store).wait_s("model", 1, 0)
-    for worker in workers:
-        worker.stdin.write("go\n")
-        worker.stdin.flush()
-    sent = [list(map(float, worker.communicate(timeout=60)[0].split())) for worker in workers]
-    store.redis.close()
-    assert [len(times) for times in sent] == [8, 8]
-    for n, moment in enumerate(sorted(sent[0] + sent[1])):
-        assert moment >= began + 1 + 0.1 * n - 0.001
 
 
 @pytest.mark.parametrize(

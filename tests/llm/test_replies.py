@@ -9,7 +9,6 @@ import provider as play
 from llm_calls import Account, ask, call, llm, reply_of
 from provider import Answer, Provider
 from ragassay.core.errors import BadInput, BadSettings, Unavailable
-from ragassay.judges.reply import find_object
 from ragassay.llm.journal import MemoryJournal
 
 DENIED, FLAGGED = play.status(403, message="no access"), play.status(403, message="your input was flagged")
@@ -37,20 +36,6 @@ def test_half_a_surrogate_pair_in_a_reply_is_replaced(text, read):
     assert journal.settled["c1"].usage.input_tokens == 10
 
 
-def test_half_a_surrogate_pair_in_the_json_of_a_reply_is_replaced():
-    assert find_object(r'{"why": "a \ud800", "answer": [{"id": "\udc00"}]}', "") == {
-        "why": "a \ufffd",
-        "answer": [{"id": "\ufffd"}],
-    }
-
-
-def test_half_a_surrogate_pair_in_an_error_is_replaced():
-    body = b'{"error": {"message": "bad \\ud800 row", "type": "x", "code": "x"}}'
-    with Provider(then=lambda seen: Answer(status=400, raw=body)) as provider, pytest.raises(BadInput) as raised:
-        reply_of(llm(provider))
-    str(raised.value).encode()
-
-
 @pytest.mark.parametrize("changes", [{"choices": []}, {"choices": None}, {"choices": [{"index": 0}]}])
 def test_a_reply_without_a_message_says_so(changes):
     account = Account()
@@ -59,14 +44,6 @@ def test_a_reply_without_a_message_says_so(changes):
     assert "has no message" in str(raised.value) or "no usable answer" in str(raised.value)
     assert "index out of range" not in str(raised.value)
     assert account.lost.uncertain_calls == 1
-
-
-def test_an_error_of_ours_is_not_taken_for_the_providers(monkeypatch):
-    monkeypatch.setattr("ragassay.llm.client.text_of", lambda message: 1 / 0)
-    with Provider(then=play.says("ok")) as provider:
-        with pytest.raises(ZeroDivisionError):
-            reply_of(llm(provider))
-        assert len(provider.log) == 1
 
 
 def test_a_denied_call_after_a_reply_is_that_calls_affair():

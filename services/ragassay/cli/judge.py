@@ -87,11 +87,6 @@ def _document(found: JudgeAgreement) -> Document:
     rows = tuple(
         (shown, number(getattr(found, name)), interval(found.intervals[name])) for name, shown in _SHOWN.items()
     )
-    bins = tuple(
-        (f"{b.low:.1f} to {b.high:.1f}", str(b.n), number(b.mean_score), number(b.share_yes))
-        for b in found.reliability
-        if b.n
-    )
     return Document(
         "",
         answer=(
@@ -100,8 +95,5 @@ def _document(found: JudgeAgreement) -> Document:
             f"people say yes to {percent(found.share_yes)}, the judge's mean score is {number(found.mean_score)}",
             "a score from 0.5 on is a yes",
         ),
-        blocks=(
-            Table("Agreement", ("", "value", f"{level:.0%} interval"), rows, best),
-            Table("Calibration", ("score", "items", "mean score", "share of yes"), bins),
-        ),
+        blocks=(Table("Agreement", ("", "value", f"{level:.0%} interval"), rows, best),),
     )

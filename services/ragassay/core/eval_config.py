@@ -19,7 +19,6 @@ from ragassay.core.models import LARGEST_GRADE, SMALLEST, Dollars, FrozenModel, 
 
 Correction: TypeAlias = Literal["none", "bonferroni", "holm", "benjamini_hochberg"]
 
-CROSS_ENCODER = "cross_encoder:"
 LARGEST_WEIGHT = 1e6  # of a metric in a composite one
 MAX_JUDGES = 9  # of one row
 MAX_SAMPLES = 10  # of one judge on one row
@@ -53,13 +52,6 @@ def check_extra_body(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return body
 
 
-def judge_name(given: object) -> object:
-    """``{cross_encoder: MODEL}`` as the text that names this judge everywhere; anything else as it is."""
-    if isinstance(given, Mapping) and given.keys() == {"cross_encoder"} and isinstance(given["cross_encoder"], str):
-        return f"{CROSS_ENCODER}{given['cross_encoder']}"
-    return given
-
-
 class Price(FrozenModel):
     """What a model costs, in USD per million tokens."""
 
@@ -68,7 +60,7 @@ class Price(FrozenModel):
 
 
 class JudgeConfig(FrozenModel):
-    """A judge: ``local``, a cross-encoder, the name of a plug-in's, or a model that LiteLLM can reach.
+    """A judge: ``local``, the name of a plug-in's, or a model that LiteLLM can reach.
 
     It judges each row ``samples`` times. With the ``role`` of a reference it judges the share ``on`` of the queries, and its
     scores correct those of the other judges.
@@ -88,14 +80,9 @@ class JudgeConfig(FrozenModel):
         return self
 
     @property
-    def cross_encoder(self) -> str | None:
-        """Name or folder of the cross-encoder; None for another kind of judge."""
-        return self.model.removeprefix(CROSS_ENCODER) if self.model.startswith(CROSS_ENCODER) else None
-
-    @property
     def calls_model(self) -> bool:
         """Does it judge by calls to a language model, or by a plug-in that may make such calls?"""
-        return self.model != "local" and self.cross_encoder is None
+        return self.model != "local"
 
     @property
     def as_option(self) -> str:
@@ -110,9 +97,6 @@ class JudgeConfig(FrozenModel):
 
 def judge_of_text(given: object) -> object:
     """``MODEL,samples=3`` as the mapping that it is short for; anything that is no text as it is."""
-    if isinstance(given, Mapping) and "cross_encoder" in given and "model" not in given:
-        rest = {key: value for key, value in given.items() if key != "cross_encoder"}
-        return {**rest, "model": judge_name({"cross_encoder": given["cross_encoder"]})}
     if not isinstance(given, str):
         return given
     model, *options = given.split(",")
@@ -127,7 +111,6 @@ def judge_of_text(given: object) -> object:
 
 
 HISTORY_TOKENS = 1000  # of a conversation's last turns
-_Name = Annotated[str, Field(min_length=1)]
 JudgeOrText = Annotated[JudgeConfig, BeforeValidator(judge_of_text, json_schema_input_type=str | JudgeConfig)]
 
 
@@ -226,12 +209,6 @@ class Performance(FrozenModel):
 
     concurrency: int = Field(8, ge=1, le=256, description="judge calls at once")
     timeout_s: float = Field(60.0, gt=0, le=3600, description="seconds that a judge call may take")
-    sample_timeout_s: float | None = Field(
-        None,
-        gt=0,
-        le=86_400,
-        description="seconds that judging one row may take from its first call on, without waits for the rate limit",
-    )
     attempts: int = Field(5, ge=1, le=20, description="how often a judge call is tried in all when its provider fails")
     requests_per_minute: int | None = Field(
         None,
@@ -261,27 +238,23 @@ class EvalConfig(FrozenModel):
         description="metrics to compute; default: every usual metric that the rows have the input for",
         examples=[["ndcg@10", "mrr", "faithfulness", "correctness", "accurate"]],
     )
-    judge: Annotated[
-        str | None,
-        BeforeValidator(judge_name, json_schema_input_type=_Name | dict[Literal["cross_encoder"], str] | None),
-    ] = Field(
+    judge: str | None = Field(
         None,
         min_length=1,
         exclude=True,
-        description="the only judge: `local`, a model that LiteLLM supports, or `{cross_encoder: MODEL}`; short for "
-        "`judges: [{model: ...}]`",
+        description="the only judge: `local`, or a model that LiteLLM supports; short for `judges: [{model: ...}]`",
     )
     judges: tuple[JudgeOrText, ...] = Field(
         (JudgeConfig(model="local"),),
         min_length=1,
         max_length=MAX_JUDGES,
-        description="all judges: each has a `model` or `cross_encoder`, and `samples` if its verdict is drawn several times; "
+        description="all judges: each has a `model`, and `samples` if its verdict is drawn several times; "
         "several vote. With `role: reference` and `on: 0.2` a judge judges that share of the queries and corrects the means",
         examples=[[{"model": "gpt-4o-mini", "samples": 3}, {"model": "gpt-4o", "role": "reference", "on": 0.2}]],
     )
     judge_prompt: JudgePrompt | None = Field(
         None,
-        description="instructions for the judge's model in place of ours; `{{ verdict }}` in the text inserts ours",
+        description="instructions for the judge's model around ours, which stand at `{{ verdict }}`",
     )
     judge_mode: Literal["verdict", "probe"] = Field(
         "verdict", description="how a model is asked: for one verdict, or by yes-or-no questions"
@@ -302,14 +275,6 @@ class EvalConfig(FrozenModel):
         description="a model that `bertscore_f1` reads by bert-score, folder or name, not the bundled one; needs the extra "
         "`models`",
         examples=["microsoft/deberta-xlarge-mnli"],
-    )
-    context_window: int | None = Field(
-        None,
-        ge=256,
-        le=100_000_000,
-        description="tokens that the judge's model reads, its reply included; longer rows get a warning; default: that "
-        "of LiteLLM's table",
-        examples=[4096],
     )
     history_tokens: int = Field(
         HISTORY_TOKENS,

@@ -136,6 +136,20 @@ class LazyRows(Sequence[T]):
         return tuple, (tuple(self),)
 
 
+class MappedRows(LazyRows[T]):
+    """What ``make`` makes of each of ``rows``, when it is asked for."""
+
+    def __init__(self, rows: Sequence[Any], make: Callable[[Any], T]) -> None:
+        self._rows, self._make = rows, make
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def row(self, place: int) -> T:
+        """The row at a place, from 0."""
+        return self._make(self._rows[place])
+
+
 class LineRows(LazyRows[T]):
     """The rows of a JSON Lines file that stays as it is; eight bytes of each are in memory.
 

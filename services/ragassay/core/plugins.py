@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from hashlib import sha256
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Generic, TypeVar
 
 from ragassay.core.errors import BadSettings, UnknownName
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import ModuleType
 
 logger = logging.getLogger("ragassay")
 T = TypeVar("T")
@@ -52,13 +53,13 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """All names, sorted, plug-ins included."""
-        self._import_modules()
         self._read_plugins()
         return sorted(self._things)
 
     def registered(self) -> list[T]:
         """What is known so far; reads no entry point, so that a plug-in may ask while it is read."""
-        self._import_modules()
+        for module in self._modules:
+            import_module(module)
         return list(self._things.values())
 
     def package(self, name: str) -> tuple[str, str] | None:
@@ -67,41 +68,35 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: str) -> bool:
         """Is there a thing of that name? Raises BadSettings for one whose plug-in can't be used."""
-        if name.lower() not in self._things:
-            self._import_modules()
-        if name.lower() not in self._things:
+        key = name.lower()
+        if key not in self._things:
+            self.registered()
+        if key not in self._things:
             self._read_plugins()
-            if why := self._broken.get(name.lower()):
+            if why := self._broken.get(key):
                 raise BadSettings(why, where=f"{self.kind} {name}", hint="mend the plug-in, or uninstall it")
-        return name.lower() in self._things
+        return key in self._things
 
     def __iter__(self) -> Iterator[T]:
         return (self.get(name) for name in self.names())
 
-    def _import_modules(self) -> None:
-        from importlib import import_module
-
-        for module in self._modules:
-            import_module(module)
-
     def _read_plugins(self) -> None:
+        self.registered()
         if self._plugins_read:
             return
         self._plugins_read = True
         from importlib.metadata import entry_points
 
         for point in entry_points(group=self._group):
+            key = point.name.lower()
             try:
                 thing = point.load()
-                key = point.name.lower()
-                if key not in self._things:
-                    self.add(key, self._adopt(thing) if self._adopt else thing)
+                self._things.setdefault(key, self._adopt(thing) if self._adopt else thing)
                 package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
                 self._packages[key] = (package, digest_of_code(thing))
             except Exception as error:  # another package's code
-                why = f"the plug-in {point.value} can't be used: {type(error).__name__}: {error}"
-                self._broken[point.name.lower()] = why
-                logger.warning(why)
+                self._broken[key] = f"the plug-in {point.value} can't be used: {type(error).__name__}: {error}"
+                logger.warning(self._broken[key])
 
 
 imported_plugins: dict[str, tuple[ModuleType, str]] = {}
@@ -119,10 +114,6 @@ def import_plugin(name: str, where: str) -> None:
     A file may import modules of its own folder; installed packages come first. Raises BadSettings that says ``where`` the
     plug-in was named.
     """
-    from hashlib import sha256
-    from importlib import import_module
-    from pathlib import Path
-
     path = Path(name)
     if path.suffix != ".py" and not all(part.isidentifier() for part in name.split(".")):
         what = f"{name!r} is neither a file that ends in .py nor a module"
@@ -132,11 +123,7 @@ def import_plugin(name: str, where: str) -> None:
     try:
         module = _run(path) if path.suffix == ".py" else import_module(name)
     except Exception as error:  # any error in the user's code is one line about it
-        hint = None
-        if isinstance(error, ImportError) and error.name and error.name not in (name, name.partition(".")[0]):
-            hint = f"{error.name} is neither installed nor in the folder of {name}"
-        elif isinstance(error, ImportError):
-            hint = "name a file that ends in .py, or a module that is installed"
+        hint = "name a file that ends in .py, or a module that is installed" if isinstance(error, ImportError) else None
         raise BadSettings(f"{name}: {type(error).__name__}: {error}", where=where, hint=hint) from error
     code = Path(module.__file__).read_bytes() if module.__file__ else b""
     imported_plugins[name] = module, sha256(code).hexdigest()
@@ -145,8 +132,6 @@ def import_plugin(name: str, where: str) -> None:
 def digest_of_code(thing: object) -> str:
     """SHA-256 of the file that a function or class is written in; of its source alone where there is no file."""
     import inspect
-    from hashlib import sha256
-    from pathlib import Path
 
     try:
         code = Path(inspect.getfile(thing)).read_bytes()  # type: ignore[arg-type]  # TypeError where it has none
@@ -156,8 +141,6 @@ def digest_of_code(thing: object) -> str:
 
 
 def _run(path: Path) -> ModuleType:
-    from importlib.util import module_from_spec, spec_from_file_location
-
     spec = spec_from_file_location(f"ragassay_plugin_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ImportError("is not a Python file")

@@ -10,7 +10,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from math import fsum, nan, sqrt
 from typing import TypeAlias, cast
 
@@ -39,6 +39,7 @@ from ragassay.evaluation.groups import MAX_SLICES, Questions, RowIndexes, SliceG
 from ragassay.evaluation.prepare import provenance as provenance_of
 from ragassay.judges import local, local_weights
 from ragassay.judges.agreement import JuryCount
+from ragassay.judges.combine import spread
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.failures import Cause, attribute
 from ragassay.metrics.metric import Metric, parse
@@ -51,6 +52,7 @@ from ragassay.systems.load_stats import LoadStats, cautions
 MEASURED = tuple(name for name, field in SystemReport.model_fields.items() if field.annotation is Distribution)
 Rows: TypeAlias = RowIndexes | slice
 _ALL = slice(None)
+_JUDGING, _WASTE = "judging.", "waste."
 logger = logging.getLogger("ragassay")
 
 
@@ -108,23 +110,38 @@ def aggregate(
 
 
 class Columns:
-    """A column of numbers for each of some fields of the rows: shape (rows,), NaN where a row has none."""
+    """Columns of numbers by name, shape (rows,), NaN where a row has none. All rows have the same names."""
 
-    def __init__(self, fields: Iterable[str]) -> None:
-        self._columns = {field: array("d") for field in fields}
+    def __init__(self) -> None:
+        self._columns: dict[str, array[float]] = {}
 
-    def add(self, row: object) -> None:
-        """The next row's fields."""
-        for field, column in self._columns.items():
-            value = getattr(row, field)
-            column.append(nan if value is None else value)
+    def add(self, numbers: Mapping[str, float | None]) -> None:
+        """The next row."""
+        for name, value in numbers.items():
+            self._columns.setdefault(name, array("d")).append(nan if value is None else value)
 
-    def __getitem__(self, field: str) -> Floats:
-        return np.asarray(self._columns[field])  # a view, valid until the next row is added
+    def __getitem__(self, name: str) -> Floats:
+        return np.asarray(self._columns.get(name, ()), np.float64)  # a view, valid until the next row is added
 
-    def money(self, rows: RowIndexes) -> Money:
+    def count(self, name: str) -> int:
+        """The sum of a column of counts, or of 1 and 0; a row without a number counts nothing."""
+        return round(float(np.nansum(self[name])))
+
+    def mean(self, name: str) -> float | None:
+        """The mean of the rows that have a number; None if none has."""
+        known = self[name][np.isfinite(self[name])]
+        return fsum(known) / len(known) if len(known) else None
+
+    def usage(self, prefix: str) -> Usage:
+        """The sum of the columns of a ``Usage``; its cost is unknown where that of any row is."""
+        sums = {field: fsum(self[prefix + field]) for field in Usage.model_fields}
+        cost = None if np.isnan(sums["cost_usd"]) else sums["cost_usd"]
+        whole = {field: round(value) for field, value in sums.items() if field not in ("cost_usd", "latency_ms")}
+        return Usage(**whole, cost_usd=cost, latency_ms=sums["latency_ms"])
+
+    def money(self, prefix: str, rows: RowIndexes) -> Money:
         """Cost and tokens of some rows; a row without both token counts adds neither."""
-        cost, read, written = (self[field][rows] for field in ("cost_usd", "input_tokens", "output_tokens"))
+        cost, read, written = (self[prefix + name][rows] for name in ("cost_usd", "input_tokens", "output_tokens"))
         known, counted = np.isfinite(cost), np.isfinite(read) & np.isfinite(written)
         return Money(
             cost_usd=fsum(cost[known]),
@@ -133,13 +150,32 @@ class Columns:
             output_tokens=round(written[counted].sum()),
         )
 
-    @property
-    def usage(self) -> Usage:
-        """The sum of columns that are those of ``Usage``; its cost is unknown where that of any row is."""
-        sums = {field: fsum(self[field]) for field in self._columns}
-        cost = None if np.isnan(sums["cost_usd"]) else sums["cost_usd"]
-        whole = {field: round(value) for field, value in sums.items() if field not in ("cost_usd", "latency_ms")}
-        return Usage(**whole, cost_usd=cost, latency_ms=sums["latency_ms"])
+
+def _numbers(row: Result) -> dict[str, float | None]:
+    """All that is summed up of a row, by the names of the report's fields; what judging and waste took behind a prefix."""
+    ranks, verdict = row.relevant_ranks, row.verdict
+    refused = verdict.refusal if verdict and row.answer is not None else None
+    return {
+        **{name: getattr(row, name) for name in (*MEASURED, "first_call_ms", "priced_by_us")},
+        **{_JUDGING + name: value for name, value in row.evaluation},
+        **{_WASTE + name: value for name, value in row.waste},
+        **{f"P@{k}": None if ranks is None else sum(rank <= k for rank in ranks) / k for k in (5, 10)},
+        "MRR": None if ranks is None else 1 / ranks[0] if ranks else 0.0,
+        "missing_from_run": not row.responded,
+        "failed_responses": row.error is not None,
+        "queries_without_relevant": row.relevant == 0,
+        "queries_without_hit": bool(row.relevant) and ranks == (),
+        "unanswerable": row.answerable is False,
+        "by_reference": bool(row.by_reference_judges),
+        "verdicts": verdict is not None,
+        "evidence_dropped": verdict and verdict.evidence_dropped,
+        "support_withdrawn": verdict and verdict.support_withdrawn,
+        "suspicious": verdict and bool(verdict.suspicious),
+        "judged": refused is not None,
+        "refused": refused,
+        "on_unanswerable": refused and row.answerable is False,
+        "unanswerable_judged": refused is not None and row.answerable is False,
+    }
 
 
 class ScoreColumn:
@@ -147,7 +183,7 @@ class ScoreColumn:
 
     def __init__(self, scores: Iterable[Score] = ()) -> None:
         self._values, self._ndcg_before, self._reason_codes = array("d"), array("d"), array("i")
-        self._judge_squares, self._judge_freedom = array("d"), 0
+        self._samples: list[Sequence[float]] = []
         self._reasons: dict[tuple[MissingCause | None, str], int] = {}
         for score in scores:
             self.add(score)
@@ -156,10 +192,7 @@ class ScoreColumn:
         """The next row's, and for each judge that rated it several times what it would be by each of its ratings."""
         self._values.append(nan if score.value is None else score.value)
         self._ndcg_before.append((score.details or {}).get("ndcg_before", nan))
-        for of_judge in samples:
-            mean = fsum(of_judge) / len(of_judge)
-            self._judge_squares.append(fsum((value - mean) ** 2 for value in of_judge))
-            self._judge_freedom += len(of_judge) - 1
+        self._samples += samples
         missing = (score.missing, score.reason or "")
         code = -1 if score.value is not None else self._reasons.setdefault(missing, len(self._reasons))
         self._reason_codes.append(code)
@@ -207,9 +240,7 @@ class ScoreColumn:
             bounds=bounds,
             sd=sd,
             corrected=corrected,
-            judge_sd=sqrt(fsum(self._judge_squares) / self._judge_freedom)
-            if self._judge_freedom and rows is _ALL
-            else None,
+            judge_sd=spread(self._samples) if rows is _ALL else None,
         )
 
     def _missing(self, rows: Rows) -> tuple[dict[str, int], int]:
@@ -227,44 +258,29 @@ class SystemAggregator:
     """All that a report says of one system: rows are added one at a time, then ``report`` computes the figures."""
 
     def __init__(self, metrics: Sequence[Metric], spec: EvalConfig) -> None:
-        self._metrics, self._spec = metrics, spec
-        self.rows = 0
-        self.counts = Counter[str]()
+        self._metrics, self._spec, self.rows = metrics, spec, 0
         self.scores = {metric.name: ScoreColumn() for metric in metrics}
-        self.measured = Columns(MEASURED)
-        self.evaluation, self.waste = Columns(Usage.model_fields), Columns(Usage.model_fields)
-        self.labels: dict[str, dict[int, float]] = {}
-        self.first_ranks = {name: array("d") for name in ("P@5", "P@10", "MRR")}
-        self._first_call_ms: list[float] = []
+        self.numbers, self._slices, self._load, self._jury = Columns(), SliceGroups(), LoadStats(), JuryCount()
         self._left_out, self._reference_failures = Counter[str](), Counter[str]()
-        self._slices, self._load, self._jury = SliceGroups(), LoadStats(), JuryCount()
+        self._labels: dict[str, dict[int, float]] = {}
         self._rows_by_cause: dict[Cause | None, list[int]] = {}
-        self._question_keys = array("q")
         self._rows_by_cell: dict[tuple[str | None, str | None], array[int]] = {}
+        self._question_keys = array("q")
 
     def add(self, row: Result) -> None:
         """The next row."""
         for name, column in self.scores.items():
             column.add(row.scores[name], row.samples(name))
-        self.measured.add(row)
-        self.evaluation.add(row.evaluation)
-        self.waste.add(row.waste)
+        self.numbers.add(_numbers(row))
         for accumulator in (self._slices, self._load, self._jury):
             accumulator.add(row)
-        self.counts.update(_counts(row))
         self._left_out.update(row.left_out)
         if failure := attribute(row):
             self._rows_by_cause.setdefault(failure.cause, []).append(self.rows)
-        if row.first_call_ms is not None:
-            self._first_call_ms.append(row.first_call_ms)
         if row.reference_failure is not None:
             self._reference_failures[row.reference_failure] += 1
         for name, label in row.labels.items():
-            self.labels.setdefault(name, {})[self.rows] = label
-        if (ranks := row.relevant_ranks) is not None:
-            for k in (5, 10):
-                self.first_ranks[f"P@{k}"].append(sum(rank <= k for rank in ranks) / k)
-            self.first_ranks["MRR"].append(1 / ranks[0] if ranks else 0.0)
+            self._labels.setdefault(name, {})[self.rows] = label
         self._question_keys.append(question_of(row))
         self._rows_by_cell.setdefault((row.category, row.model), array("q")).append(self.rows)
         self.rows += 1
@@ -275,6 +291,11 @@ class SystemAggregator:
         column = self.scores.get("accurate")
         return np.full(self.rows, nan) if column is None else column.values
 
+    @property
+    def cost(self) -> Floats:
+        """What each row cost in USD; NaN where that is unknown."""
+        return self.numbers["cost_usd"]
+
     @cached_property
     def questions(self) -> Questions:
         """The number of each row's question, once all rows are added."""
@@ -283,23 +304,24 @@ class SystemAggregator:
     @property
     def reference(self) -> ReferenceJudge:
         """How the judges did that correct the scores."""
-        return ReferenceJudge.of(self.counts["by_reference"], self._reference_failures)
+        return ReferenceJudge.of(self.numbers.count("by_reference"), self._reference_failures)
 
     def report(self, called: Mapping[str, object] | None) -> SystemReport:
         """The figures; ``called``: how the system is called, None for one that is not."""
-        measured = {name: distribution(self.measured[name]) for name in MEASURED}
+        measured = {name: distribution(self.numbers[name]) for name in MEASURED}
         latency, load = measured["latency_ms"], None if called is None else self._load.load(called)
         throughput = latency.n * 1000 / latency.total if latency.total else None
         if load:
             throughput = load.finished / load.wall_s if load.wall_s else None
         counted = ("missing_from_run", "failed_responses", "queries_without_relevant", "queries_without_hit")
         of_verdicts = ("verdicts", "evidence_dropped", "support_withdrawn", "suspicious")
+        first_calls = self.numbers["first_call_ms"]
         return SystemReport(
             queries=self.rows,
-            **{name: self.counts[name] for name in (*counted, "priced_by_us")},
+            **{name: self.numbers.count(name) for name in (*counted, "priced_by_us")},
             metrics={one.name: self._aggregate(one, corrected=self._corrected(one.name)) for one in self._metrics},
             slices=self._by_slice(),
-            first_call_ms=max(self._first_call_ms, default=None),
+            first_call_ms=max(first_calls[np.isfinite(first_calls)].tolist(), default=None),
             throughput_qps=throughput,
             load=load,
             cost_per_accurate_answer=self._cost_per_accurate(),
@@ -307,9 +329,9 @@ class SystemAggregator:
             refusals=self._refusals(),
             fix_first=fix_first(self.accurate, self._rows_by_cause, self.questions, self._spec.statistics.confidence),
             evaluation=Evaluation(
-                usage=self.evaluation.usage,
-                waste=self.waste.usage,
-                **{name: self.counts[name] for name in of_verdicts},
+                usage=self.numbers.usage(_JUDGING),
+                waste=self.numbers.usage(_WASTE),
+                **{name: self.numbers.count(name) for name in of_verdicts},
                 left_out=dict(sorted(self._left_out.items())),
                 reference=self.reference if self._spec.references else None,
             ),
@@ -322,7 +344,7 @@ class SystemAggregator:
 
     def _corrected(self, metric: str, rows: Rows = _ALL) -> CorrectedMean | None:
         """The metric's mean over these rows corrected by the labels of it; None where there are none."""
-        if not (labels := self.labels.get(metric)):
+        if not (labels := self._labels.get(metric)):
             return None
         of_rows = np.array([labels.get(n, nan) for n in range(self.rows)])
         failed = self.reference.too_many_failed(self._spec.max_missing)
@@ -347,12 +369,12 @@ class SystemAggregator:
 
     def _cost_per_accurate(self, rows: Rows = _ALL) -> CostPerAccurate:
         """Total cost over accurate answers, where both are known, with an interval by MOVER; of all rows or some of them."""
-        cost, accurate = self.measured["cost_usd"][rows], self.accurate[rows]
+        cost, accurate = self.cost[rows], self.accurate[rows]
         known = np.isfinite(cost) & np.isfinite(accurate)
         sums = _sums(cost, accurate)
         questions = sums.n if self.questions is None else len(np.unique(self.questions[rows][known]))
         reason = None
-        if not self.counts["accuracy_asked"]:
+        if "accurate" not in self.scores:
             reason = "accurate was not asked for"
         elif not np.isfinite(cost).any():
             reason = "no row has a known cost"
@@ -373,20 +395,19 @@ class SystemAggregator:
 
     def _refusals(self) -> Refusals:
         """How often answers refuse, and how often they should."""
-        counts = self.counts
-        judged, refused, right = counts["judged"], counts["refused"], counts["on_unanswerable"]
+        judged, refused, right = map(self.numbers.count, ("judged", "refused", "on_unanswerable"))
+        unanswerable = self.numbers.count("unanswerable")
         no_verdict = "no verdict says whether the answer refuses"
-        undefined = no_verdict if counts["unanswerable"] else "every query can be answered"
+        undefined = no_verdict if unanswerable else "every query can be answered"
+        share = partial(_share, right, level=self._spec.statistics.confidence)
         return Refusals(
             judged=judged,
             refused=refused,
             on_answerable=refused - right,
             on_unanswerable=right,
-            unanswerable=counts["unanswerable"],
-            precision=_share(
-                right, refused, self._spec.statistics.confidence, "no answer refuses" if judged else no_verdict
-            ),
-            recall=_share(right, counts["unanswerable_judged"], self._spec.statistics.confidence, undefined),
+            unanswerable=unanswerable,
+            precision=share(refused, undefined="no answer refuses" if judged else no_verdict),
+            recall=share(self.numbers.count("unanswerable_judged"), undefined=undefined),
         )
 
     @property
@@ -402,42 +423,13 @@ class SystemAggregator:
                 category=category,
                 model=model,
                 rows=len(rows),
-                serving=self.measured.money(rows),
-                judging=self.evaluation.money(rows),
-                waste=self.waste.money(rows),
-                known=_sums(self.measured["cost_usd"][rows], self.accurate[rows]),
+                serving=self.numbers.money("", rows),
+                judging=self.numbers.money(_JUDGING, rows),
+                waste=self.numbers.money(_WASTE, rows),
+                known=_sums(self.cost[rows], self.accurate[rows]),
             )
             for (category, model), rows in ((cell, np.asarray(rows)) for cell, rows in ordered)
         )
-
-
-def _counts(row: Result) -> dict[str, int]:
-    """What a row adds to the counts of a report, by the names of the fields there."""
-    counts: dict[str, int] = {
-        "missing_from_run": not row.responded,
-        "failed_responses": row.error is not None,
-        "priced_by_us": row.priced_by_us,
-        "queries_without_relevant": row.relevant == 0,
-        "queries_without_hit": bool(row.relevant) and row.relevant_ranks == (),
-        "accuracy_asked": "accurate" in row.scores,
-        "unanswerable": row.answerable is False,
-        "by_reference": bool(row.by_reference_judges),
-    }
-    if verdict := row.verdict:
-        counts |= {
-            "verdicts": 1,
-            "evidence_dropped": verdict.evidence_dropped,
-            "support_withdrawn": verdict.support_withdrawn,
-            "suspicious": bool(verdict.suspicious),
-        }
-        if row.answer is not None and verdict.refusal is not None:
-            counts |= {
-                "judged": 1,
-                "refused": verdict.refusal,
-                "on_unanswerable": verdict.refusal and row.answerable is False,
-                "unanswerable_judged": row.answerable is False,
-            }
-    return counts
 
 
 def relative_change(changes: Floats, before: Floats, spec: EvalConfig) -> tuple[float | None, Interval]:
@@ -469,7 +461,7 @@ def _sums(cost: Floats, accurate: Floats) -> RatioSums:
     return RatioSums.of(zip(cost[known].tolist(), accurate[known].tolist(), strict=True))
 
 
-def _share(count: int, n: int, level: float, undefined: str) -> Estimate:
+def _share(count: int, n: int, *, level: float, undefined: str) -> Estimate:
     """``count`` of ``n``; where ``n`` is 0, why there is no share."""
     interval = wilson_interval(count, n, level=level)
     return Estimate(value=count / n if n else None, n=n, interval=interval, reason=None if n else undefined)
@@ -484,7 +476,7 @@ def _cautions_of_judges(provenance: Provenance, aggregated: Mapping[str, SystemA
             yield f"{system}: {reason}; its means are not corrected"
     is_corrected = spec.references and not any(failed.values())
     judges = [str(one["name"]) for one in judge.get("raters", [judge])]
-    if local.NAME in judges and not is_corrected and any(one.counts["verdicts"] for one in aggregated.values()):
+    if local.NAME in judges and not is_corrected and any(one.numbers.count("verdicts") for one in aggregated.values()):
         measured = local_weights.BALANCED_ACCURACY
         yield (
             "judge local is a triage; its balanced accuracy on labelled sets that it was not fitted on: "
@@ -496,7 +488,8 @@ def _cautions_of_judges(provenance: Provenance, aggregated: Mapping[str, SystemA
 def _log_end(run_id: str, aggregated: Mapping[str, SystemAggregator]) -> None:
     """Log that an evaluation has ended, and how well each system retrieved, where there are relevance judgments."""
     for name, one in aggregated.items():
-        retrieval = {figure: round(fsum(of) / len(of), 3) for figure, of in one.first_ranks.items() if of}
+        means = {figure: one.numbers.mean(figure) for figure in ("P@5", "P@10", "MRR")}
+        retrieval = {figure: round(mean, 3) for figure, mean in means.items() if mean is not None}
         listed = ", ".join(f"{figure} {value:.3f}" for figure, value in retrieval.items())
         about = {"event": "evaluation_ended", "run": run_id, "system": name, "queries": one.rows, **retrieval}
         form = "evaluation of %d queries ends: %s, system %s%s"

@@ -15,7 +15,6 @@ from ragassay.metrics.metric import Metric, parse
 from ragassay.storage.runs import Run
 
 NO_QUERY = "(no question is given)"  # of rows about a text that answers none
-_GROUPS = ("group", "max_group")
 
 
 class JudgeAgreement(Agreement):
@@ -33,8 +32,7 @@ class LabelledRows:
 
     ``metric`` is what the labels are about; by default that of the only column of labels, else faithfulness where there
     are contexts, correctness where there is ground truth, and relevance otherwise. A label from 0.5 on is a yes. ``query``
-    may be null. Rows that share ``max_group`` are one item, rows that share ``group`` are not independent, nor are answers
-    of several ``system``s to one query.
+    may be null. Rows that share ``group`` are not independent, nor are answers of several ``system``s to one query.
 
     Raises BadData for a row without a label, UnknownName, and BadSettings for a metric that no judge has a part in.
     """
@@ -42,7 +40,7 @@ class LabelledRows:
     def __init__(self, path: Path, metric: str | None = None, *, format: str = "auto", **options: Any) -> None:  # noqa: A002 - the option's name
         given = [dict(values) for values in read_rows(path, format)]
         columns = metric_columns(given)
-        names = (LABEL, YES_OR_NO, *columns, *_GROUPS)
+        names = (LABEL, YES_OR_NO, *columns, "group")
         rows = [{name: value for name, value in row.items() if name not in names} for row in given]
         several = len({row.get("system") for row in rows}) > 1
         for row, said in zip(rows, given, strict=True):
@@ -104,7 +102,6 @@ class LabelledRows:
         return LabelledScore(
             label=self._labels[row.query_id],
             score=score.value if score.value is None or certain is None else certain,
-            item=str(said.get("max_group") or f"row {row.query_id}"),
-            group=str(said.get("group") or said.get("max_group") or f"row {row.query_id}"),
+            group=str(said.get("group") or f"row {row.query_id}"),
             reason=score.reason or "",
         )

@@ -294,18 +294,10 @@ def log_start(record: RunRecord, systems: Sequence[str]) -> None:
 
 def _log(results: Sequence[Result]) -> None:
     for row in results:
-        if logger.isEnabledFor(logging.DEBUG):
-            number, took_ms = row.number_of_results or 0, round(row.duration_ms, 3)
-            about = {"event": "query", "system": row.system, "query": row.query_id}
-            form = "%s: query %s: %d results in %.3f ms"
-            logger.debug(
-                form,
-                row.system,
-                row.query_id,
-                number,
-                row.duration_ms,
-                extra={**about, "results": number, "duration_ms": took_ms},
-            )
+        about = {"system": row.system, "query": row.query_id}
+        number, took_ms = row.number_of_results or 0, round(row.duration_ms, 3)
+        extra = {"event": "query", **about, "results": number, "duration_ms": took_ms}
+        logger.debug("%s: query %s: %d results in %.3f ms", row.system, row.query_id, number, took_ms, extra=extra)
         if row.relevant_ranks == ():
-            about = {"event": "no_relevant_result", "system": row.system, "query": row.query_id}
-            logger.warning("%s: query %s has no relevant result", row.system, row.query_id, extra=about)
+            extra = {"event": "no_relevant_result", **about}
+            logger.warning("%s: query %s has no relevant result", row.system, row.query_id, extra=extra)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from ragassay.core.errors import BadSettings
-from ragassay.core.files import LazyRows
+from ragassay.core.files import MappedRows
 from ragassay.core.models import Response, Sample
 from ragassay.core.protocols import digest
 from ragassay.core.report import Called, Source
@@ -48,7 +48,11 @@ class SystemInput:
         if isinstance(self.responses, ResponsesInSamples):
             return self.responses.samples
         expected = self._expected()
-        return _Joined(samples, self.responses.get if expected is None else lambda _: expected)
+
+        def joined(sample: Sample) -> Sample:
+            return sample.model_copy(update={"response": expected or self.responses.get(sample.query_id)})
+
+        return MappedRows(samples, joined)
 
     def _expected(self) -> Response | None:
         """A response with the fields that the system will fill; None for recorded responses."""
@@ -63,21 +67,6 @@ class SystemInput:
             answer = _EXPECTED["answer"] if self.source.built.configuration["answer"] else None
             return Response(answer=answer, latency_ms=0.0, **{field: _EXPECTED[field] for field in filled})
         return None
-
-
-class _Joined(LazyRows[Sample]):
-    """Samples with the responses that ``respond`` has for their ids."""
-
-    def __init__(self, samples: Sequence[Sample], respond: Callable[[str], Response | None]) -> None:
-        self._samples, self._respond = samples, respond
-
-    def __len__(self) -> int:
-        return len(self._samples)
-
-    def row(self, place: int) -> Sample:
-        """The sample at a place, from 0."""
-        sample = self._samples[place]
-        return sample.model_copy(update={"response": self._respond(sample.query_id)})
 
 
 class ResponsesInSamples(Mapping[str, Response]):

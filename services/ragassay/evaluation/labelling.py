@@ -18,7 +18,7 @@ from pydantic import Field
 
 from ragassay.core.errors import BadData, NothingToEvaluate, TooLarge
 from ragassay.core.eval_config import EvalConfig
-from ragassay.core.files import LazyRows
+from ragassay.core.files import MappedRows
 from ragassay.core.models import Chance, FrozenModel, Result, Sample
 from ragassay.core.report import ReportWithResults, SystemReport
 from ragassay.core.statistics import CorrectedMean
@@ -134,7 +134,7 @@ class Labelling:
     def progress(self, said: Mapping[str, HumanLabel], size: int | None = None) -> LabelProgress:
         """What they say so far."""
         labels, found = self.labels(said), None
-        scores = [LabelledScore(int(v >= FROM), self._rows[query].chance, query, query) for query, v in labels.items()]
+        scores = [LabelledScore(int(v >= FROM), self._rows[query].chance, query) for query, v in labels.items()]
         with suppress(NothingToEvaluate):
             found = agreement(scores, level=self._spec.statistics.confidence, seed=self._spec.seed)
         of_rows = np.array([labels.get(query, nan) for query in self._rows])
@@ -215,40 +215,35 @@ def with_labels(report: ReportWithResults, labels: Iterable[HumanLabel]) -> Repo
             values.setdefault(system, {}).setdefault(query, {})[metric] = value
     if not values or spec.references:
         return report
-    results = {name: _LabelledResults(report.results[name], of_rows) for name, of_rows in values.items()}
+    results = {name: _labelled(report.results[name], of_rows) for name, of_rows in values.items()}
     systems = {
-        name: _corrected(report.systems[name], rows, spec.statistics.confidence) for name, rows in results.items()
+        name: _corrected(
+            report.systems[name], rows, {metric for of_row in values[name].values() for metric in of_row}, spec
+        )
+        for name, rows in results.items()
     }
     return report.model_copy(
         update={"systems": {**report.systems, **systems}, "results": {**report.results, **results}}
     )
 
 
-def _corrected(report: SystemReport, rows: _LabelledResults, level: float) -> SystemReport:
-    labelled = {metric for of_row in rows.labels.values() for metric in of_row} & report.metrics.keys()
-    pairs: dict[str, list[tuple[float | None, float | None]]] = {metric: [] for metric in labelled}
+def _labelled(rows: Sequence[Result], labels: Mapping[str, Mapping[str, float]]) -> Sequence[Result]:
+    """The rows with labels of people on those that have some, by query."""
+
+    def labelled(row: Result) -> Result:
+        return row.with_labels(labels[row.query_id]) if row.query_id in labels else row
+
+    return MappedRows(rows, labelled)
+
+
+def _corrected(report: SystemReport, rows: Iterable[Result], labelled: set[str], spec: EvalConfig) -> SystemReport:
+    pairs: dict[str, list[tuple[float | None, float | None]]] = {name: [] for name in labelled & report.metrics.keys()}
     for row in rows:
         for metric, of_metric in pairs.items():
             of_metric.append((row.label(metric), row.scores[metric].value))
     metrics = {}
     for name, of_metric in pairs.items():
         labels, scores = np.array(of_metric, np.float64).reshape(-1, 2).T  # NaN for None
-        corrected = corrected_by_labels(labels, scores, level=level)
+        corrected = corrected_by_labels(labels, scores, level=spec.statistics.confidence)
         metrics[name] = report.metrics[name].model_copy(update={"corrected": corrected})
     return report.model_copy(update={"metrics": {**report.metrics, **metrics}})
-
-
-class _LabelledResults(LazyRows[Result]):
-    """Rows with labels of people on those that have some, by query."""
-
-    def __init__(self, rows: Sequence[Result], labels: Mapping[str, Mapping[str, float]]) -> None:
-        self._rows, self.labels = rows, labels
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def row(self, place: int) -> Result:
-        """The row at a place, from 0."""
-        row = self._rows[place]
-        labels = self.labels.get(row.query_id)
-        return row.with_labels(labels) if labels else row

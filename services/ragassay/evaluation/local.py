@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Literal
@@ -19,7 +18,7 @@ from ragassay.evaluation.aggregate import finish
 from ragassay.evaluation.evaluate import log_start, respond, work
 from ragassay.evaluation.inputs import Inputs
 from ragassay.evaluation.outage import through_outages
-from ragassay.evaluation.prepare import check_names, check_unchanged, describe, prepare
+from ragassay.evaluation.prepare import check_unchanged, describe, prepare
 from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.custom import JUDGES
 from ragassay.llm.budget import BudgetAccount
@@ -62,7 +61,6 @@ def resume(settings: Settings, reference: str) -> FolderRun:
         raise Conflict(what, hint="start it again; or name an earlier run, ragassay runs lists them")
     run = store.open(reference)
     run.check()
-    check_names(run.record, run.folder / "run.json")
     run.evaluate_failed_again()
     return run
 
@@ -100,7 +98,8 @@ async def complete(
             for line in _warnings(spec, run.record.metrics, settings):
                 notice(f"warning: {line}")
             check_unchanged(runtime, run.record)
-        progress = RowProgress(done, sum(map(run.record.rows_in, run.pending())), spec)
+        rows = sum(map(run.record.rows_in, run.pending()))
+        progress = RowProgress(done, rows, "answer" if spec.is_local else "judge")
         watched = CallScope(journal, answered=progress.answered)
 
         def finished(rows: int) -> None:
@@ -217,26 +216,20 @@ async def _answer_all(run: FolderRun, system: BuiltIn) -> None:
 
 
 class RowProgress:
-    """Reports rows to ``done`` as their calls are answered, ahead of the chunks that they belong to: ``rows`` in all.
+    """Reports rows to ``done`` once their first call is answered, ahead of the chunks that they belong to: ``rows`` in all.
 
-    A row counts once so many calls are answered as each row takes. Some rows take more; ``finished`` corrects it at the
-    end of each chunk. Where the calls of a row are not known before, it counts with its chunk.
+    ``purpose``: of the calls that count. ``finished`` reports what is left of a chunk at its end.
     """
 
-    def __init__(self, done: Callable[[int], object], rows: int, spec: EvalConfig) -> None:
-        self._done, self._left, self._ahead = done, rows, 0
-        self._purpose: Purpose = "answer" if spec.is_local else "judge"
-        self._calls = 1 if spec.is_local else sum(one.samples for one in spec.judges)
-        if not spec.is_local and (spec.judge_mode == "probe" or spec.references):
-            self._calls = sys.maxsize
-        self._answered: set[str] = set()
+    def __init__(self, done: Callable[[int], object], rows: int, purpose: Purpose) -> None:
+        self._done, self._left, self._purpose, self._ahead = done, rows, purpose, 0
+        self._rows: set[tuple[str, str]] = set()
 
     def answered(self, call: Call) -> None:
-        """A call has a reply, now or from before."""
-        if call.purpose != self._purpose or call.id in self._answered:
-            return
-        self._answered.add(call.id)
-        if len(self._answered) % self._calls == 0:
+        """A call has a reply, now or from before. Its id begins with the system's name."""
+        row = call.id.partition("/")[0], call.query_id
+        if call.purpose == self._purpose and row not in self._rows:
+            self._rows.add(row)
             self._ahead += self._report(1)
 
     def finished(self, rows: int) -> None:

@@ -18,7 +18,6 @@ from ragassay.core.settings import NEVER_SENT, Settings
 from ragassay.datasets.corpus import Corpus
 from ragassay.embeddings import LocalEmbedder, unavailable
 from ragassay.evaluation.evaluate import ScoringConfig
-from ragassay.judges.cross_encoder import CrossEncoderJudge
 from ragassay.judges.custom import JUDGES, CustomJudge
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.panel import Panel, Rater, check_judges
@@ -101,8 +100,6 @@ def _rater(config: JudgeConfig, spec: EvalConfig, settings: Settings, shared: Sh
         raise BadSettings(f"{config.model} can't be asked so: {spec.judge_mode} is for models", where="judge_mode")
     if config.model == "local":
         samples: list[Judge] = [LocalJudge()]
-    elif config.cross_encoder:
-        samples = [CrossEncoderJudge(config.cross_encoder)]
     elif config.model in JUDGES:
         declared = JUDGES.get(config.model)
         own = CustomJudge(
@@ -122,15 +119,12 @@ def _judge(llm: LLM, spec: EvalConfig, seed_shift: int) -> Judge:
     if spec.judge_mode == "probe":
         if spec.judge_prompt is not None:
             raise BadSettings("probes have their own questions: leave judge_prompt out", where="judge_mode")
-        return YesNoJudge(
-            llm, criteria=spec.criteria, timeout_s=spec.performance.sample_timeout_s, seed_shift=seed_shift
-        )
+        return YesNoJudge(llm, criteria=spec.criteria, seed_shift=seed_shift)
     return LLMJudge(
         llm,
         criteria=spec.criteria,
         prompt=spec.judge_prompt,
         max_tokens=spec.parameters.max_tokens,
-        timeout_s=spec.performance.sample_timeout_s,
         seed_shift=seed_shift,
     )
 
@@ -152,7 +146,6 @@ def _model(model: str, spec: EvalConfig, settings: Settings, shared: Shared) -> 
         capabilities=shared.capabilities(model, spec.api_base or settings.api_base),
         seed=spec.seed,
         parameters=spec.parameters.model_dump(exclude={"max_tokens"}, exclude_defaults=True),
-        context_window=spec.context_window,
         prices=Prices(spec.prices),
     )
 

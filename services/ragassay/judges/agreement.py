@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -29,30 +29,19 @@ _JURY = "(the jury)"
 class LabelledScore:
     """The label of people, 1 or 0, and the judge's score, 0 to 1; None with the reason if it gave none.
 
-    Rows with the same ``item`` are one, of which the highest score counts; items of a ``group`` are drawn together.
+    Rows of a ``group`` are drawn together.
     """
 
     label: int
     score: float | None
-    item: str
     group: str
     reason: str = ""
 
 
-class ReliabilityBin(FrozenModel):
-    """The items whose score lies from ``low`` to ``high``: mean score, and the share of which people say yes."""
-
-    low: float
-    high: float
-    n: int
-    mean_score: float | None
-    share_yes: float | None
-
-
 class Agreement(FrozenModel):
-    """A judge and people on ``n`` items; a score from 0.5 on is a yes.
+    """A judge and people on ``n`` rows; a score from 0.5 on is a yes.
 
-    ``missing`` items have no score, and ``reasons`` counts why. A measure is None if people gave all items one label.
+    ``missing`` rows have no score, and ``reasons`` counts why. A measure is None if people gave all rows one label.
     ``ece`` is the expected calibration error in ten bins of equal width: the mean distance between the score and the
     share of yes. ``threshold``: the score from which on a yes gives the best balanced accuracy, which is ``at_threshold``
     on these same labels. ``intervals``: Wilson's for shares, groups counted once; for the other measures from drawing
@@ -73,13 +62,15 @@ class Agreement(FrozenModel):
     threshold: Chance | None
     at_threshold: Chance | None
     intervals: dict[str, Interval]
-    reliability: tuple[ReliabilityBin, ...]
 
 
 def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> Agreement:
-    """A judge against people; an item with a row without a score is missing. Raises NothingToEvaluate without a score."""
-    items = ScoredItems(rows)
-    labels, scores, groups = items.labels, items.scores, items.groups
+    """A judge against people; a row without a score is missing. Raises NothingToEvaluate if none has a score."""
+    reasons = Counter(row.reason for row in rows if row.score is None)
+    if len(rows) == reasons.total():
+        raise NothingToEvaluate(f"the judge gave no score: {next(iter(reasons), 'there are no rows')}")
+    labels, scores = columns(rows)
+    groups = [row.group for row in rows if row.score is not None]
 
     def drawn(times: Floats) -> Floats:
         repeats = times.astype(np.intp)
@@ -98,8 +89,8 @@ def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: 
     return Agreement.model_validate(
         {
             "n": len(labels),
-            "missing": items.missing,
-            "reasons": dict(items.reasons),
+            "missing": reasons.total(),
+            "reasons": dict(reasons),
             "groups": len(set(groups)),
             "share_yes": float(labels.mean()),
             "mean_score": float(scores.mean()),
@@ -107,29 +98,14 @@ def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: 
             "threshold": threshold,
             "at_threshold": at_threshold,
             "intervals": intervals,
-            "reliability": _reliability(labels, scores),
         }
     )
 
 
-class ScoredItems:
-    """Labels, scores and groups of the items that have a score; of the others the number and the reasons.
-
-    Raises NothingToEvaluate if none has a score.
-    """
-
-    def __init__(self, rows: Sequence[LabelledScore]) -> None:
-        items: dict[str, list[LabelledScore]] = {}
-        for row in rows:
-            items.setdefault(row.item, []).append(row)
-        unscored = {item: row.reason for item, of in items.items() for row in of if row.score is None}
-        scored = [of for item, of in items.items() if item not in unscored]
-        self.missing, self.reasons = len(unscored), Counter(unscored.values())
-        if not scored:
-            raise NothingToEvaluate(f"the judge gave no score: {next(iter(self.reasons), 'there are no rows')}")
-        self.labels: Floats = np.array([max(row.label for row in of) for of in scored], dtype=np.float64)
-        self.scores: Floats = np.array([max(row.score or 0.0 for row in of) for of in scored])
-        self.groups = [of[0].group for of in scored]
+def columns(rows: Iterable[LabelledScore]) -> tuple[Floats, Floats]:
+    """Labels and scores of the rows that have a score."""
+    scored = [(row.label, row.score) for row in rows if row.score is not None]
+    return np.array([label for label, _ in scored], np.float64), np.array([score for _, score in scored], np.float64)
 
 
 def measures(labels: Floats, scores: Floats) -> Floats:
@@ -164,7 +140,7 @@ def best_threshold(labels: Floats, scores: Floats) -> tuple[float | None, float 
 
 
 def _wilson(labels: Floats, scores: Floats, independent: float, level: float) -> dict[str, Interval]:
-    """Wilson's intervals of the two accuracies, of which only a share of the items counts as ``independent``.
+    """Wilson's intervals of the two accuracies, of which only a share of the rows counts as ``independent``.
 
     That of the balanced accuracy joins those of its two shares (MOVER; Newcombe, Statistics in Medicine 17, 1998).
     """
@@ -188,17 +164,6 @@ def _wilson(labels: Floats, scores: Floats, independent: float, level: float) ->
             method="wilson",
         )
     return found
-
-
-def _reliability(labels: Floats, scores: Floats) -> list[ReliabilityBin]:
-    """Score and share of yes in each of the bins."""
-    places, bins = _bins(scores), []
-    for number in range(BINS):
-        held = places == number
-        mean, share = (float(one[held].mean()) if held.any() else None for one in (scores, labels))
-        low, high = number / BINS, (number + 1) / BINS
-        bins.append(ReliabilityBin(low=low, high=high, n=int(held.sum()), mean_score=mean, share_yes=share))
-    return bins
 
 
 class JuryCount:

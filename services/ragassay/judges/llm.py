@@ -7,9 +7,8 @@ paid again when the run is resumed.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -21,23 +20,13 @@ from ragassay.core.prompts import load
 from ragassay.core.protocols import Journal, digest
 from ragassay.judges.instructions import instructions
 from ragassay.judges.prompt import render_prompt, suspicious
-from ragassay.judges.reply import (
-    CriteriaForm,
-    VerdictForm,
-    merge,
-    parse_reply,
-    unanswered,
-    with_counts,
-)
+from ragassay.judges.reply import CriteriaForm, VerdictForm, merge, parse_reply, unanswered, with_counts
 from ragassay.judges.structured import SampleCalls, StructuredCall
 from ragassay.judges.verdict import Units, check_verdict, number_units
 from ragassay.llm import LLM
 
 _TOKENS_AT_LEAST, _TOKENS_PER_UNIT = 600, 90
-_MOST_WARNINGS = 5
 _LISTS = {"answer": "A", "facts": "G", "criteria": "K"}
-
-logger = logging.getLogger("ragassay.llm")
 
 
 class LLMJudge:
@@ -45,7 +34,6 @@ class LLMJudge:
 
     ``max_tokens`` limits a reply; by default it grows with the number of units. ``criteria``, by their names, are in the
     user's words; answers are judged by them in the same call. ``prompt`` takes the place of our instructions.
-    ``timeout_s``: how long judging a sample may take from its first call on; what was answered by then counts.
     ``seed_shift``: added to the model's seed, for a further sample of a verdict.
     """
 
@@ -56,31 +44,17 @@ class LLMJudge:
         max_tokens: int | None = None,
         criteria: Mapping[str, str] = MappingProxyType({}),
         prompt: JudgePrompt | None = None,
-        timeout_s: float | None = None,
         seed_shift: int = 0,
     ) -> None:
-        if max_tokens is not None and max_tokens < 1:
-            raise BadSettings(f"max_tokens must be above zero, not {max_tokens}")
-        self._llm, self._max_tokens, self._timeout_s = llm, max_tokens, timeout_s
-        self._seed_shift = seed_shift
-        self._long: set[tuple[str, int]] = set()
+        self._llm, self._max_tokens, self._criteria = llm, max_tokens, dict(criteria)
         names = ("repair", "again", "history", *(["criteria"] if criteria else []))
         self._prompts = {"verdict": instructions(prompt), **{name: load(f"judge/{name}") for name in names}}
-        self._criteria = dict(criteria)
-        self._instructions = self._prompts["verdict"].text
+        text, version = self._prompts["verdict"].text, self._prompts["verdict"].version
         if criteria:  # configuration, not data: it belongs to the instructions, which are the same for every sample
-            listed = (f"[K{n}] {' '.join(text.split())}" for n, text in enumerate(criteria.values(), 1))
-            self._instructions += "\n" + self._prompts["criteria"].render(criteria="\n".join(listed))
-        form = CriteriaForm if criteria else VerdictForm
-        self._call = StructuredCall(
-            llm,
-            self._instructions,
-            self._prompts["verdict"].version,
-            form,
-            "verdict",
-            keys=frozenset(("answer", "facts")),
-            seed_shift=seed_shift,
-        )
+            listed = (f"[K{n}] {' '.join(words.split())}" for n, words in enumerate(criteria.values(), 1))
+            text += "\n" + self._prompts["criteria"].render(criteria="\n".join(listed))
+        form, keys = CriteriaForm if criteria else VerdictForm, frozenset(("answer", "facts"))
+        self._call = StructuredCall(llm, text, version, form, "verdict", keys=keys, seed_shift=seed_shift)
 
     @property
     def name(self) -> str:
@@ -90,17 +64,14 @@ class LLMJudge:
     @property
     def settings(self) -> Mapping[str, Any]:
         """Model, parameters, prompt versions, schema: all that determines a verdict. No addresses, no keys."""
+        criteria = {name: digest(text)[:12] for name, text in self._criteria.items()}
         return {
             "judge": "llm",
             **self._llm.settings,
             "prompts": {prompt.name: prompt.version for prompt in self._prompts.values()},
             "schema": digest(self._call.schema)[:12],
             "max_tokens": self._max_tokens,
-            **(
-                {"criteria": {name: digest(text)[:12] for name, text in self._criteria.items()}}
-                if self._criteria
-                else {}
-            ),
+            **({"criteria": criteria} if criteria else {}),
         }
 
     async def judge(self, samples: Sequence[Sample], journal: Journal) -> list[Rating]:
@@ -109,52 +80,38 @@ class LLMJudge:
         Raises BudgetReached, BadSettings (key, model) and ProviderDown. Calls that are in flight by then are waited
         for, since they are paid.
         """
-        return await together([self._one(sample, journal) for sample in samples])
+        return await together([self._rating(sample, SampleCalls(journal)) for sample in samples])
 
-    async def _one(self, sample: Sample, journal: Journal) -> Rating:
-        units, calls = number_units(sample, self._criteria), SampleCalls(journal, self._timeout_s)
+    async def _rating(self, sample: Sample, calls: SampleCalls) -> Rating:
+        units = number_units(sample, self._criteria)
         if sample.response is None:
             return Rating(reason="the system gave no response")
         if (not units.answer or (units.echo and not units.criteria)) and not (units.facts and units.contexts):
             return Rating(verdict=check_verdict(_empty_answer(units), units, self.name))
-        verdict, reason = await calls.outcome(self._verdict(sample, units, calls))
-        return Rating(verdict=verdict, reason=reason, **calls.spent)
-
-    async def _verdict(self, sample: Sample, units: Units, calls: SampleCalls) -> Verdict:
-        raw = await self._ask(sample, units, calls)
+        raw, reason = await calls.outcome(self._ask(sample, units, calls))
+        if raw is None:
+            return Rating(reason=reason, **calls.spent)
         verdict = check_verdict(raw, units, self.name)
-        return verdict.model_copy(update={"suspicious": suspicious(verdict, sample, units)})
+        marks = suspicious(verdict, sample, units)
+        return Rating(verdict=verdict.model_copy(update={"suspicious": marks}), **calls.spent)
 
     async def _ask(self, sample: Sample, units: Units, calls: SampleCalls) -> Verdict:
         """The model's verdict on the units: the first reply, and one more call for what that one left out."""
         prompt = render_prompt(sample, units, self._prompts["verdict"].version)
         limit = self._max_tokens or _TOKENS_AT_LEAST + _TOKENS_PER_UNIT * len(units.ids)
-        self._warn_if_long(sample, prompt, limit)
         value = await self._call.answer(sample.query_id, prompt, limit, calls, dict, self._schema(units.ids))
         first = parse_reply(value, units)
         missing = unanswered(first, units)
         is_complete = not units.answer or None not in (first.relevance, first.refusal)
         if not missing and is_complete:
             return first
-        wanted = self._prompts["repair"].render(labels=", ".join(missing) or "none")
+        wanted, schema = self._prompts["repair"].render(labels=", ".join(missing) or "none"), self._schema(missing)
+        once = partial(self._call.once, more=wanted, purpose="repair")
         try:
-            rest, _ = await self._call.once(
-                sample.query_id,
-                prompt,
-                limit,
-                calls,
-                dict,
-                self._schema(missing),
-                more=wanted,
-                purpose="repair",
-            )
+            rest, _ = await once(sample.query_id, prompt, limit, calls, dict, schema)
         except (BadSettings, ProviderDown):
             raise
         except (BadInput, Unavailable):
-            return first
-        except asyncio.CancelledError:
-            if not calls.in_time.expired():
-                raise
             return first
         return first if rest is None else merge(first, parse_reply(rest, units), units)
 
@@ -162,20 +119,6 @@ class LLMJudge:
         """The form with an entry for each of ``ids``, where the provider takes such a schema."""
         counts = {name: sum(one[0] == label for one in ids) for name, label in _LISTS.items()}
         return with_counts(self._call.schema, counts)
-
-    def _warn_if_long(self, sample: Sample, prompt: str, limit: int) -> None:
-        """Say so once where row and reply may be more than the model reads; it is asked all the same, an estimate may err."""
-        tokens, window = len(f"{self._instructions}{prompt}".encode()) // 4, self._llm.context_window
-        if self._seed_shift or window is None or tokens + limit <= window or (sample.query_id, tokens) in self._long:
-            return
-        self._long.add((sample.query_id, tokens))
-        if len(self._long) <= _MOST_WARNINGS:
-            logger.warning(
-                "row %s has about %s tokens, its verdict up to %s; %s reads %s (option: context_window)",
-                *(sample.query_id, f"{tokens:,}", f"{limit:,}", self._llm.model, f"{window:,}"),
-            )
-        elif len(self._long) == _MOST_WARNINGS + 1:
-            logger.warning("more rows are as long; where one is refused, its scores say so")
 
 
 def _empty_answer(units: Units) -> Verdict:

@@ -10,7 +10,6 @@ import asyncio
 import math
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ragassay.core.models import Covered, FactVerdict, Rating, Sample, SentenceVerdict, Step, Support, Truth, Verdict
@@ -18,7 +17,6 @@ from ragassay.core.protocols import Journal
 from ragassay.core.text import (
     LONGEST_WORD,
     content,
-    is_english,
     is_lead_in,
     numbers,
     refuses,
@@ -28,21 +26,20 @@ from ragassay.core.text import (
     words,
 )
 from ragassay.judges import local_weights
-from ragassay.judges.overlap import FEATURES, Match, Source, features, match, share_missing
+from ragassay.judges.overlap import FEATURES, Match, Source, features, match, share_missing, terms_of
 from ragassay.judges.verdict import check_verdict, context_number, number_units, turn_sentences
 
 NAME = "local"
-VERSION = 6  # raise it with every change that can change a verdict
+VERSION = 7  # raise it with every change that can change a verdict
 SUPPORTED, PARTLY = 0.5, 0.35  # chance that people would call a sentence supported
-DOUBTFUL, CONTRADICTED = 0.45, 0.2  # highest chance of a sentence with a missing number or reversed roles; contradicted
+DOUBTFUL, CONTRADICTED = 0.45, 0.2  # highest chance of a sentence with a missing number; of one that is contradicted
 COVERED, COVERED_PARTLY, AGREES = 0.65, 0.3, 0.5  # similarity
 RELEVANCE: tuple[tuple[float, Step], ...] = ((0.7, "full"), (0.55, "mostly"), (0.4, "partly"), (0.2, "barely"))
 MAX_ADDED = 0.5  # share of a sentence's stems that no source holds, from which it does not agree
 SHORT_ANSWER = 3  # stems: too few to tell by words whether they address a query
 CORRECTNESS_FEATURES = ("quoted", "words", "unknown_numbers", "refusal")
 MAX_WORDS_NAMED = 4
-MAX_CHARACTERS, MAX_CONTEXT_CHARACTERS = 100_000, 1_000_000  # so that a row takes seconds at most
-MAX_PAIRS = 500_000  # of sentences that are compared
+MAX_CHARACTERS, MAX_PAIRS = 1_000_000, 500_000  # of a row's texts; of sentences that are compared: seconds at most
 
 
 class LocalJudge:
@@ -68,21 +65,15 @@ class LocalJudge:
 def _rating(sample: Sample) -> Rating:
     if sample.response is None:
         return Rating(reason="the system gave no response")
-    truth = "".join((*sample.key_facts, *sample.ground_truth_answer))
-    for name, text in (("answer", sample.answer or ""), ("ground truth", truth), ("query", sample.query)):
-        if len(text) > MAX_CHARACTERS:
-            return _too_long(f"{name} has more than {MAX_CHARACTERS:,} characters")
-    if sum(map(len, (*(sample.contexts or ()), *(turn.content for turn in sample.history)))) > MAX_CONTEXT_CHARACTERS:
-        return _too_long(f"contexts have more than {MAX_CONTEXT_CHARACTERS:,} characters")
+    texts = (*sample.key_facts, *sample.ground_truth_answer, *(sample.contexts or ()))
+    texts = (sample.query, sample.answer or "", *texts, *(turn.content for turn in sample.history))
+    if sum(map(len, texts)) > MAX_CHARACTERS:
+        return Rating(reason=f"the row has more than {MAX_CHARACTERS:,} characters: too long for the local judge")
     row = _Row(sample)
     claims, facts = len(row.units.answer), len(row.truth.sentences)
     if (claims + facts) * len(row.labels) + claims * facts > MAX_PAIRS:
-        return _too_long(f"row has more than {MAX_PAIRS:,} pairs of sentences")
+        return Rating(reason=f"the row has more than {MAX_PAIRS:,} pairs of sentences: too long for the local judge")
     return Rating(verdict=check_verdict(row.verdict(), row.units, NAME))
-
-
-def _too_long(what: str) -> Rating:
-    return Rating(reason=f"the {what}: too long for the local judge")
 
 
 class _Row:
@@ -119,18 +110,16 @@ class _Row:
                 del chances[label]
             judged[label] = following = sentence
         judged = dict(reversed(judged.items()))
-        self._align(judged, facts, covering)
+        if not any(one.truth == "agrees" for one in judged.values()):  # no answer is complete and wrong at once
+            facts = {i: self._without_agreement(one, covering[i], judged) for i, one in facts.items()}
         refusal = refuses([*self.units.answer.values()])
         step, why = self._relevance(judged, refusal)
         probability = {"faithfulness": min(chances.values())} if self.units.has_contexts and chances else {}
         if self.units.has_truth and not self.sample.key_facts and judged:
-            probability["correctness"] = chance(
-                local_weights.CORRECTNESS,
-                CORRECTNESS_FEATURES,
-                correctness_features(
-                    self.sample.query, self.sample.answer or "", self.sample.ground_truth_answer, refusal=refusal
-                ),
+            values = correctness_features(
+                self.sample.query, self.sample.answer or "", self.sample.ground_truth_answer, refusal=refusal
             )
+            probability["correctness"] = chance(local_weights.CORRECTNESS, CORRECTNESS_FEATURES, values)
         return Verdict(
             judge=NAME,
             sentences=tuple(judged.values()),
@@ -141,55 +130,47 @@ class _Row:
             probability=probability,
         )
 
-    def _support(self, text: str, source: Source) -> tuple[Match, float, frozenset[str]]:
-        """A claim against a source: the match, with neighbours of its evidence that hold its numbers, the chance that
-        people call it supported, and the numbers that its evidence lacks.
+    def _support(self, text: str, source: Source) -> tuple[Match, tuple[str, ...], float, frozenset[str]]:
+        """A claim against a source: the match, labels of its evidence with neighbours that hold its numbers, the chance
+        that people call it supported, and the numbers that the evidence lacks.
         """
-        claim, matched = source.claim(text), match(text, source)
+        claim, matched = terms_of(text), match(text, source)
         evidence = matched.evidence
         missing = claim.numbers - source.tokens_of(evidence)
-        nearest = source.windows(claim, 1) if missing else ()
-        neighbours = tuple(i for window in nearest for i in window if i not in evidence)
+        neighbours = source.window(claim) if missing and source.sentences else range(0)
         if missing & source.tokens_of(neighbours):
             evidence = (*evidence, *neighbours)
             missing -= source.tokens_of(neighbours)
-        chance = support_chance(features(claim, source))
+        likely = chance(local_weights.SUPPORT, FEATURES, features(claim, source))
         if matched.contradicted_by is not None:
-            evidence, chance = (matched.contradicted_by,), min(chance, CONTRADICTED)
-        elif missing or matched.reversed_by is not None:
-            chance = min(chance, DOUBTFUL)
-        return replace(matched, evidence=evidence), chance, missing
+            evidence, likely = (matched.contradicted_by,), min(likely, CONTRADICTED)
+        elif missing:
+            likely = min(likely, DOUBTFUL)
+        return matched, tuple(dict.fromkeys(self.labels[i] for i in evidence)), likely, missing
 
     def _sentence(self, label: str, text: str, index: int, *, covered: bool) -> tuple[SentenceVerdict, float]:
-        source = self.contexts
-        matched, chance, missing = self._support(text, source)
-        if self.with_history and chance < SUPPORTED and matched.contradicted_by is None:
+        matched, evidence, likely, missing = self._support(text, self.contexts)
+        if self.with_history and likely < SUPPORTED and matched.contradicted_by is None:
             more = self._support(text, self.with_history)
-            if more[1] > chance and more[0].contradicted_by is None:
-                (matched, chance, missing), source = more, self.with_history
-        evidence = tuple(dict.fromkeys(self.labels[i] for i in matched.evidence))
-        support: Support = "supported" if chance >= SUPPORTED else "partly" if chance >= PARTLY else "not_found"
+            if more[2] > likely and more[0].contradicted_by is None:
+                matched, evidence, likely, missing = more
+        support: Support = "supported" if likely >= SUPPORTED else "partly" if likely >= PARTLY else "not_found"
         why = f"not in the contexts: {_named(text, matched.missing | missing)}" if support != "supported" else ""
         if matched.contradicted_by is not None:
             support, why = "contradicted", f"contradicted by {evidence[0]}"
-        elif missing and missing == source.claim(text).numbers:
-            support = "not_found"
-        elif matched.reversed_by is not None:
-            support, why = "partly", f"{self.labels[matched.reversed_by]} has the roles reversed"
-        if support == "not_found" or not evidence:
+        elif support == "not_found" or not evidence or (missing and missing == terms_of(text).numbers):
             support, evidence, why = "not_found", (), why if missing else "no context supports it"
         truth = self._truth(text, index, support, covered=covered)
         why = why if self.units.has_contexts else ""
-        return SentenceVerdict(id=label, text=text, support=support, evidence=evidence, truth=truth, why=why), chance
+        return SentenceVerdict(id=label, text=text, support=support, evidence=evidence, truth=truth, why=why), likely
 
     def _truth(self, text: str, index: int, support: Support, *, covered: bool) -> Truth:
         """A sentence that covers a fact agrees, unless the contexts deny it or it mostly says what no source holds."""
         matched = match(text, self.truth, self.query_stems)
         if matched.contradicted_by is not None or (index == 0 and self.says_the_opposite):
             return "conflicts"
-        if covered and self.units.contexts and is_english(text):
-            added = self.contexts.claim(text).stems - self.contexts.tokens - self.query_stems
-            added &= self.truth.claim(text).stems - self.truth.tokens
+        if covered and self.units.contexts:
+            added = terms_of(text).stems - self.contexts.tokens - self.truth.tokens - self.query_stems
             adds = support == "not_found" and len(added) > MAX_ADDED * len(content(text))
             covered = support != "contradicted" and not adds
         return "agrees" if covered or matched.similarity >= AGREES else "absent"
@@ -200,12 +181,12 @@ class _Row:
         missing = f"the answer lacks: {_named(text, cover.missing)}" if self.units.answer else "the answer is empty"
         if cover.contradicted_by is not None or (label == "G1" and self.says_the_opposite):
             covered, missing = "no", "the answer contradicts it"
-        support, chance, _ = self._support(text, self.contexts)
+        _, evidence, likely, _ = self._support(text, self.contexts)
         return FactVerdict(
             id=label,
             text=text,
             covered=covered,
-            evidence=tuple(self.labels[i] for i in support.evidence) if chance >= SUPPORTED else (),
+            evidence=evidence if likely >= SUPPORTED else (),
             why="" if covered == "yes" else missing,
         )
 
@@ -223,18 +204,14 @@ class _Row:
                 facts[label] = fact.model_copy(update={"covered": better, "why": ""})
         return indexes
 
-    def _align(
-        self, judged: Mapping[str, SentenceVerdict], facts: dict[str, FactVerdict], covering: Mapping[str, Match]
-    ) -> None:
-        """A fact is covered only if a sentence agrees, so that no answer is complete and wrong at once."""
-        if any(one.truth == "agrees" for one in judged.values()):
-            return
-        for label, fact in facts.items():
-            if fact.covered == "yes" and (chosen := covering[label].evidence[:1]):
-                sentence = [*judged.values()][chosen[0]]
-                denied = sentence.truth == "conflicts"
-                why = "the answer contradicts it" if denied else f"{sentence.id} says more than that"
-                facts[label] = fact.model_copy(update={"covered": "no" if denied else "partly", "why": why})
+    def _without_agreement(self, fact: FactVerdict, cover: Match, judged: Mapping[str, SentenceVerdict]) -> FactVerdict:
+        """A fact of an answer in which no sentence agrees with the truth: it is covered partly at most."""
+        if fact.covered != "yes" or not cover.evidence:
+            return fact
+        sentence = judged[f"A{cover.evidence[0] + 1}"]
+        denied = sentence.truth == "conflicts"
+        why = "the answer contradicts it" if denied else f"{sentence.id} says more than that"
+        return fact.model_copy(update={"covered": "no" if denied else "partly", "why": why})
 
     def _relevance(self, judged: Mapping[str, SentenceVerdict], refusal: bool) -> tuple[Step, str]:
         """How many of the query's words come back in the answer, or, if it is short, in its evidence."""
@@ -252,11 +229,6 @@ class _Row:
         return step, "" if step in ("mostly", "full") else "it shares little with the query"
 
 
-def support_chance(values: Sequence[float]) -> float:
-    """The chance that people would call a claim with these features supported."""
-    return chance(local_weights.SUPPORT, FEATURES, values)
-
-
 def correctness_features(query: str, answer: str, truths: Iterable[str], *, refusal: bool) -> tuple[float, ...]:
     """``CORRECTNESS_FEATURES`` of an answer and the ground truth that it is nearest to.
 
@@ -270,9 +242,8 @@ def correctness_features(query: str, answer: str, truths: Iterable[str], *, refu
         if wanted := (content(truth) - known) or content(truth):
             quoted = float(f" {' '.join(w for w in words(truth) if w not in ('the', 'a', 'an'))} " in text)
             share = 1 - share_missing(wanted, stems | in_digits)
-            best = max(
-                best, (quoted, share, share_missing(numbers(truth), in_digits)), key=lambda f: f[0] + f[1] - f[2]
-            )
+            found = (quoted, share, share_missing(numbers(truth), in_digits))
+            best = max(best, found, key=lambda f: f[0] + f[1] - f[2])
     return (*best, float(refusal))
 
 

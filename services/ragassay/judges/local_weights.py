@@ -1,15 +1,15 @@
 """Weights of the local judge. Written by ``benchmarks/judge/fit.py``; docs/judge-accuracy.md names the labelled sets."""
 
 SUPPORT = {
-    "intercept": -3.2728,
-    "pool": 1.4531,
-    "window": 1.6099,
-    "pool_prefix": 1.5547,
-    "pairs": 0.9377,
-    "unknown_numbers": -1.5772,
-    "unknown_names": -0.9139,
-    "copied_changes": -0.6593,
-    "copied_sign": -1.5608,
+    "intercept": -3.2697,
+    "pool": 1.4519,
+    "window": 1.6089,
+    "pool_prefix": 1.5531,
+    "pairs": 0.9383,
+    "unknown_numbers": -1.5779,
+    "unknown_names": -0.915,
+    "copied_changes": -0.6586,
+    "copied_sign": -1.5615,
 }
 CORRECTNESS = {
     "intercept": -3.4761,
@@ -20,6 +20,6 @@ CORRECTNESS = {
 }
 BALANCED_ACCURACY = {
     "support_min": 0.63,
-    "support_max": 0.91,
+    "support_max": 0.92,
     "correctness": 0.96,
 }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -30,18 +28,11 @@ class NoAnswer(Exception):
 
 
 class SampleCalls:
-    """What the calls about one row spent, on replies that were used and on others, and how long they may still take.
+    """What the calls about one row spent, on replies that were used and on others; ``left_out``: what they were made without."""
 
-    ``in_time`` ends, with TimeoutError, what is awaited in it ``timeout_s`` seconds after the first request began, and as
-    much later as requests wait for a rate limit: else a slow limit would let rows fail, and none of them sent.
-    """
-
-    def __init__(self, journal: Journal, timeout_s: float | None = None) -> None:
-        self.journal, self._timeout_s = journal, timeout_s
-        self.in_time, self._stands_until = asyncio.Timeout(None), 0.0
-        self._used: list[Usage] = []
-        self._wasted: list[Usage] = []
-        self._left_out: dict[str, None] = {}
+    def __init__(self, journal: Journal) -> None:
+        self.journal, self._used, self._wasted = journal, list[Usage](), list[Usage]()
+        self.left_out: tuple[str, ...] = ()
 
     @property
     def usage(self) -> Usage:
@@ -55,24 +46,18 @@ class SampleCalls:
 
     @property
     def spent(self) -> dict[str, Any]:
-        """Usage, waste and what the calls were made without, by the names that a rating has for them."""
-        return {"usage": self.usage, "waste": self.waste, "left_out": tuple(self._left_out)}
+        """All of it, by the names that a rating has for it."""
+        return {"usage": self.usage, "waste": self.waste, "left_out": self.left_out}
 
     async def outcome(self, waiting: Awaitable[T], who: str = "the judge") -> tuple[T | None, str | None]:
         """What is awaited, or the reason why there is nothing.
 
         Raises BudgetReached, BadSettings (key, model) and ProviderDown, which every row would meet.
         """
-        in_time: AbstractAsyncContextManager[object] = nullcontext() if self._timeout_s is None else self.in_time
         try:
-            async with in_time:
-                return await waiting, None
+            return await waiting, None
         except (BadSettings, ProviderDown):
             raise
-        except TimeoutError:
-            if not self.in_time.expired():
-                raise
-            return None, f"{who} failed: no verdict within {self._timeout_s:g} s of the first call"
         except (BadInput, Unavailable) as error:
             return None, reason_from(f"{who} failed: {error}")
         except NoAnswer as error:
@@ -82,23 +67,11 @@ class SampleCalls:
         """Count a reply as used, or as wasted where ``value``, read from it, is None. Gives ``value`` back."""
         (self._wasted if value is None else self._used).append(reply.usage)
         self._wasted.append(reply.waste)
-        self._left_out |= dict.fromkeys(reply.left_out)
+        self.left_out = tuple(dict.fromkeys((*self.left_out, *reply.left_out)))
         return value
 
-    def begins(self) -> None:
-        """A request is allowed: with the first, the row's time begins."""
-        if self._timeout_s is not None and self.in_time.when() is None:
-            self.in_time.reschedule(asyncio.get_running_loop().time() + self._timeout_s)
-
-    def waits(self, seconds: float) -> None:
-        """The row's time stands still so long; where several calls wait at once, until the last may be sent."""
-        now = asyncio.get_running_loop().time()
-        stands, self._stands_until = max(now, self._stands_until), max(now + seconds, self._stands_until)
-        if (ends := self.in_time.when()) is not None and not self.in_time.expired():
-            self.in_time.reschedule(ends + self._stands_until - stands)
-
     def wasted(self, usage: Usage) -> None:
-        """A call ended without a reply, and may have cost so much."""
+        """So much was, or may have been, spent for nothing."""
         self._wasted.append(usage)
 
 
@@ -141,8 +114,7 @@ class StructuredCall:
         """
         value, finished = await self.once(about, prompt, limit, calls, parse, schema)
         if value is None and finished != "content_filter":
-            cut = finished == "length"
-            limit, more = (2 * limit, "") if cut else (limit, load("judge/again").text)
+            limit, more = (2 * limit, "") if finished == "length" else (limit, load("judge/again").text)
             value, finished = await self.once(about, prompt, limit, calls, parse, schema, more=more)
         if value is None:
             raise NoAnswer(_WHY_NOT.get(finished, _UNREADABLE).format(who=self._who, name=self._name, limit=limit))
@@ -175,7 +147,7 @@ class StructuredCall:
             max_tokens=limit,
             call=Call.about(about, purpose or self._purpose, [self._stamp, messages, limit]),
             journal=calls.journal,
-            account=calls,
+            wasted=calls.wasted,
             seed_shift=self._seed_shift,
             read=read,
         )

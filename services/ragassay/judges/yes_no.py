@@ -8,38 +8,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragassay.core.aio import together
-from ragassay.core.models import Covered, CriterionVerdict, FactVerdict, Sample, SentenceVerdict, Step, Verdict
+from ragassay.core.models import CriterionVerdict, FactVerdict, Sample, SentenceVerdict, Step, Verdict
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Call, Reply, digest
 from ragassay.core.text import refuses
 from ragassay.judges.llm import LLMJudge
 from ragassay.judges.overlap import Source, match
-from ragassay.judges.prompt import disarm, enclosed, suspicious
+from ragassay.judges.prompt import disarm, enclosed
 from ragassay.judges.reply import STEPS
 from ragassay.judges.structured import NoAnswer, SampleCalls
-from ragassay.judges.verdict import Units, check_verdict, turn_sentences
+from ragassay.judges.verdict import Units, turn_sentences
 from ragassay.llm import LLM
 
-_MOST_TOKENS, _MOST_EVIDENCE = 4, 3
+_MOST_TOKENS = 4
 _WORD = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 ALTERNATIVES = 10  # to each token of an answer
 YES = 0.5  # from this chance on a question is answered by yes
 
 
-@dataclass(frozen=True)
-class _Question:
+class _Question(NamedTuple):
     """A question about a unit of a text; ``about`` is its kind."""
 
     about: str
     label: str
     unit: str
     text: tuple[str, ...]
-    before: str = "none"
+    before: str
 
 
 class YesNoJudge(LLMJudge):
@@ -48,17 +46,10 @@ class YesNoJudge(LLMJudge):
     Where the provider gives no probabilities an answer counts 1 or 0. Criteria are asked about in the same way.
     """
 
-    def __init__(
-        self,
-        llm: LLM,
-        *,
-        criteria: Mapping[str, str] = MappingProxyType({}),
-        timeout_s: float | None = None,
-        seed_shift: int = 0,
-    ) -> None:
-        super().__init__(llm, timeout_s=timeout_s, seed_shift=seed_shift)
-        self._criteria, self._prompt = dict(criteria), load("judge/yes-no")
-        self._continued = load("judge/continued")
+    def __init__(self, llm: LLM, *, criteria: Mapping[str, str] = MappingProxyType({}), seed_shift: int = 0) -> None:
+        super().__init__(llm)
+        self._criteria, self._seed_shift = dict(criteria), seed_shift
+        self._prompt, self._continued = load("judge/yes-no"), load("judge/continued")
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -68,13 +59,55 @@ class YesNoJudge(LLMJudge):
         asked = {"judge": "llm", **self._llm.settings, "mode": "probe", "prompts": prompts}
         return {**asked, **({"criteria": criteria} if criteria else {})}
 
-    async def _verdict(self, sample: Sample, units: Units, calls: SampleCalls) -> Verdict:
+    async def _ask(self, sample: Sample, units: Units, calls: SampleCalls) -> Verdict:
+        """The verdict that the chances of all questions make, as if one reply had held it."""
         asked = list(_questions(units, self._criteria))
-        chances = await together([self._chance(sample, units, question, calls) for question in asked])
-        by_unit = {(question.about, question.label): chance for question, chance in zip(asked, chances, strict=True)}
-        raw = _raw(sample, units, by_unit)
-        verdict = check_verdict(raw, units, self.name)
-        return verdict.model_copy(update={"suspicious": suspicious(verdict, sample, units)})
+        found = await together([self._chance(sample, units, question, calls) for question in asked])
+        chances = {(question.about, question.label): chance for question, chance in zip(asked, found, strict=True)}
+        turns, of_contexts = turn_sentences(sample), [*units.contexts.values()]
+        contexts, sources = Source([of_contexts]), Source([of_contexts, *turns.values()])
+        labels = [*units.contexts, *(label for label, texts in turns.items() for _ in texts)]
+
+        def chance(about: str, label: str = "") -> float:
+            return chances.get((about, label), 0.0)
+
+        def evidence(text: str, chance: float, source: Source) -> tuple[str, ...]:
+            return tuple(dict.fromkeys(labels[i] for i in match(text, source).evidence)) if chance >= YES else ()
+
+        sentences = (
+            SentenceVerdict(
+                id=label,
+                text=text,
+                support="supported" if chance("support", label) >= YES else "not_found",
+                evidence=evidence(text, chance("support", label), sources),
+                truth="agrees" if chance("truth", label) >= YES else "absent",
+                support_score=chance("support", label),
+                truth_score=chance("truth", label),
+            )
+            for label, text in units.answer.items()
+        )
+        facts = (
+            FactVerdict(
+                id=label,
+                text=text,
+                covered="yes" if chance("covered", label) >= YES else "no",
+                evidence=evidence(text, chance("held", label), contexts),
+                covered_score=chance("covered", label),
+            )
+            for label, text in units.facts.items()
+        )
+        criteria = (
+            CriterionVerdict(id=label, name=name, step=step(chance("criterion", label)))
+            for label, name in units.criteria.items()
+        )
+        return Verdict(
+            judge="",
+            sentences=tuple(sentences),
+            facts=tuple(facts),
+            relevance=step(chance("relevance")),
+            refusal=refuses(list(units.answer.values())) if units.answer else False,
+            criteria=tuple(criteria),
+        )
 
     async def _chance(self, sample: Sample, units: Units, asked: _Question, calls: SampleCalls) -> float:
         """The chance of a yes; raises NoAnswer where the answer is neither yes nor no."""
@@ -96,15 +129,14 @@ class YesNoJudge(LLMJudge):
             max_tokens=_MOST_TOKENS,
             call=Call.about(sample.query_id, "judge", [stamp, messages, ALTERNATIVES]),
             journal=calls.journal,
-            account=calls,
+            wasted=calls.wasted,
             seed_shift=self._seed_shift,
             alternatives=ALTERNATIVES,
             read=yes_chance,
         )
-        calls.book(reply, chance)
-        if chance is None:
+        if calls.book(reply, chance) is None:
             raise NoAnswer(f"the judge answered neither yes nor no about {asked.label}")
-        return chance
+        return chance or 0.0
 
 
 def yes_chance(reply: Reply) -> float | None:
@@ -128,61 +160,18 @@ def _questions(units: Units, criteria: Mapping[str, str]) -> Iterator[_Question]
         {label: disarm(text) for label, text in texts.items()} for texts in (units.answer, units.facts, units.contexts)
     )
     before = dict(zip(answer, ("none", *answer.values()), strict=False))
-
-    def each(about: str, asked: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[_Question]:
+    turns = {label: disarm(text) for label, text in units.history.items()}
+    named = {label: " ".join(criteria[name].split()) for label, name in units.criteria.items()}
+    for about, asked, texts in (
+        ("support", answer, {**turns, **contexts}),
+        ("held", facts, contexts),
+        ("truth", answer, facts),
+        ("covered", facts, answer),
+        ("relevance", {"": ""}, answer),
+        ("criterion", named, answer),
+    ):
         for label, unit in asked.items() if texts else ():
             yield _Question(about, label, unit, tuple(texts.values()), before.get(label, "none"))
-
-    turns = {label: disarm(text) for label, text in units.history.items()}
-    yield from each("support", answer, {**turns, **contexts})
-    yield from each("held", facts, contexts)
-    yield from each("truth", answer, facts)
-    yield from each("covered", facts, answer)
-    yield from each("relevance", {"": ""}, answer)
-    named = {label: " ".join(criteria[name].split()) for label, name in units.criteria.items()}
-    yield from each("criterion", named, answer)
-
-
-def _raw(sample: Sample, units: Units, chances: Mapping[tuple[str, str], float]) -> Verdict:
-    """The verdict that the chances make, as if one reply had held it."""
-    turns = turn_sentences(sample)
-    contexts, sources = Source([[*units.contexts.values()]]), Source([[*units.contexts.values()], *turns.values()])
-    labels = [*units.contexts, *(label for label, texts in turns.items() for _ in texts)]
-
-    def evidence(text: str, chance: float, source: Source) -> tuple[str, ...]:
-        chosen = match(text, source).evidence[:_MOST_EVIDENCE] if chance >= YES else ()
-        return tuple(dict.fromkeys(labels[place] for place in chosen))
-
-    def sentence(label: str, text: str) -> SentenceVerdict:
-        support, truth = (chances.get((about, label), 0.0) for about in ("support", "truth"))
-        return SentenceVerdict(
-            id=label,
-            text=text,
-            support="supported" if support >= YES else "not_found",
-            evidence=evidence(text, support, sources),
-            truth="agrees" if truth >= YES else "absent",
-            support_score=support,
-            truth_score=truth,
-        )
-
-    def fact(label: str, text: str) -> FactVerdict:
-        covered, held = (chances.get((about, label), 0.0) for about in ("covered", "held"))
-        said: Covered = "yes" if covered >= YES else "no"
-        return FactVerdict(
-            id=label, text=text, covered=said, evidence=evidence(text, held, contexts), covered_score=covered
-        )
-
-    return Verdict(
-        judge="",
-        sentences=tuple(sentence(*unit) for unit in units.answer.items()),
-        facts=tuple(fact(*unit) for unit in units.facts.items()),
-        relevance=step(chances.get(("relevance", ""), 0.0)),
-        refusal=refuses(list(units.answer.values())) if units.answer else False,
-        criteria=tuple(
-            CriterionVerdict(id=label, name=name, step=step(chances["criterion", label]))
-            for label, name in units.criteria.items()
-        ),
-    )
 
 
 def step(chance: float) -> Step:

@@ -1,7 +1,7 @@
 """The only way to a language model: calls, retries, usage and price."""
 
 from ragassay.llm.capabilities import Capabilities, Messages
-from ragassay.llm.client import LLM, CallAccount
+from ragassay.llm.client import LLM
 from ragassay.llm.prices import Prices
 from ragassay.llm.rate_limit import LocalSpacing, RateLimit, Spacing
 from ragassay.llm.replies import readable
@@ -9,7 +9,6 @@ from ragassay.llm.resolve import missing_keys, warm_up
 
 __all__ = [
     "LLM",
-    "CallAccount",
     "Capabilities",
     "LocalSpacing",
     "Messages",

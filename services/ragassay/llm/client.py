@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import orjson
 
@@ -34,7 +34,7 @@ from ragassay.core.protocols import Call, Journal, Reply, digest
 from ragassay.llm.capabilities import BOUNDS, NO_OBJECT, Capabilities, Messages, Variant, form_of, is_usable
 from ragassay.llm.errors import Failure, diagnose, without_keys
 from ragassay.llm.observing import count_reply, observed
-from ragassay.llm.prices import Prices, listed
+from ragassay.llm.prices import Prices
 from ragassay.llm.provider import Provider
 from ragassay.llm.rate_limit import LONGEST_WAIT_S, RateLimit, backoff
 from ragassay.llm.replies import alternatives as hesitations
@@ -49,26 +49,12 @@ _PARAMETERS = frozenset(JudgeParameters.model_fields) - {"max_tokens"} | {"seed"
 _MAX_RATIO = 4.0  # of billed to estimated tokens; a larger one is no bill
 
 
-class CallAccount(Protocol):
-    """What a model reports to its caller while a call is made, apart from the reply."""
-
-    def begins(self) -> None:
-        """A request is allowed, and begins."""
-
-    def waits(self, seconds: float) -> None:
-        """A request is sent in so many seconds, as a rate limit wants it."""
-
-    def wasted(self, usage: Usage) -> None:
-        """A call ended without a reply, and may have cost so much."""
-
-
 @dataclass(eq=False)
 class _Call(Generic[T]):
     """A call while it is made: what is asked, and the requests for it so far.
 
     ``read``: what the caller finds in a reply; None where it can't be read. ``outages``: how many the provider had when the
-    call began. ``variant``: how the next request is made. ``wasted``: bills of replies of no use. ``is_kept``: the reply
-    has the waste.
+    call began. ``variant``: how the next request is made. ``wasted``: bills of replies of no use.
     """
 
     messages: Messages
@@ -79,14 +65,12 @@ class _Call(Generic[T]):
     seed_shift: int
     call: Call
     journal: Journal
-    account: CallAccount | None
     read: Callable[[Reply], T | None]
     outages: int
     variant: Variant | None = None
     requests: int = 0
     uncertain: int = 0
     wasted: Usage = field(default_factory=Usage)
-    is_kept: bool = False
 
     @property
     def waste(self) -> Usage:
@@ -101,8 +85,8 @@ class LLM:
     without a provider is taken for an OpenAI-compatible server's. Without ``api_key`` LiteLLM reads the provider's own
     environment variable; an own server that needs none gets a placeholder. ``parameters`` go to the provider on top of
     temperature 0 and the ``seed``: those of ``JudgeParameters``; those that LiteLLM knows it not to take are left out and
-    listed in ``settings``. ``context_window``: tokens that the model reads, where LiteLLM's table does not know or errs.
-    ``timeout_s`` is the time for one attempt, ``attempts`` how often a call is tried in all; ``limit`` spaces all attempts.
+    listed in ``settings``. ``timeout_s`` is the time for one attempt, ``attempts`` how often a call is tried in all;
+    ``limit`` spaces all attempts.
 
     Connections are closed when the event loop shuts down in the way of ``asyncio.run``.
     """
@@ -120,7 +104,6 @@ class LLM:
         capabilities: Capabilities | None = None,
         seed: int = 0,
         parameters: Mapping[str, Any] | None = None,
-        context_window: int | None = None,
         prices: Prices | None = None,
     ) -> None:
         parameters = parameters or {}
@@ -135,9 +118,9 @@ class LLM:
         self._api_base, self._api_key = api_base or None, api_key or None
         self._timeout_s, self._attempts = timeout_s, attempts
         self._wanted = {"temperature": 0, "seed": seed, **parameters}
-        self._prices, self._context_window = prices or Prices(), context_window
-        self._slots, self._limit = Slots(concurrency), limit or RateLimit()
-        self._provider, self._capabilities = Provider(self._model), capabilities or Capabilities(self._model)
+        self._prices, self._slots = prices or Prices(), Slots(concurrency)
+        self._limit, self._provider = limit or RateLimit(), Provider(self._model)
+        self._capabilities = capabilities or Capabilities(self._model)
         self._billed_more = (1.0, 1.0)  # the largest ratio of billed to estimated tokens so far: input, output
         self._is_odd_usage_logged = False
 
@@ -157,12 +140,6 @@ class LLM:
         """The address that requests go to, without credentials; two that differ in spelling alone are the same."""
         return self._resolved.endpoint
 
-    @property
-    def context_window(self) -> int | None:
-        """Tokens that the model reads, as given or by LiteLLM's table; None where that is not known."""
-        tokens = self._context_window or listed(self._resolved.name)[1].get("max_input_tokens")
-        return tokens if isinstance(tokens, int) else None
-
     def __repr__(self) -> str:
         return f"LLM({self._model!r})"
 
@@ -178,7 +155,7 @@ class LLM:
         call: Call,
         journal: Journal,
         read: Callable[[Reply], T | None],
-        account: CallAccount | None = None,
+        wasted: Callable[[Usage], object] = lambda _: None,
         schema: Mapping[str, Any] | None = None,
         schema_name: str = "reply",
         alternatives: int = 0,
@@ -191,17 +168,17 @@ class LLM:
         the seed, where the provider takes one; the call has to tell such replies apart.
 
         Raises BudgetReached, BadSettings or BadInput if the call is refused, and RateLimited, TimedOut or Unavailable
-        after the last attempt; ``account`` then receives what was spent.
+        after the last attempt; ``wasted`` is then called with what was spent.
         """
         asked = _Call(
-            *(messages, schema, schema_name, max_tokens, alternatives, seed_shift, call, journal, account, read),
+            *(messages, schema, schema_name, max_tokens, alternatives, seed_shift, call, journal, read),
             outages=self._provider.outages,
         )
         try:
             return await self._until_answered(asked)
         except BaseException:
-            if account and not asked.is_kept and asked.waste != Usage():
-                account.wasted(asked.waste)
+            if asked.waste != Usage():
+                wasted(asked.waste)
             raise
 
     async def _until_answered(self, asked: _Call[T]) -> tuple[Reply, T | None]:
@@ -271,14 +248,11 @@ class LLM:
             about = {"waste": asked.waste, "left_out": asked.variant.left_out, "unreadable": value is None}
             reply = outcome.model_copy(update=about)
             attempt.settle(reply)
-            asked.is_kept = True
             return reply, value
 
     async def _may_send(self, asked: _Call[T], tokens: int) -> None:
         """Wait until a request of so many tokens at the most may be sent; raises if the provider is known to refuse it."""
-        if asked.account:
-            asked.account.begins()
-        await self._limit.wait(self._line, tokens, asked.account.waits if asked.account else float)
+        await self._limit.wait(self._line, tokens)
         await self._provider.opened()
         self._provider.raise_if_refused(asked.outages)
 

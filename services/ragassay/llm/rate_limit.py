@@ -7,7 +7,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -62,13 +62,11 @@ class RateLimit:
     tokens: int | None = None
     spacing: Spacing = field(default_factory=LocalSpacing)
 
-    async def wait(self, line: str, tokens: int, told: Callable[[float], object] = float) -> None:
-        """Wait until a call that may take so many tokens can be sent; ``told`` is given the seconds before."""
+    async def wait(self, line: str, tokens: int) -> None:
+        """Wait until a call that may take so many tokens can be sent."""
         if self.requests or self.tokens:
             request_s = 60 / self.requests if self.requests else 0.0
-            wait_s = self.spacing.wait_s(line, request_s, self._seconds(tokens))
-            told(wait_s)
-            await asyncio.sleep(wait_s)
+            await asyncio.sleep(self.spacing.wait_s(line, request_s, self._seconds(tokens)))
 
     def correct(self, line: str, tokens: int) -> None:
         """A call that waited took so many tokens more than it said; below 0: fewer."""

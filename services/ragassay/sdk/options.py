@@ -17,7 +17,6 @@ class EvalOptions(TypedDict, total=False):
     api_base: str | None
     embeddings: str | None
     bertscore_model: str | None
-    context_window: int | None
     history_tokens: int
     seed: int
     accurate: str
