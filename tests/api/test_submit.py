@@ -80,7 +80,7 @@ def test_every_option_reaches_the_configuration(served):
         "judges": [{"model": "openai/m", "samples": 3, "role": "judge", "on": None}],
         "metrics": ["mrr"],
         "criteria": {"polite": "It is polite."},
-        "composites": {"quality": {"mrr": 2, "recall@5": 1}, "balance": {"harmonic_mean": ["mrr", "recall@5"]}},
+        "composites": {"quality": {"mrr": 2, "recall@5": 1}, "balance": {"mrr": 1, "recall@5": 1}},
         "graded": False,
         "budget": {"usd": 2.5, "tokens": None},
     }

@@ -15,7 +15,7 @@ data: d.jsonl
 metrics: [mrr, recall@1, accurate]
 composites:
   ranking: {mrr: 3, recall@1: 1}
-  balance: {harmonic_mean: [mrr, recall@1]}
+  balance: {mrr: 1, recall@1: 1}
 accurate: ranking >= 0.5
 gates:
   - ranking: ">= 0.6"
@@ -46,7 +46,7 @@ def test_a_composite_is_a_metric_wherever_one_is_named(cli, project):
     assert ranking["bounds"] == {"worst": ranking["value"], "best": ranking["value"]}
     assert report["systems"]["default"]["metrics"]["accurate"]["value"] == 0.75
     assert report["systems"]["default"]["slices"]["category"]["even"]["metrics"]["ranking"]["value"] == 1.0
-    assert report["provenance"]["configuration"]["composites"]["balance"] == {"harmonic_mean": ["mrr", "recall@1"]}
+    assert report["provenance"]["configuration"]["composites"]["balance"] == {"mrr": 1.0, "recall@1": 1.0}
     assert "ranking" in (project / "rows.csv").read_text().splitlines()[0]
 
     code, out, _ = cli("gate", "--baseline", "report.json")

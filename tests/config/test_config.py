@@ -42,7 +42,7 @@ parameters: {temperature: 0.5, max_tokens: 900, extra_body: {min_p: 0.1}}
 graded: false
 budget: {usd: 1.5, tokens: 2000}
 criteria: {polite: "It is polite."}
-composites: {quality: {faithfulness: 2, relevance: 1}, balance: {harmonic_mean: [mrr, recall@5]}}
+composites: {quality: {faithfulness: 2, relevance: 1}, balance: {mrr: 1, recall@5: 1}}
 seed: 7
 accurate: correctness > 0.7
 relevant_from: 2
@@ -85,7 +85,7 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         budget={"usd": 1.5, "tokens": 2000},
         criteria={"polite": "It is polite."},
         judge_prompt={"name": "own.md", "text": "{{ verdict }}"},
-        composites={"quality": {"faithfulness": 2, "relevance": 1}, "balance": {"harmonic_mean": ["mrr", "recall@5"]}},
+        composites={"quality": {"faithfulness": 2, "relevance": 1}, "balance": {"mrr": 1, "recall@5": 1}},
         metrics=("nDCG@10", "faithfulness"),
         judges=("gpt-4o-mini", "gpt-4o,samples=3", "gpt-5,role=reference,on=0.3"),
         api_base="http://127.0.0.1:9",

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ragassay.core.errors import UnknownName
 from ragassay.metrics.metric import METRICS, parse
-from ragassay.metrics.names import NEAREST, SPELLINGS
+from ragassay.metrics.names import SPELLINGS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
 
@@ -33,14 +32,6 @@ def test_names_of_ragas_and_deepeval_mean_ours(theirs, ours):
     assert parse(theirs).name == ours
 
 
-@pytest.mark.parametrize("name", NEAREST)
-def test_where_none_of_ours_means_the_same_the_nearest_is_named(name):
-    with pytest.raises(UnknownName) as refused:
-        parse(name)
-    assert NEAREST[name][0] in str(refused.value)
-    parse(NEAREST[name][0])
-
-
 def test_every_other_name_is_one_of_a_metric_that_there_is():
     assert all(ours.lower() in METRICS for ours in SPELLINGS.values())
 
@@ -48,4 +39,4 @@ def test_every_other_name_is_one_of_a_metric_that_there_is():
 def test_the_page_shows_them_all():
     shown = set(re.findall(r"`([\w@]+)`", PAGE.partition("### Names of RAGAS and DeepEval")[2].partition("## Time")[0]))
     theirs = list(SPELLINGS)[list(SPELLINGS).index("bertscore") :]
-    assert {*theirs, *NEAREST} <= shown
+    assert {*theirs} <= shown

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ragassay.core.addresses import check_bare_address
 from ragassay.core.models import LARGEST_GRADE, SMALLEST, Dollars, FrozenModel, Role, Usage
@@ -121,26 +121,7 @@ class JudgePrompt(FrozenModel):
     text: str
 
 
-class HarmonicMean(FrozenModel):
-    """The harmonic mean of metrics, by their names."""
-
-    harmonic_mean: Annotated[tuple[str, ...], Field(min_length=1, max_length=20)]
-
-
-def _composite_kind(given: object) -> str:
-    harmonic = isinstance(given, HarmonicMean) or (isinstance(given, dict) and "harmonic_mean" in given)
-    return "(harmonic_mean)" if harmonic else "(weights)"
-
-
-Composite = Annotated[
-    Annotated[HarmonicMean, Tag("(harmonic_mean)")]
-    | Annotated[
-        dict[str, Annotated[float, Field(gt=0, le=LARGEST_WEIGHT)]],
-        Field(min_length=1, max_length=20),
-        Tag("(weights)"),
-    ],
-    Discriminator(_composite_kind),
-]
+Composite = Annotated[dict[str, Annotated[float, Field(gt=0, le=LARGEST_WEIGHT)]], Field(min_length=1, max_length=20)]
 
 
 class JudgeParameters(FrozenModel):
@@ -297,8 +278,7 @@ class EvalConfig(FrozenModel):
     composites: dict[str, Composite] = Field(
         {},
         max_length=20,
-        description="further metrics made of others, by name: a weighted mean (`{faithfulness: 2, relevance: 1}`) or a "
-        "harmonic mean (`{harmonic_mean: [faithfulness, completeness]}`)",
+        description="further metrics made of others, by name: a weighted mean (`{faithfulness: 2, relevance: 1}`)",
         examples=[{"quality": {"faithfulness": 2, "relevance": 1}}],
     )
     relevant_from: float | None = Field(

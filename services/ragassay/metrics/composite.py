@@ -1,4 +1,4 @@
-"""The metrics that a run defines itself: criteria in the user's words, and weighted or harmonic means of other metrics."""
+"""The metrics that a run defines itself: criteria in the user's words, and weighted means of other metrics."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
-from ragassay.core.eval_config import HarmonicMean
 from ragassay.core.models import Result, Score, Verdict
 from ragassay.metrics.accuracy import lacking
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.judged import EMPTY, STEPS
 from ragassay.metrics.metric import FIGURES, UNIT, Metric, parse
 
-Definition = Mapping[str, float] | HarmonicMean
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_COLUMNS = frozenset((*Result.model_fields, "row", "missing"))
+_COLUMNS = frozenset((*FIGURES, *Result.model_fields, "row", "missing"))
 
 
 class Definitions(Protocol):
@@ -28,8 +26,8 @@ class Definitions(Protocol):
         """Names of criteria, or their texts by name."""
 
     @property
-    def composites(self) -> Mapping[str, Definition]:
-        """What each composite is made of, by its name."""
+    def composites(self) -> Mapping[str, Mapping[str, float]]:
+        """The weights of metrics in each composite, by its name."""
 
 
 def own_metrics(run: Definitions) -> dict[str, Metric]:
@@ -40,9 +38,9 @@ def own_metrics(run: Definitions) -> dict[str, Metric]:
     """
     criteria = {name: criterion_metric(name) for name in run.criteria}
     own = dict(criteria)
-    for name, definition in run.composites.items():
+    for name, weights in run.composites.items():
         try:
-            own[name] = composite_metric(name, definition, lambda text: parse(text, criteria))
+            own[name] = composite_metric(name, weights, lambda text: parse(text, criteria))
         except BadInput as error:
             error.where = error.where or f"composites.{name}"
             raise
@@ -78,22 +76,18 @@ def criterion_metric(name: str) -> Metric:
 def check_own(run: Definitions) -> None:
     """Raise BadSettings, with its place, for a name that the run can't give a metric; and what ``own_metrics`` raises."""
     for key, names in (("criteria", run.criteria), ("composites", run.composites)):
-        word = "criterion" if key == "criteria" else "composite"
         for name in names:
             what, hint = None, "choose another name"
             if not _NAME.fullmatch(name):
-                what = f"{name[:60]!r} can't be the name of a {word}"
-                hint = "write small letters, digits and _, at most 40, a letter first"
+                what, hint = "is no name", "write small letters, digits and _, at most 40, a letter first"
             elif _is_metric(name):
-                what = f"the {word} {name!r} would hide the metric of that name"
-            elif name in FIGURES or name in _COLUMNS:
-                what = f"the {word} {name!r} would have the name of something else in a report"
-            elif key == "composites" and name in run.criteria:
-                what = f"the composite {name!r} has the name of a criterion"
+                what = "would hide the metric of that name"
+            elif name in _COLUMNS or (key == "composites" and name in run.criteria):
+                what = "is the name of something else in a report"
             elif isinstance(run.criteria, Mapping) and key == "criteria" and not run.criteria[name].strip():
-                what, hint = f"the criterion {name!r} has no text", "say what a good answer does, in a sentence"
+                what, hint = "has no text", "say what a good answer does, in a sentence"
             if what:
-                raise BadSettings(what, where=f"{key}.{name[:60]}", hint=hint)
+                raise BadSettings(f"{name[:60]!r} {what}", where=f"{key}.{name[:60]}", hint=hint)
     own_metrics(run)
 
 
@@ -107,76 +101,47 @@ def _is_metric(name: str) -> bool:
     return True
 
 
-def composite_metric(name: str, definition: Definition, find: Callable[[str], Metric]) -> Metric:
-    """The metric of a definition; ``find`` returns the metric that a name in it means.
+def composite_metric(name: str, definition: Mapping[str, float], find: Callable[[str], Metric]) -> Metric:
+    """The weighted mean of the metrics in ``definition``; ``find`` returns the metric that a name in it means.
 
     Raises BadSettings for metrics that can't be averaged, and what ``find`` raises.
     """
-    harmonic = isinstance(definition, HarmonicMean)
-    weights = dict.fromkeys(definition.harmonic_mean, 1.0) if isinstance(definition, HarmonicMean) else definition
-    parts = {metric.name: metric for metric in map(find, weights)}
-    if len(parts) < len(weights):
+    parts = {metric.name: metric for metric in map(find, definition)}
+    if len(parts) < len(definition):
         raise BadSettings("names the same metric twice")
-    _check(parts, harmonic=harmonic)
-    weight_of = dict(zip(parts, weights.values(), strict=True))
-    mean = _harmonic_mean if harmonic else _weighted_mean
+    lower = [part for part, metric in parts.items() if metric.better == "lower"]
+    if 0 < len(lower) < len(parts):
+        what = f"is a mean of metrics of which higher is better and {lower[0]}, of which lower is better"
+        raise BadSettings(what, hint="leave it out, or write a metric of your own: @metric")
+    weights = dict(zip(parts, definition.values(), strict=True))
+
+    def mean(values: Mapping[str, float]) -> float:
+        return math.fsum(weights[part] * value for part, value in values.items()) / math.fsum(weights.values())
 
     def composite(chunk: Chunk) -> list[Score]:
-        return [
-            _score({part: chunk.scores[part][n] if part in chunk.scores else None for part in parts}, weight_of, mean)
-            for n in range(len(chunk.samples))
-        ]
+        columns = (chunk.scores.get(part, [None] * len(chunk.samples)) for part in parts)
+        return [_score(dict(zip(parts, row, strict=True)), mean) for row in zip(*columns, strict=True)]
 
-    kinds = {metric.kind for metric in parts.values()}
-    known = [metric.bounds for metric in parts.values() if metric.bounds is not None]
-    bounds = None
-    if len(known) == len(parts):
-        low, high = (mean(dict(zip(parts, ends, strict=True)), weight_of) for ends in zip(*known, strict=True))
-        bounds = low, high
+    kinds, bounds = {metric.kind for metric in parts.values()}, [metric.bounds for metric in parts.values()]
+    known = [one for one in bounds if one is not None]
+    ends = [mean(dict(zip(parts, end, strict=True))) for end in zip(*known, strict=True)] if known == bounds else None
     return Metric(
         family=name,
         function=composite,
         sees="Chunk",
         kind=kinds.pop() if len(kinds) == 1 else "quality",
         better=next(iter(parts.values())).better,
-        bounds=bounds,
+        bounds=(ends[0], ends[1]) if ends else None,
         description=described(definition),
         parts=tuple(parts.values()),
     )
 
 
-def described(definition: Definition) -> str:
+def described(definition: Mapping[str, float]) -> str:
     """``weighted mean of faithfulness 2, relevance 1``."""
-    if isinstance(definition, HarmonicMean):
-        return f"harmonic mean of {', '.join(definition.harmonic_mean)}"
     return f"weighted mean of {', '.join(f'{name} {weight:g}' for name, weight in definition.items())}"
 
 
-def _check(parts: Mapping[str, Metric], *, harmonic: bool) -> None:
-    lower = [name for name, metric in parts.items() if metric.better == "lower"]
-    if 0 < len(lower) < len(parts):
-        what = f"is a mean of metrics of which higher is better and {lower[0]}, of which lower is better"
-        raise BadSettings(what, hint="leave it out, or write a metric of your own: @metric")
-    if harmonic and (negative := [n for n, metric in parts.items() if metric.bounds is None or metric.bounds[0] < 0]):
-        raise BadSettings(f"harmonic_mean needs metrics that are never negative, {negative[0]} may be")
-
-
-def _score(
-    scores: Mapping[str, Score | None],
-    weights: Mapping[str, float],
-    mean: Callable[[Mapping[str, float], Mapping[str, float]], float],
-) -> Score:
+def _score(scores: Mapping[str, Score | None], mean: Callable[[Mapping[str, float]], float]) -> Score:
     known = {name: score.value for name, score in scores.items() if score is not None and score.value is not None}
-    if len(known) < len(scores):
-        return lacking(scores)
-    return Score(value=mean(known, weights), details={"parts": known})
-
-
-def _weighted_mean(values: Mapping[str, float], weights: Mapping[str, float]) -> float:
-    return math.fsum(weights[name] * value for name, value in values.items()) / math.fsum(weights.values())
-
-
-def _harmonic_mean(values: Mapping[str, float], _: Mapping[str, float]) -> float:
-    if not all(values.values()):
-        return 0.0
-    return len(values) / math.fsum(1 / value for value in values.values())
+    return Score(value=mean(known), details={"parts": known}) if len(known) == len(scores) else lacking(scores)

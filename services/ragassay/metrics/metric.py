@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 from ragassay.core.errors import BadSettings, UnknownName, reason_from
 from ragassay.core.plugins import Registry
-from ragassay.metrics.names import SPELLINGS, parameter_value, read_name, unknown_metric
+from ragassay.metrics.names import SPELLINGS, parameter_value, read_name
 
 if TYPE_CHECKING:
     from ragassay.core.models import Sample
@@ -280,7 +280,10 @@ def parse(text: str, own: Mapping[str, Metric] = MappingProxyType({})) -> Metric
 
 def unknown(text: str, *others: str) -> UnknownName:
     """The error on a name that is neither a metric's nor one of the ``others``."""
-    return unknown_metric(text, [*others, *(metric.family for metric in METRICS)])
+    error = UnknownName("metric", text.strip(), [*others, *(metric.family for metric in METRICS)])
+    own = "one of your own is a plug-in (--import, plugins, RAGASSAY_PLUGINS), or declared under criteria"
+    error.hint = f"{error.hint}; {own}"
+    return error
 
 
 def _function(thing: Any) -> Callable[..., Any]:

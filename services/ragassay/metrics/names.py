@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from ragassay.core.errors import BadSettings, UnknownName
+from ragassay.core.errors import BadSettings
 
 LARGEST_K = 1_000_000
 SPELLINGS = {
@@ -50,29 +50,6 @@ SPELLINGS = {
 }
 """{lower-case name: ours}, where both ask the same, if not always by the same formula."""
 
-NEAREST = {
-    "answer_accuracy": ("correctness", "which has a judge compare sentences and facts, not rate the whole answer"),
-    "contextual_relevancy": ("context_precision", "which asks what was needed, not what is about the query"),
-    "context_relevance": ("context_precision", "which asks what was needed, not what is about the query"),
-    "context_relevancy": ("context_precision", "which asks what was needed, not what is about the query"),
-    "context_utilization": ("context_precision", "which goes by the answer where rows have no ground truth"),
-    "llm_context_precision_without_reference": (
-        "context_precision",
-        "which goes by the answer where rows have no ground truth",
-    ),
-    "non_llm_context_precision_with_reference": ("precision_retrieved@10", "which goes by document ids"),
-    "id_based_context_precision": ("precision_retrieved@10", "which looks at the first k ids"),
-    "non_llm_context_recall": ("recall@10", "which goes by document ids"),
-    "id_based_context_recall": ("recall@10", "which looks at the first k ids"),
-    "context_entity_recall": ("context_recall", "which counts facts, not entities"),
-    "noise_sensitivity": ("faithfulness", "where higher is better, and which does not ask what is wrong"),
-    "hallucination": ("faithfulness", "where higher is better, and which looks at the answer's sentences"),
-    "bleu_score": ("rougeL", "which has no penalty for brevity"),
-    "non_llm_string_similarity": ("token_f1", "which compares words, not letters"),
-    "string_presence": ("exact_match", "which asks for the whole answer"),
-}
-"""{name of RAGAS or DeepEval that none of ours means: (the nearest of ours, how that differs)}."""
-
 
 def split_names(text: str) -> list[str]:
     """The names in a text that has commas between them."""
@@ -111,17 +88,6 @@ def parameter_value(family: str, takes: str | None, parameter: str, text: str, *
     if takes == "p" and not 0 < value < 1:
         raise BadSettings(f"metric {text!r}: the persistence must lie between 0 and 1, not {parameter!r}")
     return value
-
-
-def unknown_metric(text: str, families: Sequence[str]) -> UnknownName:
-    """The error on a name that is none of the ``families``: with the near matches, or the nearest by meaning."""
-    error = UnknownName("metric", text.strip(), families)
-    if nearest := NEAREST.get(_words(text.strip())):
-        error.hint = f"the nearest of ours is {nearest[0]}, {nearest[1]}"
-    else:
-        own = "one of your own is a plug-in (--import, plugins, RAGASSAY_PLUGINS), or declared under criteria"
-        error.hint = f"{error.hint}; {own}"
-    return error
 
 
 def _words(name: str) -> str:
