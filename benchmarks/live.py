@@ -1,0 +1,173 @@
+"""Live traffic under load: what it costs the sender, whether memory is flat, and whether a row is lost or paid twice.
+
+    python benchmarks/live.py --number 10000 --rate 200 [--langchain PYTHON] [--kill]
+
+Starts ``ragassay serve`` and a mock provider. A sender (``live_sender.py``) is run without tracing, then with the exporter of
+OpenTelemetry's SDK. ``--kill``: worker processes and the API are killed while it sends. ``--langchain``: an interpreter that
+has langchain-core and openinference-instrumentation-langchain.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "service")]
+
+from running import Service  # noqa: E402
+
+from polling import until  # noqa: E402
+from provider import Provider  # noqa: E402
+
+SENDER = ROOT / "benchmarks" / "live_sender.py"
+METRICS = ["faithfulness", "relevance"]
+
+
+def send(python: str, *options: object) -> dict[str, float]:
+    done = subprocess.run([python, SENDER, *map(str, options)], capture_output=True, text=True, check=False)
+    if done.returncode or done.stderr.strip():
+        print(done.stderr[-2000:], file=sys.stderr)
+    return json.loads(done.stdout)
+
+
+def watch(service: Service, ends: threading.Event, kept: list[dict[str, float]]) -> None:
+    """Memory in MB of the API, the scheduler and all workers, every two seconds."""
+    while not ends.wait(2.0):
+        sizes: Counter[str] = Counter()
+        for process in service.tree():
+            try:
+                line = " ".join(process.cmdline())
+                part = next((name for name in ("celery", "beat", "redis", "serve") if name in line), "other")
+                sizes[part] += process.memory_info().rss / 1e6
+            except Exception:
+                continue
+        kept.append(dict(sizes))
+
+
+def kill(service: Service, ends: threading.Event, took_s: float, done: list[str]) -> None:
+    """Kill worker processes twice and the API once while the sender sends."""
+    for part, after_s in (("worker", took_s / 4), ("api", took_s / 4), ("worker", took_s / 4), ("worker", 45.0)):
+        if ends.wait(after_s):
+            return
+        if part == "worker":
+            service.kill_children()
+        else:
+            service.part("serve api").kill()
+        done.append(part)
+
+
+def counts(service: Service, stream: str) -> dict[str, int]:
+    return service.answered("GET", f"/v1/live/streams/{stream}").json()["today"]
+
+
+def settled(service: Service, stream: str) -> bool:
+    now = counts(service, stream)
+    return now["received"] > 0 and now["waiting"] == now["evaluating"] == 0
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--number", type=int, default=2000)
+    options.add_argument("--rate", type=float, default=200.0)
+    options.add_argument("--sampled", type=float, default=0.05)
+    options.add_argument("--budget", type=float, default=1.0)
+    options.add_argument("--langchain", help="an interpreter with OpenInference's instrumentation")
+    options.add_argument("--kill", action="store_true")
+    given = options.parse_args()
+    load = ("--number", given.number, "--rate", given.rate)
+    untraced = send(sys.executable, *load, "--number", min(given.number, 2000), "--exporter", "none")
+    print("without tracing:", untraced)
+    spans = Path(tempfile.mkdtemp()) / "spans.jsonl"
+    memory: list[dict[str, float]] = []
+    killed: list[str] = []
+    ends = threading.Event()
+    with Provider() as provider, Service(workers=2, api_base=provider.url, traced=False, lease_s=10) as service:
+        service.ready()
+        rule = {"rate": given.sampled, "budget_usd": given.budget, "job": {"metrics": METRICS, "judge": "gpt-4o-mini"}}
+        service.answered("PUT", "/v1/live/streams/bench", json=rule).raise_for_status()
+        watcher = threading.Thread(target=watch, args=(service, ends, memory))
+        watcher.start()
+        if given.kill:
+            took_s = given.number / given.rate
+            threading.Thread(target=kill, args=(service, ends, took_s, killed), daemon=True).start()
+        traced = send(sys.executable, *load, "--url", service.url, "--service", "bench", "--spans", spans)
+        print("with the exporter:", traced)
+        print(f"added a request: {traced['mean_ms'] - untraced['mean_ms']:.3f} ms in the mean, "
+              f"{traced['p99_ms'] - untraced['p99_ms']:.3f} ms at p99")  # fmt: skip
+        if given.langchain:
+            apps = (("none", "lc0"), ("memory", "lc1"), ("otlp", "lc2"))
+            few = ("--number", 500, "--rate", 50, "--app", "langchain", "--url", service.url)
+            found = {kind: send(given.langchain, *few, "--exporter", kind, "--service", name) for kind, name in apps}
+            print("LangChain:", found)
+            until(lambda: settled(service, "lc2"), 60, "the requests of LangChain")
+            print("LangChain's requests:", counts(service, "lc2"))
+            [one] = service.answered("GET", "/v1/live/streams/lc2/requests?limit=1").json()["requests"]
+            print("one of them:", {key: one[key] for key in ("status", "reason", "read_from")})
+        until(lambda: settled(service, "bench"), 400, f"the end of all requests: {counts(service, 'bench')}")
+        ends.set()
+        watcher.join()
+        states = counts(service, "bench")
+        print("states:", {name: number for name, number in states.items() if number})
+        stream = service.answered("GET", "/v1/live/streams/bench").json()
+        print("killed:", killed, "restarts:", len(service.restarts()))
+        report_memory(memory)
+        report_calls(provider, stream["spent_usd"], given.budget)
+        compare(service, spans, provider.url)
+
+
+def report_memory(memory: list[dict[str, float]]) -> None:
+    quarter = len(memory) // 4
+    for part in ("serve", "celery", "beat"):
+        first, last = (
+            max((one.get(part, 0.0) for one in some), default=0.0)
+            for some in (memory[quarter : 2 * quarter], memory[-quarter:])
+        )
+        print(f"memory of {part}: {first:.0f} MB in the second quarter, {last:.0f} MB in the last")
+
+
+def report_calls(provider: Provider, spent: float, budget: float) -> None:
+    answered = [seen for seen in provider.log if seen.status == 200]
+    twice = [key for key, number in Counter(seen.prompt_hash for seen in answered).items() if number > 1]
+    print(f"calls: {len(provider.log)}, answered {len(answered)}, prompts answered more than once: {len(twice)}")
+    print(f"spent by the account of the day: {spent:.6f} of {budget} USD")
+
+
+def compare(service: Service, spans: Path, api_base: str) -> None:
+    """Evaluate the same spans as a file, and compare the scores of the rows that the service evaluated."""
+    import os
+
+    os.environ |= {"RAGASSAY_HOME": tempfile.mkdtemp(), "OPENAI_API_KEY": "key"}
+    import ragassay
+    from ragassay.core.settings import Settings
+    from ragassay.live.traffic import LiveTraffic
+    from ragassay.live.windows import WindowRows
+    from ragassay.service import wiring
+
+    settings = Settings(state_url=service.redis_url)
+    store = LiveTraffic(wiring.jobs_for(settings), settings).store
+    rows = WindowRows.of(store.figures("bench", store.hours("bench")))
+    live = {
+        trace: tuple(scores)
+        for trace, *scores in zip(rows.traces, *(rows.column(name).tolist() for name in METRICS), strict=True)
+    }
+    wanted = spans.with_name("sampled.jsonl")
+    lines = (line for line in spans.open() if json.loads(line)["context"]["trace_id"].removeprefix("0x") in live)
+    wanted.write_text("".join(lines))
+    report = ragassay.evaluate(wanted, metrics=METRICS, judge="gpt-4o-mini", api_base=api_base)
+    file = {row["query_id"]: tuple(row[name] for name in METRICS) for row in report.rows}
+    differ = sum(live[trace] != file.get(trace) for trace in live)
+    print(
+        f"rows evaluated live: {len(live)} ({len(rows.traces) - len(set(rows.traces))} twice); scores that differ: {differ}"
+    )
+
+
+if __name__ == "__main__":
+    began = time.monotonic()
+    main()
+    print(f"took {time.monotonic() - began:.0f} s")

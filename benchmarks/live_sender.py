@@ -1,0 +1,130 @@
+"""A small RAG app that is traced, as a user's would be; it prints how long its requests took.
+
+Runs alone, so also in an environment with OpenInference's instrumentation of LangChain (``--app langchain``). ``--exporter``:
+``none`` has no tracing, ``memory`` keeps spans here, ``otlp`` sends them as OpenTelemetry's SDK does by default.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+TOPICS = "backups refunds invoices passwords exports regions quotas webhooks".split()
+
+
+def text_of(n: int) -> str:
+    return f"The {TOPICS[n % 8]} of plan {n % 50} are handled within {n % 40 + 1} days."
+
+
+def traced_app(tracer):
+    """Question, retrieval and answer as spans by the conventions of OpenInference."""
+
+    def answer(n: int, context: str) -> str:
+        with tracer.start_as_current_span("answer") as root:
+            root.set_attribute("openinference.span.kind", "CHAIN")
+            root.set_attribute("input.value", f"How are the {TOPICS[n % 8]} of plan {n % 50} handled ({n})?")
+            with tracer.start_as_current_span("search") as search:
+                search.set_attribute("openinference.span.kind", "RETRIEVER")
+                search.set_attribute("retrieval.documents.0.document.id", f"d{n}")
+                search.set_attribute("retrieval.documents.0.document.content", context)
+            with tracer.start_as_current_span("generate") as model:
+                model.set_attribute("openinference.span.kind", "LLM")
+                model.set_attribute("llm.model_name", "gpt-4o-mini")
+                model.set_attribute("llm.token_count.prompt", 300)
+                model.set_attribute("llm.token_count.completion", 30)
+            root.set_attribute("output.value", text_of(n))
+        return text_of(n)
+
+    return answer
+
+
+def langchain_app(instrument: bool):
+    """The same with LangChain: a retriever, a prompt and a model that answers from a list."""
+    from langchain_core.documents import Document
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage
+    from langchain_core.prompts import ChatPromptTemplate
+    from langchain_core.retrievers import BaseRetriever
+    from langchain_core.runnables import RunnableLambda
+
+    if instrument:
+        from openinference.instrumentation.langchain import LangChainInstrumentor
+
+        LangChainInstrumentor().instrument()
+
+    class Search(BaseRetriever):
+        def _get_relevant_documents(self, query, *, run_manager):  # noqa: ARG002 - LangChain passes it
+            number, context = query.split("|", 1)
+            return [Document(page_content=context, metadata={"id": f"d{number}"})]
+
+    search, prompt = Search(), ChatPromptTemplate.from_template("Answer from {context}: {question}")
+
+    def answer(n: int, context: str) -> str:
+        question = f"How are the {TOPICS[n % 8]} of plan {n % 50} handled ({n})?"
+        model = GenericFakeChatModel(messages=iter([AIMessage(content=text_of(n))]))
+
+        def chain(given):
+            found = search.invoke(f"{n}|{context}")
+            messages = prompt.invoke({"context": found[0].page_content, "question": given["question"]})
+            return model.invoke(messages).content
+
+        return RunnableLambda(chain, name="answer").invoke({"question": question})
+
+    return answer
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--number", type=int, default=1000)
+    options.add_argument("--rate", type=float, default=200.0)
+    options.add_argument("--app", choices=["sdk", "langchain"], default="sdk")
+    options.add_argument("--exporter", choices=["none", "memory", "otlp"], default="otlp")
+    options.add_argument("--url", default="http://127.0.0.1:8400")
+    options.add_argument("--service", default="bench")
+    options.add_argument("--wrong", type=float, default=0.0, help="share of the requests with a wrong context")
+    options.add_argument("--spans", type=Path, help="file for the spans, as the SDK writes them")
+    given = options.parse_args()
+
+    from opentelemetry import trace
+
+    kept = None
+    if given.exporter != "none":
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+        from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+        provider = TracerProvider(resource=Resource.create({"service.name": given.service}))
+        if given.exporter == "otlp":
+            provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{given.url}/v1/traces"), 50_000))
+        if given.exporter == "memory" or given.spans:
+            kept = InMemorySpanExporter()
+            provider.add_span_processor(SimpleSpanProcessor(kept))
+        trace.set_tracer_provider(provider)
+    app = langchain_app(given.exporter != "none") if given.app == "langchain" else traced_app(trace.get_tracer("bench"))
+    times, began, behind = [], time.perf_counter(), 0.0
+    every = round(1 / given.wrong) if given.wrong else 0
+    for n in range(given.number):
+        due = began + n / given.rate
+        if (left := due - time.perf_counter()) > 0:
+            time.sleep(left)
+        else:
+            behind = max(behind, -left)
+        context = "The cafeteria serves soup on Mondays." if every and n % every == 0 else text_of(n)
+        start = time.perf_counter()
+        app(n, context)
+        times.append(time.perf_counter() - start)
+    took = time.perf_counter() - began
+    if given.exporter != "none":
+        provider.shutdown()
+    if kept is not None and given.spans:
+        given.spans.write_text("".join(span.to_json(indent=None) + "\n" for span in kept.get_finished_spans()))
+    times.sort()
+    shares = {f"p{share}_ms": 1000 * times[int(len(times) * share / 100)] for share in (50, 95, 99)}
+    mean = 1000 * sum(times) / len(times)
+    print(json.dumps({"requests": given.number, "took_s": took, "mean_ms": mean, **shares, "behind_s": behind}))
+
+
+if __name__ == "__main__":
+    main()
