@@ -30,8 +30,11 @@ def cell(text: object) -> str:
 
 
 def code(text: object) -> str:
-    """Text as code in a cell."""
-    return f"`{' '.join(str(text).split()).replace('|', chr(92) + '|')}`"
+    """Text as code in a cell; a bar inside is an entity, which needs a tag in place of backticks."""
+    line = " ".join(str(text).split())
+    if "|" not in line:
+        return f"`{line}`"
+    return f"<code>{line.replace('<', '&lt;').replace('|', '&#124;').replace('*', '&#42;')}</code>"
 
 
 def first_sentence(thing: Any) -> str:
@@ -52,13 +55,14 @@ def command_line() -> Iterator[str]:
     for option, count in counts.most_common():
         if count >= SHARED_BY:
             shared.setdefault(option[0], option)
-    yield "\n| command | effect | options |\n|---|---|---|"
+    yield "\n| command | options |\n|---|---|"
     for path, usage, about, options in commands:
         common = [name.split(" ")[0].strip(",") for name, text in options if shared.get(name) == (name, text)]
         cells = [f"{code(name)}: {cell(text)}" for name, text in options if shared.get(name) != (name, text)]
         if common:
             cells.append(f"[common options](#common-options): {', '.join(map(code, common))}")
-        yield f"| {code(f'{path} {usage}')} | {cell(about)} | {'<br>'.join(cells)} |"
+        what = code(" ".join([path, usage.replace("[OPTIONS]", "").replace("[[", "[").replace("]]", "]")]))
+        yield f"| {what}<br>{cell(about)} | {'<br>'.join(cells)} |"
     yield "\n## Common options\n\n| option | effect |\n|---|---|"
     yield from (f"| {code(name)} | {cell(text)} |" for name, text in shared.values())
 
@@ -226,7 +230,7 @@ def errors() -> Iterator[str]:
         70: "unexpected error: `ragassay -v` shows the traceback; please report it",
         74: "the disk is full; everything that was written before is complete",
         130: "interrupted by Ctrl-C",
-        141: "the reader of the output closed the pipe, such as `| head`",
+        141: "the reader of the output closed the pipe, as `head` does",
     }
     missing = {kind.exit_code for kind, _ in tree(AssayError)} - set(meanings)
     if missing:

@@ -5,18 +5,26 @@ only the name is left.
 """
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+sys.path.append(str(Path(__file__).parent))
+from diagrams import DIAGRAM, svg_name
+
 ROOT = Path(__file__).resolve().parents[1]
 COPIED = {"index.md": "README.md", "changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
 LINK = re.compile(r"\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)]*)?\)")
 FOLDER = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s#:]+)\)")
 MARKED = re.compile(r"^(```\w+) \w+$", re.MULTILINE)  # blocks that a test runs
-STYLE = ".md-typeset table:not([class]) { display: table; } .md-typeset code { overflow-wrap: anywhere; }\n"
+STYLE = """\
+.md-typeset table:not([class]) { display: table; }
+.md-typeset code { overflow-wrap: anywhere; }
+.md-typeset img[alt="diagram"] { background: white; padding: 0.5em; }
+"""
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -39,6 +47,7 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Turn links as a reader of the repository follows them into links of the site."""
     here = page.file.src_uri
+    markdown = DIAGRAM.sub(lambda found: f"![diagram](images/{svg_name(found[1])})", markdown)
 
     def turned(link: re.Match[str]) -> str:
         path = of_repository(here, link["target"])
