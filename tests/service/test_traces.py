@@ -80,7 +80,7 @@ def test_every_span_of_the_job_is_in_the_callers_trace_below_what_caused_it(trac
     assert {span.attributes["error.type"] for span in of_job.values() if span.failed} <= {"SystemExit"}
 
 
-def test_the_provider_and_the_system_are_told_the_span_that_asks_them(traced):
+def test_a_call_is_sent_its_span_which_has_the_attributes_of_the_conventions_and_no_text(traced):
     _, collector, provider, endpoint, *_ = traced
     chats = {span.traceparent for span in collector.named("chat gpt-4o-mini")}
     asks = {span.traceparent for span in collector.named("ask system")}
@@ -88,9 +88,6 @@ def test_the_provider_and_the_system_are_told_the_span_that_asks_them(traced):
     assert {seen.headers["traceparent"][:52] for seen in provider.log} == chats
     assert {header[:52] for header in endpoint.traceparents} == asks
 
-
-def test_a_call_has_the_attributes_of_the_conventions_and_no_text(traced):
-    _, collector, provider, *_ = traced
     chat = collector.named("chat gpt-4o-mini")[0]
     assert chat.kind == CLIENT
     assert chat.attributes["gen_ai.operation.name"] == "chat"
