@@ -151,7 +151,8 @@ def compare(service: Service, spans: Path, api_base: str) -> None:
 
     settings = Settings(state_url=service.redis_url)
     store = LiveTraffic(wiring.jobs_for(settings), settings).store
-    rows = WindowRows.of(store.figures("bench", store.hours("bench")))
+    by_hour = store.figures("bench", store.hours("bench"))
+    rows = WindowRows.joined(WindowRows.of(hour, by_job) for hour, by_job in by_hour.items())
     live = {
         trace: tuple(scores)
         for trace, *scores in zip(rows.traces, *(rows.column(name).tolist() for name in METRICS), strict=True)

@@ -29,7 +29,7 @@ def rows_of(scores, *, cause="sampled", metric="faithfulness", first=0, **fields
 
 
 def window_of(*parts):
-    return WindowRows.of({f"job{n}": figures_of(*part) for n, part in enumerate(parts)})
+    return WindowRows.of("2026-11-26T17", {f"job{n}": figures_of(*part) for n, part in enumerate(parts)})
 
 
 def test_window_means_are_of_sampled_rows_alone():
@@ -160,7 +160,8 @@ def test_sampled_rows_score_as_the_same_rows_of_a_file_do(live, queue, tmp_path,
     file.write_text(otlp_lines(requests))
     report = ragassay.evaluate(file, metrics=metrics, judge="local")
     by_id = {row["query_id"]: [row[name] for name in metrics] for row in report.rows}
-    rows = WindowRows.of(live.store.figures("shop", live.store.hours("shop")))
+    [hour] = live.store.hours("shop")
+    rows = WindowRows.of(hour, live.store.figures("shop", [hour])[hour])
     scores = zip(*(rows.column(name).tolist() for name in metrics), strict=True)
     assert {trace: list(of) for trace, of in zip(rows.traces, scores, strict=True)} == by_id
     assert len(by_id) == 30

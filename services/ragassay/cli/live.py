@@ -186,7 +186,9 @@ class _Evaluated:
         from ragassay.live.windows import WindowRows
 
         return [
-            WindowRows.of(self._figures.get(window, {})).window(*window, Counts(received=states.total(), **states))
+            WindowRows.of(window[1], self._figures.get(window, {})).window(
+                *window, Counts(received=states.total(), **states)
+            )
             for window, states in sorted(self._states.items())
         ]
 

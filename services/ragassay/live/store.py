@@ -12,7 +12,7 @@ the projects.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -265,12 +265,13 @@ class LiveStore:
                 total[name.decode()] = total.get(name.decode(), 0) + int(number)
         return Counts(**total)
 
-    def figures(self, stream: str, windows: Iterable[str]) -> dict[str, bytes]:
-        """What the jobs of these windows found, by job."""
+    def figures(self, stream: str, hours: Sequence[str]) -> dict[str, dict[str, bytes]]:
+        """What jobs found of the requests of these hours, by hour and job."""
         pipe = self.redis.pipeline(transaction=False)
-        for hour in (hour for window in windows for hour in hours_in(window)):
+        for hour in hours:
             pipe.hgetall(self.key("window", stream, hour))
-        return {job.decode(): unpacked(one) or b"" for jobs in pipe.execute() for job, one in jobs.items()}
+        kept = zip(hours, pipe.execute(), strict=True)
+        return {hour: {job.decode(): unpacked(one) or b"{}" for job, one in jobs.items()} for hour, jobs in kept}
 
     def to_look_at(self) -> list[str]:
         """``STREAM HOUR`` of the hours with new rows."""

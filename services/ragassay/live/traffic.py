@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ragassay.analysis.difference import Difference
 from ragassay.core.errors import AssayError, Conflict, NotFound, NothingToEvaluate
@@ -32,7 +32,7 @@ from ragassay.live.models import (
     kind_of,
 )
 from ragassay.live.store import PROJECTS, Batch, ChosenRow, LiveStore
-from ragassay.live.windows import WindowRows, alpha_of, drift, figures_of, is_due, worst_rows
+from ragassay.live.windows import WindowRows, alpha_of, drift, figures_of, is_due
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState
 from ragassay.service.jobs import Jobs
@@ -76,40 +76,18 @@ class LiveTraffic:
 
     def windows(self, stream: str, kind: WindowKind, limit: int) -> list[LiveWindow]:
         """Windows in which requests came, the newest first, each against those before it. Raises NotFound."""
-        rule = self.store.stream(stream).rule or LiveRule()
-        hours = self.store.hours(stream)
-        names = list(dict.fromkeys(hours if kind == "hour" else (hour[:10] for hour in hours)))[:limit]
-        read: dict[str, WindowRows] = {}
-
-        def rows_of(name: str) -> WindowRows:
-            if name not in read:
-                read[name] = WindowRows.of(self.store.figures(stream, [name]))
-            return read[name]
-
+        rule, rows = self.store.stream(stream).rule or LiveRule(), _Rows(self.store, stream)
+        names = list(dict.fromkeys(rows.seen if kind == "hour" else (hour[:10] for hour in rows.seen)))[:limit]
         found = []
         for name in names:
-            reference, differences = self._drift(stream, name, rows_of(name), rule.alpha)
+            reference, differences = rows.drift(name, rule.alpha)
             counts = self.store.counts(stream, name)
-            found.append(rows_of(name).window(stream, name, counts, reference=reference, drift=differences))
+            found.append(rows.of([name]).window(stream, name, counts, reference=reference, drift=differences))
         return found
 
-    def _drift(self, stream: str, window: str, now: WindowRows, alpha: float) -> tuple[list[str], list[Difference]]:
-        """The windows before that a window is compared with, as far as requests came in them, and the differences."""
-        earlier = before(window, REFERENCES[kind_of(window)])
-        seen = set(self.store.hours(stream))
-        reference = [name for name in earlier if seen.intersection(hours_in(name))]
-        rows = WindowRows.of(self.store.figures(stream, reference))
-        return reference, drift(rows, now, names=("before", window), stream=stream, alpha=alpha)
-
-    def worst(self, stream: str, metric: str, windows: list[str], limit: int) -> list[WorstRow]:
+    def worst(self, stream: str, metric: str, windows: Sequence[str], limit: int) -> list[WorstRow]:
         """The rows of these windows with the lowest scores of a metric."""
-        hours: dict[str, str] = {}
-        figures: dict[str, bytes] = {}
-        for hour in (hour for window in windows for hour in hours_in(window)):
-            of_hour = self.store.figures(stream, [hour])
-            figures |= of_hour
-            hours |= dict.fromkeys(of_hour, hour)
-        return worst_rows(WindowRows.of(figures), metric, hours, limit)
+        return _Rows(self.store, stream).of(windows).worst(metric, limit)
 
     def add_to_dataset(self, trace: str, dataset: str) -> DatasetVersion:
         """Put the question of an evaluated request into a dataset, after the rows of its latest version.
@@ -250,11 +228,11 @@ class LiveTraffic:
         """Look for drift in a window that has more rows than at the last look, and alert if a metric is worse."""
         if rule is None:
             return
-        now = WindowRows.of(self.store.figures(stream, [window]))
-        sampled, (last, looks) = int(now.sampled.sum()), self.store.looks(stream, window)
+        rows = _Rows(self.store, stream)
+        sampled, (last, looks) = int(rows.of([window]).sampled.sum()), self.store.looks(stream, window)
         if not is_due(sampled, last):
             return
-        _, differences = self._drift(stream, window, now, alpha_of(looks + 1, rule.alpha))
+        _, differences = rows.drift(window, alpha_of(looks + 1, rule.alpha))
         if not differences:
             return
         worse = sorted((one for one in differences if one.outcome == "worse"), key=lambda one: one.p_adjusted or 1.0)
@@ -281,6 +259,29 @@ class LiveTraffic:
             rows=first.n_b,
             count=len(worse),
         )
+
+
+class _Rows:
+    """The rows of a stream by window; each hour is read once. ``seen``: the hours in which requests came, the newest first."""
+
+    def __init__(self, store: LiveStore, stream: str) -> None:
+        self._store, self._stream, self.seen = store, stream, store.hours(stream)
+        self._by_hour: dict[str, WindowRows] = {}
+
+    def of(self, windows: Sequence[str]) -> WindowRows:
+        """The rows of these windows."""
+        hours = [hour for window in windows for hour in hours_in(window) if hour in self.seen]
+        unread = [hour for hour in hours if hour not in self._by_hour]
+        for hour, by_job in self._store.figures(self._stream, unread).items():
+            self._by_hour[hour] = WindowRows.of(hour, by_job)
+        return WindowRows.joined(self._by_hour[hour] for hour in hours)
+
+    def drift(self, window: str, alpha: float) -> tuple[list[str], list[Difference]]:
+        """The windows before one in which requests came, and its differences from all of these together."""
+        earlier = before(window, REFERENCES[kind_of(window)])
+        reference = [name for name in earlier if not set(self.seen).isdisjoint(hours_in(name))]
+        names = ("before", window)
+        return reference, drift(self.of(reference), self.of([window]), names=names, stream=self._stream, alpha=alpha)
 
 
 def _state_of(result: Result) -> tuple[RequestStatus, str]:

@@ -25,6 +25,7 @@ from ragassay.stats.tests import correct
 
 LEVEL = 0.95
 MIN_ROWS = 30  # on each side of a comparison
+_MEASURES = ("latency_ms", "cost_usd", "refused", "failures")
 LOOK_AGAIN = 1.5  # times the rows of the look before
 
 
@@ -60,6 +61,7 @@ class WindowRows:
 
     traces: list[str] = field(default_factory=list)
     jobs: list[str] = field(default_factory=list)
+    hours: list[str] = field(default_factory=list)
     judging_usd: float | None = 0.0
     _sampled: list[bool] = field(default_factory=list)
     _scores: dict[str, list[float | None]] = field(default_factory=dict)
@@ -67,28 +69,42 @@ class WindowRows:
     _others: dict[str, list[Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, by_job: Mapping[str, bytes]) -> WindowRows:
-        """The rows that jobs found, by job, as ``figures_of`` wrote them."""
-        rows = cls()
-        for job, content in sorted(by_job.items()):
-            rows._add(job, orjson.loads(content or b"{}"))
-        return rows
+    def of(cls, hour: str, by_job: Mapping[str, bytes]) -> WindowRows:
+        """The rows of an hour that jobs found, by job, as ``figures_of`` wrote them."""
+        return cls.joined(cls._of_job(hour, job, orjson.loads(content)) for job, content in sorted(by_job.items()))
 
-    def _add(self, job: str, kept: dict[str, Any]) -> None:
-        before, new = len(self.traces), kept.get("traces", [])
-        if not new:
-            return
-        for columns, added in ((self._scores, kept["metrics"]), (self._reasons, kept["reasons"])):
-            for name in {*columns, *added}:
-                columns.setdefault(name, [None] * before).extend(added.get(name) or [None] * len(new))
-        for name in ("latency_ms", "cost_usd", "refused", "failures"):
-            self._others.setdefault(name, []).extend(kept[name])
-        self.traces += new
-        self.jobs += [job] * len(new)
-        self._sampled += kept["sampled"]
-        self.judging_usd = (
-            None if None in (kept["judging_usd"], self.judging_usd) else self.judging_usd + kept["judging_usd"]
+    @classmethod
+    def _of_job(cls, hour: str, job: str, kept: dict[str, Any]) -> WindowRows:
+        traces = kept["traces"]
+        return cls(
+            traces,
+            [job] * len(traces),
+            [hour] * len(traces),
+            kept["judging_usd"],
+            kept["sampled"],
+            kept["metrics"],
+            kept["reasons"],
+            {name: kept[name] for name in _MEASURES},
         )
+
+    @classmethod
+    def joined(cls, parts: Iterable[WindowRows]) -> WindowRows:
+        """The rows of all parts; a metric that a part has not is missing there."""
+        whole = cls()
+        for part in parts:
+            rows, new = len(whole.traces), len(part.traces)
+            whole.traces += part.traces
+            whole.jobs += part.jobs
+            whole.hours += part.hours
+            whole._sampled += part._sampled
+            known = whole.judging_usd, part.judging_usd
+            whole.judging_usd = None if None in known else sum(usd or 0.0 for usd in known)
+            for of_whole, of_part in ((whole._scores, part._scores), (whole._reasons, part._reasons)):
+                for name in {*of_whole, *of_part}:
+                    of_whole.setdefault(name, [None] * rows).extend(of_part.get(name) or [None] * new)
+            for name in _MEASURES:
+                whole._others.setdefault(name, []).extend(part._others.get(name, ()))
+        return whole
 
     @cached_property
     def sampled(self) -> Any:
@@ -128,18 +144,23 @@ class WindowRows:
             reason=None if len(values) else "no row was scored",
         )
 
-    def worst(self, metric: str, limit: int) -> list[tuple[int, float]]:
-        """The numbers of rows with the lowest scores, whatever they were chosen for, and these scores."""
-        scores = self._scores.get(metric, [])
-        found = known_metric(metric, {})
-        sign = -1.0 if found is not None and found.better == "lower" else 1.0
-        scored = [(number, score) for number, score in enumerate(scores) if score is not None]
-        return sorted(scored, key=lambda one: (sign * one[1], -one[0]))[:limit]
-
-    def failure_of(self, number: int) -> str | None:
-        """What went wrong with a row."""
-        kind: str | None = self._others["failures"][number]
-        return kind
+    def worst(self, metric: str, limit: int) -> list[WorstRow]:
+        """The rows with the lowest scores, whatever they were chosen for."""
+        known = known_metric(metric, {})
+        sign = -1.0 if known is not None and known.better == "lower" else 1.0
+        scored = [
+            (sign * score, -number) for number, score in enumerate(self._scores.get(metric, ())) if score is not None
+        ]
+        return [
+            WorstRow(
+                job=self.jobs[-number],
+                trace=self.traces[-number],
+                hour=self.hours[-number],
+                value=sign * score,
+                failure=self._others["failures"][-number],
+            )
+            for score, number in sorted(scored)[:limit]
+        ]
 
     def window(
         self, stream: str, name: str, counts: Counts, *, reference: Sequence[str] = (), drift: Sequence[Difference] = ()
@@ -216,17 +237,3 @@ def is_due(rows: int, last: int) -> bool:
 def alpha_of(look: int, alpha: float) -> float:
     """The part of alpha that the n-th look at a window may use, from 1: all looks together use no more than alpha."""
     return alpha / (look * (look + 1))
-
-
-def worst_rows(rows: WindowRows, metric: str, hours: Mapping[str, str], limit: int) -> list[WorstRow]:
-    """The rows with the lowest scores; ``hours``: that of each job."""
-    return [
-        WorstRow(
-            job=rows.jobs[number],
-            trace=rows.traces[number],
-            hour=hours[rows.jobs[number]],
-            value=value,
-            failure=rows.failure_of(number),
-        )
-        for number, value in rows.worst(metric, limit)
-    ]
