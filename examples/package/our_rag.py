@@ -5,7 +5,7 @@ from html import escape
 
 from ragassay import Report, Sample, Verdict, metric
 from ragassay.core.models import Rating
-from ragassay.reporting.tables import Table
+from ragassay.reporting.document import Table
 
 
 @metric(better="higher", needs="answer", share=True)

@@ -7,7 +7,7 @@ import pytest
 
 from gate_checks import check_gate, check_gates
 from handmade_reports import make_report, row
-from ragassay.reporting.gates import EXPORTERS, markdown
+from ragassay.reporting.gates import EXPORTERS
 from ragassay.reporting.junit import gated
 
 
@@ -49,7 +49,7 @@ def test_a_gate_goes_by_the_corrected_mean_and_says_so():
 
 def test_every_form_of_the_outcome_says_that_labels_corrected_it():
     report = check_gates(labelled(), {"metric": "faithfulness", "min": 0.7}, {"metric": "faithfulness", "min": 0.1})
-    for written in (b"".join(gated(report)), markdown(report)):
+    for written in (b"".join(gated(report)), EXPORTERS.whole(report, "md")):
         assert written.decode().count("corrected by 100 labels") >= 2
     document = json.loads(EXPORTERS.get("json")(report))
     assert [result["corrected_by"] for result in document["results"]] == [100, 100]

@@ -15,7 +15,8 @@ from ragassay.core.models import Result, Score
 from ragassay.core.report import Provenance, ReportWithResults, Source
 from ragassay.evaluation.aggregate import aggregate
 from ragassay.metrics.metric import METRICS, metric
-from ragassay.reporting.comparison import markdown, regression_card, tables
+from ragassay.reporting.comparison import EXPORTERS, more_tables, of_comparison, tables
+from ragassay.reporting.document import Cards
 from ragassay.stats.intervals import difference_interval
 from ragassay.stats.power import minimum_detectable_effect
 from ragassay.stats.tests import cohens_d, holm, randomisation, t_test, welch
@@ -218,7 +219,7 @@ def test_slices_are_exploratory_and_carry_their_n():
     # (0.5 + 0.2 + 0.1 + 0.2 - 0.1) / 5
     assert (part.n, part.delta) == (5, pytest.approx(0.18))
     assert {value: metrics["mrr"].n for value, metrics in slices["metadata.t"].items()} == {"True": 5, "False": 5}
-    assert "Exploratory" in markdown(compared(given)).decode()
+    assert "Exploratory" in EXPORTERS.whole(compared(given), "md").decode()
 
 
 def accurate(system, values, cost, latency):
@@ -267,7 +268,9 @@ def test_fewer_accurate_answers_have_no_price_and_cheaper_ones_save():
     comparison = compared(report(metrics=("accurate",), a=dear, b=cheap))
     assert "it answers more accurately for less" in " ".join(comparison.verdict)
     assert comparison.pairs[0].incremental_cost.value is None
-    assert "One more accurate answer has no price: b is cheaper and better." in markdown(comparison).decode()
+    assert (
+        "One more accurate answer has no price: b is cheaper and better." in EXPORTERS.whole(comparison, "md").decode()
+    )
     back = compared(report(metrics=("accurate",), a=dear, b=cheap), baseline="b")
     assert back.pairs[0].incremental_cost.value is None
     assert "more accurate" not in " ".join(back.verdict)
@@ -344,12 +347,12 @@ def test_markdown_says_what_did_not_match_and_shows_text_as_it_is():
     a = rows("a_1", A, ids=[f"q{n}" for n in range(10)], query="a | b")
     b = rows("b", B, ids=[f"q{n}" for n in range(1, 11)], query=["a | b"] * 8 + ["other"] * 2)
     comparison = compared(report(a_1=a), report(run="r2", judge={"name": "llm:x"}, b=b))
-    text = markdown(comparison).decode()
+    text = EXPORTERS.whole(comparison, "md").decode()
     assert "\n- a\\_1 and b: not the same judge: local and llm:x" in text
     # q1..q8 on both sides; q9 asks "other" there; q0 here, q10 there
     assert "8 of 10 queries matched, 1 only in a\\_1, 1 only in b, 1 with another text" in text
     assert "- **q4** a \\| b\n  - scores: mrr 0.900 -\\> 0.700\n" in text
-    assert "- b: run: r2\n" in text
+    assert "| b: run | r2 |\n" in text
 
 
 def test_regressions_are_of_every_metric_that_moved_and_have_both_answers():
@@ -363,12 +366,12 @@ def test_regressions_are_of_every_metric_that_moved_and_have_both_answers():
         query=[f"Q{n}" for n in range(10)],
     )
     b = rows("b", A, also=why, answer="New.", ids=[f"x{n}" for n in range(10)], query=[f"Q{n}" for n in range(10)])
-    (pair,) = compared(report(metrics=("mrr", "map@10"), a=a), report(metrics=("mrr", "map@10"), run="r2", b=b)).pairs
-    first = pair.regressions[0]
+    both = compared(report(metrics=("mrr", "map@10"), a=a), report(metrics=("mrr", "map@10"), run="r2", b=b))
+    first = both.pairs[0].regressions[0]
     assert (first.query_id, first.query_id_b) == ("q_0", "x0")
     assert first.scores == {"map@10": (0.5, 0.25)}  # mrr stayed as it was
     assert (first.answer_a, first.answer_b, first.why) == ("Old.", "New.", "found late")
-    card = regression_card(pair, first)
+    card = next(block for block in of_comparison(both).blocks if isinstance(block, Cards)).cards[0]
     assert card.about == "q_0 (x0 of b)"
     assert dict(card.texts) == {"scores": "map@10 0.500 -> 0.250", "a": "Old.", "b": "New.", "why": "found late"}
 
@@ -443,7 +446,7 @@ def test_compare_corrects_the_primary_metrics_and_marks_the_rest_exploratory():
     # 6 / 1024, as if nothing else had been tested: the interval without 0 and the outcome agree
     assert (metrics["mrr"].p, metrics["mrr"].p_adjusted, metrics["mrr"].outcome) == (6 / 1024, None, "better")
     assert not metrics["mrr"].interval.contains(0.0)
-    shown = list(tables(comparison))
+    shown = [*tables(comparison), *more_tables(comparison)]
     assert [row[0] for row in shown[0].rows] == ["accurate"]
     assert [row[0] for row in shown[1].rows] == ["mrr", "ndcg@5"]
     assert "Exploratory" in shown[1].title
@@ -508,5 +511,5 @@ def test_incremental_cost_names_both_rays_of_possible_prices():
     costs = [0.03 + n / 1000 for n in range(10)]
     a_rows = accurate("a", a, 0.01, 1.0)
     given = report(metrics=("accurate",), a=a_rows, b=accurate("b", b, costs, 1.0))
-    text = markdown(compared(given)).decode()
+    text = EXPORTERS.whole(compared(given), "md").decode()
     assert "..unbounded, n=10; any price below -" in text

@@ -39,9 +39,9 @@ def test_the_command_prints_groups_and_money(home, cli):
     made(home)
     out = shown(cli)
     assert "1 run, 20" in out
-    assert f"{PRICE:.3g}" in out
+    assert f"1,000 accurate answers cost {1000 * PRICE:.3g} USD" in out
     assert "judging" in out
-    assert "10/10" in out
+    assert "10 of 10" in out
 
 
 def test_the_figures_are_those_of_the_reports(home, cli):
@@ -69,8 +69,8 @@ def test_all_forms_have_the_same_groups(home, cli, tmp_path):
     written = json.loads(files[1].read_text())
     assert written["groups"] == document["groups"]
     assert "| a | conceptual |" in files[2].read_text()
-    code, _, err = cli("cost", "-o", tmp_path / "costs.pdf")
-    assert (code, "unknown cost exporter 'pdf'" in err) == (2, True)
+    code, _, err = cli("cost", "-o", tmp_path / "costs.docx")
+    assert (code, "unknown cost exporter 'docx'" in err) == (2, True)
 
 
 def test_what_can_not_be_read_is_named_and_the_others_count(home, cli):
@@ -123,6 +123,6 @@ def test_without_runs_the_error_says_how_to_make_one(home, cli):
 def test_in_a_notebook_it_is_a_table_without_markup_of_the_data(home):
     made(home, category="<b>")
     found = ragassay.Costs.of_runs(by="category")
-    assert "<td>&lt;b&gt;</td>" in found._repr_html_()
-    assert "Cost of an accurate answer" in str(found)
+    assert "&lt;b&gt;</th>" in found._repr_html_()
+    assert "1,000 accurate answers" in str(found)
     assert repr(found) == "<Costs of 20 rows by category>"

@@ -5,7 +5,7 @@ import pytest
 from gate_checks import check_gate, check_gates
 from handmade_reports import make_report, mrr_report, row
 from ragassay.core.models import Score
-from ragassay.reporting.gates import markdown
+from ragassay.reporting.gates import EXPORTERS
 
 
 def test_a_drop_is_measured_on_the_queries_of_both_runs():
@@ -87,7 +87,8 @@ def test_what_was_not_measured_alike_is_in_the_document_and_in_the_markdown():
     checked = check_gates(mrr_report([0.5] * 4), gates, baseline=before)
     assert checked.cautions == ("not the same greatest grade: 2.0 and 3.0",)
     assert (
-        "The baseline was not measured alike: not the same greatest grade: 2.0 and 3.0." in markdown(checked).decode()
+        "The baseline was not measured alike: not the same greatest grade: 2.0 and 3.0."
+        in EXPORTERS.whole(checked, "md").decode()
     )
     assert check_gates(mrr_report([0.5] * 4), gates, baseline=mrr_report([0.5] * 4)).cautions == ()
 

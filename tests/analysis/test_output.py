@@ -10,7 +10,7 @@ import pytest
 from gate_checks import check_gate, check_gates
 from handmade_reports import make_report, mrr_report, rows
 from ragassay.analysis.gates import GateReport
-from ragassay.reporting.gates import EXPORTERS, markdown
+from ragassay.reporting.gates import EXPORTERS
 from ragassay.reporting.junit import gated
 
 
@@ -40,7 +40,7 @@ def test_junit_has_a_case_for_each_gate_and_survives_any_text(mixed):
 
 
 def test_markdown_has_a_marker_first_and_one_line_for_each_gate(mixed):
-    first, *lines = markdown(mixed).decode().splitlines()
+    first, *lines = EXPORTERS.whole(mixed, "md").decode().splitlines()
     assert first == "<!-- ragassay gates -->"
     assert lines[0] == "# ragassay: 2 of 3 gates missed"
     table = [line for line in lines if line.startswith("| ")]
@@ -54,8 +54,8 @@ def test_markdown_has_a_marker_first_and_one_line_for_each_gate(mixed):
         {"metric": "mrr", "max_drop": 0.1},
         baseline=mrr_report([1.0] * 3, run="old"),
     )
-    assert "all 2 gates passed" in markdown(passed).decode()
-    assert "baseline old" in markdown(passed).decode()
+    assert "all 2 gates passed" in EXPORTERS.whole(passed, "md").decode()
+    assert "baseline old" in EXPORTERS.whole(passed, "md").decode()
 
 
 def test_json_is_the_document_and_fits_its_schema(mixed, tmp_path):

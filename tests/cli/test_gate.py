@@ -218,11 +218,11 @@ def test_a_trend_shows_values_with_intervals_and_where_the_level_changed(cli, hi
     code, out, err = cli("trend", "mrr")
     assert (code, err) == (0, "")
     said = out.splitlines()
-    assert said[:3] == ["mrr on france, judge local (higher is better)", "", "default"]
+    assert said[0].startswith("default: 0.408 [0.03, 0.95] in the newest run; the level changed from ")
+    assert said[1] == "mrr on france, judge local (higher is better)"
     # days 1..8: (0.8045 + 0.9) / 2 = 0.852; days 9..16: (0.3125 + 0.5) / 2 = 0.406
-    changed = next(n for n, line in enumerate(said) if "level changed from 0.852 to 0.406" in line)
-    assert "run-9" in said[changed + 1]
-    assert "n=2/2" in said[3]
+    assert any("level changed from 0.852 to 0.406 with the run of 2026-01-09" in line for line in said[2:])
+    assert [line.split()[-1] for line in said if "n=2" in line][:2] == ["run-16", "run-15"]
     document = json.loads(cli("trend", "mrr", "--json", "--last", "3")[1])
     points = document["systems"]["default"]["points"]
     assert [point["run"] for point in points] == ["run-14", "run-15", "run-16"]
@@ -234,7 +234,7 @@ def test_a_trend_reads_the_runs_of_the_home_folder_and_names_what_it_leaves_out(
     cli("gate"), cli("gate")
     runs = sorted((folder / "home" / "runs").iterdir())
     code, out, _ = cli("trend", "mrr")
-    assert (code, out.count("n=10/10")) == (0, 2)
+    assert (code, out.count("n=10")) == (0, 2)
     (runs[1] / "report.json").rename(folder / "away.json")
     _, out, _ = cli("trend", "mrr")
     assert "left out: 1 run not finished\n" in out
@@ -242,7 +242,7 @@ def test_a_trend_reads_the_runs_of_the_home_folder_and_names_what_it_leaves_out(
     (runs[0] / "report.json").write_text("{}")
     code, out, _err = cli("trend", "mrr")
     assert (code, "left out: 1 run that can't be read\n" in out) == (0, True)
-    assert out.count("n=10/10") == 1
+    assert out.count("n=10") == 1
 
 
 def test_a_trend_follows_the_judge_and_the_questions_of_the_newest_run_and_counts_the_others(cli, history):
@@ -266,17 +266,17 @@ def test_a_trend_marks_where_judge_threshold_or_limit_changed_and_unfinished_run
     later = [at(2, [0.5, 0.5]), at(3, [0.5, 0.5], relevant_from=2.0)]
     history(at(1, [0.5, 0.5]), *map(judged, later), at(4, [0.5], digest="1" * 64, expected=2))
     said = cli("trend", "mrr")[1].splitlines()
-    assert said[4] == "  -- not the same judge: local with other settings (version) --"
-    assert said[6] == "  -- not the same least relevant grade: None and 2.0 --"
-    assert (
-        "-- not the same dataset: france (2 queries) and france (2 queries) differ in questions, truths or labels --"
-        in said[10]
-    )
-    assert said[11].endswith("run-4  unfinished")
+    changed = said[said.index("What changed") + 1 : said.index("Runs") - 1]
+    assert changed[:2] == [
+        "default, from 2026-01-02 12:00 on: not the same judge: local with other settings (version)",
+        "default, from 2026-01-03 12:00 on: not the same least relevant grade: None and 2.0",
+    ]
+    assert any(line.endswith("(2 queries) differ in questions, truths or labels") for line in changed)
+    assert "unfinished" in "".join(said[said.index("Runs") :])
 
 
 ROOT = Path(__file__).parents[2]
-VARIES = re.compile(r"\d{8}-\d{6}-[a-z0-9-]+-[0-9a-f]{4}|\d{4}-\d\d-\d\dT\d\d:\d\d")
+VARIES = re.compile(r"\d{8}-\d{6}-[a-z0-9-]+-[0-9a-f]{4}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
 
 
 def test_the_page_about_gates_shows_what_the_commands_print(cli, tmp_path, monkeypatch):

@@ -123,7 +123,7 @@ def test_labels_correct_the_page_the_report_and_what_the_commands_make_of_them(r
     balanced = re.search(r"balanced accuracy</dt><dd>(0\.\d+), 95 % interval", answer.text)[1]
     assert "Is the answer accurate?" in page.get(address(run, metric="accurate")).text
     shown = page.get(f"/ui/runs/{run[0]}").text
-    assert f"corrected: {mean[0]} by 60 labels" in shown
+    assert re.search(rf"corrected: {mean[0]} \[.*?\] by 60 labels", shown)
     labelled = report_of(FolderStore(run[1]).open(run[0]))
     of_run = labelled.model_dump(mode="json")["systems"]["default"]
     assert sum(bool(row.ratings) for row in labelled.results["default"]) == 60

@@ -1,5 +1,6 @@
 """The pages of runs in a folder: what they show, and what text of a run can't make them do."""
 
+import html
 import json
 import re
 import subprocess
@@ -61,9 +62,9 @@ def test_a_run_shows_each_mean_with_its_interval_and_what_is_missing(run, pages)
         assert shown, name
         if mean.value is not None:
             assert f"{mean.value:.3f}" in shown[0] or f"{mean.value:.3g}" in shown[0], name
-        assert f"n {mean.n}" in shown[0], name
-        if mean.unscored:
-            assert f"{mean.unscored} missing" in shown[0], name
+        assert f"n={mean.n}" in shown[0], name
+        for reason in mean.missing:
+            assert reason in html.unescape(shown[0]), name
 
 
 def test_rows_are_filtered_sorted_and_turned_page_by_page_and_the_address_says_so(run, pages):
@@ -126,7 +127,7 @@ def test_what_corrects_a_mean_is_named_on_its_page(tmp_path):
     labels.write_text("query_id,faithfulness\n" + "".join(f"q{n},{n % 2}\n" for n in range(12)))
     run = ragassay.evaluate(given, labels=labels, metrics=["faithfulness"]).run.id
     with browsing() as http:
-        assert re.search(r"corrected: [\d.]+ by 12 labels", http.get(f"/ui/runs/{run}").text)
+        assert re.search(r"corrected: [\d.]+ \[.*?\] by 12 labels", http.get(f"/ui/runs/{run}").text)
 
 
 def test_only_the_runs_that_were_named_are_shown(run):

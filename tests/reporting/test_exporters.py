@@ -46,14 +46,6 @@ def table(report, tmp_path):
     return list(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text())))
 
 
-def test_csv_has_one_header_and_a_line_for_each_query_with_the_reason_of_a_missing_score(report, tmp_path):
-    rows = table(report, tmp_path)
-    assert [row["query_id"] for row in rows] == ["q1", "q2", "q3"]
-    assert (rows[0]["mrr"], rows[0]["mrr_reason"], rows[0]["accurate"]) == ("1.0", "", "1.0")
-    assert (rows[1]["mrr"], rows[1]["mrr_reason"]) == ("", "the response has no retrieved_doc_ids")
-    assert (rows[0]["ground_truth_answer"], rows[0]["input_tokens"]) == ("Paris.", "1000")
-
-
 def test_csv_has_the_users_own_fields_and_they_hide_no_column_of_ours(tmp_path):
     samples = [sample(1, metadata={"tier": "free", "query": "mine"}), sample(2, metadata={"tags": ["a", "=b"]})]
     rows = table(evaluated(new_run(tmp_path, samples)), tmp_path)

@@ -19,8 +19,9 @@ from ragassay.core.cost_sums import CostPerAccurate, Money, RatioSums, Spending
 from ragassay.core.errors import AssayError, BadInput, BadSettings, NothingToEvaluate, UnknownName
 from ragassay.core.formatting import listed
 from ragassay.core.models import FrozenModel, Usage
+from ragassay.core.statistics import Estimate
 from ragassay.core.validation import problems
-from ragassay.stats.ratio import Stratum, sums_interval
+from ragassay.stats.ratio import Stratum, accuracy_interval, sums_interval
 from ragassay.storage.catalog import Entry
 from ragassay.storage.cost_records import CostRecord
 
@@ -107,8 +108,8 @@ class CostQuery(FrozenModel):
 class CostGroup(FrozenModel):
     """Rows that share the values of ``key``, over ``reports`` reports.
 
-    ``cost_per_accurate_answer`` is over the rows that have both a known cost and an accuracy; its interval counts different
-    ``questions``.
+    ``cost_per_accurate_answer`` and ``accuracy`` are over the rows that have both a known cost and an accuracy; their
+    intervals count different ``questions``.
     """
 
     key: dict[Dimension, str | None]
@@ -118,6 +119,7 @@ class CostGroup(FrozenModel):
     last: str
     rows: int
     cost_per_accurate_answer: CostPerAccurate
+    accuracy: Estimate
     serving: Money
     judging: Money
     waste: Money
@@ -341,6 +343,11 @@ def _group(key: Key, parts: Sequence[_Part]) -> CostGroup:
             cost_usd=known.cost_usd,
             accurate=round(known.accurate),
             questions=sum(one.questions for one in strata),
+        ),
+        accuracy=Estimate(
+            value=known.accurate / known.n if known.n else None,
+            n=known.n,
+            interval=accuracy_interval(strata, level=LEVEL),
         ),
         serving=serving,
         judging=_total(cell.judging for cell in cells),

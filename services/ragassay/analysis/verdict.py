@@ -66,4 +66,5 @@ def by_accuracy(scores: Mapping[str, Any], questions: Questions, seed: int) -> I
             "accurate", scores[baseline][known], scores[name][known], questions=asked, better="higher"
         )
         one = contrast.decided(one, one.p, 1)
-        yield f"{accuracy_sentence(one)} Difference {signed(one.delta or 0.0)}, 95 % interval {interval(one.interval, signed)}."
+        ends = interval(one.interval, signed, "{} to {}")
+        yield f"{accuracy_sentence(one)} Difference {signed(one.delta or 0.0)}, 95 % interval {ends}."

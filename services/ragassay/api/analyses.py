@@ -69,7 +69,7 @@ class _TrendQuery(QueryParameters):
     operation_id="compareJobs",
     summary="Compare finished jobs",
     response_class=Response,
-    responses=answers(Comparison, *FILES),
+    responses=answers(Comparison, *(form for form in FILES if form in EXPORTERS)),
     openapi_extra=takes("NewComparison"),
 )
 async def compare(
@@ -80,7 +80,7 @@ async def compare(
 ) -> Response:
     """The document that ``ragassay compare --json`` prints: deltas with intervals and corrected p, and a verdict.
 
-    As JSON, or as a file: a page, a PDF, a workbook, JUnit XML and so on; csv has the differences, summary.csv the systems.
+    As JSON, or as a file: a page, a PDF, a workbook and so on; csv has the differences, summary.csv the systems.
     """
     options = new.model_dump(exclude={"jobs"})
     return await analyse(
@@ -125,7 +125,7 @@ class _CostsQuery(FileForm):
     operation_id="getCosts",
     summary="Read what accurate answers cost",
     response_class=Response,
-    responses=answers(CostReport, "csv", "md"),
+    responses=answers(CostReport, "csv", "html", "md", "pdf"),
 )
 async def costs(jobs: Reads, request: Request, query: Annotated[_CostsQuery, Query()]) -> Response:
     """The document that ``ragassay cost --json`` prints, over the newest 2,000 reports that are asked for."""

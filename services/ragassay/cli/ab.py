@@ -116,8 +116,7 @@ def _check_places(outputs: list[Path], inputs: Sequence[Path | None]) -> None:
 
 def _print(trial: Trial) -> None:
     from ragassay.core.formatting import interval, number, p_value, signed
-    from ragassay.reporting.document import Document
-    from ragassay.reporting.tables import Table
+    from ragassay.reporting.document import Document, Table
 
     rows = []
     for one in trial.differences.values():

@@ -150,8 +150,7 @@ def _print_needed(
     """How many queries show a difference, from the spread between the systems that are named."""
     from ragassay.analysis import comparison
     from ragassay.metrics.names import split_names
-    from ragassay.reporting.document import Document
-    from ragassay.reporting.tables import Table
+    from ragassay.reporting.document import Document, Table
     from ragassay.sdk.references import resolve
 
     result = comparison.compare(

@@ -153,7 +153,7 @@ def _complete_benchmark(
     runtime: Runtime, begun: Begun, reporter: Terminal, outputs: list[Path], *, as_json: bool, **limits: Any
 ) -> None:
     from ragassay.reporting.comparison import of_comparison
-    from ragassay.reporting.report import in_short
+    from ragassay.reporting.report import of_report
     from ragassay.sdk.benchmark import completed
     from ragassay.sdk.loop import finished
 
@@ -168,7 +168,7 @@ def _complete_benchmark(
         print_document(of_comparison(result.comparison), f"\nbenchmark {result.id}", *ends)
     else:
         for report, end in zip(result.values(), ends, strict=False):
-            print_document(in_short(report), end)
+            print_document(of_report(report), end)
     for report in result.values():
         refuse_unscored(report)
 

@@ -72,8 +72,7 @@ def agreement(
 
 def _document(found: JudgeAgreement) -> Document:
     from ragassay.core.formatting import interval, number, percent
-    from ragassay.reporting.document import Document
-    from ragassay.reporting.tables import Table
+    from ragassay.reporting.document import Document, Table
 
     items = f"{found.n} items" if found.n == found.rows else f"{found.n} items of {found.rows} rows"
     missing = (

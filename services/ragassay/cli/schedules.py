@@ -90,7 +90,7 @@ def show(name: NameArgument, server: Server = None, last: Last = 10, as_json: As
     """Show a schedule: its next times and its last runs, in its time zone."""
     from itertools import islice
 
-    from ragassay.reporting.tables import width
+    from ragassay.reporting.text import width
 
     with connected(server) as service:
         known = service.schedules.show(name)

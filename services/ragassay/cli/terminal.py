@@ -67,7 +67,7 @@ def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, least: Sequence[str] = (), empty: str = ""
 ) -> None:
     """A table that fits the terminal, or the line ``empty`` if it has no row; ``least``: columns that may be left out."""
-    from ragassay.reporting.tables import table
+    from ragassay.reporting.text import table
 
     typer.echo("\n".join(table(columns, rows, least=least)) if rows else empty)
 
@@ -109,20 +109,20 @@ def show(
 def print_report(report: ReportWithResults, place: str, outputs: Sequence[Path], server: str | None = None) -> None:
     """A sentence on each system, its figures, which rows failed and why, and last where it all lies."""
     from ragassay.reporting.failing import failure_causes
-    from ragassay.reporting.report import in_short
+    from ragassay.reporting.report import of_report
 
     failed = failure_causes(report) or any(system.failed_responses for system in report.systems.values())
     rows = f"rows: ragassay show {report.run.id} {'--wrong' if failed else '--worst 10'}"
     at = f" --server {server}" if server else ""
     also = [f"also: {output}" for output in outputs]
-    print_document(in_short(report), "", f"report: {place}", *also, f"{rows}{at}")
+    print_document(of_report(report), "", f"report: {place}", *also, f"{rows}{at}")
 
 
 def print_fields(fields: Iterable[tuple[str, str]]) -> None:
     """A line for each label and text, indented; a text that is longer than the terminal is wide stays in its column."""
     from textwrap import wrap
 
-    from ragassay.reporting.tables import width
+    from ragassay.reporting.text import width
 
     pairs = list(fields)
     column = max(len(label) for label, _ in pairs) + 6

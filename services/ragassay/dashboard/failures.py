@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from urllib.parse import urlencode
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from ragassay.core.models import Result
 from ragassay.core.report import Report, ReportWithResults
 from ragassay.metrics.failures import FailureName
 from ragassay.reporting import failing
-from ragassay.reporting.failing import WorstRow, words
+from ragassay.reporting.document import Card, Cards, Cell, Figure, Link, Table
+from ragassay.reporting.failing import words
 from ragassay.stats.intervals import wilson_interval
 from ragassay.storage.columns import THERE, label_column, label_value
 from ragassay.storage.row_index import RowIndex
@@ -33,40 +34,11 @@ FAILURES: dict[FailureName, str] = {
     "response_failed": "there is no answer: the system failed",
     "not_scored": "a score is missing because something broke",
 }
-"""What the kinds of failure mean, in the order in which they are shown."""
+"""What the kinds of failure mean."""
 
 
-@dataclass(frozen=True)
-class FailureShare:
-    """How many rows of a system failed in a way, and the share of all rows in percent with its interval."""
-
-    system: str
-    rows: int
-    of: int
-    share: str
-
-    @property
-    def percent(self) -> str:
-        """The share without its interval."""
-        return percent(round(self.rows / self.of, 2))
-
-
-@dataclass(frozen=True)
-class FailureKind:
-    """A way in which rows failed: how many of each system, and a few of them with why and their place among its rows."""
-
-    name: FailureName
-    shares: tuple[FailureShare, ...]
-    examples: tuple[tuple[int, Result, str], ...]
-
-    @property
-    def title(self) -> str:
-        """Its name as text."""
-        return words(self.name)
-
-
-def worst(report: Report, rows: RowIndex) -> list[WorstRow]:
-    """The worst rows, as many of each system, chosen without reading the others."""
+def worst(report: Report, rows: RowIndex, address: str) -> Cards | None:
+    """The worst rows with why, as many of each system, chosen without reading the others."""
     per_system = rows.record.dataset.rows
     few: dict[str, Sequence[Result]] = {}
     most = max(1, MOST_WORST // len(report.systems))
@@ -82,27 +54,51 @@ def worst(report: Report, rows: RowIndex) -> list[WorstRow]:
         means = sum((np.nan_to_num(one) for one in figures), np.zeros(per_system)) / np.maximum(scored, 1)
         ranks = np.lexsort((np.where(scored > 0, means, 1.0), ~inaccurate[of_system], ~done[of_system]))
         few[name] = tuple(rows.at(ranks[:most] + first))
-    return failing.worst_rows(ReportWithResults.of(report, few), most)
+    found = failing.worst_rows(ReportWithResults.of(report, few), most, address)
+    if found is None:
+        return None
+    why = (Card(card.title, card.about, card.texts[-1:], card.links) for card in found.cards)
+    return Cards("Read these first", tuple(why))
 
 
-def failures(rows: RowIndex) -> list[FailureKind]:
-    """The ways in which rows of a run failed, the most frequent first."""
-    kinds = rows.column(label_column("failure"))
-    done = rows.column(THERE) > 0
+def kinds(rows: RowIndex) -> dict[FailureName, np.ndarray]:
+    """The numbers of the rows that failed in each way, the most frequent way first."""
+    column = rows.column(label_column("failure"))
+    found = {name: np.flatnonzero(column == label_value(name)) for name in FAILURES}
+    return dict(sorted(((name, one) for name, one in found.items() if len(one)), key=lambda item: -len(item[1])))
+
+
+def failure_table(rows: RowIndex, address: str, most: int | None = None) -> Table | None:
+    """How many rows of each system failed in each way, and their share with its interval; None if none did."""
     per_system = rows.record.dataset.rows
-    found = []
-    for name in FAILURES:
-        places = np.flatnonzero(kinds == label_value(name))
-        if not len(places):
-            continue
-        shares = []
-        for place, system in enumerate(rows.systems):
-            n = int(np.count_nonzero(places // per_system == place))
-            of = int(np.count_nonzero(done[place * per_system : (place + 1) * per_system]))
-            if of:
-                ends = interval(wilson_interval(n, of), lambda end: percent(round(end, 3)), "{} to {}")
-                shares.append(FailureShare(system, n, of, f"{percent(round(n / of, 3))}, {ends}"))
-        read = rows.at(places[:MOST_EXAMPLES])
-        examples = tuple((at, row, failing.why(row, judge=False) or row.error or "") for at, row in enumerate(read))
-        found.append((len(places), FailureKind(name, tuple(shares), examples)))
-    return [kind for _, kind in sorted(found, key=lambda one: -one[0])]
+    done = (rows.column(THERE) > 0).reshape(len(rows.systems), -1).sum(axis=1)
+    lines: list[tuple[Cell, ...]] = []
+    for name, numbers in list(kinds(rows).items())[:most]:
+        counts = np.bincount(numbers // per_system, minlength=len(rows.systems))
+        cells = (
+            Figure(
+                f"{n:,}", _share(int(n), int(of)), href=f"{address}?{urlencode({'system': system, 'failure': name})}"
+            )
+            for system, n, of in zip(rows.systems, counts, done, strict=True)
+        )
+        cause = Figure(words(name), FAILURES[name], href=f"{address}?{urlencode({'failure': name})}")
+        lines.append((cause, *cells))
+    return Table("What went wrong", ("cause", *rows.systems), tuple(lines)) if lines else None
+
+
+def _share(n: int, of: int) -> str:
+    if not of:
+        return ""
+    ends = interval(wilson_interval(n, of), lambda end: percent(round(end, 3)), "{} to {}")
+    return f"of {of:,}, {percent(round(n / of, 3))} ({ends})"
+
+
+def examples(rows: RowIndex, address: str) -> Iterator[Cards]:
+    """A few rows of each kind, with why they failed."""
+    for name, numbers in kinds(rows).items():
+        cards = []
+        for at, row in enumerate(rows.at(numbers[:MOST_EXAMPLES])):
+            link = Link("Read the row", f"{address}?{urlencode({'failure': name, 'at': at})}")
+            why = failing.why(row, judge=False) or row.error or ""
+            cards.append(Card(row.query, f"{row.system} {row.query_id}", (("why", why),), (link,)))
+        yield Cards(words(name), tuple(cards))

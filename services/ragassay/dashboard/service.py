@@ -32,7 +32,7 @@ from ragassay.storage.protocol import ChunkId
 READING_S = 3.0  # that a list may take to read the reports whose headlines are not kept yet
 _A_LOOK = 100  # jobs, or rows
 _ANALYSES = 2  # at a time: each may take seconds of CPU
-_NO_HEADLINE = Headline(systems={}, problem=None)
+_NO_HEADLINE = Headline(systems={}, figures={}, problem=None)
 
 
 class ServiceLibrary(Library):
@@ -153,6 +153,7 @@ class ServiceLibrary(Library):
             rows=state.rows,
             done=state.rows_done,
             headline=top.systems,
+            figures=top.figures,
             problem=top.problem,
         )
 

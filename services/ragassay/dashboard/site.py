@@ -6,11 +6,10 @@ import asyncio
 import logging
 import threading
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib import metadata
-from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import parse_qs, urlencode
 
 from fastapi import APIRouter, Query, Request, Response
@@ -24,7 +23,6 @@ from ragassay.core.errors import AssayError, BadInput, TooLarge
 from ragassay.core.formatting import number
 from ragassay.dashboard import views
 from ragassay.reporting import MEDIA_TYPES
-from ragassay.reporting.csv import line
 from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.failing import words
 from ragassay.reporting.page import environment
@@ -48,7 +46,6 @@ NAVIGATION = {
 }
 OF_SERVICE = {"Live": "/ui/live", "Schedules": "/ui/schedules", "Alerts": "/ui/alerts"}
 SearchText = Annotated[str, Query(max_length=200)]
-As = Annotated[Literal["page", "csv"], Query(alias="as")]  # a file with the table as it is seen
 AnyForm = Annotated[str, Query(max_length=30, alias="as")]  # the page, or a file of a format
 Start = Annotated[int, Query(ge=0, le=MOST_PLACES, alias="from")]
 
@@ -62,12 +59,6 @@ _exporting = threading.BoundedSemaphore(2)  # documents of many rows take memory
 _TEMPLATES = environment(HERE / "templates")
 _TEMPLATES.globals |= {"version": metadata.version("ragassay"), "a_page": A_PAGE}
 _TEMPLATES.filters |= {"query": address_of, "number": number, "failure": views.failure, "words": words}
-_TEMPLATES.filters["unbroken"] = lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%")
-
-
-def table(name: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> Response:
-    """The table of a page as a CSV file of that name, sent row by row; no cell of it is a formula."""
-    return file((line(cells) for cells in chain([header], rows)), name, "csv")
 
 
 def file(content: bytes | Iterable[bytes], name: str, form: str) -> Response:

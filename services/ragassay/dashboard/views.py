@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ragassay.core.formatting import number, quantity
 from ragassay.core.models import FactVerdict, Result, Sample, SentenceVerdict
-from ragassay.core.report import Aggregate, Report
+from ragassay.core.report import Aggregate
 from ragassay.judges.verdict import number_units
 from ragassay.metrics.failures import failure as failure_of
-from ragassay.reporting import failing, summary
-from ragassay.reporting.figures import KINDS
-from ragassay.reporting.tables import Table
+from ragassay.reporting import failing
 
 MOST_COLUMNS = 6
 MOST_DOCUMENTS = 50
-
-
-def sections(report: Report) -> list[Table]:
-    """What is shown as plain tables: what to fix first, slices, refusals, time and cost, what judging took. Reads no row."""
-    shown = [one for one in summary.sections(report) if one.title not in KINDS.values()]
-    slices = (failing.slice_section(report, field) for field in failing.slice_fields(report))
-    return [one for one in (*_fixes(report), *slices, *shown) if one is not None]
-
-
-def _fixes(report: Report) -> Iterator[Table]:
-    """What to fix first, and the next steps."""
-    for one in failing.fix_first(report):
-        yield one if isinstance(one, Table) else Table(one.title, ("", "what to do"), one.facts)
 
 
 def columns(metrics: Mapping[str, Aggregate] | Sequence[str], wanted: Sequence[str] = ()) -> list[str]:

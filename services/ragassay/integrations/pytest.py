@@ -103,14 +103,15 @@ def _failure(results: GateReport, report: Report) -> str:
     """The expectations that were missed with the rows that missed them, then the worst rows of the report."""
     from ragassay.core.formatting import printable
     from ragassay.reporting.document import Document
-    from ragassay.reporting.report import worst_cards
+    from ragassay.reporting.failing import worst_rows
     from ragassay.reporting.text import text_lines
 
     lines = [f"{len(results.missed)} of {len(results.results)} expectations missed"]
     for result in results.missed:
         lines += [f"  {result.name}", f"    {result.reason}"]
         lines += [f"    worst: {result.worst_rows}"] if result.worst else []
-    lines += [line for line, _ in text_lines(Document("", blocks=tuple(worst_cards(report))))]
+    worst = worst_rows(report)
+    lines += [line for line, _ in text_lines(Document("", blocks=(worst,) if worst else ()))]
     lines += ["", f"All of it: ragassay show {report.run.id}"]
     return printable("\n".join(lines))
 

@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from ragassay.core.errors import BadSettings, class_and_reason
 from ragassay.core.report import ReportWithResults
-from ragassay.reporting import comparison, csv, junit, page, parquet, pdf, report, xlsx
-from ragassay.reporting.exporters import Exporters
+from ragassay.reporting import csv, junit, parquet, xlsx
+from ragassay.reporting.exporters import Exporters, of_document
+from ragassay.reporting.report import of_report
 from ragassay.reporting.rows import printable_json
 
 Write = TypeVar("Write", bound=Callable[[ReportWithResults], str | bytes])
@@ -57,20 +58,16 @@ def _checked(write: object) -> Callable[[ReportWithResults], bytes]:
 EXPORTERS: Exporters[ReportWithResults] = Exporters(
     "exporter",
     {
+        **of_document("report", of_report),
         "csv": csv.export,
         "summary.csv": csv.figures,
         "json": printable_json,
-        "md": report.markdown,
-        "html": page.export,
         "parquet": parquet.export,
-        "pdf": pdf.export,
         "xlsx": xlsx.export,
         "xml": junit.export,
     },
     adopt=_checked,
 )
-for _format, _module in {"html": page, "parquet": parquet, "pdf": pdf, "xlsx": xlsx, "xml": junit}.items():
-    comparison.EXPORTERS.add(_format, _module.compared)
 
 MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",

@@ -7,20 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
-from typing import Any
 
-import numpy as np
-
-from ragassay.core.formatting import cut, number
+from ragassay.core.formatting import cut
 from ragassay.core.statistics import Interval
 
 WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 16, 44
 A_BAR, BAR_LABEL, BAR_VALUE = 30, 190, 150  # heights and widths of bars
 APART = 9  # between the dots of two series on one line
-COLUMNS = 20  # of a histogram at the most, beside two at its ends
-FAR = 0.98  # where some values lie far above the others, columns end at that share of them
-MORE = 45  # the least distance of ticks from the one of what lies beyond
 LONGEST_LABEL = 26
 SHAPES = 4  # that tell lines apart, beside their colours
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
@@ -40,10 +34,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Mark:
-    """A value at its place; ``low`` and ``high`` are where its interval ends, ``left`` and ``right`` where that of x does.
-
-    ``width``: of the column below it, where it stands on one.
-    """
+    """A value at its place; ``low`` and ``high`` are where its interval ends, ``left`` and ``right`` where that of x does."""
 
     x: float
     y: float
@@ -53,7 +44,6 @@ class Mark:
     high: float | None = None
     left: float | None = None
     right: float | None = None
-    width: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -152,7 +142,7 @@ def scatter(title: str, x_title: str, y_title: str, points: Mapping[str, Drawn],
             _line(name, n, [_mark(value, across(float(value.x)), up, across)])
             for n, (name, value) in enumerate(points.items())
         ),
-        x_ticks=tuple((across(tick), number(tick)) for tick in ticks),
+        x_ticks=tuple((across(tick), f"{tick:,.6g}") for tick in ticks),
         y_ticks=y_ticks,
         note=note,
     )
@@ -195,7 +185,7 @@ def dots(
     rows: Mapping[str, Mapping[str, Drawn]],
     *,
     ends: tuple[float, float] | None = None,
-    write: Callable[[float], str] = number,
+    write: Callable[[float], str] = "{:,.6g}".format,
     note: str = "",
 ) -> Chart | None:
     """A line for each label, and on it a dot with its interval for each series. None if there is no value.
@@ -243,78 +233,6 @@ def dots(
     )
 
 
-def histogram(
-    title: str,
-    unit: str,
-    values: Mapping[str, Any],
-    *,
-    note: str = "",
-    address: Callable[[str, float, float | None], str] = lambda _name, _low, _high: "",
-) -> Chart | None:
-    """How often values lie between round numbers: for each name an array of them, NaN where there is none.
-
-    What lies far above the others is counted in a column of its own, so that the others can be told apart. ``address``: of
-    what a column counts, by name, from where and up to where, which it does not reach; None for no end. None where no
-    value is known.
-    """
-    known = {name: one[np.isfinite(one)] for name, one in values.items()}
-    every = np.concatenate([*known.values(), np.empty(0)])
-    if not every.size:
-        return None
-    low, most, usual = float(every.min()), float(every.max()), float(np.quantile(every, FAR, method="lower"))
-    edges = _edges(low, usual if most - low > 2 * (usual - low) else most)
-    beyond = most >= edges[-1]
-    counts = {name: np.histogram(one, [*edges, np.inf] if beyond else edges)[0] for name, one in known.items()}
-    slot = (WIDTH - RIGHT - LEFT) / (len(edges) - 1 + 2 * beyond)  # beyond them a gap, and a column as wide as theirs
-    at = [LEFT + slot * n for n in range(len(edges))]
-    bottom, top, ticks = _ends([0.0, max(4.0, *(float(one.max()) for one in counts.values()))])
-    up = _scale(bottom, top, HEIGHT - BOTTOM, TOP)
-    width = slot / len(known)
-
-    def mark(name: str, place: int, n: int) -> Mark:
-        start, end = edges[n], edges[n + 1] if n + 1 < len(edges) else None
-        left = at[n] + (slot if end is None else 0)
-        between = f"{_round(start)} {unit} or more" if end is None else f"{_round(start)} to {_round(end)} {unit}"
-        count = int(counts[name][n])
-        text = f"{name}, {between}: {count:,} of {known[name].size:,}"
-        middle = round(left + (place + 0.5) * width, 1)
-        return Mark(middle, up(count), text, address(name, start, end), width=round(width * 0.9, 1))
-
-    every_nth = -(-len(edges) // 8)
-    shown = [(round(at[n], 1), _round(edges[n])) for n in range(0, len(edges), every_nth)]
-    last = round(at[-1] + 1.5 * slot, 1)
-    return Chart(
-        title,
-        unit,
-        "rows",
-        lines=tuple(
-            _line(
-                name, place, [mark(name, place, n) for n in range(len(counts[name])) if counts[name][n]], joined=False
-            )
-            for place, name in enumerate(known)
-        ),
-        x_ticks=(
-            *(tick for tick in shown if not beyond or last - tick[0] > MORE),
-            *([(last, "more")] if beyond else []),
-        ),
-        y_ticks=tuple((up(tick), f"{tick:,.0f}") for tick in ticks if tick == int(tick)),
-        note=note,
-    )
-
-
-def _round(edge: float) -> str:
-    return f"{edge:,.6g}"
-
-
-def _edges(low: float, high: float) -> list[float]:
-    """Round numbers from below the least to above the largest, twenty at the most and one or two at the ends."""
-    spread = high - low or abs(high) or 1.0
-    step = _step(spread / COLUMNS)
-    first = math.floor(low / step)
-    last = max(math.floor(high / step) + 1, first + 1)
-    return [round(n * step, 12) for n in range(first, last + 1)]
-
-
 def _seconds(time: str) -> float:
     return datetime.fromisoformat(time).timestamp()
 
@@ -329,7 +247,7 @@ def _scale(low: float, high: float, start: float, end: float) -> Callable[[float
 def _upwards(values: Sequence[Drawn]) -> tuple[Callable[[float], float], tuple[tuple[float, str], ...]]:
     low, high, ticks = _ends([value.y for value in values] + _interval_ends(value.interval for value in values))
     up = _scale(low, high, HEIGHT - BOTTOM, TOP)
-    return up, tuple((up(tick), number(tick)) for tick in ticks)
+    return up, tuple((up(tick), f"{tick:,.6g}") for tick in ticks)
 
 
 def _ends(values: Sequence[float]) -> tuple[float, float, list[float]]:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from types import MappingProxyType
+from urllib.parse import urlencode
 
 from ragassay.analysis.describe import frontier, times
 from ragassay.analysis.difference import Difference
 from ragassay.analysis.models import ComparedSystem, Comparison, Pair, Regression
 from ragassay.core.formatting import interval, json_document, listed, number, p_value, percent, quantity, signed
 from ragassay.core.report import Distribution
-from ragassay.reporting import csv
+from ragassay.core.statistics import Interval
+from ragassay.reporting import csv, xlsx
 from ragassay.reporting.charts import Chart, Drawn, dots, scatter
 from ragassay.reporting.csv import short_text
-from ragassay.reporting.document import Block, Card, Cards, Document, Facts, Sentences
-from ragassay.reporting.exporters import Exporters
+from ragassay.reporting.document import Block, Card, Cards, Cell, Document, Figure, Link, Sentences, Table
+from ragassay.reporting.exporters import Exporters, of_document
 from ragassay.reporting.failing import causes
+from ragassay.reporting.figures import NOT_REPORTED
 from ragassay.reporting.grids import Grid, Kind
-from ragassay.reporting.markdown import to_markdown
-from ragassay.reporting.summary import NOT_REPORTED, PER_ACCURATE, cost_per_accurate
-from ragassay.reporting.tables import Table
+from ragassay.reporting.summary import PER_ACCURATE, cost_per_accurate
 
 UNITS = {
     **dict.fromkeys(("latency_ms", "first_token_ms", "retrieval_latency_ms", "generation_latency_ms"), "ms"),
@@ -29,7 +30,8 @@ UNITS = {
 _change = partial(quantity, sign="+")
 
 
-OUTCOMES = {"no difference shown": "not shown"}
+MOST_CARDS = 5  # on a page, which leads to the list of all that got worse
+TONES = {"better": "good", "worse": "bad"}
 
 
 def to_csv(comparison: Comparison, fields: Sequence[str] = ()) -> Iterator[bytes]:
@@ -37,19 +39,14 @@ def to_csv(comparison: Comparison, fields: Sequence[str] = ()) -> Iterator[bytes
     return csv.lines(delta_grid(comparison).of(fields))
 
 
+def to_xlsx(comparison: Comparison, fields: Sequence[str] = ()) -> Iterator[bytes]:
+    """The sheets Differences (a row for each pair and metric), and Systems, with where they come from."""
+    return xlsx.workbook([delta_grid(comparison).of(fields), side_grid(comparison)])
+
+
 def sides_to_csv(comparison: Comparison) -> Iterator[bytes]:
     """What the systems are, and how they were compared."""
     return csv.lines(side_grid(comparison))
-
-
-def markdown(comparison: Comparison) -> bytes:
-    """The comparison for a pull request or a wiki."""
-    return to_markdown(of_comparison(comparison), "comparison")
-
-
-EXPORTERS: Exporters[Comparison] = Exporters(
-    "comparison exporter", {"csv": to_csv, "summary.csv": sides_to_csv, "json": json_document, "md": markdown}
-)
 
 
 _DELTAS: dict[str, Kind] = {
@@ -89,10 +86,21 @@ def side_grid(comparison: Comparison) -> Grid:
 
 
 def tables(comparison: Comparison) -> Iterator[Table]:
-    """For each pair its metrics and what answers took; then all systems, and why answers failed."""
+    """For each pair the primary metrics."""
     level = percent(1 - comparison.alpha)
     for pair in comparison.pairs:
-        yield from _of_pair(comparison, pair)
+        yield _of_pair(comparison, pair, level)
+
+
+def more_tables(comparison: Comparison) -> Iterator[Table]:
+    """For each pair the exploratory metrics and what answers took; then all systems, and why answers failed."""
+    level = percent(1 - comparison.alpha)
+    for pair in comparison.pairs:
+        if any(one.exploratory for one in pair.metrics.values()):
+            columns = ("metric", pair.a, pair.b, "delta", level, "p", "n", "won/lost/tied", "alone")
+            note = "Each metric by itself: nothing corrects for how many there are."
+            title = f"Exploratory metrics: {pair.b} against {pair.a}"
+            yield Table(title, columns, _metric_rows(pair, exploratory=True), note, ("n", level))
         if pair.measured:
             a, b = comparison.sides[pair.a].measured, comparison.sides[pair.b].measured
             taken = tuple((name, *_taken(one, a[name], b[name])) for name, one in pair.measured.items())
@@ -122,8 +130,13 @@ def dataset_tables(comparison: Comparison) -> Iterator[Table]:
         yield Table(f"{name} on each dataset", ("", *datasets), rows)
 
 
-def _of_pair(comparison: Comparison, pair: Pair) -> Iterator[Table]:
-    level = percent(1 - comparison.alpha)
+def _metric_rows(pair: Pair, *, exploratory: bool) -> tuple[tuple[Cell, ...], ...]:
+    """The metrics of a pair, that of the headline first."""
+    deltas = sorted(pair.metrics.items(), key=lambda item: item[0] != "accurate")
+    return tuple(_row(name, one, pair.corrected_by) for name, one in deltas if one.exploratory is exploratory)
+
+
+def _of_pair(comparison: Comparison, pair: Pair, level: str) -> Table:
     matching = pair.matching
     note = f"{matching.paired} of {max(matching.rows_a, matching.rows_b)} queries matched"
     note += f", {matching.only_a} only in {pair.a}" if matching.only_a else ""
@@ -133,31 +146,30 @@ def _of_pair(comparison: Comparison, pair: Pair) -> Iterator[Table]:
     note += "; no query is shared: Welch's test of independent groups" if matching.method == "unpaired" else ""
     alone = comparison.correction == "none" or comparison.family < 2
     note += "" if alone else f". p is corrected for {comparison.family} tests, intervals are not"
-    deltas = pair.metrics.items()
-    rows = tuple(_row(name, one, pair.corrected_by) for name, one in deltas if not one.exploratory)
-    p = "p" if alone else "p corrected"
-    columns = ("metric", pair.a, pair.b, "delta", level, p, "n", "won/lost/tied", "difference")
-    least = ("n", level)
-    yield Table(f"{pair.b} against {pair.a}", columns, rows, note, least)
-    rows = tuple(_row(name, one, pair.corrected_by) for name, one in deltas if one.exploratory)
-    if rows:
-        columns = ("metric", pair.a, pair.b, "delta", level, "p", "n", "won/lost/tied", "alone")
-        note = "Each metric by itself: nothing corrects for how many there are."
-        yield Table(f"Exploratory metrics: {pair.b} against {pair.a}", columns, rows, note, least)
+    columns = ("metric", pair.a, pair.b, "delta", level, "p" if alone else "p corrected", "n", "won/lost/tied")
+    rows = _metric_rows(pair, exploratory=False)
+    return Table(f"{pair.b} against {pair.a}", (*columns, "difference"), rows, note, ("n", level))
 
 
-def regressions_title(pair: Pair) -> str:
-    """Above the queries on which b is worse."""
-    return f"Worst regressions: {pair.b} against {pair.a}"
+def _regressions(comparison: Comparison, pair: Pair, pages: str) -> Cards:
+    return Cards(
+        f"Worst regressions: {pair.b} against {pair.a}",
+        tuple(_regression(comparison, pair, row, pages) for row in pair.regressions[: MOST_CARDS if pages else None]),
+    )
 
 
-def regression_card(pair: Pair, row: Regression) -> Card:
+def _regression(comparison: Comparison, pair: Pair, row: Regression, pages: str) -> Card:
     """A query on which b is worse: its id in a, with that in b if it is another one; scores, answers, why b's is worse."""
     elsewhere = "" if row.query_id_b == row.query_id else f" ({row.query_id_b} of {pair.b})"
     scores = (f"{name} {number(a, beside=b)} -> {number(b, beside=a)}" for name, (a, b) in row.scores.items())
     answers = ((pair.a, row.answer_a or "no answer"), (pair.b, row.answer_b or "no answer"))
     texts = (("scores", ", ".join(scores)), *(answers if row.answer_a or row.answer_b else ()), ("why", row.why or ""))
-    return Card(row.query, f"{row.query_id}{elsewhere}", texts)
+    links = []
+    for name, query_id in ((pair.a, row.query_id), (pair.b, row.query_id_b)) if pages else ():
+        side = comparison.sides[name]
+        address = f"{pages}/{side.run}/row?{urlencode({'system': side.system, 'id': query_id})}"
+        links.append(Link(f"{name}: the whole row", address))
+    return Card(row.query, f"{row.query_id}{elsewhere}", texts, tuple(links))
 
 
 def slice_tables(comparison: Comparison) -> Iterator[Table]:
@@ -210,10 +222,11 @@ def _reported(value: float | None) -> str:
     return NOT_REPORTED if value is None else quantity(value)
 
 
-def _row(name: str, delta: Difference, corrected_by: str) -> tuple[str, ...]:
+def _row(name: str, delta: Difference, corrected_by: str) -> tuple[Cell, ...]:
     """The row of a metric; delta, interval and p are by labels if they correct it."""
     p = delta.p if delta.exploratory else delta.p_adjusted
     none = "no pair" if delta.paired and delta.n == 0 else "not scored"
+    outcome = "not shown" if delta.outcome == "no difference shown" else delta.outcome
     return (
         name if delta.corrected_by is None else f"{name}, by {delta.corrected_by} {corrected_by}",
         _score(delta.mean_a, none),
@@ -223,7 +236,7 @@ def _row(name: str, delta: Difference, corrected_by: str) -> tuple[str, ...]:
         "" if p is None else f"{p_value(p)}{delta.mark}",
         str(delta.n) if delta.paired else f"{delta.n_a}+{delta.n_b}",
         "" if delta.wins is None else f"{delta.wins}/{delta.losses}/{delta.ties}",
-        OUTCOMES.get(delta.outcome, delta.outcome),
+        Figure(outcome, tone=TONES.get(delta.outcome, "")),
     )
 
 
@@ -249,17 +262,38 @@ def _more(pair: Pair) -> str:
     return f"One more accurate answer costs {number(more.value)} USD ({bounds}, n={more.n}{caveat})."
 
 
-def of_comparison(comparison: Comparison) -> Document:
-    """The verdict, all tables, the queries on which a system is worse, slices, the method, and where it comes from."""
+def of_comparison(
+    comparison: Comparison, pages: str = "", intervals: Mapping[str, Interval] = MappingProxyType({})
+) -> Document:
+    """The verdict, all tables, the queries on which a system is worse, slices, the method, and where it comes from.
+
+    ``pages``: the address of the page of runs, to which runs and rows lead. ``intervals``: of accuracy, by system.
+    """
     return Document(
         title=f"Comparison of {listed(comparison.sides)}",
         about=f"compared with {comparison.baseline}, alpha {comparison.alpha:g}, correction {comparison.correction}",
         answer=comparison.verdict,
         notes=comparison.warnings,
-        blocks=tuple(_blocks(comparison)),
-        details=tuple(_details(comparison)),
+        blocks=tuple(_blocks(comparison, pages, intervals)),
+        details=tuple(_details(comparison, pages)),
         ragassay=comparison.ragassay,
     )
+
+
+def _heat(comparison: Comparison) -> Table:
+    """Every metric, that of the headline first, with each system's mean and how it differs from the baseline."""
+    rows: list[tuple[Cell, ...]] = []
+    for name in sorted(comparison.metrics, key=lambda name: name != "accurate"):
+        deltas = [pair.metrics[name] for pair in comparison.pairs]
+        first = next((delta.mean_a for delta in deltas if delta.mean_a is not None), None)
+        others = (
+            Figure(_score(delta.mean_b), delta.outcome + delta.mark, tone=TONES.get(delta.outcome, ""))
+            for delta in deltas
+        )
+        rows.append((name, Figure(_score(first)), *others))
+    columns = ("metric", comparison.baseline, *(pair.b for pair in comparison.pairs))
+    note = f"Better and worse against {comparison.baseline}; * below 0.05, ** below 0.01, *** below 0.001."
+    return Table("All systems", columns, tuple(rows), note)
 
 
 def differences_chart(comparison: Comparison) -> Chart | None:
@@ -279,21 +313,26 @@ def differences_chart(comparison: Comparison) -> Chart | None:
     )
 
 
-def _blocks(comparison: Comparison) -> Iterator[Block]:
-    yield from filter(None, (differences_chart(comparison), standing_chart(comparison)))
+def _blocks(comparison: Comparison, pages: str, intervals: Mapping[str, Interval]) -> Iterator[Block]:
+    yield from filter(None, (differences_chart(comparison), standing_chart(comparison, pages, intervals)))
     yield from dataset_tables(comparison)
+    if len(comparison.pairs) > 1 and len({pair.a for pair in comparison.pairs}) == 1:
+        yield _heat(comparison)
     yield from tables(comparison)
-    for pair in comparison.pairs:
-        if pair.regressions:
-            yield Cards(regressions_title(pair), tuple(regression_card(pair, row) for row in pair.regressions))
+    yield from () if pages else more_tables(comparison)
+    yield from (_regressions(comparison, pair, pages) for pair in comparison.pairs if pair.regressions)
 
 
-def _details(comparison: Comparison) -> Iterator[Block]:
+def _details(comparison: Comparison, pages: str) -> Iterator[Block]:
+    yield from more_tables(comparison) if pages else ()
     yield from slice_tables(comparison)
     yield Sentences("How this was compared", tuple(_method_of(comparison)))
-    told = ("verdict", "warning")
-    facts = (fact for fact in side_grid(comparison).rows if fact[0] not in told and fact[1] is not None)
-    yield Facts("Where these numbers come from", tuple((name, short_text(value)) for name, value in facts))
+    facts: list[tuple[Cell, ...]] = [
+        (name, Link(str(value), f"{pages}/{value}") if pages and name.endswith(": run") else short_text(value))
+        for name, value in side_grid(comparison).rows
+        if name not in ("verdict", "warning") and value is not None
+    ]
+    yield Table("Where these numbers come from", ("", ""), tuple(facts))
 
 
 def _method_of(comparison: Comparison) -> Iterator[str]:
@@ -306,14 +345,9 @@ def _method_of(comparison: Comparison) -> Iterator[str]:
 
 
 def standing_chart(
-    comparison: Comparison,
-    more: Callable[[ComparedSystem], dict[str, Any]] = lambda _: {},
-    note: str = "Up and to the left is better.",
+    comparison: Comparison, pages: str = "", intervals: Mapping[str, Interval] = MappingProxyType({})
 ) -> Chart | None:
-    """Accuracy against cost, if all systems report it and one is not free, else against latency; None if neither is known.
-
-    ``more``: what else is drawn of a system, such as its ``address``.
-    """
+    """Accuracy against cost, if all systems report it and one is not free, else against latency; None if neither is known."""
     sides = comparison.sides
     costs = {name: side.cost_usd for name, side in sides.items() if side.cost_usd is not None}
     times = {name: side.latency_p50_ms for name, side in sides.items() if side.latency_p50_ms is not None}
@@ -326,5 +360,20 @@ def standing_chart(
         if side.accuracy is None:
             return None
         text = f"{name}: {number(side.accuracy)} accurate at {quantity(across[name])} {unit}"
-        points[name] = Drawn(x=across[name], y=side.accuracy, text=text, **more(side))
+        address = pages and f"{pages}/{side.run}"
+        points[name] = Drawn(x=across[name], y=side.accuracy, text=text, address=address, interval=intervals.get(name))
+    note = "Up and to the left is better."
+    note += " Lines are intervals of the accuracy over all rows of a system." if intervals else ""
     return scatter("Accuracy against what it takes", unit, "share of accurate answers", points, note=note)
+
+
+EXPORTERS: Exporters[Comparison] = Exporters(
+    "comparison exporter",
+    {
+        **of_document("comparison", of_comparison),
+        "csv": to_csv,
+        "summary.csv": sides_to_csv,
+        "json": json_document,
+        "xlsx": to_xlsx,
+    },
+)

@@ -8,7 +8,7 @@ from ragassay.core.formatting import MOST_LINES, listed, percent, shortlist
 from ragassay.datasets.describe import DatasetDescription, RepeatedQuery
 from ragassay.datasets.diff import DatasetDifference
 from ragassay.datasets.versions import SHORT, DatasetVersion
-from ragassay.reporting.tables import Table
+from ragassay.reporting.document import Table
 
 
 def made(version: DatasetVersion) -> str:

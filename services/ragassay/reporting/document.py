@@ -1,35 +1,90 @@
-"""What a report, a comparison, a benchmark, gates or costs say, part by part: Markdown, pages, PDF and text are made of it."""
+"""What a report, a comparison, gates, costs or a trend say, part by part: text, Markdown, HTML and PDF are made of it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
 from ragassay.reporting.charts import Chart
-from ragassay.reporting.figures import MetricRow
-from ragassay.reporting.tables import Table
 
 
 @dataclass(frozen=True)
-class MeanTable:
-    """Means of all systems, with their intervals."""
+class Link:
+    """Text of a cell that leads to another page; where there are no pages, the text alone is shown."""
+
+    text: str
+    href: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A value with its interval, in percent of the width of a ``scale`` such as ``0 to 1``."""
+
+    at: float
+    low: float
+    high: float
+    scale: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number in a cell, and in ``detail`` its interval or what it means; ``n`` rows that it is of, and why rows are ``missing``.
+
+    ``tone``: good, half, bad or none of these. ``notes``: what else is known, by label. ``href``: where it leads.
+    """
+
+    value: str
+    detail: str = ""
+    n: str = ""
+    missing: tuple[str, ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
+    bar: Bar | None = None
+    tone: str = ""
+    href: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.value, self.detail, self.n and f"n={self.n}")))
+
+
+Cell = str | Link | Figure
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table, and a line below it. ``least`` are the columns that a terminal leaves out first."""
 
     title: str
-    systems: tuple[str, ...]
-    rows: tuple[MetricRow, ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+    least: tuple[str, ...] = ()
 
-    def table(self) -> Table:
-        """The same as text."""
-        return Table(self.title, ("", *self.systems), tuple(line for row in self.rows for line in row.lines))
+    @property
+    def drawn(self) -> bool:
+        """Has it figures with bars?"""
+        return any(isinstance(cell, Figure) and cell.bar for row in self.rows for cell in row)
+
+    def texts(self) -> Iterator[tuple[str, ...]]:
+        """The rows as text; below each, what the ``notes`` of its figures say."""
+        for row in self.rows:
+            yield tuple(map(str, row))
+            notes = [dict(cell.notes) if isinstance(cell, Figure) else {} for cell in row]
+            for label in dict.fromkeys(label for of_cell in notes for label in of_cell):
+                yield f"{row[0]}, {label}", *(of_cell.get(label, "") for of_cell in notes[1:])
 
 
 @dataclass(frozen=True)
 class Card:
-    """A row to be read: its query, what names it, and texts with their labels."""
+    """A row to be read: its query, what names it, texts with their labels, and where to read all of it."""
 
     title: str
     about: str
     texts: tuple[tuple[str, str], ...]
+    links: tuple[Link, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -42,21 +97,13 @@ class Cards:
 
 @dataclass(frozen=True)
 class Sentences:
-    """Sentences; as a list."""
+    """Sentences, as a list."""
 
     title: str
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Facts:
-    """Values with their names."""
-
-    title: str
-    facts: tuple[tuple[str, str], ...]
-
-
-Block = MeanTable | Table | Chart | Cards | Sentences | Facts
+Block = Table | Chart | Cards | Sentences
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,30 @@ from typing import ClassVar, Generic, TypeVar
 from ragassay.core.errors import BadSettings, MissingExtra, UnknownName
 from ragassay.core.files import check_output, write_whole
 from ragassay.core.plugins import Registry
+from ragassay.reporting.document import Document
+from ragassay.reporting.markdown import to_markdown
+from ragassay.reporting.page import to_html
+from ragassay.reporting.pdf import to_pdf
 
 _Document = TypeVar("_Document")
+Write = Callable[..., bytes | Iterable[bytes]]
 
 
-class Exporters(Registry[Callable[..., bytes | Iterable[bytes]]], Generic[_Document]):
+def of_document(kind: str, build: Callable[..., Document]) -> dict[str, Write]:
+    """What writes the document that ``build`` makes, as Markdown, HTML and PDF."""
+    writers: dict[str, Callable[[Document], bytes]] = {
+        "md": lambda document: to_markdown(document, kind),
+        "html": to_html,
+        "pdf": to_pdf,
+    }
+    if "fields" not in signature(build).parameters:
+        return {form: lambda source, write=write: write(build(source)) for form, write in writers.items()}
+    return {
+        form: lambda source, fields=(), write=write: write(build(source, fields)) for form, write in writers.items()
+    }
+
+
+class Exporters(Registry[Write], Generic[_Document]):
     """What writes one kind of document, whole or in parts, by the extension of the file, which is the format.
 
     One that takes ``fields`` writes these columns of the rows, in this order. A format that has no place for a summary has
@@ -24,16 +43,16 @@ class Exporters(Registry[Callable[..., bytes | Iterable[bytes]]], Generic[_Docum
 
     modules: ClassVar = {"parquet": "pyarrow", "pdf": "typst", "xlsx": "xlsxwriter"}
 
-    def get(self, name: str) -> Callable[..., bytes | Iterable[bytes]]:
+    def get(self, name: str) -> Write:
         """What writes that format; raises UnknownName with the near matches, and MissingExtra."""
         write = super().get(name)
         module = self.modules.get(name.lower())
-        is_ours = getattr(write, "__module__", "") == f"ragassay.reporting.{name.lower()}"
+        is_ours = getattr(write, "__module__", "").startswith("ragassay.reporting.")
         if module is not None and is_ours and find_spec(module) is None:
             raise MissingExtra(f"the format {name.lower()}", name.lower())
         return write
 
-    def for_file(self, path: Path, form: str | None = None) -> Callable[..., bytes | Iterable[bytes]]:
+    def for_file(self, path: Path, form: str | None = None) -> Write:
         """What writes the file, in its extension's format where no other is named.
 
         Raises UnknownName, MissingExtra, and BadSettings where no file can be written.
@@ -80,9 +99,7 @@ class Exporters(Registry[Callable[..., bytes | Iterable[bytes]]], Generic[_Docum
         return two if two in self else path.suffix.removeprefix(".")
 
 
-def _made(
-    write: Callable[..., bytes | Iterable[bytes]], document: object, fields: Sequence[str]
-) -> bytes | Iterable[bytes]:
+def _made(write: Write, document: object, fields: Sequence[str]) -> bytes | Iterable[bytes]:
     if not fields:
         return write(document)
     if "fields" not in signature(write).parameters:

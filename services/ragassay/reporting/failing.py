@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import get_args
+from urllib.parse import urlencode
 
 from ragassay.core.formatting import MOST_LISTED, cut, number, percent
 from ragassay.core.models import FactVerdict, Result, SentenceVerdict
 from ragassay.core.report import Aggregate, FixFirst, Report, ReportWithResults, Slice, SystemReport
 from ragassay.evaluation.groups import MAX_SLICES
 from ragassay.metrics.failures import Cause, Failures, attribute, failures
-from ragassay.reporting.document import Facts
+from ragassay.reporting.document import Card, Cards, Link, Table
 from ragassay.reporting.figures import AT_MOST, aggregate, share
-from ragassay.reporting.tables import Table
 
 JUDGED = ("correctness", "completeness", "faithfulness", "relevance")
 MOST_SLICES_SHOWN = 6  # of one field, on a terminal
 _LONGEST_TEXT = 170
-
-
-@dataclass(frozen=True)
-class WorstRow:
-    """A row that scored badly: answer, ground truth and why, each a label and a text on one line."""
-
-    system: str
-    query_id: str
-    query: str
-    texts: tuple[tuple[str, str], ...]
 
 
 def headline_metric(system: SystemReport) -> str:
@@ -84,7 +73,7 @@ def failure_causes(report: ReportWithResults, examples: int = 1) -> Table | None
     return causes(sides) if any(one.inaccurate for one in sides.values()) else None
 
 
-def fix_first(report: Report) -> Iterator[Table | Facts]:
+def fix_first(report: Report) -> Iterator[Table]:
     """What to fix first in each system, with accuracy as it would be; and the next step for each cause that there is."""
     steps: dict[str, tuple[float, str]] = {}
     for name, system in report.systems.items():
@@ -99,7 +88,7 @@ def fix_first(report: Report) -> Iterator[Table | Facts]:
         yield Table(title, columns, tuple(rows), " ".join(_limits(fixes)))
     if steps:
         ordered = sorted(steps.items(), key=lambda step: -step[1][0])
-        yield Facts("Next steps", tuple((words(cause), step) for cause, (_, step) in ordered))
+        yield Table("Next steps", ("cause", "what to do"), tuple((words(cause), step) for cause, (_, step) in ordered))
 
 
 def _limits(fixes: FixFirst) -> Iterator[str]:
@@ -141,17 +130,24 @@ def worst_first(system: SystemReport, rows: Sequence[Result], metric: str | None
     return (rows[place] for place in sorted(range(len(ranks)), key=ranks.__getitem__))
 
 
-def worst_rows(report: ReportWithResults, most: int | None = None) -> list[WorstRow]:
-    """The few worst rows of each system, ``most`` of them; none of those that have nothing wrong."""
+def worst_rows(report: ReportWithResults, most: int | None = None, address: str = "") -> Cards | None:
+    """The few worst rows of each system, ``most`` of them; None if nothing is wrong with any.
+
+    ``address``: of the page of a row, to which each leads; none, where there are no pages.
+    """
     most = most or max(1, 4 - len(report.systems))
     shown = []
     for name, rows in report.results.items():
         system = report.systems[name]
         names = judging(system.metrics)
         counted = [name for name in names if name != "relevance"] or names  # a "mostly" alone is nothing to read first
-        bad = [row for row in islice(worst_first(system, rows), most) if attribute(row) or _mean(row, counted) < 1]
-        shown += [WorstRow(name, row.query_id, cut(row.query, _LONGEST_TEXT), _texts(row, names)) for row in bad]
-    return shown
+        for row in islice(worst_first(system, rows), most):
+            if attribute(row) or _mean(row, counted) < 1:
+                href = address and f"{address}?{urlencode({'system': name, 'id': row.query_id})}"
+                links = (Link("Read the row", href),) if href else ()
+                about = f"{name} {row.query_id}"
+                shown.append(Card(cut(row.query, _LONGEST_TEXT), about, _texts(row, names), links))
+    return Cards("Worst rows", tuple(shown)) if shown else None
 
 
 def _texts(row: Result, names: Sequence[str]) -> tuple[tuple[str, str], ...]:

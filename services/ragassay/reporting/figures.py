@@ -1,177 +1,145 @@
-"""A report's figures as they are drawn: means with the bars of their intervals, and charts."""
+"""A report's figures as cells of tables, with the bars of their intervals, and as charts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlencode
 
-from ragassay.core.formatting import interval, number, percent, quantity
+from ragassay.core.formatting import interval, number, quantity
 from ragassay.core.report import Aggregate, Report
-from ragassay.core.statistics import CorrectedMean, Estimate, Interval
+from ragassay.core.statistics import Estimate, Interval
 from ragassay.reporting.charts import Chart, Drawn, bars, dots
+from ragassay.reporting.document import Bar, Cell, Figure, Link, Table
 
 KINDS = {"quality": "Answer quality", "retrieval": "Retrieval", "performance": "Measured", "cost": "Measured"}
 PERCENTAGES = frozenset(("gate_efficiency",))
 AT_MOST = "At most: a row whose cause is gone may fail for another one."
+NOT_REPORTED = "not reported"
 _UNIT = (0.0, 1.0)
-_end = partial(number, digits=2)
+_two_digits = partial(number, digits=2)
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A mean with its interval, in percent of the width from ``low_end`` to ``high_end`` of the scale."""
-
-    at: float
-    low: float
-    high: float
-    scale: str
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A metric of a system: texts, and a bar where the scale has two ends."""
-
-    mean: str
-    interval: str
-    n: str
-    missing: int
-    reasons: tuple[str, ...]
-    bar: Bar | None
-    corrected: str
-    judge_sd: str
-
-
-@dataclass(frozen=True)
-class MetricRow:
-    """A metric over all systems: a cell for each, and as text lines that begin with a label.
-
-    ``sort``: what puts the worst rows first on a page of rows; empty if nothing does.
-    """
-
-    name: str
-    better: str
-    cells: tuple[Cell, ...]
-    lines: tuple[tuple[str, ...], ...]
-    sort: str = ""
-
-
-def metric_tables(report: Report) -> dict[str, list[MetricRow]]:
-    """The metrics of a report, by what they are about."""
+def metric_tables(report: Report, rows: str = "") -> dict[str, Table]:
+    """The metrics of a report, by what they are about, that of the headline first. ``rows``: where its rows are shown."""
     systems = list(report.systems.values())
-    tables: dict[str, list[MetricRow]] = {title: [] for title in KINDS.values()}
-    for name in sorted(
-        report.provenance.metrics, key=lambda name: name != "accurate"
-    ):  # what the headline is of comes first
+    by = report.provenance.configuration.corrected_by
+    found: dict[str, list[tuple[Cell, ...]]] = {title: [] for title in KINDS.values()}
+    for name in sorted(report.provenance.metrics, key=lambda name: name != "accurate"):
         means = [system.metrics[name] for system in systems]
-        ends = _ends(means)
-        by = report.provenance.configuration.corrected_by
-        cells = tuple(_cell(name, mean, ends, by) for mean in means)
-        better = means[0].better
-        sort = name if better == "higher" else f"-{name}"
-        tables[KINDS[means[0].kind]].append(MetricRow(name, better, cells, tuple(_lines(name, means, by)), sort))
-    return {title: rows for title, rows in tables.items() if rows}
+        scale = _scale(means)
+        label = f"{name}, lower is better" if means[0].better == "lower" else name
+        first = _sorted_rows(label, rows, name if means[0].better == "higher" else f"-{name}")
+        cells = (_mean(mean, scale, by, percents=name in PERCENTAGES) for mean in means)
+        found[KINDS[means[0].kind]].append((first, *cells))
+    return {title: Table(title, ("", *report.systems), tuple(lines)) for title, lines in found.items() if lines}
 
 
-def figure_row(
-    name: str, values: Sequence[float | None], intervals: Sequence[Interval] | None = None, *, sort: str = ""
-) -> MetricRow | None:
+def _sorted_rows(label: str, rows: str, sort: str) -> Cell:
+    return Link(label, f"{rows}?{urlencode({'sort': sort})}") if rows else label
+
+
+def at_a_glance(report: Report, tables: dict[str, Table], rows: str = "") -> Table | None:
+    """How good the systems are, what they cost and how long they take; None unless one reports a cost or a time.
+
+    ``tables``: the metrics as ``metric_tables`` has them, of which the first row says how good the systems are.
+    """
+    systems = list(report.systems.values())
+    per_accurate = [one.cost_per_accurate_answer for one in systems]
+    lines = [
+        _measured("USD per 1,000 queries", [_thousand(one.cost_usd.mean) for one in systems], rows, "-cost_usd"),
+        _measured(
+            "USD per 1,000 accurate answers",
+            [_thousand(one.value) for one in per_accurate],
+            intervals=[_of_thousand(one.interval) for one in per_accurate],
+        ),
+        _measured("latency p50, ms", [one.latency_ms.p50 for one in systems], rows, "-latency_ms"),
+        _measured("latency p95, ms", [one.latency_ms.p95 for one in systems], rows, "-latency_ms"),
+    ]
+    known = [line for line in lines if line]
+    good = next(iter(tables.values())).rows[0]
+    return Table("At a glance", ("", *report.systems), (good, *known)) if known else None
+
+
+def _thousand(usd: float | None) -> float | None:
+    return None if usd is None else 1000 * usd
+
+
+def _of_thousand(ends: Interval) -> Interval:
+    return ends.model_copy(update={"low": _thousand(ends.low), "high": _thousand(ends.high)})
+
+
+def _measured(
+    name: str, values: Sequence[float | None], rows: str = "", sort: str = "", intervals: Sequence[Interval] = ()
+) -> tuple[Cell, ...] | None:
     """A cost or a time over all systems; None if no system has it."""
-    known = [value for value in values if value is not None]
-    if not known:
+    if all(value is None for value in values):
         return None
-    given = intervals or [Interval.absent("not computed", 0.95, "none")] * len(values)
-    ends = max([*known, *(one.high for one in given if one.high is not None)])
-    cells = tuple(_figure(value, one, ends) for value, one in zip(values, given, strict=True))
-    lines = (name, *(_with_bounds(value, one) for value, one in zip(values, given, strict=True)))
-    return MetricRow(name, "", cells, (lines,), sort)
+    known = intervals or [Interval.absent("not computed", 0.95, "none")] * len(values)
+    largest = max(value for value in [*values, *(one.high for one in known)] if value is not None)
+    cells = (_quantity(value, one, largest) for value, one in zip(values, known, strict=True))
+    return _sorted_rows(name, rows if sort else "", sort), *cells
 
 
-def _with_bounds(value: float | None, ends: Interval) -> str:
+def _quantity(value: float | None, ends: Interval, largest: float) -> Figure:
     if value is None:
-        return "not reported"
-    return quantity(value) if ends.low is None else f"{quantity(value)} {bounds(ends)}"
+        return Figure(NOT_REPORTED)
+    bar = _bar(value, ends, (0.0, largest)) if largest > 0 else None
+    return Figure(quantity(value), "" if ends.low is None else bounds(ends), bar=bar)
 
 
-def _figure(value: float | None, ends: Interval, most: float) -> Cell:
-    if value is None:
-        return Cell("not reported", "", "", 0, (), None, "", "")
-    bar = None
-    if most > 0:
-        at = 100 * value / most
-        low = at if ends.low is None else 100 * ends.low / most
-        high = at if ends.low is None else 100.0 if ends.high is None else 100 * ends.high / most
-        bar = Bar(round(at, 2), round(low, 2), round(high, 2), f"0 to {quantity(most)}")
-    bounds = "" if ends.low is None else interval(ends, _end, "{} to {}")
-    return Cell(quantity(value), bounds, "", 0, (), bar, "", "")
+def _bar(value: float, ends: Interval, scale: tuple[float, float]) -> Bar:
+    def place(at: float) -> float:
+        return round(100 * at / scale[1], 2)
+
+    low = value if ends.low is None else ends.low
+    high = value if ends.low is None else scale[1] if ends.high is None else ends.high
+    return Bar(place(value), place(low), place(high), f"0 to {quantity(scale[1])}")
 
 
-def _ends(means: Sequence[Aggregate]) -> tuple[float, float] | None:
-    """The ends of the scale that a metric's bars share: 0 to 1 where it has bounds, else 0 to the largest value shown."""
+def _scale(means: Sequence[Aggregate]) -> tuple[float, float] | None:
+    """The scale that a metric's bars share: 0 to 1 where it has bounds, else 0 to the largest value shown."""
     shown = [
         value for mean in means for value in (mean.value, mean.interval.low, mean.interval.high) if value is not None
     ]
-    if not shown or min(shown) < 0:
+    if not shown or min(shown) < 0 or max(shown) == 0:
         return None
-    if all(mean.bounds is not None for mean in means) and max(shown) <= 1:
-        return _UNIT
-    return (0.0, max(shown)) if max(shown) > 0 else None
+    bounded = all(mean.bounds is not None for mean in means) and max(shown) <= 1
+    return _UNIT if bounded else (0.0, max(shown))
 
 
-def _cell(name: str, mean: Aggregate, ends: tuple[float, float] | None, corrected_by: str) -> Cell:
-    written = percent if name in PERCENTAGES else number
-    bar = None
-    low, high = mean.interval.low, mean.interval.high
-    if ends and None not in (mean.value, low, high):
-        at, start, end = (100 * (value or 0.0) / ends[1] for value in (mean.value, low, high))
-        bar = Bar(round(at, 2), round(start, 2), round(end, 2), f"0 to {quantity(ends[1])}")
-    corrected = mean.corrected
-    return Cell(
-        mean="not scored" if mean.value is None else written(mean.value),
-        interval=interval(
-            mean.interval, percent if name in PERCENTAGES else lambda value: number(value, 2), "{} to {}"
-        ),
-        n=f"{mean.n:,}",
-        missing=mean.unscored,
-        reasons=tuple(f"{count:,}: {reason}" for reason, count in mean.missing.items()),
-        bar=bar,
-        corrected=""
-        if corrected is None or corrected.mean is None
-        else f"{written(corrected.mean)} by {corrected.labels:,} {corrected_by}",
-        judge_sd="" if mean.judge_sd is None else number(mean.judge_sd),
+def _mean(mean: Aggregate, scale: tuple[float, float] | None, by: str, *, percents: bool) -> Figure:
+    notes = {"judge sd": "" if mean.judge_sd is None else number(mean.judge_sd)}
+    if found := mean.corrected:
+        known = f"{number(found.mean)} {bounds(found.interval)} by {found.labels:,} {by}"
+        notes["corrected"] = found.reason or "" if found.mean is None else known
+    if mean.value is None:
+        return Figure("not scored", "", f"0/{mean.rows}", _reasons(mean), tuple(notes.items()))
+    write = "{:.0%}".format if percents else _two_digits
+    return Figure(
+        f"{mean.value:.1%}" if percents else number(mean.value),
+        bounds(mean.interval, write),
+        of_rows(mean.n, mean.unscored),
+        _reasons(mean),
+        tuple((label, text) for label, text in notes.items() if text),
+        _bar(mean.value, mean.interval, scale) if scale and mean.interval.low is not None else None,
     )
 
 
-def _lines(name: str, means: Sequence[Aggregate], by: str) -> Iterator[tuple[str, ...]]:
-    """The means of a metric and, below them, the judge's own spread and what labels, or a reference judge, make of these."""
-    yield name, *(aggregate(mean, percent=name in PERCENTAGES) for mean in means)
-    if any(mean.judge_sd is not None for mean in means):
-        yield f"{name}, judge sd", *("" if mean.judge_sd is None else number(mean.judge_sd) for mean in means)
-    if any(mean.corrected for mean in means):
-        yield f"{name}, corrected", *(_corrected(mean.corrected, by) for mean in means)
+def _reasons(mean: Estimate) -> tuple[str, ...]:
+    return tuple(f"{count:,}: {reason}" for reason, count in mean.missing.items())
 
 
-def _corrected(found: CorrectedMean | None, by: str) -> str:
-    if found is None:
-        return f"no {by}"
-    if found.mean is None:
-        return found.reason or ""
-    return f"{number(found.mean)} {bounds(found.interval)} {found.labels} {by}"
-
-
-def aggregate(metric: Aggregate, *, percent: bool = False) -> str:
-    """``0.742 [0.65, 0.83] n=28/30``: mean, interval, and how many of the rows were scored. ``percent``: ``74.2%``."""
+def aggregate(metric: Aggregate) -> str:
+    """``0.742 [0.65, 0.83] n=28/30``: mean, interval, and how many of the rows were scored."""
     if metric.value is None:
-        return f"not scored n=0/{metric.n + metric.unscored}"
-    mean = f"{metric.value:.1%}" if percent else number(metric.value)
-    ends = bounds(metric.interval, "{:.0%}".format) if percent else bounds(metric.interval)
-    return f"{mean} {ends} {of_rows(metric.n, metric.unscored)}"
+        return f"not scored n=0/{metric.rows}"
+    return f"{number(metric.value)} {bounds(metric.interval)} n={of_rows(metric.n, metric.unscored)}"
 
 
 def of_rows(n: int, missing: int) -> str:
-    """``n=28/30``: how many of the rows were scored."""
-    return f"n={n}/{n + missing}" if missing else f"n={n}"
+    """``28/30``: how many of the rows were scored."""
+    return f"{n}/{n + missing}" if missing else f"{n}"
 
 
 def share(one: Estimate) -> str:
@@ -179,7 +147,7 @@ def share(one: Estimate) -> str:
     return "not known" if one.value is None else f"{number(one.value)} {bounds(one.interval)}"
 
 
-def bounds(ends: Interval | None, write: Callable[[float], str] = _end) -> str:
+def bounds(ends: Interval | None, write: Callable[[float], str] = _two_digits) -> str:
     """``[0.65, 0.83]``, or that there is none."""
     return "[no interval]" if ends is None or ends.low is None else interval(ends, write, "[{}, {}]")
 

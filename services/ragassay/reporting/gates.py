@@ -6,11 +6,9 @@ import logging
 
 from ragassay.analysis.gates import GateReport, GateResult
 from ragassay.core.formatting import json_document, number
-from ragassay.reporting.document import Block, Document, Sentences
-from ragassay.reporting.exporters import Exporters
+from ragassay.reporting.document import Block, Document, Sentences, Table
+from ragassay.reporting.exporters import Exporters, of_document
 from ragassay.reporting.junit import gated
-from ragassay.reporting.markdown import to_markdown
-from ragassay.reporting.tables import Table
 
 _log = logging.getLogger("ragassay.gates")
 
@@ -41,12 +39,9 @@ def of_gates(report: GateReport) -> Document:
     )
 
 
-def markdown(report: GateReport) -> bytes:
-    """The gates for a pull request."""
-    return to_markdown(of_gates(report), "gates")
-
-
-EXPORTERS: Exporters[GateReport] = Exporters("gates exporter", {"json": json_document, "md": markdown, "xml": gated})
+EXPORTERS: Exporters[GateReport] = Exporters(
+    "gates exporter", {**of_document("gates", of_gates), "json": json_document, "xml": gated}
+)
 
 
 def _row(result: GateResult) -> tuple[str, ...]:

@@ -7,23 +7,43 @@ from typing import Any
 
 from ragassay.core.errors import AssayError
 from ragassay.core.models import FrozenModel
-from ragassay.core.report import Report
+from ragassay.core.report import Report, SystemReport
 from ragassay.evaluation.aggregate import beyond
-from ragassay.reporting.failing import headline
+from ragassay.reporting.failing import headline, headline_metric
 from ragassay.storage.folder import FolderRun, FolderStore
 from ragassay.storage.journal import rows_with_replies
 
 
+class SystemFigure(FrozenModel):
+    """The metric of a system that its headline is of, with its interval."""
+
+    metric: str
+    value: float | None
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, system: SystemReport) -> SystemFigure:
+        """The figure of a system's report."""
+        mean = system.metrics[headline_metric(system)]
+        return cls(metric=headline_metric(system), value=mean.value, low=mean.interval.low, high=mean.interval.high)
+
+
 class Headline(FrozenModel):
-    """A report in a list: a sentence on each system, and why the run as a whole is incomplete, if it is."""
+    """A report in a list: a sentence and a figure of each system, and why the run as a whole is incomplete, if it is."""
 
     systems: dict[str, str]
+    figures: dict[str, SystemFigure]
     problem: str | None
 
     @classmethod
     def of(cls, report: Report) -> Headline:
         """The headline of a report."""
-        return cls(systems={name: headline(one) for name, one in report.systems.items()}, problem=problem_of(report))
+        return cls(
+            systems={name: headline(one) for name, one in report.systems.items()},
+            figures={name: SystemFigure.of(one) for name, one in report.systems.items()},
+            problem=problem_of(report),
+        )
 
 
 def problem_of(report: Report) -> str | None:
@@ -49,7 +69,8 @@ class RunSummary(FrozenModel):
     """A run in one line; ``error`` says why a run can't be read or has failed.
 
     ``status``: "unfinished", "incomplete", "gates missed", "finished" or, in a service, that of an unfinished job.
-    ``headline``: a sentence on each system, once there is a report. ``problem``: why an incomplete run is incomplete.
+    ``headline`` and ``figures``: a sentence and a figure of each system, once there is a report.
+    ``problem``: why an incomplete run is incomplete.
     ``answered``: rows of an unfinished run that have a reply, done or not, so that a resume pays less for them.
     ``plugins``: those that a resume has to import. ``dataset_digest``: as ``digest_of_dataset`` has it; may be empty.
     """
@@ -69,6 +90,7 @@ class RunSummary(FrozenModel):
     answered: int = 0
     plugins: tuple[str, ...] = ()
     headline: dict[str, str] = {}  # noqa: RUF012 - a default of a model
+    figures: dict[str, SystemFigure] = {}  # noqa: RUF012 - a default of a model
     problem: str | None = None
 
     @property
@@ -91,7 +113,7 @@ def summary(store: FolderStore, run_id: str) -> RunSummary:
         if run.report_file.exists():
             top = Headline.of(run.report())
             about["status"] = outcome("finished", top.problem, run.passed)
-            about |= {"headline": top.systems, "problem": top.problem}
+            about |= {"headline": top.systems, "figures": top.figures, "problem": top.problem}
         else:
             about["answered"] = rows_with_replies(run.folder / "calls.jsonl")
     except AssayError as error:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from ragassay.core.formatting import printable
 from ragassay.reporting.charts import Chart
-from ragassay.reporting.document import Block, Cards, Document, MeanTable, Sentences
-from ragassay.reporting.tables import Table
+from ragassay.reporting.document import Block, Cards, Document, Table
 
 _MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>|#~"})
 _MENTION = re.compile(r"(?<![\w@])@(?=\w)")
@@ -36,29 +35,21 @@ def _lines(document: Document) -> Iterator[str]:
 
 
 def _block(block: Block) -> Iterator[str]:
-    if isinstance(block, Table | MeanTable):
-        table = block.table() if isinstance(block, MeanTable) else block
-        if table.rows:
-            yield markdown_row([*map(markdown_text, table.columns)])
-            yield markdown_row(["---"] * len(table.columns))
-            yield from (markdown_row([*map(markdown_text, row)]) for row in table.rows)
-        if table.note:
-            yield from (*([""] if table.rows else []), markdown_text(table.note))
+    if isinstance(block, Table):
+        if block.rows:
+            rows = [block.columns, ["---"] * len(block.columns), *block.texts()]
+            for n, row in enumerate(rows):
+                yield f"| {' | '.join(row if n == 1 else map(markdown_text, row))} |"
+        if block.note:
+            yield from (*([""] if block.rows else []), markdown_text(block.note))
     elif isinstance(block, Cards):
         for card in block.cards:
             yield f"- **{markdown_text(card.about)}** {markdown_text(card.title)}"
             yield from (f"  - {markdown_text(label)}: {markdown_text(text)}" for label, text in card.texts if text)
-    elif isinstance(block, Sentences):
-        yield from (f"- {markdown_text(line)}" for line in block.lines)
     elif not isinstance(block, Chart):
-        yield from (f"- {markdown_text(name)}: {markdown_text(value)}" for name, value in block.facts)
+        yield from (f"- {markdown_text(line)}" for line in block.lines)
 
 
 def markdown_text(text: str) -> str:
     """Text that Markdown shows as it is, on one line; ``@name`` gets a space of no width, so that nobody is notified."""
     return _MENTION.sub("@\u200b", printable(" ".join(text.split()))).translate(_MARKDOWN)
-
-
-def markdown_row(cells: Iterable[str]) -> str:
-    """A row of a table."""
-    return f"| {' | '.join(cells)} |"

@@ -17,8 +17,8 @@ from ragassay.metrics.failures import Failures, failures
 from ragassay.reporting import EXPORTERS, comparison, costs, gates
 from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.failing import headline, why, worst_first
-from ragassay.reporting.notebook import as_html
-from ragassay.reporting.report import in_short
+from ragassay.reporting.page import as_html
+from ragassay.reporting.report import of_report
 from ragassay.reporting.rows import flat_rows
 from ragassay.reporting.text import as_text
 from ragassay.storage.folder import FolderStore
@@ -34,7 +34,7 @@ class Printable:
 
     _exporters: ClassVar[Exporters[Any]]
 
-    def _in_short(self) -> Document:
+    def _document(self) -> Document:
         raise NotImplementedError
 
     def save(self, path: str | Path, *, fields: Sequence[str] = (), format: str | None = None) -> None:  # noqa: A002
@@ -45,10 +45,10 @@ class Printable:
         self._exporters.write(self, Path(path), form=format, fields=fields)
 
     def __str__(self) -> str:
-        return as_text(self._in_short())
+        return as_text(self._document())
 
     def _repr_html_(self) -> str:
-        return as_html(self._in_short())
+        return as_html(self._document())
 
 
 class Report(Printable, ReportWithResults):
@@ -121,8 +121,8 @@ class Report(Printable, ReportWithResults):
             raise UnknownName("system", name, self.systems)
         return name
 
-    def _in_short(self) -> Document:
-        return in_short(self)
+    def _document(self) -> Document:
+        return of_report(self)
 
     def __repr__(self) -> str:
         headlines = "; ".join(f"{name}: {headline(one)}" for name, one in self.systems.items())
@@ -134,7 +134,7 @@ class Comparison(Printable, ComparisonDocument):
 
     _exporters = comparison.EXPORTERS
 
-    def _in_short(self) -> Document:
+    def _document(self) -> Document:
         return comparison.of_comparison(self)
 
     def __repr__(self) -> str:
@@ -146,7 +146,7 @@ class Gates(Printable, GateReport):
 
     _exporters = gates.EXPORTERS
 
-    def _in_short(self) -> Document:
+    def _document(self) -> Document:
         return gates.of_gates(self)
 
     def __repr__(self) -> str:
@@ -170,7 +170,7 @@ class Costs(Printable, CostReport):
         """
         return cls(**dict(cost_report_of_runs(FolderStore(Settings().home).newest(), asked(**options))))
 
-    def _in_short(self) -> Document:
+    def _document(self) -> Document:
         return costs.of_costs(self)
 
     def __repr__(self) -> str:

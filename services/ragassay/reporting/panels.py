@@ -1,35 +1,23 @@
-"""Panels of one's own on the page of a run: a function of its report that gives a chart or a table."""
+"""Panels of one's own on the page of a run and in its exports: a function of its report that gives a chart or a table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 from ragassay.core.errors import BadSettings, class_and_reason
 from ragassay.core.plugins import Registry
 from ragassay.core.report import ReportWithResults
 from ragassay.reporting.charts import Chart
-from ragassay.reporting.tables import Table
+from ragassay.reporting.document import Sentences, Table
 
 Draw = TypeVar("Draw", bound=Callable[[ReportWithResults], Chart | Table | None])
 
 
-@dataclass(frozen=True)
-class Panel:
-    """What a panel shows of a report; ``failed`` says why it shows nothing."""
-
-    name: str
-    chart: Chart | None = None
-    table: Table | None = None
-    failed: str = ""
-
-
 def panel(name: str) -> Callable[[Draw], Draw]:
-    """Register a function from a Report to a ``Chart`` or ``Table``, or None where it has nothing to show of that run.
+    """Register a function from a Report to a ``Chart`` or ``Table``, or None if it has nothing to show of that run.
 
-    What it does wrong is said in its place, and keeps nothing else from being shown. Raises BadSettings for a name that
-    is none.
+    If it fails, a sentence stands in its place. Raises BadSettings for an empty name.
     """
     if not isinstance(name, str) or not name.strip():
         raise BadSettings("a panel has a name", hint='say it: @panel("tokens by system")')
@@ -50,18 +38,16 @@ def _checked(draw: object) -> Callable[[ReportWithResults], object]:
 PANELS: Registry[Callable[[ReportWithResults], object]] = Registry("panel", adopt=_checked)
 
 
-def panels(report: ReportWithResults) -> Iterator[Panel]:
-    """What each panel that is registered shows of a report."""
+def panels(report: ReportWithResults) -> Iterator[Chart | Table | Sentences]:
+    """What each registered panel shows of a report, or why it shows nothing."""
     for name in PANELS.names():
         try:
             shown = PANELS.get(name)(report)
         except Exception as error:  # the user's code
-            yield Panel(name, failed=f"the panel {name} raised {class_and_reason(error)}")
+            yield Sentences(name, (f"the panel {name} raised {class_and_reason(error)}",))
             continue
-        if isinstance(shown, Chart):
-            yield Panel(name, chart=shown)
-        elif isinstance(shown, Table):
-            yield Panel(name, table=shown)
+        if isinstance(shown, Chart | Table):
+            yield shown
         elif shown is not None:
             what = f"the panel {name} returned a {type(shown).__name__}, neither a Chart nor a Table"
-            yield Panel(name, failed=what)
+            yield Sentences(name, (what,))

@@ -8,10 +8,8 @@ from itertools import islice
 
 import orjson
 
-from ragassay.analysis.models import Comparison
 from ragassay.core.models import FrozenModel
 from ragassay.core.report import ReportWithResults
-from ragassay.reporting.comparison import delta_grid
 from ragassay.reporting.csv import as_text
 from ragassay.reporting.grids import Grid
 from ragassay.reporting.rows import row_grid
@@ -22,12 +20,8 @@ _A_PART = 2**20
 
 def export(report: ReportWithResults, fields: Sequence[str] = ()) -> Iterator[bytes]:
     """The columns of ``row_grid``; the report without its rows is the metadata ``ragassay``, as JSON."""
-    return _file(row_grid(report, fields), report.figures)
-
-
-def compared(comparison: Comparison, fields: Sequence[str] = ()) -> Iterator[bytes]:
-    """A row for each pair and metric; the comparison is the metadata ``ragassay``, as JSON."""
-    return _file(delta_grid(comparison).of(fields), comparison)
+    grid = row_grid(report, fields)
+    return _file(grid, report.figures)
 
 
 def _file(grid: Grid, document: FrozenModel) -> Iterator[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ragassay.core.cost_sums import CostPerAccurate
 from ragassay.core.formatting import listed, number, percent
@@ -17,66 +17,33 @@ from ragassay.core.report import (
     ReportWithResults,
     SystemReport,
 )
-from ragassay.core.statistics import Estimate, Interval
-from ragassay.reporting.figures import MetricRow, bounds, figure_row, metric_tables, of_rows
-from ragassay.reporting.tables import Table
+from ragassay.core.statistics import Estimate
+from ragassay.reporting.document import Table
+from ragassay.reporting.figures import NOT_REPORTED, bounds, of_rows
 
-NOT_REPORTED = "not reported"
+Figures = Sequence[tuple[str, Callable[[SystemReport], str]]]
+MOST_READ = 1000  # rows of a system that are read for the ids of those that are suspicious
 NOTHING = "nothing"
 PER_ACCURATE = "USD per accurate answer"
 
 
-def sections(report: Report) -> list[Table]:
-    """Retrieval, answer quality, time, money, and what the evaluation took."""
-    systems = list(report.systems.values())
-    names = report.provenance.metrics
-    means = metric_tables(report)
-    made = []
-    for title in ("Retrieval", "Answer quality", "Measured"):
-        rows = sorted(means.get(title, ()), key=lambda row: names.index(row.name))
-        made.append((title, [line for row in rows for line in row.lines]))
+def sections(report: Report) -> Iterator[Table]:
+    """Refusals, time and money of the systems, what the evaluation took, and the jury, as far as there is any."""
+    systems, names = report.systems.values(), report.provenance.metrics
     if any(s.refusals.refused or s.refusals.unanswerable for s in systems):
-        made.append(("Refusals", [_row(label, figure, systems) for label, figure in _REFUSALS]))
+        yield _table("Refusals", report, _REFUSALS)
     figures = [(label, figure) for label, figure in _SYSTEM if label != PER_ACCURATE or "accurate" in names]
-    reported = [row for row in (_row(*one, systems) for one in figures) if set(row[1:]) != {NOT_REPORTED}]
-    made.append(("Time and cost of the system", reported))
-    took = [_row(label, figure, systems) for label, figure in _EVALUATION]
-    shown = [row for row in took if any(row[1:]) and set(row[1:]) != {NOTHING}]
-    made.append(("Spent on the evaluation", shown))
+    yield _table("Time and cost of the system", report, figures)
+    yield _table("Spent on the evaluation", report, _EVALUATION)
     if any(s.jury for s in systems):
-        made.append(("Jury", list(_jury(systems))))
-    return [Table(title, ("", *report.systems), tuple(rows)) for title, rows in made if rows]
+        yield Table("Jury", ("", *report.systems), tuple(_jury(list(systems))))
 
 
-def at_a_glance(report: Report, tables: Mapping[str, Sequence[MetricRow]]) -> tuple[MetricRow, ...]:
-    """How good the systems are, what they cost and how long they take; empty unless one reports a cost or a time.
-
-    ``tables``: the metrics as ``metric_tables`` has them; the first of them says how good the systems are.
-    """
-    systems = list(report.systems.values())
-    good = next(row for rows in tables.values() for row in rows)
-    costs = [one.cost_usd for one in systems]
-    per_accurate = [one.cost_per_accurate_answer for one in systems]
-    taken = [
-        figure_row("USD per 1,000 queries", [_thousand(one.mean) for one in costs], sort="-cost_usd"),
-        figure_row(
-            "USD per 1,000 accurate answers",
-            [_thousand(one.value) for one in per_accurate],
-            [_of_thousand(one.interval) for one in per_accurate],
-        ),
-        figure_row("latency p50, ms", [one.latency_ms.p50 for one in systems], sort="-latency_ms"),
-        figure_row("latency p95, ms", [one.latency_ms.p95 for one in systems], sort="-latency_ms"),
-    ]
-    known = tuple(row for row in taken if row is not None)
-    return (good, *known) if known else ()
-
-
-def _thousand(usd: float | None) -> float | None:
-    return None if usd is None else 1000 * usd
-
-
-def _of_thousand(ends: Interval) -> Interval:
-    return ends.model_copy(update={"low": _thousand(ends.low), "high": _thousand(ends.high)})
+def _table(title: str, report: Report, figures: Figures) -> Table:
+    """The figures that any system has."""
+    rows = [(label, *map(figure, report.systems.values())) for label, figure in figures]
+    shown = tuple(row for row in rows if any(row[1:]) and set(row[1:]) not in ({NOT_REPORTED}, {NOTHING}))
+    return Table(title, ("", *report.systems), shown)
 
 
 def _jury(systems: list[SystemReport]) -> Iterator[tuple[str, ...]]:
@@ -177,13 +144,15 @@ def suspicious(report: ReportWithResults) -> Iterator[str]:
     for name, system in report.systems.items():
         if not system.evaluation.suspicious:
             continue
+        rows = report.results[name] if system.queries <= MOST_READ else ()
         marked = [
             f"{row.query_id} ({listed(row.verdict.suspicious)})"
-            for row in report.results[name]
+            for row in rows
             if row.verdict and row.verdict.suspicious
         ]
         what = "hold text that addresses the judge or forges its form, or support that no context shows"
-        yield f"{name}: {system.evaluation.suspicious} of {system.queries} rows {what}: {listed(marked)}"
+        named = f": {listed(marked)}" if marked else ""
+        yield f"{name}: {system.evaluation.suspicious} of {system.queries} rows {what}{named}"
 
 
 def _range(mean: Aggregate) -> str:
@@ -195,7 +164,7 @@ def cost_per_accurate(cost: CostPerAccurate) -> str:
     """USD per accurate answer with its interval, or why there is none."""
     if cost.value is None:
         return f"undefined: {cost.reason}"
-    return f"{number(cost.value)} {bounds(cost.interval)} {of_rows(cost.n, cost.unscored)}"
+    return f"{number(cost.value)} {bounds(cost.interval)} n={of_rows(cost.n, cost.unscored)}"
 
 
 def _share(share: Estimate) -> str:
@@ -204,16 +173,12 @@ def _share(share: Estimate) -> str:
     return f"{number(share.value)} {bounds(share.interval)} n={share.n}"
 
 
-def _row(label: str, figure: Callable[[SystemReport], str], systems: list[SystemReport]) -> tuple[str, ...]:
-    return label, *(figure(system) for system in systems)
-
-
 def _latency(spread: Distribution) -> str:
     if spread.p50 is None or spread.p95 is None or spread.p99 is None:
         return NOT_REPORTED
     digits = 0 if spread.p50 >= 10 else 1
     figures = " / ".join(f"{value:.{digits}f}" for value in (spread.p50, spread.p95, spread.p99))
-    return f"{figures} ms {of_rows(spread.n, spread.missing)}"
+    return f"{figures} ms n={of_rows(spread.n, spread.missing)}"
 
 
 def _first_call(system: SystemReport) -> str:
@@ -223,13 +188,13 @@ def _first_call(system: SystemReport) -> str:
 def _tokens(spread: Distribution) -> str:
     if spread.mean is None or spread.total is None:
         return NOT_REPORTED
-    return f"{spread.total:,.0f} ({spread.mean:,.0f} a query) {of_rows(spread.n, spread.missing)}"
+    return f"{spread.total:,.0f} ({spread.mean:,.0f} a query) n={of_rows(spread.n, spread.missing)}"
 
 
 def _money(spread: Distribution) -> str:
     if spread.mean is None or spread.total is None:
         return NOT_REPORTED
-    return f"{number(spread.total)} ({number(spread.mean)} a query) {of_rows(spread.n, spread.missing)}"
+    return f"{number(spread.total)} ({number(spread.mean)} a query) n={of_rows(spread.n, spread.missing)}"
 
 
 def spent(used: Usage) -> str:
@@ -261,7 +226,7 @@ def _retried(report: SystemReport) -> str:
 
 _FIRST_TOKEN, _AGAIN = "first token p50 / p95 / p99", "tried again"
 _WHERE_CALLED = (_FIRST_TOKEN, _AGAIN)
-_SYSTEM: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
+_SYSTEM: Figures = (
     ("latency p50 / p95 / p99", lambda s: _latency(s.latency_ms) + _first_call(s)),
     (_FIRST_TOKEN, lambda s: _latency(s.first_token_ms)),
     ("retrieval latency", lambda s: _latency(s.retrieval_latency_ms)),
@@ -273,11 +238,11 @@ _SYSTEM: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
     ("cost in USD", lambda s: _money(s.cost_usd)),
     (PER_ACCURATE, lambda s: cost_per_accurate(s.cost_per_accurate_answer)),
 )
-_REFUSALS: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
+_REFUSALS: Figures = (
     ("refusal precision", lambda s: _share(s.refusals.precision)),
     ("refusal recall", lambda s: _share(s.refusals.recall)),
 )
-_EVALUATION: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
+_EVALUATION: Figures = (
     ("judge, used", lambda s: spent(s.evaluation.usage)),
     ("judge, wasted", lambda s: spent(s.evaluation.waste)),
     ("refused by its provider", lambda s: listed(f"{what}: {n} rows" for what, n in s.evaluation.left_out.items())),

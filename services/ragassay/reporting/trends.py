@@ -1,44 +1,152 @@
-"""What a trend says, as a document: for each system its runs, oldest first, and where the level changed."""
+"""What a trend says, as a document: whether a figure changed, its values in time, and its runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
+from ragassay.analysis.difference import Difference
 from ragassay.analysis.trends import Point, Series, Trend
-from ragassay.core.formatting import interval, number
-from ragassay.reporting.document import Document, Sentences
-from ragassay.reporting.tables import width
+from ragassay.core.formatting import interval, number, percent, signed
+from ragassay.reporting.charts import Chart, Drawn, over_time
+from ragassay.reporting.document import Cell, Document, Figure, Link, Sentences, Table
+from ragassay.reporting.figures import bounds, of_rows
 
 
-def of_trend(trend: Trend) -> Document:
-    """A line for each run, and one before it for what changed there; times are left out if the lines don't fit."""
-    about = f"{trend.metric} on {trend.dataset}, judge {trend.judge} ({trend.better} is better)"
-    points = [point for series in trend.systems.values() for point in series.points]
-    times = max((len(_line(point)) for point in points), default=0) <= width()
+def of_trend(
+    trend: Trend,
+    since: Mapping[str, Difference] = MappingProxyType({}),
+    pages: str = "",
+    gates: Mapping[str, bool | None] = MappingProxyType({}),
+) -> Document:
+    """A sentence on each system, the figure in time with its intervals, what changed, and a row for each run, newest first.
+
+    ``since``: by system, the newest run against an earlier one on the same rows. ``pages``: the address of the page of
+    runs. ``gates``: whether a run passed, by its id.
+    """
+    changed = tuple(line for name, one in trend.systems.items() for line in _changed(name, one))
+    chart = chart_of(trend, pages)
     return Document(
-        trend.metric,
-        answer=(about,),
+        f"Trend of {trend.metric}",
+        about=f"{trend.metric} on {trend.dataset}, judge {trend.judge} ({trend.better} is better)",
+        answer=tuple(_answers(trend, since)),
         notes=tuple(f"left out: {runs} {'run' if runs == 1 else 'runs'} {why}" for why, runs in trend.left_out.items()),
-        blocks=tuple(Sentences(system, tuple(_lines(series, times=times))) for system, series in trend.systems.items()),
+        blocks=(
+            *([chart] if chart else []),
+            *([Sentences("What changed", changed)] if changed else []),
+            _runs(trend, pages, gates),
+        ),
     )
 
 
-def _lines(series: Series, *, times: bool) -> Iterator[str]:
-    steps = {series.known[change.index].run: change for change in series.changes}
+def _answers(trend: Trend, since: Mapping[str, Difference]) -> Iterator[str]:
+    """Whether the figure of each system changed, those that did first: since an earlier run, else over all runs."""
+    compared = {name: since[name] for name in trend.systems if name in since}
+    for name in sorted(compared, key=lambda name: compared[name].outcome not in ("better", "worse")):
+        one, points = compared[name], trend.systems[name].points
+        day = points[[point.run for point in points].index(one.a)].created_at[:10]
+        write = _writer(trend.metric, one.mean_a, one.mean_b)
+        change = f"from {write(one.mean_a)} to {write(one.mean_b)}"
+        ends = "" if one.interval.low is None else f", {percent(one.interval.level)} interval {_ends(one)}"
+        size = f"{signed(one.delta or 0.0)}{ends}"
+        if one.outcome in ("better", "worse"):
+            yield f"{name} is {one.outcome} than on {day}: {trend.metric} went {change} ({size})."
+        elif not one.wins and not one.losses:
+            yield f"{name} is unchanged since {day}: {write(one.mean_b)} on the same {one.questions:,} questions."
+        else:
+            yield f"{name}: no change since {day} is shown, {trend.metric} went {change} ({size})."
+    for name, series in trend.systems.items():
+        if name not in compared:
+            yield f"{name}: {_over_all(series)}."
+
+
+def _writer(metric: str, *beside: float | None) -> Callable[[float | None], str]:
+    """How a value is written: a share of answers in percent."""
+    if metric == "accurate":
+        return lambda value: "none" if value is None else percent(round(value, 3))
+    a, b = beside
+    return lambda value: number(value, beside=a if value == b else b)
+
+
+def _ends(one: Difference) -> str:
+    return interval(one.interval, signed, "{} to {}")
+
+
+def _over_all(series: Series) -> str:
+    known = series.known
+    if not known:
+        return "no run has a value"
+    newest = f"{number(known[-1].value)} {bounds(known[-1].interval)} in the newest run"
+    if series.changes:
+        last = series.changes[-1]
+        day = known[last.index].created_at[:10]
+        return f"{newest}; the level changed from {number(last.before)} to {number(last.after)} on {day}"
+    return f"{newest}, no change of level found over {_counted(len(known))}"
+
+
+def _counted(runs: int) -> str:
+    return "1 run" if runs == 1 else f"{runs:,} runs"
+
+
+def chart_of(trend: Trend, pages: str) -> Chart | None:
+    """The figure of each system in time, with intervals; None if no run has a value."""
+    series, steps = {}, []
+    for name, one in trend.systems.items():
+        series[name] = [
+            Drawn(
+                x=point.created_at,
+                y=point.value or 0.0,
+                text=f"{name}, {_time(point)}: {_figure(point)}",
+                interval=point.interval,
+                address=pages and f"{pages}/{point.run}",
+            )
+            for point in one.known
+        ]
+        steps += [
+            (one.known[change.index].created_at, f"{name}: from {number(change.before)} to {number(change.after)}")
+            for change in one.changes
+        ]
+    note = "Vertical lines are intervals; a dashed line is where the level changed."
+    title = f"{trend.metric}, {trend.better} is better"
+    return over_time(title, trend.metric, series, steps=steps, note=note)
+
+
+def _time(point: Point) -> str:
+    return point.created_at[:16].replace("T", " ")
+
+
+def _figure(point: Point) -> Figure:
+    if point.value is None:
+        return Figure("", point.reason or "not known")
+    unfinished = (("unfinished", "yes"),) if point.status == "incomplete" else ()
+    return Figure(number(point.value), bounds(point.interval), of_rows(point.n, point.unscored), notes=unfinished)
+
+
+def _changed(name: str, series: Series) -> Iterator[str]:
+    """Where the level of the figure changed, and what was made otherwise from a run on."""
+    for change in series.changes:
+        before, after = number(change.before, beside=change.after), number(change.after, beside=change.before)
+        at = _time(series.known[change.index])
+        yield f"{name}: the level changed from {before} to {after} with the run of {at} (p={change.p:.3g})"
     for point in series.points:
-        yield from (f"  -- {what} --" for what in point.changed)
-        if change := steps.get(point.run):
-            before, after = number(change.before, beside=change.after), number(change.after, beside=change.before)
-            yield f"  -- the level changed from {before} to {after} (p={change.p:.3g}) --"
-        yield _line(point, time=times)
-    if not steps:
-        known = len(series.known)
-        yield f"  no change of level found over {known} run{'' if known == 1 else 's'}"
+        yield from (f"{name}, from {_time(point)} on: {what}" for what in point.changed)
 
 
-def _line(point: Point, *, time: bool = True) -> str:
-    bounds = "" if point.interval is None or point.interval.low is None else interval(point.interval)
-    parts = [point.created_at[:16]] if time else []
-    parts += [f"{number(point.value):>7}", f"{bounds:<12}", f"{f'n={point.n}/{point.rows}':<7}", point.run]
-    parts += ["unfinished"] if point.status == "incomplete" else []
-    return f"  {'  '.join([*parts, *([point.reason] if point.reason else [])])}"
+def _runs(trend: Trend, pages: str, gates: Mapping[str, bool | None]) -> Table:
+    """A row for each run, the newest first, with the figure of each system."""
+    by_run: dict[str, dict[str, Point]] = {}
+    for name, series in trend.systems.items():
+        for point in series.points:
+            by_run.setdefault(point.run, {})[name] = point
+    newest = sorted(by_run.items(), key=lambda one: next(iter(one[1].values())).created_at, reverse=True)
+    gated = any(gates.get(run) is not None for run in by_run)
+    rows = []
+    for run, points in newest:
+        when = _time(next(iter(points.values())))
+        first: Cell = Link(when, f"{pages}/{run}") if pages else when
+        cells = (_figure(points[name]) if name in points else "" for name in trend.systems)
+        rows.append((first, *cells, *([_GATES[gates.get(run)]] if gated else []), run))
+    return Table("Runs", ("time", *trend.systems, *(["gates"] if gated else []), "run"), tuple(rows), least=("run",))
+
+
+_GATES = {True: Figure("passed", tone="good"), False: Figure("missed", tone="bad"), None: Figure("")}

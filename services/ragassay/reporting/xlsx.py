@@ -1,4 +1,4 @@
-"""Reports and comparisons as workbooks: figures, rows and provenance on sheets, typed; no text is ever a formula."""
+"""Reports as workbooks: figures, rows and provenance on sheets, typed; no text is ever a formula."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from ragassay.analysis.models import Comparison
 from ragassay.core.report import ReportWithResults
-from ragassay.reporting.comparison import delta_grid, side_grid
 from ragassay.reporting.csv import as_text
 from ragassay.reporting.grids import Grid, kind_with, provenance, summary, time
 from ragassay.reporting.rows import row_grid
@@ -32,15 +30,11 @@ _WIDTHS = {"query": 40, "answer": 60, "ground_truth_answer": 40, "why": 40, "val
 def export(report: ReportWithResults, fields: Sequence[str] = ()) -> Iterator[bytes]:
     """The sheets Summary, Rows (the columns of ``row_grid``) and Provenance."""
     grids = [summary(report), row_grid(report, fields), provenance(report)]
-    return _file(grids, time(report.run.created_at))
+    return workbook(grids, time(report.run.created_at))
 
 
-def compared(comparison: Comparison, fields: Sequence[str] = ()) -> Iterator[bytes]:
-    """The sheets Differences (a row for each pair and metric), and Systems, with where they come from."""
-    return _file([delta_grid(comparison).of(fields), side_grid(comparison)], None)
-
-
-def _file(grids: Sequence[Grid], created: datetime | None) -> Iterator[bytes]:
+def workbook(grids: Sequence[Grid], created: datetime | None = None) -> Iterator[bytes]:
+    """The grids as sheets of a workbook, in parts."""
     from xlsxwriter import Workbook
 
     with tempfile.TemporaryFile() as file, tempfile.TemporaryDirectory() as folder:

@@ -13,6 +13,7 @@ from ragassay.core.statistics import IncrementalCost, Interval, ParetoFront
 from ragassay.stats.intervals import FEWEST, SAME, Values, columns, differences, t_quantile, wilson_ends
 
 OF_A_RATIO, OF_A_DIFFERENCE = "sums: t and Wilson by MOVER", "sums: Fieller"
+OF_A_SHARE = "sums: Wilson with t"
 NO_SPREAD = "all rows are equal: the spread is unknown"
 
 
@@ -55,6 +56,20 @@ class _Totals:
         return cls(questions, questions - len(kept), sums, of_cost, of_accurate, of_both)
 
     @property
+    def share(self) -> float:
+        """Share of accurate answers."""
+        return min(self.sums.accurate / self.sums.n, 1.0)
+
+    @property
+    def rows(self) -> float:
+        """How many independent rows that share is worth: at most one for each question."""
+        if self.of_accurate <= 0:
+            return float(self.questions)
+        return min(
+            float(self.questions), self.sums.n * self.share * (1 - self.share) * (self.sums.n / self.of_accurate)
+        )
+
+    @property
     def too_few(self) -> str | None:
         """Why there is no interval, if there are too few questions."""
         if self.questions >= FEWEST:
@@ -84,10 +99,7 @@ def sums_interval(strata: Sequence[Stratum], *, level: float = 0.95) -> Interval
         reason = NO_SPREAD
     if reason:
         return Interval.absent(reason, level, OF_A_RATIO)
-    t, share = t_quantile(whole.df, level), min(sums.accurate / sums.n, 1.0)
-    rows = float(whole.questions)
-    if whole.of_accurate > 0:
-        rows = min(rows, sums.n * share * (1 - share) * (sums.n / whole.of_accurate))
+    t, share, rows = t_quantile(whole.df, level), whole.share, whole.rows
     least, most = wilson_ends(share, rows, t)
     cost, below, above = t * math.sqrt(whole.of_cost) / sums.cost_usd, math.log(share / least), math.log(most / share)
     shared = math.sqrt(whole.of_cost * whole.of_accurate)
@@ -101,6 +113,15 @@ def sums_interval(strata: Sequence[Stratum], *, level: float = 0.95) -> Interval
         method=OF_A_RATIO,
         unbounded=unbounded,
     )
+
+
+def accuracy_interval(strata: Sequence[Stratum], *, level: float = 0.95) -> Interval:
+    """Wilson's interval of the share of accurate answers, from sums, with the quantile of t, as in ``sums_interval``."""
+    whole = _Totals.of(strata)
+    if whole.too_few:
+        return Interval.absent(whole.too_few, level, OF_A_SHARE)
+    low, high = wilson_ends(whole.share, whole.rows, t_quantile(whole.df, level))
+    return Interval(low=low, high=high, level=level, method=OF_A_SHARE)
 
 
 def difference_sums_interval(strata: Sequence[Stratum], *, level: float = 0.95) -> Interval:

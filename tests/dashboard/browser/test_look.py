@@ -41,7 +41,7 @@ def test_what_is_watched_for_is_seen(chromium, site):
         page = watched.page
         page.goto("/ui/runs")
         page.evaluate(
-            "document.querySelector('h1').style.color = '#eee'; document.querySelector('h1').style.width = '3000px'"
+            "document.querySelector('.answer').style.color = '#eee'; document.querySelector('.answer').style.width = '3000px'"
         )
         assert any("color-contrast" in one for one in watched.barriers())
         assert watched.overflow() > 1000

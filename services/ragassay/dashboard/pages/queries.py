@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -16,7 +16,7 @@ from ragassay.dashboard import views
 from ragassay.dashboard.failures import FAILURES
 from ragassay.dashboard.library import Library, RowsPage
 from ragassay.dashboard.one_row import raw as raw_of
-from ragassay.dashboard.site import A_PAGE, MOST_PLACES, As, Start, pages, shown, table
+from ragassay.dashboard.site import A_PAGE, MOST_PLACES, Start, pages, shown
 from ragassay.judges.combine import disagreements
 from ragassay.reporting import failing
 from ragassay.storage.columns import FIGURES
@@ -82,7 +82,7 @@ def _changed(rows: RowIndex, changed: str) -> Any:
 
 
 @router.get("/ui/runs/{run}/queries")
-def _queries(request: Request, run: str, start: Start = 0, form: As = "page") -> Response:
+def _queries(request: Request, run: str, start: Start = 0) -> Response:
     library: Library = request.state.library
     asked = asked_in(request)
     report = library.report(run)
@@ -92,9 +92,6 @@ def _queries(request: Request, run: str, start: Start = 0, form: As = "page") ->
     filtered_by = [re.split("[<>=]", bound)[0].strip().lower() for bound in asked.get("where", ())]
     wanted = [name for name in metrics if name.lower() in (sorted_by.lower(), *filtered_by)]
     columns = views.columns(metrics, wanted)
-    if form == "csv":
-        header = ["system", "query_id", "query", "category", *columns, "failure", "latency_ms"]
-        return table(f"{run}-queries", header, _cells(found, columns))
     questions, total = by_question(found, start, A_PAGE)
     return shown(
         request,
@@ -152,21 +149,6 @@ def _presets(systems: list[str], metrics: Sequence[str]) -> dict[str, dict[str, 
         return {"Not accurate": wrong, "Failed": {"failed": "true"}}
     changes = {label: {"changed": name} for name, label in CHANGES.items()}
     return changes | {f"Not accurate: {name}": {"system": name, **wrong} for name in systems}
-
-
-def _cells(found: ChosenRows, columns: list[str]) -> Iterator[list[object]]:
-    """The table as it is seen, all pages of it."""
-    for row in found.rows.each(found.places):
-        scores = [row.scores[name].value if name in row.scores else None for name in columns]
-        yield [
-            row.system,
-            row.query_id,
-            row.query,
-            row.category,
-            *scores,
-            views.failure(row) or None,
-            row.latency_ms,
-        ]
 
 
 @router.get("/ui/runs/{run}/row")

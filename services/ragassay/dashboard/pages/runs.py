@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
 from itertools import islice
 
-import numpy as np
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
 from ragassay.analysis.verdict import MAX_COMPARED, by_accuracy, verdict
 from ragassay.core.errors import Conflict
-from ragassay.core.report import Report, ReportWithResults
-from ragassay.dashboard import views
-from ragassay.dashboard.failures import FAILURES, failures, worst
+from ragassay.core.report import ReportWithResults
+from ragassay.dashboard.failures import examples, failure_table, worst
+from ragassay.dashboard.home import attention, latest, table_rows
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import A_PAGE, AnyForm, SearchText, Start, address_of, exported, pages, shown
+from ragassay.dashboard.site import A_PAGE, AnyForm, SearchText, Start, exported, pages, shown
 from ragassay.evaluation.groups import numbered
 from ragassay.evaluation.labelling import QUESTIONS
-from ragassay.reporting import EXPORTERS, failing, figures, summary
-from ragassay.reporting.charts import Chart, histogram
+from ragassay.reporting import EXPORTERS
+from ragassay.reporting.document import Block, Document
 from ragassay.reporting.listing import problem_of
-from ragassay.reporting.panels import panels
+from ragassay.reporting.report import of_report
 from ragassay.storage.columns import QUESTION
-from ragassay.storage.row_index import RowIndex
 
-MOST_SYSTEMS = 6  # beside each other in a column
-_FIGURES = {
-    "latency_ms": ("Latency of a response: how many rows", "ms"),
-    "cost_usd": ("Cost of a query: how many rows", "USD"),
-}
+MOST_KINDS = 6  # of failure, on the page of a run
 router = pages()
 
 
@@ -38,10 +30,14 @@ router = pages()
 def _runs(request: Request, q: SearchText = "", start: Start = 0) -> Response:
     library: Library = request.state.library
     listed = list(islice(library.runs(q), start, start + A_PAGE + 1))
+    is_home = not q and not start
     return shown(
         request,
         "runs.html",
-        runs=listed[:A_PAGE],
+        document=latest(library, listed) if is_home else None,
+        newest=next((run.id for run in listed if run.figures), ""),
+        attention=attention(listed[:A_PAGE]) if is_home else (),
+        runs=table_rows(listed[:A_PAGE]),
         text=q,
         start=start,
         more=len(listed) > A_PAGE,
@@ -61,7 +57,8 @@ def _run(request: Request, run: str, form: AnyForm = "page") -> Response:
         return RedirectResponse(f"/ui/jobs/{run}", 303)
     if form != "page":
         return exported(run, EXPORTERS, report, form)
-    tables = figures.metric_tables(report)
+    address = f"/ui/runs/{run}"
+    failed = [failure_table(rows, f"{address}/queries", MOST_KINDS), worst(report, rows, f"{address}/row")]
     return shown(
         request,
         "run.html",
@@ -71,19 +68,12 @@ def _run(request: Request, run: str, form: AnyForm = "page") -> Response:
         report=report,
         problem=problem_of(report),
         gates=library.gates(run),
-        verdict=_verdict(library, run, report),
-        headlines={name: failing.headline(system) for name, system in report.systems.items()},
-        notes=list(summary.notes(report)),
-        fixes=list(figures.fix_charts(report, f"/ui/runs/{run}/queries")),
-        glance=summary.at_a_glance(report, tables),
-        tables=tables,
-        sections=views.sections(report),
-        kinds=failures(rows),
-        what=FAILURES,
-        worst=worst(report, rows),
-        missing=list(summary.missing(report)),
-        charts=[*figures.charts(report, f"/ui/runs/{run}/queries"), *_distributions(run, report, rows)],
-        panels=list(panels(report)),
+        document=of_report(
+            report,
+            rows=f"{address}/queries",
+            answer=_verdict(library, run, report),
+            failed=[block for block in failed if block],
+        ),
         labels=not QUESTIONS.keys().isdisjoint(report.provenance.metrics),
     )
 
@@ -100,36 +90,19 @@ def _verdict(library: Library, run: str, report: ReportWithResults) -> tuple[str
     return tuple(by_accuracy(scores, questions, report.provenance.configuration.seed))
 
 
-def _distributions(run: str, report: Report, rows: RowIndex) -> Iterator[Chart]:
-    """What responses took and cost, as far as they report it; a column leads to its rows."""
-    shown = list(report.systems)[:MOST_SYSTEMS]
-    for figure, (title, unit) in _FIGURES.items():
-        by_system = rows.column(figure).reshape(len(rows.systems), -1)
-        values = {name: by_system[rows.systems.index(name)] for name in shown}
-        known = int(np.isfinite(by_system).sum())
-        note = f"{known:,} of {sum(one.queries for one in report.systems.values()):,} rows report it."
-        note += f" Of the first {MOST_SYSTEMS} systems." if len(report.systems) > MOST_SYSTEMS else ""
-        if drawn := histogram(title, unit, values, note=note, address=partial(_rows, run, figure)):
-            yield drawn
-
-
-def _rows(run: str, figure: str, system: str, low: float, high: float | None) -> str:
-    bounds = (f"{figure}>={low:.12g}", *([] if high is None else [f"{figure}<{high:.12g}"]))
-    return f"/ui/runs/{run}/queries?{address_of({'system': system, 'where': bounds, 'sort': figure})}"
-
-
 @router.get("/ui/runs/{run}/errors")
 def _errors(request: Request, run: str) -> Response:
     library: Library = request.state.library
     report, rows = library.report(run), library.rows(run)
-    kinds = failures(rows)
+    address = f"/ui/runs/{run}"
+    table = failure_table(rows, f"{address}/queries")
+    about = "One kind for each row: the first that holds on the way from retrieval to the answer."
+    blocks: tuple[Block, ...] = (table, *examples(rows, f"{address}/row")) if table else ()
     return shown(
         request,
         "errors.html",
         run=run,
-        report=report,
-        kinds=kinds,
-        what=FAILURES,
-        absent=[failing.words(name) for name in FAILURES if name not in {kind.name for kind in kinds}],
+        name=report.provenance.configuration.name or run,
+        document=Document("What went wrong", about, blocks=blocks),
         judged="accurate" in report.provenance.metrics,
     )

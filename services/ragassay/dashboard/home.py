@@ -1,0 +1,118 @@
+"""What the first page says: what ran last and whether it is better, what needs attention, and the runs in short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from ragassay.analysis.trends import Trend
+from ragassay.analysis.verdict import by_accuracy
+from ragassay.core.errors import AssayError
+from ragassay.core.formatting import number, percent
+from ragassay.dashboard.changes import against
+from ragassay.dashboard.library import Library
+from ragassay.evaluation.groups import numbered
+from ragassay.reporting.document import Bar, Card, Cards, Document, Figure, Link
+from ragassay.reporting.failing import first_fix, words
+from ragassay.reporting.listing import RunSummary, SystemFigure
+from ragassay.reporting.trends import chart_of
+from ragassay.storage.columns import QUESTION
+
+MOST_RUNS = 14  # in the chart
+MOST_SENTENCES, MOST_SHOWN = 2, 3
+TROUBLE = ("failed", "incomplete", "gates missed", "unreadable", "unfinished", "paused")
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run in the list: its summary, and each system's figure with its interval."""
+
+    run: RunSummary
+    figures: dict[str, Figure]
+
+
+def latest(library: Library, listed: Sequence[RunSummary]) -> Document | None:
+    """The newest run with a report: which of its systems is better, or what has changed; and the figure over the last runs."""
+    newest = next((run for run in listed if run.figures), None)
+    if newest is None:
+        return None
+    metric = next(iter(newest.figures.values())).metric
+    try:
+        trend = library.trend(metric, system=None, dataset=newest.dataset, judge=newest.judge, last=MOST_RUNS)
+    except AssayError:
+        trend = None
+    answer = tuple(_between(library, newest)) or tuple(_since(library, newest, trend))
+    several = trend is not None and any(len(series.known) > 1 for series in trend.systems.values())
+    chart = chart_of(trend, "/ui/runs") if trend and several else None
+    return Document(
+        newest.name or newest.id,
+        about=f"{newest.dataset}, {newest.queries:,} questions, judge {newest.judge}, {when(newest)}",
+        answer=answer or tuple(f"{name}: {said}" for name, said in newest.headline.items()),
+        blocks=tuple(block for block in (chart, _fixes(library, newest)) if block),
+    )
+
+
+def _fixes(library: Library, run: RunSummary) -> Cards | None:
+    """The cause of failure to fix first in each system."""
+    cards = []
+    for name, system in library.report(run.id).systems.items():
+        if (sentence := first_fix(system)) and system.fix_first:
+            cause = system.fix_first.causes[0].cause
+            address = f"/ui/runs/{run.id}/queries?{urlencode({'system': name, 'failure': cause})}"
+            cards.append(Card(f"{name}: {words(cause)}", "", (("", sentence),), (Link("Read these rows", address),)))
+    return Cards("What to fix first", tuple(cards[:MOST_SHOWN])) if cards else None
+
+
+def _between(library: Library, run: RunSummary) -> Iterator[str]:
+    """Which of the systems of a run answers accurately more often."""
+    if len(run.systems) < 2 or any(figure.metric != "accurate" for figure in run.figures.values()):
+        return
+    try:
+        rows = library.rows(run.id)
+        scores = {name: rows.of_system(name).column("accurate") for name in rows.systems[: MOST_SENTENCES + 1]}
+        questions = numbered(rows.of_system(rows.systems[0]).column(QUESTION))
+        yield from by_accuracy(scores, questions, rows.record.spec.seed)
+    except AssayError:  # its rows are deleted
+        return
+
+
+def _since(library: Library, run: RunSummary, trend: Trend | None) -> Iterator[str]:
+    """What has changed since the run before, of a run of one system."""
+    for name, series in (trend.systems if trend else {}).items():
+        runs = [point.run for point in series.points]
+        if run.id in runs[1:] and (one := against(library, trend.metric, name, runs[-2], run.id) if trend else None):
+            ends = "" if one.interval.low is None else f", {percent(one.interval.level)} interval {one.interval}"
+            change = f"from {number(one.mean_a)} to {number(one.mean_b)}"
+            if one.outcome in ("better", "worse"):
+                yield f"{name} is {one.outcome} than in the run before: {one.metric} went {change}{ends}."
+            else:
+                yield f"{name}: no change since the run before is shown, {one.metric} went {change}{ends}."
+
+
+def when(run: RunSummary) -> str:
+    """When a run was made."""
+    return f"{run.created_at[:16].replace('T', ' ')} UTC"
+
+
+def attention(runs: Sequence[RunSummary]) -> list[tuple[RunSummary, str]]:
+    """The runs that failed, missed gates or were not finished, newest first, each with why."""
+    return [(run, run.error or run.problem or run.progress) for run in runs if run.status in TROUBLE]
+
+
+def table_rows(runs: Sequence[RunSummary]) -> list[RunRow]:
+    """The runs with their figures as cells."""
+    return [RunRow(run, {name: _figure(one) for name, one in run.figures.items()}) for run in runs]
+
+
+def _figure(one: SystemFigure) -> Figure:
+    if one.value is None:
+        return Figure("not scored")
+    as_share = one.metric == "accurate"
+    text = percent(round(one.value, 2)) if as_share else number(one.value)
+    if one.low is None or one.high is None:
+        return Figure(text)
+    ends = [percent(round(end, 2)) if as_share else number(end, 2) for end in (one.low, one.high)]
+    fits = one.low >= 0 and one.high <= 1
+    bar = Bar(100 * one.value, 100 * one.low, 100 * one.high, "0 to 1") if fits else None
+    return Figure(text, f"[{ends[0]}, {ends[1]}]", bar=bar)

@@ -1,0 +1,145 @@
+"""A document says the same in the same order, whoever renders it; no text of it is markup, and nothing is loaded."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pypdfium2
+import pytest
+
+from gate_checks import check_gates
+from handmade_reports import stored
+from ragassay.analysis.costs import asked, cost_report
+from ragassay.analysis.trends import trend
+from ragassay.core.models import Sample
+from ragassay.datasets.dataset import Dataset
+from ragassay.datasets.describe import describe
+from ragassay.reporting import datasets
+from ragassay.reporting.charts import Chart
+from ragassay.reporting.comparison import of_comparison
+from ragassay.reporting.costs import of_costs
+from ragassay.reporting.document import Cards, Document, Table
+from ragassay.reporting.gates import of_gates
+from ragassay.reporting.markdown import to_markdown
+from ragassay.reporting.page import as_html, to_html
+from ragassay.reporting.pdf import to_pdf
+from ragassay.reporting.report import of_report
+from ragassay.reporting.text import as_text
+from ragassay.reporting.trends import of_trend
+from ragassay.storage.cost_records import record_of
+from reporting.exported import CJK, FORMULA, MARKUP, TYPST, a_comparison, a_report, squeezed, text_of
+
+
+def _dataset():
+    rows = [Sample(query_id=f"q{n}", query=MARKUP, category=FORMULA) for n in range(3)]
+    return Document(
+        "handbook", about="3 rows", blocks=tuple(datasets.tables(describe(Dataset("handbook", Path("x"), rows, ""))))
+    )
+
+
+KINDS = {
+    "report": lambda: of_report(a_report(), ["query_id", "query"]),
+    "comparison": lambda: of_comparison(a_comparison()),
+    "gates": lambda: of_gates(check_gates(a_report(), {"mrr": ">= 0.5"}, {"accurate": ">= 0.9"})),
+    "costs": lambda: of_costs(cost_report([record_of(a_report())], asked(), datetime(2026, 2, 1, tzinfo=UTC))),
+    "trend": lambda: of_trend(trend(stored([a_report(), a_report()]), "accurate")),
+    "dataset": _dataset,
+}
+
+
+@pytest.fixture(params=KINDS)
+def document(request):
+    return KINDS[request.param]()
+
+
+def said(document, *, whole):
+    """What a document says, in its order."""
+    yield from filter(None, (document.about, *document.answer))
+    for name, sentence in document.headlines:
+        yield from (name, sentence)
+    yield from document.notes
+    for block in (*document.blocks, *(document.details if whole else ())):
+        if isinstance(block, Chart):
+            continue
+        yield block.title
+        if isinstance(block, Table):
+            yield from (part for cell in block.columns for part in cell.split() if block.rows)
+            yield from (part for row in block.texts() for cell in row for part in cell.split())
+            yield block.note
+        elif isinstance(block, Cards):
+            for card in block.cards:
+                yield from (card.about, card.title) if not whole else ()
+                yield from (text for _, text in card.texts)
+        else:
+            yield from block.lines
+
+
+def test_document_says_the_same_as_text_markdown_html_and_pdf(document, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "10000")
+    plain = to_markdown(document, "kind").decode().replace("\\", "").replace("\u200b", "")
+    page = Reads(to_html(document).decode()).text
+    forms = {"text": (as_text(document), False), "markdown": (plain, True), "page": (page, True)}
+    forms |= {"pdf": (text_of(to_pdf(document)), True), "notebook": (Reads(as_html(document)).text, False)}
+    for form, (text, whole) in forms.items():
+        text = squeezed(text.replace("\u200b", ""))
+        missing = [one for one in said(document, whole=whole) if squeezed(one) not in text]
+        assert not missing, form
+        titles = [*document.answer[:1], *(block.title for block in document.blocks if not isinstance(block, Chart))]
+        places = [text.index(squeezed(title)) for title in titles]
+        assert places[:2] == sorted(places[:2]), form
+    assert as_text(document).isprintable() or "\n" in as_text(document)
+
+
+class Reads(HTMLParser):
+    """What a browser would load, run or follow, and the text that it shows."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.loads, self.shown, self.hidden = Counter(), [], [], False
+        self.feed(page)
+
+    @property
+    def text(self):
+        return "".join(self.shown)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags[tag] += 1
+        self.hidden = tag == "style"
+        self.loads += [
+            (tag, name, value)
+            for name, value in attributes
+            if name in ("src", "href", "srcset", "data", "style") or name.startswith("on")
+        ]
+
+    def handle_data(self, data):
+        self.shown += [] if self.hidden else [data]
+
+
+def test_page_loads_and_runs_nothing(document):
+    page = Reads(to_html(document).decode())
+    assert page.loads == []
+    assert page.tags["script"] == 0
+
+
+@pytest.fixture(scope="module")
+def pdf():
+    return to_pdf(of_report(a_report(), ["query_id", "query", "answer"]))
+
+
+@pytest.mark.parametrize("hostile", [FORMULA, MARKUP, TYPST, CJK])
+def test_text_in_pdf_is_never_markup(pdf, hostile):
+    assert text_of(pdf).count(squeezed(hostile)) >= 3
+
+
+def test_pdf_has_charts_in_colour_and_the_same_bytes_again(pdf):
+    with pypdfium2.PdfDocument(pdf) as document:
+        blue, _, red = (document[0].render(scale=0.5).to_numpy().astype(int)[..., colour] for colour in range(3))
+    assert (blue > red + 40).sum() > 200  # bars of intervals, and of charts
+    assert to_pdf(of_report(a_report(), ["query_id", "query", "answer"])) == pdf
+
+
+def test_pdf_of_six_systems_puts_some_below_the_others():
+    names = [f"system-{n}" for n in range(6)]
+    text = text_of(to_pdf(of_report(a_report(*names))))
+    assert all(name in text for name in names)
