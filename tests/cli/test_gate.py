@@ -77,7 +77,7 @@ def test_a_drop_is_measured_from_a_run_or_a_file(cli, folder):
     for more in (("--baseline", "before.json"), ("--baseline", "before.json#default")):
         code, out, _ = cli("gate", *more)
         assert code == 1
-        assert "mrr went from 0.800 to 0.700 (n=10): worse by 0.100, not within 0.050" in out
+        assert "mrr went from 0.800 to 0.700 (n=10): worse by 0.100, not within 0.050" in " ".join(out.split())
         assert "q4 0.500, was 1.000; q5 0.500, was 1.000\n" in out
     configure(folder, "- {metric: mrr, max_drop: 0.05}", more="baseline: before.json\n")
     assert cli("gate")[0] == 1
@@ -115,7 +115,7 @@ def test_rows_that_failed_are_unscored_and_the_gates_are_written_all_the_same(cl
         )
         code, out, err = cli("gate", "ragassay.yaml", "-o", "g.json")
     assert code == 3
-    assert "faithfulness has no value: none of 10 rows has a score" in out
+    assert "faithfulness has no value: none of 10 rows has a score" in " ".join(out.split())
     assert "faithfulness 100%; allowed: 5% (max_missing)" in err
     assert json.loads((folder / "g.json").read_text())["passed"] is False
 
