@@ -57,7 +57,7 @@ stress: chaos kills endings outages fuzz soak  ## all of the following, two hour
 chaos: $(VENV)/.dev  ## kills at every step of jobs for MINUTES, drawn by SEED, and a table; make test has a minute of it
 	PYTHONPATH=tests $(BIN)/python -m service.chaos_run --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5)
 
-kills: $(VENV)/.dev  ## ragassay evaluate killed KILLS times at random, with what was lost, repeated and billed; make test has 3
+kills: $(VENV)/.dev  ## ragassay evaluate killed KILLS times at random, with what was lost, repeated and billed; make test has 2
 	KILLS=$(or $(KILLS),30) $(BIN)/python -m pytest -s --timeout 3600 tests/cli/test_kill.py
 
 endings: $(VENV)/.dev  ## CANCELS jobs cancelled at any moment and CAPS jobs with too small a budget; make test has a few of them

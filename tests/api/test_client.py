@@ -12,11 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from api_server import rows, serving, with_failed_rows
+from api_server import rows, with_failed_rows
 from loopback import LoopbackServer, Quiet
 from polling import until
 from ragassay.core.errors import BadData
-from ragassay.core.settings import Settings
 from ragassay.datasets.load import load_rows
 from redis_server import free_port
 
@@ -28,26 +27,6 @@ def data(tmp_path):
     path = tmp_path / "rivers.jsonl"
     path.write_bytes(b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows(60)))
     return path
-
-
-def test_the_hint_after_a_job_names_the_service_that_has_its_rows(cli, submit, data, worker, served, monkeypatch):
-    monkeypatch.delenv("RAGASSAY_SERVER")
-    code, out, _ = submit(data, "--metrics", "mrr", wait=True)
-    hint = out.splitlines()[-1].removeprefix("rows: ragassay ")
-    assert (code, f" --server {served.url}" in hint) == (0, True)
-    assert cli(*hint.split())[0] == 0
-    job = hint.split()[1]
-    assert cli("show", job, "--server", served.url)[1].splitlines()[-1] == f"rows: ragassay {hint}"
-
-
-def test_who_follows_a_job_sees_what_it_waits_for_and_since_when(cli, submit, data, served):
-    job = json.loads(submit(data, "--json", "--metrics", METRICS)[1])["id"]
-    meta = {"waiting": "the provider failed (500)", "waiting_since_ms": 1_790_000_000_000}
-    served.jobs.store.redis.hset(served.jobs.store.key(job, "meta"), mapping=meta)
-    code, out, _ = cli("job", "show", job)
-    assert (code, "waiting:         the provider failed (500); since 2026-09-21 14:13:20 UTC\n" in out) == (0, True)
-    served.http.post(f"/v1/jobs/{job}/cancel")
-    assert "waiting" not in cli("job", "show", job)[1]
 
 
 def test_no_command_sends_control_characters_of_a_job_to_the_terminal(cli, submit, served, tmp_path):
@@ -96,13 +75,6 @@ def test_submit_prints_the_id_alone_and_the_other_commands_take_it(cli, submit, 
     assert (code, "finished already" in err) == (2, True)
 
 
-def test_a_job_is_cancelled(cli, submit, data, served):
-    job = submit(data)[1].strip()
-    code, out, _ = cli("job", "cancel", job)
-    assert (code, "cancelled" in out) == (0, True)
-    assert json.loads(cli("job", "cancel", job, "--json")[1])["status"] == "cancelled"
-
-
 def test_job_list_and_resume(cli, submit, data, served):
     job = submit(data, "--name", "nightly", "--budget-usd", 1)[1].strip()
     assert cli("job", "list", "--status", "paused") == (0, "there is no job\n", "")
@@ -132,19 +104,6 @@ def test_failed_rows_are_tried_again(cli, submit, data, served):
     assert (code, f"no row of job {job} failed" in err) == (2, True)
 
 
-def test_waiting_for_a_job_that_is_cancelled_ends_with_3(submit, data, served):
-    def cancel():
-        jobs = until(lambda: served.http.get("/v1/jobs").json()["jobs"])
-        served.http.delete(f"/v1/jobs/{jobs[0]['id']}")
-
-    thread = threading.Thread(target=cancel)
-    thread.start()
-    code, out, err = submit(data, wait=True)
-    thread.join()
-    assert (code, out) == (3, "")
-    assert "is cancelled" in err
-
-
 def test_waiting_for_a_job_that_its_budget_has_paused_ends_with_4(submit, data, served):
     def pause():
         jobs = until(lambda: served.http.get("/v1/jobs").json()["jobs"])
@@ -158,24 +117,6 @@ def test_waiting_for_a_job_that_its_budget_has_paused_ends_with_4(submit, data, 
     thread.join()
     assert (code, out) == (4, "")
     assert "the budget of 1 USD is reached; resume with a higher one: ragassay job resume" in err
-
-
-def test_every_option_reaches_the_job(submit, tmp_path, worker):
-    path = tmp_path / "d.csv"
-    path.write_text("frage,answer,relevant_doc_ids,retrieved_doc_ids\nA?,a,1,1|1\nB?,b,2,2\nC?,c,3,3\n")
-    options = ["--map", "query=frage", "--limit", "2", "--judge", "local", "--name", "rivers", "-j", "2", "--seed", "0"]
-    for text in (
-        *("duplicates=keep_first", "format=csv", "accurate=correctness >= 0.9"),
-        *("max_missing=0.5", "performance.cache=false", "budget.tokens=5000"),
-    ):
-        options += ["--set", text]
-    code, out, err = submit(path, "--json", "--metrics", "mrr", *options, wait=True)
-    assert code == 0, err
-    provenance = json.loads(out)["provenance"]
-    assert provenance["dataset"]["rows"] == 2
-    used = provenance["configuration"]
-    assert (used["accurate"], used["max_missing"], used["performance"]["cache"]) == ("correctness >= 0.9", 0.5, False)
-    assert (used["name"], used["performance"]["concurrency"], used["budget"]["tokens"]) == ("rivers", 2, 5000)
 
 
 @pytest.mark.parametrize(
@@ -222,14 +163,6 @@ def test_without_a_server_it_says_how_to_start_one(submit, data):
     code, _, err = submit(data, url=f"http://127.0.0.1:{free_port()}")
     assert (code, "ragassay serve" in err) == (3, True)
     assert time.monotonic() - began < 5
-
-
-def test_the_key_is_sent(submit, redis, data, monkeypatch):
-    with serving(redis.url, Settings.model_construct(bootstrap_key="k" * 20)) as locked:
-        code, _, err = submit(data, url=locked.url)
-        assert (code, "key is missing" in err) == (2, True)
-        monkeypatch.setenv("RAGASSAY_SERVER_KEY", "k" * 20)
-        assert submit(data, url=locked.url)[0] == 0
 
 
 def test_a_server_that_is_none_of_ours_is_noticed(cli):

@@ -4,13 +4,11 @@ import io
 from xml.etree import ElementTree
 
 import openpyxl
-import orjson
 import pyarrow.parquet
 import pytest
 
 from api_server import rows
 from ragassay.reporting import MEDIA_TYPES
-from ragassay.service.job_run import JobRun
 
 
 @pytest.fixture(scope="module")
@@ -56,25 +54,3 @@ def test_each_form_has_a_tag_of_its_own(server, job):
     assert len(set(tags)) == 3
     again = server.http.get(f"/v1/jobs/{job}/report", params={"format": "md"}, headers={"If-None-Match": tags[1]})
     assert (again.status_code, again.content) == (304, b"")
-
-
-def test_the_json_of_a_report_has_its_figures_and_its_rows(server, job):
-    document = fetched(server, job).json()
-    rows = document.pop("results")
-    assert document == orjson.loads(JobRun(server.jobs.store, job).report_document())
-    assert {name: len(of_system) for name, of_system in rows.items()} == {
-        name: system["queries"] for name, system in document["systems"].items()
-    }
-
-
-def test_a_comparison_comes_as_a_file_too(server, job):
-    server.submit(rows(3), metrics=["mrr", "token_f1"], name="second")
-    server.work()
-    second = server.http.get("/v1/jobs").json()["jobs"][0]["id"]
-    answer = server.http.post("/v1/comparisons", json={"jobs": [job, second]}, params={"format": "pdf"})
-    assert (answer.status_code, answer.content[:5]) == (200, b"%PDF-")
-    assert answer.headers["content-disposition"] == 'attachment; filename="comparison.pdf"'
-    csv = server.http.post(
-        "/v1/comparisons", json={"jobs": [job, second]}, params={"format": "csv", "fields": "metric"}
-    )
-    assert csv.text.splitlines() == ["metric", "mrr", "token_f1"]

@@ -69,22 +69,6 @@ def test_a_job_that_failed_is_told_without_its_error(served, told, receiver):
     assert got.document["data"].keys() == {"id", "project", "job", "count", "rows", "done", "failed"}
 
 
-def test_a_gate_on_slices_is_told_once_without_the_values_of_the_rows(told):
-    samples = [{**row, "category": f"{MARK} {n}", "metadata": {"customer": MARK}} for n, row in enumerate(rows(6))]
-    gates = [
-        {"metric": "mrr", "min": 1.1, "slice": "category"},
-        {"metric": "mrr", "min": 1.1, "slice": f"category={MARK} 1"},
-        {"metric": "mrr", "min": 1.1, "slice": "metadata.customer"},
-    ]
-    _, documents = told(samples, gates=gates)
-    missed = of_kind(documents, "gate_missed")
-    assert [(each["gate"], each["count"]) for each in missed] == [
-        ("default, each category: mrr >= 1.100", 7),
-        ("default, each metadata.customer: mrr >= 1.100", 1),
-    ]
-    assert MARK not in str(documents)
-
-
 def test_no_text_of_a_job_is_in_what_a_receiver_gets(served, told, receiver):
     """Planted in everything that a body takes as text, apart from names of systems and metrics."""
     with Receiver() as slack:

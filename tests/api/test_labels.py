@@ -23,16 +23,6 @@ def completed(served):
     return job, store
 
 
-def test_labels_are_kept_in_order_and_live_as_long_as_the_report(served):
-    job, store = completed(served)
-    assert labels_of(JobRun(store, job)) == []
-    add_labels(JobRun(store, job), LABELS[:2])
-    add_labels(JobRun(store, job), LABELS[2:])
-    assert labels_of(JobRun(store, job)) == LABELS
-    left = [store.redis.ttl(store.key(job, name)) for name in ("labels.jsonl", "report.json")]
-    assert abs(left[0] - left[1]) <= 60
-
-
 def test_another_project_has_none_of_them_and_can_not_add_any(served):
     job, store = completed(served)
     other = store.of("other")

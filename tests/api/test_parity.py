@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from itertools import islice
 
 import orjson
 import pytest
@@ -63,7 +64,7 @@ class Doors:
             for length in range(max(map(len, ids)), 14, -1):  # as names they are as short as tells them apart
                 for name, one in zip("ab", ids, strict=True):
                     text = text.replace(one[:length], name)
-        return _without_times(json.loads(text))
+        return _without_times(json.loads(re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME", text)))
 
 
 def _without_times(value):
@@ -138,6 +139,7 @@ def chosen_rows(d):
 def comparison(d):
     yield d.command("compare", *d.runs, "--json")
     yield d.command("compare", *d.jobs, "--json")
+    yield d.command("compare", d.runs[0], d.jobs[1], "--json")
     yield ragassay.compare(*d.runs).model_dump_json()
     yield d.client.compare(*d.jobs).model_dump_json()
     yield d.post("/v1/comparisons", {"jobs": d.jobs})
@@ -158,6 +160,15 @@ def trend(d):
     yield d.get("/v1/trends", metric="mrr")
 
 
+def trend_of_a_system(d):
+    flags = ("latency_ms.p95", "--system", "default", "--dataset", "rivers", "--last", "1", "--json")
+    options = {"system": "default", "dataset": "rivers", "last": 1}
+    yield d.command("trend", *flags)
+    yield d.command("trend", *flags, "--server", d.served.url)
+    yield d.client.trend("latency_ms.p95", **options).model_dump_json()
+    yield d.get("/v1/trends", metric="latency_ms.p95", **options)
+
+
 def costs(d):
     yield d.command("cost", "--json")
     yield d.command("cost", "--json", "--server", d.served.url)
@@ -166,11 +177,23 @@ def costs(d):
     yield d.get("/v1/costs")
 
 
+def costs_of_a_system(d):
+    flags = ("--by", "system,judge", "--dataset", "rivers", "--zone", "Europe/Berlin", "--json")
+    options = {"by": "system,judge", "dataset": "rivers", "zone": "Europe/Berlin"}
+    yield d.command("cost", *flags)
+    yield d.command("cost", *flags, "--server", d.served.url)
+    yield ragassay.Costs.of_runs(**options).model_dump_json()
+    yield d.client.costs(**options).model_dump_json()
+    yield d.get("/v1/costs", **options)
+
+
 def gates(d):
     config = d.files["a"].parent / "gates.yaml"
     document = {"data": "rivers.jsonl", "gates": GATES, "metrics": METRICS, "accurate": OPTIONS["accurate"]}
     config.write_text(json.dumps(document))
     yield d.command("gate", config, "--run", d.runs[0], "--json", code=1)
+    yield d.command("gate", config, "--run", d.jobs[0], "--json", code=1)
+    yield ragassay.gate(run=d.runs[0], gates=GATES).model_dump_json()
     yield d.get(f"/v1/jobs/{d.jobs[0]}/gates")
 
 
@@ -185,7 +208,66 @@ def table(d):
     yield of(d.get(f"/v1/jobs/{d.jobs[0]}/report", format="csv"))
 
 
-CASES = (report, chosen_rows, comparison, comparison_with_options, trend, costs, gates, table)
+def page(d):
+    yield json.dumps(d.command("show", d.runs[0], "--format", "md"))
+    yield json.dumps(d.command("show", d.jobs[0], "--format", "md"))
+    ragassay.open_report(d.runs[0]).save(d.home / "report.md")
+    yield json.dumps((d.home / "report.md").read_text())
+    yield json.dumps(d.get(f"/v1/jobs/{d.jobs[0]}/report", format="md"))
+
+
+def junit(d):
+    yield json.dumps(d.command("show", d.runs[0], "--format", "xml"))
+    yield json.dumps(d.get(f"/v1/jobs/{d.jobs[0]}/report", format="xml"))
+
+
+def dataset(d):
+    """A version by its name, with the same digest wherever it was kept."""
+
+    def version(text):
+        found = json.loads(text)
+        return json.dumps({key: found[key] for key in ("name", "digest", "rows", "description")})
+
+    d.command("data", "import", d.files["a"], "--description", "rivers of the north")
+    if not d.client.datasets.list():
+        d.client.datasets.import_(d.files["a"], description="rivers of the north")
+    yield version(json.dumps(json.loads(d.command("data", "show", "rivers", "--json"))["version"]))
+    yield version(ragassay.Datasets().show("rivers").model_dump_json())
+    yield version(d.client.datasets.show("rivers").model_dump_json())
+    yield version(d.get("/v1/datasets/rivers"))
+
+
+def dataset_rows(d):
+    list(dataset(d))
+    yield json.dumps(json.loads(d.command("data", "show", "rivers", "--json", "--rows", "30"))["first"])
+    for datasets in (ragassay.Datasets(), d.client.datasets):
+        yield json.dumps([row.model_dump(mode="json", exclude_defaults=True) for row in datasets.rows("rivers")])
+    yield json.dumps(json.loads(d.get("/v1/datasets/rivers/rows", limit=200))["rows"])
+
+
+def metrics(d):
+    yield d.command("info", "metrics", "--json")
+    yield json.dumps(json.loads(d.get("/v1/metrics"))["metrics"])
+
+
+def jobs(d):
+    yield d.command("job", "list", "--json", "--last", "2")
+    yield json.dumps([one.model_dump(mode="json") for one in islice(d.client.jobs(), 2)])
+    yield json.dumps(json.loads(d.get("/v1/jobs", limit=2))["jobs"])
+
+
+def schedules(d):
+    list(dataset(d))
+    d.client.schedules.add("nightly", "30 2 * * *", {"dataset": "rivers", "metrics": ["mrr"]}, replace=True)
+    yield d.command("schedule", "list", "--json")
+    yield json.dumps([one.model_dump(mode="json") for one in d.client.schedules.list()])
+    yield json.dumps(json.loads(d.get("/v1/schedules"))["schedules"])
+
+
+CASES = (
+    *(report, chosen_rows, comparison, comparison_with_options, trend, trend_of_a_system, costs, costs_of_a_system),
+    *(gates, table, page, junit, dataset, dataset_rows, metrics, jobs, schedules),
+)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)

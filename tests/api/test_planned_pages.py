@@ -3,10 +3,8 @@
 import json
 import re
 
-import httpx
 import pytest
 
-from api.projects import keyed_server, made_key
 from api_server import rows
 from browsing import PAYLOADS, Elements
 from receiver import Receiver
@@ -43,14 +41,6 @@ def text_of(served, address, status=200):
     return answer.text
 
 
-def test_without_any_the_pages_say_how_to_add_one(served):
-    assert "ragassay schedule add" in text_of(served, "/ui/schedules")
-    assert "PUT /v1/datasets" in text_of(served, "/ui/datasets")
-    alerts = text_of(served, "/ui/alerts")
-    assert "No alert yet" in alerts
-    assert "POST /v1/webhooks" in alerts
-
-
 def test_a_schedule_shows_its_next_times_and_what_became_of_earlier_ones(planned):
     assert "Nothing ran yet" in text_of(planned, "/ui/schedules/nightly")
     job = run_now(planned)
@@ -80,13 +70,6 @@ def test_alerts_show_what_happened_and_the_last_try_of_each_webhook(planned):
     assert "it answered 204" in alerts
     assert added["secret"] not in alerts
     assert "s3cr3t" not in alerts
-
-
-def test_a_dataset_names_what_evaluates_and_describes_it(planned):
-    text = text_of(planned, "/ui/datasets/answers")
-    assert "<pre>POST /v1/jobs" in text
-    assert "on your machine" in text
-    assert "ragassay data show answers@" in text
 
 
 @pytest.mark.parametrize(
@@ -119,27 +102,3 @@ def test_text_of_jobs_and_webhooks_stays_text(planned):
         assert all("src" in attributes for tag, attributes in elements if tag == "script"), path
         names = {name for _, attributes in elements for name in attributes}
         assert not any(name.startswith("on") or name in ("style", "autofocus") for name in names), path
-
-
-def test_another_project_sees_none_of_it():
-    with keyed_server(key_requests_per_minute=0) as served:
-        a, b = made_key(served, "a"), made_key(served, "b")
-        body = {**NIGHTLY, "job": {**NIGHTLY["job"], "dataset": "answers"}}
-        bearer = {"Authorization": f"Bearer {a.key}"}
-        content = "\n".join(map(json.dumps, rows(4)))
-        httpx.put(
-            f"{served.url}/v1/datasets/answers",
-            content=content,
-            headers={**bearer, "Content-Type": "application/x-ndjson"},
-        )
-        assert httpx.post(f"{served.url}/v1/schedules", json=body, headers=bearer).status_code == 201
-        for key, there in ((a, True), (b, False)):
-            with httpx.Client(base_url=served.url, headers={"Sec-Fetch-Site": "same-origin"}) as http:
-                assert http.post("/ui/sign-in", data={"key": key.key}).status_code == 303
-                assert ("nightly" in http.get("/ui/schedules").text) is there
-                assert (http.get("/ui/schedules/nightly").status_code == 200) is there
-                assert ("answers" in http.get("/ui/datasets").text) is there
-                assert (http.get("/ui/datasets/answers").status_code == 200) is there
-        with httpx.Client(base_url=served.url) as http:
-            for path in ("/ui/schedules", "/ui/alerts", "/ui/datasets"):
-                assert http.get(path).headers["location"].startswith("/ui/sign-in")

@@ -8,14 +8,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from api.projects import BOOTSTRAP, caller, keyed_server, made_key
-from api_server import RecordingQueue, problem, rows, serving
-from job_workers import CALL, expire_leases
+from api_server import problem, rows, serving
+from job_workers import CALL
 from ragassay import observability
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Reply
 from ragassay.core.settings import Settings
-from ragassay.service.jobs import Jobs
-from ragassay.service.redis import RedisStore
 from ragassay.service.redis_journal import RedisJournal
 from redis_server import RedisServer
 
@@ -64,14 +62,6 @@ def test_jobs_chunks_and_rows_are_counted_from_submission_to_the_end(served):
     assert job not in served.http.get("/metrics").text
 
 
-def test_a_lease_that_runs_out_is_counted(served):
-    job = served.submit(rows(3))["id"]
-    served.jobs.store.claim(job)
-    expire_leases(served.jobs.store, job)
-    served.jobs.tick()
-    assert numbers(served.http)["leases_expired_total",] == 1
-
-
 async def settled(store, claim, model="m", *, calls=1, unknown=0):
     journal = RedisJournal(store, claim, cache=False)
     for n in range(calls):
@@ -87,21 +77,6 @@ async def settled(store, claim, model="m", *, calls=1, unknown=0):
         await journal.settle(reservation, Reply(text="{}"))  # a lost answer
 
 
-def test_what_calls_took_is_counted_with_the_call_and_once(served):
-    import asyncio
-
-    store = served.jobs.store
-    claim = store.claim(served.submit(rows(3))["id"])
-    asyncio.run(settled(store, claim, calls=2, unknown=1))
-    seen = numbers(served.http)
-    assert seen["tokens_total", "input", "m", "judging"] == 60
-    assert seen["cost_usd_total", "m", "judging"] == 0.5
-    assert seen["uncertain_calls_total",] == 2
-    # 0.3 s is above 0.25 and not above 0.5; buckets are cumulated
-    assert [seen["provider_seconds_bucket", le, "m"] for le in ("0.25", "0.5", "+Inf")] == [0, 2, 2]
-    assert (seen["provider_seconds_count", "m"], seen["provider_seconds_sum", "m"]) == (2, 0.6)
-
-
 def test_workers_beats_and_jobs_that_wait_for_a_provider_are_there(served):
     store = served.jobs.store
     store.heartbeat("worker", "a:1:3", for_s=60)
@@ -114,16 +89,6 @@ def test_workers_beats_and_jobs_that_wait_for_a_provider_are_there(served):
     assert seen["jobs_waiting",] == 1
     assert seen["outage_seconds",] < 60
     assert (seen["chunk_age_seconds",], seen["unclaimed_seconds",]) == (0, 0)  # it waits for something else
-
-
-def test_a_schedule_that_no_beat_notices_is_late(served):
-    redis = served.jobs.store.redis
-    assert numbers(served.http)["schedule_overdue_seconds",] == 0
-    now_ms = redis.time()[0] * 1000
-    redis.sadd("ra:schedules", "a")
-    for name, late_s in (("hourly", 60), ("nightly", 600), ("yearly", -600)):
-        redis.zadd("ra:p:{a}:due", {name: now_ms - late_s * 1000})
-    assert 600 <= numbers(served.http)["schedule_overdue_seconds",] < 660
 
 
 def test_requests_are_counted_by_the_template_of_their_route(served):
@@ -200,20 +165,3 @@ def test_the_page_has_every_metric_with_its_labels_and_no_other(served):
     for name, (kind, named) in table().items():
         seen = labels.get(f"{name}_count" if kind == "histogram" else name)
         assert seen is None or seen == set(named), name
-
-
-def test_scraping_a_thousand_jobs_that_wait_looks_at_no_other_key(redis):
-    store = RedisStore(redis.url)
-    store.redis.flushall()
-    with serving(redis.url, jobs=Jobs(store, RecordingQueue(), None)) as served:
-        pipe = store.redis.pipeline()
-        for n in range(1000):
-            pipe.sadd("ra:active", f"{n:032x}")
-            pipe.hset(store.key(f"{n:032x}", "meta"), mapping={"status": "queued", "created_ms": 1})
-            pipe.rpush(store.key(f"{n:032x}", "todo"), "default:0")
-        pipe.execute()
-        store.redis.config_resetstat()
-        assert numbers(served.http)["chunks_waiting",] == 1000
-        commands = set(store.redis.info("commandstats"))
-        assert not commands & {"cmdstat_keys", "cmdstat_scan"}
-        assert store.redis.info("commandstats")["cmdstat_hmget"]["calls"] == 1000

@@ -5,12 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from api_server import rows, serving
 from polling import until
-from ragassay import Client, Report
+from ragassay import Client
 from ragassay.client import ServiceError
 from ragassay.core.errors import (
     BadData,
@@ -26,24 +25,6 @@ HOW = {"metrics": ["mrr", "faithfulness"], "seed": 3, "name": "nightly"}
 
 def wrong(data):
     return [{**row, "answer": "Elsewhere."} for row in data]
-
-
-def test_a_job_is_submitted_waited_for_read_and_compared(served, worker):
-    seen = []
-    with Client(served.url) as client:
-        job = client.submit(pd.DataFrame(rows(60)), **HOW)
-        other = client.submit(wrong(rows(60)), **HOW)
-        assert client.wait(job, lambda job: seen.append(job.progress.done)).status == "finished"
-        client.wait(other.id)
-        report = client.report(job)
-        results = list(client.results(job.id))
-        comparison = client.compare(job, other, metrics=["faithfulness"])
-    assert isinstance(report, Report)
-    assert report.provenance.configuration.seed == 3
-    assert [result.query_id for result in results] == [row["query_id"] for row in report.rows]
-    assert seen == sorted(seen)
-    assert seen[-1] == 60
-    assert comparison.pairs[0].metrics["faithfulness"].outcome == "worse"
 
 
 def test_client_wait_outlives_a_short_outage_and_raises_after_two_minutes(served, monkeypatch):

@@ -57,12 +57,6 @@ def figure(row, name):
     return row["scores"][name]["value"] if name in row["scores"] else row[name]
 
 
-def test_results_come_system_by_system_in_the_datasets_order(served, job):
-    wanted = [(row["system"], row["query_id"]) for row in everything(served, job)]
-    assert pages(served, job) == pages(served, job, limit=200) == wanted
-    assert pages(served, job, system="v2") == [one for one in wanted if one[0] == "v2"]
-
-
 @pytest.mark.parametrize(
     ("parameters", "wanted"),
     [

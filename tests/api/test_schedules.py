@@ -86,15 +86,6 @@ def test_a_time_that_comes_has_one_job_which_says_what_it_is_of(planned):
     assert len(jobs) == len([run for run in history(planned) if run["job"]])
 
 
-def test_a_run_that_is_asked_for_is_beside_the_planned_ones(planned):
-    before = create(planned)["next"]
-    run = run_now(planned)
-    assert (run["trigger"], run["status"], run["reason"]) == ("manual", "finished", None)
-    assert planned.http.get(f"/v1/jobs/{run['job']}").json()["planned"] == {"schedule": "nightly", "slot": None}
-    after = planned.http.get("/v1/schedules/nightly").json()
-    assert (after["next"], after["last"]) == (before, run)
-
-
 def test_drops_are_measured_from_the_newest_run_that_passed(planned):
     create(planned, job={"baseline": "last-passed", "gates": [*GATES, {"metric": "mrr", "max_drop": 0.01}]})
     first = run_now(planned)
@@ -126,16 +117,6 @@ def test_a_pause_leaves_times_out_and_missing_none(planned):
     assert again["created_at"] == paused["created_at"]
 
 
-def test_a_change_holds_from_the_next_run_on(planned):
-    create(planned, job={"gates": GATES})
-    change = {"cron": "0 5 * * *", "job": {"dataset": "answers", "metrics": ["recall@1"]}}
-    changed = planned.http.patch("/v1/schedules/nightly", json=change)
-    assert changed.json()["next"][0].endswith("T05:00:00+00:00")
-    run = run_now(planned)
-    assert (run["gates_passed"], run["gates_missed"]) == (None, None)
-    assert planned.http.get(f"/v1/jobs/{run['job']}").json()["metrics"] == ["recall@1"]
-
-
 def test_a_change_is_refused_if_the_schedule_changed_since_it_was_read(planned):
     create(planned)
     read = planned.http.get("/v1/schedules/nightly").headers["etag"]
@@ -145,16 +126,6 @@ def test_a_change_is_refused_if_the_schedule_changed_since_it_was_read(planned):
     assert problem(late, 412)["where"] == "If-Match"
     newest = {"If-Match": other.headers["etag"]}
     assert planned.http.patch("/v1/schedules/nightly", json={"paused": False}, headers=newest).status_code == 200
-
-
-def test_a_schedule_is_forgotten_and_its_jobs_stay(planned):
-    create(planned)
-    job = run_now(planned)["job"]
-    assert planned.http.delete("/v1/schedules/nightly").json()["last"]["job"] == job
-    problem(planned.http.get("/v1/schedules/nightly"), 404)
-    assert planned.http.get(f"/v1/jobs/{job}/report").status_code == 200
-    create(planned)
-    assert run_now(planned)["job"] != job
 
 
 def test_lists_are_read_page_by_page(planned):

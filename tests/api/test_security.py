@@ -78,11 +78,6 @@ def test_post_of_another_site_is_refused_with_and_without_keys(served, locked, h
         assert server.http.get("/v1/jobs", headers=sent).status_code == 200
 
 
-def test_the_root_leads_to_the_pages(served):
-    answer = served.http.get("/")
-    assert (answer.status_code, answer.headers["location"]) == (302, "/ui")
-
-
 def test_no_page_of_another_origin_may_read_an_answer(served):
     for headers in ({"Origin": "https://evil.example"}, {"Origin": served.url}):
         answer = served.http.get("/v1/jobs", headers=headers)

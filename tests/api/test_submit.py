@@ -2,15 +2,12 @@
 
 import json
 import time
-from pathlib import Path
 
 import pytest
 
 from api_server import problem, rows, serving
 from provider import Provider
-from ragassay import Client
 from ragassay.core.jobs import Job
-from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.evaluation.runtime import Runtime
 from ragassay.service.job_run import JobRun
@@ -30,41 +27,6 @@ def test_a_submitted_job_is_queued_and_says_where_to_follow_it(served):
     assert "idempotent-replayed" not in answer.headers
     assert [use_case for use_case, _ in served.queue.sent] == ["work"]
     assert served.http.get(answer.headers["location"]).json()["id"] == job.id
-
-
-def test_a_job_runs_to_a_report_that_counts_every_row(served):
-    job = served.submit(rows(120), metrics=METRICS, dataset="rivers")["id"]
-    assert served.http.get(f"/v1/jobs/{job}").json()["status"] == "queued"
-    served.work(most=1)
-    half = served.http.get(f"/v1/jobs/{job}").json()
-    assert (half["status"], half["progress"]["done"]) == ("running", 50)
-    assert half["started_at"] is not None
-    not_yet = problem(served.http.get(f"/v1/jobs/{job}/report"), 409)
-    assert "running" in not_yet["detail"]
-    served.work()
-    job_now = served.http.get(f"/v1/jobs/{job}").json()
-    assert (job_now["status"], job_now["progress"]) == ("finished", {"rows": 120, "done": 120, "failed": 0})
-    assert job_now["ended_at"] >= job_now["started_at"] >= job_now["created_at"]
-    answer = served.http.get(f"/v1/jobs/{job}/report")
-    assert answer.headers["content-type"] == "application/json"
-    report = ReportWithResults.model_validate(answer.json())
-    assert report.provenance.dataset.name == "rivers"
-    mrr = report.systems["default"].metrics["mrr"]
-    assert (mrr.n, mrr.value) == (120, 0.75)  # 60 rows find it first, 60 second: (60 * 1 + 60 * 1/2) / 120
-    assert report.systems["default"].queries == 120
-
-
-def test_a_job_says_what_may_be_wrong_with_its_rows(served):
-    misspelt = [{"answerr": row.pop("answer"), **row} for row in rows(2)]
-    answer = served.http.post("/v1/jobs", json={"samples": misspelt, "metrics": ["mrr"]})
-    assert answer.json()["warnings"] == ["answerr is kept as metadata; did you mean answer? rename answerr to answer"]
-
-
-def test_without_metrics_the_rows_decide_which_there_are(served):
-    bare = [{"query": "Which?", "relevant_doc_ids": ["a"], "retrieved_doc_ids": ["a"]}]
-    assert "mrr" in served.submit(bare)["metrics"]
-    assert "faithfulness" not in served.submit(bare)["metrics"]
-    assert "faithfulness" in served.submit(rows(1))["metrics"]
 
 
 def test_every_option_reaches_the_configuration(served):
@@ -180,30 +142,6 @@ def test_a_cancelled_job_makes_no_more_calls_and_keeps_what_is_done(served):
     assert (again.status_code, again.json()) == (200, after)
 
 
-def test_a_partial_report_says_that_it_is_partial_wherever_it_is_shown(cli, served):
-    job = served.submit(
-        [{**row, "responses": {"v2": {"answer": "No."}}} for row in rows(120)], metrics=["mrr", "token_f1"]
-    )["id"]
-    served.work(most=3)  # the first chunk of both systems, and the second of one
-    served.http.post(f"/v1/jobs/{job}/cancel")
-    served.work()
-    said = (
-        "artial report: 150 of 240 rows are done (default 100 of 120, v2 50 of 120), and every figure is of these alone"
-    )
-    code, out, err = cli("show", job, "--server", served.url, "-o", "r.md")
-    assert (code, said in " ".join(out.split())) == (0, True), err
-    assert said in Path("r.md").read_text()
-    with Client(served.url) as client:
-        assert said in str(client.report(job))
-
-
-def test_a_job_that_is_cancelled_before_a_row_is_done_has_no_report(served):
-    job = served.submit(rows(2), metrics=METRICS)["id"]
-    served.http.post(f"/v1/jobs/{job}/cancel")
-    served.work()
-    assert "cancelled" in problem(served.http.get(f"/v1/jobs/{job}/report"), 409)["detail"]
-
-
 def test_only_a_paused_job_can_be_resumed_and_a_budget_is_above_zero(served):
     job = served.submit(rows(2))["id"]
     served.work()
@@ -229,14 +167,6 @@ def test_resume_changes_only_the_caps_that_are_given(served, asked, caps):
     resumed = served.http.post(f"/v1/jobs/{job}/resume", params=asked)
     assert resumed.json()["status"] == "running"
     assert store.redis.hmget(store.key(job, "meta"), "most_usd", "most_tokens") == caps
-
-
-def test_a_finished_job_can_not_be_cancelled(served):
-    job = served.submit(rows(2), metrics=["mrr"])["id"]
-    served.work()
-    for answer in (served.http.delete(f"/v1/jobs/{job}"), served.http.post(f"/v1/jobs/{job}/cancel")):
-        assert "finished already" in problem(answer, 409)["detail"]
-    assert served.http.get(f"/v1/jobs/{job}").json()["status"] == "finished"
 
 
 def test_a_report_is_not_sent_again_to_who_has_it(served):

@@ -193,15 +193,6 @@ def _values(redis, key):
         )
 
 
-def test_a_system_is_asked_although_the_judges_provider_was_given_up(operators, endpoint):
-    job = operators.submit(QUESTIONS, systems=["online"], metrics=METRICS)["id"]
-    store = operators.jobs.store
-    store.redis.hset(store.key(job, "meta"), "given_up", "the provider failed (500)")
-    operators.work()
-    report = operators.http.get(f"/v1/jobs/{job}/report").json()
-    assert (len(endpoint.asked), report["systems"]["online"]["metrics"]["mrr"]["value"]) == (60, 1.0)
-
-
 def test_a_registered_function_answers_in_the_worker_and_its_folder_is_not_shown(redis, tmp_path):
     (tmp_path / "own.py").write_text(
         "def ask(query):\n    return {'answer': 'Paris.', 'retrieved_doc_ids': ['paris']}\n"
@@ -254,10 +245,3 @@ def test_a_key_that_the_worker_has_not_fails_the_job_with_the_variables_name(ope
     operators.work()
     ended = operators.http.get(f"/v1/jobs/{job}").json()
     assert (ended["status"], "the environment variable RAG_TOKEN is not set" in ended["error"]) == ("failed", True)
-
-
-def test_a_corpus_that_is_gone_is_the_operators_business(operators, tmp_path, caplog):
-    (tmp_path / "corpus.jsonl").unlink()
-    document = problem(operators.http.post("/v1/jobs", json={"samples": QUESTIONS, "systems": ["bm25"]}), 422)
-    assert document["detail"] == "system 'bm25' can't be used: its corpus can't be read"
-    assert "corpus.jsonl: there is no such corpus" in caplog.text

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from api.projects import BOOTSTRAP, keyed_server, made_key, marked
-from api_server import rows, serving, with_failed_rows
+from api_server import rows, serving
 from browsing import PAYLOADS
 from ragassay.core.settings import Settings
 
@@ -59,21 +59,6 @@ def test_without_keys_the_pages_show_jobs_and_ask_for_nothing(served):
     row = http.get(f"/ui/runs/{job}/row?at=1").text
     assert "River number 1 reaches the sea" in row
     assert "It rains a lot there." in row  # of the sample, which the row does not hold
-
-
-def test_pages_compare_jobs_and_follow_metrics_and_costs(served):
-    jobs = [served.submit(rows(4), metrics=["mrr"])["id"] for _ in range(2)]
-    served.work()
-    choice = served.http.get("/ui/compare").text
-    assert all(job in choice for job in jobs)
-    compared = served.http.get("/ui/compare", params={"run": [f"{job}#default" for job in jobs]})
-    assert compared.status_code == 200
-    assert "mrr" in compared.text
-    trend = served.http.get("/ui/trends?metric=mrr").text
-    assert all(job in trend for job in jobs)
-    cost = served.http.get("/ui/cost", params={"system": ["default", "default"]})
-    assert cost.status_code == 200
-    assert "USD" in cost.text
 
 
 def test_who_is_not_signed_in_is_sent_to_the_door_and_back(keyed, keys):
@@ -160,18 +145,6 @@ def test_a_running_job_is_followed_and_cancelled(served):
     assert "cancelled" in ended
     assert "Cancel the job" not in ended
     assert "not paused" in served.http.post(f"/ui/jobs/{job}/resume").text
-
-
-def test_failed_rows_of_a_job_that_has_ended_are_tried_again(served):
-    button, job = "Try the failed rows again", served.submit(rows(3), metrics=["mrr"])["id"]
-    assert button not in served.http.get(f"/ui/jobs/{job}").text
-    with_failed_rows(served, job)
-    assert button in served.http.get(f"/ui/jobs/{job}").text
-    assert served.http.post(f"/ui/jobs/{job}/retry").status_code == 303
-    assert button not in served.http.get(f"/ui/jobs/{job}").text
-    served.work()
-    assert "n 3" in served.http.get(f"/ui/runs/{job}").text
-    assert button not in served.http.get(f"/ui/jobs/{job}").text
 
 
 def test_labels_of_a_job_are_kept_in_redis(served):

@@ -78,15 +78,6 @@ def test_the_document_holds_what_a_hand_finds(cli, two):
     assert found["delta"]["macro"]["mrr"] == 0.5  # (0 + 1/2) / 2 against (1/2 + 1) / 2
 
 
-def test_k_cuts_the_lists(cli, two):
-    found = asked(cli, "--k", 1)
-    _, first = found["per_query"]
-    assert (first["A"]["hits"], first["A"]["mrr"]) == (["d3"], 0)
-    assert first["B"]["recall"] == 0.5
-    assert found["definitions"]["recall"].startswith("recall@1: ")
-    assert asked(cli, "--k", 10) == asked(cli)
-
-
 def test_csv_has_two_rows_a_query(cli, two):
     asked(cli, "--csv", "out.csv")
     rows = (two / "out.csv").read_text().splitlines()
@@ -201,21 +192,6 @@ def searching(folder, name, corpus=None, **options):
     (folder / name).write_text(yaml.safe_dump(recipe))
 
 
-def test_a_corpus_is_searched(cli, two):
-    write_jsonl(two / "c.jsonl", CORPUS)
-    (two / "truth.tsv").write_text("q1\td2\t2\nq2\td4\t1\n")
-    searching(two, "a.yaml", b=0.0), searching(two, "b.yaml")
-    found = asked(cli, "--corpus", "c.jsonl", "--emit-traces")
-    assert found["corpus_digest"] == hashlib.sha256((two / "c.jsonl").read_bytes()).hexdigest()
-    assert found["run_digests"] == {"A": None, "B": None}
-    assert [row["B"]["hits"] for row in found["per_query"]] == [["d4"], ["d2"]]
-    assert found["systems"]["B"]["metrics"]["macro"] == {"recall": 1, "mrr": 1, "ndcg": 1}
-    trace = json.loads((two / "out.traces.jsonl").read_text().splitlines()[0])
-    assert trace["ranked"][0]["stages"] == {"bm25": trace["ranked"][0]["score"]}
-    (two / "truth.tsv").write_text("q1\td3\t2\n")
-    assert cli(*ASK, "--corpus", "c.jsonl")[2] == "error: truth.tsv:1: document 'd3' is not in the corpus\n"
-
-
 def test_a_configuration_names_its_corpus_from_where_it_lies_and_the_option_goes_before(cli, two):
     (two / "sub").mkdir()
     write_jsonl(two / "sub" / "c.jsonl", CORPUS), write_jsonl(two / "all.jsonl", [*CORPUS, {"id": "d3", "text": "how"}])
@@ -276,19 +252,6 @@ def test_bad_input_gives_one_clear_line_and_leaves_nothing(cli, two, case):
     assert err.count("\n") == 1, err
     assert says in err, err
     assert {path.name: path.read_bytes() for path in two.iterdir() if path.is_file()} == before
-
-
-def test_an_option_that_is_missing_is_named(cli, two):
-    code, _, err = cli("ab", "--queries", "q.tsv")
-    assert code == 2
-    assert "--truth" in err
-
-
-def test_files_of_other_systems_are_read(cli, two):
-    plain = asked(cli)["per_query"]
-    (two / "q.tsv").write_bytes(b"\xef\xbb\xbf" + QUERIES.replace("\n", "\r\n").encode() + b"\r\n")
-    (two / "truth.tsv").write_text(f"\n{TRUTH.rstrip()}")
-    assert asked(cli)["per_query"] == plain
 
 
 def test_documents_fit_their_schemas(cli, two):

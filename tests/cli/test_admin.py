@@ -1,6 +1,5 @@
 """``ragassay admin``: what an operator is told of the service, and what becomes of a job that is to go on."""
 
-import base64
 import json
 import socket
 
@@ -9,9 +8,9 @@ import pytest
 from job_workers import submit
 from offline_runs import FakeRuntime
 from ragassay.service.jobs import Jobs
-from ragassay.service.queue import CHUNKS, QUEUES, REPORTS, Queue
+from ragassay.service.queue import CHUNKS, QUEUES, Queue
 from ragassay.service.redis import RedisStore
-from redis_server import RedisServer, redis_server
+from redis_server import redis_server
 
 
 @pytest.fixture
@@ -40,17 +39,6 @@ def staffed(store):
     store.heartbeat("worker", f"{socket.gethostname()}:1:3", for_s=60)
     for process in (2, 3):
         store.heartbeat("beat", f"{socket.gethostname()}:{process}:1", for_s=60)
-
-
-def work_all(jobs):
-    """What workers do with the messages that are in the broker."""
-    while message := jobs.store.redis.lpop(CHUNKS):
-        jobs.work(*json.loads(base64.b64decode(json.loads(message)["body"]))[0])
-
-
-def finalized(jobs, job):
-    jobs.store.redis.delete(REPORTS)
-    jobs.finalize(job)
 
 
 def test_a_service_without_troubles(cli, store, jobs):
@@ -88,21 +76,6 @@ def test_each_trouble_is_a_line_and_the_exit_code_is_3(cli, store, jobs):
         "error: chunks wait, and no worker has claimed one for 60 s (job stuck)",
         "error: job evicted is active and has no record: were keys evicted?; see docs/operations.md",
     ]
-
-
-def test_two_redis_roles_are_told_apart(cli, store, monkeypatch):
-    staffed(store)
-    with RedisServer("--appendonly", "no", "--maxmemory", "1mb") as broker:
-        monkeypatch.setenv("RAGASSAY_BROKER_URL", broker.url)
-        code, out, err = cli("admin", "health")
-        assert code == 3
-        assert "redis (broker): " in out
-        assert out.splitlines()[1].endswith(" MB of 1 MB, noeviction, memory only")
-        assert err.startswith("error: Redis uses more than 70 % of its memory (1 MB of 1 MB)")
-        broker.kill()
-        code, out, err = cli("admin", "health")
-        assert (code, "redis (broker)" in out) == (3, False)
-        assert err.startswith("error: the broker does not answer")
 
 
 def test_redis_is_away(cli, monkeypatch):

@@ -80,20 +80,6 @@ def test_the_json_is_what_its_schema_says(cli, two):
     assert found["kind"] == "comparison"
 
 
-def test_options_reach_the_comparison(cli, two):
-    _, out, _ = cli(
-        "compare", two, "--baseline", "b", "--metrics", "MRR", "--alpha", "0.001", "--correction", "bh", "--examples", "1", "--json"
-    )  # fmt: skip
-    found = json.loads(out)
-    pair = found["pairs"][0]
-    assert (found["baseline"], found["metrics"], found["alpha"]) == ("b", ["mrr"], 0.001)
-    assert (found["correction"], found["family"]) == ("benjamini_hochberg", 1)
-    assert len(pair["regressions"]) == 1
-    # 8 pairs: p is 2 / 2 ** 8 at least
-    assert pair["metrics"]["mrr"]["outcome"] == "can't tell"
-    assert "p can't be below 0.00781" in " ".join(found["verdict"])
-
-
 def test_different_datasets_are_compared_as_two_groups_and_that_is_said(cli, two, tmp_path):
     write_jsonl(tmp_path / "others.jsonl", OTHERS)
     responses(tmp_path / "c.jsonl", 3, OTHERS)

@@ -35,11 +35,3 @@ def test_two_versions_of_a_dataset_are_compared_under_the_names_they_were_given(
     of_python = ragassay.compare(f"nightly@{first}", f"nightly@{second}", metrics="token_f1")
     assert list(of_python.sides) == [f"nightly@{first}", f"nightly@{second}"]
     assert of_python.pairs[0].metrics["token_f1"].delta == -1.0
-
-
-def test_a_dataset_is_compared_with_a_run_and_a_run_comes_before_a_dataset_of_its_name(cli, versions):
-    first, second = versions
-    assert cli("evaluate", f"nightly@{second}", "--metrics", "token_f1", "--json")[0] == 0
-    code, out, err = cli("compare", "last", f"nightly@{first}", "--metrics", "token_f1", "--json")
-    assert code == 0, err
-    assert json.loads(out)["pairs"][0]["metrics"]["token_f1"]["delta"] == 1.0

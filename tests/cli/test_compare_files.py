@@ -38,14 +38,6 @@ def test_two_files_are_evaluated_and_compared_under_their_names_whatever_their_o
     assert {side["run"] for side in found["sides"].values()} == {p.name for p in (tmp_path / "home" / "runs").iterdir()}
 
 
-def test_files_runs_and_reports_can_be_mixed(versions, tmp_path):
-    versions("evaluate", "v1.jsonl", "-o", "before.json")
-    for first, names in (("last", ["v1", "v2"]), ("before.json", ["before", "v2"])):
-        code, out, err = versions("compare", first, "v2.jsonl", "--json")
-        assert (code, list(json.loads(out)["sides"])) == (0, names), err
-        (tmp_path / "home" / "runs" / json.loads(out)["sides"]["v2"]["run"] / "run.json").unlink()  # "last" is v1's
-
-
 def test_options_of_the_evaluation_and_a_configuration_reach_the_files(versions, tmp_path):
     (tmp_path / "settings.yaml").write_text("seed: 7\ndata: nowhere.jsonl\nsystems: {old: nowhere.jsonl}\n")
     options = ["--config", "settings.yaml", "--map", "answer=reply", "--metrics", "rouge_l", "--examples", "0"]

@@ -4,11 +4,7 @@ import json
 
 import pytest
 
-import ragassay
 from offline_runs import GOOD, write_jsonl
-from ragassay.api.submission import read
-from ragassay.core.settings import Settings
-from ragassay.service.registered import Registered
 
 YAML = """
 data: d.jsonl
@@ -67,21 +63,3 @@ def test_compare_says_that_a_composite_meant_something_else(cli, project):
     code, out, err = cli("compare", runs[1]["id"], runs[0]["id"])
     assert code == 0
     assert "not the same ranking" in out + err
-
-
-def test_python_takes_composites_as_a_keyword(project):
-    report = ragassay.evaluate(project / "d.jsonl", metrics=["mrr"], composites={"ranking": {"mrr": 3, "recall@1": 1}})
-    assert report.worst(1, metric="ranking")[0]["query_id"] == "q3"
-
-
-def test_job_body_brings_composites_that_its_gates_may_name():
-    body = {
-        "samples": [GOOD],
-        "metrics": ["mrr"],
-        "composites": {"ranking": {"mrr": 1, "recall@1": 1}},
-        "gates": [{"metric": "ranking", "min": 0.5}],
-    }
-    spec, _, gating = read(json.dumps(body).encode(), Settings(), Registered())
-    assert spec.composites == {"ranking": {"mrr": 1, "recall@1": 1}}
-    stored = type(gating).model_validate_json(gating.model_dump_json())
-    assert stored == gating

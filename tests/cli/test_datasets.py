@@ -75,31 +75,3 @@ def test_parts_of_a_dataset_are_datasets(cli, answers):
     difference = json.loads(cli("data", "diff", "answers-test", "answers", "--json")[1])
     assert len(difference["added"]) == 15
     assert {row["fields"][0] for row in difference["changed"]} == {"split"}
-
-
-def test_data_describe_lists_labels_and_gaps(cli):
-    imported(cli, HANDBOOK, "--name", "handbook")
-    assert cli("data", "split", "handbook")[0] == 0
-    described = json.loads(cli("data", "show", "handbook-test", "--json")[1])["description"]
-    assert described["rows"] == sum(described["categories"].values()) == described["splits"]["test"]
-    assert described["fields"]["difficulty"] == described["rows"]
-    out = cli("data", "show", HANDBOOK)[1]
-    assert [line.split()[:2] for line in out.partition("Difficulties")[2].splitlines()[2:5]] == [
-        ["easy", "20"],
-        ["medium", "20"],
-        ["hard", "10"],
-    ]
-    assert "Metrics that can be computed" in out
-
-
-def test_a_difference_is_a_line_per_row(cli, answers, tmp_path):
-    changed = tmp_path / "changed.jsonl"
-    lines = answers.read_text().splitlines()
-    changed.write_text("\n".join([lines[0].replace('"ground_truth": "0"', '"ground_truth": "zero"'), *lines[2:]]))
-    code, out, _ = cli("data", "diff", answers, changed)
-    assert code == 0
-    assert out.splitlines()[0].endswith("0 added, 1 removed, 1 changed, 28 alike")
-    assert [line.split() for line in out.splitlines()[4:]] == [
-        ["BBBBBBBBB?", "Q1", "removed"],
-        ["AAAAAAAAA?", "Q0", "changed", "ground_truth_answer"],
-    ]

@@ -1,8 +1,6 @@
 """``ragassay compare --detect`` as a user types it."""
 
 import json
-import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -52,18 +50,3 @@ def test_bad_input_gives_one_clear_line(cli, run):
         code, out, err = cli("compare", *arguments)
         assert (code, out, err.count("\n")) == (2, "", 1), case
         assert message in err, case
-
-
-def test_the_page_shows_what_the_command_prints(cli, tmp_path):
-    page = (ROOT / "docs" / "statistics.md").read_text()
-    shutil.copytree(ROOT / "datasets" / "quickstart", tmp_path / "quickstart")
-    systems = [f"{name}=quickstart/responses/{name}.jsonl" for name in ("baseline", "candidate")]
-    evaluated = cli(
-        "evaluate", "quickstart/queries.jsonl", "--system", systems[0], "--system", systems[1], "--metrics", "mrr,recall@10"
-    )  # fmt: skip
-    assert evaluated[0] == 0
-    (console,) = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
-    for shown in console.removeprefix("$ ragassay ").split("\n$ ragassay "):
-        command, _, output = shown.partition("\n")
-        code, out, err = cli(*command.split())
-        assert (code, out.strip(), err) == (0, output.strip(), "")

@@ -24,13 +24,6 @@ def test_a_report_and_a_comparison_are_written_as_files_that_only_their_owner_re
     assert (files / "c.any").read_text().startswith("a,b,metric,better,")
 
 
-def test_without_a_file_it_goes_to_stdout_in_the_format_that_is_named(cli, files):
-    code, out, _ = cli("show", "report.json", "--format", "csv", "--fields", "query_id")
-    assert (code, out.splitlines()[:3]) == (0, ["query_id", "q1", "q2"])
-    code, out, _ = cli("show", "comparison.json", "--format", "md")
-    assert (code, out.splitlines()[1]) == (0, "# Comparison of bm25 and hybrid")
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -73,8 +73,3 @@ def test_paths_are_relative_to_the_file_and_systems_come_from_it(cli, data, tmp_
     code, out, _ = cli("evaluate", "--config", "nightly/c.yaml", "--json")
     assert code == 0
     assert list(json.loads(out)["systems"]) == ["a"]
-
-
-def test_a_resumed_run_takes_no_configuration(cli, data):
-    code, _, err = cli("evaluate", "--resume", "last", "--config", "x.yaml")
-    assert (code, "--config can't be given with it" in err) == (2, True)

@@ -76,12 +76,3 @@ def test_a_name_that_can_not_be_imported_gets_a_suggestion(run, name, message):
     done = run("import", name)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
-
-
-def test_without_the_library_the_error_says_how_to_install_it(run):
-    hide = "import sys; sys.modules['ir_datasets'] = None; from ragassay.cli import main; main()"
-    done = run("import", "ir:beir/scifact/test", python=("-c", hide))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "error: importing from ir_datasets needs the extra 'ir'; install it: pip install 'ragassay[ir]'\n"
-    )

@@ -54,18 +54,6 @@ def test_the_local_judge_tells_what_the_context_says_from_what_it_does_not(label
     assert found["judge"]["name"].startswith("local")
 
 
-def test_what_is_printed_says_who_was_asked_and_where_the_verdicts_are(cli, tmp_path):
-    write_jsonl(tmp_path / "labelled.jsonl", LABELLED)
-    code, out, _ = cli("judge", "agreement", "labelled.jsonl")
-    lines = out.splitlines()
-    assert code == 0
-    assert lines[0] == "judge local against people: faithfulness on labelled, 12 items, 12 groups"
-    assert lines[1].startswith("people say yes to 50 %, the judge's mean score is ")
-    assert ["accuracy", "1.000"] in [line.split()[:2] for line in lines]
-    run = lines[-1].removeprefix("verdicts: ragassay show ")
-    assert cli("show", "--json", *run.split())[0] == 0
-
-
 def test_the_metric_follows_from_what_the_rows_have(labelled):
     truth = [
         {
@@ -103,16 +91,6 @@ def test_a_label_that_is_none_is_an_error_with_its_row(labelled, rows, message):
 
 def test_a_metric_that_no_judge_has_a_part_in_is_refused(labelled):
     assert "--metric: rouge1 is not judged" in labelled(LABELLED, "--metric", "rouge1", code=2)
-
-
-def test_answers_of_two_systems_to_a_query_are_rows_of_one_group(labelled):
-    rows = [
-        {"query_id": f"q{n}", "system": system, "query": "?", "contexts": [CONTEXT], "answer": text, "label": label}
-        for n, (text, label) in enumerate(SAID.items())
-        for system in ("one", "two")
-    ]
-    found = labelled(rows)
-    assert (found["n"], found["groups"], found["share_yes"]) == (12, 6, 0.5)
 
 
 def test_last_and_trend_leave_out_runs_that_measure_a_judge(cli, tmp_path):

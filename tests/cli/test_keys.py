@@ -81,17 +81,3 @@ def test_a_project_gets_a_budget_and_none(cli, redis):
     assert (shown["usd"], shown["spent_usd"], shown["reserved_usd"]) == (50, 0, 0)
     assert json.loads(cli("admin", "budget", "--json")[1])["usd"] is None
     assert json.loads(cli("admin", "budget", "search", "--none", "--json")[1])["usd"] is None
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["x", "--usd", "0"], "--usd: should be above 0 and at most 1,000,000,000, is 0"),
-        (["x", "--usd", "1", "--none"], "--usd: can't be given with --none"),
-        (["a b"], "a project's name is letters, digits"),
-    ],
-)
-def test_a_budget_that_makes_no_sense_is_one_line(cli, redis, arguments, said):
-    code, out, err = cli("admin", "budget", *arguments)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert said in err

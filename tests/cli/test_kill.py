@@ -15,7 +15,7 @@ from offline_runs import GOOD, without_times, write_jsonl
 from polling import until
 from ragassay.storage.folder import FolderStore
 
-KILLS = int(os.environ.get("KILLS", "3"))  # make kills: 30
+KILLS = int(os.environ.get("KILLS", "2"))  # make kills: 30
 ROWS = 60 + 40 * KILLS
 BUDGET = 10_000 * KILLS
 PROVIDER = Path(__file__).parents[1] / "provider.py"

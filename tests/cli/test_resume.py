@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import pty
-import signal
 import subprocess
 import sys
 
@@ -130,13 +129,6 @@ def test_resume_sends_requests_to_the_address_of_the_run(waiting, cli):
     assert {seen.auth for seen in provider.log} == {"Bearer the-key"}
 
 
-def test_resume_with_dry_run_calls_no_model(waiting, cli):
-    _, provider = waiting
-    code, out, err = cli("evaluate", "--resume", "last", "--dry-run")
-    assert (code, out, provider.log) == (2, "", [])
-    assert "--dry-run can't be given with it" in err
-
-
 def test_resume_says_first_that_a_run_is_finished(cli, data):
     assert cli("evaluate", data, "--metrics", "mrr")[0] == 0
     code, _, err = cli("evaluate", "--resume", "last")
@@ -166,43 +158,6 @@ def ragassay(folder, *arguments, stderr=subprocess.PIPE, **environment):
     return subprocess.Popen(command, env=environment, **pipes)
 
 
-def test_a_provider_that_is_down_costs_the_judged_scores_and_a_resume_gets_them(data, tmp_path):
-    with Provider(then=status(500)) as provider:
-        address = ("--set", f"api_base={provider.url}")
-        asked = ("evaluate", data, "--judge", "gpt-4o-mini", *address, "--metrics", "faithfulness,mrr")
-        run = ragassay(tmp_path, *asked, "--set", "performance.give_up_s=3")
-        waits = run.stderr.readline()
-        out, err = run.communicate(timeout=60)
-        assert waits.startswith("waiting: ")
-        assert run.returncode == 3
-        assert "1.000" in out
-        assert "not scored n=0/3" in out
-        *_, hint, error = err.splitlines()
-        assert hint.startswith("3 rows failed; to evaluate them again: ragassay evaluate")
-        assert error == (
-            "error: rows without a score because something failed: faithfulness 100%; allowed: 5% (max_missing)"
-        )
-
-        again = ragassay(tmp_path, "evaluate", "--resume", "last", "--set", "performance.give_up_s=1", "--json")
-        out, err = again.communicate(timeout=60)
-        assert again.returncode == 3
-        assert "given up after 1 s" in out
-        assert json.loads(out)["systems"]["default"]["metrics"]["mrr"]["n"] == 3
-
-        stopped = ragassay(tmp_path, "evaluate", "--resume", "last", "--json")
-        assert stopped.stderr.readline().startswith("waiting: ")
-        stopped.send_signal(signal.SIGINT)
-        out, err = stopped.communicate(timeout=30)
-        assert (stopped.returncode, out) == (130, "")
-        assert err.startswith("interrupted; go on with: ragassay evaluate --resume ")
-
-        provider.then = good
-        code = ragassay(tmp_path, "evaluate", "--resume", "last", "--json")
-        out, err = code.communicate(timeout=60)
-    assert (code.returncode, err) == (0, "")
-    assert json.loads(out)["systems"]["default"]["metrics"]["faithfulness"]["n"] == 3
-
-
 def test_a_terminal_shows_the_bar_and_above_it_what_is_waited_for(data, tmp_path):
     terminal, end = pty.openpty()
     with Provider(then=status(500)) as provider:
@@ -228,20 +183,6 @@ def test_a_terminal_shows_the_bar_and_above_it_what_is_waited_for(data, tmp_path
     assert "\x1b[2Kevaluating" in text  # a bar, redrawn in its place
     assert "\\u001b" not in text
     assert "\x1b[2Kwaiting: gpt-4o-mini: the provider failed (500): no; since" in text.replace("\r", "")
-
-
-def test_a_gate_waits_for_its_provider_gives_up_and_says_how_to_go_on(data, tmp_path, cli, monkeypatch):
-    monkeypatch.setattr(outage, "FIRST_WAIT_S", 0.1)
-    with Provider(then=status(500)) as provider:
-        (tmp_path / "c.yaml").write_text(
-            f"data: d.jsonl\nmetrics: [faithfulness, mrr]\njudge: gpt-4o-mini\napi_base: {provider.url}\n"
-            "performance: {give_up_s: 0.5}\ngates: [{mrr: '>= 0.5'}]\n"
-        )
-        code, out, err = cli("gate", "c.yaml", "--json")
-    assert code == 3
-    assert json.loads(out)["passed"] is True
-    assert err.startswith("waiting: ")
-    assert "to evaluate them again: ragassay evaluate --resume " in err
 
 
 def test_only_the_owner_reads_what_was_asked_and_answered(waiting, cli, tmp_path):

@@ -135,12 +135,6 @@ def test_a_row_as_json_has_its_failure_and_the_text_of_its_evidence(run):
     assert row["evidence"] == {"C1.1": "Paris is the capital of France."}
 
 
-def test_a_long_list_is_cut_and_the_rest_counted(run):
-    out = run("show", "--rows", run.finished)[1]
-    assert "and 6 more: --worst N" in out
-    assert "more: --worst" not in run("show", run.finished, "--worst", "13")[1]
-
-
 REFUSED = {
     "run": (["show", "--rows", "france"], "there is no run 'france'", "-france-"),
     "query": (["show", "RUN", "--query", "q99"], "unknown query 'q99'", "did you mean"),
@@ -172,28 +166,9 @@ def test_report_and_show_take_a_run_its_folder_and_a_file(run, home, tmp_path):
     assert len(run("show", "--rows", "--json", "last")[1].splitlines()) == 50  # what is there of the unfinished one
 
 
-def test_text_of_a_report_from_elsewhere_is_shown_as_it_is_and_not_as_markup(run, home, tmp_path):
-    run("show", run.finished, "-o", "exported.json")
-    document = (tmp_path / "exported.json").read_text()
-    (tmp_path / "r.json").write_text(document.replace('"C1.1"', '"[bold]C1.1"').replace('"A1"', '"[red]A1"'))
-    out = run("show", "r.json", "--query", "q2")[1]
-    assert "[red]A1" in out
-    assert "[bold]C1.1" in out
-
-
 def test_rows_whose_system_failed_are_failed_rows(run, home, tmp_path):
     samples = [sample(1), sample(2, error="no reply")]
     report = evaluated(new_run(tmp_path, samples, EvalConfig(metrics=("mrr",))))
     (tmp_path / "r.json").write_text(report.model_dump_json())
     code, out, _ = run("show", "r.json", "--wrong")
     assert (code, "1 row" in out, "no reply" in out) == (0, True, True)
-
-
-def test_failed_rows_of_a_run_without_accuracy_are_those_that_broke(run, home, tmp_path):
-    samples = [sample(1), sample(2)]
-    judge = ScriptedJudge(q2=Rating(reason="the provider said no"))
-    report = evaluated(new_run(tmp_path, samples, EvalConfig(metrics=("faithfulness",)), judge=judge), judge)
-    (tmp_path / "r.json").write_text(report.model_dump_json())
-    code, out, err = run("show", "r.json", "--wrong")
-    assert (code, "1 row" in out, "the provider said no" in out) == (0, True, True)
-    assert "accurate was not computed" in err

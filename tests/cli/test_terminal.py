@@ -78,23 +78,6 @@ def test_no_command_sends_control_characters_of_the_data_to_the_terminal(cli, da
         assert re.search(r"a\\(u00|x)1b", out + err), command
 
 
-def test_json_on_stdout_and_in_files_is_the_same_document(cli, data, tmp_path):
-    _, out, _ = cli("evaluate", *data, "--json", "-o", "report.json")
-    written = (tmp_path / "report.json").read_text()
-    for document in (out, written):
-        assert json.loads(document)["provenance"]["dataset"]["name"] == HOSTILE
-        assert ACTS.findall(document) == []
-
-
-def test_files_for_readers_show_control_characters(cli, data, tmp_path):
-    cli("evaluate", *data, "-o", "report.json", "-o", "report.md")
-    rename_system(tmp_path)
-    cli("compare", "report.json", "-o", "comparison.md")
-    cli("gate", "gates.yaml", "--run", "report.json", "-o", "gates.md", "-o", "gates.xml")
-    for name in ("report.md", "comparison.md", "gates.md", "gates.xml"):
-        assert ACTS.findall((tmp_path / name).read_text()) == [], name
-
-
 def test_half_a_surrogate_pair_is_shown_and_no_crash(cli):
     code, _, err = cli("compare", "no\udcff.json")
     assert (code, "no\\udcff.json" in err) == (2, True)

@@ -1,9 +1,6 @@
 """``ragassay trec``: what it prints and what it refuses."""
 
-import gzip
 import json
-import os
-import subprocess
 import sys
 
 import pytest
@@ -46,13 +43,6 @@ def test_a_metric_that_is_undefined_for_a_query_is_left_out_of_its_mean_and_coun
     ]
     assert "queries left out of kendall_tau, undefined there: 2\n" in err
     assert json.loads(trec("kendall_tau", "-q", "--json")[1])["per_query"]["q2"] == {"kendall_tau": None}
-
-
-def test_compressed_files_and_pipes_are_read(cli, tmp_path):
-    (tmp_path / "qrels.gz").write_bytes(gzip.compress(QRELS.encode()))
-    os.mkfifo(tmp_path / "run")
-    with subprocess.Popen([sys.executable, "-c", f"open('run', 'w').write({RUN!r})"], cwd=tmp_path):
-        assert cli("trec", "qrels.gz", "run", "AP")[1] == "AP\t0.2778\n"
 
 
 @pytest.mark.parametrize(

@@ -22,18 +22,6 @@ def _intervals(comparison):
     return {name: (one.delta, one.interval, one.p_adjusted) for name, one in pair.metrics.items()}
 
 
-def test_two_reports_are_compared_as_the_command_line_compares_them(cli, rows, better, tmp_path):
-    old, new = evaluate(rows, **HOW), evaluate(better, **HOW)
-    result = compare(old, new)
-    old.save("a.json")
-    new.save("b.json")
-    code, out, err = cli("compare", "a.json", "b.json", "--json")
-    assert code == 0, err
-    ours, theirs = result.pairs[0], json.loads(out)["pairs"][0]
-    assert json.loads(ours.model_dump_json())["metrics"] == theirs["metrics"]
-    assert (ours.a, ours.b, ours.metrics["correctness"].wins) == ("a", "b", 2)
-
-
 def test_rows_files_and_saved_runs_can_be_named_instead(rows, better, tmp_path, monkeypatch):
     monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
     whole = compare(rows, better, **HOW)

@@ -8,9 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from ragassay import evaluate, open_report
-from ragassay.core.errors import BadSettings, NotFound, UnknownName
-from ragassay.sdk.references import resolve
+from ragassay import evaluate
+from ragassay.core.errors import BadSettings, UnknownName
 
 METRICS = ["faithfulness", "correctness", "accurate"]
 
@@ -60,13 +59,6 @@ def test_it_becomes_a_data_frame_and_the_rows_of_its_csv_are_the_same(report):
     assert isinstance(frame, pd.DataFrame)
 
 
-def test_what_is_saved_as_json_is_opened_again(report, tmp_path):
-    report.save(tmp_path / "report.json")
-    assert open_report(tmp_path / "report.json") == report
-    with pytest.raises(UnknownName, match="unknown exporter 'odt'; known: csv, html, json, md, parquet, pdf, "):
-        report.save("report.odt")
-
-
 def test_a_notebook_shows_the_table_and_no_text_from_data_is_markup(rows):
     hostile = {"question": "?", "error": "<script>alert(1)</script>\x1b[2J", "answer": None}
     report = evaluate([*rows, hostile], metrics=METRICS)
@@ -98,13 +90,3 @@ def test_nothing_of_it_needs_pandas(rows):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout == "3\nto_pandas needs pandas; pip install pandas\n", done.stderr
-
-
-@pytest.mark.parametrize("reference", ["nightly", "0" * 32, "nope.json"])
-def test_what_is_not_there_is_the_same_error_for_a_report_and_for_results(reference):
-    nobody = "http://127.0.0.1:1"
-    with pytest.raises(NotFound) as of_report:
-        open_report(reference, nobody)
-    with pytest.raises(NotFound) as of_results:
-        list(resolve(reference, nobody).results())
-    assert str(of_results.value) == str(of_report.value)

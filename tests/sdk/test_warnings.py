@@ -6,8 +6,6 @@ import subprocess
 import sys
 import warnings
 
-import pytest
-
 import ragassay
 from offline_runs import GOOD
 
@@ -43,25 +41,6 @@ def test_within_an_event_loop_and_awaited_too():
 
     found, lines = shown(lambda: asyncio.run(both()))
     assert found == [(__file__, line) for line in lines]
-
-
-def test_compare_warns_at_the_line_that_called_it():
-    def call():
-        ragassay.compare(ROWS, ROWS, metrics="mrr")
-        return here() - 1
-
-    found, line = shown(call)
-    assert set(found) == {(__file__, line)}
-
-
-def test_a_metric_that_fails_too_often_is_warned_of_at_the_line_as_well():
-    @ragassay.metric(better="higher", name="never_scored")
-    def never(sample):
-        raise ValueError("no")
-
-    with pytest.warns(RuntimeWarning, match="never_scored") as caught:
-        ragassay.evaluate([GOOD], metrics=[never])
-    assert caught[0].filename == __file__
 
 
 def test_evaluate_prints_no_line_for_each_query_without_a_relevant_result(tmp_path):
