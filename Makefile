@@ -20,7 +20,7 @@ lint: $(VENV)/.dev
 	$(BIN)/python scripts/reference.py --check
 
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 3 --dist loadgroup --durations=25
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25
 
 # Whole processes, simulations and times: tracing makes each several times slower, and changes what is measured.
 UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embeddings.py tests/stats/test_coverage.py \
@@ -32,7 +32,7 @@ UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embedd
 
 coverage: $(VENV)/.dev  ## lines and branches that tests within one process reach: 90 % at least
 	rm -f .coverage .coverage.*
-	$(BIN)/python -m pytest -n 3 --dist loadgroup --cov --cov-report=term --cov-fail-under=90 $(UNTRACED:%=--ignore=%)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=90 $(UNTRACED:%=--ignore=%)
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
