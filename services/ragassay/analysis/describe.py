@@ -85,7 +85,11 @@ def accuracy_sentence(accurate: Difference) -> str:
     if before == now:
         return f"{b} answers accurately as often as {a}: {percent(before)} ({changed})."
     more = "more" if now > before else "less"
-    few = f"{accurate.questions:,} queries are too few to be sure"
+    few = (
+        "one query is too few to be sure"
+        if accurate.questions == 1
+        else f"{accurate.questions:,} queries are too few to be sure"
+    )
     return f"{b} may answer accurately {more} often than {a}, but {few}: {shares}."
 
 
