@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragassay.analysis.comparison import compare
-from ragassay.analysis.describe import in_short
 from ragassay.analysis.models import Comparison
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
 from ragassay.core.eval_config import EvalConfig
@@ -14,7 +13,6 @@ from ragassay.core.formatting import json_document
 from ragassay.core.models import Result, Score
 from ragassay.core.report import Provenance, ReportWithResults, Source
 from ragassay.evaluation.aggregate import aggregate
-from ragassay.metrics.metric import METRICS, metric
 from ragassay.reporting.comparison import EXPORTERS, more_tables, of_comparison, tables
 from ragassay.reporting.document import Cards
 from ragassay.stats.intervals import difference_interval
@@ -72,26 +70,6 @@ def test_p_values_and_effects_are_those_of_stats_on_the_same_vectors():
     assert (delta.outcome, delta.mark) == ("better", "**")
 
 
-def test_a_metric_that_is_not_registered_here_is_compared_and_nothing_is_said_of_its_range():
-    """As from a report of a process with plug-ins: its values may be far apart."""
-
-    def own_words(sample):
-        """Words."""
-
-    metric(better="lower")(own_words)
-    columns = [10.0, 90.0, 40.0, 70.0, 20.0, 60.0, 55.0], [80.0, 10.0, 60.0, 30.0, 50.0, 40.0, 50.0]
-    try:
-        given = [
-            report(run=f"run-{n}", metrics=("own_words",), a=rows("a", column, name="own_words"))
-            for n, column in enumerate(columns)
-        ]
-    finally:
-        METRICS._things.pop("own_words")
-    comparison = compared(*given)
-    assert "too few to show any" not in " ".join(comparison.verdict)
-    assert "own_words (7 pairs show about " in " ".join(comparison.verdict)
-
-
 def test_the_correction_counts_all_metrics_and_all_systems():
     more = {"also": {"map@10": Score(value=0.5)}}
     given = report(metrics=("mrr", "map@10"), a=rows("a", A, **more), b=rows("b", B, **more), c=rows("c", A, **more))
@@ -103,16 +81,6 @@ def test_the_correction_counts_all_metrics_and_all_systems():
     # b against a on mrr, the only p below 1: four times as large
     assert bonferroni.pairs[0].metrics["mrr"].p_adjusted == pytest.approx(4 * deltas[0].p)
     assert compared(given, correction="none").pairs[0].metrics["mrr"].p_adjusted == deltas[0].p
-
-
-def test_where_less_is_better_more_is_worse():
-    slow = report(metrics=("latency_ms",), a=rows("a", A, name="latency_ms"), b=rows("b", B, name="latency_ms"))
-    delta = compared(slow).pairs[0].metrics["latency_ms"]
-    assert (delta.better, delta.outcome, delta.wins, delta.losses) == ("lower", "worse", 1, 9)
-    worst = compared(slow, metrics=["latency_ms"], examples=2).pairs[0].regressions
-    # 0.9 - 0.3 = 0.6 and 0.6 - 0.1 = 0.5 more
-    changes = {r.query_id: r.scores["latency_ms"][1] - r.scores["latency_ms"][0] for r in worst}
-    assert changes == {"q5": pytest.approx(0.6), "q0": pytest.approx(0.5)}
 
 
 def test_rows_without_a_score_are_counted_with_their_reasons():
@@ -133,14 +101,6 @@ def test_rows_without_a_score_are_counted_with_their_reasons():
 def test_too_few_pairs_can_not_tell(n, outcome, says):
     delta = compared(report(a=rows("a", [0.0] * n), b=rows("b", [1.0] * n))).pairs[0].metrics["mrr"]
     assert (delta.outcome, delta.reason) == (outcome, says)
-
-
-def test_no_pair_scored_on_both_sides_can_not_tell():
-    comparison = compared(report(a=rows("a", [0.5, None]), b=rows("b", [None, 0.5])))
-    delta = comparison.pairs[0].metrics["mrr"]
-    assert (delta.outcome, delta.n, delta.p, delta.reason) == ("can't tell", 0, None, "0 pairs: nothing to compare")
-    assert comparison.verdict[0].startswith("The data can't tell b and a apart")
-    assert "mrr (0 pairs: nothing to compare)" in comparison.verdict[1]
 
 
 def test_runs_are_matched_on_id_and_text_and_the_rest_is_counted():
@@ -262,20 +222,6 @@ def test_a_gain_that_may_be_chance_has_no_price_and_what_it_would_be_alone_is_sa
     assert comparison.verdict[-1] == "b costs 3x per query."
 
 
-def test_fewer_accurate_answers_have_no_price_and_cheaper_ones_save():
-    some, all_ = [0.0] * 8 + [1.0] * 2, [1.0] * 10
-    dear, cheap = accurate("a", some, 0.02, 1.0), accurate("b", all_, 0.01, 1.0)
-    comparison = compared(report(metrics=("accurate",), a=dear, b=cheap))
-    assert "it answers more accurately for less" in " ".join(comparison.verdict)
-    assert comparison.pairs[0].incremental_cost.value is None
-    assert (
-        "One more accurate answer has no price: b is cheaper and better." in EXPORTERS.whole(comparison, "md").decode()
-    )
-    back = compared(report(metrics=("accurate",), a=dear, b=cheap), baseline="b")
-    assert back.pairs[0].incremental_cost.value is None
-    assert "more accurate" not in " ".join(back.verdict)
-
-
 def test_the_pareto_front_names_who_beats_whom_and_who_can_not_be_placed():
     good, bad = [1.0] * 8 + [0.0] * 2, [1.0] * 4 + [0.0] * 6
     given = report(
@@ -290,13 +236,6 @@ def test_the_pareto_front_names_who_beats_whom_and_who_can_not_be_placed():
         "Pareto-optimal by the point estimates of accuracy, cost usd and latency p50 ms: b; a is dominated by b; "
         "c can't be placed (cost_usd is unknown)."
     )
-
-
-def test_many_systems_have_a_short_verdict():
-    comparison = compared(report(a=rows("a", A), **{name: rows(name, B) for name in "bcdef"}))
-    assert len(comparison.pairs) == 5
-    assert "2 more systems have a verdict of their own" in comparison.verdict[-1]
-    assert comparison.pareto.axes == ()
 
 
 def test_the_verdict_says_how_large_a_difference_the_rows_could_have_shown():
@@ -341,18 +280,6 @@ def test_the_document_reads_back_and_does_not_depend_on_the_hour():
     one = compared(report(a=rows("a", A), b=rows("b", B)))
     assert Comparison.model_validate_json(json_document(one)) == one
     assert json_document(one) == json_document(compared(report(a=rows("a", A), b=rows("b", B))))
-
-
-def test_markdown_says_what_did_not_match_and_shows_text_as_it_is():
-    a = rows("a_1", A, ids=[f"q{n}" for n in range(10)], query="a | b")
-    b = rows("b", B, ids=[f"q{n}" for n in range(1, 11)], query=["a | b"] * 8 + ["other"] * 2)
-    comparison = compared(report(a_1=a), report(run="r2", judge={"name": "llm:x"}, b=b))
-    text = EXPORTERS.whole(comparison, "md").decode()
-    assert "\n- a\\_1 and b: not the same judge: local and llm:x" in text
-    # q1..q8 on both sides; q9 asks "other" there; q0 here, q10 there
-    assert "8 of 10 queries matched, 1 only in a\\_1, 1 only in b, 1 with another text" in text
-    assert "- **q4** a \\| b\n  - scores: mrr 0.900 -\\> 0.700\n" in text
-    assert "| b: run | r2 |\n" in text
 
 
 def test_regressions_are_of_every_metric_that_moved_and_have_both_answers():
@@ -412,29 +339,6 @@ def test_swapping_the_systems_flips_every_sign(table, name):
     assert len(compared(given, metrics=[name], examples=99).pairs[0].regressions) == one.losses
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "said"),
-    [
-        (
-            [0.0] * 20,
-            [1.0] * 20,
-            "b answers accurately more often than a: 100 % against 0 % (0 got worse, 20 better).",
-        ),
-        (
-            [0.0, 0.0, 1.0],
-            [0.0, 1.0, 1.0],
-            (
-                "b may answer accurately more often than a, but 3 queries are too few to be sure: 66.7 % against 33.3 % "
-                "(0 got worse, 1 better)."
-            ),
-        ),
-    ],
-)
-def test_which_answers_accurately_more_often_is_one_sentence(a, b, said):
-    given = report(metrics=("accurate",), a=accurate("a", a, 0.01, 1.0), b=accurate("b", b, 0.01, 1.0))
-    assert in_short(compared(given).pairs[0]) == said
-
-
 def test_compare_corrects_the_primary_metrics_and_marks_the_rest_exploratory():
     also = {"ndcg@5": Score(value=0.5), "accurate": Score(value=1.0)}
     b = [one.model_copy(update={"scores": {**one.scores, **also}}) for one in rows("b", B)]
@@ -452,13 +356,6 @@ def test_compare_corrects_the_primary_metrics_and_marks_the_rest_exploratory():
     assert "Exploratory" in shown[1].title
 
 
-def test_compare_gives_yes_no_metrics_an_interval_that_agrees_with_the_exact_test():
-    a, b = [0.0] * 30, [1.0] * 4 + [0.0] * 26
-    delta = compared(report(metrics=("accurate",), a=accurate("a", a, 0, 1), b=accurate("b", b, 0, 1))).pairs[0].metrics
-    assert delta["accurate"].p == 0.125  # 2 / 2 ** 4
-    assert (delta["accurate"].interval.method, delta["accurate"].interval.contains(0.0)) == ("bonett-price", True)
-
-
 def test_compare_averages_several_answers_to_one_question_first():
     ids = [f"q{n}-{k}" for n in range(10) for k in range(3)]
     asked = [f"question {n}" for n in range(10) for _ in range(3)]
@@ -470,23 +367,6 @@ def test_compare_averages_several_answers_to_one_question_first():
     assert (delta.p, delta.interval, delta.wins) == (once.p, once.interval, once.wins)
     ends = [one.systems["a"].metrics["mrr"].interval for one in (three, report(a=rows("a", A)))]
     assert (ends[0].low, ends[0].high) == pytest.approx((ends[1].low, ends[1].high))
-
-
-def test_compare_counts_time_and_cost_of_a_question_once():
-    a, b = [0.0] * 6 + [1.0] * 4, [1.0] * 9 + [0.0]
-    costs = [[0.01 + n / 1000 for n in range(10)], [0.03 + n / 500 for n in range(10)]]
-    ids, asked = [f"q{n}" for n in range(30)], [f"question {n // 3}" for n in range(30)]
-    pairs = []
-    for times, more in ((1, {}), (3, {"ids": ids, "query": asked})):
-        a_rows, b_rows = (
-            rows(name, [v for v in values for _ in range(times)], name="accurate",
-                 cost_usd=[c for c in cost for _ in range(times)], **more)
-            for name, values, cost in (("a", a, costs[0]), ("b", b, costs[1]))
-        )  # fmt: skip
-        pairs.append(compared(report(metrics=("accurate",), a=a_rows, b=b_rows)).pairs[0])
-    once, thrice = pairs
-    for of in (lambda pair: pair.incremental_cost.interval, lambda pair: pair.measured["cost_usd"].interval):
-        assert (of(thrice).low, of(thrice).high) == pytest.approx((of(once).low, of(once).high))
 
 
 @settings(max_examples=50, deadline=None)
@@ -504,12 +384,3 @@ def test_compare_never_calls_an_interval_without_0_no_difference(table):
     deltas = compared(report(metrics=("mrr", "correctness"), **both), metrics=["mrr", "correctness"]).pairs[0].metrics
     for delta in deltas.values():
         assert delta.outcome != "no difference shown" or delta.interval.contains(0.0)
-
-
-def test_incremental_cost_names_both_rays_of_possible_prices():
-    a, b = [0.0] * 5 + [1.0] * 5, [1.0, 1.0, *[0.0] * 3, *[1.0] * 4, 0.0]
-    costs = [0.03 + n / 1000 for n in range(10)]
-    a_rows = accurate("a", a, 0.01, 1.0)
-    given = report(metrics=("accurate",), a=a_rows, b=accurate("b", b, costs, 1.0))
-    text = EXPORTERS.whole(compared(given), "md").decode()
-    assert "..unbounded, n=10; any price below -" in text

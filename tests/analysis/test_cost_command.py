@@ -35,15 +35,6 @@ def shown(cli, *arguments):
     return out
 
 
-def test_the_command_prints_groups_and_money(home, cli):
-    made(home)
-    out = shown(cli)
-    assert "1 run, 20" in out
-    assert f"1,000 accurate answers cost {1000 * PRICE:.3g} USD" in out
-    assert "judging" in out
-    assert "10 of 10" in out
-
-
 def test_the_figures_are_those_of_the_reports(home, cli):
     run = made(home)
     report, found = run.report(), CostReport.model_validate_json(shown(cli, "--json"))
@@ -92,37 +83,7 @@ def test_what_can_not_be_read_is_named_and_the_others_count(home, cli):
     assert "there is no report to count; left out: 1 without a report; reports that this version can't read: " in err
 
 
-def test_each_dataset_of_a_benchmark_counts_once(home, cli, tmp_path):
-    rows = [
-        {"query_id": f"q{n}", "query": f"Question {n}?", "relevant_doc_ids": ["d1"], "retrieved_doc_ids": ["d1"]}
-        | {"answer": "Yes.", "ground_truth_answer": "Yes.", "cost_usd": 0.01, "contexts": ["Yes."]}
-        for n in range(9)
-    ]
-    datasets = {"one": rows, "two": rows[:8]}
-    ragassay.evaluate(
-        datasets=datasets,
-        systems={"a": datasets, "b": datasets},
-        baseline="a",
-        metrics=["accurate"],
-        accurate="correctness >= 0",
-    )
-    found = CostReport.model_validate_json(shown(cli, "--json"))
-    assert found.reports == 2
-    assert [(*group.key.values(), group.rows) for group in found.groups] == [
-        ("one", "a", 9), ("one", "b", 9), ("two", "a", 8), ("two", "b", 8),
-    ]  # fmt: skip
-    assert found.total.serving.cost_usd == pytest.approx(0.34)
-
-
 def test_without_runs_the_error_says_how_to_make_one(home, cli):
     code, out, err = cli("cost")
     assert (code, out) == (5, "")
     assert "make a run: ragassay evaluate DATA" in err
-
-
-def test_in_a_notebook_it_is_a_table_without_markup_of_the_data(home):
-    made(home, category="<b>")
-    found = ragassay.Costs.of_runs(by="category")
-    assert "&lt;b&gt;</th>" in found._repr_html_()
-    assert "1,000 accurate answers" in str(found)
-    assert repr(found) == "<Costs of 20 rows by category>"

@@ -144,15 +144,6 @@ def test_the_figures_are_the_same_when_the_rows_are_gone():
     assert costs(*reports) == costs(*kept)
 
 
-def test_more_categories_than_group_rows_are_not_kept_apart():
-    rows = [
-        one.model_copy(update={"category": f"c{n}", "model": "m"})
-        for n, one in enumerate(answers(COSTS * 3, RIGHT * 3))
-    ]
-    (cell,) = record_of(night(rows)).systems["default"].spending
-    assert (cell.category, cell.model, cell.rows) == (None, "m", 24)
-
-
 # --- which reports, in which groups ---
 
 
@@ -229,19 +220,3 @@ def test_a_question_that_a_run_answered_several_times_counts_once():
 
 
 # --- extremes ---
-
-
-def test_ten_thousand_reports_with_extreme_costs_stay_numbers():
-    small, large = (record_of(night(answers([usd] * 8, RIGHT), run=name)) for name, usd in (("s", 1e-60), ("l", 1e6)))
-    group = only(cost_report([small, large] * 5000, asked(by="dataset"), NOW))
-    assert group.rows == 80_000
-    assert group.cost_per_accurate_answer.value == pytest.approx(40_000e6 / 60_000)
-
-
-def test_more_groups_than_anybody_reads_are_refused():
-    from ragassay.core.errors import BadInput
-
-    record = record_of(night(answers(COSTS, RIGHT)))
-    records = (record.model_copy(update={"run": f"r{n}", "dataset": f"d{n}"}) for n in range(10_001))
-    with pytest.raises(BadInput, match="10,001 groups"):
-        cost_report(records, asked(by="dataset"), NOW)

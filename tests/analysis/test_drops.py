@@ -57,12 +57,6 @@ def test_gate_is_undecided_if_too_few_queries_differ_to_show_a_drop(differ, caus
     assert check_gate(before, {"metric": "mrr", "max_drop": 0.02}, now).passed  # no drop, so nothing to show
 
 
-def test_gate_on_equal_drops_goes_by_their_number():
-    # no spread, so no interval: latency has no bounds
-    before, now = (make_report([row(n, latency=value) for n in range(6)]) for value in (100.0, 101.0))
-    assert check_gate(now, {"metric": "latency_ms", "max_drop": 0.5}, before).cause == "threshold"
-
-
 def test_gate_averages_several_answers_to_one_question_first():
     now, before = (
         make_report([row(n, query=f"question {n // 3}", mrr=value) for n, value in enumerate(values)])
@@ -108,24 +102,11 @@ def test_the_same_id_with_another_question_is_another_query():
     assert (missed.cause, missed.n) == ("baseline", 0)
 
 
-def test_a_zero_baseline_allows_no_relative_rise():
-    before, now = (make_report([row(n, cost=value) for n in range(1, 11)]) for value in (0.0, 0.001))
-    assert not check_gate(now, {"metric": "cost_usd", "relative_drop": 0.5}, before).passed
-    assert check_gate(before, {"metric": "cost_usd", "relative_drop": 0.5}, before).passed
-
-
 def test_a_slice_that_vanished_is_noticed_against_the_baseline():
     before = make_report([row(n, metadata={"tenant": "a" if n <= 5 else "b"}, mrr=1.0) for n in range(1, 11)])
     now = make_report([row(n, metadata={"tenant": "a"}, mrr=1.0) for n in range(1, 6)])
     results = check_gates(now, {"metric": "mrr", "max_drop": 0.1, "slice": "metadata.tenant"}, baseline=before).results
     assert [(r.slice, r.passed) for r in results] == [("metadata.tenant=a", True), ("metadata.tenant=b", False)]
-
-
-def test_gate_on_a_drop_with_few_scores_still_says_what_the_drop_is():
-    now, before = mrr_report([0.5] * 26 + [None] * 4), mrr_report([0.9] * 30)
-    missed = check_gate(now, {"metric": "mrr", "max_drop": 0.1, "coverage": 0.95}, before)
-    assert (missed.passed, missed.cause) == (False, "coverage")
-    assert "write coverage: 0.86. mrr went from 0.900 to 0.500" in missed.reason
 
 
 def reranked(*changes, before=0.5):
@@ -142,11 +123,3 @@ def test_gate_on_reranking_improvement_compares_the_relative_changes():
     missed = check_gate(reranked(0.1, 0.1), gate, reranked(0.2, 0.2))
     assert (missed.value, missed.baseline, missed.drop) == pytest.approx((0.2, 0.4, 0.2))
     assert (missed.passed, missed.interval) == (False, None)
-
-
-def test_gate_on_reranking_improvement_says_as_the_report_why_there_is_no_value():
-    report = reranked(*[0.1, 0.2] * 5, before=0.0)
-    reason = report.systems["default"].metrics["reranking_improvement"].interval.reason
-    assert reason == "ndcg was 0 before reranking on every query"
-    missed = check_gate(report, {"metric": "reranking_improvement", "min": 0.1})
-    assert (missed.cause, missed.reason) == ("missing", f"reranking_improvement has no value: {reason}")

@@ -2,22 +2,15 @@
 
 import asyncio
 import json
-import shlex
-import threading
-import time
 
 import pytest
 
 import ragassay
-from endpoint import CAPITAL, Endpoint
 from offline_runs import write_jsonl
 from provider import Provider
-from ragassay.core.errors import BadSettings, DiskFull
-from ragassay.evaluation import local
+from ragassay.core.errors import BadSettings
 from ragassay.stats.tests import correct
 from ragassay.storage.benchmarks import FolderBenchmarks
-from ragassay.storage.folder import FolderRun
-from ragassay.storage.journal import FolderJournal
 
 ROWS = 12
 DIFFERENT = 22 + 13  # answers; faq's systems give 2 of 24 alike, manual's 11, and equal calls are paid once
@@ -163,42 +156,6 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(case, cli, files, tmp_
     assert not (tmp_path / "home" / "runs").exists()
 
 
-@pytest.mark.timeout(30)
-@pytest.mark.parametrize("dataset", ["faq", "manual"])
-@pytest.mark.parametrize("what", ["journal", "lock"])
-def test_a_disk_that_is_full_when_a_run_is_opened_ends_all_with_what_to_do(what, dataset, cli, files, monkeypatch):
-    locked = FolderRun.locked
-
-    def full(where):
-        raise DiskFull(f"{where}: no room is left on the disk")
-
-    with monkeypatch.context() as patched:
-        if what == "journal":
-            patched.setattr(
-                local,
-                "FolderJournal",
-                lambda path, **options: full(path) if dataset in options["run"] else FolderJournal(path, **options),
-            )
-        else:
-            patched.setattr(
-                FolderRun, "locked", lambda run: full("lock") if run.record.dataset.name == dataset else locked(run)
-            )
-        code, out, err = cli("evaluate")
-    assert (code, out) == (74, "")
-    assert err.count("\n") == 1
-    assert (
-        ": no room is left on the disk; what is finished is kept; make room, then: ragassay evaluate --resume " in err
-    )
-    command = err.partition("make room, then: ragassay ")[2]
-    code, out, err = cli(*shlex.split(command), "--json")
-    assert (code, err) == (0, "")
-    assert set(json.loads(out)["reports"]) == set(files["datasets"])
-
-
-def test_a_gate_takes_one_dataset(cli, files):
-    assert cli("gate")[0] == 2
-
-
 def test_a_dry_run_estimates_all_of_it_and_asks_nobody(cli, files, tmp_path):
     code, out, err = cli("evaluate", "--dry-run", "--judge", "gpt-4o-mini", "--metrics", "faithfulness")
     assert (code, err) == (0, "")
@@ -219,42 +176,6 @@ def test_runs_and_show_know_the_benchmark(cli, files, tmp_path):
     benchmarks.comparison_file(benchmark).unlink()
     code, _, err = cli("show", benchmark)
     assert (code, f"ragassay evaluate --resume {benchmark}" in err) == (2, True)
-
-
-class Counting(Endpoint):
-    """Counts how many are asked at once, here and over all of these."""
-
-    now, together = 0, 0
-    all_of_them = threading.Lock()
-
-    def __init__(self):
-        super().__init__()
-        self.asking, self.most = 0, 0
-
-    def reply(self, request, body):
-        with self.all_of_them:
-            self.asking, Counting.now = self.asking + 1, Counting.now + 1
-            self.most, Counting.together = max(self.most, self.asking), max(Counting.together, Counting.now)
-        time.sleep(0.03)
-        with self.all_of_them:
-            self.asking, Counting.now = self.asking - 1, Counting.now - 1
-        return self.send(request, 200, json.dumps(CAPITAL).encode())
-
-
-def test_a_system_has_its_cap_on_all_datasets_and_called_systems_are_asked_together(files, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with Counting() as one, Counting() as other:
-        systems = {
-            name: {"kind": "http", "url": system.url, "concurrency": 2}
-            for name, system in (("one", one), ("other", other))
-        }
-        found = ragassay.evaluate(
-            systems=systems, datasets={n: f"{n}.jsonl" for n in ("faq", "manual")}, metrics=["token_f1"]
-        )
-    assert (one.most, other.most) == (2, 2)
-    assert Counting.together > 2
-    assert len(one.asked) == len(other.asked) == 2 * ROWS
-    assert found.baseline == "one"
 
 
 def test_in_python_datasets_are_rows_systems_are_functions_and_a_loop_may_run(tmp_path, monkeypatch, recwarn):

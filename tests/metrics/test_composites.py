@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from offline_runs import ScriptedJudge, sample, scripted_runtime
-from ragassay.core.errors import BadInput, BadSettings, UnknownName
+from ragassay.core.errors import BadInput, BadSettings
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating, Score
 from ragassay.evaluation.evaluate import evaluate
@@ -14,7 +14,7 @@ from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.composite import check_own, composite_metric, own_metrics
-from ragassay.metrics.metric import Metric, parse
+from ragassay.metrics.metric import Metric
 from ragassay.metrics.scoring import score_chunk
 
 
@@ -114,8 +114,3 @@ def test_check_own_names_the_place(spec, where, message):
         check_own(EvalConfig(**spec))
     assert refused.value.where == where
     assert message in str(refused.value)
-
-
-def test_parse_knows_no_composite_without_its_run():
-    with pytest.raises(UnknownName):
-        parse("quality")

@@ -11,13 +11,11 @@ from offline_runs import results_of, sample, scripted_runtime
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Sample, Score
-from ragassay.evaluation.aggregate import ScoreColumn
 from ragassay.evaluation.evaluate import evaluate
 from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import metric, name_of, parse
 from ragassay.metrics.ranked import Ranked
-from ragassay.metrics.scoring import score_chunk
 
 pytestmark = pytest.mark.usefixtures("own_metrics")
 
@@ -84,17 +82,6 @@ def test_a_metric_of_a_whole_chunk_that_breaks_costs_its_own_scores(seen, return
     assert [score.value for score in scores("mrr", [sample(1), sample(2)])] == [1.0, 1.0]
 
 
-def test_numbers_of_a_chunk_are_checked_one_by_one():
-    @metric(better="higher", bounds=(0, 1))
-    def whole(chunk: Chunk):
-        return [0.5, 7, None]
-
-    first, second, third = scores("whole", [sample(1), sample(2), sample(3)])
-    assert first.value == 0.5
-    assert second.reason == "whole returned 7, outside its bounds 0 to 1"
-    assert (third.reason, third.missing) == ("whole is undefined here", "undefined")
-
-
 def test_async_metrics_wait_together_within_a_bound():
     now, most = 0, 0
 
@@ -154,29 +141,6 @@ def test_a_run_that_is_cancelled_cancels_its_async_metrics():
     assert sorted(ended) == ["q1", "q2"]
 
 
-def test_an_async_metric_of_a_chunk_is_awaited():
-    @metric(better="higher")
-    async def lengths(chunk: Chunk) -> list[float]:
-        await asyncio.sleep(0)
-        return [len(row.answer) for row in chunk.samples]
-
-    assert [score.value for score in scores("lengths", [sample(1, answer="ab")])] == [2.0]
-    assert score_chunk(parse("lengths"), Chunk([sample(1, answer="abc")]))[0].value == 3.0
-
-
-def test_without_declared_bounds_there_are_none():
-    @metric(better="lower")
-    def words(row: Sample) -> float:
-        return float(len(row.answer.split()))
-
-    found = [*scores("words", [sample(n, answer="one " * n) for n in (1, 5, 9)]), Score.absent("x", "failed")]
-    mean = ScoreColumn(found).aggregate(parse("words"), EvalConfig(), None)
-    assert parse("words").bounds is None
-    assert mean.value == 5.0
-    assert mean.interval.high > 9  # t with 2 degrees of freedom: 5 +- 4.303 * 4 / sqrt(3) = 5 +- 9.94
-    assert mean.bounds is None  # the one without a score might be anything
-
-
 class Short:
     """1 when the answer is short.
 
@@ -203,32 +167,6 @@ def test_a_class_and_an_object_are_metrics_with_their_own_name_and_metadata():
     assert scores("short_enough", [sample(1, answer="one two")])[0].value == 1.0
     name_of(Short(words=1))
     assert scores("short_enough", [sample(1, answer="one two")])[0].value == 0.0
-
-
-def test_the_decorator_beats_what_a_class_says_of_itself():
-    @metric(better="lower", name="brief", kind="performance")
-    class Own(Short):
-        async def compute(self, row, k):
-            await asyncio.sleep(0)
-            return min(k, 1)
-
-    found = parse("brief@3")
-    assert (found.better, found.kind, found.name, found.sees) == ("lower", "performance", "brief@3", "Sample")
-    assert scores("brief@3", [sample(1)])[0].value == 1.0
-
-
-def test_a_metric_may_be_named_by_itself():
-    @metric(better="higher", name="by_name")
-    def function(row: Sample) -> float:
-        return 1.0
-
-    object_ = Short()
-    assert [name_of(thing) for thing in ("ndcg@10", function, object_, parse("hit@3"))] == [
-        "ndcg@10", "by_name", "short_enough", "hit@3",
-    ]  # fmt: skip
-    assert parse("short_enough").function == object_.compute
-    with pytest.raises(BadSettings, match="is no metric"):
-        name_of(3)
 
 
 @pytest.mark.parametrize(

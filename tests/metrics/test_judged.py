@@ -76,29 +76,11 @@ def test_correctness_is_the_f1_of_agreement_and_completeness():
     assert scored.details == {"precision": 0.5, "recall": 0.5, "agrees": 2, "conflicts": 1, "absent": 1}
 
 
-def test_an_unequal_precision_and_recall_give_their_harmonic_mean():
-    given = verdict([sentence(1, truth="agrees"), sentence(2, truth="absent"), sentence(3, truth="absent")], [fact(1)])
-    assert score("correctness", given).value == pytest.approx(0.5)  # P 1/3, R 1 -> 2/3 / 4/3
-
-
-def test_correctness_is_zero_when_nothing_agrees_and_nothing_is_covered():
-    given = verdict([sentence(1, truth="conflicts")], [fact(1, "no")])
-    scored = score("correctness", given)
-    assert (scored.value, scored.reason) == (0.0, "A1: conflicts with the ground truth")
-
-
 @pytest.mark.parametrize(
     ("step", "value"), [("none", 0), ("barely", 0.25), ("partly", 0.5), ("mostly", 0.75), ("full", 1)]
 )
 def test_relevance_is_one_of_five_steps(step, value):
     assert score("relevance", verdict([sentence(1)], relevance=step)).value == value
-
-
-def test_relevance_marks_a_refusal():
-    scored = score("relevance", verdict([sentence(1)], relevance="barely", refusal=True, why="it points elsewhere"))
-    assert scored.reason == "the answer refuses; it points elsewhere"
-    assert scored.details == {"step": "barely", "refusal": True}
-    assert score("relevance", verdict([sentence(1)])).reason is None
 
 
 def test_context_precision_is_the_average_precision_of_the_contexts_that_hold_facts():
@@ -169,13 +151,6 @@ def test_an_unanswered_unit_makes_a_metric_missing_and_is_named():
     assert (step.missing, step.reason) == ("failed", "the judge did not say how far the answer addresses the query")
 
 
-def test_long_lists_of_reasons_and_of_ids_are_cut():
-    many = verdict([sentence(n, "not_found", why="no") for n in range(1, 8)])
-    assert score("faithfulness", many).reason == "A1: no; A2: no; A3: no; A4: no; A5: no; and 2 more"
-    unanswered = verdict([sentence(n, None) for n in range(1, 8)])
-    assert score("faithfulness", unanswered).reason == "the judge left A1, A2, A3, A4, A5 and 2 more unanswered"
-
-
 def sample(answer="Yes.", contexts=("A context.",), truths=("Yes.",)):
     response = Response(answer=answer, contexts=contexts)
     return Sample(query_id="q", query="Is it?", ground_truth_answer=truths, response=response)
@@ -189,15 +164,6 @@ def test_rows_without_verdict_say_why(name):
     assert given.value is not None
     assert (away.value, away.missing, away.reason) == (None, "failed", "the provider is away")
     assert (unasked.value, unasked.missing, unasked.reason) == (None, "no_input", "no judge was asked")
-
-
-def test_a_row_without_the_input_is_missing_whatever_the_judge_says():
-    row = Chunk([sample(answer=None, contexts=None, truths=())], [Rating(verdict=FULL)])
-    reasons = {name: score_chunk(parse(name), row)[0].reason for name in NAMES}
-    assert reasons == {
-        **dict.fromkeys(["faithfulness", "completeness", "relevance", "correctness"], "the response has no answer"),
-        **dict.fromkeys(["context_precision", "context_recall"], "the response has no contexts"),
-    }
 
 
 EVIDENCE = st.lists(st.sampled_from(["C1.1", "C1.2", "C2.1", "C3.4", "C7.1"]), max_size=3, unique=True)

@@ -71,13 +71,6 @@ def test_an_answer_to_what_can_not_be_answered_is_not_accurate_and_has_no_score_
     assert list(failures([result]).causes) == ["answered_the_unanswerable"]
 
 
-def test_an_empty_answer_is_no_refusal():
-    result = scored(sample(answer=" ", **UNANSWERABLE))
-    assert (result.scores["accurate"].value, result.scores["accurate"].reason) == (0.0, "the answer is empty")
-    assert (result.scores["relevance"].value, result.verdict.refusal) == (0.0, False)
-    assert failures([result]).causes == {}
-
-
 @pytest.mark.parametrize("rule", [DEFAULTS.accurate, "faithfulness >= 0"])
 def test_a_refusal_of_what_can_be_answered_is_not_accurate_whatever_the_rule(rule):
     result = scored(sample(answer=REFUSES), rule=rule)
@@ -135,12 +128,6 @@ def test_refusal_precision_and_recall_stand_in_every_kind_of_report(report):
     markdown = EXPORTERS.get("md")(report).decode()
     assert "## Refusals" in markdown
     assert "| refusal recall | 0.667 \\[0.21, 0.94\\] n=3 |" in markdown
-
-
-def test_where_there_is_nothing_to_divide_by_a_share_is_missing_with_the_reason(tmp_path):
-    found = evaluated(new_run(tmp_path, [sample(1)]), LocalJudge()).systems["default"]
-    assert (found.refusals.precision.value, found.refusals.precision.reason) == (None, "no answer refuses")
-    assert (found.refusals.recall.value, found.refusals.recall.reason) == (None, "every query can be answered")
 
 
 def test_gates_bound_refusal_precision_and_recall_over_the_rows_that_they_are_about(report):

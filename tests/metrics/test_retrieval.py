@@ -10,7 +10,7 @@ from ragassay import retrieval
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.models import Response, Sample
 from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.metric import METRICS, parse
+from ragassay.metrics.metric import parse
 from ragassay.metrics.scoring import score_chunk
 
 CASES = json.loads((Path(__file__).parents[1] / "vectors" / "retrieval.json").read_text())["cases"]
@@ -43,13 +43,6 @@ def test_worked_values_are_met_to_1e_9(case):
         assert evaluation.per_query["q"] == pytest.approx(case["expected"], abs=1e-9)
 
 
-@pytest.mark.parametrize("name", sorted({name for case in CASES for name in case["expected"]}))
-def test_the_worked_values_hold_when_all_cases_share_one_batch(name):
-    cases = [case for case in CASES if name in case["expected"]]
-    scores = score_chunk(parse(name), Chunk([sample_of(case) for case in cases]))
-    assert [s.value for s in scores] == pytest.approx([case["expected"][name] for case in cases], abs=1e-9)
-
-
 def test_details_tell_how_a_score_came_about():
     # ranks: x (0), a (2), b (1); dcg@2 = 2 / log2(3); ideal = 2 / log2(2) + 1 / log2(3)
     score = score_chunk(parse("ndcg@2"), Chunk([sample(["x", "a", "b"], {"a": 2, "b": 1})]))[0]
@@ -63,10 +56,6 @@ def test_details_tell_how_a_score_came_about():
     }
 
 
-def test_first_relevant_rank_is_null_when_nothing_relevant_came():
-    assert score_chunk(parse("mrr"), Chunk([sample(["x"], {"a": 1})]))[0].details["first_relevant_rank"] is None
-
-
 def test_a_query_without_judgments_is_missing_and_one_with_nothing_relevant_is_zero():
     unjudged = Sample(query_id="q1", query="?", response=Response(retrieved_doc_ids=["a"]))
     nothing_relevant = Sample(query_id="q2", query="?", relevant_doc_ids=[], response=Response(retrieved_doc_ids=["a"]))
@@ -76,20 +65,9 @@ def test_a_query_without_judgments_is_missing_and_one_with_nothing_relevant_is_z
     assert second.value == 0.0
 
 
-def test_a_response_that_does_not_say_what_it_retrieved_is_missing_not_zero():
-    silent = Sample(query_id="q", query="?", relevant_doc_ids=["a"], response=Response(answer="yes"))
-    assert score_chunk(parse("hit@1"), Chunk([silent]))[0].reason == "the response has no retrieved_doc_ids"
-
-
 def test_of_a_system_that_failed_the_reason_is_its_error():
     failed = Sample(query_id="q", query="?", relevant_doc_ids=["a"], response=Response(error="no reply: refused"))
     assert score_chunk(parse("hit@1"), Chunk([failed]))[0].reason == "the system failed: no reply: refused"
-
-
-def test_unjudged_and_judged_non_relevant_documents_differ_for_bpref_alone():
-    # judged: 1 non-relevant of 1 stands before: 1 - 1/1 = 0; unjudged: none does
-    assert (value("bpref", ["n", "a"], {"a": 1, "n": 0}), value("bpref", ["n", "a"], {"a": 1})) == (0.0, 1.0)
-    assert value("mrr", ["n", "a"], {"a": 1, "n": 0}) == value("mrr", ["n", "a"], {"a": 1}) == 0.5
 
 
 @pytest.mark.parametrize("name", ["bpref", "q_measure@3", "judged@3", "err@3", "rbp@0.8"])
@@ -115,20 +93,6 @@ def test_relevant_from_raises_the_bar():
 
 
 @pytest.mark.parametrize(
-    ("spelling", "canonical"),
-    [
-        ("nDCG@10", "ndcg@10"), ("P@5", "precision@5"), ("R@10", "recall@10"), ("RR", "mrr"), ("AP", "map"),
-        ("Success@5", "hit@5"), ("ndcg_cut_10", "ndcg@10"), ("recip_rank", "mrr"), ("Hit@3", "hit@3"),
-        ("MRR@10", "mrr@10"), ("MAP@10", "map@10"), ("rbp@0.8", "rbp@0.8"), ("answer_similarity", "semantic_similarity"),
-        ("map_cut_5", "map@5"), ("P_5", "precision@5"), ("recall_1", "recall@1"), ("rougeL", "rougeL"),
-    ],
-)  # fmt: skip
-def test_common_spellings_are_understood_and_print_one_name(spelling, canonical):
-    assert parse(spelling).name == canonical
-    assert parse(parse(spelling).name) == parse(spelling)
-
-
-@pytest.mark.parametrize(
     "bad", ["ndcg@0", "ndcg@-1", "ndcg@1.5", "ndcg@x", "precision", "rbp@1", "rbp@0", "faithfulness@3"]
 )
 def test_a_bad_cutoff_is_an_error_that_names_the_metric(bad):
@@ -139,7 +103,3 @@ def test_a_bad_cutoff_is_an_error_that_names_the_metric(bad):
 def test_an_unknown_metric_lists_the_near_matches():
     with pytest.raises(UnknownName, match="unknown metric 'ngcd@10'; did you mean ndcg"):
         parse("ngcd@10")
-
-
-def test_every_metric_says_what_it_is():
-    assert all(m.description and m.kind in ("retrieval", "quality", "performance", "cost") for m in METRICS)

@@ -60,11 +60,6 @@ def test_similarity_is_the_cosine_to_the_nearest_ground_truth():
     assert scored.details == {"truth": 1}
 
 
-def test_a_negative_cosine_is_clipped_to_zero():
-    (scored,) = similarity([sample("a", "b")], Known(a=[1.0, 0.0], b=[-1.0, 0.0]))
-    assert (scored.value, scored.details) == (0.0, None)
-
-
 def test_a_chunk_is_embedded_in_one_call_each_text_once_in_a_fixed_order():
     fake = FakeEmbedder()
     similarity([sample("same", "other"), sample("longer", "same"), sample("", "unread"), sample("x", " ")], fake)
@@ -82,12 +77,6 @@ def test_rows_keep_their_own_score_or_reason():
         (None, "the ground truth answer is empty"),
         (None, "the query has no ground truth answer"),
     ]
-
-
-def test_without_an_embedding_model_the_reason_holds_the_command():
-    missing = "an embedding model needs the extra 'models'; install it: pip install 'ragassay[models]'"
-    (scored,) = similarity([sample("a", "b")], None, no_embedder=missing)
-    assert (scored.value, scored.missing, scored.reason) == (None, "no_input", missing)
 
 
 def test_a_model_that_is_away_is_a_failure_of_the_rows_that_needed_it():
@@ -127,35 +116,6 @@ def test_bertscore_with_another_model_is_bert_scores_and_names_it():
     )  # int8, float32
     assert theirs[0].details["model"] == f"{PUBLISHED} (sha256:53aa51172d14)"
     assert theirs[0].details["layer"] == 6
-
-
-def test_bertscore_of_a_text_does_not_depend_on_its_neighbours():
-    alone = [bertscore([sample(*pair)])[0].value for pair in PAIRS]
-    assert [s.value for s in bertscore([sample(*pair) for pair in reversed(PAIRS)])] == alone[::-1]
-
-
-def test_bertscore_says_which_model_and_layer(scorer):
-    precision, recall, f1 = scorer.score(*PAIRS[0])
-    (scored,) = bertscore([sample(*PAIRS[0])])
-    assert scored.value == f1
-    assert scored.details == {
-        "model": "all-MiniLM-L6-v2",
-        "layer": 6,
-        "rescaled": False,
-        "precision": precision,
-        "recall": recall,
-    }
-    assert f1 == pytest.approx(2 * precision * recall / (precision + recall), abs=1e-6)
-
-
-def test_bertscore_settles_texts_without_a_word_itself(scorer, capsys):
-    scores = bertscore([sample("", "x"), sample("x", " ")])
-    assert [(s.value, s.reason) for s in scores] == [
-        (0.0, "the answer is empty"),
-        (None, "the ground truth answer is empty"),
-    ]
-    assert scorer.score("\u200b", "x") == scorer.score("x", "\ufffd") == (0.0, 0.0, 0.0)
-    assert capsys.readouterr() == ("", "")
 
 
 def test_without_bert_score_the_reason_holds_the_command(monkeypatch):

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
 from ragassay.core.models import Response, Sample
-from ragassay.metrics import answer as text_metrics
 from ragassay.metrics.answer import normalised
 from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.metric import METRICS, parse
+from ragassay.metrics.metric import parse
 from ragassay.metrics.scoring import score_chunk
 
 NAMES = ["rouge1", "rouge2", "rougeL", "exact_match", "token_f1"]
@@ -47,14 +46,6 @@ def test_rouge_equals_rouge_score_on_ascii(answer, truth):
         assert value(name, answer, truth) == pytest.approx(expected[name].fmeasure, abs=1e-12)
 
 
-def test_a_text_too_long_for_rouge_l_is_missing_with_the_reason(monkeypatch):
-    monkeypatch.setattr(text_metrics, "MOST_CELLS", 5)
-    assert value("rougeL", "a b", "a b") == 1.0  # 4 pairs of words
-    scored = score("rougeL", "a b", "a b", "a")  # 6 pairs: each ground truth is compared
-    assert (scored.value, scored.missing) == (None, "undefined")
-    assert "more than 5 pairs of words" in scored.reason
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -74,21 +65,10 @@ def test_normalisation_drops_case_punctuation_articles_and_white_space(text, exp
     assert normalised(text) == expected
 
 
-def test_exact_match_is_one_or_zero():
-    assert value("exact_match", "The Eiffel Tower.", "eiffel tower") == 1.0
-    assert value("exact_match", "Eiffel", "eiffel tower") == 0.0
-    assert METRICS.get("exact_match").share
-
-
 def test_token_f1_counts_shared_words_with_their_number():
     # answer: in paris paris (3), truth: paris in france (3), shared: in, paris -> 2 x 2 / 6
     assert value("token_f1", "In Paris, Paris", "Paris in France") == pytest.approx(4 / 6)
     assert value("token_f1", "London", "Paris") == 0.0
-
-
-def test_token_f1_of_a_truth_without_words_is_that_of_squad():
-    assert value("token_f1", "the", "a") == 1.0  # both normalise to nothing
-    assert value("token_f1", "Paris", "a") == 0.0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -97,13 +77,6 @@ def test_of_several_ground_truths_the_best_counts_and_is_named(name):
     assert scored.value == 1.0
     assert scored.details == {"truth": 1}
     assert score(name, "fourteen days", "fourteen days").details is None
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_an_empty_answer_scores_zero_and_says_why(name):
-    for answer in ("", " \n"):
-        scored = score(name, answer, "Paris")
-        assert (scored.value, scored.reason) == (0.0, "the answer is empty")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -29,7 +29,3 @@ def test_expanded_percentiles_are_as_wide_as_a_t_interval_where_the_data_are_nor
 def test_bootstraps_need_eight_rows(n):
     reason = f"a bootstrap needs 8 rows, there are {n}"
     assert bootstrap_interval(COSTS[:n]).reason == reason
-
-
-def test_bootstraps_need_a_spread():
-    assert bootstrap_interval([0.3] * 20).reason == "all values are equal: the spread is unknown"

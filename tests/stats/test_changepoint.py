@@ -1,7 +1,5 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragassay.stats.changepoint import change_points
 
@@ -15,11 +13,6 @@ def test_a_step_is_found_where_it_is():
     assert [point.index for point in found] == [12]
     assert (found[0].before, found[0].after) == pytest.approx((0.80, 0.74), abs=0.01)
     assert found[0].p == 1 / 1000
-
-
-def test_two_steps_are_found_in_order():
-    found = change_points(np.r_[[0.5] * 10, [0.8] * 10, [0.6] * 10] + noise(30, 1))
-    assert [point.index for point in found] == [10, 20]
 
 
 def test_the_largest_step_by_hand():
@@ -46,11 +39,3 @@ def test_without_a_step_one_is_seen_as_often_as_alpha_says():
     alarms = sum(bool(change_points(rng.normal(0, 1, 20), permutations=199, seed=i)) for i in range(600))
     # 5 % of 600 is 30, with a standard deviation of sqrt(600 * 0.05 * 0.95) = 5.3
     assert abs(alarms - 30) <= 3 * 5.3
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.floats(-1, 1), max_size=40), st.integers(0, 5))
-def test_turning_the_series_upside_down_turns_the_steps(values, seed):
-    there = change_points(values, seed=seed, permutations=99)
-    back = change_points([-v for v in values], seed=seed, permutations=99)
-    assert [(p.index, -p.before, -p.after, p.p) for p in there] == [(p.index, p.before, p.after, p.p) for p in back]

@@ -2,13 +2,6 @@ import pytest
 from pydantic import ValidationError
 
 from ragassay.core.statistics import Interval, Significance
-from ragassay.stats.intervals import mean_interval
-
-
-def test_an_interval_reads_as_people_write_it():
-    assert str(mean_interval([0.2, 0.4, 0.6, 0.8])) == "0.08915..0.9109"
-    assert str(Interval(low=1.5, level=0.95, method="by hand", unbounded=True)) == "1.5..unbounded"
-    assert str(mean_interval([])) == "no interval (an interval needs two values, there are 0)"
 
 
 def test_what_an_interval_leaves_possible():
@@ -35,16 +28,6 @@ def test_what_an_interval_leaves_possible():
 def test_an_interval_that_contradicts_itself_can_not_be_made(ends):
     with pytest.raises(ValidationError):
         Interval(level=0.95, method="t", **ends)
-
-
-def test_what_is_missing_needs_a_reason():
-    with pytest.raises(ValidationError, match="needs a reason"):
-        Significance(name="t", method="t", alpha=0.05)
-
-
-def test_a_p_of_zero_can_not_be_made():
-    with pytest.raises(ValidationError, match="greater than 0"):
-        Significance(name="t", method="t", alpha=0.05, p=0.0)
 
 
 def test_significance_follows_from_p_and_alpha_whatever_is_claimed():

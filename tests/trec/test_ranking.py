@@ -178,9 +178,3 @@ def test_read_retrieved_refuses_a_gzip_bomb(tmp_path, monkeypatch):
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"q1 0 a 1\n" * 2**20))
     with pytest.raises(TooLarge, match="holds more than 3 MiB"):
         read_retrieved(str(tmp_path / "bomb.gz"), str(run))
-
-
-def test_the_same_judgment_twice_counts_once_and_a_byte_order_mark_is_no_part_of_an_id(tmp_path):
-    # two relevant documents, one found: recall 1/2
-    paths = write(tmp_path, b"\xef\xbb\xbfq1 0 a 1\nq1 0 b 1\nq1 0 a 1\n", b"\xef\xbb\xbfq1 Q0 a 1 2 t\n")
-    assert values(*paths, ["R@5"]) == {"q1": {"R@5": 0.5}}
