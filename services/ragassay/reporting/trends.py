@@ -145,8 +145,9 @@ def _runs(trend: Trend, pages: str, gates: Mapping[str, bool | None]) -> Table:
         when = _time(next(iter(points.values())))
         first: Cell = Link(when, f"{pages}/{run}") if pages else when
         cells = (_figure(points[name]) if name in points else "" for name in trend.systems)
-        rows.append((first, *cells, *([_GATES[gates.get(run)]] if gated else []), run))
-    return Table("Runs", ("time", *trend.systems, *(["gates"] if gated else []), "run"), tuple(rows), least=("run",))
+        rows.append((first, *cells, *([_GATES[gates.get(run)]] if gated else []), *([] if pages else [run])))
+    columns = ("time", *trend.systems, *(["gates"] if gated else []), *([] if pages else ["run"]))
+    return Table("Runs", columns, tuple(rows), least=("run",))
 
 
 _GATES = {True: Figure("passed", tone="good"), False: Figure("missed", tone="bad"), None: Figure("")}
