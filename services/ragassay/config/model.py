@@ -112,7 +112,7 @@ class ProjectConfig(GatedConfig):
         JudgePrompt | None, BeforeValidator(_prompt_in_file, json_schema_input_type=str | JudgePrompt | None)
     ] = Field(
         None,
-        description="file with instructions for the judge's model around ours, which stand at `{{ verdict }}`",
+        description="file with instructions for the judge's model around ours, which are inserted at `{{ verdict }}`",
         examples=["prompts/own.md"],
     )
     data: Path | None = Field(None, description="queries, with or without responses", examples=["queries.jsonl"])

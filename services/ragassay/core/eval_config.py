@@ -235,7 +235,7 @@ class EvalConfig(FrozenModel):
     )
     judge_prompt: JudgePrompt | None = Field(
         None,
-        description="instructions for the judge's model around ours, which stand at `{{ verdict }}`",
+        description="instructions for the judge's model around ours, which are inserted at `{{ verdict }}`",
     )
     judge_mode: Literal["verdict", "probe"] = Field(
         "verdict", description="how a model is asked: for one verdict, or by yes-or-no questions"
