@@ -1,8 +1,10 @@
 """Fills the outputs that pages show with what the commands print now; ``--check`` only says whether they do.
 
-An output stands in a code block after a marker comment, ``<!-- output: COMMAND -->``. Of a long one the marker may take
-parts, ``<!-- output: COMMAND | lines 1, 15-24 -->``; what is left out is shown as ``...``. All pages share one folder and
-each command runs once in it, in the order of the pages. Run ids are written as RUN,
+An output is a code block after a marker comment, ``<!-- output: COMMAND -->``. Of a long one the marker may take lines,
+``<!-- output: COMMAND | lines 1, 15-24 -->``, or sections by the beginnings of their titles,
+``<!-- output: COMMAND | sections top, Answer quality, Worst rows:6 -->``: ``top`` is what precedes the first empty line, a number
+after a colon is how many lines. What is left out is shown as ``...``. All pages share one folder and each command runs once
+in it, in the order of the pages. Run ids are written as RUN,
 and times as one time.
 """
 
@@ -12,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -27,7 +30,8 @@ PAGES = (
     "docs/benchmarking.md",  # on the datasets of the page before
 )  # `compare last` is of the demo, so it comes first
 BLOCK = re.compile(
-    r"(<!-- output: (?P<command>[^\n]+?)(?: \| lines (?P<lines>[\d, -]+?))? -->\n```(?:text)?\n)(?P<output>.*?)(^```)",
+    r"(?P<begin><!-- output: (?P<command>[^\n]+?)(?: \| (?P<kind>lines|sections) (?P<parts>[^\n]+?))? -->\n"
+    r"```(?:text)?\n)(?P<output>.*?)(?P<end>^```)",
     re.DOTALL | re.MULTILINE,
 )
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
@@ -48,14 +52,27 @@ def output(command: str, folder: str) -> list[str]:
     ]
 
 
-def parts(lines: list[str], wanted: str) -> list[str]:
-    """The lines that ``wanted`` names, such as ``1, 15-24``, with ``...`` for each run of lines left out."""
-    shown, after = [], 1
+def ranges(lines: list[str], kind: str, wanted: str) -> Iterator[tuple[int, int]]:
+    """First and last line of each part, counted from 1."""
     for part in wanted.split(","):
-        first, _, last = part.strip().partition("-")
-        begin, end = int(first), int(last or first)
+        if kind == "lines":
+            first, _, last = part.strip().partition("-")
+            yield int(first), int(last or first)
+            continue
+        title, _, most = part.strip().partition(":")
+        begin = 0 if title == "top" else next((n for n, line in enumerate(lines) if line.startswith(title)), None)
+        if begin is None:
+            sys.exit(f"no section begins with {title!r}")
+        end = next((n for n in range(begin, len(lines)) if not lines[n]), len(lines))
+        yield begin + 1, min(end, begin + int(most)) if most else end
+
+
+def parts(lines: list[str], kind: str, wanted: str) -> list[str]:
+    """The lines that ``wanted`` names, with ``...`` for each run of lines left out."""
+    shown, after = [], 1
+    for begin, end in ranges(lines, kind, wanted):
         if not after <= begin <= end <= len(lines):
-            sys.exit(f"lines {wanted}: there are {len(lines)}, and parts must follow each other")
+            sys.exit(f"{kind} {wanted}: there are {len(lines)} lines, and parts must follow each other")
         shown += ["..."] * (begin > after) + lines[begin - 1 : end]
         after = end + 1
     return shown + ["..."] * (after <= len(lines))
@@ -66,7 +83,8 @@ def refreshed(text: str, folder: str) -> str:
 
     def fresh(block: re.Match[str]) -> str:
         lines = output(block["command"], folder)
-        return block[1] + "\n".join([*(parts(lines, block["lines"]) if block["lines"] else lines), ""]) + block[5]
+        shown = parts(lines, block["kind"], block["parts"]) if block["kind"] else lines
+        return block["begin"] + "\n".join([*shown, ""]) + block["end"]
 
     return BLOCK.sub(fresh, text)
 
