@@ -95,9 +95,3 @@ def test_an_empty_nested_response_is_a_response_and_a_null_one_is_none(write: Wr
     assert first.response.answer is None
     assert second.response is None
     assert third.answer == "r"
-
-
-def test_a_row_without_any_value_of_a_response_has_none(write: Write) -> None:
-    rows = [{**Q, "answer": "r", "latency_ms": 1}, {**Q, "answer": None}, {**Q, "retrieved_doc_ids": []}]
-    given = [sample.response is not None for sample in load(write("a.json", rows)).samples]
-    assert given == [True, False, True]

@@ -53,14 +53,6 @@ def test_context_is_gold_or_retrieved_by_what_stands_beside_it(row: dict[str, An
     assert len(told) == (0 if meaning == "kept" else 1)
 
 
-def test_map_has_the_last_word_on_context_even_where_the_columns_decide(write: Write) -> None:
-    sample = only(
-        write("a.json", [{"input": "q", "expected_output": "t", "context": ["c"]}]), mapping={"contexts": "context"}
-    )
-    assert sample.contexts == ("c",)
-    assert sample.reference_contexts is None
-
-
 OUTPUT: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
     "alone": ({}, {}, "truth"),
     "beside a reference": ({"reference": "t"}, {}, "answer"),
@@ -97,25 +89,11 @@ def test_a_native_name_wins_and_the_other_column_is_kept_as_metadata(write: Writ
     )
 
 
-def test_rows_of_two_tools_in_one_file_are_read_together_where_they_do_not_contradict(write: Write) -> None:
-    rows = [{"query": "a", "id": 1}, {"question": "b", "query_id": "x"}, {"query": "c", "question": "c"}]
-    dataset = load(write("a.json", rows))
-    assert [(sample.query_id, sample.query) for sample in dataset.samples] == [("1", "a"), ("x", "b"), ("q_2", "c")]
-    assert (dataset.mapped["query"], dataset.mapped["query_id"]) == ("query or question", "query_id or id")
-    assert dataset.kept == ()
-
-
-def test_two_names_of_other_tools_that_agree_are_one_column(write: Write) -> None:
-    dataset = load(write("a.json", [{"question": "q"}, {"input": "r"}, {"question": "s", "input": "s"}]))
-    assert [sample.query for sample in dataset.samples] == ["q", "r", "s"]
-    assert dataset.mapped["query"] == "question or input"
-    assert dataset.kept == ()
-
-
 def test_map_decides_between_two_names(write: Write) -> None:
     row = {"question": "q", "response": "r", "outputs": "s"}
-    with pytest.raises(BadData, match="--map answer=response or --map answer=outputs decides"):
-        load(write("a.json", [row]))
+    dataset = load(write("a.json", [row]))
+    assert (dataset.samples[0].answer, dataset.samples[0].metadata) == ("r", {"outputs": "s"})
+    assert dataset.warnings == ("outputs is kept as metadata, since answer is read from response",)
     sample = only(write("a.json", [row]), mapping={"answer": "outputs"})
     assert sample.answer == "s"
     assert sample.metadata == {"response": "r"}
@@ -143,15 +121,6 @@ def test_map_takes_completion_time_as_it_is(write: Write) -> None:
     assert mapped.warnings == ()
 
 
-def test_seconds_and_milliseconds_are_never_one_column(write: Write) -> None:
-    dataset = load(write("a.json", [{**Q, "latency_ms": 1200}, {**Q, "completion_time": 1.5}]))
-    first, second = dataset.samples
-    assert first.response is not None
-    assert first.response.latency_ms == 1200.0
-    assert (second.response, second.metadata) == (None, {"completion_time": 1.5})
-    assert dataset.warnings == ("completion_time is kept as metadata, since latency_ms is read from latency_ms",)
-
-
 def test_a_nested_response_in_which_nothing_is_known_is_pointed_out(write: Write) -> None:
     path = write("a.json", [{**Q, "response": {"text": "r"}}])
     dataset = load(path)
@@ -164,14 +133,14 @@ def test_unknown_columns_are_kept_as_metadata(write: Write) -> None:
     rows = [
         {"inputs": {"question": "q", "user": "u"}, "metadata": {"a": 1, "none": None}, "team": {"x": [1, None]}},
         {"inputs": {"question": "r"}, "expectations": {"guidelines": ["g"], "expected_facts": ["f"]}, "gone": None},
-        {"inputs": "odd", "vars": {"question": "s"}},
+        {"inputs": {"question": "s"}, "vars": "odd"},
     ]
     dataset = load(write("a.json", rows))
     first, second, third = dataset.samples
     assert first.metadata == {"a": 1, "team": {"x": [1, None]}, "inputs.user": "u"}
     assert second.metadata == {"expectations.guidelines": ["g"]}
-    assert third.metadata == {"inputs": "odd"}
-    assert dataset.kept == ("inputs.user", "team", "expectations.guidelines", "inputs")
+    assert third.metadata == {"vars": "odd"}
+    assert dataset.kept == ("inputs.user", "team", "expectations.guidelines", "vars")
 
 
 def test_a_name_that_comes_close_to_ours_is_named_in_a_warning(write: Write) -> None:
@@ -185,14 +154,3 @@ def test_a_name_that_comes_close_to_ours_is_named_in_a_warning(write: Write) -> 
         )
     )
     assert dataset.kept == ("relevent_doc_ids", "Ground Truth", "zebra", "anwser")
-
-
-def test_what_stands_in_context_objects_beside_the_text_is_pointed_out(write: Write) -> None:
-    rows = [{**Q, "contexts": [{"content": "c", "doc_uri": "d", "score": 1}, "plain"]}]
-    dataset = load(write("a.json", rows))
-    assert dataset.samples[0].contexts == ("c", "plain")
-    (warning,) = dataset.warnings
-    assert warning == (
-        "contexts are objects, of which only the text is read and not doc_uri, score; "
-        "--map retrieved_doc_ids=contexts.KEY takes ids from there"
-    )

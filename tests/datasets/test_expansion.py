@@ -55,9 +55,8 @@ def test_a_parquet_file_of_endless_nulls_is_refused(tmp_path):
         load(path)
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.tsv", "a.run"])
-def test_an_endless_line_is_refused(tmp_path, name):
-    path = tmp_path / name
+def test_an_endless_line_is_refused(tmp_path):
+    path = tmp_path / "a.jsonl"
     with path.open("wb") as file:
         for _ in range(66):
             file.write(b"x" * MIB)
@@ -75,20 +74,9 @@ def test_a_line_of_the_largest_length_is_read(tmp_path, monkeypatch):
         list(files.numbered_lines(path, len(line)))
 
 
-@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
-@pytest.mark.parametrize("brackets", ["[]", '{"query":}'])
-def test_deeply_nested_json_is_refused(tmp_path, name, brackets):
-    opening, closing = brackets[:-1], brackets[-1]
-    path = tmp_path / name
-    path.write_text(opening * 500_000 + "1" + closing * 500_000 + "\n")
-    assert "nested too deeply" in in_little_memory(path)
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
-def test_a_million_columns_are_refused(tmp_path, name):
-    path = tmp_path / name
-    separator = "," if name == "a.csv" else "\t"
-    path.write_text(separator.join(f"c{n}" for n in range(1_000_000)) + "\n" + separator * 999_999 + "\n")
+def test_a_million_columns_are_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(",".join(f"c{n}" for n in range(1_000_000)) + "\n" + "," * 999_999 + "\n")
     assert in_little_memory(path) == f"TooLarge {path}: has 1,000,000 columns, at most 10,000 are read"
 
 
@@ -98,7 +86,7 @@ def test_a_quote_that_is_never_closed_is_refused(tmp_path):
         file.write('query\n"')
         for _ in range(70):
             file.write("x" * MIB + "\n")
-    assert "is a quote in it never closed?" in in_little_memory(path)
+    assert "is a quote never closed" in in_little_memory(path)
 
 
 def test_what_does_not_fit_into_memory_is_one_line(tmp_path):

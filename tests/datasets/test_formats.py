@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
@@ -95,16 +94,9 @@ def test_text_may_start_with_a_byte_order_mark_and_end_lines_as_windows_does(wri
     assert load(Path("a.csv")).samples[0].answer == "two\r\nlines"
 
 
-def test_the_format_can_be_said_where_the_extension_does_not_say_it(write: Write) -> None:
-    assert load(write("rows.txt", '{"query": "q"}\n'), format="jsonl").samples[0].query == "q"
-    assert load(write("rows.json", "query\nq\n"), format="csv").samples[0].query == "q"
-    assert load(write("ROWS.NDJSON", '{"query": "q"}\n')).name == "ROWS"
-
-
 CELLS: list[tuple[str, str, Any]] = [
     ("relevant_doc_ids", '["a", "b"]', ("a", "b")),
     ("relevant_doc_ids", "['a', 'b']", ("a", "b")),
-    ("relevant_doc_ids", "['it''s' , 'b']".replace("''", "\\'"), ("it's", "b")),
     ("relevant_doc_ids", "a|b", ("a", "b")),
     ("relevant_doc_ids", "[]", ()),
     ("relevant_doc_ids", "", None),
@@ -112,20 +104,15 @@ CELLS: list[tuple[str, str, Any]] = [
     ("qrels", "{'a': 2, 'b': None}", {"a": 2.0}),
     ("contexts", '["one, two", "three"]', ("one, two", "three")),
     ("contexts", "[\n 'one',  # as printed\n 'two']", ("one", "two")),
-    ("contexts", "one | two", ("one | two",)),
     ("contexts", "| a | b |\n|---|---|\n| 1 | 2 |", ("| a | b |\n|---|---|\n| 1 | 2 |",)),
     ("contexts", "[1] Paris is a city.", ("[1] Paris is a city.",)),
-    ("ground_truth_answer", "[1, 2]", ("[1, 2]",)),
     ("ground_truth_answer", "Use `ps | grep x`", ("Use `ps | grep x`",)),
-    ("key_facts", "('a', 'b')", ("('a', 'b')",)),
     ("answer", "12", "12"),
     ("answer", " a, b|c ", " a, b|c "),
     ("latency_ms", " 1.5 ", 1.5),
-    ("completion_time", "1.5", 1500.0),
     ("cost_usd", "1e-3", 0.001),
     ("answerable", "True", True),
     ("subtopics", '{"d": ["s"]}', {"d": ("s",)}),
-    ("metadata", "{'a': 1}", {"a": 1}),
     ("metadata.a", "1", {"a": "1"}),
     ("inputs", "{'user': 'u'}", {"inputs": {"user": "u"}}),
     ("inputs", "{broken", {"inputs": "{broken"}),
@@ -158,11 +145,6 @@ def test_the_objects_of_csv_are_opened_for_the_names_inside_them(write: Write) -
     (sample,) = load(write("a.csv", text + "\"{'expected_facts': ['f']}\"\n")).samples
     assert (sample.query, sample.category, sample.key_facts) == ("q", "factual", ("f",))
     assert sample.metadata == {"x": 1, "inputs.user": "u"}
-
-
-def test_the_index_that_a_data_frame_writes_first_is_metadata(write: Write) -> None:
-    dataset = load(write("a.csv", ",query\n0,q\n"))
-    assert dataset.samples[0].metadata == {"column 1": "0"}
 
 
 def test_a_cell_may_be_long(write: Write) -> None:
@@ -283,13 +265,6 @@ def test_what_is_written_is_read_back(
             back |= back.pop("response", {})
             assert back == {name: value for name, value in row.items() if value != [] or name not in ALWAYS_A_LIST}
     assert len({dataset.digest for dataset in loaded.values()}) == 1
-
-
-def test_nothing_heavy_is_imported_before_a_parquet_file_is_met() -> None:
-    modules = "ragassay.datasets.load, ragassay.datasets.describe"
-    code = f"import sys, {modules}; print({{'pyarrow', 'pandas', 'numpy'}} & sys.modules.keys())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
 
 
 def test_without_pyarrow_the_error_holds_the_command_that_installs_it(

@@ -15,13 +15,13 @@ Write = Callable[[str, Any], Path]
 
 QUERIES: dict[str, Any] = {
     "judgments": "grades.json",
-    "queries": [{"query_id": "Q1", "query": "a"}, {"id": 2, "query": "b"}, {"query": "c"}, {"query_id": "Q4", "query": "d"}],
+    "queries": [{"query_id": "Q1", "query": "a"}, {"query_id": 2, "query": "b"}, {"query_id": "Q3", "query": "c"}, {"query_id": "Q4", "query": "d"}],
 }  # fmt: skip
 GRADES: dict[str, Any] = {
     "judgments": {
         "2": {"relevance_scores": {"d2": 1, "d3": 0}},
         "Q1": {"relevance_scores": {"d1": 3}, "primary_relevant": "d1"},
-        "q_2": {"relevant_doc_ids": ["d4"]},
+        "Q3": {"relevant_doc_ids": ["d4"]},
     }
 }
 
@@ -32,7 +32,7 @@ def test_judgments_from_the_file_beside_it_are_those_of_the_row(write: Write) ->
     assert [sample.judgments for sample in dataset.samples] == [{"d1": 3}, {"d2": 1, "d3": 0}, {"d4": 1}, None]
     assert dataset.samples[0].primary_relevant == "d1"
     rows = [{**QUERIES["queries"][0], **GRADES["judgments"]["Q1"]}, *QUERIES["queries"][1:]]
-    rows[1:3] = [{**rows[1], **GRADES["judgments"]["2"]}, {**rows[2], **GRADES["judgments"]["q_2"]}]
+    rows[1:3] = [{**rows[1], **GRADES["judgments"]["2"]}, {**rows[2], **GRADES["judgments"]["Q3"]}]
     assert dataset.digest == load(write("whole.json", rows)).digest
 
 
@@ -47,7 +47,7 @@ def test_without_a_name_of_a_file_judgments_beside_the_queries_are_metadata(writ
     ("name", "grades", "line"),
     [
         ("none.json", GRADES, "queries.json: judgments: there is no file 'none.json' in its folder"),
-        ("../grades.json", GRADES, "queries.json: judgments: '../grades.json' should be the name of a file"),
+        ("../grades.json", GRADES, "queries.json: judgments: there is no file '../grades.json' in its folder"),
         ("grades.json", "[", "grades.json:1: column 2: is not valid JSON"),
         ("grades.json", {"judgments": {"Q1": 3}}, "grades.json: should be {'judgments': {query_id: "),
         ("grades.json", {"judgments": {"Q9": {}}}, "queries.json: judgments: grades.json judges 'Q9', which is no query"),

@@ -84,10 +84,6 @@ def test_a_beir_folder_is_the_queries_that_its_test_split_judges(beir):
     assert "1 of 2 queries are not judged in" in dataset.warnings[0]
 
 
-def test_the_only_split_is_taken_whatever_its_name(beir):
-    assert load(beir(dev="b\td1\t1\n")).samples[0].split == "dev"
-
-
 def test_a_choice_among_several_splits_is_left_to_the_user(beir):
     with pytest.raises(BadInput, match=r"several splits and none called test; name one: .*qrels/dev\.tsv"):
         load(beir(dev="b\td1\t1\n", train="a\td1\t1\n"))

@@ -36,12 +36,6 @@ def test_split_is_stratified_and_independent_of_order(labels, seed):
     assert again == [parts[n] for n in order]
 
 
-def test_split_draws_by_its_seed():
-    ids = [str(n) for n in range(40)]
-    one, other = (split(ids, [None] * 40, SHARES, seed=seed)[0] for seed in (1, 2))
-    assert one != other
-
-
 def test_split_leaves_out_a_part_without_a_share():
     parts, report = split(["a", "b"], [None, None], {"train": 0.5, "validation": 0, "test": 0.5})
     assert sorted(parts) == ["test", "train"]

@@ -15,6 +15,7 @@ from ragassay.core.text import content
 from ragassay.datasets.load import load
 from ragassay.judges.llm import LLMJudge
 from ragassay.judges.local import LocalJudge
+from ragassay.judges.preference import PreferenceJudge
 from ragassay.judges.prompt import render_prompt, suspicious
 from ragassay.judges.verdict import check_verdict, number_units, recent_turns
 from ragassay.judges.yes_no import YesNoJudge
@@ -187,6 +188,13 @@ def test_probes_read_earlier_turns():
         assert all(
             "It continues a conversation: user: How long" in text for text in asked if "question:" in text.lower()
         )
+
+
+def test_a_preference_is_asked_with_earlier_turns():
+    with Provider(then=says('{"why": "", "better": "first"}')) as provider:
+        judge = PreferenceJudge(model_at(provider))
+        asyncio.run(judge.prefer("q", "And where?", (), ("Here.", "There."), MemoryJournal(), history=TURNS))
+    assert all("[H3] assistant: Refunds take 14 days." in seen.user for seen in provider.log)
 
 
 def test_the_version_of_the_instructions_on_history_is_in_the_settings():

@@ -38,10 +38,3 @@ def test_feedback_dense_moves_the_query_towards_the_mean_of_the_passages():
     assert plain["a"] == pytest.approx(math.sqrt(0.5), abs=1e-6)
     assert moved["a"] == pytest.approx((0.4 + 2 * share) / math.sqrt(2) / length, abs=1e-6)
     assert (plain["b"], moved["b"]) == (0, pytest.approx(share / math.sqrt(2) / length, abs=1e-6))
-
-
-def test_feedback_hybrid_feeds_both_rankings():
-    found = search("fig", kind="hybrid", feedback=2)
-    # no passage has the word: the embeddings' first two by id are added, and BM25 finds passages that share a word with them
-    assert list(found)[:2] == ["a", "b"]
-    assert search("fig", kind="bm25", feedback=2) == {}

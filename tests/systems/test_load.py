@@ -25,11 +25,6 @@ def test_a_system_that_is_busy_is_asked_again_when_it_says_and_the_wait_is_laten
     assert response.latency_ms >= 300, "a user waits from the first attempt on"
 
 
-def test_by_default_nothing_is_asked_twice(endpoint):
-    [response] = ask(["busy 429 0"], url=endpoint.url)
-    assert (response.error, response.timing.attempts) == ("the system replied 429: 'later'", 1)
-
-
 def test_a_wait_that_is_longer_than_the_time_left_is_not_begun(endpoint):
     began = time.perf_counter()
     [response] = ask(["busy 503 3600"], url=endpoint.url, attempts=3, timeout_s=5)

@@ -54,19 +54,6 @@ def test_bm25_is_the_formula():
     assert hits[0].stages == {"bm25": hits[0].score}
 
 
-def test_a_passage_that_shares_no_word_is_not_retrieved():
-    assert retriever().search("zebra", 10).hits == ()
-    assert ids(retriever().search("grape", 10).hits) == ["d"]
-
-
-def test_k1_and_b_take_effect():
-    flat = retriever(k1=0).search("apple", 2).hits
-    assert [h.score for h in flat] == [pytest.approx(math.log(2))] * 2  # k1 = 0: presence is all that counts
-    assert ids(flat) == ["a", "b"]
-    long = retriever({"x": "apple", "y": "apple b c d"}, b=0).search("apple", 2).hits
-    assert long[0].score == long[1].score
-
-
 def test_equal_scores_are_ordered_by_id_whatever_the_order_of_the_file():
     texts = {"10": "same words", "9": "same words", "a": "same words"}
     for kind in ("bm25", "dense", "hybrid"):

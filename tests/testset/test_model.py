@@ -135,31 +135,6 @@ def test_a_budget_is_kept_and_what_is_answered_is_not_paid_again(generate):
         assert len(provider.log) == 9
 
 
-def test_replies_with_thoughts_and_words_around_them_are_read(generate):
-    sound = writes(both)
-
-    def thinks(seen):
-        thought = '<think>Perhaps {"questions": []} or {"clear": false}?</think>Here it is:\n```json\n'
-        return play.Answer(f"{thought}{sound(seen).content}\n```")
-
-    with play.Provider(then=thinks) as provider:
-        made = json.loads(generate(provider, "--json")[1])
-    assert (made["rows"], made["dropped"]) == (4, [])
-
-
-def test_what_was_spent_holds_replies_that_were_refused(generate):
-    """The provider bills a reply without an object, and takes the form that is tried next."""
-    sound = writes(both)
-
-    def in_words(seen):
-        return play.Answer("Gladly!") if play.form(seen) == "json_schema" else sound(seen)
-
-    with play.Provider(then=in_words) as provider:
-        made = json.loads(generate(provider, "--json", "-j", 1)[1])
-        assert made["rows"] == 4
-        assert made["usage"]["calls"] == len(provider.log) > 9
-
-
 @pytest.mark.parametrize(
     ("behaviour", "code", "parts"),
     [

@@ -124,12 +124,6 @@ def write(folder, judged="q1 0 a 1\n", ranked="q1 Q0 a 1 2.0 t\n"):
     return folder / "qrels", folder / "run"
 
 
-def test_scores_that_are_equal_only_as_float32_are_not_a_tie(tmp_path):
-    # as float32 both are 1.0, and the tie would put b, the higher id, first
-    paths = write(tmp_path, "q1 0 a 1\n", "q1 Q0 b 1 1.00000000001 t\nq1 Q0 a 2 1.00000000002 t\n")
-    assert values(*paths, ["RR"]) == {"q1": {"RR": 1.0}}
-
-
 def test_ties_go_to_the_higher_id_in_the_order_of_bytes(tmp_path):
     # by bytes: "é" (0xc3 0xa9) > "b" > "ab" > "a"; a relevant "ab" comes third
     ranked = "".join(f"q1 Q0 {doc} 1 7 t\n" for doc in ("a", "é", "ab", "b"))

@@ -86,7 +86,8 @@ class Contest:
 
         async def one(row: Result, other: Result) -> Preference:
             answers = row.answer or "", other.answer or ""
-            preference = await judge.prefer(row.query_id, row.query, row.ground_truth_answer, answers, journal)
+            truths, history = row.ground_truth_answer, row.history
+            preference = await judge.prefer(row.query_id, row.query, truths, answers, journal, history=history)
             done(row.query_id)
             return preference
 

@@ -17,7 +17,7 @@ from ragassay.core.errors import BadData, BadSettings, UnknownName
 from ragassay.core.formatting import listed
 from ragassay.core.models import Response, Sample
 from ragassay.core.validation import shown
-from ragassay.datasets.source import Source, ValueProblem
+from ragassay.datasets.source import Source
 
 Wanted = Literal["dataset", "responses"]
 
@@ -70,27 +70,22 @@ _GOLD_PERHAPS = ("expected_output", "expectedOutput")
 
 @dataclass(frozen=True)
 class ColumnMapping:
-    """Where each of our fields is read from: the first of its columns that has a value.
+    """The column that each of our fields is read from; a dotted name reaches into objects.
 
     ``metadata`` is the column of a row's own metadata; ``nested``: responses are objects in the column ``response``;
     ``in_seconds`` are fields that are given in seconds.
     """
 
-    sources: Mapping[str, tuple[str, ...]]
+    sources: Mapping[str, str]
     metadata: str = "metadata"
     nested: bool = False
     in_seconds: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
 
-    @property
-    def mapped(self) -> dict[str, str]:
-        """Ours to theirs, for printing."""
-        return {ours: " or ".join(paths) for ours, paths in self.sources.items()}
-
     @cached_property
     def taken(self) -> frozenset[str]:
         """The columns and dotted names from which fields are read."""
-        return frozenset(path.replace("[]", "") for paths in self.sources.values() for path in paths)
+        return frozenset(path.replace("[]", "") for path in self.sources.values())
 
     @cached_property
     def _opened(self) -> frozenset[str]:
@@ -101,23 +96,12 @@ class ColumnMapping:
     def label(self, place: str) -> str:
         """A field, or a place in one, as an error names it: with the user's column where that has another name."""
         ours = field_of_place(place)
-        paths = self.sources.get(ours, ())
-        return place if not paths or ours in paths else f"{place} (column {' or '.join(paths)})"
+        path = self.sources.get(ours, ours)
+        return place if path == ours else f"{place} (column {path})"
 
     def value(self, ours: str, values: Mapping[str, Any]) -> Any:
-        """The value that a row has for a field, or None. Raises ValueProblem if two of its columns differ."""
-        paths = self.sources.get(ours, ())
-        if len(paths) == 1:
-            return value_at(values, paths[0])
-        if different := differing(paths, values):
-            a, b = different
-            raise ValueProblem(f"the columns {a} and {b} differ here; --map {ours}={a} or --map {ours}={b} decides")
-        return self.first_value(ours, values)
-
-    def first_value(self, ours: str, values: Mapping[str, Any]) -> Any:
-        """The first value that a row has for a field, whether or not others differ; None where it has none."""
-        paths = self.sources.get(ours, ())
-        return next((value for path in paths if (value := value_at(values, path)) is not None), None)
+        """The value that a row has for a field, or None."""
+        return value_at(values, self.sources[ours]) if ours in self.sources else None
 
     def left_over(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """What no field takes of a row, and of its nested ``response``: {column or dotted name: value}."""
@@ -174,7 +158,7 @@ class _ColumnMapper:
         self._columns = list(dict.fromkeys((*source.columns, *(name for values in rows for name in values))))
         self._filled = {name for values in rows for name, value in values.items() if value is not None}
         self._nested = "response" not in given.values() and any(isinstance(v.get("response"), Mapping) for v in rows)
-        self._sources: dict[str, tuple[str, ...]] = {}
+        self._sources: dict[str, str] = {}
         self._warnings: list[str] = []
 
     def map(self) -> ColumnMapping:
@@ -185,15 +169,13 @@ class _ColumnMapper:
         self._map_output()
         self._map_context()
         self._require_input()
-        seconds = frozenset(
-            ours for ours, paths in self._sources.items() if ours not in self._given and any(map(_is_in_seconds, paths))
-        )
+        seconds = [ours for ours, path in self._sources.items() if ours not in self._given and _is_in_seconds(path)]
         if self._has(*seconds):
             self._warnings.append(
                 f"{SECONDS} is read as seconds, as DeepEval gives it; if it is in ms: --map latency_ms={SECONDS}"
             )
         metadata = self._given.get("metadata", "metadata")
-        return ColumnMapping(self._sources, metadata, self._nested, seconds, tuple(self._warnings))
+        return ColumnMapping(self._sources, metadata, self._nested, frozenset(seconds), tuple(self._warnings))
 
     def _check_given(self) -> None:
         for ours, theirs in self._given.items():
@@ -222,25 +204,17 @@ class _ColumnMapper:
         return isinstance(value, kind) or (isinstance(value, str) and value.lstrip().startswith(begins))
 
     def _map(self, ours: str, *more_aliases: str) -> None:
-        """Find the columns of a field: the given one; else native names, and other tools' names.
-
-        A native name wins: another one is read too only if no row gives the two different values.
-        """
+        """Find the column of a field: the given one; else that of its native name, else of another tool's, with a value."""
         if ours in self._given:
-            self._sources[ours] = (self._given[ours],)
+            self._sources[ours] = self._given[ours]
             return
-        foreign = [name for name in (*ALIASES.get(ours, ()), *more_aliases) if self._may_mean(ours, name)]
-        native = [ours]
+        names = [ours, *(name for name in (*ALIASES.get(ours, ()), *more_aliases) if self._may_mean(ours, name))]
         if self._nested and ours in RESPONSE_FIELDS:
-            native.append(f"response.{ours}")
-            foreign += [f"response.{name}" for name in foreign]
-        paths = [path for path in (*native, *foreign) if path not in self._given.values()]
-        filled = [path for path in paths if self._fills(path)]
-        if own := [path for path in filled if path in native]:
-            filled = own + [path for path in filled if path not in native and self._agrees(path, own)]
-        present = [path for path in paths if path in self._columns]
-        if filled or present:
-            self._sources[ours] = tuple(filled or present[:1])
+            names = [names[0], f"response.{ours}", *names[1:], *(f"response.{name}" for name in names[1:])]
+        names = [name for name in names if name not in self._given.values()]
+        path = next(filter(self._fills, names), None) or next((name for name in names if name in self._columns), None)
+        if path is not None:
+            self._sources[ours] = path
 
     def _may_mean(self, ours: str, name: str) -> bool:
         if name.startswith("metadata."):
@@ -251,13 +225,9 @@ class _ColumnMapper:
             return (ours == "relevance_scores") == self._holds(name, Mapping, "{")
         return not (self._nested and name == "response")
 
-    def _agrees(self, path: str, others: list[str]) -> bool:
-        """Has no row a value there that differs from those of other columns?"""
-        return not _is_in_seconds(path) and all(differing([path, *others], values) is None for values in self._rows)
-
     def _has(self, *fields: str) -> bool:
         """Is one of these fields read from a column that holds a value?"""
-        return any(self._fills(path) for ours in fields for path in self._sources.get(ours, ()))
+        return any(self._fills(self._sources[ours]) for ours in fields if ours in self._sources)
 
     def _is_open(self, name: str) -> bool:
         """Does the file have this column, with a value, and does no ``--map`` say what it is?"""
@@ -267,9 +237,9 @@ class _ColumnMapper:
         """Beside ``reranked_doc_ids``, ``retrieved_doc_ids`` is what was there before, unless another column holds that."""
         own, before = ("response." if self._nested else "") + "retrieved_doc_ids", "doc_ids_before_reranking"
         after = next((name for name in _RERANKED if self._fills(own.replace("retrieved_doc_ids", name))), None)
-        if after and self._is_open(own) and own in self._sources["retrieved_doc_ids"] and not self._has(before):
-            self._sources["retrieved_doc_ids"] = (own.replace("retrieved_doc_ids", after),)
-            self._sources[before] = (own,)
+        if after and self._is_open(own) and own == self._sources["retrieved_doc_ids"] and not self._has(before):
+            self._sources["retrieved_doc_ids"] = own.replace("retrieved_doc_ids", after)
+            self._sources[before] = own
 
     def _map_output(self) -> None:
         """``output`` is a recorded answer beside a reference or a run; in a dataset without either, the reference."""
@@ -296,7 +266,7 @@ class _ColumnMapper:
         meaning = self._meaning_of_context()
         other = "reference_contexts" if meaning == "contexts" else "contexts"
         self._map(meaning, "context")
-        if self._wanted == "dataset" and "context" in self._sources.get(meaning, ()):
+        if self._wanted == "dataset" and self._sources.get(meaning) == "context":
             self._warnings.append(f"context is read as {meaning}; if that is wrong: --map {other}=context")
 
     def _meaning_of_context(self) -> str:
@@ -346,12 +316,6 @@ def _walk(value: Any, steps: list[str]) -> Any:
             return None
         value = value.get(step)
     return value
-
-
-def differing(paths: Sequence[str], values: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The first of the paths with a value in a row, and one with another value; None if all agree."""
-    given = [(path, value) for path in paths if (value := value_at(values, path)) is not None]
-    return next(((given[0][0], path) for path, value in given[1:] if value != given[0][1]), None)
 
 
 def near(name: str) -> str | None:

@@ -40,7 +40,7 @@ class Range(FrozenModel):
 
 
 class RepeatedQuery(FrozenModel):
-    """A query that several rows ask, whatever its case and spacing."""
+    """A query that several rows ask after the same turns, whatever its case and spacing."""
 
     query: str
     query_ids: tuple[str, ...]
@@ -94,7 +94,7 @@ def describe(
     Questions with at least the similarity ``similar`` are listed, among the first 5,000 different ones.
     """
     metrics = metrics or {}
-    ids, queries, counts = list[str](), list[str](), Counter[str]()
+    ids, queries, asked, counts = list[str](), list[str](), list[bytes](), Counter[str]()
     fields: Counter[str] = Counter()
     labels = {name: Counter[str]() for name in ("category", "difficulty", "split")}
     lengths: defaultdict[str, array[int]] = defaultdict(lambda: array("q"))
@@ -104,6 +104,7 @@ def describe(
         judgments = sample.judgments
         ids.append(sample.query_id)
         queries.append(sample.query)
+        asked.append(same_text("\n".join((*(turn.content for turn in sample.history), sample.query))))
         counts["response"] += sample.response is not None
         counts["generated"] += "generated" in sample.metadata
         counts["unanswerable"] += is_answerable(sample) is False
@@ -143,8 +144,8 @@ def describe(
         cut = f"similar questions were looked for among the first {MAX_COMPARED:,} of {different:,} different ones"
         warnings.insert(0, cut)
     places: defaultdict[bytes, list[int]] = defaultdict(list)
-    for place, query in enumerate(queries):
-        places[same_text(query)].append(place)
+    for place, text in enumerate(asked):
+        places[text].append(place)
     return DatasetDescription(
         name=rows.name,
         path=str(rows.path),

@@ -100,7 +100,7 @@ class _Loader:
             rows, columns = iter(source), ColumnMapping({})
         else:
             rows, columns = with_columns(source, self.mapping, "dataset")
-        self.mapped = {**columns.mapped, **self.mapped}
+        self.mapped = {**columns.sources, **self.mapped}
         builder = RowBuilder(source, columns, self.duplicates, self.max_grade)
         for number, values in rows:
             index, self._rows = self._rows, self._rows + 1

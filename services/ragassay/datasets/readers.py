@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,24 +39,7 @@ ROW_KEYS = ("examples", "queries")
 _HEAD = 4096
 _PARQUET_BATCH = 256  # rows
 _PARQUET_ROW = 100  # bytes that a row takes at least, whatever its columns hold
-_HOST_AND_PORT = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}(?:/.*)?")  # an address without its http://
 _SHAPES = "the document should be a list of rows, or an object with a list of them under 'examples' or 'queries'"
-_NOT_TEXT = (
-    (b"PAR1", "is a Parquet file", "format=parquet"),
-    (b"\x1f\x8b", "is compressed with gzip", "unpack it first"),
-    (b"(\xb5/\xfd", "is compressed with zstandard", "unpack it first"),
-    (b"PK\x03\x04", "is a zip archive or a spreadsheet", "unpack it, or save the sheet as CSV"),
-    (b"\xff\xfe", "is UTF-16 text", SAVE_AS_UTF8),
-    (b"\xfe\xff", "is UTF-16 text", SAVE_AS_UTF8),
-)
-
-
-_CSV_ERRORS = {
-    "unexpected end of data": "a quoted cell that opens in this row never ends",
-    "field larger than": f"a cell is longer than {LONGEST_LINE:,} characters; is a quote in it never closed?",
-    "expected after": "text follows a closing quote; a quote inside a quoted cell is written twice",
-    "new-line character": "a lone carriage return; lines end with a line feed, or with both",
-}
 
 
 def open_source(data: Any, format: str = "auto", max_problems: int | None = None) -> Source:  # noqa: A002
@@ -110,11 +92,9 @@ def _open_file(path: Path, format: str) -> Source:  # noqa: A002
         head = file.read(_HEAD)
     if len(head) < _HEAD and not head.strip(b"\xef\xbb\xbf \t\r\n"):
         raise NothingToEvaluate("the file is empty", where=str(path))
-    for magic, what, hint in _NOT_TEXT if chosen.is_text else ():
-        if head.startswith(magic):
-            raise BadData([f"{path}: {what}"], hint=hint)
     if chosen.is_text and b"\x00" in head:
-        raise BadData([f"{path}: is not text: byte {head.index(0) + 1} is zero"], hint=f"supported are {_supported()}")
+        hint = f"is it compressed, UTF-16, or a spreadsheet? unpack or save it as one of: {_supported()}"
+        raise BadData([f"{path}: is not text: byte {head.index(0) + 1} is zero"], hint=hint)
     return chosen.open(path)
 
 
@@ -124,8 +104,7 @@ def _by_extension(path: Path) -> Format:
         if extension in each.extensions:
             return each
     if not path.exists():
-        hint = f"did you mean http://{path}?" if _HOST_AND_PORT.fullmatch(str(path)) else None
-        raise NotFound("there is no such file", where=str(path), hint=hint)
+        raise NotFound("there is no such file", where=str(path))
     what = f"the extension {extension!r} names no supported format" if extension else "the file has no extension"
     raise BadInput(what, where=str(path), hint=f"supported are {_supported()}; format=NAME sets it")
 
@@ -137,7 +116,7 @@ def _supported() -> str:
 
 def read_jsonl(path: Path) -> Source:
     """JSON Lines: an object per line."""
-    source = Source(path, hint=_hint_of_one_document(path))
+    source = Source(path)
     source.rows = jsonl_rows(source)
     return source
 
@@ -187,8 +166,8 @@ def _csv_records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
                 yield start, record
             start = reader.line_num + 1
     except csv.Error as error:
-        what = next((ours for theirs, ours in _CSV_ERRORS.items() if theirs in str(error)), str(error))
-        raise BadData([f"{path}:{start}: is not valid CSV: {what}"]) from None
+        hint = "is a quote never closed, or not written twice inside a quoted cell?"
+        raise BadData([f"{path}:{start}: is not valid CSV: {error}"], hint=hint) from None
 
 
 def read_parquet(path: Path) -> Source:
@@ -309,22 +288,16 @@ def _rows(source: Source, document: object) -> list[Any]:
 
 
 def _join_judgments(source: Source, name: str, rows: Iterable[Any]) -> None:
-    """Add to the rows what the file of that name has about them.
-
-    Only a file of the same folder is read, so that a dataset from elsewhere can't reach into other folders.
-    """
-    if Path(name).name != name:
-        raise BadData([f"{source.path}: judgments: {shown(name)} should be the name of a file in the same folder"])
+    """Add to the rows what the file of that name, in the same folder, has about them."""
     path = source.path.parent / name
-    if not path.is_file():
+    if Path(name).name != name or not path.is_file():
         raise BadData([f"{source.path}: judgments: there is no file {shown(name)} in its folder"])
     document = _document(path)
     columns_by_id = document.get("judgments") if isinstance(document, Mapping) else None
     if not isinstance(columns_by_id, dict) or not all(isinstance(each, Mapping) for each in columns_by_id.values()):
         raise BadData([f"{path}: should be {{'judgments': {{query_id: {{'relevance_scores': ...}}}}}}"])
     for number, row in enumerate(rows, 1):
-        query_id = str(row.get("query_id", row.get("id", f"q_{number - 1}"))) if isinstance(row, dict) else ""
-        columns = columns_by_id.pop(query_id, {})
+        columns = columns_by_id.pop(str(row.get("query_id")), {}) if isinstance(row, dict) else {}
         if twice := sorted(columns.keys() & row.keys() if columns else ()):
             source.add_problem(number, f"{twice[0]}: is given here and in {name}")
         elif columns:

@@ -47,10 +47,10 @@ def load_responses(
             if built := builder.response(number, values, key_field):
                 responses[built[0]] = built[1]
                 if key_field == "query_id":
-                    texts[built[0]] = columns.first_value("query", values)
+                    texts[built[0]] = columns.value("query", values)
     source.check()
     has_texts = key_field == "query_id" and all(isinstance(text, str) for text in texts.values())
-    used, mapped = (*RESPONSE_FIELDS, key_field), columns.mapped
+    used, mapped = (*RESPONSE_FIELDS, key_field), columns.sources
     return Responses(
         path=source.path,
         by_id=responses if key_field == "query_id" else {},
@@ -66,9 +66,9 @@ def load_responses(
 
 def _key_field(source: Source, rows: Sequence[NumberedRow], columns: ColumnMapping) -> str:
     """``query_id``, or ``query`` if no row has an id of its own."""
-    of_traces = source.of_traces and columns.sources.get("query_id") == ("query_id",)
+    of_traces = source.of_traces and columns.sources.get("query_id") == "query_id"
     for name in ("query",) if of_traces else ("query_id", "query"):
-        if any(columns.first_value(name, values) is not None for _, values in rows):
+        if any(columns.value(name, values) is not None for _, values in rows):
             return name
     raise BadData(
         [f"{source.path}: query_id: no column holds it, nor the query's text, so no response can be joined"],

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from ragassay.core.models import TEXT_KEYS, Response, Sample
+from ragassay.core.models import Response, Sample
 from ragassay.core.validation import place_of, problems, shown
 from ragassay.datasets.cells import plain, value_of
 from ragassay.datasets.columns import (
@@ -45,7 +45,6 @@ class RowBuilder:
         self.ignored: dict[str, None] = {}
         self.dropped_ids = self.rows_with_drops = 0
         self._first_rows: dict[str, int] = {}
-        self._unread_keys: dict[str, None] = {}
         self._sample_fields = [name for name in SAMPLE_FIELDS if columns.sources.get(name)]
         self._response_fields = [name for name in RESPONSE_FIELDS if columns.sources.get(name)]
 
@@ -92,7 +91,10 @@ class RowBuilder:
             path, left = "response.metadata", of_response
             self.ignored |= dict.fromkeys(of_row)
         else:
-            path, left = self.columns.metadata, of_row
+            about_query = {name for name in of_row if field_of_alias(name) in SAMPLE_FIELDS}
+            self.ignored |= dict.fromkeys(name for name in of_row if name in about_query)
+            path = self.columns.metadata
+            left = {name: value for name, value in of_row.items() if name not in about_query}
         self._keep(left)
         self._drop_duplicates(fields)
         self._has_nested(values, bad)
@@ -119,18 +121,12 @@ class RowBuilder:
                 f"repeated document ids dropped: {self.dropped_ids} in {self.rows_with_drops} rows; "
                 "the first of each stays, contexts stay all"
             )
-        if self._unread_keys:
-            paths = self.columns.sources["contexts"]
-            warnings.append(
-                f"contexts are objects, of which only the text is read and not {', '.join(self._unread_keys)}; "
-                f"--map retrieved_doc_ids={paths[0]}.KEY takes ids from there"
-            )
         if self.columns.nested and self.kept and not self._response_fields:
             warnings.append("response is an object of which no entry is known; --map answer=response.KEY names it")
         for name in islice(self.kept, MAX_HINTS):
             alias, meant = field_of_alias(name), near(name)
             if alias and alias in self.columns.sources:
-                warnings.append(f"{name} is kept as metadata, since {alias} is read from {self.columns.mapped[alias]}")
+                warnings.append(f"{name} is kept as metadata, since {alias} is read from {self.columns.sources[alias]}")
             elif meant and meant not in self.columns.sources:
                 warnings.append(f"{name} is kept as metadata; did you mean {meant}? --map {meant}={name}")
         return warnings
@@ -150,9 +146,6 @@ class RowBuilder:
                 continue
             if value is not None:
                 fields[name] = _in_ms(value) if name in self.columns.in_seconds else value
-        if isinstance(contexts := fields.get("contexts"), list):
-            objects = (context for context in contexts if isinstance(context, dict))
-            self._unread_keys |= {str(key): None for each in objects for key in each if key not in TEXT_KEYS}
         return fields
 
     def _keep(self, left: Iterable[str]) -> None:

@@ -8,13 +8,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel
 
 from ragassay.core.aio import together
-from ragassay.core.models import FrozenModel, Usage
+from ragassay.core.eval_config import HISTORY_TOKENS
+from ragassay.core.models import FrozenModel, Message, Usage
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Journal
 from ragassay.core.text import sentences
 from ragassay.judges.prompt import disarm, enclosed
 from ragassay.judges.reply import Reason, Unanswered, word_of
 from ragassay.judges.structured import SampleCalls, StructuredCall
+from ragassay.judges.verdict import recent_turns, turn_units
 from ragassay.llm import LLM
 
 Choice = Literal["first", "second", "same"]
@@ -59,9 +61,18 @@ class PreferenceJudge:
         )
 
     async def prefer(
-        self, query_id: str, query: str, truths: Sequence[str], answers: tuple[str, str], journal: Journal
+        self,
+        query_id: str,
+        query: str,
+        truths: Sequence[str],
+        answers: tuple[str, str],
+        journal: Journal,
+        *,
+        history: Sequence[Message] = (),
     ) -> Preference:
         """The preference between two answers; the same text twice, and an empty answer, need no call.
+
+        ``history``: the turns before the query, of which the last are shown.
 
         Raises BudgetReached, BadSettings (key, model) and ProviderDown, which every pair would meet.
         """
@@ -71,7 +82,10 @@ class PreferenceJudge:
         if not (a and b):
             return Preference(better="a" if a else "b")
         calls = SampleCalls(journal)
-        prompts = [enclosed("sample", _lines(query, truths, *order), self._version) for order in ((a, b), (b, a))]
+        turns = turn_units(recent_turns(history, HISTORY_TOKENS))
+        prompts = [
+            enclosed("sample", _lines(turns, query, truths, *order), self._version) for order in ((a, b), (b, a))
+        ]
         orders = together([self._call.answer(query_id, text, _MOST_TOKENS, calls, _parse) for text in prompts])
         replies, reason = await calls.outcome(orders)
         if replies is None:
@@ -84,8 +98,11 @@ class PreferenceJudge:
         )
 
 
-def _lines(query: str, truths: Sequence[str], first: Sequence[str], second: Sequence[str]) -> list[str]:
+def _lines(
+    turns: Mapping[str, str], query: str, truths: Sequence[str], first: Sequence[str], second: Sequence[str]
+) -> list[str]:
     labelled = [
+        ("Earlier turns of the conversation:", [*turns.items()]),
         ("Question:", [("Q", query)]),
         ("Known to be correct:", [(f"G{n}", truth) for n, truth in enumerate(truths, 1)]),
         ("First answer:", [("A1", sentence) for sentence in first]),

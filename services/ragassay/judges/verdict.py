@@ -66,13 +66,18 @@ def number_units(sample: Sample, criteria: Iterable[str] = ()) -> Units:
         has_contexts=sample.contexts is not None,
         has_truth=bool(facts),
         answerable=answerable,
-        history={
-            f"H{n}": f"{turn.role}: {turn.content}"
-            for n, turn in enumerate(sample.history, 1)
-            if turn.role not in INSTRUCTIONS and turn.content.strip()
-        },
+        history=turn_units(sample.history),
         echo=len(asked := words(sample.query)) >= LEAST_ECHO and asked == words(sample.answer or ""),
     )
+
+
+def turn_units(history: Sequence[Message]) -> dict[str, str]:
+    """Earlier turns as a judge reads them, by their labels; instructions are left out."""
+    return {
+        f"H{n}": f"{turn.role}: {turn.content}"
+        for n, turn in enumerate(history, 1)
+        if turn.role not in INSTRUCTIONS and turn.content.strip()
+    }
 
 
 def recent_turns(history: Sequence[Message], max_tokens: int) -> tuple[Message, ...]:
