@@ -15,7 +15,7 @@ Write = Callable[[str, Any], Path]
 
 QUERIES: dict[str, Any] = {
     "judgments": "grades.json",
-    "queries": [{"query_id": "Q1", "query": "a"}, {"query_id": 2, "query": "b"}, {"query_id": "Q3", "query": "c"}, {"query_id": "Q4", "query": "d"}],
+    "queries": [{"query_id": query_id, "query": text} for query_id, text in (("Q1", "a"), (2, "b"), ("Q3", "c"), ("Q4", "d"))],
 }  # fmt: skip
 GRADES: dict[str, Any] = {
     "judgments": {

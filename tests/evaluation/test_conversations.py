@@ -91,3 +91,9 @@ def test_the_page_of_a_row_shows_earlier_turns_where_evidence_leads(report):
     assert '<a href="#H2">H2</a>' in text
     assert '<span id="H2"><sup>H2</sup> <strong>assistant</strong>: Free costs nothing.</span>' in text
     assert "conversation s0" in text
+
+
+def test_people_who_label_a_row_see_its_earlier_turns(report):
+    with browsing() as http:
+        text = http.get(f"/ui/runs/{report.run.id}/label?metric=faithfulness").text
+    assert "<strong>assistant</strong>: Free costs nothing.</li>" in text

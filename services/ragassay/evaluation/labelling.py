@@ -154,7 +154,7 @@ def exported(
     labelling: Labelling, said: Mapping[str, HumanLabel], samples: Mapping[str, Sample | None]
 ) -> Iterator[dict[str, Any]]:
     """The labels as ``labels`` and ``judge agreement`` read them, a row each."""
-    fields = {"query", "ground_truth_answer", "key_facts"}
+    fields = {"query", "history", "ground_truth_answer", "key_facts"}
     for query, value in labelling.labels(said).items():
         sample, label = samples[query], said[query]
         row: dict[str, Any] = {"query_id": query, "system": label.system, labelling.metric: value}

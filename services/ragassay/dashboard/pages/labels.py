@@ -121,6 +121,7 @@ def _label(request: Request, run: str, asked: Address) -> Response:
         sentences=sentences,
         facts=facts,
         contexts=views.contexts(sample),
+        history=views.history(row) if row else [],
         place=rows.labelling.place(query) if query else None,
         progress=labelled.progress_lines(rows.labelling.progress(rows.said, asked.size)),
         last=[(one, labelled.answered(one)) for one in list(rows.said.values())[: -_LAST_SHOWN - 1 : -1]],
