@@ -38,8 +38,8 @@ def test_each_side_has_a_name_that_its_reader_knows_and_no_other_has(sides, name
     ("paths", "names"),
     [
         (["v1.jsonl", "sub/v2.csv"], ["v1", "v2"]),
-        (["old/answers.jsonl", "new/answers.jsonl"], ["old/answers", "new/answers"]),
-        (["x/1/a.csv", "y/1/a.csv", "b.csv"], ["x/1/a", "y/1/a", "b"]),
+        (["old/answers.jsonl", "new/answers.jsonl"], ["old/answers.jsonl", "new/answers.jsonl"]),
+        (["x/1/a.csv", "y/1/a.csv", "b.csv"], ["x/1/a.csv", "y/1/a.csv", "b"]),
         (["a.csv", "a.jsonl"], ["a.csv", "a.jsonl"]),
         (["a.csv", "./a.csv"], ["a", "a"]),
     ],

@@ -62,7 +62,7 @@ def test_two_files_of_one_name_are_told_apart_by_their_folders(versions, tmp_pat
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "answers.jsonl").write_bytes((tmp_path / f"{name}.jsonl").read_bytes())
     _, out, _ = versions("compare", "old/answers.jsonl", "new/answers.jsonl", "--metrics", "rouge_l", "--json")
-    assert list(json.loads(out)["sides"]) == ["old/answers", "new/answers"]
+    assert list(json.loads(out)["sides"]) == ["old/answers.jsonl", "new/answers.jsonl"]
 
 
 @pytest.mark.parametrize("ids", ["neither", "old", "new"])

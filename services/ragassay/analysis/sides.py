@@ -88,20 +88,6 @@ def _short_ids(ids: Sequence[str]) -> dict[str, str]:
 
 
 def file_names(paths: Sequence[Path]) -> list[str]:
-    """A name for each file: its stem, with as many folders in front, or its extension, as tell it from the others.
-
-    The same file twice has the same name twice.
-    """
-    whole = [path.resolve() for path in paths]
-    stems = [path.with_suffix("").parts for path in whole]
-    names = [path.stem for path in whole]
-    for n, path in enumerate(whole):
-        others = {place for place, other in enumerate(whole) if other != path}
-        depth = 1
-        while any(stems[n][-depth:] == stems[other][-depth:] for other in others) and depth < len(stems[n]):
-            depth += 1
-        if any(stems[n] == stems[other] for other in others):
-            names[n] = path.name  # they differ in their extension
-        else:
-            names[n] = "/".join(stems[n][-depth:])
-    return names
+    """The stem of each file; its path as it is given, if another file has that stem."""
+    stems = Counter(path.stem for path in {path.resolve() for path in paths})
+    return [path.stem if stems[path.stem] == 1 else str(path) for path in paths]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from heapq import heapify, heappop, heapreplace
 
 import numpy as np
 
@@ -76,19 +75,12 @@ def _gain(covered: Sequence[str], met: Counter[str]) -> float:
 def _most_novel(subtopics: Mapping[str, Sequence[str]], k: int) -> list[str]:
     """The ideal list, found greedily as is the custom, since the true one is NP-hard; equals by id ascending."""
     met: Counter[str] = Counter()
-    # gains only shrink as subtopics are met, so an old gain bounds the new one: few documents are weighed again
-    heap = [(-_gain(covered, met), doc) for doc, covered in subtopics.items()]
-    heapify(heap)
-    chosen: list[str] = []
-    while heap and len(chosen) < k:
-        _, doc = heap[0]
-        gain = _gain(subtopics[doc], met)
-        if heap[0][0] < -gain:
-            heapreplace(heap, (-gain, doc))
-            continue
-        heappop(heap)
-        chosen.append(doc)
-        met.update(set(subtopics[doc]))
+    left, chosen = sorted(subtopics), list[str]()
+    while left and len(chosen) < k:
+        best = max(left, key=lambda doc: _gain(subtopics[doc], met))
+        left.remove(best)
+        chosen.append(best)
+        met.update(set(subtopics[best]))
     return chosen
 
 

@@ -92,12 +92,6 @@ class Ranked:
         return count
 
     @cached_property
-    def listed(self) -> Mask:
-        """Is there a document at each rank? Shape (queries, depth)."""
-        listed: Mask = np.arange(self.gains.shape[1]) < self.lengths[:, None]
-        return listed
-
-    @cached_property
     def cumulative_hits(self) -> Array:
         """Relevant documents down to each rank, shape (queries, depth)."""
         return np.cumsum(self.relevant, axis=1, dtype=np.float64)
@@ -115,17 +109,6 @@ class Ranked:
             return np.zeros(len(self.lengths), np.int64)
         rank = self.relevant.argmax(axis=1) + 1
         return np.where(self.relevant.any(axis=1), rank, 0)
-
-    @cached_property
-    def levels(self) -> NDArray[np.int64]:
-        """Grades of each list by their order: 1 for its lowest grade, then 2 ...; 0 beyond the list. (queries, depth)."""
-        grades = np.where(self.listed, self.gains, -1.0)
-        order = np.argsort(grades, axis=1, kind="stable")
-        ascending = np.take_along_axis(grades, order, axis=1)
-        steps = np.concatenate([ascending[:, :1] >= 0, np.diff(ascending, axis=1) > 0], axis=1)
-        levels = np.zeros(grades.shape, np.int64)
-        np.put_along_axis(levels, order, np.cumsum(steps, axis=1), axis=1)
-        return levels
 
     def dcg(self, k: int, *, exponential: bool = False) -> Array:
         """Discounted cumulative gain of the first ``k``, gain g or 2^g - 1, discount log2(rank + 1)."""

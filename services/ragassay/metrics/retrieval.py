@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from ragassay.metrics.metric import UNIT, metric
@@ -128,41 +131,27 @@ def judged(batch: Ranked, k: int) -> Array:
 @metric(better="higher", needs="judgments", bounds=(-1.0, 1.0))
 def kendall_tau(batch: Ranked) -> Array:
     """Kendall's tau-b of the returned order and the order by grade; undefined where all grades are the same."""
-    levels, lengths = batch.levels, batch.lengths.astype(np.float64)
-    balance, tied = np.zeros(len(lengths)), np.zeros(len(lengths))
-    for level in range(1, int(levels.max(initial=0)) + 1):
-        here = levels == level
-        ahead = np.cumsum(np.sign(levels - level) * (levels > 0), axis=1)  # better ones before minus worse ones before
-        balance += (here * ahead).sum(axis=1)
-        tied += _pairs(here.sum(axis=1))
-    pairs = _pairs(lengths)
-    return _defined(balance, np.sqrt(pairs * (pairs - tied)))
+    from scipy.stats import kendalltau  # takes most of a second to import
+
+    return _correlations(batch, kendalltau)
 
 
 @metric(better="higher", needs="judgments", bounds=(-1.0, 1.0))
 def spearman_rho(batch: Ranked) -> Array:
     """Spearman's rho of the returned order and the order by grade, equal grades sharing their mean rank."""
-    levels, lengths = batch.levels, batch.lengths.astype(np.float64)
-    ideal, above = np.zeros(levels.shape), np.zeros(len(lengths))
-    for level in range(int(levels.max(initial=0)), 0, -1):
-        here = levels == level
-        size = here.sum(axis=1)
-        ideal += here * (above + (size + 1) / 2)[:, None]
-        above += size
-    middle = (lengths[:, None] + 1) / 2
-    off = np.where(batch.listed, ideal - middle, 0.0)
-    together = (off * (np.arange(1, levels.shape[1] + 1) - middle)).sum(axis=1)
-    return _defined(together, np.sqrt((off**2).sum(axis=1) * lengths * (lengths**2 - 1) / 12))
+    from scipy.stats import spearmanr
+
+    return _correlations(batch, spearmanr)
 
 
-def _pairs(many: Array) -> Array:
-    return many * (many - 1) / 2
-
-
-def _defined(part: Array, whole: Array) -> Array:
-    """part / whole within -1 and 1; NaN where the whole is 0."""
-    ratio: Array = np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0)
-    return ratio.clip(-1.0, 1.0)
+def _correlations(batch: Ranked, correlate: Callable[[Array, Array], Any]) -> Array:
+    """The correlation of each list's order and its grades; NaN if all grades are the same."""
+    values = np.full(len(batch.lengths), np.nan)
+    for n, length in enumerate(batch.lengths.tolist()):
+        grades = batch.gains[n, :length]
+        if length and np.ptp(grades) > 0:
+            values[n] = correlate(-np.arange(length, dtype=np.float64), grades).statistic
+    return values.clip(-1.0, 1.0)
 
 
 def _precisions(batch: Ranked, k: int | None) -> Array:

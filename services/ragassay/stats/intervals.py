@@ -91,7 +91,9 @@ def difference_interval(
     """
     first, second = columns(a, b)
     if len(first) > 1 and (binary or is_binary(first, second)):
-        mean, error = bonett_price(differences(first, second))
+        changes, n = differences(first, second), len(first) + 2
+        mean = float(changes.sum()) / n  # with one more win and one more loss
+        error = math.sqrt(((float((changes * changes).sum()) + 2) / n - mean * mean) / n)
         half = t_quantile(len(first) - 1, level) * error
         return Interval(low=max(mean - half, -1.0), high=min(mean + half, 1.0), level=level, method="bonett-price")
     return student(differences(first, second), level, None if bounds is None else span_of(bounds))
@@ -242,13 +244,6 @@ def half_width(column: Floats, level: float) -> float:
 def standard_error(column: Floats) -> float:
     """Of the mean: s / sqrt(n), of two values or more."""
     return float(column.std(ddof=1)) / math.sqrt(len(column))
-
-
-def bonett_price(d: Floats) -> tuple[float, float]:
-    """Mean and standard error of the differences and of one more win and one more loss."""
-    n = len(d) + 2
-    mean = float(d.sum()) / n
-    return mean, math.sqrt(((float((d * d).sum()) + 2) / n - mean * mean) / n)
 
 
 def differences(a: Floats, b: Floats) -> Floats:
