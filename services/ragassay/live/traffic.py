@@ -87,7 +87,7 @@ class LiveTraffic:
 
     def worst(self, stream: str, metric: str, windows: Sequence[str], limit: int) -> list[WorstRow]:
         """The rows of these windows with the lowest scores of a metric."""
-        return _Rows(self.store, stream).of(windows).worst(metric, limit)
+        return _Rows(self.store, stream).of(sorted(windows)).worst(metric, limit)
 
     def add_to_dataset(self, trace: str, dataset: str) -> DatasetVersion:
         """Put the question of an evaluated request into a dataset, after the rows of its latest version.
