@@ -130,8 +130,8 @@ class LiveWindow(FrozenModel):
     score are evaluated too, and would bias them.
 
     ``rows``: of these, ``always``: chosen for another cause. ``failures``: rows by cause, of those that are not accurate.
-    ``drift``: against the windows before, each ``Difference`` at the alpha of the rule over all metrics; an ``alert`` was
-    sent for those that are worse.
+    ``drift``: against the windows before, each ``Difference`` at the alpha of the rule over all metrics. An alert goes
+    by less than that at each look, so that all looks together use no more.
     """
 
     stream: str

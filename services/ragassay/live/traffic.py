@@ -44,7 +44,7 @@ from ragassay.service.redis_datasets import RedisDatasets
 logger = logging.getLogger("ragassay.live")
 AT_ONCE = 200  # requests that are looked at together
 ROUND_S = 5.0  # after which a round looks at no further requests of a project
-ROWS_AT_ONCE = 1  # a chunk is one round of calls if a stream has a budget: those of the round that reaches it are unused
+ROWS_AT_ONCE = 1  # with a budget a chunk is one round of calls, so that few are unused when it is reached
 
 
 class LiveTraffic:

@@ -9,7 +9,13 @@ from api.projects import keyed_server, made_key
 from api_server import rows
 from watching import watched_page
 
-ONLY_HERE = {"submit": "/ui/submit", "live": "/ui/live", "schedules": "/ui/schedules", "alerts": "/ui/alerts", "jobs": "/ui/runs"}
+ONLY_HERE = {
+    "submit": "/ui/submit",
+    "live": "/ui/live",
+    "schedules": "/ui/schedules",
+    "alerts": "/ui/alerts",
+    "jobs": "/ui/runs",
+}
 
 
 @pytest.fixture(scope="module")
