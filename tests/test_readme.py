@@ -71,18 +71,23 @@ def test_every_page_with_an_output_is_refreshed():
     assert shown == set(load_script("refresh_pages").PAGES)
 
 
-@pytest.mark.parametrize("page", [README, QUICKSTART], ids=["README", "quickstart"])
-def test_its_commands_exist(page):
+def test_commands_on_pages_exist_with_their_options():
     from typer.main import get_command
 
     from ragassay.cli.app import app
 
-    known = set(get_command(app).commands)
-    shown = set(re.findall(r"^ragassay (\w+)", page, re.MULTILINE))
-    assert shown >= {"evaluate", "gate"}
-    assert shown <= known
-    for target in re.findall(r"^make (\w+)", page, re.MULTILINE):
-        assert f"\n{target}:" in (ROOT / "Makefile").read_text()
+    unknown = []
+    for page in PAGES:
+        blocks = re.findall(r"^```(?:sh|bash|console)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+        for line in re.findall(r"^(?:\$ )?ragassay (.+)$", "\n".join(blocks), re.MULTILINE):
+            words, command = line.partition(" #")[0].partition(" |")[0].split(), get_command(app)
+            while words and words[0] in getattr(command, "commands", {}):
+                command = command.commands[words.pop(0)]
+            known = {name for parameter in command.params for name in parameter.opts}
+            below = [name for each in getattr(command, "commands", {}).values() for p in each.params for name in p.opts]
+            named = {word for word in words if re.fullmatch(r"--[a-z-]+", word)}
+            unknown += [f"{page.name}: {line}: {name}" for name in named - known - {*below}]
+    assert unknown == []
 
 
 def test_the_metric_of_the_quickstart_is_the_one_of_the_example():
