@@ -134,6 +134,47 @@ def test_send_refuses_with_a_status_of_otlp(http, content, headers, status, said
         assert said in answer.json().get("message", "")
 
 
+def hostile(**attributes):
+    """A body in JSON with one span and these attributes."""
+    span = {"traceId": "f" * 32, "spanId": "e" * 16, "startTimeUnixNano": "1", "endTimeUnixNano": "2"}
+    listed = [{"key": key, "value": value} for key, value in attributes.items()]
+    return {"resourceSpans": [{"scopeSpans": [{"spans": [{**span, "attributes": listed}]}]}]}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"stringValue": "half a pair \ud800"},
+        {"intValue": str(2**70)},
+        {"doubleValue": "NaN"},
+        {"kvlistValue": {"values": [{"key": "\udfff", "value": {"intValue": 1}}]}},
+        {"arrayValue": {"values": [{"arrayValue": {"values": [{}]}}]}},
+        {"bytesValue": "AAAA"},
+        {"stringValue": None},
+        7,
+    ],
+)
+def test_send_keeps_whatever_an_attribute_holds(served, http, value):
+    names = ("input.value", "metadata", "retrieval.documents.0.document.content", "llm.output_messages.0.message.role")
+    answer = http.post("/v1/traces", content=json.dumps(hostile(**dict.fromkeys(names, value))))
+    assert answer.status_code == 415
+    headers = {"Content-Type": "application/json"}
+    answer = http.post("/v1/traces", content=json.dumps(hostile(**dict.fromkeys(names, value))), headers=headers)
+    assert (answer.status_code, answer.content) == (200, b"{}")
+    traffic = LiveTraffic(served.jobs.of("default"), served.settings)
+    assert "f" * 32 in _due(served)
+    traffic.tick()
+    assert traffic.store.request("f" * 32).status in ("no_answer", "not_sampled")
+    traffic.store.redis.delete(traffic.store.key("request", "f" * 32))
+
+
+def test_send_takes_no_span_with_an_id_that_is_none(http):
+    body = hostile()
+    body["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["traceId"] = "a b\ud800"
+    answer = http.post("/v1/traces", content=json.dumps(body), headers={"Content-Type": "application/json"})
+    assert answer.json()["partialSuccess"]["rejectedSpans"] == "1"
+
+
 def test_send_asks_to_come_again_while_too_many_requests_wait(http, monkeypatch):
     monkeypatch.setattr(store, "MAX_WAITING", 0)
     message, _ = encoded()

@@ -8,6 +8,7 @@ from job_workers import expire_leases
 from live_traffic import WRONG, received, set_rule, spans_of, trace_id, work_all
 from ragassay.core.errors import Conflict, NotFound
 from ragassay.live import store as live_store
+from ragassay.live import traffic
 from ragassay.live.models import hour_of
 
 
@@ -122,6 +123,23 @@ def test_tick_rows_wait_for_their_batch(make_live, queue):
     live.tick_all()
     assert state(live, 1) == ("evaluating", "chosen by the rate")
     assert live.store.open_batches() == []
+
+
+def test_tick_a_request_that_breaks_the_reader_holds_up_no_other(live, queue, monkeypatch):
+    real = traffic.decide
+
+    def decide(spans, *others):
+        if spans[0].trace == trace_id(1):
+            raise RecursionError
+        return real(spans, *others)
+
+    monkeypatch.setattr(traffic, "decide", decide)
+    set_rule(live)
+    live.store.append(received(spans_of(1), spans_of(2)))
+    work_all(live, queue)
+    assert state(live, 1)[0] == "failed"
+    assert state(live, 1)[1].startswith("its spans can't be read: RecursionError")
+    assert state(live, 2)[0] == "evaluated"
 
 
 class Killed(BaseException):

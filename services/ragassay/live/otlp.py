@@ -8,7 +8,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -21,12 +21,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from ragassay.core.errors import BadInput, TooLarge
 from ragassay.datasets.traces import FAILED_SPAN, TraceSpan, decoded, make_span, spans_in
+from ragassay.live.models import TRACE
 
 Form = Literal["protobuf", "json"]
 MEDIA_TYPES: dict[str, Form] = {"application/x-protobuf": "protobuf", "application/json": "json"}
 DEFAULT_STREAM = "default"
 MAX_TEXT = 200_000  # characters of an attribute
 _NEVER_READ = ("embedding.embeddings.*", "llm.tools.*", "llm.invocation_parameters")  # vectors and the like
+_ID = re.compile(TRACE)
 _KEPT = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -54,7 +56,7 @@ def read(body: bytes, form: Form, *, gzipped: bool, limit: int, redacted: Iterab
     redact = Redaction(redacted)
     received, unplaced = list[Received](), 0
     for stream, span in _of_protobuf(body) if form == "protobuf" else _of_json(body):
-        if span is None:
+        if span is None or not (_ID.fullmatch(span.trace) and _ID.fullmatch(span.id)):
             unplaced += 1
         else:
             received.append(Received(stream, redact(span)))
@@ -98,12 +100,15 @@ class Redaction:
 
 def stored(span: TraceSpan) -> bytes:
     """A span as Redis keeps it."""
-    return orjson.dumps(span, default=str, option=orjson.OPT_NON_STR_KEYS)
+    try:
+        return orjson.dumps(span, default=str, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # half surrogate pairs, or numbers beyond 64 bits
+        return json.dumps(asdict(span), default=str, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def restored(content: bytes) -> TraceSpan:
     """The span that ``stored`` wrote."""
-    return TraceSpan(**orjson.loads(content))
+    return TraceSpan(**json.loads(content))
 
 
 def _unpacked(body: bytes, limit: int) -> bytes:

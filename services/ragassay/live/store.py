@@ -115,7 +115,7 @@ class LiveStore:
         arguments += [MAX_RECENT, self._kept_s, self._grace_ms, self._silence_ms]
         by_trace: dict[str, list[Received]] = {}
         for one in received:
-            by_trace.setdefault(one.span.trace[:64], []).append(one)
+            by_trace.setdefault(one.span.trace, []).append(one)
         for trace, ones in by_trace.items():
             root = next((one for one in ones if one.span.parent is None), ones[0])
             spans = [packed(stored(one.span)) for one in ones]

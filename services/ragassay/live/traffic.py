@@ -8,12 +8,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from ragassay.analysis.difference import Difference
-from ragassay.core.errors import AssayError, Conflict, NotFound, NothingToEvaluate
+from ragassay.core.errors import AssayError, Conflict, NotFound, NothingToEvaluate, class_and_reason
 from ragassay.core.jobs import ENDED
 from ragassay.core.models import Result, Sample
 from ragassay.core.report import Source
 from ragassay.core.settings import Settings
 from ragassay.datasets.dataset import digest_of_dataset
+from ragassay.datasets.traces import TraceSpan
 from ragassay.datasets.versions import DatasetVersion, Lineage, Origin
 from ragassay.evaluation.inputs import recorded
 from ragassay.live.decide import Decision, decide
@@ -43,7 +44,7 @@ from ragassay.service.redis_datasets import RedisDatasets
 
 logger = logging.getLogger("ragassay.live")
 AT_ONCE = 200  # requests that are looked at together
-ROUND_S = 5.0  # after which a round looks at no further requests of a project
+ROUND_S = 2.0  # after which a round looks at no further requests of a project
 ROWS_AT_ONCE = 1  # with a budget a chunk is one round of calls, so that few are unused when it is reached
 
 
@@ -124,7 +125,12 @@ class LiveTraffic:
     def tick_all(self) -> None:
         """A round over the live traffic of all projects. Several beats may do so at once, and be killed at any point."""
         for project in sorted(name.decode() for name in self.jobs.store.redis.smembers(PROJECTS)):
-            self.of(project).tick()
+            try:
+                self.of(project).tick()
+            except AssayError as error:
+                if error.retryable:
+                    raise
+                logger.warning("live traffic of project %s: %s", project, error)
 
     def of(self, project: str) -> LiveTraffic:
         """The live traffic of another project."""
@@ -160,7 +166,7 @@ class LiveTraffic:
             for trace, (stream, hour, spans) in due.items():
                 decision = Decision("no_answer", "its spans are gone")
                 if spans:
-                    decision = decide(spans, streams.get(stream, StoredStream()).rule, stream)
+                    decision = _decided(spans, streams.get(stream, StoredStream()).rule, stream)
                 if decision.sample is not None and (why := closed[stream]) and hour[:10] == today:
                     decision = Decision("budget_reached", why, cause=decision.cause, read_from=decision.read_from)
                 decisions[trace] = decision, len(spans)
@@ -282,6 +288,15 @@ class _Rows:
         reference = [name for name in earlier if not set(self.seen).isdisjoint(hours_in(name))]
         names = ("before", window)
         return reference, drift(self.of(reference), self.of([window]), names=names, stream=self._stream, alpha=alpha)
+
+
+def _decided(spans: Sequence[TraceSpan], rule: LiveRule | None, stream: str) -> Decision:
+    """What becomes of a request. Spans come from anywhere: what they break holds up no other request."""
+    try:
+        return decide(spans, rule, stream)
+    except Exception as error:  # an outer door
+        logger.exception("a request of stream %s can't be read", stream)
+        return Decision("failed", f"its spans can't be read: {class_and_reason(error)}")
 
 
 def _state_of(result: Result) -> tuple[RequestStatus, str]:
