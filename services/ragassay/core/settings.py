@@ -43,7 +43,7 @@ class Settings(BaseSettings):
         None, description="address of an OpenAI-compatible provider"
     )
     api_key: str | None = Field(None, description="its key; else the provider's own variable is read", repr=False)
-    judge_prompt: Path | None = Field(None, description="file with instructions for the judge's model around ours")
+    judge_prompt: Path | None = Field(None, description="file with instructions for the judge's model, around ours")
     embeddings: str | None = Field(None, description="a sentence-transformers model, name or folder; default: bundled")
     bootstrap_key: str | None = Field(
         None,
