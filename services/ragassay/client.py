@@ -15,7 +15,6 @@ from urllib.parse import quote, urlencode, urlsplit
 import orjson
 from pydantic import BaseModel
 
-from ragassay.analysis.costs import asked
 from ragassay.analysis.trends import Trend
 from ragassay.config.schedules import JobSchedule, RunPage, ScheduledRun, SchedulePage
 from ragassay.core import errors
@@ -221,16 +220,9 @@ class Client:
 
     def costs(self, **options: Any) -> Costs:
         """The cost per accurate answer over the service's jobs; ``options`` as ``Costs.of_runs`` takes them."""
-        query = asked(**options)
-        parameters = {
-            "since": query.since,
-            "until": query.until,
-            "zone": query.zone,
-            "by": ",".join(query.by),
-            "system": query.systems,
-            "dataset": query.datasets,
-        }
-        return self.request(Costs, "GET", "costs", query=parameters, timeout_s=_LONG_S)
+        by = options.pop("by", None)
+        groups = by if by is None or isinstance(by, str) else ",".join(by)
+        return self.request(Costs, "GET", "costs", query={**options, "by": groups}, timeout_s=_LONG_S)
 
     def trend(self, metric: str, **options: Any) -> Trend:
         """A figure over the service's jobs; ``options``: ``system``, ``dataset``, ``judge``, ``last``, ``alpha``, ``seed``."""
@@ -245,15 +237,18 @@ class Client:
     ) -> Job:
         """Resume a paused job. A cap that is given replaces the job's, ``none`` lifts it; one that is not given stays."""
         caps = {"budget_usd": budget_usd, "budget_tokens": budget_tokens}
-        return self.request(Job, "POST", "jobs", _id(job), "resume", query=caps)
+        return self._act(job, "resume", **caps)
 
     def retry(self, job: str | Job) -> Job:
         """Evaluate the failed rows of a job that has ended again; the others stay, and no call is paid twice."""
-        return self.request(Job, "POST", "jobs", _id(job), "retry")
+        return self._act(job, "retry")
 
     def cancel(self, job: str | Job) -> Job:
         """Cancel a job; finished rows stay."""
-        return self.request(Job, "POST", "jobs", _id(job), "cancel")
+        return self._act(job, "cancel")
+
+    def _act(self, job: str | Job, verb: str, **query: Any) -> Job:
+        return self.request(Job, "POST", "jobs", _id(job), verb, query=query)
 
     def close(self) -> None:
         """Close the connection."""

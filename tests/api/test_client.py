@@ -84,7 +84,7 @@ def test_job_list_and_resume(cli, submit, data, served):
     code, out, _ = cli("job", "list")
     assert (code, f"{job}  " in out, "nightly" in out, "paused" in out) == (0, True, True, True)
     assert [one["id"] for one in json.loads(cli("job", "list", "--json")[1])] == [job]
-    assert "'much' is not a number" in cli("job", "resume", job, "--budget-usd", "much")[2]
+    assert "budget_usd" in cli("job", "resume", job, "--budget-usd", "much")[2]
     code, out, err = cli("job", "resume", job, "--budget-usd", 2, "--budget-tokens", "none")
     assert (code, "status:          running" in out) == (0, True), err
 

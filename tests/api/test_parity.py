@@ -64,7 +64,8 @@ class Doors:
             for length in range(max(map(len, ids)), 14, -1):  # as names they are as short as tells them apart
                 for name, one in zip("ab", ids, strict=True):
                     text = text.replace(one[:length], name)
-        return _without_times(json.loads(re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME", text)))
+        text = re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME", text)
+        return _without_times(json.loads(re.sub(r"(duration\\*_s[^0-9]{1,20})[0-9.]+", r"\g<1>0", text)))
 
 
 def _without_times(value):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ragassay.config import ProjectConfig
     from ragassay.core.jobs import Job
 
-_Number = TypeVar("_Number", int, float)
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The id that evaluate --no-wait printed.")]
 
 job = typer.Typer(help="List, resume, retry and cancel jobs of a service.", no_args_is_help=True)
@@ -136,25 +135,9 @@ def resume(
     as_json: AsJson = False,
 ) -> None:
     """Resume a job that paused because its budget was reached; a cap that is not given stays."""
-    caps: dict[str, Any] = {
-        "budget_usd": _cap(usd, float, "--budget-usd"),
-        "budget_tokens": _cap(tokens, int, "--budget-tokens"),
-    }
+    caps: dict[str, Any] = {"budget_usd": usd, "budget_tokens": tokens}
     with connected(server) as service:
         _print(service.resume(name, **caps), as_json=as_json)
-
-
-def _cap(text: str | None, kind: type[_Number], where: str) -> _Number | Literal["none"] | None:
-    """A cap as it was typed; raises BadSettings if it is neither a number of that kind nor none."""
-    if text is None:
-        return None
-    if text == "none":
-        return "none"
-    try:
-        return kind(text)
-    except ValueError:
-        what = "number" if kind is float else "whole number"
-        raise BadSettings(f"{text!r} is not a {what}", where=where, hint="none lifts the cap") from None
 
 
 @job.command("retry")
