@@ -77,14 +77,6 @@ DOUBTS: dict[str, tuple[list[dict[str, Any]], str]] = {
         [{"query": "q", "relevant_doc_ids": []}, {"query": "r", "relevance_scores": {"d": 0}}, {"query": "s", "relevant_doc_ids": ["d"]}],
         "2 of 3 rows have judgments that name no relevant document; retrieval metrics are 0 there: q_0 and q_1",
     ),
-    "negative grades": (
-        [{"query": "q", "relevance_scores": {"d": 1, "e": -2}}],
-        "1 of 1 rows have negative grades, which count as 0: q_0",
-    ),
-    "a primary document that is not relevant": (
-        [{"query": "q", "relevant_doc_ids": ["d"], "primary_relevant": "e"}, {"query": "r", "primary_relevant": "e"}],
-        "2 of 2 rows have a primary_relevant that is not among the relevant documents: q_0 and q_1",
-    ),
     "empty answers": (
         [{"query": str(n), "answer": " "} for n in range(4)],
         "4 of 4 rows have an empty answer: q_0, q_1, q_2 and q_3",

@@ -48,8 +48,3 @@ def test_rows_whose_ids_only_number_them_belong_together_by_their_question() -> 
     assert [row.query for row in found.added] == ["New?"]
     assert found.removed == ()
     assert [(row.query_id, row.fields) for row in found.changed] == [("q_0", ("query", "category"))]
-
-
-def test_a_version_does_not_differ_from_itself() -> None:
-    rows = [{"query_id": str(n), "query": f"{n}?"} for n in range(3)]
-    assert differ(rows, rows) == DatasetDifference(a="a", b="b", unchanged=3, added=(), removed=(), changed=())

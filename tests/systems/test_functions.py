@@ -10,7 +10,7 @@ from live_systems import TURNS, answer_of
 from ragassay.core.models import Response, Sample
 from ragassay.llm.journal import MemoryJournal
 from ragassay.systems.base import LiveOptions, LoadController
-from ragassay.systems.functions import FunctionClient
+from ragassay.systems.functions import FunctionClient, RegisteredConfig, make_client, system
 from ragassay.systems.runner import LiveSystem
 
 OWN = """
@@ -49,6 +49,16 @@ def test_a_function_with_a_parameter_history_is_given_the_earlier_turns(kind):
     function = {"plain": plain, "async": coroutine, "generator": generator}[kind]
     sample = Sample(query_id="a", query="And Plus?", history=TURNS)
     assert asyncio.run(answer_of(FunctionClient(function), sample)).answer == "2 user And Plus?"
+
+
+def test_a_registered_function_may_need_the_earlier_turns():
+    @system(name="takes_history")
+    def takes_history(query, history, mark):
+        return f"{len(history)}{mark}"
+
+    client = make_client(RegisteredConfig(kind="takes_history", options={"mark": "!"}), "systems.x")
+    sample = Sample(query_id="a", query="And Plus?", history=TURNS)
+    assert asyncio.run(answer_of(client, sample)).answer == "2!"
 
 
 def test_a_row_that_failed_is_asked_once_in_a_process_and_anew_in_the_next_one():

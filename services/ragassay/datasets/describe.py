@@ -212,12 +212,6 @@ _DOUBTFUL: dict[str, Callable[[Sample, dict[str, float] | None], bool]] = {
     "have judgments that name no relevant document; retrieval metrics are 0 there": lambda _, judgments: (
         judgments is not None and not any(grade > 0 for grade in judgments.values())
     ),
-    "have negative grades, which count as 0": lambda _, judgments: (
-        judgments is not None and any(grade < 0 for grade in judgments.values())
-    ),
-    "have a primary_relevant that is not among the relevant documents": lambda sample, judgments: (
-        sample.primary_relevant is not None and not (judgments or {}).get(sample.primary_relevant)
-    ),
     "have an empty answer": lambda sample, _: sample.answer is not None and not sample.answer.strip(),
 }
 """What can be read and is still not likely to be meant."""

@@ -209,8 +209,10 @@ class RegisteredConfig(LiveOptions):
     def _takes_the_options(self) -> RegisteredConfig:
         if self.kind in SYSTEMS:
             thing = SYSTEMS.get(self.kind)
+            is_class = isinstance(thing, type)
+            turns: dict[str, Any] = {"history": []} if not is_class and _has_parameter(thing, "history") else {}
             try:
-                inspect.signature(thing).bind(*(() if isinstance(thing, type) else ("",)), **self.options)
+                inspect.signature(thing).bind(*(() if is_class else ("",)), **turns, **self.options)
             except TypeError as error:
                 raise ValueError(f"{self.kind} does not take these options: {error}") from None
         return self
@@ -221,17 +223,12 @@ def is_registered(kind: object) -> bool:
     return isinstance(kind, str) and kind not in OURS and kind in SYSTEMS
 
 
-def is_name(system: object) -> bool:
-    """Is it the name of a system that a plug-in registers, in the place of a file?"""
-    return isinstance(system, Path) and system.name in SYSTEMS and not system.exists()
-
-
 def by_name(system: Any) -> Any:
     """The system that a plug-in registers, where its name stands in the place of a file; anything else as it is.
 
     Raises BadSettings for one that needs options.
     """
-    if not is_name(system):
+    if not isinstance(system, Path) or system.name not in SYSTEMS or system.exists():
         return system
     try:
         return RegisteredConfig(kind=system.name)
