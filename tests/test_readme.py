@@ -83,7 +83,7 @@ def test_commands_on_pages_exist_with_their_options():
             words, command = line.partition(" #")[0].partition(" |")[0].split(), get_command(app)
             while words and words[0] in getattr(command, "commands", {}):
                 command = command.commands[words.pop(0)]
-            known = {name for parameter in command.params for name in parameter.opts}
+            known = {name for each in command.params for name in each.opts + each.secondary_opts}
             below = [name for each in getattr(command, "commands", {}).values() for p in each.params for name in p.opts]
             named = {word for word in words if re.fullmatch(r"--[a-z-]+", word)}
             unknown += [f"{page.name}: {line}: {name}" for name in named - known - {*below}]
