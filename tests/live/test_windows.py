@@ -122,12 +122,13 @@ def test_look_a_retriever_that_returns_wrong_contexts_is_alerted_once_within_its
 
 
 def test_look_twenty_streams_without_a_change_have_at_most_one_false_alert(live):
-    """Half a day of each: 12 hours of 120 rows in four parts, three metrics whose rows are draws from one distribution."""
+    """Half a day of each: 12 hours of 120 rows in four parts, four metrics whose rows are draws from one distribution."""
     rng, hours = random.Random(7), [f"2026-11-26T{hour:02d}" for hour in range(12)]
     draws = {
         "faithfulness": [0.0, 0.5, 1.0, 1.0, 1.0, 1.0],
         "relevance": [0.25, 0.5, 0.75, 1.0, 1.0],
         "accurate": [0, 1, 1],
+        "mrr": [0] * 9 + [1],
     }
     for number in range(20):
         stream = f"s{number}"
@@ -165,3 +166,14 @@ def test_sampled_rows_score_as_the_same_rows_of_a_file_do(live, queue, tmp_path,
     scores = zip(*(rows.column(name).tolist() for name in metrics), strict=True)
     assert {trace: list(of) for trace, of in zip(rows.traces, scores, strict=True)} == by_id
     assert len(by_id) == 30
+
+
+def test_drift_of_a_window_that_happens_to_be_constant_is_none():
+    reference, zeros = window_of(rows_of([0.0] * 90 + [1.0] * 10)), window_of(rows_of([0.0] * 30))
+    [found] = drift(reference, zeros, names=("before", "now"), stream="shop", alpha=0.001)
+    # pooled: s^2 = 9 / 128, s sqrt(1/100 + 1/30) = 0.0552, t = 0.1 / 0.0552 = 1.81 on 128
+    assert found.p == pytest.approx(0.0725, abs=0.001)
+    assert found.outcome == "no difference shown"
+    ones = window_of(rows_of([1.0] * 30))
+    [found] = drift(ones, zeros, names=("before", "now"), stream="shop", alpha=0.001)
+    assert (found.outcome, found.p < 1e-15) == ("worse", True)

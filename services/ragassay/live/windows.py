@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+import scipy
 
 from ragassay.analysis.difference import Contrast, Difference, bounds_of, known_metric, outcome_of
 from ragassay.core.cost_sums import CostPerAccurate, RatioSums
@@ -21,7 +23,7 @@ from ragassay.live.store import ChosenRow
 from ragassay.metrics.failures import failure
 from ragassay.stats.intervals import Floats, score_interval, wilson_interval
 from ragassay.stats.ratio import Stratum, sums_interval
-from ragassay.stats.tests import correct
+from ragassay.stats.tests import correct, never_zero
 
 LEVEL = 0.95
 MIN_ROWS = 30  # on each side of a comparison
@@ -212,8 +214,8 @@ class WindowRows:
 def drift(
     before: WindowRows, now: WindowRows, *, names: tuple[str, str], stream: str, alpha: float
 ) -> list[Difference]:
-    """Each metric of two windows that has enough rows in both, the later against the earlier one: Welch's test, corrected by
-    Holm over the metrics. What ``compare`` does with systems that share no question; here both are one system's traffic.
+    """Each metric of two windows that has enough rows in both, the later against the earlier one, corrected by Holm over
+    the metrics. What ``compare`` does with systems that share no question; here both are one system's traffic.
     """
     contrast = Contrast(*names, stream, alpha)
     found = []
@@ -221,12 +223,29 @@ def drift(
         metric = known_metric(name, {})
         a, b = before.known(name), now.known(name)
         if metric is not None and min(len(a), len(b)) >= MIN_ROWS:
-            found.append(contrast.unpaired(name, a, b, better=metric.better))
+            difference = contrast.unpaired(name, a, b, better=metric.better)
+            found.append(difference.model_copy(update=_as_one_distribution(difference, a, b)))
     decided = []
     for one, p in zip(found, correct([one.p for one in found], "holm"), strict=True):
         outcome, reason = outcome_of(one, p, alpha, len(found))
         decided.append(one.model_copy(update={"p_adjusted": p, "outcome": outcome, "reason": reason}))
     return decided
+
+
+def _as_one_distribution(difference: Difference, a: Floats, b: Floats) -> dict[str, Any]:
+    """The p of no drift: that both windows are draws from one distribution. It is the larger of Welch's and of Student's with
+    the spread of both together: a small window that happens to be constant has no spread to test against. If both are
+    constant and differ, it is that of the only two among all permutations that part them so.
+    """
+    if difference.p is None:
+        if len(a) < MIN_ROWS or float(a[0]) == float(b[0]):
+            return {}
+        return {"p": never_zero(2 / math.comb(len(a) + len(b), len(a))), "reason": None}
+    spread = float(((a - a.mean()) ** 2).sum() + ((b - b.mean()) ** 2).sum())
+    df = len(a) + len(b) - 2
+    error = math.sqrt(spread / df * (1 / len(a) + 1 / len(b)))
+    pooled = never_zero(2 * float(scipy.special.stdtr(df, -abs(float(b.mean() - a.mean())) / error)))
+    return {"p": max(difference.p, pooled)}
 
 
 def is_due(rows: int, last: int) -> bool:
