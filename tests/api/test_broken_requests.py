@@ -85,7 +85,7 @@ def test_an_unknown_job_is_not_found_wherever_it_is_named(served, job, what):
     method = "POST" if what == "/cancel" else "GET"
     problem(served.http.request(method, f"/v1/jobs/{job}{what}"), 404)
     if not what:
-        problem(served.http.delete(f"/v1/jobs/{job}"), 404)
+        problem(served.http.post(f"/v1/jobs/{job}/cancel"), 404)
 
 
 @pytest.mark.parametrize("path", ["/v1", "/v1/jobs/", "//v1/jobs"])

@@ -50,7 +50,7 @@ def test_events_are_the_job_now_each_change_and_its_end(served, job):
 def test_events_end_with_every_end_of_a_job(served, job, end):
     with stream(served, job) as response:
         if end == "cancelled":
-            served.http.delete(f"/v1/jobs/{job}")
+            served.http.post(f"/v1/jobs/{job}/cancel")
         else:
             served.jobs._fail(job, "its rows are gone")
         assert list(read(response))[-1] == (end, 0)

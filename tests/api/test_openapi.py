@@ -39,7 +39,7 @@ def check(document, schema, value):
 def test_every_operation_is_named_and_described(document, operations):
     assert sorted(operations) == [
         "addToDataset", "addWebhook", "cancelJob", "changeSchedule", "compareJobs", "createSchedule", "deleteDataset",
-        "deleteJob", "deleteSchedule", "deleteStream", "deleteWebhook", "followJob", "getCosts", "getDataset",
+        "deleteSchedule", "deleteStream", "deleteWebhook", "followJob", "getCosts", "getDataset",
         "getGates", "getJob", "getReport", "getRequest", "getSchedule", "getStream", "getTrend", "health",
         "listAlerts", "listDatasets", "listJobs", "listKeys", "listMetrics", "listRequests", "listResults", "listRows",
         "listScheduledRuns", "listSchedules", "listStreams", "listSystems", "listVersions", "listWebhooks",

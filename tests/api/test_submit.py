@@ -44,10 +44,11 @@ def test_every_option_reaches_the_configuration(served):
         "criteria": {"polite": "It is polite."},
         "composites": {"quality": {"mrr": 2, "recall@5": 1}, "balance": {"mrr": 1, "recall@5": 1}},
         "graded": False,
+        "history_tokens": 900,
         "budget": {"usd": 2.5, "tokens": None},
     }
     performance = {"cache": False, "concurrency": 4, "timeout_s": 30, "attempts": 3, "give_up_s": 60, "batch": 20}
-    statistics = {"confidence": 0.9, "alpha": 0.01, "correction": "none"}
+    statistics = {"intervals": False, "tests": False, "confidence": 0.9, "alpha": 0.01, "correction": "none"}
     options["parameters"] = {
         "temperature": 0.5,
         "top_p": 0.9,
@@ -138,7 +139,7 @@ def test_a_cancelled_job_makes_no_more_calls_and_keeps_what_is_done(served):
     report = served.http.get(f"/v1/jobs/{job}/report").json()
     assert (report["run"]["status"], report["systems"]["default"]["queries"]) == ("incomplete", 50)
     assert (report["run"]["rows"], report["run"]["rows_done"]) == (120, 50)
-    again = served.http.delete(f"/v1/jobs/{job}")
+    again = served.http.post(f"/v1/jobs/{job}/cancel")
     assert (again.status_code, again.json()) == (200, after)
 
 

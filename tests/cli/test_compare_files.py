@@ -57,14 +57,6 @@ def test_nothing_is_evaluated_where_one_of_the_files_can_not_be_read(versions, t
     assert not (tmp_path / "home" / "runs").exists()
 
 
-def test_two_files_of_one_name_are_told_apart_by_their_folders(versions, tmp_path):
-    for folder, name in (("old", "v1"), ("new", "v2")):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "answers.jsonl").write_bytes((tmp_path / f"{name}.jsonl").read_bytes())
-    _, out, _ = versions("compare", "old/answers.jsonl", "new/answers.jsonl", "--metrics", "rouge_l", "--json")
-    assert list(json.loads(out)["sides"]) == ["old/answers.jsonl", "new/answers.jsonl"]
-
-
 @pytest.mark.parametrize("ids", ["neither", "old", "new"])
 def test_systems_alone_take_the_questions_of_the_first_ones_file(ids, versions, tmp_path):
     named = {"old": "v1", "new": "v2"}.get(ids)

@@ -192,11 +192,7 @@ async def follow(jobs: Reads, job: Annotated[Job, Depends(_followed)]) -> AsyncI
                 _log.warning("job %s can't be followed now: %s", job.id, error)
 
 
-_CANCEL: dict[str, Any] = {"summary": "Cancel a job"}
-
-
-@router.delete("/{job}", operation_id="deleteJob", description="The same as ``cancel``.", **_CANCEL)
-@router.post("/{job}/cancel", operation_id="cancelJob", **_CANCEL)
+@router.post("/{job}/cancel", operation_id="cancelJob", summary="Cancel a job")
 def cancel(jobs: Submits, job: JobId) -> Job:
     """Stop a job: no new call is made for it. Its results so far stay; again for a cancelled job changes nothing."""
     return jobs.cancel(job)
