@@ -7,7 +7,7 @@ from ragassay.core.models import Result, Score
 from ragassay.core.report import Provenance, ReportWithResults, Source
 from ragassay.evaluation.aggregate import aggregate
 from ragassay.metrics.metric import parse
-from ragassay.storage.catalog import Entry
+from ragassay.storage.runs import Entry
 
 CREATED = "2026-01-31T14:05:09.000+00:00"
 

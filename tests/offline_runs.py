@@ -21,8 +21,7 @@ from ragassay.judges.verdict import check_verdict, number_units
 from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import parse
-from ragassay.storage.folder import FolderStore
-from ragassay.storage.run_ids import new_run_id
+from ragassay.storage.folder import FolderStore, new_run_id
 
 GOOD = {
     "query_id": "q1",

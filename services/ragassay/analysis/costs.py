@@ -22,8 +22,8 @@ from ragassay.core.models import FrozenModel, Usage
 from ragassay.core.statistics import Estimate
 from ragassay.core.validation import problems
 from ragassay.stats.ratio import Stratum, accuracy_interval, sums_interval
-from ragassay.storage.catalog import Entry
 from ragassay.storage.cost_records import CostRecord
+from ragassay.storage.runs import Entry
 
 Dimension = Literal["system", "dataset", "category", "model", "day", "month", "judge"]
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)

@@ -15,8 +15,7 @@ from ragassay.core.statistics import ChangePoint, Estimate
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import Metric
 from ragassay.stats.changepoint import change_points
-from ragassay.storage.catalog import Entry
-from ragassay.storage.runs import Run
+from ragassay.storage.runs import Entry, Run
 
 
 class Point(Estimate):

@@ -31,8 +31,8 @@ def prefer(
     from ragassay.reporting.pairwise import EXPORTERS, of_preferences
     from ragassay.sdk.progress import progress
     from ragassay.sdk.references import resolve
+    from ragassay.storage.folder import new_run_id
     from ragassay.storage.journal import CallCache, FolderJournal
-    from ragassay.storage.run_ids import new_run_id
 
     EXPORTERS.check(outputs)
     configuration, settings = configured(config, {**options, "judge": [model]}), Settings()

@@ -13,11 +13,10 @@ from ragassay.dashboard.library import Library
 from ragassay.evaluation.aggregate import aggregate
 from ragassay.evaluation.prepare import provenance
 from ragassay.reporting.listing import RunSummary, summary
-from ragassay.storage.catalog import Entry
 from ragassay.storage.datasets import FolderDatasets
 from ragassay.storage.folder import FolderRun, FolderStore
 from ragassay.storage.journal import calls_about
-from ragassay.storage.runs import GATES_FILE, REPORT_FILE
+from ragassay.storage.runs import GATES_FILE, REPORT_FILE, Entry
 
 MOST_SUMMARIES_HELD = 20_000
 

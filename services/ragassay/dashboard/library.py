@@ -21,9 +21,8 @@ from ragassay.core.report import ReportWithResults, run_and_system
 from ragassay.datasets.versions import DatasetStore
 from ragassay.evaluation.labelling import HumanLabel, add_labels, labels_of, with_labels
 from ragassay.reporting.listing import RunSummary
-from ragassay.storage.catalog import Entry
 from ragassay.storage.row_index import RowIndex
-from ragassay.storage.runs import Run
+from ragassay.storage.runs import Entry, Run
 from ragassay.storage.selection import Selection
 
 MAX_HELD = {"report": 8, "labelled": 8, "rows": 8, "run": 2}  # an open run has the places of all its samples

@@ -26,8 +26,8 @@ from ragassay.service.jobs import Jobs
 from ragassay.service.redis import headline_blob
 from ragassay.service.redis_datasets import RedisDatasets
 from ragassay.service.redis_journal import calls_about
-from ragassay.storage.catalog import Entry
 from ragassay.storage.protocol import ChunkId
+from ragassay.storage.runs import Entry
 
 READING_S = 3.0  # that a list may take to read the reports whose headlines are not kept yet
 _A_LOOK = 100  # jobs, or rows

@@ -23,10 +23,9 @@ from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.custom import JUDGES
 from ragassay.llm.budget import BudgetAccount
 from ragassay.llm.journal import CallScope
-from ragassay.storage.folder import LAST, FolderRun, FolderStore
+from ragassay.storage.folder import LAST, FolderRun, FolderStore, new_run_id
 from ragassay.storage.journal import CallCache, FolderJournal
 from ragassay.storage.protocol import RunRecord
-from ragassay.storage.run_ids import new_run_id
 from ragassay.systems.builtin import BuiltIn
 from ragassay.systems.runner import LiveSystem
 

@@ -26,9 +26,8 @@ from ragassay.reporting.objects import Comparison, Report
 from ragassay.sdk.evaluation import Given, notice_unscored, read_inputs, runtime_for
 from ragassay.sdk.progress import Reporter, resume_command, resume_hints
 from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmarks
-from ragassay.storage.folder import LAST, FolderRun, FolderStore
+from ragassay.storage.folder import LAST, FolderRun, FolderStore, new_run_id
 from ragassay.storage.protocol import system_name
-from ragassay.storage.run_ids import new_run_id
 from ragassay.systems.functions import by_name
 
 PLACE = "{dataset}"

@@ -26,8 +26,8 @@ from ragassay.metrics.composite import own_metrics
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState, no_job
 from ragassay.service.redis import RedisStore
-from ragassay.storage.catalog import Entry
 from ragassay.storage.protocol import RunRecord
+from ragassay.storage.runs import Entry
 
 MOST_LOOKED_AT = 1000
 _AT_ONCE = 500

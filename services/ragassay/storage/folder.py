@@ -15,9 +15,12 @@ labels.jsonl             what people said of its rows, where somebody labelled s
 from __future__ import annotations
 
 import difflib
+import re
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,14 +44,13 @@ from ragassay.core.report import Report, ReportWithResults, Source
 from ragassay.core.validation import problems
 from ragassay.datasets.dataset import digest_of_dataset, digest_of_responses
 from ragassay.storage.blobs import FolderBlobs
-from ragassay.storage.catalog import Entry
 from ragassay.storage.columns import THERE, read_column, write_columns
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
-from ragassay.storage.run_ids import slug
 from ragassay.storage.runs import (
     DAMAGED,
     GATES_FILE,
     REPORT_FILE,
+    Entry,
     Run,
     document_of,
     is_pending_again,
@@ -400,6 +402,16 @@ class FolderStore:
                 written[folder.name] = known or (folder / "run.json").stat().st_mtime_ns
         self._written = written
         return sorted(written, key=lambda run: (written[run], run))
+
+
+def new_run_id(name: str) -> str:
+    """An id that sorts by time and says what was evaluated: ``20260131-140509-handbook-1f3a``."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{slug(name)}-{secrets.token_hex(2)}"
+
+
+def slug(name: str) -> str:
+    """The name as it stands in an id."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "run"
 
 
 def _with_waste(row: Result, usage: Usage | None) -> Result:

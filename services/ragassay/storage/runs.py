@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import orjson
 from pydantic import ValidationError
@@ -147,6 +148,15 @@ class Run(ABC):
             what = f"{self.blobs.where}/{name}:{number}: scores.{missing[0]}: is missing"
             raise BadData([what], hint=DAMAGED)
         return result
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run in a catalog. ``run``: None if its record can't be read. ``partial``: its report is of the rows that are done."""
+
+    id: str
+    status: Literal["finished", "partial", "without a report", "not finished", "failed", "unreadable"]
+    run: Run | None = None
 
 
 class ChunkedResults(LazyRows[Result]):
