@@ -201,7 +201,7 @@ def test_a_paused_job_shows_what_is_done_and_goes_on_under_a_new_budget(served):
     assert caps == [b"2.5", b"900"]
     served.work()
     assert "finished" in served.http.get(f"/ui/jobs/{job}").text
-    assert "n 60" in served.http.get(f"/ui/runs/{job}").text
+    assert "n=60" in served.http.get(f"/ui/runs/{job}").text
 
 
 def test_while_redis_is_away_a_page_says_so():

@@ -85,15 +85,6 @@ def test_rows_are_searched_and_turned_page_by_page(keep):
         assert "No row matches" in http.get("/ui/datasets/cities?text=nowhere").text
 
 
-def test_rows_are_searched_in_any_case_as_they_read_and_not_as_they_are_kept(keep):
-    keep(questions(3, q01={"query": 'Was heißt "A\\B"\tin\nGROß?', "relevant_doc_ids": ["only here"]}))
-    asked = ('HEISST "a\\b"\tIN\n', "gross?", "GROß?", "only here", "category")
-    with browsing() as http:
-        pages = [http.get("/ui/datasets/cities", params={"text": text}).text for text in asked]
-    assert ["Was heißt" in page for page in pages] == [True, True, True, False, False]
-    assert ["No row matches" in page for page in pages] == [False, False, False, True, True]
-
-
 def test_runs_are_linked_by_the_rows_that_they_are_of(keep):
     answered = [{**row, "answer": row["ground_truth_answer"]} for row in questions(4)]
     kept = keep(answered)

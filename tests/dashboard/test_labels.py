@@ -8,9 +8,7 @@ import pytest
 
 import ragassay
 from browsing import browsing
-from ragassay.core.eval_config import EvalConfig
 from ragassay.core.settings import Settings
-from ragassay.dashboard.labelled import commands
 from ragassay.evaluation.labelling import Labelling, labels_of, report_of
 from ragassay.storage.folder import FolderRun, FolderStore
 
@@ -140,20 +138,6 @@ def test_labels_correct_the_page_the_report_and_what_the_commands_make_of_them(r
     assert corrected == of_run["metrics"]["faithfulness"]["corrected"]
     ends = corrected["mean"], corrected["interval"]["low"], corrected["interval"]["high"]
     assert tuple(f"{end:.3f}" for end in ends) == mean
-
-
-def test_the_commands_name_all_judges_as_options_and_no_reference_judge(run):
-    judges = [
-        {"model": "gpt-4o-mini", "samples": 3},
-        {"model": "some/model"},
-        {"model": "gpt-4o", "role": "reference", "on": 0.2},
-    ]
-    report = FolderStore(run[1]).open(run[0]).report()
-    spec = EvalConfig.model_validate({**report.provenance.configuration.model_dump(mode="json"), "judges": judges})
-    changed = report.model_copy(update={"provenance": report.provenance.model_copy(update={"configuration": spec})})
-    options = " --judge gpt-4o-mini,samples=3 --judge some/model"
-    assert all(command.endswith(options) for command in commands(changed, "faithfulness").values())
-    assert "--judge" not in "".join(commands(report, "faithfulness").values())
 
 
 def test_exported_labels_are_imported_by_form_and_as_they_are(run, page):

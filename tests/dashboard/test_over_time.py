@@ -1,8 +1,6 @@
 """Pages over several runs: systems side by side, trends, what accurate answers cost, and panels of one's own."""
 
-import csv
 import html
-import io
 import json
 import re
 from datetime import UTC, datetime
@@ -103,20 +101,6 @@ def test_first_page_says_what_the_newest_run_changed_and_what_to_fix_first(runs)
     assert said.startswith("night 18: default is better than in the run before: accurate went from 0.200 to 0.900, 95")
     assert page.index("What to fix first") < page.index('aria-label="Runs"')
     assert re.search(r"<b>90\s%</b> <small>\[\d+\s%, \d+\s%\]", page)
-
-
-def test_a_comparison_is_exported_as_it_is_asked_for():
-    runs = [ragassay.evaluate(list(answers(n)), name=f"=night({n})").run.id for n in (4, 18)]
-    with browsing() as http:
-        page = http.get(f"/ui/compare?run={runs[0]}&run={runs[1]}&metrics=accurate").text
-        answer = http.get(html.unescape(re.search(r'href="([^"]*)" download>csv<', page)[1]))
-    assert answer.headers["content-type"].startswith("text/csv")
-    compared = list(csv.DictReader(io.StringIO(answer.text)))
-    assert {(line["a"], line["b"]) for line in compared} == {("'=night(4)", "'=night(18)")}
-    (accurate,) = compared  # the metrics that are asked for
-    assert (accurate["metric"], accurate["mean_a"], accurate["mean_b"]) == ("accurate", "0.2", "0.9")
-    assert (accurate["wins"], accurate["outcome"]) == ("14", "better")
-    assert float(accurate["low"]) < 0.7 < float(accurate["high"])
 
 
 @pytest.mark.parametrize("path", ["trends", "cost", "compare"])

@@ -145,17 +145,6 @@ def test_a_comparison_links_to_the_questions_that_changed_where_their_page_can_l
     assert links("old", "new", metrics="mrr") == []
 
 
-def test_a_comparison_without_accuracy_links_to_no_changes():
-    given = [{"query_id": "q0", "query": "Where?", "relevant_doc_ids": ["d1"]}]
-    systems = {name: [{"query_id": "q0", "retrieved_doc_ids": [name]}] for name in ("d1", "d2")}
-    made = ragassay.evaluate(given, systems=systems, metrics=["mrr"]).run.id
-    with browsing() as http:
-        assert http.get(f"/ui/runs/{made}/queries?changed=worse").status_code == 422
-        page = http.get("/ui/compare", params={"run": made})
-        assert page.status_code == 200
-        assert "changed=" not in page.text
-
-
 def test_a_run_in_which_nothing_failed_says_so():
     perfect = ragassay.evaluate(list(rows(("Paris.",))), metrics=["mrr"]).run.id
     with browsing() as http:

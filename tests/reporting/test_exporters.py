@@ -7,10 +7,7 @@ import json
 import jsonschema
 import pytest
 
-from handmade_reports import stored
 from offline_runs import evaluated, new_run, sample, source_of
-from ragassay.analysis.gates import Gate, check
-from ragassay.analysis.trends import trend
 from ragassay.cli.terminal import print_report
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.eval_config import EvalConfig
@@ -98,14 +95,3 @@ def test_suspicious_rows_are_counted_and_named_only_where_there_are_some(report,
         for text in ((tmp_path / "r.md").read_text(), " ".join(capsys.readouterr().out.split())):
             assert ("1 of 3 rows hold text that addresses the judge" in text) is shown
             assert ("q1 (A1 and C1.3)" in text) is shown
-
-
-def test_gates_and_trends_know_the_number_of_suspicious_rows(report, marked):
-    [passed] = check(report, [Gate(metric="suspicious", max=0)]).results
-    assert (passed.passed, passed.value, passed.n) == (True, 0.0, 3)
-    [missed] = check(marked, [Gate(metric="suspicious", max=0)]).results
-    assert (missed.passed, missed.reason) == (False, "suspicious is 1.000, not <= 0.000 (n=3)")
-    [risen] = check(marked, [Gate(metric="suspicious", max_drop=0, coverage=0.1)], report).results
-    assert (risen.passed, risen.drop) == (False, 1.0)
-    points = trend(stored([report, marked]), "Suspicious").systems["=sum"].points
-    assert [point.value for point in points] == [0.0, 1.0]

@@ -24,25 +24,13 @@ MOST_SUMMARIES_HELD = 20_000
 class FolderLibrary(Library):
     """The runs in a folder. ``only``: these runs, and no others."""
 
+    of_service = False
+
     def __init__(self, store: FolderStore, only: Sequence[str] = ()) -> None:
         super().__init__()
-        self._store, self._only, self._datasets = store, tuple(only), FolderDatasets(store.root)
+        self.where, self.datasets = str(store.root / "runs"), FolderDatasets(store.root)
+        self._store, self._only = store, tuple(only)
         self._summaries = lru_cache(MOST_SUMMARIES_HELD)(lambda run, _: summary(store, run))
-
-    @property
-    def where(self) -> str:
-        """The folder."""
-        return str(self._store.root / "runs")
-
-    @property
-    def of_service(self) -> bool:
-        """See ``Library``."""
-        return False
-
-    @property
-    def datasets(self) -> FolderDatasets:
-        """The datasets in the same folder."""
-        return self._datasets
 
     def runs(self, text: str = "") -> Iterable[RunSummary]:
         """Runs, newest first; with ``text`` those that have it."""

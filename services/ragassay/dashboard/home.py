@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from ragassay.analysis.describe import accuracy_sentence
 from ragassay.analysis.trends import Trend
-from ragassay.analysis.verdict import by_accuracy
+from ragassay.analysis.verdict import MAX_COMPARED, accuracy_differences, size, verdict
 from ragassay.core.errors import AssayError
 from ragassay.core.formatting import number, percent
 from ragassay.dashboard.changes import against
@@ -20,7 +21,7 @@ from ragassay.reporting.trends import chart_of
 from ragassay.storage.columns import QUESTION
 
 MOST_RUNS = 14  # in the chart
-MOST_SENTENCES, MOST_SHOWN = 2, 3
+MOST_SHOWN = 3
 TROUBLE = ("failed", "incomplete", "gates missed", "unreadable", "unfinished", "paused")
 
 
@@ -37,6 +38,12 @@ def latest(library: Library, listed: Sequence[RunSummary]) -> Document | None:
     newest = next((run for run in listed if run.figures), None)
     if newest is None:
         return None
+    key = library.where, library.version(newest.id), tuple((run.id, run.status) for run in listed)
+    document: Document = library.held("latest", key, lambda: _latest(library, newest))
+    return document
+
+
+def _latest(library: Library, newest: RunSummary) -> Document:
     metric = next(iter(newest.figures.values())).metric
     try:
         trend = library.trend(metric, system=None, dataset=newest.dataset, judge=newest.judge, last=MOST_RUNS)
@@ -65,14 +72,20 @@ def _fixes(library: Library, run: RunSummary) -> Cards | None:
 
 
 def _between(library: Library, run: RunSummary) -> Iterator[str]:
-    """Which of the systems of a run answers accurately more often."""
+    """Which of the systems of a run answers accurately more often: the verdict of its page, with the size of the difference."""
     if len(run.systems) < 2 or any(figure.metric != "accurate" for figure in run.figures.values()):
         return
     try:
         rows = library.rows(run.id)
-        scores = {name: rows.of_system(name).column("accurate") for name in rows.systems[: MOST_SENTENCES + 1]}
+        scores = {name: rows.of_system(name).column("accurate") for name in rows.systems[:2]}
         questions = numbered(rows.of_system(rows.systems[0]).column(QUESTION))
-        yield from by_accuracy(scores, questions, rows.record.spec.seed)
+        report = library.report(run.id)
+        sentences = verdict(report) if run.queries <= MAX_COMPARED else ()
+        if sentences and any(system.metrics["accurate"].corrected for system in report.systems.values()):
+            yield sentences[0]
+            return
+        for one in accuracy_differences(scores, questions, rows.record.spec.seed):
+            yield f"{sentences[0] if sentences else accuracy_sentence(one)} {size(one)}"
     except AssayError:  # its rows are deleted
         return
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ragassay.analysis import comparison
 from ragassay.analysis.costs import CostQuery, CostReport, cost_report_of_runs
@@ -25,7 +25,14 @@ from ragassay.storage.row_index import RowIndex
 from ragassay.storage.runs import Entry, Run
 from ragassay.storage.selection import Selection
 
-MAX_HELD = {"report": 8, "labelled": 8, "rows": 8, "run": 2}  # an open run has the places of all its samples
+ANALYSES = 2  # at a time: each may take seconds of CPU
+MAX_HELD = {
+    "report": 8,
+    "labelled": 8,
+    "rows": 8,
+    "run": 2,
+    "latest": 4,
+}  # an open run has the places of all its samples
 
 
 @dataclass(frozen=True)
@@ -38,26 +45,20 @@ class RowsPage:
 
 
 class Library(ABC):
-    """Runs that can be looked at. What was read of a run is held while the run does not change."""
+    """Runs that can be looked at, and ``where`` they are kept, with the ``datasets`` beside them.
+
+    What was read of a run is held while the run does not change. ``of_service``: jobs, with a page each before they have
+    a report.
+    """
+
+    of_service: ClassVar[bool]
+    where: str
+    datasets: DatasetStore
 
     def __init__(self) -> None:
+        self._analyses = threading.BoundedSemaphore(ANALYSES)
         self._held: dict[str, OrderedDict[Any, Any]] = {kind: OrderedDict() for kind in MAX_HELD}
         self._holding = threading.Lock()
-
-    @property
-    @abstractmethod
-    def where(self) -> str:
-        """Where they are kept, in words."""
-
-    @property
-    @abstractmethod
-    def datasets(self) -> DatasetStore:
-        """The datasets that are kept beside them; equal to itself, whenever it is asked for."""
-
-    @property
-    @abstractmethod
-    def of_service(self) -> bool:
-        """Are they jobs of a service, with a page each before they have a report?"""
 
     @abstractmethod
     def runs(self, text: str = "") -> Iterable[RunSummary]:
@@ -123,11 +124,13 @@ class Library(ABC):
 
     def costs(self, query: CostQuery) -> CostReport:
         """What accurate answers cost; raises NothingToEvaluate where no report is asked for."""
-        return cost_report_of_runs(self.newest(), query)
+        with self._analyses:
+            return cost_report_of_runs(self.newest(), query)
 
     def trend(self, metric: str, *, system: str | None, dataset: str | None, judge: str | None, last: int) -> Trend:
         """A metric over the newest runs on one dataset with one judge; raises NothingToEvaluate, UnknownName."""
-        return trend(self.newest(), metric, system=system, dataset=dataset, judge=judge, last=last)
+        with self._analyses:
+            return trend(self.newest(), metric, system=system, dataset=dataset, judge=judge, last=last)
 
     def passed(self, run: str) -> bool | None:
         """Has the run passed its gates? None where they were not checked."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import copy
 import math
-import threading
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from hashlib import sha256
 
-from ragassay.analysis.costs import CostQuery, CostReport
 from ragassay.analysis.models import Comparison
-from ragassay.analysis.trends import Trend
 from ragassay.core.errors import Conflict, NotFound
 from ragassay.core.models import Result, Sample
 from ragassay.core.protocols import Purpose, Reply
@@ -31,37 +28,24 @@ from ragassay.storage.runs import Entry
 
 READING_S = 3.0  # that a list may take to read the reports whose headlines are not kept yet
 _A_LOOK = 100  # jobs, or rows
-_ANALYSES = 2  # at a time: each may take seconds of CPU
 _NO_HEADLINE = Headline(systems={}, figures={}, problem=None)
 
 
 class ServiceLibrary(Library):
     """The jobs of a service; ``of`` a project, what its pages may see. Reports are read once and held for all projects."""
 
+    of_service = True
+
     def __init__(self, jobs: Jobs) -> None:
         super().__init__()
-        self._jobs, self._analyses = jobs, threading.BoundedSemaphore(_ANALYSES)
+        self._jobs = jobs
 
     def of(self, project: str) -> ServiceLibrary:
         """The library of one project; what belongs to another is not there (NotFound)."""
         scoped = copy.copy(self)
         scoped._jobs = self._jobs.of(project)
+        scoped.where, scoped.datasets = f"project {scoped._jobs.store.project}", RedisDatasets(scoped._jobs.store)
         return scoped
-
-    @property
-    def where(self) -> str:
-        """The project."""
-        return f"project {self._jobs.store.project}"
-
-    @property
-    def of_service(self) -> bool:
-        """See ``Library``."""
-        return True
-
-    @property
-    def datasets(self) -> RedisDatasets:
-        """The project's datasets."""
-        return RedisDatasets(self._jobs.store)
 
     def runs(self, text: str = "") -> Iterable[RunSummary]:
         """Jobs, newest first; with ``text`` those that have it. A job that has not ended is there with how far it is."""
@@ -110,16 +94,6 @@ class ServiceLibrary(Library):
         with self._analyses:
             return self._jobs.reports.compare(references, baseline=baseline, metrics=metrics)
 
-    def costs(self, query: CostQuery) -> CostReport:
-        """See ``Library``."""
-        with self._analyses:
-            return super().costs(query)
-
-    def trend(self, metric: str, *, system: str | None, dataset: str | None, judge: str | None, last: int) -> Trend:
-        """See ``Library``."""
-        with self._analyses:
-            return super().trend(metric, system=system, dataset=dataset, judge=judge, last=last)
-
     def add_labels(self, run: str, labels: Sequence[HumanLabel]) -> None:
         """Keep labels beside those that are there; raises NotFound, Conflict while the job has not finished."""
         self._jobs.reports.finished(run)
@@ -139,18 +113,10 @@ class ServiceLibrary(Library):
     def _summary(self, state: JobState, until: float) -> RunSummary:
         record = state.record
         top = self._headline(state, until) if state.status == "finished" else _NO_HEADLINE
-        return RunSummary(
-            id=record.id,
+        return RunSummary.of(
+            record,
             status=outcome(state.status, top.problem, self.passed(record.id) if top.systems else None),
             error=state.error if state.status == "failed" else None,
-            created_at=record.created_at,
-            name=record.spec.name,
-            dataset=record.dataset.name,
-            dataset_digest=record.dataset.digest,
-            systems=tuple(record.systems),
-            judge=record.spec.judged_by,
-            queries=record.dataset.rows,
-            rows=state.rows,
             done=state.rows_done,
             headline=top.systems,
             figures=top.figures,

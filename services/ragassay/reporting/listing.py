@@ -10,8 +10,9 @@ from ragassay.core.models import FrozenModel
 from ragassay.core.report import Report, SystemReport
 from ragassay.evaluation.aggregate import beyond
 from ragassay.reporting.failing import headline, headline_metric
-from ragassay.storage.folder import FolderRun, FolderStore
+from ragassay.storage.folder import FolderStore
 from ragassay.storage.journal import rows_with_replies
+from ragassay.storage.protocol import RunRecord
 
 
 class SystemFigure(FrozenModel):
@@ -93,6 +94,22 @@ class RunSummary(FrozenModel):
     figures: dict[str, SystemFigure] = {}  # noqa: RUF012 - a default of a model
     problem: str | None = None
 
+    @classmethod
+    def of(cls, record: RunRecord, **more: Any) -> RunSummary:
+        """The summary of a run whose record is known; ``more``: the other fields."""
+        return cls(
+            id=record.id,
+            created_at=record.created_at,
+            name=record.spec.name,
+            dataset=record.dataset.name,
+            dataset_digest=record.dataset.digest,
+            systems=tuple(record.systems),
+            judge=record.spec.judged_by,
+            queries=record.dataset.rows,
+            rows=record.dataset.rows * len(record.systems),
+            **more,
+        )
+
     @property
     def progress(self) -> str:
         """How many rows are done, and how many have replies but are not done."""
@@ -109,32 +126,18 @@ def summary(store: FolderStore, run_id: str) -> RunSummary:
     """A run of a folder in one line."""
     try:
         run = store.open(str(store.root / "runs" / run_id))
-        about = _of_record(run)
+        record, about = run.record, dict[str, Any](status="unfinished")
+        rows = record.dataset.rows * len(record.systems)
+        about["done"] = rows - sum(record.rows_in(chunk) for chunk in run.pending())
+        about["plugins"] = tuple(
+            name for name in record.plugins if name.endswith(".py") or " " not in name
+        )  # not of packages
         if run.report_file.exists():
             top = Headline.of(run.report())
             about["status"] = outcome("finished", top.problem, run.passed)
             about |= {"headline": top.systems, "figures": top.figures, "problem": top.problem}
         else:
             about["answered"] = rows_with_replies(run.folder / "calls.jsonl")
+        return RunSummary.of(record, **about)
     except AssayError as error:
         return RunSummary(id=run_id, status="unreadable", error=str(error))
-    return RunSummary(**about)
-
-
-def _of_record(run: FolderRun) -> dict[str, Any]:
-    record = run.record
-    rows = record.dataset.rows * len(record.systems)
-    return {
-        "id": record.id,
-        "status": "unfinished",
-        "created_at": record.created_at,
-        "name": record.spec.name,
-        "dataset": record.dataset.name,
-        "dataset_digest": record.dataset.digest,
-        "systems": tuple(record.systems),
-        "judge": record.spec.judged_by,
-        "queries": record.dataset.rows,
-        "rows": rows,
-        "done": rows - sum(record.rows_in(chunk) for chunk in run.pending()),
-        "plugins": tuple(name for name in record.plugins if name.endswith(".py") or " " not in name),  # not of packages
-    }

@@ -5,9 +5,9 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+from ragassay.core.errors import TooLarge
 from ragassay.core.report import ReportWithResults
 from ragassay.reporting.csv import as_text
 from ragassay.reporting.grids import Grid, kind_with, provenance, summary, time
@@ -28,7 +28,9 @@ _WIDTHS = {"query": 40, "answer": 60, "ground_truth_answer": 40, "why": 40, "val
 
 
 def export(report: ReportWithResults, fields: Sequence[str] = ()) -> Iterator[bytes]:
-    """The sheets Summary, Rows (the columns of ``row_grid``) and Provenance."""
+    """The sheets Summary, Rows (the columns of ``row_grid``) and Provenance. Raises TooLarge for more rows than fit."""
+    if sum(map(len, report.results.values())) > MOST_ROWS:
+        raise TooLarge(f"a sheet holds {MOST_ROWS:,} rows, and there are more", hint="write csv or parquet")
     grids = [summary(report), row_grid(report, fields), provenance(report)]
     return workbook(grids, time(report.run.created_at))
 
@@ -46,29 +48,24 @@ def workbook(grids: Sequence[Grid], created: datetime | None = None) -> Iterator
             "time": book.add_format({"num_format": _TIME}),
         }
         for grid in grids:
-            _sheets(book, grid, formats)
+            _sheet(book, grid, formats)
         book.close()
         file.seek(0)
         yield from iter(lambda: file.read(_A_PART), b"")
 
 
-def _sheets(book: Workbook, grid: Grid, formats: dict[str, Format]) -> None:
-    """A sheet of the grid, and another one for as many rows as a sheet holds more."""
-    rows, number = iter(grid.rows), 0
-    while (first := next(rows, None)) is not None or not number:
-        number += 1
-        sheet = book.add_worksheet(grid.title if number == 1 else f"{grid.title} {number}")
-        sheet.freeze_panes(1, 0)
-        for column, (name, kind) in enumerate(grid.columns.items()):
-            usual = 16 if kind == "text" else max(10, len(name) + 2)
-            sheet.set_column(column, column, _WIDTHS.get(name, min(usual, 30)))
-            sheet.write_string(0, column, _text(name), formats["header"])
-        last = 0
-        held = chain([first], islice(rows, MOST_ROWS - 1)) if first is not None else iter(())
-        for last, row in enumerate(held, 1):
-            for column, value in enumerate(row):
-                _write(sheet, last, column, value, formats["time"])
-        sheet.autofilter(0, 0, last, len(grid.columns) - 1)
+def _sheet(book: Workbook, grid: Grid, formats: dict[str, Format]) -> None:
+    sheet = book.add_worksheet(grid.title)
+    sheet.freeze_panes(1, 0)
+    for column, (name, kind) in enumerate(grid.columns.items()):
+        usual = 16 if kind == "text" else max(10, len(name) + 2)
+        sheet.set_column(column, column, _WIDTHS.get(name, min(usual, 30)))
+        sheet.write_string(0, column, _text(name), formats["header"])
+    last = 0
+    for last, row in enumerate(grid.rows, 1):
+        for column, value in enumerate(row):
+            _write(sheet, last, column, value, formats["time"])
+    sheet.autofilter(0, 0, last, len(grid.columns) - 1)
 
 
 def _write(sheet: Worksheet, row: int, column: int, value: Any, time_format: Format) -> None:

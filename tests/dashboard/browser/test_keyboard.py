@@ -45,7 +45,7 @@ def test_two_runs_are_ticked_compared_and_read_down_to_a_row_and_back(watched, r
         page.keyboard.press("Space")
     tab_to(page, page.get_by_role("button", name="Compare"))
     page.keyboard.press("Enter")
-    there(page, page.get_by_role("heading", name="night 8 against night 17"))
+    there(page, page.get_by_role("heading", name="night 8 against night 17", exact=True))
     comparison = page.url
     first = page.get_by_role("link", name="the whole row").first
     tab_to(page, first)
@@ -53,7 +53,7 @@ def test_two_runs_are_ticked_compared_and_read_down_to_a_row_and_back(watched, r
     there(page, page.get_by_role("heading", name="Answer", exact=True))
     page.go_back()
     assert page.url == comparison
-    assert page.get_by_role("heading", name="night 8 against night 17").is_visible()
+    assert page.get_by_role("heading", name="night 8 against night 17", exact=True).is_visible()
 
 
 def test_ten_rows_are_labelled_by_keys_alone(watched, home, runs):

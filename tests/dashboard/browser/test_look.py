@@ -39,9 +39,9 @@ def test_what_is_watched_for_is_seen(chromium, site):
     with chromium.new_context(base_url=site) as context:
         watched = Watched(context.new_page(), site)
         page = watched.page
-        page.goto("/ui/runs")
+        page.goto("/ui/datasets")
         page.evaluate(
-            "document.querySelector('.answer').style.color = '#eee'; document.querySelector('.answer').style.width = '3000px'"
+            "document.querySelector('h1').style.color = '#eee'; document.querySelector('h1').style.width = '3000px'"
         )
         assert any("color-contrast" in one for one in watched.barriers())
         assert watched.overflow() > 1000
