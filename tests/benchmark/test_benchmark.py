@@ -201,7 +201,7 @@ def test_in_python_datasets_are_rows_systems_are_functions_and_a_loop_may_run(tm
     assert of_manual.metrics["token_f1"].wins == ROWS - 4
     assert "v2 on manual is better" in found.comparison.verdict[1]
     assert "token_f1 on each dataset" in str(found)
-    assert "<caption>token_f1 on each dataset</caption>" in found._repr_html_()
+    assert "token_f1 on each dataset" in found._repr_html_()
     assert repr(found).endswith("faq, manual, baseline v1>")
     found.save("b.md")
     assert (tmp_path / "b.md").exists()
