@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from pathlib import Path
 
 import pytest
 
-from offline_runs import write_jsonl
-
-ROOT = Path(__file__).parents[2]
+from ragassay.core.errors import BadSettings
+from ragassay.core.eval_config import EvalConfig, judge_of_text
+from ragassay.core.models import Response, Sample
+from ragassay.embeddings import CrossEncoder
+from ragassay.judges.cross_encoder import CrossEncoderJudge, meaning
+from ragassay.metrics.judged import faithfulness
+from ragassay.sdk.evaluation import configured
 
 LABELS = ("contradiction", "entailment", "neutral")
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] apples are red blue pears sweet not . gates open".split()
@@ -47,24 +51,93 @@ def nli(tmp_path_factory):
     return folder
 
 
-def test_the_example_judges_support_by_entailment(cli, tmp_path, nli, monkeypatch):
-    monkeypatch.setenv("NLI_MODEL", str(nli))
-    sources = (["Pears are sweet.", "Apples are red."], ["Apples are blue."], ["Pears are sweet."])
-    rows = [{"query": f"Apples {n}?", "answer": "Apples are red.", "contexts": one} for n, one in enumerate(sources)]
-    write_jsonl(tmp_path / "rows.jsonl", rows)
-    options = (
-        "--import",
-        str(ROOT / "examples" / "cross_encoder_judge.py"),
-        "--judge",
-        "nli",
-        "--metrics",
-        "faithfulness",
+def sample(*contexts, answer="Apples are red.", truths=()):
+    return Sample(
+        query_id="q", query="Apples?", ground_truth_answer=truths, response=Response(answer=answer, contexts=contexts)
     )
-    code, out, err = cli("evaluate", "rows.jsonl", *options, "--json")
-    assert code == 0, err
-    verdicts = [row["verdict"]["sentences"][0] for row in json.loads(out)["results"]["default"]]
-    assert [(one["support"], one["evidence"]) for one in verdicts] == [
-        ("supported", ["C2.1"]),
-        ("contradicted", ["C1.1"]),
-        ("not_found", []),
+
+
+def verdicts(folder, *samples):
+    return [one.verdict for one in asyncio.run(CrossEncoderJudge(str(folder)).judge(samples, journal=None))]
+
+
+def test_judge_takes_support_from_the_labels_of_the_model(nli):
+    rows = [sample("Pears are sweet.", "Apples are red."), sample("Apples are blue."), sample("Pears are sweet.")]
+    found = verdicts(nli, *rows)
+    assert [[(s.support, s.evidence) for s in one.sentences] for one in found] == [
+        [("supported", ("C2.1",))],
+        [("contradicted", ("C1.1",))],
+        [("not_found", ())],
     ]
+    assert [faithfulness(one).value for one in found] == [1.0, 0.0, 0.0]
+    chances = [one.probability["faithfulness"] for one in found]
+    assert chances[0] > 0.8 > 0.2 > max(chances[1:])
+    assert {one.judge for one in found} == {f"cross_encoder:{nli}"}
+
+
+def test_judge_takes_the_rest_from_the_local_judge(nli):
+    row = sample("Apples are red.", truths=("Apples are red.",))
+    (found,) = verdicts(nli, row)
+    assert (found.sentences[0].truth, found.facts[0].covered, found.relevance, found.refusal) == (
+        "agrees",
+        "yes",
+        "full",
+        False,
+    )
+    (empty,) = verdicts(nli, sample("Apples are red.", answer=""))
+    assert empty.sentences == ()
+    (none,) = verdicts(nli, Sample(query_id="q", query="?", response=Response(answer="Apples are red.")))
+    assert none.sentences[0].support is None
+
+
+def test_the_model_is_named_by_the_digest_of_its_weights(nli):
+    settings = CrossEncoderJudge(str(nli)).settings
+    assert "sha256" in settings["model"]
+    assert settings["judge"] == "cross_encoder"
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (("contradiction", "entailment", "neutral"), (1, 0)),
+        (("entailment", "not_entailment"), (0, None)),
+        (("hallucinated", "consistent"), (1, None)),
+        (("LABEL_0", "LABEL_1"), (1, None)),
+        (("LABEL_0",), (0, None)),
+        (("SUPPORTS", "REFUTES", "NOT ENOUGH INFO"), (0, 1)),
+    ],
+)
+def test_meaning_goes_by_the_names_of_the_labels(labels, expected):
+    assert meaning(labels) == expected
+
+
+@pytest.mark.parametrize("labels", [("LABEL_0", "LABEL_1", "LABEL_2"), ("positive", "negative")])
+def test_meaning_of_labels_that_say_nothing_is_refused(labels):
+    with pytest.raises(BadSettings, match=f"{labels[0]}, .*which one means support"):
+        meaning(labels)
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path):
+    with pytest.raises(BadSettings, match="can't be loaded"):
+        CrossEncoder(str(tmp_path)).classify([("a", "b")])
+
+
+def test_a_cross_encoder_is_configured_by_its_own_key():
+    assert judge_of_text({"cross_encoder": "some/model"}) == {"model": "cross_encoder:some/model"}
+    spec = EvalConfig(judges=({"cross_encoder": "some/model"},))
+    assert (spec.judges[0].cross_encoder, spec.is_local) == ("some/model", True)
+    configuration, _ = configured([{}], {"judge": {"cross_encoder": "some/model"}})
+    assert configuration.judges == spec.judges
+
+
+def test_evaluate_judges_with_a_cross_encoder(cli, tmp_path, nli):
+    row = {"query": "Apples?", "answer": "Apples are red.", "contexts": ["Apples are red."]}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    (tmp_path / "ragassay.yaml").write_text(
+        f"data: rows.jsonl\njudge: {{cross_encoder: {nli}}}\nmetrics: [faithfulness]\n"
+    )
+    code, out, err = cli("evaluate", "--config", "ragassay.yaml")
+    assert (code, err) == (0, ""), err
+    assert f"judge cross_encoder:{nli}" in out
+    assert "faithfulness  1.000" in out
+    assert cli("evaluate", "--config", "ragassay.yaml", "--dry-run")[0] == 0

@@ -159,7 +159,7 @@ def test_twenty_conversations_by_a_model_over_http(history_tokens, by_turns, by_
 
 @pytest.mark.parametrize(
     ("with_history", "supported"),
-    [(True, {"H": 9, "B": 6, "C": 14, "-": 0}), (False, {"H": 0, "B": 0, "C": 14, "-": 0})],
+    [(True, {"H": 8, "B": 6, "C": 14, "-": 0}), (False, {"H": 0, "B": 0, "C": 14, "-": 0})],
 )
 def test_twenty_conversations_by_the_local_judge(with_history, supported):
     rows = [row if with_history else row.model_copy(update={"history": ()}) for row in load(CONVERSATIONS)]

@@ -126,6 +126,26 @@ def test_a_number_that_the_evidence_lacks_is_never_supported(context, answer):
     assert found.probability["faithfulness"] < 0.5
 
 
+@pytest.mark.parametrize(
+    ("context", "answer"),
+    [
+        ("The seller pays the buyer.", "The buyer pays the seller."),
+        ("Acme owns Bolt.", "Acme is owned by Bolt."),
+        ("Oslo is larger than Bergen.", "Bergen is larger than Oslo."),
+    ],
+)
+def test_a_reversed_fact_is_doubtful(context, answer):
+    found = verdict(answer, contexts=(context,), truths=(context,))
+    assert said(found) == [("partly", ("C1.1",), "C1.1 has the roles reversed")]
+    assert (found.sentences[0].truth, found.facts[0].covered) == ("absent", "partly")
+    assert found.probability["faithfulness"] < 0.5
+
+
+def test_a_time_is_one_number_however_it_is_written():
+    assert supports("We close at 6 pm.", "We close at 18:00.") == ["supported"]
+    assert supports("We close at 6 pm.", "We close at 6 am.") != ["supported"]
+
+
 def test_evidence_is_neighbouring_sentences_of_one_context():
     parts = "Anna Berg leads the team.", "She was hired in 2019."
     (sentence,) = verdict("Anna Berg was hired in 2019.", contexts=(" ".join(parts),), truths=()).sentences

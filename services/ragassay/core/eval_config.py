@@ -19,6 +19,7 @@ from ragassay.core.models import LARGEST_GRADE, SMALLEST, Dollars, FrozenModel, 
 
 Correction: TypeAlias = Literal["none", "bonferroni", "holm", "benjamini_hochberg"]
 
+CROSS_ENCODER = "cross_encoder:"
 LARGEST_WEIGHT = 1e6  # of a metric in a composite one
 MAX_JUDGES = 9  # of one row
 MAX_SAMPLES = 10  # of one judge on one row
@@ -52,6 +53,13 @@ def check_extra_body(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return body
 
 
+def judge_name(given: object) -> object:
+    """``{cross_encoder: MODEL}`` as the text that names this judge everywhere; anything else unchanged."""
+    if isinstance(given, Mapping) and given.keys() == {"cross_encoder"} and isinstance(given["cross_encoder"], str):
+        return f"{CROSS_ENCODER}{given['cross_encoder']}"
+    return given
+
+
 class Price(FrozenModel):
     """What a model costs, in USD per million tokens."""
 
@@ -60,7 +68,7 @@ class Price(FrozenModel):
 
 
 class JudgeConfig(FrozenModel):
-    """A judge: ``local``, the name of a plug-in's, or a model that LiteLLM can reach.
+    """A judge: ``local``, a cross-encoder, the name of a plug-in's, or a model that LiteLLM can reach.
 
     It judges each row ``samples`` times. With the ``role`` of a reference it judges the share ``on`` of the queries, and its
     scores correct those of the other judges.
@@ -80,9 +88,14 @@ class JudgeConfig(FrozenModel):
         return self
 
     @property
+    def cross_encoder(self) -> str | None:
+        """Name or folder of the cross-encoder; None for another kind of judge."""
+        return self.model.removeprefix(CROSS_ENCODER) if self.model.startswith(CROSS_ENCODER) else None
+
+    @property
     def calls_model(self) -> bool:
         """Does it judge by calls to a language model, or by a plug-in that may make such calls?"""
-        return self.model != "local"
+        return self.model != "local" and self.cross_encoder is None
 
     @property
     def as_option(self) -> str:
@@ -97,6 +110,9 @@ class JudgeConfig(FrozenModel):
 
 def judge_of_text(given: object) -> object:
     """``MODEL,samples=3`` as the mapping that it is short for; anything that is no text as it is."""
+    if isinstance(given, Mapping) and "cross_encoder" in given and "model" not in given:
+        rest = {key: value for key, value in given.items() if key != "cross_encoder"}
+        return {**rest, "model": judge_name({"cross_encoder": given["cross_encoder"]})}
     if not isinstance(given, str):
         return given
     model, *options = given.split(",")
@@ -110,6 +126,7 @@ def judge_of_text(given: object) -> object:
     return judge
 
 
+_Name = Annotated[str, Field(min_length=1)]
 HISTORY_TOKENS = 1000  # of a conversation's last turns
 JudgeOrText = Annotated[JudgeConfig, BeforeValidator(judge_of_text, json_schema_input_type=str | JudgeConfig)]
 
@@ -219,17 +236,21 @@ class EvalConfig(FrozenModel):
         description="metrics to compute; default: every usual metric that the rows have the input for",
         examples=[["ndcg@10", "mrr", "faithfulness", "correctness", "accurate"]],
     )
-    judge: str | None = Field(
+    judge: Annotated[
+        str | None,
+        BeforeValidator(judge_name, json_schema_input_type=_Name | dict[Literal["cross_encoder"], str] | None),
+    ] = Field(
         None,
         min_length=1,
         exclude=True,
-        description="the only judge: `local`, or a model that LiteLLM supports; short for `judges: [{model: ...}]`",
+        description="the only judge: `local`, a model that LiteLLM supports, or `{cross_encoder: MODEL}`; short for "
+        "`judges: [{model: ...}]`",
     )
     judges: tuple[JudgeOrText, ...] = Field(
         (JudgeConfig(model="local"),),
         min_length=1,
         max_length=MAX_JUDGES,
-        description="all judges: each has a `model`, and `samples` if its verdict is drawn several times; "
+        description="all judges: each has a `model` or `cross_encoder`, and `samples` if its verdict is drawn several times; "
         "several vote. With `role: reference` and `on: 0.2` a judge judges that share of the queries and corrects the means",
         examples=[[{"model": "gpt-4o-mini", "samples": 3}, {"model": "gpt-4o", "role": "reference", "on": 0.2}]],
     )

@@ -42,6 +42,7 @@ _ASCII_WORD = re.compile(r"[a-z0-9]+")
 UNSPACED = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])")
 _NUMBER = re.compile(r"(?<![A-Za-z0-9])(?<![A-Za-z0-9][.,])\d+(?:[.,]\d+)*")
 _SPAN = re.compile(r"\b(\d\d)(\d\d)[-–/](\d\d)\b")
+_TIME = re.compile(r"(?<![\w:.,])(\d{1,2})(?::(\d\d))?(?: ?([ap])\.?m\b| o'clock\b|(?<=:\d\d)(?![\d:]))", re.IGNORECASE)
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _NAME = re.compile(r"\b[A-Z][\w'’.-]*")
 _NEGATION = re.compile(
@@ -267,8 +268,14 @@ def content(text: str) -> frozenset[str]:
 
 
 def numbers(text: str) -> frozenset[str]:
-    """Numbers in digits, in one spelling: ``1,000`` is ``1000``, ``2.50`` is ``2.5``, ``2018-19`` is 2018 and 2019."""
-    normalised = set[str]()
+    """Numbers in digits, in one spelling: ``1,000`` is ``1000``, ``2.50`` is ``2.5``, ``2018-19`` is 2018 and 2019.
+
+    A time is one number: ``8 pm`` and ``20:00`` are ``20``, ``08:30`` is ``8:30``.
+    """
+    times = list(_TIME.finditer(text))
+    normalised = {_time(match) for match in times}
+    if times:
+        text = _TIME.sub(" ", text)
     for token in _NUMBER.findall(_SPAN.sub(r"\1\2 \1\3", text)):
         plain = token.replace(",", "") if _GROUPED.fullmatch(token) else token
         if plain.count(".") == 1 and "," not in plain:
@@ -276,6 +283,13 @@ def numbers(text: str) -> frozenset[str]:
         normalised.add(re.sub(r"^0+(?=\d)", "", plain))
     normalised.update(NUMBER_WORDS[w] for w in words(text) if w in NUMBER_WORDS and w not in ("zero", "one"))
     return frozenset(normalised)
+
+
+def _time(match: re.Match[str]) -> str:
+    hour, minute, half = int(match[1]), match[2], (match[3] or "").lower()
+    if half and 1 <= hour <= 12:
+        hour = hour % 12 + (12 if half == "p" else 0)
+    return f"{hour}:{minute}" if minute and minute != "00" else str(hour)
 
 
 def names(text: str) -> frozenset[str]:

@@ -106,18 +106,35 @@ class CrossEncoder:
 
         Raises BadSettings where the model can't be loaded or gives several numbers for a pair.
         """
-        if not texts:
-            return np.zeros(0)
         once = distinct(texts)
+        labels, outputs = self._predict([(query, text) for text in once])
+        if len(labels) != 1:
+            raise BadSettings(
+                f"{self._name_or_folder!r} gives {len(labels)} numbers for a pair; a cross-encoder that ranks gives one"
+            )
+        scores = dict(zip(once, outputs[:, 0].tolist(), strict=True))
+        return np.array([scores[text] for text in texts])
+
+    def classify(self, pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+        """The model's labels, and their probabilities for each pair; shape (len(pairs), labels). Of one label, the sigmoid.
+
+        Raises BadSettings if the model can't be loaded.
+        """
+        labels, outputs = self._predict(pairs)
+        if len(labels) == 1:
+            return labels, 1 / (1 + np.exp(-outputs))
+        weights = np.exp(outputs - outputs.max(axis=1, keepdims=True, initial=-np.inf))
+        return labels, weights / weights.sum(axis=1, keepdims=True)
+
+    def _predict(self, pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+        """Labels by their index, and raw outputs; shape (len(pairs), labels)."""
         with self._lock:
             if self._model is None:
                 self._model = self._load()
-            outputs = np.asarray(self._model.predict([(query, text) for text in once], batch_size=BATCH), np.float64)
-        if outputs.ndim > 1:
-            what = f"{self._name_or_folder!r} gives {outputs.shape[1]} numbers for a pair; a cross-encoder that ranks gives one"
-            raise BadSettings(what)
-        scores = dict(zip(once, outputs.tolist(), strict=True))
-        return np.array([scores[text] for text in texts])
+            names = self._model.config.id2label
+            labels = tuple(str(names[index]) for index in sorted(names))
+            outputs = self._model.predict(list(pairs), batch_size=BATCH) if pairs else []
+        return labels, np.asarray(outputs, dtype=np.float64).reshape(len(pairs), len(labels))
 
     def _load(self) -> Any:
         if missing("a cross-encoder"):

@@ -18,6 +18,7 @@ from ragassay.core.settings import NEVER_SENT, Settings
 from ragassay.datasets.corpus import Corpus
 from ragassay.embeddings import LocalEmbedder, unavailable
 from ragassay.evaluation.evaluate import ScoringConfig
+from ragassay.judges.cross_encoder import CrossEncoderJudge
 from ragassay.judges.custom import JUDGES, CustomJudge
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.panel import Panel, Rater, check_judges
@@ -100,6 +101,8 @@ def _rater(config: JudgeConfig, spec: EvalConfig, settings: Settings, shared: Sh
         raise BadSettings(f"{config.model} can't be asked so: {spec.judge_mode} is for models", where="judge_mode")
     if config.model == "local":
         samples: list[Judge] = [LocalJudge()]
+    elif config.cross_encoder:
+        samples = [CrossEncoderJudge(config.cross_encoder)]
     elif config.model in JUDGES:
         declared = JUDGES.get(config.model)
         own = CustomJudge(

@@ -30,9 +30,9 @@ from ragassay.judges.overlap import FEATURES, Match, Source, features, match, sh
 from ragassay.judges.verdict import check_verdict, context_number, number_units, turn_sentences
 
 NAME = "local"
-VERSION = 7  # raise it with every change that can change a verdict
+VERSION = 8  # raise it with every change that can change a verdict
 SUPPORTED, PARTLY = 0.5, 0.35  # chance that people would call a sentence supported
-DOUBTFUL, CONTRADICTED = 0.45, 0.2  # highest chance of a sentence with a missing number; of one that is contradicted
+DOUBTFUL, CONTRADICTED = 0.45, 0.2  # highest chance of a sentence with a missing number or reversed roles; contradicted
 COVERED, COVERED_PARTLY, AGREES = 0.65, 0.3, 0.5  # similarity
 RELEVANCE: tuple[tuple[float, Step], ...] = ((0.7, "full"), (0.55, "mostly"), (0.4, "partly"), (0.2, "barely"))
 MAX_ADDED = 0.5  # share of a sentence's stems that no source holds, from which it does not agree
@@ -137,14 +137,14 @@ class _Row:
         claim, matched = terms_of(text), match(text, source)
         evidence = matched.evidence
         missing = claim.numbers - source.tokens_of(evidence)
-        neighbours = source.window(claim) if missing and source.sentences else range(0)
+        neighbours = next(iter(source.windows(claim, 1)), range(0)) if missing else range(0)
         if missing & source.tokens_of(neighbours):
             evidence = (*evidence, *neighbours)
             missing -= source.tokens_of(neighbours)
         likely = chance(local_weights.SUPPORT, FEATURES, features(claim, source))
         if matched.contradicted_by is not None:
             evidence, likely = (matched.contradicted_by,), min(likely, CONTRADICTED)
-        elif missing:
+        elif missing or matched.reversed_by is not None:
             likely = min(likely, DOUBTFUL)
         return matched, tuple(dict.fromkeys(self.labels[i] for i in evidence)), likely, missing
 
@@ -160,6 +160,8 @@ class _Row:
             support, why = "contradicted", f"contradicted by {evidence[0]}"
         elif support == "not_found" or not evidence or (missing and missing == terms_of(text).numbers):
             support, evidence, why = "not_found", (), why if missing else "no context supports it"
+        elif matched.reversed_by is not None:
+            support, why = "partly", f"{evidence[0]} has the roles reversed"
         truth = self._truth(text, index, support, covered=covered)
         why = why if self.units.has_contexts else ""
         return SentenceVerdict(id=label, text=text, support=support, evidence=evidence, truth=truth, why=why), likely

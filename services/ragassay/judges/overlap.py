@@ -25,6 +25,7 @@ COPIED_FROM, COPIED_OVER = (
 )  # share of triples of words from which a claim counts as copied; fully, so much above
 CANDIDATES = 50  # sentences that share most with a claim; no other is looked at
 UNKNOWN_NUMBERS = UNKNOWN_NAMES = 0.25  # off the similarity, if none of the claim's is in the source
+REVERSED = 0.45  # highest similarity of a claim whose roles are reversed
 TOPIC_SHARE = 0.8  # of a claim's stems in the sentence that contradicts it
 TOPIC_SHARE_ALIKE = 0.6  # the same, if that sentence says little else
 ALIKE = 0.7  # share of that sentence's stems in the claim from which it says little else
@@ -38,6 +39,7 @@ _CLAUSE = re.compile(
     r"[;:()\u2013\u2014]|,(?! ?\d)|\b(?:and|but|while|whereas|although|though|however|und|aber|sondern)\b",
     re.IGNORECASE,
 )
+_PASSIVE = re.compile(r"\b(?:by|von|durch)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Terms:
     names: frozenset[str]
     tokens: frozenset[str]
     negated: bool
+    passive: bool
 
     def runs(self, n: int) -> list[tuple[str, ...]]:
         """Every ``n`` words that follow each other, as stems."""
@@ -73,6 +76,7 @@ def _terms(text: str) -> Terms:
         names=names(text),
         tokens=frozenset(sequence) | in_digits,
         negated=negated(text),
+        passive=_PASSIVE.search(text) is not None,
     )
 
 
@@ -131,11 +135,16 @@ class Source:
             in_window.update({start for start, i in near if self._ends[start] == self._ends[i]})
         return in_sentence, in_window
 
-    def window(self, claim: Terms) -> range:
-        """The neighbouring sentences of one text that hold most of a claim together."""
+    def windows(self, claim: Terms, number: int) -> list[range]:
+        """Windows of neighbouring sentences of one text, those that hold most of a claim first. At most ``number``."""
         _, in_window = self.counts(claim.stems)
-        start = min(range(len(self.sentences)), key=lambda i: (-in_window[i], i))
-        return range(start, min(start + WINDOW, self._ends[start]))
+        windows, covered = list[range](), set[int]()
+        for start in sorted(range(len(self.sentences)), key=lambda i: (-in_window[i], i)):
+            window = range(start, min(start + WINDOW, self._ends[start]))
+            if len(windows) < number and not covered.issuperset(window):
+                windows.append(window)
+                covered.update(window)
+        return windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +153,14 @@ class Match:
 
     ``evidence``: indexes of the sentences that hold most of the claim's stems, best first, at most three; ``similarity``:
     how far the source says the same, 0 to 1; ``missing``: the stems that the evidence lacks. ``contradicted_by``: a sentence
-    with the same words and another number or the opposite sign.
+    with the same words and another number or the opposite sign; ``reversed_by``: one with the roles reversed.
     """
 
     similarity: float = 0.0
     evidence: tuple[int, ...] = ()
     missing: frozenset[str] = frozenset()
     contradicted_by: int | None = None
+    reversed_by: int | None = None
 
 
 def match(text: str, source: Source, ignored: frozenset[str] = frozenset()) -> Match:
@@ -171,11 +181,14 @@ def match(text: str, source: Source, ignored: frozenset[str] = frozenset()) -> M
     best, union = shared[ranked[0]] / len(wanted), 1 - len(missing) / len(wanted)
     unknown = UNKNOWN_NUMBERS * share_missing(claim.numbers, source.tokens)
     unknown += UNKNOWN_NAMES * share_missing(claim.names, source.tokens)
+    reversed_by = evidence[0] if is_reversed(text, source.texts[evidence[0]]) else None
+    similarity = max(0.0, (best + union) / 2 - unknown)
     return Match(
-        similarity=round(max(0.0, (best + union) / 2 - unknown), 6),
+        similarity=round(similarity if reversed_by is None else min(similarity, REVERSED), 6),
         evidence=evidence,
         missing=missing,
         contradicted_by=_contradicting(text, source, ranked, ignored),
+        reversed_by=reversed_by,
     )
 
 
@@ -224,6 +237,28 @@ def _contradicting(text: str, source: Source, ranked: Sequence[int], ignored: fr
     as_near = source.tokens_of(i for i in ranked if share(i) >= share(nearest))
     has_another = other.numbers - claim.tokens and claim.numbers - as_near
     return nearest if alike and has_another else None
+
+
+def is_reversed(claim: str, other: str) -> bool:
+    """Do two sentences name the same two things around the same word in opposite order: who pays whom?
+
+    "By" in one of them alone turns the order round: "is paid by".
+    """
+    (active, passive), (others_active, others_passive) = _around(claim), _around(other)
+    turned_active, turned_passive = {run[::-1] for run in others_active}, {run[::-1] for run in others_passive}
+    return bool(
+        active & others_passive or passive & others_active or active & turned_active or passive & turned_passive
+    )
+
+
+def _around(sentence: str) -> tuple[set[tuple[str, ...]], set[tuple[str, ...]]]:
+    """Every three different words that carry meaning and follow each other, of a sentence's active and passive clauses."""
+    runs = set[tuple[str, ...]](), set[tuple[str, ...]]()
+    for clause in clauses(sentence):
+        carrying = [one[:PREFIX].rstrip("e") for one in clause.sequence if one in clause.stems]
+        of_clause = runs[clause.passive]
+        of_clause.update(r for r in zip(carrying, carrying[1:], carrying[2:], strict=False) if len(set(r)) == 3)
+    return runs
 
 
 def features(claim: Terms, source: Source) -> tuple[float, ...]:
