@@ -18,7 +18,7 @@ from ragassay.evaluation.aggregate import finish
 from ragassay.evaluation.evaluate import log_start, respond, work
 from ragassay.evaluation.inputs import Inputs
 from ragassay.evaluation.outage import through_outages
-from ragassay.evaluation.prepare import check_unchanged, describe, prepare
+from ragassay.evaluation.prepare import check_names, check_unchanged, describe, prepare
 from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.custom import JUDGES
 from ragassay.llm.budget import BudgetAccount
@@ -60,6 +60,7 @@ def resume(settings: Settings, reference: str) -> FolderRun:
         raise Conflict(what, hint="start it again; or name an earlier run, ragassay runs lists them")
     run = store.open(reference)
     run.check()
+    check_names(run.record, run.folder / "run.json")
     run.evaluate_failed_again()
     return run
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 
 import orjson
+from pydantic import ValidationError
 
-from ragassay.core.errors import BadSettings, NothingToEvaluate
+from ragassay.core.errors import BadData, BadInput, BadSettings, NothingToEvaluate
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Sample
 from ragassay.core.plugins import imported
 from ragassay.core.report import Provenance
+from ragassay.core.validation import problems
 from ragassay.evaluation.evaluate import ScoringConfig
 from ragassay.evaluation.inputs import Inputs
 from ragassay.evaluation.runtime import Runtime
@@ -28,6 +30,7 @@ from ragassay.metrics.metric import METRICS, Metric, parse
 from ragassay.storage.protocol import RunRecord
 from ragassay.systems.builtin import BuiltIn
 from ragassay.systems.functions import SYSTEMS
+from ragassay.systems.options import SystemConfig
 
 DEFAULT_METRICS = (
     *("hit@1", "hit@3", "hit@5", "hit@10", "ndcg@5", "ndcg@10", "mrr", "map@10", "precision@5", "recall@10"),
@@ -152,6 +155,30 @@ def check_unchanged(runtime: Runtime, record: RunRecord) -> None:
             f"run {record.id} can't be resumed: its {' and '.join(changed)} changed since it began",
             hint="numbers of both would be mixed; start a new run (finished calls are taken from the cache)",
         )
+
+
+def check_names(record: RunRecord, where: Path) -> None:
+    """Raise BadData for a built-in system, a metric or a rule of a stored record that can't be read."""
+    try:
+        own = own_metrics(record.spec)
+    except BadInput as error:
+        raise BadData([f"{where}: spec.{error.where}: {error.message}"], hint=error.hint) from None
+    for name, source in record.systems.items():
+        try:
+            if source.built is not None:
+                SystemConfig.model_validate(source.built.configuration)
+        except ValidationError as error:
+            place = f"systems.{name}.built.configuration"
+            raise BadData([f"{where}: {place}.{problems(error)[0]}"], hint="the run's folder is damaged") from None
+    rules: list[tuple[str, Callable[[str], object], str]] = [
+        *((f"metrics[{n}]", partial(parse, own=own), name) for n, name in enumerate(record.metrics)),
+        ("spec.accurate", partial(AccuracyRule.parse, own=own), record.spec.accurate),
+    ]
+    for place, read, text in rules:
+        try:
+            read(text)
+        except BadInput as error:
+            raise BadData([f"{where}: {place}: {error.message}"], hint=error.hint) from None
 
 
 def provenance(record: RunRecord) -> Provenance:

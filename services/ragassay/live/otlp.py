@@ -12,12 +12,6 @@ from dataclasses import asdict, replace
 from typing import Any, Literal, NamedTuple
 
 import orjson
-from google.protobuf.message import DecodeError
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTracePartialSuccess,
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
 
 from ragassay.core.errors import BadInput, TooLarge
 from ragassay.datasets.traces import FAILED_SPAN, TraceSpan, decoded, make_span, spans_in
@@ -67,14 +61,18 @@ def response(form: Form, rejected: int = 0, why: str = "") -> bytes:
     """The answer to an accepted request; ``rejected`` spans were not taken, and must not be sent again."""
     if form == "json":
         return orjson.dumps({"partialSuccess": {"rejectedSpans": str(rejected), "errorMessage": why}} if why else {})
-    partial = ExportTracePartialSuccess(rejected_spans=rejected, error_message=why) if why else None
-    return bytes(ExportTraceServiceResponse(partial_success=partial).SerializeToString())
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as service
+
+    partial = service.ExportTracePartialSuccess(rejected_spans=rejected, error_message=why) if why else None
+    return bytes(service.ExportTraceServiceResponse(partial_success=partial).SerializeToString())
 
 
 def status(form: Form, message: str) -> bytes:
     """The ``google.rpc.Status`` that says why a request was refused."""
     if form == "json":
         return orjson.dumps({"message": message})
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTracePartialSuccess
+
     # Status and PartialSuccess have their text in the same field, number 2, so that no further package is needed
     return bytes(ExportTracePartialSuccess(error_message=message).SerializeToString())
 
@@ -146,6 +144,9 @@ def spans_of_resources(resources: Iterable[Any]) -> Iterator[tuple[str, TraceSpa
 
 
 def _of_protobuf(body: bytes) -> Iterator[tuple[str, TraceSpan | None]]:
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
     try:
         request = ExportTraceServiceRequest.FromString(body)
     except DecodeError:
