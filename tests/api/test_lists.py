@@ -50,6 +50,14 @@ def test_jobs_of_one_status_are_found_wherever_they_stand(served, many, monkeypa
     assert len(looked) == 5  # 120 jobs, 25 looked at for each page
 
 
+def test_records_that_are_gone_make_no_empty_page(served, many):
+    store = served.jobs.store
+    for job in many[:70]:
+        store.redis.delete(store.key(job, "meta"))
+    assert [len(page) for page in pages(served, "/v1/jobs", limit=50)] == [50]
+    assert [entry.id for entry in served.jobs.reports.newest()] == many[:69:-1]
+
+
 def test_results_that_were_let_go_are_said_to_be_gone(served):
     job = served.submit(rows(60), metrics=["mrr"])["id"]
     served.work()

@@ -145,6 +145,30 @@ def test_the_last_run_that_passed_is_a_baseline(cli, folder):
     assert (code, "gates on a drop are left out" in err) == (0, True)
 
 
+@pytest.mark.parametrize(
+    ("field", "rows", "says"),
+    [
+        ("category", 42, "category has 21 values, too many for slices; a field of at most 20 values groups 42 rows"),
+        ("metadata.tenant", 10, "metadata.tenant has 6 values, too many for slices; a field of at most 5"),
+        ("metadata.tenant", 12, None),
+    ],
+)
+def test_a_gate_on_slices_that_no_report_has_is_refused_before_the_run(field, rows, says, cli, folder):
+    values, gate = {"category": 21}.get(field, 6), f"[{{metric: mrr, min: 0, slice: {field}=v1}}]"
+    (folder / "ragassay.yaml").write_text(f"data: data.jsonl\nmetrics: [mrr]\ngates: {gate}\n")
+    write_jsonl(
+        folder / "data.jsonl",
+        [
+            {"query": f"query {n}?", "relevant_doc_ids": ["a"], "retrieved_doc_ids": ["a"], "category": value}
+            | {"metadata": {"tenant": value}}
+            for n, value in enumerate(f"v{n % values}" for n in range(rows))
+        ],
+    )
+    code, _, err = cli("gate")
+    assert (code, (says or "") in err) == (2 if says else 0, True), err
+    assert (folder / "home" / "runs").exists() is (says is None)
+
+
 BAD = {
     "no configuration here": (["gate"], "there is no ragassay.yaml in this folder"),
     "slice": (["gate", "slice.yaml"], "gates[1]: no row is in the slice 'category=x'; no row has a category"),

@@ -24,7 +24,7 @@ from ragassay.core.formatting import listed, number
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.report import Aggregate, Report, ReportWithResults, Slice, SystemReport
 from ragassay.core.statistics import Estimate
-from ragassay.evaluation.groups import RowIndexes, slice_value
+from ragassay.evaluation.groups import RowIndexes, most_values, slice_value
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import FIGURES, Metric
 
@@ -205,7 +205,8 @@ def check_names(
 ) -> None:
     """Raise if a run of these metrics, systems and rows lacks what a gate is about; ``own``: metrics that it defines.
 
-    UnknownName for a system or a figure, BadSettings for a figure that is not computed and a slice that no row is in.
+    UnknownName for a system or a figure, BadSettings for a figure that is not computed, a slice that no row is in
+    and a field of too many values for slices.
     """
     for n, gate in enumerate(gates):
         where = f"gates[{n}]"
@@ -225,6 +226,11 @@ def check_names(
             if not values or (sign and value not in values):
                 known = f"they have: {listed(values, most=8)}" if values else f"no row has a {field}"
                 raise BadSettings(f"no row is in the slice {gate.slice!r}", where=where, hint=known)
+            if len(values) > (most := most_values(field, len(samples))):
+                what = f"{field} has {len(values)} values, too many for slices"
+                raise BadSettings(
+                    what, where=where, hint=f"a field of at most {most} values groups {len(samples)} rows"
+                )
 
 
 def check(

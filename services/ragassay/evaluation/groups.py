@@ -60,6 +60,12 @@ def group_value(row: Mapping[str, Any], name: str) -> str | None:
     return str(value) if isinstance(value, str | int | bool) else None
 
 
+def most_values(field: str, rows: int) -> int:
+    """Of how many values a field may be to group so many rows; one with more is an identifier, or differs in most rows."""
+    is_optional = field.startswith("metadata.") or field == "conversation_id"
+    return min(MAX_SLICES, max(1, rows // 2)) if is_optional else MAX_SLICES
+
+
 class SliceGroups:
     """Accumulates the indexes of the rows that share a value of one of ``FIELDS`` or of a field of the metadata."""
 
@@ -85,8 +91,7 @@ class SliceGroups:
         A category or difficulty that was given up has no values.
         """
         for field, groups in self._by_field.items():
-            is_optional = field.startswith("metadata.") or field == "conversation_id"
-            if groups is None and not is_optional:
+            if groups is None and field in ("category", "difficulty"):
                 yield field, {}
-            elif groups and len(groups) <= (max(1, self._rows // 2) if is_optional else MAX_SLICES):
+            elif groups and len(groups) <= most_values(field, self._rows):
                 yield field, {value: np.asarray(rows) for value, rows in sorted(groups.items())}

@@ -37,7 +37,7 @@ _IN_CATALOG: dict[JobStatus, Any] = {
     "cancelled": "partial",
     "failed": "failed",
 }
-MOST_ALERTS = 100  # of a job; a slice of many values can make thousands of gates
+MOST_ALERTS = 100  # of a job; each of many gates may be about 20 slices of each system
 _LOGGED = {"gate", "metric", "value", "threshold"}
 _log = logging.getLogger("ragassay.gates")
 
@@ -122,8 +122,8 @@ class JobReports:
         before = None
         while listed := self._store.jobs(before=before, limit=_AT_ONCE):
             before = listed[-1][1]
-            for job, _ in listed:
-                with suppress(NotFound, Conflict):  # the list outlives a job's record; another version's can't be read
+            for job, _ in self._store.kept(listed, _AT_ONCE):
+                with suppress(NotFound, Conflict):  # deleted a moment ago; another version's can't be read
                     state, run = self._store.state(job), JobRun(self._store, job)
                     run.record = state.record
                     yield Entry(job, _IN_CATALOG.get(state.status, "not finished"), run)

@@ -80,9 +80,9 @@ class JobRun(Run):
                 raise Conflict(f"job {self._job} is {state.status} and has no report", hint=hint)
         return document
 
-    def report(self, only: str | None = None) -> Report:
+    def report(self, only: str | None = None, *, spending: bool = False) -> Report:
         """The report, or ``only`` one metric of it; raises as ``report_document`` does."""
-        return report_in(self.report_document(), only)
+        return report_in(self.report_document(), only, spending=spending)
 
 
 class RetriedRun(JobRun):

@@ -164,22 +164,24 @@ class Jobs:
         return shown(self.store.state(job))
 
     def page(self, *, cursor: str | None, limit: int, status: JobStatus | None = None) -> JobPage:
-        """Jobs, newest first. With ``status`` a page looks at so many jobs at the most, so it may hold fewer."""
-        most = limit if status is None else max(limit, MOST_LOOKED_AT)
+        """Jobs, newest first. A page looks at ``MOST_LOOKED_AT`` jobs at the most, so with ``status`` it may hold fewer."""
+        most = max(limit, MOST_LOOKED_AT)
         listed = self.store.jobs(before=cursor, limit=most + 1)
         jobs: list[Job] = []
         last = None
-        for id_, after in listed[:most]:
+        for id_, after in self.store.kept(listed[:most], limit):
+            if len(jobs) == limit:
+                break
             last = after
             try:
                 job = shown(self.store.state(id_))
-            except (NotFound, Conflict):  # the list outlives a job's record; another version's can't be read
+            except (NotFound, Conflict):  # deleted a moment ago; another version's can't be read
                 continue
             if status in (None, job.status):
                 jobs.append(job)
-            if len(jobs) == limit:
-                break
-        return JobPage(jobs=tuple(jobs), next=None if not listed or last == listed[-1][1] else last)
+        else:
+            last = listed[most - 1][1] if len(listed) > most else None
+        return JobPage(jobs=tuple(jobs), next=last)
 
     def results(
         self,

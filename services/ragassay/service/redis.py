@@ -10,7 +10,7 @@ Who asks a system that is called is kept for all jobs together, in ``ra:asks:<sy
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -183,6 +183,14 @@ class RedisStore(ProjectRedis):
         found = self.redis.zrevrange(listed, first, first + limit - 1, withscores=True)
         self.knows(job.decode() for job, _ in found)
         return [(job.decode(), f"{created:.0f}-{job.decode()}") for job, created in found]
+
+    def kept(self, listed: Sequence[tuple[str, str]], at_once: int) -> Iterator[tuple[str, str]]:
+        """Of what ``jobs`` gives, those whose record is there; so many are looked up in one round trip."""
+        for first in range(0, len(listed), at_once):
+            some, pipe = listed[first : first + at_once], self.redis.pipeline(transaction=False)
+            for job, _ in some:
+                pipe.exists(self.key(job, "meta"))
+            yield from (one for one, there in zip(some, pipe.execute(), strict=True) if there)
 
     def active(self) -> list[str]:
         """Jobs of all projects that are neither finished nor failed nor cancelled."""

@@ -193,12 +193,12 @@ class FolderRun(Run):
         """Write report.json."""
         self.blobs.put(REPORT_FILE, orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE))
 
-    def report(self, only: str | None = None) -> Report:
+    def report(self, only: str | None = None, *, spending: bool = False) -> Report:
         """The report, or ``only`` one metric of it; raises NotFound while there is none, BadData for one that can't be read."""
         if not self.report_file.exists():
             name = self.folder.name
             raise NotFound(f"run {name} has no report yet", hint=f"ragassay evaluate --resume {name}")
-        return _read(self.report_file, lambda content: report_in(content, only))
+        return _read(self.report_file, lambda content: report_in(content, only, spending=spending))
 
     def sample(self, query_id: str, system: str) -> Sample | None:
         """A row with the response that is recorded of a system; None where the run has no such row."""
