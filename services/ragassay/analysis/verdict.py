@@ -60,8 +60,10 @@ def by_accuracy(scores: Mapping[str, Any], questions: Questions, seed: int) -> I
 
 
 def size(one: Difference) -> str:
-    """``Difference +0.27, 95 % interval +0.03 to +0.47.``"""
-    return f"Difference {signed(one.delta or 0.0)}, 95 % interval {interval(one.interval, signed, '{} to {}')}."
+    """``Difference +0.27, 95 % interval +0.03 to +0.47.``; an interval that the corrected test contradicts says so."""
+    ends = interval(one.interval, signed, "{} to {}")
+    alone = one.outcome not in ("better", "worse") and not one.interval.contains(0.0)
+    return f"Difference {signed(one.delta or 0.0)}, 95 % interval {ends}{' before the correction' if alone else ''}."
 
 
 def accuracy_differences(scores: Mapping[str, Any], questions: Questions, seed: int) -> Iterator[Difference]:
