@@ -66,6 +66,24 @@ def test_pairwise_finds_the_better_system_and_asks_nothing_twice(prefer):
     assert (turned["wins"], turned["losses"], turned["usage"]["cache_hits"]) == (0, 9, 18)
 
 
+PRICE = 'prices={"openai/tiny": {"input_per_1m": 1, "output_per_1m": 2}}'
+
+
+def test_pairwise_prints_its_calls_before_the_run_and_a_dry_run_makes_none(prefer, cli):
+    with Provider(then=says(prefers_right)) as provider:
+        shown = prefer(provider, "--dry-run", "--set", PRICE)
+        assert provider.log == []
+        calls, cost = shown.splitlines()
+        assert calls in prefer(provider).splitlines()
+        assert len(provider.log) == 24
+    assert re.fullmatch(r"24 judge calls, at most about [\d,]+ input and 9,600 output tokens", calls)  # 24 x 400
+    tokens = int(re.search(r"about ([\d,]+) input", calls)[1].replace(",", ""))
+    most = (2 * tokens * 1 + 3 * 9600 * 2) / 1e6  # every call twice, a reply that was cut off with twice the tokens
+    assert cost == f"at most about {most:.4f} USD if every call had to be made twice"
+    code, _, err = cli("compare", "last", "--dry-run")
+    assert (code, "--dry-run is about the calls of --pairwise" in err) == (2, True)
+
+
 def test_pairwise_needs_the_same_answer_in_both_orders(prefer):
     choices = {"0": ("first", "same"), "1": ("second", "second"), "2": ("same", "same"), "3": ("first", "second")}
 

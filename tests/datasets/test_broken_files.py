@@ -35,6 +35,7 @@ BROKEN: list[tuple[str, str, str | bytes, str, type[AssayError]]] = [
     ("json of one object", "a.json", '{"query": "a"}', "a.json: the document should be a list of rows", BadData),
     ("a number that is none", "a.json", '[{"query": "a", "cost_usd": NaN}]', "a.json:1: column 29: ", BadData),
     ("json row that is a number", "a.json", '[{"query": "a"}, 7]', "a.json: row 2: should be an object", BadData),
+    ("a list of rows in a .jsonl", "a.jsonl", '[\n {"query": "a"}\n]', "looks like one JSON document: format=json", BadData),
     ("jsonl with a bad line", "a.jsonl", '{"query": "a"}\n{"query": \n', "a.jsonl:2: column 1: ", BadData),
     ("latin-1 in json", "a.json", b'[\n{"query": "caf\xe9"}]', "a.json:2: byte 0xe9 at byte 15", BadData),
     ("utf-16", "a.csv", "query\na\n".encode("utf-16"), "a.csv: is not text: byte ", BadData),

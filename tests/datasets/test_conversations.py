@@ -44,6 +44,7 @@ ROWS = {
         "retrieved_contexts": ["c"],
     },
     "DeepEval turns": {"turns": [*BEFORE, ASKED, {**ANSWERED, "retrieval_context": ["c"]}]},
+    "one context as a text": {"turns": [*BEFORE, ASKED, {**ANSWERED, "retrieval_context": "c"}]},
     "LangSmith messages": {
         "inputs": {"messages": [langsmith(turn) for turn in (*BEFORE, ASKED)]},
         "outputs": {"messages": [langsmith(ANSWERED)]},
@@ -96,6 +97,12 @@ def test_load_of_rows_that_are_hardly_conversations(row, history, metadata, writ
         (
             {"query": "q", "history": [{"role": "user", "content": 5}]},
             "content of a message should be text, is the number",
+        ),
+        ({"messages": [{"role": None, "content": "x"}]}, ": a message has no role"),
+        ({"query": "q", "answer": {"role": None, "content": "x"}}, "answer: a message has no role"),
+        (
+            {"messages": [ASKED, {**ANSWERED, "retrieval_context": 7}]},
+            ": the retrieval_context of a message should be a list of texts, is the number 7",
         ),
     ],
 )

@@ -36,6 +36,15 @@ def test_judgments_from_the_file_beside_it_are_those_of_the_row(write: Write) ->
     assert dataset.digest == load(write("whole.json", rows)).digest
 
 
+@pytest.mark.parametrize("row", [{"id": "q_0"}, {}])
+def test_judgments_from_the_file_beside_it_are_joined_by_the_id_that_the_row_has(
+    write: Write, row: dict[str, str]
+) -> None:
+    write("grades.json", {"judgments": {"q_0": {"relevance_scores": {"d1": 3}}}})
+    dataset = load(write("queries.json", {"judgments": "grades.json", "queries": [{**row, "query": "a"}]}))
+    assert [(sample.query_id, sample.judgments) for sample in dataset.samples] == [("q_0", {"d1": 3})]
+
+
 def test_without_a_name_of_a_file_judgments_beside_the_queries_are_metadata(write: Write) -> None:
     write("judgments.json", GRADES)
     dataset = load(write("queries.json", {**QUERIES, "judgments": "by two annotators"}))

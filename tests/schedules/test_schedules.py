@@ -1,5 +1,6 @@
 """What becomes of times when something goes wrong: who is told, what is tried again, and what is left alone."""
 
+import json
 import threading
 
 import pytest
@@ -200,6 +201,17 @@ def test_a_record_that_can_not_be_read_keeps_no_other_schedule_back(world, caplo
     assert [name for _, name, _ in world.queue.started] == ["b"]
     assert "the record of schedule a can't be read" in caplog.text
     assert [one.name for one in world.schedules.page(cursor=None, limit=9).schedules] == ["b"]
+
+
+def test_a_record_that_lacks_a_field_with_a_default_still_starts_and_changes(world):
+    world.create()
+    key, record = "ra:p:{default}:schedules", json.loads(world.store.redis.hget("ra:p:{default}:schedules", "nightly"))
+    del record["catch_up"]  # as a version without it wrote it
+    world.store.redis.hset(key, "nightly", json.dumps(record))
+    world.tick(60)
+    assert len(world.queue.started) == 1
+    world.schedules.change(*world.schedules.changed("nightly", ScheduleChange(paused=True)))
+    assert world.schedules.get("nightly").paused
 
 
 def test_a_change_at_the_same_moment_is_lost_by_nobody(world):

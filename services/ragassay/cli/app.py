@@ -74,7 +74,7 @@ _INSTEAD = {
     "schema": "ragassay info schema",
     "data describe": "ragassay data show DATA",
     "data versions": "ragassay data show NAME",
-    "judge prefer": "ragassay compare A B",
+    "judge prefer": "ragassay compare A B --pairwise MODEL",
     "schedule pause": "ragassay schedule set NAME --pause",
     "schedule resume": "ragassay schedule set NAME --resume",
     "admin alive": "ragassay serve worker --check",

@@ -62,6 +62,9 @@ Pairwise = Annotated[
         "--pairwise", metavar="MODEL", help="Instead, this model says which answer is better, query by query."
     ),
 ]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="With --pairwise: print calls, tokens and the most it can cost; make no call.")
+]
 Power = Annotated[float, typer.Option("--power", metavar="X", help="With --detect: the chance of showing it.")]
 
 
@@ -76,6 +79,7 @@ def compare(
     detect: Detect = None,
     power: Power = 0.8,
     pairwise: Pairwise = None,
+    dry_run: DryRun = False,
     output: Outputs = None,
     as_json: AsJson = False,
     server: Server = None,
@@ -89,8 +93,10 @@ def compare(
     from ragassay.stats.tests import correction_named
 
     if pairwise is not None:
-        prefer(runs, pairwise, server, config, options, output or [], as_json=as_json)
+        prefer(runs, pairwise, server, config, options, output or [], as_json=as_json, dry_run=dry_run)
         return
+    if dry_run:
+        raise BadSettings("--dry-run is about the calls of --pairwise", hint="add --pairwise MODEL, or leave it out")
     EXPORTERS.check(output or ())
     import_plugins(options.pop("plugins", None))
     if detect is not None:

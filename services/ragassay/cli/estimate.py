@@ -57,15 +57,22 @@ def _estimate(runtime: Runtime, spec: EvalConfig, inputs: Inputs, *, err: bool) 
     unknown = [name for name in by_judge if name in JUDGES]
     for name in unknown:
         typer.echo(f"what the judge {name} asks and spends is not known before", err=err)
-    used = Usage.total([call for calls in by_judge.values() for call in calls])
-    if unknown and not used.calls:
+    if unknown and not any(by_judge.values()):
         return Usage(cost_usd=None)
+    most = print_calls(by_judge, estimated.config.prices, err=err)
+    return most.model_copy(update={"cost_usd": None}) if unknown else most
+
+
+def print_calls(by_judge: Mapping[str, Sequence[Usage]], prices: Prices, *, err: bool) -> Usage:
+    """Print how many calls the judges would make, and tokens and cost at the most; returns these."""
+    from ragassay.core.models import Usage
+
+    used = Usage.total([call for calls in by_judge.values() for call in calls])
     if not used.calls:
         typer.echo("0 judge calls, 0 USD", err=err)
         return Usage()
     typer.echo(f"{used.calls} judge calls, {_tokens(used)}", err=err)
-    most = _print_most(by_judge, estimated.config.prices, err=err)
-    return most.model_copy(update={"cost_usd": None}) if unknown else most
+    return _print_most(by_judge, prices, err=err)
 
 
 def _unpriced(calls: Sequence[Usage]) -> bool:

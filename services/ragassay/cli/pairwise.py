@@ -21,13 +21,20 @@ def prefer(
     outputs: list[Path],
     *,
     as_json: bool,
+    dry_run: bool,
 ) -> None:
-    """Ask the model about each pair of answers in both orders, and print wins, ties and losses."""
+    """Print what asking the model about each pair of answers in both orders can take; then ask, and print wins, ties, losses.
+
+    ``dry_run``: print the first and make no call.
+    """
     from ragassay.analysis.pairwise import Contest
     from ragassay.analysis.sides import labelled
+    from ragassay.cli.estimate import print_calls
     from ragassay.core.settings import Settings
     from ragassay.evaluation.outage import through_outages
     from ragassay.evaluation.runtime import preference_judge
+    from ragassay.llm import Prices
+    from ragassay.llm.journal import CostEstimator
     from ragassay.reporting.pairwise import EXPORTERS, of_preferences
     from ragassay.sdk.progress import progress
     from ragassay.sdk.references import resolve
@@ -36,12 +43,19 @@ def prefer(
 
     EXPORTERS.check(outputs)
     configuration, settings = configured(config, {**options, "judge": [model]}), Settings()
+    settings = settings.of_dry_run if dry_run else settings
     spec, judge = configuration.evaluation, preference_judge(configuration.evaluation, settings)
     systems = labelled([resolve(run, server).side() for run in runs])
     if len(systems) != 2:
         named = ", ".join(one.label for one in systems)
         raise BadInput(f"two systems are compared, these are {len(systems)}: {named}", hint="name two: RUN#SYSTEM")
     contest = Contest.of(*systems, configuration.limit)
+    estimator = CostEstimator()
+    with warnings_shown():
+        asyncio.run(contest.judged(judge, estimator))
+        print_calls({judge.name: estimator.estimates}, Prices(spec.prices), err=not dry_run)
+    if dry_run:
+        return
     run, cache = new_run_id("pairwise"), CallCache(settings.home / "cache" / "calls.sqlite")
     journal = FolderJournal(settings.home / "pairwise" / f"{run}.jsonl", run=run, cache=cache, budget=spec.budget)
     done = set[str]()

@@ -76,19 +76,24 @@ def _listed(value: Any) -> Any:
 
 def _turn(message: Mapping[str, Any]) -> dict[str, Any]:
     inner = _inner(message)
-    role = next(str(one[key]).lower() for key in ("role", "type") for one in (inner, message) if one.get(key))
-    content = inner["content"]
+    role = next((str(one[key]).lower() for key in ("role", "type") for one in (inner, message) if one.get(key)), None)
+    if role is None:
+        raise ValueProblem("a message has no role")
+    content, contexts = inner["content"], inner.get("retrieval_context") or ()
     if isinstance(content, list | tuple):  # parts, of which the texts are read
         parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
         content = "\n".join(part for part in parts if isinstance(part, str))
     if not isinstance(content, str | None):
         raise ValueProblem(f"the content of a message should be text, is {shown(content)}")
-    return {"role": _ROLES.get(role, role), "content": content or "", "contexts": inner.get("retrieval_context")}
+    if not isinstance(contexts, list | tuple | str):
+        raise ValueProblem(f"the retrieval_context of a message should be a list of texts, is {shown(contexts)}")
+    contexts = [contexts] if isinstance(contexts, str) else contexts
+    return {"role": _ROLES.get(role, role), "content": content or "", "contexts": contexts}
 
 
 def _response(turns: list[dict[str, Any]]) -> dict[str, Any]:
     """What the turns after a question say: the last answer, and its contexts."""
     answers = [turn["content"] for turn in turns if turn["role"] == "assistant" and turn["content"].strip()]
-    contexts = [context for turn in turns for context in turn["contexts"] or ()]
+    contexts = [context for turn in turns for context in turn["contexts"]]
     contexts = contexts or [turn["content"] for turn in turns if turn["role"] == "tool"]
     return {**({"answer": answers[-1]} if answers else {}), **({"contexts": contexts} if contexts else {})}

@@ -116,7 +116,7 @@ def _supported() -> str:
 
 def read_jsonl(path: Path) -> Source:
     """JSON Lines: an object per line."""
-    source = Source(path)
+    source = Source(path, hint=_hint_of_one_document(path))
     source.rows = jsonl_rows(source)
     return source
 
@@ -297,7 +297,8 @@ def _join_judgments(source: Source, name: str, rows: Iterable[Any]) -> None:
     if not isinstance(columns_by_id, dict) or not all(isinstance(each, Mapping) for each in columns_by_id.values()):
         raise BadData([f"{path}: should be {{'judgments': {{query_id: {{'relevance_scores': ...}}}}}}"])
     for number, row in enumerate(rows, 1):
-        columns = columns_by_id.pop(str(row.get("query_id")), {}) if isinstance(row, dict) else {}
+        query_id = row.get("query_id", row.get("id", f"q_{number - 1}")) if isinstance(row, dict) else None
+        columns = columns_by_id.pop(str(query_id), {}) if isinstance(row, dict) else {}
         if twice := sorted(columns.keys() & row.keys() if columns else ()):
             source.add_problem(number, f"{twice[0]}: is given here and in {name}")
         elif columns:

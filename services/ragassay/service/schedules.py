@@ -320,8 +320,7 @@ class Schedules:
 
     def _stored(self, name: str) -> KeptSchedule | None:
         """The schedule with this name; raises Conflict if another version of ragassay wrote it."""
-        stored = self._redis.hget(self._schedules, name)
-        return None if stored is None else _read(KeptSchedule, stored, f"schedule {name}")
+        return _schedule(self._redis, self._schedules, name)
 
     def _known(self, name: str) -> KeptSchedule:
         if known := self._stored(name):
@@ -332,7 +331,7 @@ class Schedules:
         """Create, replace or, without ``new``, delete a schedule; False if it is not ``old`` any more."""
 
         def step(pipe: Any) -> bool:
-            if pipe.hget(self._schedules, name) != _stored_as(old):
+            if _schedule(pipe, self._schedules, name) != old:
                 return False
             pipe.multi()
             if new is None:
@@ -356,7 +355,7 @@ class Schedules:
         runs = self._key(f"runs:{name}")
 
         def step(pipe: Any) -> bool:
-            changed = pipe.hget(self._schedules, name) != _stored_as(known)
+            changed = _schedule(pipe, self._schedules, name) != known
             if changed or (due and pipe.zscore(self._due, name) != due[0]):
                 return False
             claimed = pipe.hexists(runs, ms)
@@ -472,8 +471,9 @@ def _set_due(pipe: Any, key: str, name: str, due_ms: float | None) -> None:
         pipe.zadd(key, {name: due_ms})
 
 
-def _stored_as(schedule: KeptSchedule | None) -> bytes | None:
-    return None if schedule is None else schedule.model_dump_json().encode()
+def _schedule(redis: Any, key: str, name: str) -> KeptSchedule | None:
+    stored = redis.hget(key, name)
+    return None if stored is None else _read(KeptSchedule, stored, f"schedule {name}")
 
 
 def _read(kind: type[_Document], stored: bytes, what: str) -> _Document:
