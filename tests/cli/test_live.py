@@ -7,6 +7,7 @@ from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from live_traffic import WRONG, otlp_lines, spans_of, trace_id
+from ragassay.core.errors import BadData
 from ragassay.live.files import SpanFiles
 
 REQUESTS = [*(spans_of(n) for n in range(4)), spans_of(9, context=WRONG), spans_of(77, answer=None, other="x")]
@@ -60,6 +61,17 @@ def test_span_files_are_read_as_they_grow_in_each_form(tmp_path):
     (folder / "d.json").write_text(json.dumps(json.loads(lines[0]), indent=2))
     assert files.complete() == []
     assert files.late == 3
+
+
+def test_span_files_wait_for_the_rest_of_a_message(tmp_path):
+    file, message = tmp_path / "a.pb", _message(otlp_lines(REQUESTS[:1])).SerializeToString()
+    file.write_bytes((len(message).to_bytes(4) + message)[:50])
+    files = SpanFiles(file, [])
+    assert (files.complete(silent_rounds=3), files.waiting) == ([], 0)
+    with pytest.raises(BadData, match="from byte 0 on"):
+        files.complete()
+    file.write_bytes(len(message).to_bytes(4) + message)
+    assert [one.trace for one in files.complete()] == [trace_id(0)]
 
 
 def _message(line):

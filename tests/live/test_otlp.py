@@ -2,8 +2,10 @@
 
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
+from google.protobuf.internal.encoder import _VarintBytes
 from google.protobuf.json_format import MessageToDict
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.exporter.otlp.proto.http import Compression
@@ -20,6 +22,7 @@ from opentelemetry.trace import Status, StatusCode
 
 from api.projects import BOOTSTRAP, caller, keyed_server, made_key
 from otlp_receiver import in_hex
+from ragassay.datasets.traces import TraceSpan
 from ragassay.live import otlp, store
 from ragassay.live.traffic import LiveTraffic
 
@@ -66,15 +69,15 @@ def encoded(number=1, **options):
 def test_send_takes_what_the_exporter_of_the_sdk_sends(served, compression):
     headers = {"Authorization": f"Bearer {served.key}"}
     [trace] = make_spans(OTLPSpanExporter(f"{served.url}/v1/traces", headers=headers, compression=compression))
-    [(stream, _, spans)] = [one for id_, one in _due(served).items() if id_ == trace]
-    assert (stream, sorted(span.name for span in spans)) == ("shop", ["answer", "search"])
+    due = _due(served)[trace]
+    assert (due.stream, sorted(span.name for span in due.spans())) == ("shop", ["answer", "search"])
 
 
 def _due(served):
     traffic = LiveTraffic(served.jobs.of("default"), served.settings)
     waiting = traffic.store.key("waiting")
     traffic.store.redis.zadd(waiting, dict.fromkeys(traffic.store.redis.zrange(waiting, 0, -1), 1))
-    return traffic.store.due(100)
+    return dict(traffic.store.due(100))
 
 
 @pytest.mark.parametrize("form", ["protobuf", "json"])
@@ -98,6 +101,33 @@ def test_read_is_the_same_in_each_form_and_without_what_is_redacted(form):
     assert root.ms > 0
 
 
+def test_redaction_reaches_into_what_is_nested():
+    attributes = {
+        "gen_ai.input.messages.0.parts.0.content": "secret",
+        "user": "secret",
+        "user.email": "secret",
+        "metadata": json.dumps({"user": {"email": "secret", "team": "red"}, "list": [{"key": "secret"}]}),
+        "output.value": {"user": {"email": "secret"}, "answer": "x"},
+    }
+    span = TraceSpan("a", "b", None, "CHAIN", 1.0, 2.0, attributes)
+    patterns = ["gen_ai.input.messages", "user", "metadata.user.email", "metadata.list.*.key", "output.value.user"]
+    kept = otlp.Redaction(patterns)(span).attributes
+    assert kept == {"metadata": {"user": {"team": "red"}, "list": [{}]}, "output.value": {"answer": "x"}}
+
+
+def test_redaction_cuts_what_is_larger_than_the_limits():
+    deep = value = {}
+    for _ in range(5000):
+        value["a"] = value = {}
+    attributes = {"n" * 300: "x" * 300_000, "tags": ["x" * 300_000], "input.value": deep}
+    span = TraceSpan("a", "b", "p" * 99, "K" * 99, 1.0, 2.0, attributes, "e" * 3000, "s" * 300)
+    kept = otlp.Redaction([])(span)
+    assert [len(part) for part in (kept.parent, kept.kind, kept.error, kept.name)] == [64, 50, 2000, 200]
+    assert {name: len(otlp.stored(replace(kept, attributes={name: kept.attributes[name]}))) < 210_000
+            for name in kept.attributes} == {"n" * 200: True, "input.value": True}  # fmt: skip
+    assert otlp.restored(otlp.stored(span)).attributes == {}
+
+
 def test_send_answers_partial_success_for_spans_that_are_not_taken(http, monkeypatch):
     message, _ = encoded()
     monkeypatch.setattr(store, "MAX_SPANS", 1)
@@ -106,10 +136,17 @@ def test_send_answers_partial_success_for_spans_that_are_not_taken(http, monkeyp
     assert (answer.status_code, answer.headers["content-type"]) == (200, PROTOBUF)
     partial = ExportTraceServiceResponse.FromString(answer.content).partial_success
     assert partial.rejected_spans == 2
-    assert "1 spans have no trace id or no span id; 1 spans are beyond the most spans" in partial.error_message
+    assert "1 spans have no trace id or no span id; 1 spans are beyond the most spans or bytes" in partial.error_message
     document = in_hex(MessageToDict(message, use_integers_for_enums=True))
     answer = http.post("/v1/traces", json=document)
     assert answer.json()["partialSuccess"]["rejectedSpans"] == "3"
+
+
+def _message(spans):
+    """An ExportTraceServiceRequest of spans in protobuf."""
+    for field in (b"\x12", b"\x0a"):  # scope_spans of a resource, and resource_spans
+        spans = field + _VarintBytes(len(spans)) + spans
+    return spans
 
 
 @pytest.mark.parametrize(
@@ -121,6 +158,23 @@ def test_send_answers_partial_success_for_spans_that_are_not_taken(http, monkeyp
         (b'{"resourceSpans": [7, {"scopeSpans": 7}, {"resource": 3}]}', {"Content-Type": "application/json"}, 200, ""),
         (b"x", {"Content-Type": PROTOBUF, "Content-Encoding": "gzip"}, 400, "not gzip"),
         (gzip.compress(bytes(20_000_000)), {"Content-Type": PROTOBUF, "Content-Encoding": "gzip"}, 413, "unpacked"),
+        (
+            gzip.compress(b"x" * 99, mtime=0)[:10] + b"\xff" * 40,
+            {"Content-Type": PROTOBUF, "Content-Encoding": "gzip"},
+            400,
+            "not gzip",
+        ),
+        (b"[" + b"{}," * 200_000 + b"{}]", {"Content-Type": "application/json"}, 413, "200,000 parts"),
+        (_message(b"\x12\x00" * 10_001), {"Content-Type": PROTOBUF}, 413, "10,000 spans"),
+        (_message(b"\x12\x00" * 500_001), {"Content-Type": PROTOBUF}, 413, "500,000 parts"),
+        (
+            json.dumps(
+                {"resourceSpans": [{"resource": {"attributes": 7}}, {"resource": {"attributes": [7]}}]}
+            ).encode(),
+            {"Content-Type": "application/json"},
+            200,
+            "",
+        ),
         (b"x", {"Content-Type": PROTOBUF, "Content-Encoding": "br"}, 415, "identity or gzip"),
         (b"x", {"Content-Type": "text/plain"}, 415, "text/plain"),
     ],
@@ -136,7 +190,7 @@ def test_send_refuses_with_a_status_of_otlp(http, content, headers, status, said
 
 def hostile(**attributes):
     """A body in JSON with one span and these attributes."""
-    span = {"traceId": "f" * 32, "spanId": "e" * 16, "startTimeUnixNano": "1", "endTimeUnixNano": "2"}
+    span = {"traceId": "f" * 32, "spanId": "e" * 16, "startTimeUnixNano": "9" * 400, "endTimeUnixNano": "2"}
     listed = [{"key": key, "value": value} for key, value in attributes.items()]
     return {"resourceSpans": [{"scopeSpans": [{"spans": [{**span, "attributes": listed}]}]}]}
 

@@ -1,6 +1,7 @@
 """From spans to states: what becomes of each request, once, whatever is killed."""
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -79,14 +80,39 @@ def test_append_late_spans_and_those_beyond_the_limit_are_counted(live, queue, m
     assert counts(live) == {"received": 1, "evaluated": 1, "late": 3, "refused": 3}
 
 
-def test_append_nothing_is_taken_while_too_many_wait(live, monkeypatch):
+def test_append_spans_beyond_the_bytes_of_a_trace_are_refused(live, queue):
+    spans = spans_of(1, **{f"text{n}": "x" * 200_000 for n in range(20)})
+    assert live.store.append(received(spans[:2], spans[2:])) == (0, 1)
+    assert counts(live) == {"received": 1, "waiting": 1, "refused": 1}
+
+
+def test_append_a_request_is_of_the_stream_of_its_root(live, queue):
+    set_rule(live)
+    *inner, root = spans_of(1)
+    live.store.append(received(inner, stream="search"))
+    assert (counts(live, "search"), counts(live)) == ({"received": 1, "waiting": 1}, {})
+    live.store.append(received([root]))
+    assert counts(live, "search") == {}
+    work_all(live, queue)
+    assert counts(live) == {"received": 1, "evaluated": 1}
+    assert [one.trace for one in live.store.recent("shop", 9)] == [trace_id(1)]
+    assert live.store.recent("search", 9) == []
+
+
+def test_append_nothing_is_taken_while_too_many_wait(live, queue, monkeypatch):
     monkeypatch.setattr(live_store, "MAX_WAITING", 1)
-    live.store.append(received(spans_of(1)))
+    with pytest.raises(live_store.Unavailable):  # one body with several
+        live.store.append(received(spans_of(1), spans_of(2)))
+    *inner, root = spans_of(1)
+    live.store.append(received(inner))
     with pytest.raises(live_store.Unavailable, match="1 requests wait") as raised:
         live.store.append(received(spans_of(2)))
     assert raised.value.retry_after == 10
     with pytest.raises(NotFound):
         live.store.request(trace_id(2))
+    live.store.append(received([root]))  # of a request that waits already
+    work_all(live, queue)
+    assert state(live, 1)[0] == "not_sampled"
 
 
 def test_append_the_spans_of_a_request_may_come_in_any_order_and_in_parts(live, queue):
@@ -140,6 +166,38 @@ def test_tick_a_request_that_breaks_the_reader_holds_up_no_other(live, queue, mo
     assert state(live, 1)[0] == "failed"
     assert state(live, 1)[1].startswith("its spans can't be read: RecursionError")
     assert state(live, 2)[0] == "evaluated"
+
+
+def test_tick_a_row_that_can_not_be_stored_holds_up_no_other(live, queue):
+    set_rule(live)
+    live.store.append(received(spans_of(1, answer='{"answer": "x \\ud800 y"}'), spans_of(2)))
+    live.store.append(received(spans_of(3)))
+    live.store.redis.lset(live.store.key("spans", trace_id(3)), 0, b"no span")
+    work_all(live, queue)
+    assert state(live, 1)[0] == "failed"
+    assert state(live, 1)[1].startswith("its row can't be stored: ")
+    assert state(live, 2)[0] == "evaluated"
+    assert state(live, 3)[0] == "failed"
+
+
+def test_tick_all_a_project_that_fails_holds_up_no_other(live, queue, caplog):
+    set_rule(live)
+    other = live.of("a-first")
+    other.store.append(received(spans_of(1)))
+    other.store.redis.zadd(other.store.key("open"), {"no-batch": 1})
+    live.store.append(received(spans_of(2)))
+    work_all(live, queue)
+    assert state(live, 2)[0] == "evaluated"
+    assert "live traffic of project a-first" in caplog.text
+
+
+def test_settle_reasons_are_short_and_can_be_stored(live, queue):
+    set_rule(live)
+    named = [replace(span, name="n" * 5000) for span in spans_of(2)]
+    live.store.append(received(spans_of(1, answer=None, **{"\ud800" + "a" * 5000: "x"}), named))
+    work_all(live, queue)
+    assert len(state(live, 1)[1]) == 500
+    assert {len(name) for name in live.store.request(trace_id(2)).read_from.values()} == {200}
 
 
 class Killed(BaseException):

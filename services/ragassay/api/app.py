@@ -48,6 +48,7 @@ from ragassay.service.jobs import Jobs
 from ragassay.service.schedules import Schedules
 
 AT_ONCE = 2  # submissions and analyses at a time, and datasets: each may take seconds of CPU and 150 MB
+SPANS_AT_ONCE = 4  # bodies of spans that are read at a time
 _ROUTES = (jobs, analyses, datasets, schedules, live, webhooks, catalog, keys, health)
 _NO_SPANS_OF_ITS_OWN: Any = dict.fromkeys(("tracing", "metrics", "logs", "auto_configure"), False)  # FastAPI 0.165
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
@@ -125,6 +126,7 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
     )
     app.state.jobs, app.state.settings, app.state.guard = service, settings, Guard(service, settings)
     app.state.analyses, app.state.dataset_work = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)
+    app.state.span_work = CapacityLimiter(SPANS_AT_ONCE)
     app.state.uploading = Counter()
     app.state.schedules = planned
     app.state.routers = [*(route.router for route in _ROUTES), prometheus.router(settings)]

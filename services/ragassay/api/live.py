@@ -89,7 +89,9 @@ async def send(request: Request, live: Changes) -> Response:
         pieces = limited(request, settings.max_trace_bytes, _ARRIVES_WITHIN_S, hint)
         body = b"".join([piece async for piece in pieces])
         gzipped = request.headers.get("content-encoding", "").lower() == "gzip"
-        content = await to_thread.run_sync(_kept, live, body, form, gzipped, settings)
+        content = await to_thread.run_sync(
+            _kept, live, body, form, gzipped, settings, limiter=request.app.state.span_work
+        )
     except AssayError as error:
         refused = respond(error)
         headers = {"Retry-After": after} if (after := refused.headers.get("Retry-After")) else {}
@@ -111,7 +113,7 @@ def _kept(live: LiveTraffic, body: bytes, form: otlp.Form, gzipped: bool, settin
     refused = {
         "have no trace id or no span id": spans.unplaced,
         "came after their request was complete": kept.late if kept else 0,
-        "are beyond the most spans of a trace": kept.refused if kept else 0,
+        "are beyond the most spans or bytes of a trace": kept.refused if kept else 0,
     }
     why = "; ".join(f"{number} spans {what}" for what, number in refused.items() if number)
     return otlp.response(form, sum(refused.values()), why)

@@ -133,7 +133,7 @@ def _of_otlp(given: Mapping[str, Any]) -> TraceSpan | None:
     failed = status.get("code") in (2, "STATUS_CODE_ERROR")
     return make_span(
         (span.get("traceId"), span.get("spanId"), span.get("parentSpanId")),
-        _pairs(span.get("attributes")),
+        pairs(span.get("attributes")),
         (_from_nanoseconds(span.get("startTimeUnixNano")), _from_nanoseconds(span.get("endTimeUnixNano"))),
         (status.get("message") or FAILED_SPAN) if failed else None,
         span.get("name"),
@@ -238,7 +238,7 @@ def _flatten(name: str, value: Any, into: dict[str, Any], depth: int = 0) -> Non
         into[name] = value
 
 
-def _pairs(attributes: Any, depth: int = 0) -> dict[str, Any]:
+def pairs(attributes: Any, depth: int = 0) -> dict[str, Any]:
     """OTLP's list of keys and values."""
     listed = attributes if isinstance(attributes, list) else ()
     return {
@@ -255,7 +255,7 @@ def _of_any_value(value: Any, depth: int = 0) -> Any:
         if kind == "arrayValue":
             return [_of_any_value(entry, depth + 1) for entry in entries] if isinstance(entries, list) else None
         if kind == "kvlistValue":
-            return _pairs(entries, depth + 1)
+            return pairs(entries, depth + 1)
         return _parsed(inner) if kind == "intValue" and isinstance(inner, str) else inner  # 64 bits are text there
     return None
 
@@ -273,15 +273,15 @@ def decoded(value: Any) -> Any:
 
 
 def _from_nanoseconds(value: Any) -> float | None:
-    with suppress(TypeError, ValueError):
+    with suppress(TypeError, ValueError, OverflowError):
         return int(value) / 1e6
     return None
 
 
 def _from_time(value: Any) -> float | None:
     """ms since 1970 of an ISO 8601 time, or of a number of ms, as pandas writes times."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value) if math.isfinite(value) else None
+    if isinstance(value, int | float):
+        return _number(value)
     with suppress(TypeError, ValueError):
         time = datetime.fromisoformat(value)
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000
@@ -454,8 +454,10 @@ def _first(span: TraceSpan, names: Iterable[str]) -> Any:
 
 
 def _number(value: Any) -> float | None:
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if usable else None
+    with suppress(OverflowError):
+        usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return float(value) if usable else None
+    return None
 
 
 def _total(spans: Sequence[TraceSpan]) -> float | None:

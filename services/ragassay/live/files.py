@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ragassay.core.errors import BadData, BadInput, NotFound
+from ragassay.core.errors import BadData, NotFound
 from ragassay.datasets.traces import TraceSpan, are_spans, spans_in
 from ragassay.live.decide import Decision, decide, has_root
 from ragassay.live.models import LiveRule, hour_of
-from ragassay.live.otlp import DEFAULT_STREAM, Redaction, read, spans_of_resources
+from ragassay.live.otlp import DEFAULT_STREAM, Redaction, spans_of_protobuf, spans_of_resources
 
 PROTOBUF = (
     ".pb",
@@ -21,7 +20,7 @@ PROTOBUF = (
     ".bin",
 )  # one request, or several, each after its length in four bytes, as the Collector writes
 JSON = (".json", ".jsonl", ".ndjson")
-_MAX_BYTES = 2**31
+_FIRST_FIELD = b"\n"  # with it begins a request without its length; a request after its length would have 167 MB
 _Spans = list[tuple[str, TraceSpan | None]]
 
 
@@ -58,12 +57,14 @@ class SpanFiles:
 
     def complete(self, *, silent_rounds: int | None = None) -> list[OpenRequest]:
         """Read what is new, and take the requests that are complete: by their root or after so many rounds without a span;
-        without ``silent_rounds`` all of them. Raises BadData for a line that can't be read.
+        without ``silent_rounds`` all of them. Raises BadData for a line that can't be read, or a file that breaks off.
         """
         self._round += 1
         for path in self._files():
             for stream, span in self._new(path):
                 self._add(stream, span)
+            if silent_rounds is None and path.suffix in PROTOBUF and self._offsets[path] < path.stat().st_size:
+                raise BadData([f"{path}: is no OTLP in protobuf from byte {self._offsets[path]:,} on"])
         ready = [one for one in self._open.values() if silent_rounds is None or self._is_ready(one, silent_rounds)]
         for one in ready:
             del self._open[one.trace]
@@ -102,7 +103,7 @@ class SpanFiles:
         with path.open("rb") as file:
             file.seek(offset)
             content = file.read()
-        used, spans = (_of_protobuf if path.suffix in PROTOBUF else partial(_of_lines, path))(content)
+        used, spans = _of_protobuf(content, offset) if path.suffix in PROTOBUF else _of_lines(path, content)
         self._offsets[path] = offset + used
         return iter(spans)
 
@@ -142,18 +143,14 @@ def _of_document(document: Any) -> Iterator[tuple[str, TraceSpan | None]]:
             yield DEFAULT_STREAM, span
 
 
-def _of_protobuf(content: bytes) -> tuple[int, _Spans]:
-    """How many bytes are whole requests, and their spans."""
+def _of_protobuf(content: bytes, offset: int) -> tuple[int, _Spans]:
+    """How many bytes are whole requests, and their spans. Raises BadInput."""
+    if offset == 0 and content.startswith(_FIRST_FIELD):
+        return len(content), _Spans(spans_of_protobuf(content))
     used, spans = 0, _Spans()
-    while used + 4 <= len(content):
-        size = int.from_bytes(content[used : used + 4])
-        if used + 4 + size > len(content) or size == 0:
-            break
-        try:
-            spans += read(content[used + 4 : used + 4 + size], "protobuf", gzipped=False, limit=_MAX_BYTES).received
-        except BadInput:
-            break
-        used += 4 + size
-    if not used and content:
-        return len(content), _Spans(read(content, "protobuf", gzipped=False, limit=_MAX_BYTES).received)
+    while (begins := used + 4) <= len(content) and (ends := begins + int.from_bytes(content[used:begins])) <= len(
+        content
+    ):
+        spans += spans_of_protobuf(content[begins:ends])
+        used = ends
     return used, spans

@@ -7,21 +7,30 @@ import gzip
 import io
 import json
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import orjson
 
 from ragassay.core.errors import BadInput, TooLarge
-from ragassay.datasets.traces import FAILED_SPAN, TraceSpan, decoded, make_span, spans_in
+from ragassay.datasets.traces import FAILED_SPAN, TraceSpan, decoded, make_span, pairs, spans_in
 from ragassay.live.models import TRACE
 
 Form = Literal["protobuf", "json"]
 MEDIA_TYPES: dict[str, Form] = {"application/x-protobuf": "protobuf", "application/json": "json"}
 DEFAULT_STREAM = "default"
+MOST_SPANS = 10_000  # of a body that is sent
+MOST_FIELDS, MOST_CONTAINERS = 500_000, 200_000  # of a body in protobuf, in JSON: each is an object while it is read
 MAX_TEXT = 200_000  # characters of an attribute
+MAX_NAME, MAX_ERROR, MAX_KIND, MAX_ID = 200, 2000, 50, 64  # characters
+MAX_DEPTH = 32  # objects and lists inside an attribute
 _NEVER_READ = ("embedding.embeddings.*", "llm.tools.*", "llm.invocation_parameters")  # vectors and the like
+_NO_PROTOBUF = "the body is no ExportTraceServiceRequest in protobuf"
+_FIXED = {1: 8, 5: 4}  # bytes of a value, by its wire type
+_FEWER = "send fewer spans at once"
 _ID = re.compile(TRACE)
 _KEPT = re.compile(r"[^A-Za-z0-9_.-]+")
 
@@ -43,17 +52,21 @@ class Spans(NamedTuple):
 def read(body: bytes, form: Form, *, gzipped: bool, limit: int, redacted: Iterable[str] = ()) -> Spans:
     """The spans of an export request, without attributes whose names match a pattern of ``redacted``.
 
-    ``limit``: bytes of the unpacked body. Raises TooLarge, and BadInput for what is no such request.
+    ``limit``: bytes of the unpacked body. Raises TooLarge, also for too many spans or parts of them, and BadInput for what is
+    no such request.
     """
     if gzipped:
         body = _unpacked(body, limit)
+    check_parts(body, form)
     redact = Redaction(redacted)
     received, unplaced = list[Received](), 0
-    for stream, span in _of_protobuf(body) if form == "protobuf" else _of_json(body):
+    for stream, span in spans_of_protobuf(body) if form == "protobuf" else _of_json(body):
         if span is None or not (_ID.fullmatch(span.trace) and _ID.fullmatch(span.id)):
             unplaced += 1
         else:
             received.append(Received(stream, redact(span)))
+        if len(received) + unplaced > MOST_SPANS:
+            raise TooLarge(f"the body has more than {MOST_SPANS:,} spans", hint=_FEWER)
     return Spans(received, unplaced)
 
 
@@ -78,30 +91,70 @@ def status(form: Form, message: str) -> bytes:
 
 
 class Redaction:
-    """Takes out what is never stored: attributes by name, with ``*``; ``metadata.KEY`` reaches into JSON, ``error`` is its text."""
+    """Takes out what is never stored: attributes by name, with ``*``, and all below it; ``error`` is the text of a failure.
+
+    A name reaches into objects, and into the JSON of ``metadata``: ``metadata.user.email``. What is larger than the limits of a
+    span is cut, or taken out.
+    """
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        parts = [fnmatch.translate(pattern) for pattern in (*_NEVER_READ, *patterns)]
+        names = (*_NEVER_READ, *patterns)
+        parts = [fnmatch.translate(pattern) for name in names for pattern in (name, f"{name}.*")]
         self._matches = re.compile("|".join(parts)).match
 
     def __call__(self, span: TraceSpan) -> TraceSpan:
         """The span as it may be stored."""
-        kept = {name: self._value(name, value) for name, value in span.attributes.items() if not self._matches(name)}
+        attributes = {
+            name[:MAX_NAME]: kept
+            for name, value in span.attributes.items()
+            if not self._matches(name) and (kept := _within_limit(self._value(name, value))) is not None
+        }
         error = FAILED_SPAN if span.error and self._matches("error") else span.error
-        return replace(span, attributes=kept, error=error)
+        return replace(
+            span,
+            parent=span.parent and span.parent[:MAX_ID],
+            kind=span.kind[:MAX_KIND],
+            attributes=attributes,
+            error=str(error)[:MAX_ERROR] if error else None,
+            name=span.name[:MAX_NAME],
+        )
 
     def _value(self, name: str, value: Any) -> Any:
-        if name == "metadata" and isinstance(entries := decoded(value), Mapping):
-            return {key: entry for key, entry in entries.items() if not self._matches(f"metadata.{key}")}
-        return value[:MAX_TEXT] if isinstance(value, str) else value
+        if name.endswith("metadata") and isinstance(entries := decoded(value), Mapping | list):
+            value = entries
+        return self._inside(name, value)
+
+    def _inside(self, name: str, value: Any, depth: int = 0) -> Any:
+        if not isinstance(value, Mapping | list):
+            return value
+        if depth >= MAX_DEPTH:
+            return None
+        if isinstance(value, list):
+            return [self._inside(f"{name}.{n}", entry, depth + 1) for n, entry in enumerate(value)]
+        inner = ((f"{name}.{key}", key, entry) for key, entry in value.items())
+        return {key: self._inside(path, entry, depth + 1) for path, key, entry in inner if not self._matches(path)}
+
+
+def _within_limit(value: Any) -> Any:
+    """The value, a text cut to the limit; None if it is larger."""
+    if isinstance(value, str):
+        return value[:MAX_TEXT]
+    return value if len(_dumped(value)) <= MAX_TEXT else None
+
+
+def _dumped(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # half surrogate pairs, or numbers beyond 64 bits
+        return json.dumps(value, default=str, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def stored(span: TraceSpan) -> bytes:
-    """A span as Redis keeps it."""
+    """A span as Redis keeps it; without its attributes if they are too deep for JSON."""
     try:
-        return orjson.dumps(span, default=str, option=orjson.OPT_NON_STR_KEYS)
-    except TypeError:  # half surrogate pairs, or numbers beyond 64 bits
-        return json.dumps(asdict(span), default=str, ensure_ascii=False).encode("utf-8", "replace")
+        return _dumped(asdict(span))
+    except RecursionError:
+        return _dumped(asdict(replace(span, attributes={})))
 
 
 def restored(content: bytes) -> TraceSpan:
@@ -113,11 +166,58 @@ def _unpacked(body: bytes, limit: int) -> bytes:
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
             content = file.read(limit + 1)
-    except (OSError, EOFError):
+    except (OSError, EOFError, zlib.error):
         raise BadInput("the body is not gzip, as its Content-Encoding says") from None
     if len(content) > limit:
-        raise TooLarge(f"the unpacked body is larger than {limit:,} bytes", hint="send fewer spans at once")
+        raise TooLarge(f"the unpacked body is larger than {limit:,} bytes", hint=_FEWER)
     return content
+
+
+def check_parts(body: bytes, form: Form) -> None:
+    """Raises TooLarge for a body of so many parts that reading it would take much more memory than its bytes."""
+    if form == "json":
+        most, parts = MOST_CONTAINERS, body.count(b"{") + body.count(b"[")
+    elif len(body) <= 2 * MOST_FIELDS:  # a field has two bytes at least
+        return
+    else:
+        most, parts = MOST_FIELDS, sum(1 for _ in islice(_fields(body), MOST_FIELDS + 1))
+    if parts > most:
+        raise TooLarge(f"the body has more than {most:,} parts", hint=_FEWER)
+
+
+def _fields(body: bytes) -> Iterator[int]:
+    """The place of each field of an export request and of the messages in it, by their tags alone. Raises BadInput."""
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    inside = [(0, len(body), ExportTraceServiceRequest.DESCRIPTOR)]
+    while inside:
+        at, end, kind = inside.pop()
+        while at < end:
+            tag, start = _varint(body, at)
+            yield at
+            wire = tag & 7
+            if wire == 2:
+                size, start = _varint(body, start)
+                field = kind.fields_by_number.get(tag >> 3)
+                if field is not None and field.message_type is not None:
+                    inside.append((start, min(start + size, end), field.message_type))
+                at = start + size
+            elif wire == 0:
+                _, at = _varint(body, start)
+            elif wire in _FIXED:
+                at = start + _FIXED[wire]
+            else:
+                raise BadInput(_NO_PROTOBUF)
+
+
+def _varint(body: bytes, at: int) -> tuple[int, int]:
+    """A whole number of 7 bits a byte, and the place after it."""
+    value = 0
+    for n, byte in enumerate(body[at : at + 10]):
+        value |= (byte & 127) << 7 * n
+        if byte < 128:
+            return value, at + n + 1
+    raise BadInput(_NO_PROTOBUF)
 
 
 def _of_json(body: bytes) -> Iterator[tuple[str, TraceSpan | None]]:
@@ -136,21 +236,20 @@ def spans_of_resources(resources: Iterable[Any]) -> Iterator[tuple[str, TraceSpa
     for resource in resources:
         listed = resource.get("resource", {}) if isinstance(resource, Mapping) else None
         attributes = listed.get("attributes") if isinstance(listed, Mapping) else None
-        values = (one.get("value") for one in attributes or () if one.get("key") == "service.name")
-        named = next((value for value in values if isinstance(value, Mapping)), {})
-        stream = stream_of(named.get("stringValue") or named.get("string_value"))
+        stream = stream_of(pairs(attributes).get("service.name"))
         for span in spans_in({"resourceSpans": [resource]}):
             yield stream, span
 
 
-def _of_protobuf(body: bytes) -> Iterator[tuple[str, TraceSpan | None]]:
+def spans_of_protobuf(body: bytes) -> Iterator[tuple[str, TraceSpan | None]]:
+    """The spans of an ExportTraceServiceRequest, each with its stream. Raises BadInput."""
     from google.protobuf.message import DecodeError
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
     try:
         request = ExportTraceServiceRequest.FromString(body)
     except DecodeError:
-        raise BadInput("the body is no ExportTraceServiceRequest in protobuf") from None
+        raise BadInput(_NO_PROTOBUF) from None
     for resource in request.resource_spans:
         named = (one.value.string_value for one in resource.resource.attributes if one.key == "service.name")
         stream = stream_of(next(named, None))

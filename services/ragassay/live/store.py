@@ -12,13 +12,14 @@ the projects.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import orjson
 from pydantic import ValidationError
 
-from ragassay.core.errors import Conflict, NotFound, Unavailable
+from ragassay.core.errors import Conflict, NotFound, Unavailable, class_and_reason
 from ragassay.core.models import Sample
 from ragassay.core.report import DEFAULT_PROJECT
 from ragassay.core.settings import Settings
@@ -31,11 +32,9 @@ from ragassay.service.redis import RedisStore
 from ragassay.storage.blobs import packed, unpacked
 
 PROJECTS = "ra:live"
-MAX_WAITING, MAX_SPANS, MAX_STREAMS = (
-    20_000,
-    1000,
-    100,
-)  # requests of a project, spans of a request, streams of a project
+MAX_WAITING, MAX_STREAMS = 20_000, 100  # of a project
+MAX_SPANS, MAX_BYTES = 1000, 4_000_000  # of a request, unpacked
+MAX_REASON, MAX_NAME = 500, 200  # characters
 MAX_RECENT = 100_000  # requests of a stream that are found by their trace id
 GRACE_S = 5.0  # from the root to the look at a request: other processes of it export their spans every 5 s
 RETRY_AFTER_S = 10.0
@@ -68,15 +67,19 @@ class ChosenRow(NamedTuple):
 
 
 class DueRequest(NamedTuple):
-    """A request that is complete: in which window it is counted, and its spans."""
+    """A request that is complete: in which window it is counted, and its spans as they are stored."""
 
     stream: str
     hour: str
-    spans: list[TraceSpan]
+    stored: list[bytes]
+
+    def spans(self) -> list[TraceSpan]:
+        """Its spans."""
+        return [restored(unpacked(each) or b"") for each in self.stored]
 
 
 class Appended(NamedTuple):
-    """Spans of a call that were not kept: ``late`` ones, and ``refused`` ones beyond the limit of a trace."""
+    """Spans of a call that were not kept: ``late`` ones, and ``refused`` ones beyond the limits of a trace."""
 
     late: int
     refused: int
@@ -112,14 +115,15 @@ class LiveStore:
         """Keep spans with their requests, in one round trip. Raises Unavailable while too many requests wait."""
         now = int(self.store.now_ms())
         arguments: list[Any] = [self._prefix, self.project, now, hour_of(now), MAX_WAITING, MAX_SPANS, MAX_STREAMS]
-        arguments += [MAX_RECENT, self._kept_s, self._grace_ms, self._silence_ms]
+        arguments += [MAX_RECENT, self._kept_s, self._grace_ms, self._silence_ms, MAX_BYTES]
         by_trace: dict[str, list[Received]] = {}
         for one in received:
             by_trace.setdefault(one.span.trace, []).append(one)
         for trace, ones in by_trace.items():
             root = next((one for one in ones if one.span.parent is None), ones[0])
-            spans = [packed(stored(one.span)) for one in ones]
-            arguments += [trace, root.stream, int(has_root([one.span for one in ones])), len(spans), *spans]
+            arguments += [trace, root.stream, int(has_root([one.span for one in ones])), len(ones)]
+            for content in (stored(one.span) for one in ones):
+                arguments += [packed(content), len(content)]
         late, refused = self.store.run("live_append", [*map(self.key, ("waiting", "streams")), PROJECTS], arguments)
         if late < 0:
             error = Unavailable(f"{MAX_WAITING:,} requests wait to be looked at", hint="send the spans again later")
@@ -127,34 +131,24 @@ class LiveStore:
             raise error
         return Appended(late, refused)
 
-    def due(self, limit: int) -> dict[str, DueRequest]:
-        """Requests that are complete, the longest first, by trace id."""
+    def due(self, limit: int) -> Iterator[tuple[str, DueRequest]]:
+        """Requests that are complete by trace id, the longest first; each is read when it is asked for."""
         now = self.store.now_ms()
-        due = self.redis.zrangebyscore(self.key("waiting"), "-inf", now, start=0, num=limit)
-        traces = [trace.decode() for trace in due]
-        pipe = self.redis.pipeline(transaction=False)
-        for trace in traces:
+        for name in self.redis.zrangebyscore(self.key("waiting"), "-inf", now, start=0, num=limit):
+            trace = name.decode()
+            pipe = self.redis.pipeline(transaction=False)
             pipe.get(self.key("request", trace))
             pipe.lrange(self.key("spans", trace), 0, -1)
-        answers = pipe.execute()
-        found = {}
-        for trace, request, spans in zip(traces, answers[::2], answers[1::2], strict=True):
+            request, spans = pipe.execute()
             about = orjson.loads(request or b"{}")
-            read = [restored(unpacked(each) or b"") for each in spans]
-            found[trace] = DueRequest(about.get("stream", ""), about.get("hour", hour_of(now)), read)
-        return found
+            yield trace, DueRequest(about.get("stream", ""), about.get("hour", hour_of(now)), spans)
 
-    def settle(self, decisions: Mapping[str, tuple[Decision, int]]) -> int:
-        """Write down what became of requests, each with the number of its spans; returns how many were open until now."""
-        now, pipe = int(self.store.now_ms()), self.redis.pipeline(transaction=False)
-        for trace, (one, spans) in decisions.items():
-            about = orjson.dumps({"reason": one.reason, "cause": one.cause or "", "read_from": one.read_from})
-            row = b""
-            if one.sample is not None:
-                row = packed(orjson.dumps([one.cause, one.sample.model_dump(mode="json", exclude_defaults=True)]))
-            arguments = [self._prefix, trace, one.status, about, row, spans, now, self._batch_ms, MAX_BATCH]
-            self.store.run("live_settle", [self.key("waiting"), self.key("batches")], arguments, pipe=pipe)
-        return sum(pipe.execute())
+    def settle(self, trace: str, decision: Decision, spans: int) -> bool:
+        """Write down what became of a request with so many spans; False if that was done before."""
+        status, about, row = encoded(decision)
+        now = int(self.store.now_ms())
+        arguments = [self._prefix, trace, status, about, row, spans, now, self._batch_ms, MAX_BATCH]
+        return bool(self.store.run("live_settle", [self.key("waiting"), self.key("batches")], arguments))
 
     # --- batches ----------------------------------------------------------------------------------------------
 
@@ -178,7 +172,7 @@ class LiveStore:
     def harvest(self, batch: Batch, job: str, figures: bytes, states: Mapping[str, tuple[RequestStatus, str]]) -> bool:
         """Keep the figures of a batch and the states of its requests; False if that was done before."""
         window, counts = (self.key(name, batch.stream, batch.hour) for name in ("window", "counts"))
-        about = [part for trace, (status, reason) in states.items() for part in (trace, status, reason)]
+        about = [part for trace, (status, reason) in states.items() for part in (trace, status, short(reason))]
         arguments = [self._prefix, str(batch), job, packed(figures), self._kept_s, int(self.store.now_ms()), *about]
         keys = [window, counts, self.key("open"), self.key("to_look_at")]
         return bool(self.store.run("live_harvest", keys, arguments))
@@ -289,6 +283,25 @@ class LiveStore:
     def note_look(self, pipe: Any, stream: str, window: str, rows: int, number: int) -> None:
         """Write a look down, in the transaction with what it found."""
         pipe.set(self.key("looks", stream, window), f"{rows} {number}", ex=self._kept_s)
+
+
+def encoded(decision: Decision) -> tuple[RequestStatus, bytes, bytes]:
+    """What Redis keeps of a decision: its status, its reason, and its row, if it has one; without it if JSON can't hold it."""
+    row = b""
+    if decision.sample is not None:
+        try:
+            row = packed(orjson.dumps([decision.cause, decision.sample.model_dump(mode="json", exclude_defaults=True)]))
+        except (TypeError, ValueError, RecursionError) as error:  # half surrogate pairs and the like
+            reason = f"its row can't be stored: {class_and_reason(error)}"
+            decision = replace(decision, status="failed", reason=reason, sample=None)
+    read_from = {name: short(spans, MAX_NAME) for name, spans in decision.read_from.items()}
+    about = {"reason": short(decision.reason), "cause": decision.cause or "", "read_from": read_from}
+    return decision.status, orjson.dumps(about), row
+
+
+def short(text: str, limit: int = MAX_REASON) -> str:
+    """The beginning of a text that spans may have written, as UTF-8 can hold it."""
+    return text[:limit].encode("utf-8", "replace").decode()
 
 
 def _stream(name: str, content: bytes) -> StoredStream:

@@ -6,6 +6,10 @@ import hashlib
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from redis.exceptions import RedisError
 
 from ragassay.analysis.difference import Difference
 from ragassay.core.errors import AssayError, Conflict, NotFound, NothingToEvaluate, class_and_reason
@@ -14,7 +18,6 @@ from ragassay.core.models import Result, Sample
 from ragassay.core.report import Source
 from ragassay.core.settings import Settings
 from ragassay.datasets.dataset import digest_of_dataset
-from ragassay.datasets.traces import TraceSpan
 from ragassay.datasets.versions import DatasetVersion, Lineage, Origin
 from ragassay.evaluation.inputs import recorded
 from ragassay.live.decide import Decision, decide
@@ -32,7 +35,7 @@ from ragassay.live.models import (
     hours_in,
     kind_of,
 )
-from ragassay.live.store import PROJECTS, Batch, ChosenRow, LiveStore
+from ragassay.live.store import PROJECTS, Batch, ChosenRow, DueRequest, LiveStore
 from ragassay.live.windows import WindowRows, alpha_of, drift, figures_of, is_due
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState
@@ -43,8 +46,7 @@ from ragassay.service.redis import OUTBOX, LiveJob
 from ragassay.service.redis_datasets import RedisDatasets
 
 logger = logging.getLogger("ragassay.live")
-AT_ONCE = 200  # requests that are looked at together
-ROUND_S = 2.0  # after which a round looks at no further requests of a project
+MOST_DUE, ROUND_S = 5000, 2.0  # requests of a project that a round looks at, and for how long
 ROWS_AT_ONCE = 1  # with a budget a chunk is one round of calls, so that few are unused when it is reached
 
 
@@ -125,12 +127,8 @@ class LiveTraffic:
     def tick_all(self) -> None:
         """A round over the live traffic of all projects. Several beats may do so at once, and be killed at any point."""
         for project in sorted(name.decode() for name in self.jobs.store.redis.smembers(PROJECTS)):
-            try:
+            with _going_on(f"project {project}"):
                 self.of(project).tick()
-            except AssayError as error:
-                if error.retryable:
-                    raise
-                logger.warning("live traffic of project %s: %s", project, error)
 
     def of(self, project: str) -> LiveTraffic:
         """The live traffic of another project."""
@@ -145,33 +143,25 @@ class LiveTraffic:
         self._settle_due(streams)
         self.store.close_batches()
         for batch in self.store.open_batches():
-            try:
+            with _going_on(f"stream {batch.stream}"):
                 self._follow(batch, streams.get(batch.stream, StoredStream()))
-            except AssayError as error:
-                if error.retryable:
-                    raise
-                logger.warning("live traffic of %s: %s", batch.stream, error)
         for member in self.store.to_look_at():
             stream, hour = member.split(" ")
             for window in (hour, hour[:10]):
-                self._look(stream, window, streams.get(stream, StoredStream()).rule)
+                with _going_on(f"stream {stream}"):
+                    self._look(stream, window, streams.get(stream, StoredStream()).rule)
             self.store.looked_at(member)
 
     def _settle_due(self, streams: Mapping[str, StoredStream]) -> None:
         until = time.monotonic() + ROUND_S
-        while time.monotonic() < until and (due := self.store.due(AT_ONCE)):
-            today = hour_of(self.store.store.now_ms())[:10]
-            closed = {stream: self.store.day_closed(stream, today) for stream, *_ in due.values()}
-            decisions = {}
-            for trace, (stream, hour, spans) in due.items():
-                decision = Decision("no_answer", "its spans are gone")
-                if spans:
-                    decision = _decided(spans, streams.get(stream, StoredStream()).rule, stream)
-                if decision.sample is not None and (why := closed[stream]) and hour[:10] == today:
-                    decision = Decision("budget_reached", why, cause=decision.cause, read_from=decision.read_from)
-                decisions[trace] = decision, len(spans)
-            self.store.settle(decisions)
-            if len(due) < AT_ONCE:
+        today = hour_of(self.store.store.now_ms())[:10]
+        for trace, request in self.store.due(MOST_DUE):
+            decision = _decided(request, streams.get(request.stream, StoredStream()).rule)
+            chosen_today = decision.sample is not None and request.hour[:10] == today
+            if chosen_today and (why := self.store.day_closed(request.stream, today)):
+                decision = replace(decision, status="budget_reached", reason=why, sample=None)
+            self.store.settle(trace, decision, len(request.stored))
+            if time.monotonic() > until:
                 return
 
     def _follow(self, batch: Batch, stream: StoredStream) -> None:
@@ -290,12 +280,27 @@ class _Rows:
         return reference, drift(self.of(reference), self.of([window]), names=names, stream=self._stream, alpha=alpha)
 
 
-def _decided(spans: Sequence[TraceSpan], rule: LiveRule | None, stream: str) -> Decision:
-    """What becomes of a request. Spans come from anywhere: what they break holds up no other request."""
+@contextmanager
+def _going_on(what: str) -> Iterator[None]:
+    """Log what a broken record raises, so that the round goes on with the next one; an outage ends the round."""
     try:
-        return decide(spans, rule, stream)
+        yield
+    except RedisError:
+        raise
     except Exception as error:  # an outer door
-        logger.exception("a request of stream %s can't be read", stream)
+        if isinstance(error, AssayError) and error.retryable:
+            raise
+        logger.warning("live traffic of %s: %s", what, error, exc_info=not isinstance(error, AssayError))
+
+
+def _decided(request: DueRequest, rule: LiveRule | None) -> Decision:
+    """What becomes of a request. Spans come from anywhere: what they break holds up no other request."""
+    if not request.stored:
+        return Decision("no_answer", "its spans are gone")
+    try:
+        return decide(request.spans(), rule, request.stream)
+    except Exception as error:  # an outer door
+        logger.exception("a request of stream %s can't be read", request.stream)
         return Decision("failed", f"its spans can't be read: {class_and_reason(error)}")
 
 
