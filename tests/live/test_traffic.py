@@ -244,6 +244,27 @@ def test_tick_of_two_beats_makes_one_job(live, make_live, queue):
     assert len(live.store.redis.keys("ra:{*}:meta")) == 1
 
 
+def test_looked_at_an_hour_with_rows_since_then_stays(live):
+    key, hour = live.store.key("to_look_at"), "shop 2026-11-26T17"
+    live.store.redis.zadd(key, {hour: 1e12})
+    [(member, at)] = live.store.to_look_at()
+    live.store.redis.zadd(key, {hour: 1e12 + 1})
+    live.store.looked_at(member, at)
+    assert live.store.to_look_at() == [(hour, 1e12 + 1)]
+    live.store.looked_at(hour, 1e12 + 1)
+    assert live.store.to_look_at() == []
+
+
+def test_harvest_counts_that_have_expired_stay_away(live, queue):
+    set_rule(live)
+    live.store.append(received(spans_of(1)))
+    live.tick_all()
+    live.store.redis.delete(live.store.key("counts", "shop", live.store.hours("shop")[0]))
+    work_all(live, queue)
+    assert state(live, 1)[0] == "evaluated"
+    assert counts(live) == {}
+
+
 def test_tick_the_jobs_of_live_traffic_are_in_no_list(live, queue):
     set_rule(live)
     live.store.append(received(spans_of(1)))

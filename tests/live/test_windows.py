@@ -121,6 +121,16 @@ def test_look_a_retriever_that_returns_wrong_contexts_is_alerted_once_within_its
     }  # fmt: skip
 
 
+def test_look_reads_no_rows_before_a_look_is_due(live, queue, monkeypatch, caplog):
+    set_rule(live)
+    live.store.append(received(*(spans_of(n) for n in range(29))))
+    monkeypatch.setattr(live_store.LiveStore, "figures", None)  # reading them would fail
+    work_all(live, queue)
+    [hour] = live.store.hours("shop")
+    assert caplog.text == ""
+    assert (live.store.sampled("shop", hour), live.store.looks("shop", hour)) == (29, (0, 0))
+
+
 def test_look_twenty_streams_without_a_change_have_at_most_one_false_alert(live):
     """Half a day of each: 12 hours of 120 rows in four parts, four metrics whose rows are draws from one distribution."""
     rng, hours = random.Random(7), [f"2026-11-26T{hour:02d}" for hour in range(12)]
@@ -145,6 +155,7 @@ def test_look_twenty_streams_without_a_change_have_at_most_one_false_alert(live)
                 ]
                 figures = figures_of(chosen, results)
                 live.store.redis.hset(live.store.key("window", stream, hour), f"{part}", figures)
+                live.store.redis.hincrby(live.store.key("counts", stream, hour), "sampled", 30)
                 live._look(stream, hour, LiveRule())
     assert len(alerts(live)) <= 1
 

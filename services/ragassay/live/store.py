@@ -4,9 +4,9 @@ The keys of a project begin with ``ra:p:{PROJECT}:live:``. Of the project: ``wai
 ``streams`` (name -> stream), ``batches`` and ``open`` (rows that wait for a job, and those that have one), ``number`` (of the
 last batch), ``to_look_at`` (hours with new rows). Of a trace: ``spans:<trace>``, ``request:<trace>``. Of a stream:
 ``recent:<stream>`` (its newest traces), ``hours:<stream>``, ``spent:<stream>:<day>`` (the account of a day),
-``looks:<stream>:<window>``. Of an hour of it: ``counts:<stream>:<hour>`` (requests by state), ``window:<stream>:<hour>``
-(job -> figures of its rows), ``pending:<stream> <hour>`` and ``batch:<stream> <hour> <n>`` (trace -> row). ``ra:live`` has
-the projects.
+``looks:<stream>:<window>``. Of an hour of it: ``counts:<stream>:<hour>`` (requests by state, ``sampled`` rows),
+``window:<stream>:<hour>`` (job -> figures of its rows), ``pending:<stream> <hour>`` and
+``batch:<stream> <hour> <n>`` (trace -> row). ``ra:live`` has the projects.
 """
 
 from __future__ import annotations
@@ -173,7 +173,8 @@ class LiveStore:
         """Keep the figures of a batch and the states of its requests; False if that was done before."""
         window, counts = (self.key(name, batch.stream, batch.hour) for name in ("window", "counts"))
         about = [part for trace, (status, reason) in states.items() for part in (trace, status, short(reason))]
-        arguments = [self._prefix, str(batch), job, packed(figures), self._kept_s, int(self.store.now_ms()), *about]
+        sampled, now = sum(orjson.loads(figures)["sampled"]), int(self.store.now_ms())
+        arguments = [self._prefix, str(batch), job, packed(figures), sampled, self._kept_s, now, *about]
         keys = [window, counts, self.key("open"), self.key("to_look_at")]
         return bool(self.store.run("live_harvest", keys, arguments))
 
@@ -250,6 +251,14 @@ class LiveStore:
 
     def counts(self, stream: str, window: str) -> Counts:
         """How many requests of a window are in each state."""
+        counted = self._counted(stream, window)
+        return Counts(**{state: counted[state] for state in Counts.model_fields if state in counted})
+
+    def sampled(self, stream: str, window: str) -> int:
+        """How many rows of a window were evaluated that the rate chose."""
+        return self._counted(stream, window).get("sampled", 0)
+
+    def _counted(self, stream: str, window: str) -> dict[str, int]:
         pipe = self.redis.pipeline(transaction=False)
         for hour in hours_in(window):
             pipe.hgetall(self.key("counts", stream, hour))
@@ -257,7 +266,7 @@ class LiveStore:
         for counted in pipe.execute():
             for name, number in counted.items():
                 total[name.decode()] = total.get(name.decode(), 0) + int(number)
-        return Counts(**total)
+        return total
 
     def figures(self, stream: str, hours: Sequence[str]) -> dict[str, dict[str, bytes]]:
         """What jobs found of the requests of these hours, by hour and job."""
@@ -267,13 +276,13 @@ class LiveStore:
         kept = zip(hours, pipe.execute(), strict=True)
         return {hour: {job.decode(): unpacked(one) or b"{}" for job, one in jobs.items()} for hour, jobs in kept}
 
-    def to_look_at(self) -> list[str]:
-        """``STREAM HOUR`` of the hours with new rows."""
-        return [each.decode() for each in self.redis.zrange(self.key("to_look_at"), 0, -1)]
+    def to_look_at(self) -> list[tuple[str, float]]:
+        """``STREAM HOUR`` of the hours with new rows, and when these came."""
+        return [(each.decode(), at) for each, at in self.redis.zrange(self.key("to_look_at"), 0, -1, withscores=True)]
 
-    def looked_at(self, member: str) -> None:
-        """All of the rows that an hour had were looked at."""
-        self.redis.zrem(self.key("to_look_at"), member)
+    def looked_at(self, member: str, at: float) -> None:
+        """All rows that an hour had were looked at; it stays if further ones came since."""
+        self.store.run("live_looked", [self.key("to_look_at")], [member, at])
 
     def looks(self, stream: str, window: str) -> tuple[int, int]:
         """How many rows of a window the last look for drift saw, and how many looks there were."""

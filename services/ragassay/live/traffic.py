@@ -145,12 +145,12 @@ class LiveTraffic:
         for batch in self.store.open_batches():
             with _going_on(f"stream {batch.stream}"):
                 self._follow(batch, streams.get(batch.stream, StoredStream()))
-        for member in self.store.to_look_at():
+        for member, at in self.store.to_look_at():
             stream, hour = member.split(" ")
             for window in (hour, hour[:10]):
                 with _going_on(f"stream {stream}"):
                     self._look(stream, window, streams.get(stream, StoredStream()).rule)
-            self.store.looked_at(member)
+            self.store.looked_at(member, at)
 
     def _settle_due(self, streams: Mapping[str, StoredStream]) -> None:
         until = time.monotonic() + ROUND_S
@@ -224,11 +224,10 @@ class LiveTraffic:
         """Look for drift in a window that has more rows than at the last look, and alert if a metric is worse."""
         if rule is None:
             return
-        rows = _Rows(self.store, stream)
-        sampled, (last, looks) = int(rows.of([window]).sampled.sum()), self.store.looks(stream, window)
+        sampled, (last, looks) = self.store.sampled(stream, window), self.store.looks(stream, window)
         if not is_due(sampled, last):
             return
-        _, differences = rows.drift(window, alpha_of(looks + 1, rule.alpha))
+        _, differences = _Rows(self.store, stream).drift(window, alpha_of(looks + 1, rule.alpha))
         if not differences:
             return
         worse = sorted((one for one in differences if one.outcome == "worse"), key=lambda one: one.p_adjusted or 1.0)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 from urllib.parse import quote
 
+from anyio import to_thread
 from fastapi import Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
@@ -44,7 +46,7 @@ def _streams(request: Request, live: Own) -> Response:
 
 
 @router.get("/ui/live/{stream}")
-def _stream(
+async def _stream(
     request: Request,
     live: Own,
     stream: str,
@@ -52,6 +54,13 @@ def _stream(
     metric: SearchText = "",
     status: SearchText = "",
     added: SearchText = "",
+) -> Response:
+    page = partial(_page, request, live, stream, kind, metric, status, added)
+    return await to_thread.run_sync(page, limiter=request.app.state.analyses)
+
+
+def _page(
+    request: Request, live: LiveTraffic, stream: str, kind: WindowKind, metric: str, status: str, added: str
 ) -> Response:
     known, windows = live.stream(stream), live.windows(stream, kind, WINDOWS)
     metrics = sorted({name for window in windows for name in window.metrics}, key=_place)
