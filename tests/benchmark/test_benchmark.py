@@ -8,7 +8,8 @@ import pytest
 import ragassay
 from offline_runs import write_jsonl
 from provider import Provider
-from ragassay.core.errors import BadSettings
+from ragassay.core.errors import BadSettings, DiskFull
+from ragassay.evaluation import local
 from ragassay.stats.tests import correct
 from ragassay.storage.benchmarks import FolderBenchmarks
 
@@ -163,6 +164,26 @@ def test_a_dry_run_estimates_all_of_it_and_asks_nobody(cli, files, tmp_path):
     assert "manual: 12 rows x 2 systems" in out
     assert "all 2 datasets: 48 judge calls, at most about" in out
     assert not (tmp_path / "home" / "runs").exists()
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_start_that_is_interrupted_leaves_no_run_of_one_dataset(killed, cli, files, tmp_path, monkeypatch):
+    create, made = local.create, []
+
+    def create_one(*arguments):
+        if made:
+            raise DiskFull("disk full")
+        made.append(create(*arguments))
+        return made[0]
+
+    monkeypatch.setattr("ragassay.evaluation.local.create", create_one)
+    if killed:  # then nothing is removed
+        monkeypatch.setattr("ragassay.sdk.benchmark.shutil.rmtree", lambda *_, **__: None)
+    code, _, err = cli("evaluate")
+    assert (code, "disk full" in err) == (74, True), err
+    code, _, err = cli("evaluate", "--resume", "last")
+    assert (code, "start it again" in err, (made[0].folder / "results").exists()) == (2, killed, False), err
+    assert bool(FolderBenchmarks(tmp_path / "home").ids()) == made[0].folder.exists() == killed
 
 
 def test_runs_and_show_know_the_benchmark(cli, files, tmp_path):

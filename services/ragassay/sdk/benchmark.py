@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from pydantic import BaseModel
 
 from ragassay.analysis.comparison import compare_datasets
 from ragassay.config import ProjectConfig
-from ragassay.core.errors import BadSettings, UnknownName
+from ragassay.core.errors import BadSettings, Conflict, UnknownName
 from ragassay.core.files import write_whole
 from ragassay.core.formatting import json_document
 from ragassay.core.report import ReportWithResults
@@ -114,6 +115,8 @@ async def evaluate_all(configuration: ProjectConfig, given: Given, reporter: Rep
 def started(runtime: Runtime, configuration: ProjectConfig, inputs: Mapping[str, Inputs]) -> Begun:
     """A new benchmark and its runs, written down and not begun; ``inputs`` by dataset, with the same systems.
 
+    An error leaves none of it; a kill leaves the record, so that no run of it is taken for one on its own.
+
     Raises what ``local.start`` raises, and UnknownName for a baseline that is no system.
     """
     spec, baseline = configuration.evaluation, configuration.baseline
@@ -122,15 +125,23 @@ def started(runtime: Runtime, configuration: ProjectConfig, inputs: Mapping[str,
         raise UnknownName("baseline", baseline, systems)
     # what can't be evaluated is refused before anything is written
     prepared = {name: prepare(spec, read, new_run_id(spec.name or name)) for name, read in inputs.items()}
-    runs = {name: local.create(runtime, runtime.settings, prepared[name], read) for name, read in inputs.items()}
     record = BenchmarkRecord(
         id=new_run_id(spec.name or "benchmark"),
         baseline=baseline or systems[0],
         alpha=configuration.statistics.alpha,
         correction=configuration.statistics.correction,
-        runs={name: run.record.id for name, run in runs.items()},
+        runs={name: one.id for name, one in prepared.items()},
     )
-    FolderBenchmarks(runtime.settings.home).create(record)
+    benchmarks, runs = FolderBenchmarks(runtime.settings.home), dict[str, FolderRun]()
+    benchmarks.create(record)
+    try:
+        for name, read in inputs.items():
+            runs[name] = local.create(runtime, runtime.settings, prepared[name], read)
+    except BaseException:
+        for run in runs.values():
+            shutil.rmtree(run.folder, ignore_errors=True)
+        benchmarks.remove(record.id)
+        raise
     return Begun(record, runs)
 
 
@@ -145,8 +156,11 @@ def benchmark_of(settings: Settings, reference: str) -> str | None:
 
 
 def resumed(settings: Settings, name: str) -> Begun:
-    """An earlier benchmark with its runs. Raises UnknownName, NotFound, BadData."""
-    record = FolderBenchmarks(settings.home).open(name)
+    """An earlier benchmark with its runs. Raises UnknownName, NotFound, BadData, and Conflict if a kill left runs unmade."""
+    record, made = FolderBenchmarks(settings.home).open(name), FolderStore(settings.home).ids()
+    if not all(run in made for run in record.runs.values()):
+        what = f"benchmark {name} lacks runs: it was interrupted before anything was evaluated, or they were removed"
+        raise Conflict(what, hint="start it again")
     return Begun(record, {dataset: local.resume(settings, run) for dataset, run in record.runs.items()})
 
 

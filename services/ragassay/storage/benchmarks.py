@@ -1,11 +1,12 @@
 """A benchmark in a folder: which run evaluates which dataset, and the comparison of their systems.
 
-benchmarks/<id>/benchmark.json   written when all runs are made, before anything is evaluated
+benchmarks/<id>/benchmark.json   written before the runs are made
 benchmarks/<id>/comparison.json  written last; none with one system
 """
 
 from __future__ import annotations
 
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
@@ -42,6 +43,10 @@ class FolderBenchmarks:
     def create(self, record: BenchmarkRecord) -> None:
         """Write a new one down. Raises DiskFull."""
         write_whole(self.root / record.id / _RECORD, json_document(record), private=True)
+
+    def remove(self, name: str) -> None:
+        """Delete the record, not the runs."""
+        shutil.rmtree(self.root / name, ignore_errors=True)
 
     def open(self, name: str) -> BenchmarkRecord:
         """The benchmark of that id; raises UnknownName, and BadData that names a field that can't be."""
