@@ -74,6 +74,16 @@ def test_span_files_wait_for_the_rest_of_a_message(tmp_path):
     assert [one.trace for one in files.complete()] == [trace_id(0)]
 
 
+@pytest.mark.parametrize("time", ["9" * 30, "9" * 400, "-5", "soon"])
+def test_span_files_a_time_that_is_none_is_absent(tmp_path, time):
+    document = json.loads(otlp_lines(REQUESTS[:1]))
+    for span in document["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+        span["startTimeUnixNano"] = time
+    (tmp_path / "a.jsonl").write_text(json.dumps(document))
+    [request] = SpanFiles(tmp_path / "a.jsonl", []).complete()
+    assert request.hour == "1970-01-01T00"
+
+
 def _message(line):
     document = json.loads(line)
     for span in document["resourceSpans"][0]["scopeSpans"][0]["spans"]:

@@ -115,6 +115,13 @@ def test_redaction_reaches_into_what_is_nested():
     assert kept == {"metadata": {"user": {"team": "red"}, "list": [{}]}, "output.value": {"answer": "x"}}
 
 
+def test_read_a_long_name_is_not_repeated_for_each_entry():
+    entries = {"arrayValue": {"values": [{"kvlistValue": {"values": [{"key": "k", "value": {"intValue": 1}}]}}] * 9}}
+    body = json.dumps(hostile(**{"n" * 2000: entries, "short": entries})).encode()
+    [one] = otlp.read(body, "json", gzipped=False, limit=10**6).received
+    assert sorted(one.span.attributes) == [f"short.{n}.k" for n in range(9)]
+
+
 def test_redaction_cuts_what_is_larger_than_the_limits():
     deep = value = {}
     for _ in range(5000):

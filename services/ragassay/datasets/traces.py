@@ -19,6 +19,8 @@ from ragassay.core.errors import NothingToEvaluate
 from ragassay.datasets.source import NumberedRow, Source
 
 _MAX_DEPTH = 32  # objects and lists inside an attribute
+_MAX_NAME = 1000  # characters of an attribute's dotted name: each entry of a list repeats the name of the list
+_YEAR_10000_MS = 253_402_300_800_000
 _STRUCTURED = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.retrieval.documents", "retrieval.documents")
 _OPERATIONS = {"retrieval": "RETRIEVER", "embeddings": "EMBEDDING", "chat": "LLM", "text_completion": "LLM"}
 _OPERATIONS |= {"generate_content": "LLM", "completion": "LLM"}
@@ -218,14 +220,14 @@ def make_span(
     for key, value in attributes.items():
         _flatten(str(key), _parsed(value) if key in _STRUCTURED and isinstance(value, str) else value, flat)
     kind = flat.get("openinference.span.kind") or _OPERATIONS.get(str(flat.get("gen_ai.operation.name")), "CHAIN")
-    began_ms, ended_ms = times
+    began_ms, ended_ms = (time if time is not None and 0 <= time < _YEAR_10000_MS else None for time in times)
     ended_ms = None if began_ms is None else ended_ms  # without a start it would have lasted since 1970
     return TraceSpan(trace, own, parent, str(kind).upper(), began_ms or 0.0, ended_ms, flat, error, str(name or ""))
 
 
 def _flatten(name: str, value: Any, into: dict[str, Any], depth: int = 0) -> None:
     """Objects, and lists with objects in them, under dotted names; what the reader itself parses stays whole."""
-    if depth > _MAX_DEPTH:
+    if depth > _MAX_DEPTH or len(name) > _MAX_NAME:
         return
     whole = name.endswith((".value", "metadata"))
     if isinstance(value, Mapping) and value and not whole:

@@ -26,7 +26,7 @@ MOST_SPANS = 10_000  # of a body that is sent
 MOST_FIELDS, MOST_CONTAINERS = 500_000, 200_000  # of a body in protobuf, in JSON: each is an object while it is read
 MAX_TEXT = 200_000  # characters of an attribute
 MAX_NAME, MAX_ERROR, MAX_KIND, MAX_ID = 200, 2000, 50, 64  # characters
-MAX_DEPTH = 32  # objects and lists inside an attribute
+MAX_DEPTH, MAX_PATH = 32, 1000  # objects and lists inside an attribute, and characters of the names to them
 _NEVER_READ = ("embedding.embeddings.*", "llm.tools.*", "llm.invocation_parameters")  # vectors and the like
 _NO_PROTOBUF = "the body is no ExportTraceServiceRequest in protobuf"
 _FIXED = {1: 8, 5: 4}  # bytes of a value, by its wire type
@@ -127,7 +127,7 @@ class Redaction:
     def _inside(self, name: str, value: Any, depth: int = 0) -> Any:
         if not isinstance(value, Mapping | list):
             return value
-        if depth >= MAX_DEPTH:
+        if depth >= MAX_DEPTH or len(name) > MAX_PATH:
             return None
         if isinstance(value, list):
             return [self._inside(f"{name}.{n}", entry, depth + 1) for n, entry in enumerate(value)]
