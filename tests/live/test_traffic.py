@@ -151,6 +151,16 @@ def test_tick_rows_wait_for_their_batch(make_live, queue):
     assert live.store.open_batches() == []
 
 
+@pytest.mark.parametrize(("limit", "most"), [("MAX_BATCH", 2), ("MAX_BATCH_BYTES", 600)])
+def test_tick_closes_a_batch_of_many_rows_or_bytes_at_once(make_live, monkeypatch, limit, most):
+    live = make_live(batch_s=60.0)
+    monkeypatch.setattr(live_store, limit, most)
+    set_rule(live)
+    live.store.append(received(*(spans_of(n) for n in range(5))))
+    live.tick_all()
+    assert [len(live.store.rows(batch)) for batch in live.store.open_batches()] == [2, 2]
+
+
 def test_tick_a_request_that_breaks_the_reader_holds_up_no_other(live, queue, monkeypatch):
     real = traffic.decide
 

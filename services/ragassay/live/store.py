@@ -6,7 +6,7 @@ last batch), ``to_look_at`` (hours with new rows). Of a trace: ``spans:<trace>``
 ``recent:<stream>`` (its newest traces), ``hours:<stream>``, ``spent:<stream>:<day>`` (the account of a day),
 ``looks:<stream>:<window>``. Of an hour of it: ``counts:<stream>:<hour>`` (requests by state, ``sampled`` rows),
 ``window:<stream>:<hour>`` (job -> figures of its rows), ``pending:<stream> <hour>`` and
-``batch:<stream> <hour> <n>`` (trace -> row). ``ra:live`` has the projects.
+``batch:<stream> <hour> <n>`` (trace -> row), ``bytes:<stream> <hour>`` (of the pending rows). ``ra:live`` has the projects.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAX_REASON, MAX_NAME = 500, 200  # characters
 MAX_RECENT = 100_000  # requests of a stream that are found by their trace id
 GRACE_S = 5.0  # from the root to the look at a request: other processes of it export their spans every 5 s
 RETRY_AFTER_S = 10.0
-MAX_BATCH = 500  # rows that make a job before its time
+MAX_BATCH, MAX_BATCH_BYTES = 500, 16_000_000  # rows that make a job before its time, unpacked
 DAY_S = 86_400
 
 
@@ -144,11 +144,12 @@ class LiveStore:
             yield trace, DueRequest(about.get("stream", ""), about.get("hour", hour_of(now)), spans)
 
     def settle(self, trace: str, decision: Decision, spans: int) -> bool:
-        """Write down what became of a request with so many spans; False if that was done before."""
+        """Write down what became of a request with so many spans; True if as many rows wait as a job may have."""
         status, about, row = encoded(decision)
         now = int(self.store.now_ms())
-        arguments = [self._prefix, trace, status, about, row, spans, now, self._batch_ms, MAX_BATCH]
-        return bool(self.store.run("live_settle", [self.key("waiting"), self.key("batches")], arguments))
+        arguments = [self._prefix, trace, status, about, packed(row) if row else b"", spans, now]
+        arguments += [self._batch_ms, MAX_BATCH, len(row), MAX_BATCH_BYTES]
+        return bool(self.store.run("live_settle", [self.key("waiting"), self.key("batches")], arguments) == 2)
 
     # --- batches ----------------------------------------------------------------------------------------------
 
@@ -299,7 +300,7 @@ def encoded(decision: Decision) -> tuple[RequestStatus, bytes, bytes]:
     row = b""
     if decision.sample is not None:
         try:
-            row = packed(orjson.dumps([decision.cause, decision.sample.model_dump(mode="json", exclude_defaults=True)]))
+            row = orjson.dumps([decision.cause, decision.sample.model_dump(mode="json", exclude_defaults=True)])
         except (TypeError, ValueError, RecursionError) as error:  # half surrogate pairs and the like
             reason = f"its row can't be stored: {class_and_reason(error)}"
             decision = replace(decision, status="failed", reason=reason, sample=None)

@@ -160,7 +160,8 @@ class LiveTraffic:
             chosen_today = decision.sample is not None and request.hour[:10] == today
             if chosen_today and (why := self.store.day_closed(request.stream, today)):
                 decision = replace(decision, status="budget_reached", reason=why, sample=None)
-            self.store.settle(trace, decision, len(request.stored))
+            if self.store.settle(trace, decision, len(request.stored)):
+                self.store.close_batches()
             if time.monotonic() > until:
                 return
 

@@ -1,6 +1,7 @@
 -- Close the rows that wait for a job: no row is added to them any more, and the job's number follows from the script alone.
 -- KEYS batches open numbers   ARGV prefix batch now
 redis.call('ZREM', KEYS[1], ARGV[2])
+redis.call('DEL', ARGV[1] .. 'bytes:' .. ARGV[2])
 local pending = ARGV[1] .. 'pending:' .. ARGV[2]
 if redis.call('EXISTS', pending) == 0 then return false end
 local member = ARGV[2] .. ' ' .. redis.call('INCR', KEYS[3])

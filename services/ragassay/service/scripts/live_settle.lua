@@ -1,6 +1,7 @@
 -- Say what became of a request that is complete, once: its spans go, and its row, if it has one, waits for the next job of its
 -- stream and hour. Spans that came since the caller read `number` of them are late.
--- KEYS waiting batches   ARGV prefix trace status about row number now batch_ms max_rows   -> 1, or 0 if another was first
+-- KEYS waiting batches   ARGV prefix trace status about row number now batch_ms max_rows row_bytes max_bytes
+--   -> 2 if the rows that wait are enough for a job, else 1, or 0 if another was first
 local p, trace, status, about, row = unpack(ARGV, 1, 5)
 if redis.call('ZREM', KEYS[1], trace) == 0 then return 0 end
 local spans, at = p .. 'spans:' .. trace, p .. 'request:' .. trace
@@ -20,6 +21,10 @@ if row ~= '' then
   local pending = p .. 'pending:' .. batch
   redis.call('HSET', pending, trace, row)
   redis.call('ZADD', KEYS[2], 'NX', ARGV[7] + ARGV[8], batch)
-  if redis.call('HLEN', pending) >= tonumber(ARGV[9]) then redis.call('ZADD', KEYS[2], ARGV[7], batch) end
+  local bytes = redis.call('INCRBY', p .. 'bytes:' .. batch, ARGV[10])
+  if redis.call('HLEN', pending) >= tonumber(ARGV[9]) or bytes >= tonumber(ARGV[11]) then
+    redis.call('ZADD', KEYS[2], ARGV[7], batch)
+    return 2
+  end
 end
 return 1
