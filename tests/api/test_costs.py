@@ -4,7 +4,9 @@ import zstandard
 
 from api_server import rows
 from ragassay.analysis.costs import CostReport
+from ragassay.service.job_run import JobRun
 from ragassay.service.redis import row_names
+from ragassay.storage.cost_records import record_of
 
 OPTIONS = {"metrics": ["correctness", "accurate"], "accurate": "correctness >= 0.5", "dataset": "rivers"}
 
@@ -34,6 +36,13 @@ def test_the_figures_stay_when_the_rows_have_expired(served):
     store.redis.delete(*(store.key(job, name) for name in row_names(store.state(job).record)))
     assert served.http.get(f"/v1/jobs/{job}/results").status_code == 404
     assert figures(costs(served, by="category,system,day")) == figures(before)
+
+
+def test_costs_are_read_without_the_metrics(served):
+    run = JobRun(served.jobs.store, finished(served, n=3))
+    (system,) = run.report("", spending=True).systems.values()
+    assert (system.metrics, system.slices) == ({}, {})
+    assert run.costs() == record_of(run.report())
 
 
 def test_costs_names_a_job_whose_record_can_not_be_read_and_counts_the_others(served):
