@@ -3,11 +3,15 @@
 import asyncio
 import threading
 
+import pytest
+
 from offline_runs import ScriptedJudge, sample, source_of
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.evaluation.inputs import recorded
+from ragassay.service.redis import RedisStore
+from redis_server import RedisServer
 
 CALL = Call(id="c", content="x", purpose="judge")
 
@@ -28,6 +32,28 @@ class RecordingQueue:
 
     def waiting(self, queue):
         return 0
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A real Redis for the tests of a file; a ``conftest`` that imports this, ``store`` and ``queue`` has them."""
+    with RedisServer() as running:
+        yield running
+
+
+@pytest.fixture
+def store(server):
+    """Jobs in that Redis, empty at first."""
+    store = RedisStore(server.url, lease_s=2)
+    store.redis.flushall()
+    yield store
+    store.redis.close()
+
+
+@pytest.fixture
+def queue():
+    """Remembers the messages that were sent."""
+    return RecordingQueue()
 
 
 class SlowJudge(ScriptedJudge):

@@ -2,32 +2,13 @@
 
 import pytest
 
+import job_workers
 from api_server import Lexical
-from job_workers import RecordingQueue
 from ragassay.core.settings import Settings
 from ragassay.live.traffic import LiveTraffic
 from ragassay.service.jobs import Jobs
-from ragassay.service.redis import RedisStore
-from redis_server import RedisServer
 
-
-@pytest.fixture(scope="module")
-def server():
-    with RedisServer() as running:
-        yield running
-
-
-@pytest.fixture
-def store(server):
-    store = RedisStore(server.url, lease_s=2)
-    store.redis.flushall()
-    yield store
-    store.redis.close()
-
-
-@pytest.fixture
-def queue():
-    return RecordingQueue()
+server, store, queue = job_workers.server, job_workers.store, job_workers.queue
 
 
 @pytest.fixture

@@ -2,30 +2,11 @@
 
 import pytest
 
-from job_workers import RecordingQueue
+import job_workers
 from offline_runs import FakeRuntime, ScriptedJudge
 from ragassay.service.jobs import Jobs
-from ragassay.service.redis import RedisStore
-from redis_server import RedisServer
 
-
-@pytest.fixture(scope="module")
-def server():
-    with RedisServer() as running:
-        yield running
-
-
-@pytest.fixture
-def store(server):
-    store = RedisStore(server.url, lease_s=2)
-    store.redis.flushall()
-    yield store
-    store.redis.close()
-
-
-@pytest.fixture
-def queue():
-    return RecordingQueue()
+server, store, queue = job_workers.server, job_workers.store, job_workers.queue
 
 
 @pytest.fixture
