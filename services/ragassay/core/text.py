@@ -53,7 +53,7 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 _YES_OR_NO = re.compile(r"\W*(?:(yes|ja|oui)\b|(?:no|nein|non)(?=\s*(?:[,.;:!\u2013\u2014-]|$)))", re.IGNORECASE)
-NUMBER_WORDS = {
+_NUMBER_WORDS = {
     word: str(n)
     for n, word in enumerate(
         "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
@@ -246,7 +246,7 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=16384)
 def _stem(word: str) -> str:
-    word = NUMBER_WORDS.get(word, word)
+    word = _NUMBER_WORDS.get(word, word)
     if len(word) < 4 or not word.isalpha():
         return word
     word = _BRITISH.sub(r"iz\1", word)
@@ -281,7 +281,7 @@ def numbers(text: str) -> frozenset[str]:
         if plain.count(".") == 1 and "," not in plain:
             plain = plain.rstrip("0").rstrip(".")
         normalised.add(re.sub(r"^0+(?=\d)", "", plain))
-    normalised.update(NUMBER_WORDS[w] for w in words(text) if w in NUMBER_WORDS and w not in ("zero", "one"))
+    normalised.update(_NUMBER_WORDS[w] for w in words(text) if w in _NUMBER_WORDS and w not in ("zero", "one"))
     return frozenset(normalised)
 
 

@@ -18,7 +18,7 @@ from ragassay.core.text import is_lead_in, sentences
 from ragassay.embeddings import CrossEncoder
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.overlap import Source, terms_of
-from ragassay.judges.verdict import number_units, turn_sentences
+from ragassay.judges.verdict import number_units, sentence_labels, turn_sentences
 from ragassay.llm.journal import CostEstimator
 
 VERSION = 1  # raise it with every change that can change a verdict
@@ -109,7 +109,7 @@ def _claims(sample: Sample, verdict: Verdict) -> dict[str, _Claim]:
     """By its label, each sentence that is judged by itself."""
     turns = turn_sentences(sample)
     source = Source([*(sentences(context) for context in sample.contexts or ()), *turns.values()])
-    labels = [*number_units(sample).contexts, *(label for label, texts in turns.items() for _ in texts)]
+    labels = sentence_labels(number_units(sample), turns)
     claims = {}
     for one in verdict.sentences if labels else ():
         windows = source.windows(terms_of(one.text), MAX_WINDOWS)

@@ -8,7 +8,6 @@ paid again when the run is resumed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -33,7 +32,7 @@ class LLMJudge:
     """Judges with the model behind ``llm``.
 
     ``max_tokens`` limits a reply; by default it grows with the number of units. ``criteria``, by their names, are in the
-    user's words; answers are judged by them in the same call. ``prompt`` takes the place of our instructions.
+    user's words; answers are judged by them in the same call. ``prompt`` is put around our instructions.
     ``seed_shift``: added to the model's seed, for a further sample of a verdict.
     """
 
@@ -106,9 +105,10 @@ class LLMJudge:
         if not missing and is_complete:
             return first
         wanted, schema = self._prompts["repair"].render(labels=", ".join(missing) or "none"), self._schema(missing)
-        once = partial(self._call.once, more=wanted, purpose="repair")
         try:
-            rest, _ = await once(sample.query_id, prompt, limit, calls, dict, schema)
+            rest, _ = await self._call.once(
+                sample.query_id, prompt, limit, calls, dict, schema, more=wanted, purpose="repair"
+            )
         except (BadSettings, ProviderDown):
             raise
         except (BadInput, Unavailable):

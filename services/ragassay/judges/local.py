@@ -27,7 +27,7 @@ from ragassay.core.text import (
 )
 from ragassay.judges import local_weights
 from ragassay.judges.overlap import FEATURES, Match, Source, features, match, share_missing, terms_of
-from ragassay.judges.verdict import check_verdict, context_number, number_units, turn_sentences
+from ragassay.judges.verdict import check_verdict, context_number, number_units, sentence_labels, turn_sentences
 
 NAME = "local"
 VERSION = 8  # raise it with every change that can change a verdict
@@ -90,7 +90,7 @@ class _Row:
         self.contexts, self.answer = Source(by_context.values()), Source([[*self.units.answer.values()]])
         self.truth = Source([[*dict.fromkeys((*self.units.facts.values(), *truths))]])
         self.query_stems = content(sample.query)
-        self.labels = [*self.units.contexts, *(label for label, texts in turns.items() for _ in texts)]
+        self.labels = sentence_labels(self.units, turns)
         said, true = (says_yes(next(iter(texts.values()), "")) for texts in (self.units.answer, self.units.facts))
         self.says_the_opposite = None not in (said, true) and said is not true
 

@@ -109,6 +109,11 @@ def turn_sentences(sample: Sample) -> dict[str, list[str]]:
     }
 
 
+def sentence_labels(units: Units, turns: Mapping[str, Sequence[str]]) -> list[str]:
+    """The label of each sentence of the contexts, then of each of ``turn_sentences``, in the order of a ``Source`` of both."""
+    return [*units.contexts, *(label for label, texts in turns.items() for _ in texts)]
+
+
 def is_of_history(label: str) -> bool:
     """Is it the label of an earlier turn, such as ``H2``?"""
     return label.startswith("H")

@@ -21,7 +21,7 @@ from ragassay.judges.overlap import Source, match
 from ragassay.judges.prompt import disarm, enclosed
 from ragassay.judges.reply import STEPS
 from ragassay.judges.structured import NoAnswer, SampleCalls
-from ragassay.judges.verdict import Units, turn_sentences
+from ragassay.judges.verdict import Units, sentence_labels, turn_sentences
 from ragassay.llm import LLM
 
 _MOST_TOKENS = 4
@@ -66,7 +66,7 @@ class YesNoJudge(LLMJudge):
         chances = {(question.about, question.label): chance for question, chance in zip(asked, found, strict=True)}
         turns, of_contexts = turn_sentences(sample), [*units.contexts.values()]
         contexts, sources = Source([of_contexts]), Source([of_contexts, *turns.values()])
-        labels = [*units.contexts, *(label for label, texts in turns.items() for _ in texts)]
+        labels = sentence_labels(units, turns)
 
         def chance(about: str, label: str = "") -> float:
             return chances.get((about, label), 0.0)
@@ -134,9 +134,10 @@ class YesNoJudge(LLMJudge):
             alternatives=ALTERNATIVES,
             read=yes_chance,
         )
-        if calls.book(reply, chance) is None:
+        calls.book(reply, chance)
+        if chance is None:
             raise NoAnswer(f"the judge answered neither yes nor no about {asked.label}")
-        return chance or 0.0
+        return chance
 
 
 def yes_chance(reply: Reply) -> float | None:
