@@ -66,6 +66,21 @@ def test_pairwise_finds_the_better_system_and_asks_nothing_twice(prefer):
     assert (turned["wins"], turned["losses"], turned["usage"]["cache_hits"]) == (0, 9, 18)
 
 
+def test_pairwise_asks_again_without_the_cache(prefer):
+    with Provider(then=says(prefers_right)) as provider:
+        prefer(provider, "--limit", "2")
+        prefer(provider, "--limit", "2", "--set", "performance.cache=false")
+        assert len(provider.log) == 8
+
+
+@pytest.mark.parametrize(("tokens", "is_shown"), [(1000, True), (0, False)])
+def test_pairwise_shows_as_much_history_as_the_configuration_says(prefer, tokens, is_shown):
+    queries = [{**QUERIES[0], "history": [{"role": "assistant", "content": "Which book?"}]}]
+    with Provider(then=says(prefers_right)) as provider:
+        prefer(provider, "--set", f"history_tokens={tokens}", queries=queries, a=WRONG[:1], b=RIGHT[:1])
+        assert [("Which book?" in seen.user) for seen in provider.log] == [is_shown] * 2
+
+
 PRICE = 'prices={"openai/tiny": {"input_per_1m": 1, "output_per_1m": 2}}'
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -56,28 +57,30 @@ def prefer(
         print_calls({judge.name: estimator.estimates}, Prices(spec.prices), err=not dry_run)
     if dry_run:
         return
-    run, cache = new_run_id("pairwise"), CallCache(settings.home / "cache" / "calls.sqlite")
-    journal = FolderJournal(settings.home / "pairwise" / f"{run}.jsonl", run=run, cache=cache, budget=spec.budget)
-    done = set[str]()
-    with progress(len(contest.pairs), 0, quiet=as_json) as move, warnings_shown():
+    run, done = new_run_id("pairwise"), set[str]()
+    with ExitStack() as stack:
+        move = stack.enter_context(progress(len(contest.pairs), 0, quiet=as_json))
+        stack.enter_context(warnings_shown())
+        cache = None
+        if spec.performance.cache:
+            cache = CallCache(settings.home / "cache" / "calls.sqlite")
+            stack.callback(cache.close)
+        journal = FolderJournal(settings.home / "pairwise" / f"{run}.jsonl", run=run, cache=cache, budget=spec.budget)
+        stack.callback(journal.close)
 
         def answered(query_id: str) -> None:
             if query_id not in done:  # after an outage all pairs are asked about again, from the journal
                 done.add(query_id)
                 move(1)
 
-        try:
-            preferences = asyncio.run(
-                through_outages(
-                    lambda used: contest.judged(judge, used, answered),
-                    journal,
-                    spec.performance.give_up_s,
-                    lambda why: print_notice(f"waiting: {why}"),
-                )
+        preferences = asyncio.run(
+            through_outages(
+                lambda used: contest.judged(judge, used, answered),
+                journal,
+                spec.performance.give_up_s,
+                lambda why: print_notice(f"waiting: {why}"),
             )
-        finally:
-            journal.close()
-            cache.close()
+        )
     report = contest.report(judge, preferences, spec.statistics.confidence)
     show(report, of_preferences, EXPORTERS, outputs, as_json=as_json)
     if (failed := report.win_rate.failed / len(report.rows)) > spec.max_missing:

@@ -160,7 +160,7 @@ def preference_judge(spec: EvalConfig, settings: Settings) -> PreferenceJudge:
     (judge, *others) = spec.judges
     if others or not judge.calls_model or judge.model in JUDGES:
         raise BadSettings(f"{spec.judged_by} can't compare two answers", where="--pairwise", hint="name one model")
-    return PreferenceJudge(_model(judge.model, spec, settings, Shared()))
+    return PreferenceJudge(_model(judge.model, spec, settings, Shared()), history_tokens=spec.history_tokens)
 
 
 def llm_of(model: str, api_base: str | None, settings: Settings, **options: Any) -> LLM:

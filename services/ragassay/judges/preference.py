@@ -51,10 +51,10 @@ class Preference(FrozenModel):
 
 
 class PreferenceJudge:
-    """Asks the model behind ``llm``."""
+    """Asks the model behind ``llm``. ``history_tokens``: how much of the last turns before a query it is shown."""
 
-    def __init__(self, llm: LLM) -> None:
-        prompt = load("judge/preference")
+    def __init__(self, llm: LLM, *, history_tokens: int = HISTORY_TOKENS) -> None:
+        prompt, self._history_tokens = load("judge/preference"), history_tokens
         self.name, self._version = f"llm:{llm.model}", prompt.version
         self._call = StructuredCall(
             llm, prompt.text, prompt.version, PreferenceForm, "preference", keys=frozenset(["better"])
@@ -82,7 +82,7 @@ class PreferenceJudge:
         if not (a and b):
             return Preference(better="a" if a else "b")
         calls = SampleCalls(journal)
-        turns = turn_units(recent_turns(history, HISTORY_TOKENS))
+        turns = turn_units(recent_turns(history, self._history_tokens))
         prompts = [
             enclosed("sample", _lines(turns, query, truths, *order), self._version) for order in ((a, b), (b, a))
         ]
