@@ -227,7 +227,7 @@ class ScoreColumn:
             bounds = MeanBounds(worst=low, best=high) if metric.better == "higher" else MeanBounds(worst=high, best=low)
         ndcg_before = np.asarray(self._ndcg_before)[rows][scored]
         if np.isfinite(ndcg_before).any():
-            mean, interval = relative_change(values, averaged(ndcg_before, of_scored), spec)
+            mean, interval = _relative_change(values, averaged(ndcg_before, of_scored), spec)
         reasons, failed = self._missing(rows)
         return Aggregate(
             kind=metric.kind,
@@ -301,10 +301,15 @@ class SystemAggregator:
         """The number of each row's question, once all rows are added."""
         return numbered(self._question_keys)
 
-    @property
+    @cached_property
     def reference(self) -> ReferenceJudge:
-        """How the judges did that correct the scores."""
+        """How the judges did that correct the scores, once all rows are added."""
         return ReferenceJudge.of(self.numbers.count("by_reference"), self._reference_failures)
+
+    @cached_property
+    def _label_columns(self) -> dict[str, Floats]:
+        """By metric, the label of each row, NaN where there is none, once all rows are added."""
+        return {name: np.array([of.get(n, nan) for n in range(self.rows)]) for name, of in self._labels.items()}
 
     def report(self, called: Mapping[str, object] | None) -> SystemReport:
         """The figures; ``called``: how the system is called, None for one that is not."""
@@ -344,12 +349,11 @@ class SystemAggregator:
 
     def _corrected(self, metric: str, rows: Rows = _ALL) -> CorrectedMean | None:
         """The metric's mean over these rows corrected by the labels of it; None where there are none."""
-        if not (labels := self._labels.get(metric)):
+        if (labels := self._label_columns.get(metric)) is None:
             return None
-        of_rows = np.array([labels.get(n, nan) for n in range(self.rows)])
         failed = self.reference.too_many_failed(self._spec.max_missing)
         level = self._spec.statistics.confidence
-        return corrected_by_labels(of_rows[rows], self.scores[metric].values[rows], level=level, failed=failed)
+        return corrected_by_labels(labels[rows], self.scores[metric].values[rows], level=level, failed=failed)
 
     def _by_slice(self) -> dict[str, dict[str, Slice]]:
         """The rows grouped by category, difficulty and every metadata field that groups them."""
@@ -432,7 +436,7 @@ class SystemAggregator:
         )
 
 
-def relative_change(changes: Floats, before: Floats, spec: EvalConfig) -> tuple[float | None, Interval]:
+def _relative_change(changes: Floats, before: Floats, spec: EvalConfig) -> tuple[float | None, Interval]:
     """The mean change over the mean before, and its interval; undefined if that mean is 0."""
     sums = RatioSums.of(zip(changes.tolist(), before.tolist(), strict=True))
     if not sums.accurate:
