@@ -138,12 +138,12 @@ class Settings(BaseSettings):
     @property
     def plugin_names(self) -> list[str]:
         """The plug-ins that RAGASSAY_PLUGINS names."""
-        return [name.strip() for name in (self.plugins or "").split(",") if name.strip()]
+        return _split(self.plugins)
 
     @property
     def redacted_attributes(self) -> list[str]:
         """The patterns that RAGASSAY_LIVE_REDACTED names."""
-        return [name.strip() for name in (self.live_redacted or "").split(",") if name.strip()]
+        return _split(self.live_redacted)
 
     @property
     def of_dry_run(self) -> Settings:
@@ -179,10 +179,15 @@ class Settings(BaseSettings):
         return servers
 
 
+def _split(names: str | None) -> list[str]:
+    """The names in a text with commas between them."""
+    return [name.strip() for name in (names or "").split(",") if name.strip()]
+
+
 def _allowed(names: str | None) -> Allowed:
     from ragassay.core.http_guard import Allowed
 
-    return Allowed.read(name for name in (names or "").split(",") if name.strip())
+    return Allowed.read(_split(names))
 
 
 def traces_wanted(settings: Settings) -> bool:
