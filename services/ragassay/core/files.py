@@ -137,7 +137,7 @@ class LazyRows(Sequence[T]):
 
 
 class MappedRows(LazyRows[T]):
-    """What ``make`` makes of each of ``rows``, when it is asked for."""
+    """The rows that ``make`` returns for ``rows``, each made when it is read."""
 
     def __init__(self, rows: Sequence[Any], make: Callable[[Any], T]) -> None:
         self._rows, self._make = rows, make

@@ -106,7 +106,7 @@ Amount = Annotated[float, Field(ge=0, le=LARGEST_NUMBER), _zero_or_at_least(1 / 
 
 
 class Message(FrozenModel):
-    """An earlier turn of a conversation. ``role``: ``user``, ``assistant``, ``system`` or ``tool``."""
+    """An earlier turn of a conversation. ``role``: such as ``user``, ``assistant``, ``system`` or ``tool``."""
 
     role: Annotated[str, Field(min_length=1, max_length=100)]
     content: str

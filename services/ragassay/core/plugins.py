@@ -74,7 +74,7 @@ class Registry(Generic[T]):
         if key not in self._things:
             self._read_plugins()
             if why := self._broken.get(key):
-                raise BadSettings(why, where=f"{self.kind} {name}", hint="mend the plug-in, or uninstall it")
+                raise BadSettings(why, where=f"{self.kind} {name}", hint="fix the plug-in, or uninstall it")
         return key in self._things
 
     def __iter__(self) -> Iterator[T]:
