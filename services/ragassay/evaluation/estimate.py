@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Response, Sample, Usage
-from ragassay.evaluation.evaluate import ScoringConfig, respond, rows_to_judge
+from ragassay.evaluation.evaluate import ScoringConfig, respond, to_judge
 from ragassay.evaluation.inputs import Inputs
 from ragassay.evaluation.prepare import choose_metrics
 from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.panel import Panel
-from ragassay.judges.verdict import with_recent_turns
 from ragassay.llm.journal import CostEstimator
 from ragassay.systems.builtin import BuiltIn, extract
 from ragassay.systems.runner import LiveSystem
@@ -42,8 +41,7 @@ async def estimate_calls(runtime: Runtime, spec: EvalConfig, inputs: Inputs) -> 
     for rater in config.panel.raters:
         calls = CostEstimator()
         for rows in joined.values():
-            read = [with_recent_turns(rows[n], spec.history_tokens) for n in rows_to_judge(rows, config)]
-            await Panel([rater]).rate(read, calls)
+            await Panel([rater]).rate(list(to_judge(rows, config).values()), calls)
         by_judge[rater.name] = calls.estimates
     return CallEstimates(config, by_judge, answers.estimates)
 

@@ -178,27 +178,26 @@ def _latency_ms(response: Response | None) -> float:
     return (response.latency_ms or response.first_call_ms or 0.0) if response else 0.0
 
 
-def rows_to_judge(samples: Sequence[Sample], config: ScoringConfig) -> list[int]:
-    """Places of the samples, with their responses, for which at least one judged metric has its input.
+def to_judge(samples: Sequence[Sample], config: ScoringConfig) -> dict[int, Sample]:
+    """By its place, each sample for which at least one judged metric has its input, with the turns that a judge reads.
 
     An answer to what can't be answered is accurate if it refuses, which the judge has to say.
     """
     judged = [metric for metric in config.order if metric.sees == "Verdict"]
-    return [
-        n
+    return {
+        n: with_recent_turns(sample, config.spec.history_tokens)
         for n, sample in enumerate(samples)
         if any(metric.lacks(sample) is None for metric in judged)
         or (config.asks_accuracy and sample.answer is not None and is_answerable(sample) is False)
-    ]
+    }
 
 
 async def _rate(samples: Sequence[Sample], config: ScoringConfig, journal: Journal) -> list[list[Rating]]:
     """The ratings of each sample; none where no judged metric has its input."""
     ratings: list[list[Rating]] = [[] for _ in samples]
-    if rows := rows_to_judge(samples, config):
-        read = [with_recent_turns(samples[n], config.spec.history_tokens) for n in rows]
-        rated = await config.panel.rate(read, journal)
-        for n, of_row in zip(rows, rated, strict=True):
+    if judged := to_judge(samples, config):
+        rated = await config.panel.rate(list(judged.values()), journal)
+        for n, of_row in zip(judged, rated, strict=True):
             ratings[n] = of_row
     return ratings
 

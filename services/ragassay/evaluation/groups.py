@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragassay.core.models import Result, Sample
+from ragassay.datasets.dataset import plain_text
 
 RowIndexes: TypeAlias = npt.NDArray[np.int64]
 Questions: TypeAlias = npt.NDArray[np.int64] | None
@@ -28,7 +29,7 @@ def question_key(
     """
     if conversation_id is not None:
         return hash(("conversation", conversation_id)) | 1
-    return hash((" ".join(query.split()), *ground_truths, *history)) & ~1
+    return hash((plain_text(query), *ground_truths, *history)) & ~1
 
 
 def question_of(row: Result) -> int:
