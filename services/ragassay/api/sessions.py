@@ -1,7 +1,7 @@
 """Who is signed in with a browser: sessions, each bound to the secret that began it.
 
-A session's id is random and in its cookie alone. Redis has its SHA-256 with the id and digest of the key, whose end, whether by
-revoking or expiry, ends the session too.
+A session's id is random and in its cookie alone. Redis has its SHA-256 with the id and digest of the key; the session
+ends when the key is revoked.
 """
 
 from __future__ import annotations
