@@ -16,16 +16,15 @@ PEPPER, BOOTSTRAP = "a-pepper-of-the-tests-0123", "a-bootstrap-key-of-the-tests"
 @contextmanager
 def keyed_server(**settings):
     """A server that asks for keys, over a Redis of its own."""
-    given = {"key_pepper": PEPPER, "bootstrap_key": BOOTSTRAP, **settings}
-    with RedisServer() as redis, serving(redis.url, Settings.model_construct(**given)) as served:
-        served.settings = Settings.model_construct(**given)
-        served.redis, served.access = redis, Access(served.jobs.store, Settings.model_construct(**given))
+    given = Settings.model_construct(**{"key_pepper": PEPPER, "bootstrap_key": BOOTSTRAP, **settings})
+    with RedisServer() as redis, serving(redis.url, given) as served:
+        served.redis, served.settings, served.access = redis, given, Access(served.jobs.store, given)
         yield served
 
 
-def made_key(served, project, scopes=SCOPES, name="a test", **options):
+def made_key(served, project, scopes=SCOPES, name="a test"):
     """A key of a project, with all scopes if none are named."""
-    return served.access.make(name, project=project, scopes=scopes, **options)
+    return served.access.make(name, project=project, scopes=scopes)
 
 
 def caller(served, key=None, **headers):

@@ -154,7 +154,7 @@ async def _metrics_key(request: Request) -> None:
     scheme, given = get_authorization_scheme_param(request.headers.get("authorization"))
     known = settings.metrics_key or ""
     if scheme.lower() != "bearer" or not secrets.compare_digest(given.encode(), known.encode()):
-        raise unauthorized("the key is missing or wrong", of=", with the value of RAGASSAY_METRICS_KEY")
+        raise unauthorized(of=", with the value of RAGASSAY_METRICS_KEY")
 
 
 def access(settings: Settings) -> Any:

@@ -80,13 +80,13 @@ class Guard:
         if not self._locked and (time.monotonic() < self._open_until or await to_thread.run_sync(self._is_open)):
             return operator
         if text is None:
-            raise unauthorized("the key is missing or wrong")
+            raise unauthorized()
         key = await to_thread.run_sync(self._authenticated, text)
         if key is None:
             self._wrong.count(address)
             if barred_s:
                 raise RateLimited("too many wrong keys came from your address", retry_after=barred_s)
-            raise unauthorized("the key is missing or wrong")
+            raise unauthorized()
         if project not in (None, key.project):
             raise Refused(403, "forbidden", "this key belongs to another project", where=PROJECT_HEADER)
         return Requester(key.project, frozenset(key.scopes), everywhere=False)
@@ -139,12 +139,12 @@ def _network(address: str) -> str:
     return str(ipaddress.ip_network((address, 64), strict=False)) if ":" in address else address
 
 
-def unauthorized(what: str, of: str = "") -> Refused:
+def unauthorized(of: str = "") -> Refused:
     """The error for a key that is missing or no good; ``of``: which key is meant."""
     return Refused(
         401,
         "unauthorized",
-        what,
+        "the key is missing or wrong",
         where="Authorization",
         hint=f"send the header: Authorization: Bearer KEY{of}",
         WWW_Authenticate='Bearer realm="ragassay"',
