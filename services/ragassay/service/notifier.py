@@ -217,36 +217,34 @@ class Notifier:
         what is not tried stays due, and the order of webhooks is drawn.
         """
         self.empty_outbox()
-        lock = self.store.redis.lock(LOCK, timeout=LOCK_S, blocking=False, thread_local=False)
-        if not self._due() or not lock.acquire():
+        redis, until = self.store.redis, ("-inf", self.store.now_ms())
+        lock = redis.lock(LOCK, timeout=LOCK_S, blocking=False, thread_local=False)
+        if not redis.zcount(DELIVERIES, *until) or not lock.acquire():
             return
         try:
             by_webhook: dict[str, list[bytes]] = {}
-            for stored in self._due():
+            for stored in redis.zrangebyscore(DELIVERIES, *until):
                 by_webhook.setdefault(orjson.loads(stored)["webhook"], []).append(stored)
-            drawn = random.sample(
-                list(by_webhook.values()), len(by_webhook)
-            )  # so that slow ones don't always come first
+            webhooks = list(by_webhook.values())
+            random.shuffle(webhooks)  # so that slow ones don't always come first
             with ThreadPoolExecutor(THREADS, "notifier") as threads:
-                list(threads.map(partial(self._serve, until=time.monotonic() + TURN_S), drawn))
+                list(threads.map(partial(self._serve, until=time.monotonic() + TURN_S), webhooks))
         finally:
             with suppress(LockError):  # it took longer than the lock is held
                 lock.release()
 
-    def _due(self) -> list[bytes]:
-        return list(self.store.redis.zrangebyscore(DELIVERIES, "-inf", self.store.now_ms()))
-
     def _serve(self, due: list[bytes], *, until: float) -> None:
         """Send a webhook one notification after another, until a try fails or the time of the round is over."""
         for stored in due:
-            if time.monotonic() > until or not self._deliver(_Delivery.model_validate_json(stored), stored):
+            if time.monotonic() > until or not self._deliver(stored):
                 return
 
-    def _deliver(self, delivery: _Delivery, stored: bytes) -> bool:
+    def _deliver(self, stored: bytes) -> bool:
         """Try to deliver a notification, and write down the outcome; did it arrive, or is its webhook gone?"""
         from ragassay.service.senders import Refusal, post
 
-        notification, number, redis = delivery.notification, delivery.number, self.store.redis
+        delivery, redis = _Delivery.model_validate_json(stored), self.store.redis
+        notification, number = delivery.notification, delivery.number
         receiver = self._receivers(notification.project).get(delivery.webhook)
         if receiver is None:
             redis.zrem(DELIVERIES, stored)
