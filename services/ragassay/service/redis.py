@@ -37,7 +37,7 @@ NO_LIMIT = 10**9
 OUTBOX = "ra:outbox"  # notifications that no beat has queued for webhooks yet
 PARTIAL_FILE = "partial.json"  # the report of the rows that are done
 CHUNKS_AT_ONCE = 16  # whose rows are sent to Redis
-WRITTEN_WITHIN_S = 3600  # from one of these to the next
+WRITTEN_WITHIN_S = 3600  # from a block of rows to the next
 LISTED_S = 100 * DAY_S  # for how much longer than a report a job's id is listed
 
 
@@ -118,11 +118,8 @@ class RedisStore(ProjectRedis):
         self.knows([job])
         called = [name for name, source in record.systems.items() if source.called]
         created_ms = int(datetime.fromisoformat(record.created_at).timestamp() * 1000)
-        meta, inputs, once = (
-            self.key(job, "meta"),
-            self.key(job, "inputs"),
-            any(given is not None for given in (planned, body_digest, live)),
-        )
+        meta, inputs = self.key(job, "meta"), self.key(job, "inputs")
+        once = any(given is not None for given in (planned, body_digest, live))
         if self.redis.exists(meta):
             raise _exists(job)
         new = self._write_inputs(record, samples, responses)
@@ -226,7 +223,6 @@ class RedisStore(ProjectRedis):
 
         Calls that are still open count as spent. A job that works again by now stays as it is.
         """
-
         names = row_names(record) if record else ["done"]
         keys = [self.key(job, name) for name in ("meta", "todo", "lease", "owner", "dead")]
         chunks = map(str, record.chunks() if record else ())
@@ -443,8 +439,8 @@ class RedisStore(ProjectRedis):
 
     def trim(self) -> None:
         """Forget the ids of jobs whose records are long gone."""
+        oldest_ms = self.now_ms() - (self.retention.reports_s + LISTED_S) * 1000
         for listed in self.job_lists():
-            oldest_ms = self.now_ms() - (self.retention.reports_s + LISTED_S) * 1000
             self.redis.zremrangebyscore(listed, "-inf", oldest_ms)
 
 

@@ -20,11 +20,10 @@ import zstandard
 
 from ragassay.core.errors import NotFound
 from ragassay.datasets.versions import DatasetStore, DatasetVersion, MakeVersion
-from ragassay.service.redis import RedisStore
+from ragassay.service.redis import WRITTEN_WITHIN_S, RedisStore
 
 BLOCK = 256 * 1024  # bytes of rows that are compressed together; a longer row has a block of its own
 LARGEST_PAGE = 4 * 1024 * 1024
-WRITTEN_WITHIN_S = 3600  # from one block to the next
 
 
 class Place(NamedTuple):
