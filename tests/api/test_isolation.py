@@ -147,10 +147,8 @@ def test_lists_and_what_is_made_show_nothing_of_another_project(served, of_a, na
     with stranger(served) if by_name else caller(served, key) as http:
         answer = asked(http, name, of_a if by_name else ids)
     assert answer.status_code < 300, answer.text
-    assert (
-        shows(answer, [its_id for kind, its_id in of_a.items() if not (by_name and kind in ("dataset", "stream"))])
-        == []
-    )
+    named = ("dataset", "stream") if by_name else ()
+    assert shows(answer, [its_id for kind, its_id in of_a.items() if kind not in named]) == []
 
 
 def parameters_of(name):
@@ -292,11 +290,8 @@ def test_nothing_of_a_was_changed(served, of_a):
         assert (schedule["created_at"], schedule["paused"]) == (schedule["changed_at"], False)
         assert http.get(f"/v1/schedules/{of_a['schedule']}/runs").json()["runs"] == []
         (webhook,) = http.get("/v1/webhooks").json()["webhooks"]
-        outcome = {
-            "last_at",
-            "last_status",
-            "last_error",
-        }  # of the test that A itself asked for, once a round delivers it
+        # Of the test that A itself asked for, once a round delivers it.
+        outcome = {"last_at", "last_status", "last_error"}
         assert {name: value for name, value in webhook.items() if name not in outcome} == {
             "id": of_a["webhook"],
             "url": f"https://{MARK}.example/hook",

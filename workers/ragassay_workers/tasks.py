@@ -38,9 +38,8 @@ def finalize(job: str) -> None:
 @app.task(name="ragassay.start", max_retries=5, default_retry_delay=5)
 def start(project: str, schedule: str, slot_ms: int) -> None:
     """Make the job of a scheduled run. Delivered at least once; a run that has its job is left alone."""
-    from ragassay.api.submission import (
-        read_scheduled,
-    )  # a schedule's job is read as the API reads it, which no other task needs
+    # As the API reads it; no other task needs these imports.
+    from ragassay.api.submission import read_scheduled
 
     with observability.about(project=project, schedule=schedule, slot=iso(slot_ms)), _one_line(f"schedule {schedule}"):
         schedules = process.schedules().of(project)

@@ -27,9 +27,7 @@ LABELS: dict[str, Callable[[Result], str | None]] = {
     "failure": failure,
 }
 THERE = "?there"  # not 0 where the row is done; of a run in a folder, when its results were written
-QUESTION = (
-    "?question"  # equal if rows are no independent observations, and odd for conversations, as groups.question_key
-)
+QUESTION = "?question"  # equal for rows that are no independent observations, as evaluation.groups.question_key is
 FAILED = "?failed"  # 1 where its response failed, or the scoring
 _WIDTH = 8  # bytes of a value
 
@@ -76,6 +74,7 @@ def columns(results: Sequence[Result], written: float = 1.0) -> dict[str, Any]:
 
 
 def _question(row: Result) -> float:
+    """Even for questions and odd for conversations."""
     if row.conversation_id is not None:
         return label_value(row.conversation_id) // 2 * 2 + 1
     turns = (turn.content for turn in row.history)
