@@ -44,7 +44,7 @@ _HEALTH = {
     "outage_s": ("outage_seconds", "Longest time that a job has waited for its provider."),
     "workers": ("workers", "Workers that sent a heartbeat in the last 30 s."),
     "processes": ("worker_processes", "Processes that they have for chunks."),
-    "beats": ("beats", "Sweepers that sent a heartbeat in the last 60 s."),
+    "beats": ("beats", "Schedulers that sent a heartbeat in the last 60 s."),
     "schedule_overdue_s": ("schedule_overdue_seconds", "Longest time that a schedule has been due without a beat."),
 }
 _REDIS = {  # by the field of RedisServer
