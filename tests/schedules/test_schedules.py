@@ -174,6 +174,16 @@ def test_a_job_that_a_slow_worker_makes_in_the_end_is_the_runs_though_it_was_giv
     assert world.runs()[0].status == "running"
 
 
+def test_an_outage_is_tried_again_and_no_reason_to_give_up_at_once(world):
+    world.create()
+    world.tick(60)
+    with pytest.raises(Unavailable):
+        world.start(away)
+    world.tick(62)
+    world.start()
+    assert (world.runs()[0].status, world.runs()[0].reason) == ("queued", None)
+
+
 def test_ten_beats_and_ten_workers_at_once_make_one_job_of_a_time(world):
     world.create()
     world.now = NOON + 60 * MINUTE
