@@ -17,7 +17,7 @@ from polling import slowness, until
 from ragassay.api.middleware import PROTECTIVE
 
 NDJSON, CSV = {"Content-Type": "application/x-ndjson"}, {"Content-Type": "text/csv"}
-PARQUET, JSON = {"Content-Type": "application/vnd.apache.parquet"}, {"Content-Type": "application/json"}
+JSON = {"Content-Type": "application/json"}
 ROW = '{"query":"Which?","answer":"This."}'
 HOST = b"Host: localhost\r\n"
 

@@ -9,12 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from api.projects import BOOTSTRAP, caller, keyed_server, made_key
 from api_server import problem, rows, serving
-from job_workers import CALL
 from ragassay import observability
-from ragassay.core.models import Usage
-from ragassay.core.protocols import Reply
 from ragassay.core.settings import Settings
-from ragassay.service.redis_journal import RedisJournal
 from redis_server import RedisServer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text()
@@ -60,21 +56,6 @@ def test_jobs_chunks_and_rows_are_counted_from_submission_to_the_end(served):
     assert (ended["jobs_ended_total", "finished"], ended["jobs_ended_total", "cancelled"]) == (1, 1)
     assert sum(ended["jobs", status] for status in ("queued", "running", "paused", "finalizing")) == 0
     assert job not in served.http.get("/metrics").text
-
-
-async def settled(store, claim, model="m", *, calls=1, unknown=0):
-    journal = RedisJournal(store, claim, cache=False)
-    for n in range(calls):
-        call = CALL.model_copy(update={"id": f"{model}{n}", "content": f"{model}{n}"})
-        for _ in range(unknown):
-            attempt = await journal.reserve(call, Usage(calls=1))
-            await journal.end(attempt, attempt.unknown)
-        reservation = await journal.reserve(call, Usage(calls=1))
-        observability.count("tokens", model, "judging", "input", amount=30)
-        observability.count("cost_usd", model, "judging", amount=0.25)
-        observability.observe("provider_seconds", model, seconds=0.3)
-        await journal.settle(reservation, Reply(text="{}"))
-        await journal.settle(reservation, Reply(text="{}"))  # a lost answer
 
 
 def test_workers_beats_and_jobs_that_wait_for_a_provider_are_there(served):

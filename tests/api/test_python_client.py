@@ -20,8 +20,6 @@ from ragassay.core.errors import (
 from ragassay.core.settings import Settings
 from redis_server import free_port
 
-HOW = {"metrics": ["mrr", "faithfulness"], "seed": 3, "name": "nightly"}
-
 
 def wrong(data):
     return [{**row, "answer": "Elsewhere."} for row in data]

@@ -62,7 +62,3 @@ class StopMonitor:
             for seen in self._provider.log[length:]
             if seen.prompt_hash in settled
         }
-
-    @property
-    def most_settled(self):
-        return max((len(settled) for _, settled in self._looks), default=0)

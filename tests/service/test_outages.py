@@ -13,7 +13,7 @@ from polling import until
 from provider import Answer, Provider, empty, good, hang, reset, status
 from service.running import Service, rows
 
-OUTAGE_S, GIVE_UP_S = float(os.environ.get("OUTAGE_S", "8")), 8
+OUTAGE_S = float(os.environ.get("OUTAGE_S", "8"))
 SWEEP_S, CALL_S = 0.5, 2
 ROWS = 50
 MOST_REQUESTS = 40  # of a job while its provider is down

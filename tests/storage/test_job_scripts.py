@@ -8,7 +8,6 @@ from redis import Redis
 from raw_job import LEASE_MS, LIFE, RawJob
 from redis_server import redis_server
 
-STATUSES = ("queued", "running", "paused", "finalizing", "finished", "failed", "cancelled")
 FIRST, SECOND = "default:0", "default:1"
 
 
