@@ -7,14 +7,15 @@ import time
 import pytest
 
 from polling import until
-from ragassay.core.errors import NotFound
-from ragassay.service import notifier
+from ragassay.core.errors import Conflict, NotFound
+from ragassay.service import counters, notifier
+from ragassay.service.notifications import ALERTS
 from ragassay.service.notifier import DELIVERIES, MAX_TRIES, RETRY_DELAYS_S
 from receiver import Receiver
 
 
-def state(alerts, webhook, project="default"):
-    return alerts.webhook(project, webhook.webhook.id)
+def state(alerts, webhook):
+    return alerts.webhook("default", webhook.webhook.id)
 
 
 def due_in_s(store):
@@ -121,6 +122,17 @@ def test_a_notice_that_did_not_arrive_is_seen_on_webhook_and_job_and_the_next_is
     work()
     assert receiver.got[-1].document["data"]["job"] == "job-2"
     assert state(alerts, webhook).last_status == 204
+
+
+def test_notices_and_their_outcomes_are_counted_once(notify, receiver, webhook, work, make_due, notice, store):
+    receiver.answers += [204, *[500] * MAX_TRIES]
+    for number in (1, 1, 2):
+        notify(notice(number))
+    for _ in range(MAX_TRIES):
+        work()
+        make_due()
+    counted = {"notifications": {("gate_missed",): 2}, "deliveries": {("delivered",): 1, ("failed",): 1}}
+    assert counters.read(store.redis) == counted
 
 
 def test_what_listens_nowhere_is_a_failed_try_with_its_reason(alerts, webhook, receiver, work, notice, notify):
@@ -238,6 +250,15 @@ def test_notices_end_by_themselves(notify, webhook, receiver, work, notice, stor
 
 
 # --- webhooks ---
+
+
+def test_a_project_has_so_many_webhooks_and_no_more(alerts, monkeypatch):
+    monkeypatch.setattr(notifier, "MAX_WEBHOOKS", 2)
+    added = [alerts.add_webhook("default", f"https://h/{n}").webhook.id for n in range(2)]
+    assert {each.id for each in alerts.webhooks("default")} == set(added)
+    assert alerts.webhook("default", added[0]).kinds == ALERTS
+    with pytest.raises(Conflict, match="at most 2"):
+        alerts.add_webhook("default", "https://h/3")
 
 
 def test_names_hold_no_key_of_our_environment_and_act_on_no_terminal(

@@ -9,7 +9,7 @@ from api.projects import BOOTSTRAP, PEPPER, caller, keyed_server, made_key
 from api_server import problem, rows, serving
 from polling import until
 from ragassay.api import security
-from ragassay.core.errors import BadSettings
+from ragassay.core.errors import BadSettings, Conflict
 from ragassay.core.settings import Settings
 from ragassay.service.access import Access
 from redis_server import RedisServer
@@ -67,6 +67,16 @@ def test_a_key_that_makes_no_sense_is_refused(served, body):
     with caller(served, BOOTSTRAP) as operator:
         problem(operator.post("/v1/keys", json=body), 422)
         assert operator.get("/v1/keys").json() == {"keys": []}
+
+
+def test_a_project_has_a_bounded_number_of_keys(served, monkeypatch):
+    monkeypatch.setattr("ragassay.service.access.MOST_KEYS", 2)
+    first, _ = made_key(served, "search"), made_key(served, "search")
+    with pytest.raises(Conflict, match="project search has 2 keys"):
+        made_key(served, "search")
+    made_key(served, "docs")
+    served.access.revoke(first.id)
+    made_key(served, "search")
 
 
 def test_redis_and_the_log_hold_no_secret(served, caplog):

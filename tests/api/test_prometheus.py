@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from api.projects import BOOTSTRAP, caller, keyed_server, made_key
 from api_server import problem, rows, serving
+from job_workers import expire_leases
 from ragassay import observability
 from ragassay.core.settings import Settings
 from redis_server import RedisServer
@@ -56,6 +57,24 @@ def test_jobs_chunks_and_rows_are_counted_from_submission_to_the_end(served):
     assert (ended["jobs_ended_total", "finished"], ended["jobs_ended_total", "cancelled"]) == (1, 1)
     assert sum(ended["jobs", status] for status in ("queued", "running", "paused", "finalizing")) == 0
     assert job not in served.http.get("/metrics").text
+
+
+def test_a_lease_that_runs_out_is_counted(served):
+    job = served.submit(rows(3))["id"]
+    served.jobs.store.claim(job)
+    expire_leases(served.jobs.store, job)
+    served.jobs.tick()
+    assert numbers(served.http)["leases_expired_total",] == 1
+
+
+def test_a_schedule_that_no_beat_notices_is_late(served):
+    redis = served.jobs.store.redis
+    assert numbers(served.http)["schedule_overdue_seconds",] == 0
+    now_ms = redis.time()[0] * 1000
+    redis.sadd("ra:schedules", "a")
+    for name, late_s in (("hourly", 60), ("nightly", 600), ("yearly", -600)):
+        redis.zadd("ra:p:{a}:due", {name: now_ms - late_s * 1000})
+    assert 600 <= numbers(served.http)["schedule_overdue_seconds",] < 660
 
 
 def test_workers_beats_and_jobs_that_wait_for_a_provider_are_there(served):
