@@ -94,6 +94,23 @@ def test_a_trend_begins_with_what_changed_since_and_how_sure_that_is(runs):
     assert all(f'href="/ui/runs/{run}"' in page for run in runs)
 
 
+def test_first_page_says_that_an_interval_is_before_the_correction_if_the_correction_leaves_the_verdict_open():
+    """10 answers get better and 2 worse: p is 79 * 2 / 4096 = 0.0386 alone, above 0.05 among several metrics."""
+    old = list(answers(20))
+    for n in range(10):
+        old[n]["answer"] = "I like turtles."
+    new = list(answers(20))
+    for n in (10, 11):
+        new[n]["answer"] = "I like turtles."
+    ragassay.evaluate(list(answers(0)), systems={"old": old, "new": new})
+    with browsing() as http:
+        page = http.get("/ui/runs").text
+    said = html.unescape(re.sub("<[^>]*>", "", re.search(r'<p class="answer">(.*?)</p>', page)[1]))
+    said = said.replace("\u00a0", " ")
+    assert "new may answer accurately more often than old, but 20 queries are too few to be sure" in said
+    assert re.search(r"Difference \+0\.40, 95 % interval \+0\.\d+ to \+0\.\d+ before the correction\.$", said)
+
+
 def test_first_page_says_what_the_newest_run_changed_and_what_to_fix_first(runs):
     with browsing() as http:
         page = http.get("/ui/runs").text

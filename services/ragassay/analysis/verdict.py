@@ -53,21 +53,17 @@ def _sentences(made: Comparison) -> Iterator[str]:
         yield f"{more} more systems are in the comparison."
 
 
+def accuracy(report: ReportWithResults) -> str:
+    """Which of the first two systems answers accurately more often, as ``verdict`` has it, and by how much.
+
+    Raises as ``compare`` does. Empty if neither is scored.
+    """
+    pair = compare([(report, None)]).pairs[0]
+    return _with_size(in_short(pair), pair.metrics["accurate"])
+
+
 def by_accuracy(scores: Mapping[str, Any], questions: Questions, seed: int) -> Iterator[str]:
     """How often each system is accurate against the first one. ``scores``: (queries,) by system, NaN if unknown."""
-    for one in accuracy_differences(scores, questions, seed):
-        yield f"{accuracy_sentence(one)} {size(one)}"
-
-
-def size(one: Difference) -> str:
-    """``Difference +0.27, 95 % interval +0.03 to +0.47.``; an interval that the corrected test contradicts says so."""
-    ends = interval(one.interval, signed, "{} to {}")
-    alone = one.outcome not in ("better", "worse") and not one.interval.contains(0.0)
-    return f"Difference {signed(one.delta or 0.0)}, 95 % interval {ends}{' before the correction' if alone else ''}."
-
-
-def accuracy_differences(scores: Mapping[str, Any], questions: Questions, seed: int) -> Iterator[Difference]:
-    """The accuracy of each system against the first one, tested alone. ``scores`` as for ``by_accuracy``."""
     baseline, *others = scores
     for name in others:
         known = np.isfinite(scores[name]) & np.isfinite(scores[baseline])
@@ -78,4 +74,19 @@ def accuracy_differences(scores: Mapping[str, Any], questions: Questions, seed: 
         one = contrast.paired(
             "accurate", scores[baseline][known], scores[name][known], questions=asked, better="higher"
         )
-        yield contrast.decided(one, one.p, 1)
+        one = contrast.decided(one, one.p, 1)
+        yield _with_size(accuracy_sentence(one), one)
+
+
+def _with_size(sentence: str, one: Difference) -> str:
+    """The sentence and ``Difference +0.27, 95 % interval +0.03 to +0.47.``, which says if the correction contradicts it.
+
+    Alone if the sentence has the judge's shares and labels correct the difference, or there is no interval.
+    """
+    if not sentence or one.corrected_by is not None or one.interval.low is None:
+        return sentence
+    ends = interval(one.interval, signed, "{} to {}")
+    is_corrected = one.p is not None and one.p_adjusted is not None and one.p_adjusted > one.p
+    contradicts = is_corrected and one.outcome not in ("better", "worse") and not one.interval.contains(0.0)
+    before = " before the correction" if contradicts else ""
+    return f"{sentence} Difference {signed(one.delta or 0.0)}, 95 % interval {ends}{before}."

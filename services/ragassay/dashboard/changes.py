@@ -1,20 +1,30 @@
-"""One run's rows against those of an earlier run, from their columns: no row is read, however many there are."""
+"""The systems of a run, or two runs, against each other by the columns of their rows: no row is read."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import numpy as np
 
 from ragassay.analysis.difference import Contrast, Difference, known_metric
 from ragassay.analysis.trends import Series, Trend
+from ragassay.analysis.verdict import by_accuracy
 from ragassay.core.errors import AssayError
 from ragassay.dashboard.library import Library
 from ragassay.evaluation.groups import numbered
 from ragassay.metrics.composite import own_metrics
 from ragassay.storage.columns import QUESTION
+from ragassay.storage.row_index import RowIndex
 
 A_WEEK = timedelta(days=7)
+
+
+def between_systems(rows: RowIndex) -> Iterator[str]:
+    """How often each system of a run answers accurately against the first one."""
+    scores = dict(zip(rows.systems, rows.column("accurate").reshape(len(rows.systems), -1), strict=True))
+    questions = numbered(rows.of_system(rows.systems[0]).column(QUESTION))
+    return by_accuracy(scores, questions, rows.record.spec.seed)
 
 
 def since_last_week(library: Library, trend: Trend) -> dict[str, Difference]:

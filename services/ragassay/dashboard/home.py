@@ -6,19 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from ragassay.analysis.describe import accuracy_sentence
 from ragassay.analysis.trends import Trend
-from ragassay.analysis.verdict import MAX_COMPARED, accuracy_differences, size, verdict
+from ragassay.analysis.verdict import MAX_COMPARED, accuracy
 from ragassay.core.errors import AssayError
 from ragassay.core.formatting import number, percent
-from ragassay.dashboard.changes import against
+from ragassay.dashboard.changes import against, between_systems
 from ragassay.dashboard.library import Library
-from ragassay.evaluation.groups import numbered
 from ragassay.reporting.document import Bar, Card, Cards, Document, Figure, Link
 from ragassay.reporting.failing import first_fix, words
 from ragassay.reporting.listing import RunSummary, SystemFigure
 from ragassay.reporting.trends import chart_of
-from ragassay.storage.columns import QUESTION
 
 MOST_RUNS = 14  # in the chart
 MOST_SHOWN = 3
@@ -49,7 +46,8 @@ def _latest(library: Library, newest: RunSummary) -> Document:
         trend = library.trend(metric, system=None, dataset=newest.dataset, judge=newest.judge, last=MOST_RUNS)
     except AssayError:
         trend = None
-    answer = tuple(_between(library, newest)) or tuple(_since(library, newest, trend))
+    better = _between(library, newest)
+    answer = (better,) if better else tuple(_since(library, newest, trend))
     several = trend is not None and any(len(series.known) > 1 for series in trend.systems.values())
     chart = chart_of(trend, "/ui/runs") if trend and several else None
     return Document(
@@ -71,23 +69,16 @@ def _fixes(library: Library, run: RunSummary) -> Cards | None:
     return Cards("What to fix first", tuple(cards[:MOST_SHOWN])) if cards else None
 
 
-def _between(library: Library, run: RunSummary) -> Iterator[str]:
+def _between(library: Library, run: RunSummary) -> str:
     """Which of the systems of a run answers accurately more often: the verdict of its page, with the size of the difference."""
     if len(run.systems) < 2 or any(figure.metric != "accurate" for figure in run.figures.values()):
-        return
+        return ""
     try:
-        rows = library.rows(run.id)
-        scores = {name: rows.of_system(name).column("accurate") for name in rows.systems[:2]}
-        questions = numbered(rows.of_system(rows.systems[0]).column(QUESTION))
-        report = library.report(run.id)
-        sentences = verdict(report) if run.queries <= MAX_COMPARED else ()
-        if sentences and any(system.metrics["accurate"].corrected for system in report.systems.values()):
-            yield sentences[0]
-            return
-        for one in accuracy_differences(scores, questions, rows.record.spec.seed):
-            yield f"{sentences[0] if sentences else accuracy_sentence(one)} {size(one)}"
+        if run.queries > MAX_COMPARED:
+            return next(between_systems(library.rows(run.id)), "")
+        return accuracy(library.report(run.id))
     except AssayError:  # its rows are deleted
-        return
+        return ""
 
 
 def _since(library: Library, run: RunSummary, trend: Trend | None) -> Iterator[str]:

@@ -7,20 +7,19 @@ from itertools import islice
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
-from ragassay.analysis.verdict import MAX_COMPARED, by_accuracy, verdict
+from ragassay.analysis.verdict import MAX_COMPARED, verdict
 from ragassay.core.errors import Conflict
 from ragassay.core.report import ReportWithResults
+from ragassay.dashboard.changes import between_systems
 from ragassay.dashboard.failures import examples, failure_table, worst
 from ragassay.dashboard.home import attention, latest, table_rows
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, AnyForm, SearchText, Start, exported, pages, shown
-from ragassay.evaluation.groups import numbered
 from ragassay.evaluation.labelling import QUESTIONS
 from ragassay.reporting import EXPORTERS
 from ragassay.reporting.document import Block, Document
 from ragassay.reporting.listing import problem_of
 from ragassay.reporting.report import of_report
-from ragassay.storage.columns import QUESTION
 
 MOST_KINDS = 6  # of failure, on the page of a run
 router = pages()
@@ -84,10 +83,7 @@ def _verdict(library: Library, run: str, report: ReportWithResults) -> tuple[str
         return verdict(report)
     if "accurate" not in report.provenance.metrics:
         return ()
-    rows = library.rows(run)
-    scores = dict(zip(rows.systems, rows.column("accurate").reshape(len(rows.systems), -1), strict=True))
-    questions = numbered(rows.column(QUESTION).reshape(len(rows.systems), -1)[0])
-    return tuple(by_accuracy(scores, questions, report.provenance.configuration.seed))
+    return tuple(between_systems(library.rows(run)))
 
 
 @router.get("/ui/runs/{run}/errors")
