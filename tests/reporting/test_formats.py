@@ -176,12 +176,18 @@ def test_text_of_rows_is_text_in_every_format(report, tmp_path):
     assert r"| q2 | \<script\>alert(1)\</script\> \| \`x\` |" in markdown
 
 
-@pytest.mark.parametrize("form", ["csv", "summary.csv", "xml"])
-@pytest.mark.parametrize("what", ["report", "comparison"])
-def test_the_formats_of_text_are_as_they_were(form, what, report, comparison):
+@pytest.mark.parametrize(
+    ("what", "form"),
+    [
+        ("report", "csv"),
+        ("report", "summary.csv"),
+        ("report", "xml"),
+        ("comparison", "csv"),
+        ("comparison", "summary.csv"),
+    ],
+)
+def test_the_formats_of_text_are_as_they_were(what, form, report, comparison):
     exporters, document = (EXPORTERS, report) if what == "report" else (OF_COMPARISONS, comparison)
-    if form not in exporters:
-        return
     made = exporters.make(document, form)
     made = (made if isinstance(made, bytes) else b"".join(made)).decode()
     golden = GOLDEN / f"{what}.{form}"
