@@ -44,17 +44,16 @@ def export(report: ReportWithResults, fields: Sequence[str] = ()) -> Iterator[by
     An error is a row without an answer, or whose scoring broke; skipped is one whose accuracy is unknown for want of an
     input. ``fields`` of a row are properties of its case.
     """
-    grid = row_grid(report, fields)
-    chosen = (dict(zip(grid.columns, map(as_text, row), strict=True)) for row in grid.rows) if fields else repeat({})
+    chosen = _chosen(report, fields) if fields else repeat({})
     sources = {name: as_text(value) for name, value in provenance(report).rows}
 
-    def suites() -> Iterator[Element]:
+    def suites() -> Iterator[bytes]:
         for name, system in report.systems.items():
             fix = {"fix_first": sentence} if (sentence := first_fix(system)) else {}
             figures = {metric: aggregate(mean) for metric, mean in system.metrics.items()}
             rows = report.results_of(name)
-            cases = [_row(row, system, properties) for row, properties in zip(rows, chosen, strict=False)]
-            yield _suite(name, cases, {"headline": headline(system), **fix, **figures, **sources})
+            cases = (_row(row, system, properties) for row, properties in zip(rows, chosen, strict=False))
+            yield from _suite(name, cases, {"headline": headline(system), **fix, **figures, **sources})
 
     return _document("ragassay", suites())
 
@@ -70,7 +69,14 @@ def gated(report: GateReport) -> Iterator[bytes]:
         else:
             cases.append(_Case(result.system, result.name, "failure", result.reason, result.cause, text))
     about = {"run": report.run, **({"baseline": report.baseline} if report.baseline else {}), "dataset": report.dataset}
-    return _document("ragassay gates", [_suite("ragassay gates", cases, about)])
+    return _document("ragassay gates", _suite("ragassay gates", cases, about))
+
+
+def _chosen(report: ReportWithResults, fields: Sequence[str]) -> Iterator[dict[str, str]]:
+    """The fields of each row, of one system after the other."""
+    grid = row_grid(report, fields)
+    for row in grid.rows:
+        yield dict(zip(grid.columns, map(as_text, row), strict=True))
 
 
 def _row(row: Result, system: SystemReport, properties: Mapping[str, str]) -> _Case:
@@ -94,35 +100,45 @@ def _row(row: Result, system: SystemReport, properties: Mapping[str, str]) -> _C
     return _Case(row.system, name, outcome, message, kind or "", text, seconds, properties)
 
 
-def _document(name: str, suites: Iterable[Element]) -> Iterator[bytes]:
+def _document(name: str, suites: Iterable[bytes]) -> Iterator[bytes]:
     yield f"<?xml version='1.0' encoding='utf-8'?>\n<testsuites name=\"{name}\">\n".encode()
-    for suite in suites:
-        ElementTree.indent(suite)
-        yield ElementTree.tostring(suite) + b"\n"
+    yield from suites
     yield b"</testsuites>\n"
 
 
-def _suite(name: str, cases: Sequence[_Case], properties: Mapping[str, str]) -> Element:
-    counts = Counter(case.outcome for case in cases)
+def _suite(name: str, cases: Iterable[_Case], properties: Mapping[str, str]) -> Iterator[bytes]:
+    """The suite in parts. It begins with counts, so its cases are written first, and only what is written is kept."""
+    counts, written = Counter[str](), list[bytes]()
+    for case in cases:
+        counts[case.outcome] += 1
+        written.append(_written(case))
     suite = Element(
         "testsuite",
         name=xml_text(name),
-        tests=str(len(cases)),
+        tests=str(len(written)),
         failures=str(counts["failure"]),
         errors=str(counts["error"]),
         skipped=str(counts["skipped"]),
     )
     _properties(suite, properties)
-    for case in cases:
-        took = {} if case.seconds is None else {"time": f"{case.seconds:.3f}"}
-        one = SubElement(suite, "testcase", {"classname": xml_text(case.owner), "name": xml_text(case.name), **took})
-        if case.properties:
-            _properties(one, case.properties)
-        if case.outcome:
-            about = {"message": xml_text(case.message), "type": xml_text(case.kind)}
-            outcome = SubElement(one, case.outcome, {key: value for key, value in about.items() if value})
-            outcome.text = xml_text(case.text) or None
-    return suite
+    ElementTree.indent(suite)
+    end = b"</testsuite>"
+    yield ElementTree.tostring(suite).removesuffix(end)
+    yield from written
+    yield end + b"\n"
+
+
+def _written(case: _Case) -> bytes:
+    took = {} if case.seconds is None else {"time": f"{case.seconds:.3f}"}
+    one = Element("testcase", {"classname": xml_text(case.owner), "name": xml_text(case.name), **took})
+    if case.properties:
+        _properties(one, case.properties)
+    if case.outcome:
+        about = {"message": xml_text(case.message), "type": xml_text(case.kind)}
+        outcome = SubElement(one, case.outcome, {key: value for key, value in about.items() if value})
+        outcome.text = xml_text(case.text) or None
+    ElementTree.indent(one, level=1)
+    return b"  " + ElementTree.tostring(one) + b"\n"
 
 
 def _properties(parent: Element, values: Mapping[str, str]) -> None:
