@@ -18,6 +18,7 @@ APART = 9  # between the dots of two series on one line
 LONGEST_LABEL = 26
 SHAPES = 4  # that tell lines apart, beside their colours
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_tick = "{:,.6g}".format
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def scatter(title: str, x_title: str, y_title: str, points: Mapping[str, Drawn],
             _line(name, n, [_mark(value, across(float(value.x)), up, across)])
             for n, (name, value) in enumerate(points.items())
         ),
-        x_ticks=tuple((across(tick), f"{tick:,.6g}") for tick in ticks),
+        x_ticks=tuple((across(tick), _tick(tick)) for tick in ticks),
         y_ticks=y_ticks,
         note=note,
     )
@@ -185,7 +186,7 @@ def dots(
     rows: Mapping[str, Mapping[str, Drawn]],
     *,
     ends: tuple[float, float] | None = None,
-    write: Callable[[float], str] = "{:,.6g}".format,
+    write: Callable[[float], str] = _tick,
     note: str = "",
 ) -> Chart | None:
     """A line for each label, and on it a dot with its interval for each series. None if there is no value.
@@ -247,7 +248,7 @@ def _scale(low: float, high: float, start: float, end: float) -> Callable[[float
 def _upwards(values: Sequence[Drawn]) -> tuple[Callable[[float], float], tuple[tuple[float, str], ...]]:
     low, high, ticks = _ends([value.y for value in values] + _interval_ends(value.interval for value in values))
     up = _scale(low, high, HEIGHT - BOTTOM, TOP)
-    return up, tuple((up(tick), f"{tick:,.6g}") for tick in ticks)
+    return up, tuple((up(tick), _tick(tick)) for tick in ticks)
 
 
 def _ends(values: Sequence[float]) -> tuple[float, float, list[float]]:

@@ -6,15 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
-from ragassay.analysis.costs import CostGroup, CostReport
+from ragassay.analysis.costs import LEVEL, CostGroup, CostReport
 from ragassay.core.cost_sums import CostPerAccurate, Money
 from ragassay.core.formatting import interval, json_document, listed, number, percent, quantity
-from ragassay.core.statistics import Interval
 from ragassay.reporting.charts import Chart, Drawn, scatter
 from ragassay.reporting.csv import line
 from ragassay.reporting.document import Block, Cell, Document, Figure, Table
 from ragassay.reporting.exporters import Exporters, of_document
-from ragassay.reporting.figures import bounds
+from ragassay.reporting.figures import bounds, of_thousand
 
 NONE = "(none)"
 MOST_NAMED, MOST_POINTS = 3, 12  # groups in the first sentence, and in the chart
@@ -57,15 +56,9 @@ def _answer(groups: Mapping[str, CostGroup]) -> Iterator[str]:
 
 
 def _thousand(cost: CostPerAccurate) -> str:
-    ends = _of_thousand(cost.interval)
+    ends = of_thousand(cost.interval)
     level = "" if ends.low is None else f" ({percent(ends.level)} interval {interval(ends, quantity, '{} to {}')})"
     return f"{quantity(1000 * (cost.value or 0.0))} USD{level}"
-
-
-def _of_thousand(ends: Interval) -> Interval:
-    return ends.model_copy(
-        update={name: None if (end := getattr(ends, name)) is None else 1000 * end for name in ("low", "high")}
-    )
 
 
 def _overlap(a: CostPerAccurate, b: CostPerAccurate) -> bool:
@@ -91,11 +84,11 @@ def _chart(groups: Mapping[str, CostGroup]) -> Chart | None:
         if cost.value is not None and accuracy.value is not None:
             text = f"{name}: {_thousand(cost)}, {percent(round(accuracy.value, 2))} accurate"
             points[name] = Drawn(
-                1000 * cost.value, accuracy.value, text, accuracy.interval, "", _of_thousand(cost.interval)
+                1000 * cost.value, accuracy.value, text, accuracy.interval, "", of_thousand(cost.interval)
             )
     if len(points) > MOST_POINTS:
         return None
-    note = "Up and to the left is better. Lines are 95 % intervals."
+    note = f"Up and to the left is better. Lines are {percent(LEVEL)} intervals."
     unit = "USD per 1,000 accurate answers"
     return scatter("Accuracy against cost", unit, "share of accurate answers", points, note=note)
 
@@ -128,7 +121,7 @@ def _of_group(group: CostGroup) -> tuple[Cell, ...]:
     return (
         Figure("none")
         if cost.value is None
-        else Figure(quantity(1000 * cost.value), bounds(_of_thousand(cost.interval), quantity)),
+        else Figure(quantity(1000 * cost.value), bounds(of_thousand(cost.interval), quantity)),
         Figure("" if accuracy is None else percent(round(accuracy, 2)), f"{cost.accurate:,} of {cost.n:,}"),
         f"{group.rows:,}",
         f"{group.serving.unknown:,}",

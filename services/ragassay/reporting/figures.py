@@ -51,7 +51,7 @@ def at_a_glance(report: Report, tables: dict[str, Table], rows: str = "") -> Tab
         _measured(
             "USD per 1,000 accurate answers",
             [_thousand(one.value) for one in per_accurate],
-            intervals=[_of_thousand(one.interval) for one in per_accurate],
+            intervals=[of_thousand(one.interval) for one in per_accurate],
         ),
         _measured("latency p50, ms", [one.latency_ms.p50 for one in systems], rows, "-latency_ms"),
         _measured("latency p95, ms", [one.latency_ms.p95 for one in systems], rows, "-latency_ms"),
@@ -65,7 +65,8 @@ def _thousand(usd: float | None) -> float | None:
     return None if usd is None else 1000 * usd
 
 
-def _of_thousand(ends: Interval) -> Interval:
+def of_thousand(ends: Interval) -> Interval:
+    """The interval of 1,000 times the figure."""
     return ends.model_copy(update={"low": _thousand(ends.low), "high": _thousand(ends.high)})
 
 

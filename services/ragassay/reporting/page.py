@@ -18,7 +18,10 @@ STYLE = HERE / "static" / "style.css"
 
 def to_html(document: Document) -> bytes:
     """The document as a file."""
-    return _rendered("document.html", document).encode()
+    from markupsafe import Markup
+
+    style = Markup(STYLE.read_text())  # noqa: S704 - ours
+    return _rendered("document.html", document, style=style).encode()
 
 
 def as_html(document: Document) -> str:
@@ -42,8 +45,5 @@ def environment(*folders: Path) -> Environment:
     return made
 
 
-def _rendered(template: str, document: Document) -> str:
-    from markupsafe import Markup
-
-    style = Markup(STYLE.read_text())  # noqa: S704 - ours
-    return printable(environment().get_template(template).render(document=document, style=style))
+def _rendered(template: str, document: Document, **more: str) -> str:
+    return printable(environment().get_template(template).render(document=document, **more))
