@@ -9,10 +9,13 @@ import pytest
 
 import ragassay
 from browsing import browsing
+from ragassay.core.settings import Settings
+from ragassay.evaluation.labelling import HumanLabel, add_labels
 from ragassay.reporting import panels as panels_module
 from ragassay.reporting.charts import Drawn, bars
 from ragassay.reporting.document import Table
 from ragassay.reporting.panels import panel
+from ragassay.storage.folder import FolderStore
 
 NAUGHTY = "<script>alert(1)</script>"
 
@@ -102,13 +105,24 @@ def test_first_page_says_that_an_interval_is_before_the_correction_if_the_correc
     new = list(answers(20))
     for n in (10, 11):
         new[n]["answer"] = "I like turtles."
-    ragassay.evaluate(list(answers(0)), systems={"old": old, "new": new})
+    run = ragassay.evaluate(list(answers(0)), systems={"old": old, "new": new}).run.id
+
+    def answer(http):
+        found = re.search(r'<p class="answer">(.*?)</p>', http.get("/ui/runs").text)[1]
+        return html.unescape(re.sub("<[^>]*>", "", found)).replace("\u00a0", " ")
+
+    labels = [
+        HumanLabel(system=system, query_id=f"q{n}", metric="accurate", value=1.0, by="me", at="2026-01-01T00:00:00Z")
+        for system in ("old", "new")
+        for n in range(12)
+    ]
     with browsing() as http:
-        page = http.get("/ui/runs").text
-    said = html.unescape(re.sub("<[^>]*>", "", re.search(r'<p class="answer">(.*?)</p>', page)[1]))
-    said = said.replace("\u00a0", " ")
+        said = answer(http)
+        add_labels(FolderStore(Settings().home).open(run), labels)
+        labelled = answer(http)
     assert "new may answer accurately more often than old, but 20 queries are too few to be sure" in said
     assert re.search(r"Difference \+0\.40, 95 % interval \+0\.\d+ to \+0\.\d+ before the correction\.$", said)
+    assert "Difference" not in labelled, "labels correct it, and the shares are the judge's"
 
 
 def test_first_page_says_what_the_newest_run_changed_and_what_to_fix_first(runs):

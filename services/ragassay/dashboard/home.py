@@ -35,7 +35,8 @@ def latest(library: Library, listed: Sequence[RunSummary]) -> Document | None:
     newest = next((run for run in listed if run.figures), None)
     if newest is None:
         return None
-    key = library.where, library.version(newest.id), tuple((run.id, run.status) for run in listed)
+    labels = len(library.labels(newest.id))
+    key = library.where, library.version(newest.id), labels, tuple((run.id, run.status) for run in listed)
     document: Document = library.held("latest", key, lambda: _latest(library, newest))
     return document
 
