@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -114,6 +113,8 @@ def import_plugin(name: str, where: str) -> None:
     A file may import modules of its own folder; installed packages come first. Raises BadSettings that says ``where`` the
     plug-in was named.
     """
+    from hashlib import sha256
+
     path = Path(name)
     if path.suffix != ".py" and not all(part.isidentifier() for part in name.split(".")):
         what = f"{name!r} is neither a file that ends in .py nor a module"
@@ -132,6 +133,7 @@ def import_plugin(name: str, where: str) -> None:
 def digest_of_code(thing: object) -> str:
     """SHA-256 of the file that a function or class is written in; of its source alone where there is no file."""
     import inspect
+    from hashlib import sha256
 
     try:
         code = Path(inspect.getfile(thing)).read_bytes()  # type: ignore[arg-type]  # TypeError where it has none
