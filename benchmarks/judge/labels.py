@@ -31,15 +31,14 @@ from ragassay.stats.ppi import corrected_mean
 
 def sets(folder: Path, swapped: list[str], home: Path) -> Iterator[tuple[str, Floats, Floats]]:
     """Name, labels and scores of each set that the local judge can be measured on."""
-    settings = Settings(home=home)
-    runtime = runtime_for(settings=settings)
+    runtime = runtime_for(settings=Settings(home=home))
     for path in sorted(folder.rglob("*.jsonl")):
         first = json.loads(path.open().readline())
         if "label" not in first and "label_binary" not in first:
             continue
         rows = LabelledRows(path)
-        run = local.start(runtime, settings, EvalConfig(metrics=(rows.metric.name,)), rows.inputs)
-        asyncio.run(local.complete(runtime, settings, run))
+        run = local.start(runtime, EvalConfig(metrics=(rows.metric.name,)), rows.inputs)
+        asyncio.run(local.complete(runtime, run))
         labels, scores = columns(rows.scored(run))
         labels = 1 - labels if path.stem in swapped else labels
         if len(set(labels)) < 2:  # people say the same of all: there is nothing to measure against

@@ -54,10 +54,10 @@ def judged(rows: list[dict[str, Any]], spec: EvalConfig, home: Path, name: str) 
     path = home / "drawn" / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    settings, labelled = Settings(home=home), LabelledRows(path, "faithfulness")
-    runtime, began = runtime_for(settings=settings), time.monotonic()
-    run = local.start(runtime, settings, spec, labelled.inputs)
-    asyncio.run(local.complete(runtime, settings, run))
+    labelled = LabelledRows(path, "faithfulness")
+    runtime, began = runtime_for(settings=Settings(home=home)), time.monotonic()
+    run = local.start(runtime, spec, labelled.inputs)
+    asyncio.run(local.complete(runtime, run))
     return list(labelled.scored(run)), time.monotonic() - began
 
 

@@ -1,4 +1,4 @@
-"""How far a run is: told row by row, and on stderr where there is no terminal."""
+"""How far a run is: its caller is told each row when its calls are answered."""
 
 import asyncio
 
@@ -27,12 +27,18 @@ class CallingJudge(ScriptedJudge):
         return await super().judge(samples, journal)
 
 
+def runtime_at(home, judge=None):
+    runtime = scripted_runtime(judge)
+    runtime.settings = Settings(home=home)
+    return runtime
+
+
 def test_rows_are_told_one_by_one_and_never_more_than_there_are(tmp_path):
     told = []
     judge = CallingJudge(told)
     spec = EvalConfig(judges=("gpt-4o-mini",), metrics=("faithfulness",), performance={"cache": False})
     run = new_run(tmp_path, [sample(n) for n in range(1, 61)], spec, judge=judge)
-    asyncio.run(local.complete(scripted_runtime(judge), Settings(home=tmp_path), run, done=told.append))
+    asyncio.run(local.complete(runtime_at(tmp_path, judge), run, done=told.append))
     assert told == [1] * 60
     assert judge.told_before_the_chunk_ended[0] >= 50
 
@@ -42,7 +48,7 @@ def test_a_row_that_is_judged_twice_is_told_once(tmp_path):
     judge = CallingJudge(told)
     spec = EvalConfig(judges=("gpt-4o-mini,samples=2",), metrics=("faithfulness",), performance={"cache": False})
     run = new_run(tmp_path, [sample(n) for n in range(1, 51)], spec, judge=judge)
-    asyncio.run(local.complete(scripted_runtime(judge), Settings(home=tmp_path), run, done=told.append))
+    asyncio.run(local.complete(runtime_at(tmp_path, judge), run, done=told.append))
     assert judge.told_before_the_chunk_ended == [50]
     assert sum(told) == 50
 
@@ -50,5 +56,5 @@ def test_a_row_that_is_judged_twice_is_told_once(tmp_path):
 def test_chunks_of_a_judge_that_makes_no_calls_are_told_when_they_are_done(tmp_path):
     told = []
     run = new_run(tmp_path, [sample(n) for n in range(1, 61)], EvalConfig(metrics=("mrr",)))
-    asyncio.run(local.complete(scripted_runtime(), Settings(home=tmp_path), run, done=told.append))
+    asyncio.run(local.complete(runtime_at(tmp_path), run, done=told.append))
     assert sorted(told) == [10, 50]

@@ -108,7 +108,7 @@ def _evaluate(configuration: ProjectConfig, *, dry_run: bool, as_json: bool) -> 
         begun = started(runtime, configuration, inputs)
         _complete_benchmark(runtime, begun, reporter, outputs, as_json=as_json)
     else:
-        run = local.start(runtime, runtime.settings, spec, read)
+        run = local.start(runtime, spec, read)
         _complete(runtime, run, reporter, outputs, as_json=as_json)
 
 
@@ -192,7 +192,7 @@ def demo() -> None:
     quickstart, runtime = folder("datasets") / "quickstart", runtime_for()
     systems = {path.stem: path for path in sorted((quickstart / "responses").glob("*.jsonl"))}
     inputs = load(quickstart / "queries.jsonl", systems, name="quickstart")
-    run = local.start(runtime, runtime.settings, EvalConfig(), inputs)
+    run = local.start(runtime, EvalConfig(), inputs)
     _complete(runtime, run, Terminal(quiet=False), [], as_json=False)
     command = "ragassay" if shutil.which("ragassay") else sys.argv[0]  # make demo's environment is not on the PATH
     typer.echo(

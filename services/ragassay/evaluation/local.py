@@ -32,19 +32,18 @@ from ragassay.systems.runner import LiveSystem
 
 def start(
     runtime: Runtime,
-    settings: Settings,
     spec: EvalConfig,
     inputs: Inputs,
     kind: Literal["evaluation", "agreement"] = "evaluation",
 ) -> FolderRun:
     """A new run, written down and not begun; raises what ``prepare`` raises, and DiskFull."""
     record = prepare(spec, inputs, new_run_id(spec.name or inputs.dataset.name))
-    return create(runtime, settings, record.model_copy(update={"kind": kind}), inputs)
+    return create(runtime, record.model_copy(update={"kind": kind}), inputs)
 
 
-def create(runtime: Runtime, settings: Settings, record: RunRecord, inputs: Inputs) -> FolderRun:
+def create(runtime: Runtime, record: RunRecord, inputs: Inputs) -> FolderRun:
     """Write a run down that is prepared; raises DiskFull, and what making its judge and indexes raises."""
-    return FolderStore(settings.home).create(
+    return FolderStore(runtime.settings.home).create(
         record, inputs.samples, inputs.responses(), described=lambda record: describe(runtime, record)
     )
 
@@ -67,7 +66,6 @@ def resume(settings: Settings, reference: str) -> FolderRun:
 
 async def complete(
     runtime: Runtime,
-    settings: Settings,
     run: FolderRun,
     *,
     budget: Budget | None = None,
@@ -87,7 +85,7 @@ async def complete(
         stack.enter_context(run.locked())
         cache = None
         if spec.performance.cache:
-            cache = CallCache(settings.home / "cache" / "calls.sqlite", lambda why: notice(f"warning: {why}"))
+            cache = CallCache(runtime.settings.home / "cache" / "calls.sqlite", lambda why: notice(f"warning: {why}"))
             stack.callback(cache.close)
         elsewhere = Usage.total([_spent_by(other) for other in others]) if limits != Budget() else Usage()
         account = BudgetAccount(limits, elsewhere)
@@ -95,7 +93,7 @@ async def complete(
         stack.callback(journal.close)
         run.forgotten = journal.forgotten
         if run.pending():
-            for line in _warnings(spec, run.record.metrics, settings):
+            for line in _warnings(spec, run.record.metrics, runtime.settings):
                 notice(f"warning: {line}")
             check_unchanged(runtime, run.record)
         rows = sum(map(run.record.rows_in, run.pending()))

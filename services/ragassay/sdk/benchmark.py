@@ -136,7 +136,7 @@ def started(runtime: Runtime, configuration: ProjectConfig, inputs: Mapping[str,
     benchmarks.create(record)
     try:
         for name, read in inputs.items():
-            runs[name] = local.create(runtime, runtime.settings, prepared[name], read)
+            runs[name] = local.create(runtime, prepared[name], read)
     except BaseException:
         for run in runs.values():
             shutil.rmtree(run.folder, ignore_errors=True)
@@ -175,7 +175,7 @@ async def completed(runtime: Runtime, begun: Begun, reporter: Reporter, **limits
         for dataset, run in begun.runs.items():
             others = [other for other in begun.runs.values() if other is not run]
             reports[dataset] = await local.complete(
-                runtime, runtime.settings, run, done=done, notice=reporter.notice, others=others, **limits
+                runtime, run, done=done, notice=reporter.notice, others=others, **limits
             )
         result = Benchmark(begun.record, reports)
         if result.comparison is not None:

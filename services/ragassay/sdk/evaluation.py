@@ -66,7 +66,7 @@ async def evaluated(
     kind: Literal["evaluation", "agreement"] = "evaluation",
 ) -> tuple[FolderRun, ReportWithResults]:
     """A new run and its report; raises what ``local.start`` and ``local.complete`` raise."""
-    run = local.start(runtime, runtime.settings, spec, inputs, kind)
+    run = local.start(runtime, spec, inputs, kind)
     return run, await completed(runtime, run, reporter)
 
 
@@ -83,7 +83,7 @@ async def completed(runtime: Runtime, run: FolderRun, reporter: Reporter, **limi
     """The report of a run after the rest of it is evaluated; ``limits`` as ``local.complete`` has them."""
     command = resume_command(run.record.id)
     with reporter.watch([run], command) as done, resume_hints(command):
-        return await local.complete(runtime, runtime.settings, run, done=done, notice=reporter.notice, **limits)
+        return await local.complete(runtime, run, done=done, notice=reporter.notice, **limits)
 
 
 def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True) -> tuple[ProjectConfig, Given]:
