@@ -87,7 +87,7 @@ def _most(usd: float | None) -> str:
     return "of unknown cost" if usd is None else f"at most about {usd:.4f} USD"
 
 
-def _print_most(calls: Mapping[str, Sequence[Usage]], prices: Prices, *, err: bool = False) -> Usage:
+def _print_most(calls: Mapping[str, Sequence[Usage]], prices: Prices, *, err: bool) -> Usage:
     """Print what the calls of each model would cost at the most; returns their tokens and that cost."""
     from ragassay.core.models import Usage
 

@@ -60,10 +60,8 @@ def agreement(
     rows = LabelledRows(
         data, metric, **{key: value for key, value in configuration.reading.items() if key != "max_grade"}
     )
-    spec, reporter = (
-        configuration.evaluation.model_copy(update={"metrics": (rows.metric.name,)}),
-        Terminal(quiet=as_json),
-    )
+    spec = configuration.evaluation.model_copy(update={"metrics": (rows.metric.name,)})
+    reporter = Terminal(quiet=as_json)
     run, report = finished(partial(evaluated, runtime_for(), spec, rows.inputs, reporter, kind="agreement"))
     found = rows.compared(run)
     show(found, _document, as_json=as_json, places=["", f"verdicts: ragassay show {found.run} --rows"])
