@@ -246,3 +246,15 @@ def test_one_system_on_one_dataset_needs_no_comparison(tmp_path, monkeypatch):
     assert str(found["faq"]) in str(found)
     with pytest.raises(BadSettings, match="no comparison"):
         found.save("b.md")
+
+
+def test_one_system_writes_the_report_of_each_dataset_and_no_comparison(cli, files, tmp_path):
+    (tmp_path / "ragassay.yaml").write_text(json.dumps(files | {"systems": {"bad": "bad-{dataset}.jsonl"}}))
+    code, out, err = cli("evaluate", "-o", "b.md")
+    assert (code, "b.md: there is one system, and so no comparison" in err) == (2, True)
+    assert not (tmp_path / "home" / "runs").exists()
+    code, out, err = cli("evaluate", "-o", "{dataset}.md")
+    assert (code, err, out.count("report of ")) == (0, "", 2)
+    assert out.endswith("also: {dataset}.md\n")
+    assert (tmp_path / "faq.md").exists()
+    assert (tmp_path / "manual.md").exists()

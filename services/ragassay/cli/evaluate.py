@@ -21,7 +21,15 @@ from ragassay.cli.options import (
     takes_options,
     used,
 )
-from ragassay.cli.terminal import Terminal, print_document, print_json, refuse_unscored, show_report, warnings_shown
+from ragassay.cli.terminal import (
+    Terminal,
+    print_document,
+    print_json,
+    refuse_unscored,
+    show_report,
+    warnings_shown,
+    write,
+)
 from ragassay.core.errors import BadSettings, DiskFull
 
 if TYPE_CHECKING:
@@ -160,15 +168,17 @@ def _complete_benchmark(
     result = finished(partial(completed, runtime, begun, reporter, **limits))
     for path in outputs:
         result.save(path)
-    ends = [f"report of {dataset}: {run.report_file}" for dataset, run in begun.runs.items()]
-    ends += [f"also: {output}" for output in outputs]
+    places = [f"report of {dataset}: {run.report_file}" for dataset, run in begun.runs.items()]
+    also = [f"also: {output}" for output in outputs]
     if as_json:
         print_json(result.figures)
     elif result.comparison is not None:
-        print_document(of_comparison(result.comparison), f"\nbenchmark {result.id}", *ends)
+        print_document(of_comparison(result.comparison), f"\nbenchmark {result.id}", *places, *also)
     else:
-        for report, end in zip(result.values(), ends, strict=False):
-            print_document(of_report(report), end)
+        for report, place in zip(result.values(), places, strict=True):
+            print_document(of_report(report), place)
+        for line in also:
+            write(line)
     for report in result.values():
         refuse_unscored(report)
 

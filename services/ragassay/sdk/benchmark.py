@@ -68,8 +68,7 @@ class Benchmark(Mapping[str, Report]):
             for dataset, report in self.items():
                 report.save(_named(Path(path), dataset))
         elif self.comparison is None:
-            hint = f"write {PLACE} into the path for the report of each dataset"
-            raise BadSettings(f"{path}: there is one system, and so no comparison", hint=hint)
+            raise _without_comparison(path)
         else:
             self.comparison.save(path)
 
@@ -89,6 +88,11 @@ class Benchmark(Mapping[str, Report]):
 
     def __repr__(self) -> str:
         return f"<Benchmark {self.id}: {', '.join(self)}, baseline {self.baseline}>"
+
+
+def _without_comparison(path: str | Path) -> BadSettings:
+    hint = f"write {PLACE} into the path for the report of each dataset"
+    return BadSettings(f"{path}: there is one system, and so no comparison", hint=hint)
 
 
 def check_outputs(paths: Sequence[Path]) -> None:
@@ -117,12 +121,16 @@ def started(runtime: Runtime, configuration: ProjectConfig, inputs: Mapping[str,
 
     An error leaves none of it; a kill leaves the record, so that no run of it is taken for one on its own.
 
-    Raises what ``local.start`` raises, and UnknownName for a baseline that is no system.
+    Raises what ``local.start`` raises, UnknownName for a baseline that is no system, and BadSettings for a file of the
+    comparison if there is one system.
     """
     spec, baseline = configuration.evaluation, configuration.baseline
     systems = list(next(iter(inputs.values())).systems)
     if baseline is not None and baseline not in systems:
         raise UnknownName("baseline", baseline, systems)
+    for path in configuration.output:
+        if len(systems) == 1 and PLACE not in str(path):
+            raise _without_comparison(path)
     # what can't be evaluated is refused before anything is written
     prepared = {name: prepare(spec, read, new_run_id(spec.name or name)) for name, read in inputs.items()}
     record = BenchmarkRecord(
