@@ -157,6 +157,7 @@ def _keys(model: type[BaseModel], prefix: str) -> Iterator[str]:
     from ragassay.config.model import in_order
     from ragassay.core.eval_config import DEFAULTS
 
+    schemas = model.model_json_schema()["properties"]
     for name in in_order(model) if model is ProjectConfig else model.model_fields:
         field = model.model_fields[name]
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
@@ -164,7 +165,7 @@ def _keys(model: type[BaseModel], prefix: str) -> Iterator[str]:
         else:
             about = (field.description or "").replace("|", "\\|")
             value = code(DEFAULTS.judged_by) if name == "judge" else "" if name == "judges" else default(field)
-            yield f"| `{prefix}{name}` | {value} | {about} | {limits(model, name)} |"
+            yield f"| `{prefix}{name}` | {value} | {about} | {limits(schemas.get(name, {}))} |"
 
 
 def default(field: FieldInfo) -> str:
@@ -177,9 +178,8 @@ def default(field: FieldInfo) -> str:
     return code(str(value).lower() if isinstance(value, bool) else value)
 
 
-def limits(model: type[BaseModel], name: str) -> str:
+def limits(schema: dict[str, Any]) -> str:
     """The words, or the bounds, that the JSON schema of a field allows."""
-    schema = model.model_json_schema()["properties"].get(name, {})
     forms = [schema, *schema.get("anyOf", [])]
     words = [str(word) for form in forms for word in form.get("enum", [])]
     if words:
