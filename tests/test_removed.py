@@ -62,6 +62,20 @@ REMOVED = (
     "make upgrade",
     "worse=correctness",
     "fontTools",
+    "context_window",
+    "sample_timeout_s",
+    "harmonic_mean",
+    "--unanswerable",
+    "--expires-in-days",
+    "--category",
+    "--difficulty",
+    "--overlap",
+    "--catch-up",
+    "deadline_s",
+    "RAGASSAY_DATA_FOLDER",
+    "RAGASSAY_PROJECT_REQUESTS_PER_MINUTE",
+    "DELETE /v1/jobs",
+    "info schema benchmark",
 )
 
 
