@@ -26,3 +26,7 @@ def said(faults):
 def test_a_model_that_is_always_right_gets_every_row_right_with_its_cause(faults, said, asked):
     assert said[asked] == faults.expected()
     assert Counter(sample.category != faults.CONTROL for sample in faults.SAMPLES) == {True: 25, False: 5}
+
+
+def test_the_page_shows_what_each_judge_says(faults, said):
+    assert faults.table(said) in faults.PAGE.read_text(), "refresh it: python scripts/judge_faults.py"
