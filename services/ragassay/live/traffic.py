@@ -5,20 +5,21 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from redis.exceptions import RedisError
 
 from ragassay.analysis.difference import Difference
-from ragassay.core.errors import AssayError, Conflict, NotFound, NothingToEvaluate, class_and_reason
+from ragassay.core.errors import AssayError, Conflict, NotFound, class_and_reason
 from ragassay.core.jobs import ENDED
 from ragassay.core.models import Result, Sample
 from ragassay.core.report import Source
 from ragassay.core.settings import Settings
 from ragassay.datasets.dataset import digest_of_dataset
 from ragassay.datasets.versions import DatasetVersion, Lineage, Origin
+from ragassay.evaluation.evaluate import given_up
 from ragassay.evaluation.inputs import recorded
 from ragassay.live.decide import Decision, decide
 from ragassay.live.models import (
@@ -198,28 +199,36 @@ class LiveTraffic:
             self.jobs.submit(spec, recorded(source, samples), live=live)
         except Conflict:
             return  # another beat was first
-        except NothingToEvaluate as error:  # each of them failed, so that no metric has its input
-            self._give_up(batch, job, rows, str(error))
-        except AssayError as error:
+        except AssayError as error:  # NothingToEvaluate: each of them failed, so that no metric has its input
             if error.retryable:
                 raise
             self._give_up(batch, job, rows, str(error))
 
     def _give_up(self, batch: Batch, job: str, rows: Mapping[str, ChosenRow], why: str) -> None:
-        """Sum up a batch that no job can evaluate."""
-        results = {trace: _unevaluated(trace, row) for trace, row in rows.items() if _error_of(row)}
-        left: tuple[RequestStatus, str] = "failed", why
-        states = {trace: _state_of(results[trace]) if trace in results else left for trace in rows}
-        self.store.harvest(batch, job, figures_of(rows, results.values()), states)
+        """Sum up a batch that no job can evaluate: a row whose response failed needs none."""
+        broken = [row.sample for row in rows.values() if row.sample.response and row.sample.response.error]
+        self._sum_up(batch, job, rows, given_up(broken, "default", (), why), ("failed", why))
 
     def _harvest(self, batch: Batch, job: str, state: JobState) -> None:
-        rows, run = self.store.rows(batch), JobRun(self.jobs.store, job)
-        results = {result.query_id: result for result in run.rows("default")}
+        """Sum up a batch whose job has ended."""
         left: tuple[RequestStatus, str] = ("failed", state.error or f"its job {job} is {state.status}")
         if state.status == "cancelled" and state.error:
             left = "budget_reached", state.error
-        states = {trace: _state_of(results[trace]) if trace in results else left for trace in rows}
-        self.store.harvest(batch, job, figures_of(rows, results.values()), states)
+        results = JobRun(self.jobs.store, job).rows("default")
+        self._sum_up(batch, job, self.store.rows(batch), results, left)
+
+    def _sum_up(
+        self,
+        batch: Batch,
+        job: str,
+        rows: Mapping[str, ChosenRow],
+        results: Iterable[Result],
+        left: tuple[RequestStatus, str],
+    ) -> None:
+        """Keep the figures of a batch and the states of its requests; those without a result are ``left``."""
+        by_trace = {result.query_id: result for result in results}
+        states = {trace: _state_of(by_trace[trace]) if trace in by_trace else left for trace in rows}
+        self.store.harvest(batch, job, figures_of(rows, by_trace.values()), states)
 
     def _look(self, stream: str, window: str, rule: LiveRule | None) -> None:
         """Look for drift in a window that has more rows than at the last look, and alert if a metric is worse."""
@@ -311,21 +320,3 @@ def _state_of(result: Result) -> tuple[RequestStatus, str]:
         return "failed", broken
     scored = ", ".join(name for name, score in result.scores.items() if score.value is not None)
     return "evaluated", f"its response failed: {result.error}" if result.error else f"scored: {scored or 'nothing'}"
-
-
-def _error_of(row: ChosenRow) -> str | None:
-    return row.sample.response.error if row.sample.response else None
-
-
-def _unevaluated(trace: str, row: ChosenRow) -> Result:
-    """The result of a row whose response failed, as far as it is known without a judge."""
-    response = row.sample.response
-    assert response is not None  # noqa: S101 - it has an error
-    return Result(
-        query_id=trace,
-        system="default",
-        query=row.sample.query,
-        error=response.error,
-        latency_ms=response.latency_ms,
-        cost_usd=response.cost_usd,
-    )
