@@ -5,7 +5,6 @@ import pytest
 from job_workers import PayingJudge, in_a_thread
 from live_traffic import received, set_rule, spans_of, trace_id, work_all
 from offline_runs import FakeRuntime
-from ragassay.live.models import hour_of
 
 BUDGET = 0.0205  # USD; a call may take 0.002 and takes 0.001
 
@@ -20,15 +19,11 @@ def live(make_live, judge):
     return make_live(FakeRuntime(judge))
 
 
-def today(live):
-    return hour_of(live.store.store.now_ms())[:10]
-
-
 def test_budget_of_a_day_stops_at_the_call_and_says_so(live, queue, judge):
     set_rule(live, judges=("a-model",), budget_usd=BUDGET)
     live.store.append(received(*(spans_of(n) for n in range(40))))
     work_all(live, queue)
-    counts, spent = live.store.counts("shop", today(live)), live.store.spent_usd("shop", today(live))
+    counts, spent = live.store.counts("shop", live.store.today()), live.store.spent_usd("shop", live.store.today())
     assert spent <= BUDGET
     assert spent == pytest.approx(judge.made * 0.001)
     assert counts.evaluated > 0
@@ -62,6 +57,6 @@ def test_budget_of_a_day_holds_over_jobs_of_several_workers(live, make_live, que
     for end in [in_a_thread(lambda of=of, job=job: of.jobs.work(job)) for of, job in zip(workers, jobs, strict=True)]:
         end()
     work_all(live, queue)
-    assert live.store.spent_usd("shop", today(live)) <= BUDGET
-    counts = live.store.counts("shop", today(live))
+    assert live.store.spent_usd("shop", live.store.today()) <= BUDGET
+    counts = live.store.counts("shop", live.store.today())
     assert counts.evaluated + counts.budget_reached == 40

@@ -10,7 +10,6 @@ from live_traffic import WRONG, received, set_rule, spans_of, trace_id, work_all
 from ragassay.core.errors import Conflict, NotFound
 from ragassay.live import store as live_store
 from ragassay.live import traffic
-from ragassay.live.models import hour_of
 
 
 def state(live, n):
@@ -19,8 +18,8 @@ def state(live, n):
 
 
 def counts(live, stream="shop"):
-    today = hour_of(live.store.store.now_ms())[:10]
-    return {name: number for name, number in live.store.counts(stream, today).model_dump().items() if number}
+    today = live.store.counts(stream, live.store.today())
+    return {name: number for name, number in today.model_dump().items() if number}
 
 
 def test_settle_each_request_has_a_state_and_its_reason(live, queue):

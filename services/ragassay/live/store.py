@@ -112,7 +112,7 @@ class LiveStore:
     # --- spans ------------------------------------------------------------------------------------------------
 
     def append(self, received: Sequence[Received]) -> Appended:
-        """Keep spans with their requests, in one round trip. Raises Unavailable while too many requests wait."""
+        """Keep spans with their requests. Raises Unavailable, and keeps none, while too many requests wait."""
         now = int(self.store.now_ms())
         arguments: list[Any] = [self._prefix, self.project, now, hour_of(now), MAX_WAITING, MAX_SPANS, MAX_STREAMS]
         arguments += [MAX_RECENT, self._kept_s, self._grace_ms, self._silence_ms, MAX_BYTES]
@@ -126,9 +126,8 @@ class LiveStore:
                 arguments += [packed(content), len(content)]
         late, refused = self.store.run("live_append", [*map(self.key, ("waiting", "streams")), PROJECTS], arguments)
         if late < 0:
-            error = Unavailable(f"{MAX_WAITING:,} requests wait to be looked at", hint="send the spans again later")
-            error.retry_after = RETRY_AFTER_S
-            raise error
+            why, hint = f"{MAX_WAITING:,} requests wait to be looked at", "send the spans again later"
+            raise Unavailable(why, hint=hint, retry_after=RETRY_AFTER_S)
         return Appended(late, refused)
 
     def due(self, limit: int) -> Iterator[tuple[str, DueRequest]]:
@@ -146,8 +145,7 @@ class LiveStore:
     def settle(self, trace: str, decision: Decision, spans: int) -> bool:
         """Write down what became of a request with so many spans; True if as many rows wait as a job may have."""
         status, about, row = encoded(decision)
-        now = int(self.store.now_ms())
-        arguments = [self._prefix, trace, status, about, packed(row) if row else b"", spans, now]
+        arguments = [self._prefix, trace, status, about, packed(row) if row else b"", spans]
         arguments += [self._batch_ms, MAX_BATCH, len(row), MAX_BATCH_BYTES]
         return bool(self.store.run("live_settle", [self.key("waiting"), self.key("batches")], arguments) == 2)
 
@@ -155,10 +153,9 @@ class LiveStore:
 
     def close_batches(self) -> None:
         """Close the batches that have waited long enough, or are large enough."""
-        now = int(self.store.now_ms())
-        for member in self.redis.zrangebyscore(self.key("batches"), "-inf", now):
-            keys = [self.key(name) for name in ("batches", "open", "number")]
-            self.store.run("live_batch", keys, [self._prefix, member, now])
+        keys = [self.key(name) for name in ("batches", "open", "number")]
+        for member in self.redis.zrangebyscore(self.key("batches"), "-inf", self.store.now_ms()):
+            self.store.run("live_batch", keys, [self._prefix, member])
 
     def open_batches(self) -> list[Batch]:
         """The closed batches whose job has not been harvested, the oldest first."""
@@ -174,12 +171,16 @@ class LiveStore:
         """Keep the figures of a batch and the states of its requests; False if that was done before."""
         window, counts = (self.key(name, batch.stream, batch.hour) for name in ("window", "counts"))
         about = [part for trace, (status, reason) in states.items() for part in (trace, status, short(reason))]
-        sampled, now = sum(orjson.loads(figures)["sampled"]), int(self.store.now_ms())
-        arguments = [self._prefix, str(batch), job, packed(figures), sampled, self._kept_s, now, *about]
+        sampled = sum(orjson.loads(figures)["sampled"])
+        arguments = [self._prefix, str(batch), job, packed(figures), sampled, self._kept_s, *about]
         keys = [window, counts, self.key("open"), self.key("to_look_at")]
         return bool(self.store.run("live_harvest", keys, arguments))
 
     # --- the budget of a day ----------------------------------------------------------------------------------
+
+    def today(self) -> str:
+        """The day by the clock of Redis, UTC."""
+        return hour_of(self.store.now_ms())[:10]
 
     def account(self, stream: str, day: str) -> str:
         """The Redis key of what was spent on the requests of a day; ``reserve.lua`` and the like change it."""
@@ -220,7 +221,7 @@ class LiveStore:
             raise Conflict(f"there are {MAX_STREAMS} streams", hint="delete one: DELETE /v1/live/streams/NAME")
         self.redis.hset(streams, name, stream.model_dump_json(exclude_defaults=True))
         self.redis.sadd(PROJECTS, self.project)
-        self.redis.hdel(self.account(name, hour_of(self.store.now_ms())[:10]), "reached")
+        self.redis.hdel(self.account(name, self.today()), "reached")
 
     def delete_stream(self, name: str) -> None:
         """Forget a stream's rule; what was received stays for its time. Raises NotFound."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import logging
 import time
@@ -32,7 +33,6 @@ from ragassay.live.models import (
     WindowKind,
     WorstRow,
     before,
-    hour_of,
     hours_in,
     kind_of,
 )
@@ -61,15 +61,15 @@ class LiveTraffic:
 
     def streams(self) -> Iterator[LiveStream]:
         """The streams by name."""
+        today = self.store.today()
         for name, stream in self.store.streams().items():
-            yield self._shown(name, stream)
+            yield self._shown(name, stream, today)
 
     def stream(self, name: str) -> LiveStream:
         """A stream as it stands; raises NotFound."""
-        return self._shown(name, self.store.stream(name))
+        return self._shown(name, self.store.stream(name), self.store.today())
 
-    def _shown(self, name: str, stream: StoredStream) -> LiveStream:
-        today = hour_of(self.store.store.now_ms())[:10]
+    def _shown(self, name: str, stream: StoredStream, today: str) -> LiveStream:
         return LiveStream(
             name=name,
             rule=stream.rule,
@@ -133,7 +133,7 @@ class LiveTraffic:
 
     def of(self, project: str) -> LiveTraffic:
         """The live traffic of another project."""
-        other = object.__new__(LiveTraffic)
+        other = copy.copy(self)
         other.jobs = self.jobs.of(project)
         other.store = self.store.of(other.jobs.store)
         return other
@@ -154,8 +154,7 @@ class LiveTraffic:
             self.store.looked_at(member, at)
 
     def _settle_due(self, streams: Mapping[str, StoredStream]) -> None:
-        until = time.monotonic() + ROUND_S
-        today = hour_of(self.store.store.now_ms())[:10]
+        until, today = time.monotonic() + ROUND_S, self.store.today()
         for trace, request in self.store.due(MOST_DUE):
             decision = _decided(request, streams.get(request.stream, StoredStream()).rule)
             chosen_today = decision.sample is not None and request.hour[:10] == today

@@ -1,6 +1,6 @@
 -- Say what became of a request that is complete, once: its spans go, and its row, if it has one, waits for the next job of its
 -- stream and hour. Spans that came since the caller read `number` of them are late.
--- KEYS waiting batches   ARGV prefix trace status about row number now batch_ms max_rows row_bytes max_bytes
+-- KEYS waiting batches   ARGV prefix trace status about row number batch_ms max_rows row_bytes max_bytes
 --   -> 2 if the rows that wait are enough for a job, else 1, or 0 if another was first
 local p, trace, status, about, row = unpack(ARGV, 1, 5)
 if redis.call('ZREM', KEYS[1], trace) == 0 then return 0 end
@@ -20,10 +20,10 @@ if row ~= '' then
   local batch = request.stream .. ' ' .. request.hour
   local pending = p .. 'pending:' .. batch
   redis.call('HSET', pending, trace, row)
-  redis.call('ZADD', KEYS[2], 'NX', ARGV[7] + ARGV[8], batch)
-  local bytes = redis.call('INCRBY', p .. 'bytes:' .. batch, ARGV[10])
-  if redis.call('HLEN', pending) >= tonumber(ARGV[9]) or bytes >= tonumber(ARGV[11]) then
-    redis.call('ZADD', KEYS[2], ARGV[7], batch)
+  redis.call('ZADD', KEYS[2], 'NX', now_ms() + ARGV[7], batch)
+  local bytes = redis.call('INCRBY', p .. 'bytes:' .. batch, ARGV[9])
+  if redis.call('HLEN', pending) >= tonumber(ARGV[8]) or bytes >= tonumber(ARGV[10]) then
+    redis.call('ZADD', KEYS[2], now_ms(), batch)
     return 2
   end
 end
