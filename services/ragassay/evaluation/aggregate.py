@@ -375,7 +375,7 @@ class SystemAggregator:
         """Total cost over accurate answers, where both are known, with an interval by MOVER; of all rows or some of them."""
         cost, accurate = self.cost[rows], self.accurate[rows]
         known = np.isfinite(cost) & np.isfinite(accurate)
-        sums = _sums(cost, accurate)
+        sums = ratio_sums(cost, accurate)
         questions = sums.n if self.questions is None else len(np.unique(self.questions[rows][known]))
         reason = None
         if "accurate" not in self.scores:
@@ -403,7 +403,7 @@ class SystemAggregator:
         unanswerable = self.numbers.count("unanswerable")
         no_verdict = "no verdict says whether the answer refuses"
         undefined = no_verdict if unanswerable else "every query can be answered"
-        share = partial(_share, right, level=self._spec.statistics.confidence)
+        share = partial(share_of, right, level=self._spec.statistics.confidence)
         return Refusals(
             judged=judged,
             refused=refused,
@@ -430,7 +430,7 @@ class SystemAggregator:
                 serving=self.numbers.money("", rows),
                 judging=self.numbers.money(_JUDGING, rows),
                 waste=self.numbers.money(_WASTE, rows),
-                known=_sums(self.cost[rows], self.accurate[rows]),
+                known=ratio_sums(self.cost[rows], self.accurate[rows]),
             )
             for (category, model), rows in ((cell, np.asarray(rows)) for cell, rows in ordered)
         )
@@ -459,13 +459,13 @@ def distribution(reported: Iterable[float | None] | Floats) -> Distribution:
     return Distribution(n=len(values), missing=missing, mean=total / len(values), total=total, **dict(percentiles))
 
 
-def _sums(cost: Floats, accurate: Floats) -> RatioSums:
+def ratio_sums(cost: Floats, accurate: Floats) -> RatioSums:
     """Sums of both over the rows that have both."""
     known = np.isfinite(cost) & np.isfinite(accurate)
     return RatioSums.of(zip(cost[known].tolist(), accurate[known].tolist(), strict=True))
 
 
-def _share(count: int, n: int, *, level: float, undefined: str) -> Estimate:
+def share_of(count: int, n: int, *, level: float, undefined: str) -> Estimate:
     """``count`` of ``n``; where ``n`` is 0, why there is no share."""
     interval = wilson_interval(count, n, level=level)
     return Estimate(value=count / n if n else None, n=n, interval=interval, reason=None if n else undefined)

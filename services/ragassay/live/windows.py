@@ -14,14 +14,14 @@ import orjson
 import scipy
 
 from ragassay.analysis.difference import Contrast, Difference, bounds_of, known_metric, outcome_of
-from ragassay.core.cost_sums import CostPerAccurate, RatioSums
+from ragassay.core.cost_sums import CostPerAccurate
 from ragassay.core.models import Result
 from ragassay.core.statistics import Estimate
-from ragassay.evaluation.aggregate import distribution
+from ragassay.evaluation.aggregate import distribution, ratio_sums, share_of
 from ragassay.live.models import Counts, LiveWindow, WorstRow, kind_of
 from ragassay.live.store import ChosenRow
 from ragassay.metrics.failures import failure
-from ragassay.stats.intervals import Floats, score_interval, wilson_interval
+from ragassay.stats.intervals import Floats, score_interval
 from ragassay.stats.ratio import Stratum, sums_interval
 from ragassay.stats.tests import correct, never_zero
 
@@ -169,9 +169,12 @@ class WindowRows:
     ) -> LiveWindow:
         """The figures of the window of that name."""
         cost, accurate = self.column("cost_usd"), self.column("accurate")
-        known = np.isfinite(cost) & np.isfinite(accurate)
-        sums = RatioSums.of(zip(cost[known].tolist(), accurate[known].tolist(), strict=True))
-        refused = self.known("refused")
+        sums, refused = ratio_sums(cost, accurate), self.known("refused")
+        reason = None
+        if not sums.n:
+            reason = "no row has a cost and an accuracy"
+        elif not sums.accurate:
+            reason = "no answer is accurate"
         chosen = [
             kind for kind, sampled in zip(self._others.get("failures", ()), self._sampled, strict=True) if sampled
         ]
@@ -186,25 +189,16 @@ class WindowRows:
             latency_ms=distribution(self.column("latency_ms")),
             cost_usd=distribution(cost),
             cost_per_accurate_answer=CostPerAccurate(
-                value=sums.cost_usd / sums.accurate if sums.accurate else None,
+                value=None if reason else sums.cost_usd / sums.accurate,
                 n=sums.n,
                 interval=sums_interval([Stratum(sums, sums.n)], level=LEVEL),
                 cost_usd=sums.cost_usd,
                 accurate=round(sums.accurate),
                 questions=sums.n,
-                reason=None
-                if sums.accurate
-                else "no answer is accurate"
-                if sums.n
-                else "no row has a cost and an accuracy",
+                reason=reason,
             ),
             judging_usd=self.judging_usd,
-            refusals=Estimate(
-                value=float(refused.mean()) if len(refused) else None,
-                n=len(refused),
-                interval=wilson_interval(int(refused.sum()), len(refused), level=LEVEL),
-                reason=None if len(refused) else "no answer was judged",
-            ),
+            refusals=share_of(int(refused.sum()), len(refused), level=LEVEL, undefined="no answer was judged"),
             failures=dict(Counter(kind for kind in chosen if kind).most_common()),
             reference=tuple(reference),
             drift=tuple(drift),
