@@ -1,5 +1,6 @@
 """Figures of windows against their definitions, and drift: a planted regression is alerted, chance is not."""
 
+import json
 import random
 
 import numpy as np
@@ -154,7 +155,7 @@ def test_look_twenty_streams_without_a_change_have_at_most_one_false_alert(live)
                     for one in results
                 ]
                 figures = figures_of(chosen, results)
-                live.store.redis.hset(live.store.key("window", stream, hour), f"{part}", figures)
+                live.store.redis.hset(live.store.key("window", stream, hour), f"{part}", json.dumps(figures))
                 live.store.redis.hincrby(live.store.key("counts", stream, hour), "sampled", 30)
                 live._look(stream, hour, LiveRule())
     assert len(alerts(live)) <= 1

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ragassay.core.eval_config import EvalConfig
     from ragassay.live.files import OpenRequest, SpanFiles
     from ragassay.live.models import LiveRule, LiveWindow
+    from ragassay.live.store import Figures
 
 _EVERY_S = 5.0
 _NO_FILES = ("name", "system", "dataset", "baseline", "limit", "map", "output")  # flags of commands that read a dataset
@@ -129,7 +130,7 @@ class _Evaluated:
 
     def __init__(self, spec: EvalConfig, rule: LiveRule) -> None:
         self._spec, self._rule = spec, rule
-        self._figures: dict[tuple[str, str], dict[str, bytes]] = {}
+        self._figures: dict[tuple[str, str], dict[str, Figures]] = {}
         self._states: dict[tuple[str, str], Counter[str]] = {}
         self._reasons: Counter[tuple[str, str]] = Counter()
         self._spent_usd = 0.0

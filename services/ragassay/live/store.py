@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 from pydantic import ValidationError
@@ -40,6 +40,9 @@ GRACE_S = 5.0  # from the root to the look at a request: other processes of it e
 RETRY_AFTER_S = 10.0
 MAX_BATCH, MAX_BATCH_BYTES = 500, 16_000_000  # rows that make a job before its time, unpacked
 DAY_S = 86_400
+
+Figures: TypeAlias = dict[str, Any]
+"""The columns of a job's rows, as ``windows.figures_of`` makes them."""
 
 
 class Batch(NamedTuple):
@@ -167,12 +170,14 @@ class LiveStore:
         rows = {trace.decode(): orjson.loads(unpacked(row) or b"") for trace, row in sorted(kept.items())}
         return {trace: ChosenRow(cause, Sample.model_validate(sample)) for trace, (cause, sample) in rows.items()}
 
-    def harvest(self, batch: Batch, job: str, figures: bytes, states: Mapping[str, tuple[RequestStatus, str]]) -> bool:
+    def harvest(
+        self, batch: Batch, job: str, figures: Figures, states: Mapping[str, tuple[RequestStatus, str]]
+    ) -> bool:
         """Keep the figures of a batch and the states of its requests; False if that was done before."""
         window, counts = (self.key(name, batch.stream, batch.hour) for name in ("window", "counts"))
         about = [part for trace, (status, reason) in states.items() for part in (trace, status, short(reason))]
-        sampled = sum(orjson.loads(figures)["sampled"])
-        arguments = [self._prefix, str(batch), job, packed(figures), sampled, self._kept_s, *about]
+        content, sampled = packed(orjson.dumps(figures)), sum(figures["sampled"])
+        arguments = [self._prefix, str(batch), job, content, sampled, self._kept_s, *about]
         keys = [window, counts, self.key("open"), self.key("to_look_at")]
         return bool(self.store.run("live_harvest", keys, arguments))
 
@@ -270,13 +275,15 @@ class LiveStore:
                 total[name.decode()] = total.get(name.decode(), 0) + int(number)
         return total
 
-    def figures(self, stream: str, hours: Sequence[str]) -> dict[str, dict[str, bytes]]:
+    def figures(self, stream: str, hours: Sequence[str]) -> dict[str, dict[str, Figures]]:
         """What jobs found of the requests of these hours, by hour and job."""
         pipe = self.redis.pipeline(transaction=False)
         for hour in hours:
             pipe.hgetall(self.key("window", stream, hour))
         kept = zip(hours, pipe.execute(), strict=True)
-        return {hour: {job.decode(): unpacked(one) or b"{}" for job, one in jobs.items()} for hour, jobs in kept}
+        return {
+            hour: {job.decode(): orjson.loads(unpacked(one) or b"") for job, one in jobs.items()} for hour, jobs in kept
+        }
 
     def to_look_at(self) -> list[tuple[str, float]]:
         """``STREAM HOUR`` of the hours with new rows, and when these came."""

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import orjson
 import scipy
 
 from ragassay.analysis.difference import Contrast, Difference, bounds_of, known_metric, outcome_of
@@ -19,7 +18,7 @@ from ragassay.core.models import Result
 from ragassay.core.statistics import Estimate
 from ragassay.evaluation.aggregate import distribution, ratio_sums, share_of
 from ragassay.live.models import Counts, LiveWindow, WorstRow, kind_of
-from ragassay.live.store import ChosenRow
+from ragassay.live.store import ChosenRow, Figures
 from ragassay.metrics.failures import failure
 from ragassay.stats.intervals import Floats, score_interval
 from ragassay.stats.ratio import Stratum, sums_interval
@@ -31,30 +30,26 @@ _MEASURES = ("latency_ms", "cost_usd", "refused", "failures")
 LOOK_AGAIN = 1.5  # times the rows of the look before
 
 
-def figures_of(rows: Mapping[str, ChosenRow], results: Iterable[Result]) -> bytes:
+def figures_of(rows: Mapping[str, ChosenRow], results: Iterable[Result]) -> Figures:
     """The columns of a job's rows, as a window keeps them; a row without a result is left out."""
     found = [one for one in results if one.query_id in rows]
     metrics = sorted({name for one in found for name in one.scores})
     scores = {name: [one.scores.get(name) for one in found] for name in metrics}
     spent = [one.evaluation.cost_usd for one in found] + [one.waste.cost_usd for one in found]
-    return orjson.dumps(
-        {
-            "traces": [one.query_id for one in found],
-            "sampled": [rows[one.query_id].cause == "sampled" for one in found],
-            "metrics": {name: [score and score.value for score in of] for name, of in scores.items()},
-            "reasons": {
-                name: [
-                    None if score is None or score.value is not None else [score.missing, score.reason] for score in of
-                ]
-                for name, of in scores.items()
-            },
-            "latency_ms": [one.latency_ms for one in found],
-            "cost_usd": [one.cost_usd for one in found],
-            "refused": [one.verdict.refusal if one.verdict else None for one in found],
-            "failures": [failure(one) for one in found],
-            "judging_usd": None if None in spent else sum(cost or 0.0 for cost in spent),
-        }
-    )
+    return {
+        "traces": [one.query_id for one in found],
+        "sampled": [rows[one.query_id].cause == "sampled" for one in found],
+        "metrics": {name: [score and score.value for score in of] for name, of in scores.items()},
+        "reasons": {
+            name: [None if score is None or score.value is not None else [score.missing, score.reason] for score in of]
+            for name, of in scores.items()
+        },
+        "latency_ms": [one.latency_ms for one in found],
+        "cost_usd": [one.cost_usd for one in found],
+        "refused": [one.verdict.refusal if one.verdict else None for one in found],
+        "failures": [failure(one) for one in found],
+        "judging_usd": None if None in spent else sum(cost or 0.0 for cost in spent),
+    }
 
 
 @dataclass
@@ -71,12 +66,12 @@ class WindowRows:
     _others: dict[str, list[Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, hour: str, by_job: Mapping[str, bytes]) -> WindowRows:
+    def of(cls, hour: str, by_job: Mapping[str, Figures]) -> WindowRows:
         """The rows of an hour that jobs found, by job, as ``figures_of`` wrote them."""
-        return cls.joined(cls._of_job(hour, job, orjson.loads(content)) for job, content in sorted(by_job.items()))
+        return cls.joined(cls._of_job(hour, job, kept) for job, kept in sorted(by_job.items()))
 
     @classmethod
-    def _of_job(cls, hour: str, job: str, kept: dict[str, Any]) -> WindowRows:
+    def _of_job(cls, hour: str, job: str, kept: Figures) -> WindowRows:
         traces = kept["traces"]
         return cls(
             traces,
