@@ -3,9 +3,9 @@
 import pytest
 
 from live_traffic import GOOD, WRONG, spans_of, trace_id
-from ragassay.datasets.traces import TraceSpan
+from ragassay.datasets.traces import SpanRule, TraceSpan
 from ragassay.live.decide import decide, is_sampled, share_in_contexts
-from ragassay.live.models import LiveRule, SpanRule
+from ragassay.live.models import LiveRule
 
 
 def test_is_sampled_is_the_same_share_for_whoever_asks():

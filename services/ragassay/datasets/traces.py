@@ -15,7 +15,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import Field
+
 from ragassay.core.errors import NothingToEvaluate
+from ragassay.core.models import FrozenModel
 from ragassay.datasets.source import NumberedRow, Source
 
 _MAX_DEPTH = 32  # objects and lists inside an attribute
@@ -62,12 +65,13 @@ class TraceSpan:
         return None if self.ended_ms is None else max(0.0, self.ended_ms - self.began_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class SpanNames:
-    """Names of the spans that retrieve and that answer, in place of what their kinds say."""
+class SpanRule(FrozenModel):
+    """Which spans retrieve and which answer, by name, where the conventions don't say it."""
 
-    retrieval: str | None = None
-    answer: str | None = None
+    retrieval: str | None = Field(
+        None, max_length=200, description="name of the spans whose documents are the contexts"
+    )
+    answer: str | None = Field(None, max_length=200, description="name of the span whose output is the answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +86,9 @@ class TraceRow:
     read_from: Mapping[str, str]
 
 
-def row_of_trace(spans: Sequence[TraceSpan], names: SpanNames = SpanNames()) -> TraceRow:
+def row_of_trace(spans: Sequence[TraceSpan], rule: SpanRule = SpanRule()) -> TraceRow:  # noqa: B008 - frozen
     """The row of the spans of one trace, of which there is at least one."""
-    trace = _Trace(spans, names)
-    values, lacks = trace.row()
-    return TraceRow(values, tuple(lacks), trace.read_from)
+    return _Trace(spans, rule).row()
 
 
 def are_spans(value: object) -> bool:
@@ -329,19 +331,19 @@ def rows_of_spans(source: Source, objects: Iterable[Mapping[str, Any]]) -> Sourc
 class _Trace:
     """The spans of one trace, by when they began."""
 
-    def __init__(self, spans: Sequence[TraceSpan], names: SpanNames) -> None:
-        self._by_id = {span.id: _renamed(span, names) for span in spans}
+    def __init__(self, spans: Sequence[TraceSpan], rule: SpanRule) -> None:
+        self._by_id = {span.id: _renamed(span, rule) for span in spans}
         self._spans = sorted(self._by_id.values(), key=lambda span: span.began_ms)
         self._root = next((span for span in self._spans if span.parent not in self._by_id), self._spans[0])
         self._lacks: list[str] = []
-        self._answering = names.answer
-        self.read_from: dict[str, str] = {}
+        self._answering = rule.answer
+        self._read_from: dict[str, str] = {}
 
-    def row(self) -> tuple[dict[str, Any] | None, list[str]]:
+    def row(self) -> TraceRow:
         """The row, if the trace has a question, and what it lacks."""
         query = self._query()
         if query is None:
-            return None, ["no question is found (left out)"]
+            return TraceRow(None, ("no question is found (left out)",), {})
         models, root = self._outer("LLM"), self._root
         answer = None if root.error else self._answer(models)
         if answer is None and not root.error:
@@ -362,7 +364,8 @@ class _Trace:
             "error": root.error,
             "metadata": self._metadata(),
         }
-        return {key: value for key, value in row.items() if value is not None}, self._lacks
+        values = {key: value for key, value in row.items() if value is not None}
+        return TraceRow(values, tuple(self._lacks), self._read_from)
 
     def _query(self) -> str | None:
         """Of the root, else of the retrieval, else of what the first model was asked."""
@@ -371,13 +374,13 @@ class _Trace:
                 found = _text(span.attributes.get("input.value"), _QUESTION, _ASKING)
                 found = found or _last(_messages(span, "gen_ai.input.messages"), _ASKING)
                 if found := found or span.attributes.get("gen_ai.retrieval.query.text"):
-                    self.read_from["query"] = span.name
+                    self._read_from["query"] = span.name
                     return str(found)
         for span in self._outer("LLM"):
             said = _messages(span, "llm.input_messages", "gen_ai.input.messages", "gen_ai.prompt")
             if found := _last(said, _ASKING) or _text(span.attributes.get("input.value"), _QUESTION, _ASKING):
                 self._lacks.append("the question is read from a model's prompt, which may hold more,")
-                self.read_from["query"] = span.name
+                self._read_from["query"] = span.name
                 return found
         return None
 
@@ -387,7 +390,7 @@ class _Trace:
         for span in named if self._answering else (self._root, *reversed(models)):
             said = _messages(span, "llm.output_messages", "gen_ai.output.messages", "gen_ai.completion")
             if found := _last(said, _ANSWERING) or _text(span.attributes.get("output.value"), _ANSWER, _ANSWERING):
-                self.read_from["answer"] = span.name
+                self._read_from["answer"] = span.name
                 return found
         return None
 
@@ -400,7 +403,7 @@ class _Trace:
             return {}
         found = _merged([_documents(span) for span in searches])
         kept = _documents(rerankers[-1]) if rerankers else found
-        self.read_from["contexts"] = ", ".join(dict.fromkeys(span.name for span in rerankers[-1:] or searches))
+        self._read_from["contexts"] = ", ".join(dict.fromkeys(span.name for span in rerankers[-1:] or searches))
         texts, ids, scores = ([each.get(key) for each in kept] for key in ("content", "id", "score"))
         if not all(isinstance(text, str) for text in texts):
             self._lacks.append("a retrieved document has no text")
@@ -442,11 +445,11 @@ class _Trace:
         return as_number(math.fsum(counted)) if counted else None
 
 
-def _renamed(span: TraceSpan, names: SpanNames) -> TraceSpan:
+def _renamed(span: TraceSpan, rule: SpanRule) -> TraceSpan:
     """The span with the kind that its name gives it: if retrieval has a name, nothing of another name retrieves."""
-    if names.retrieval is None:
+    if rule.retrieval is None:
         return span
-    if span.name == names.retrieval:
+    if span.name == rule.retrieval:
         return replace(span, kind="RETRIEVER")
     return replace(span, kind="CHAIN") if span.kind in ("RETRIEVER", "RERANKER") else span
 

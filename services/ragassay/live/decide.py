@@ -13,7 +13,7 @@ from ragassay.core.models import Sample
 from ragassay.core.text import content
 from ragassay.datasets.load import load
 from ragassay.datasets.source import Source
-from ragassay.datasets.traces import SpanNames, TraceRow, TraceSpan, row_of_trace
+from ragassay.datasets.traces import SpanRule, TraceRow, TraceSpan, row_of_trace
 from ragassay.live.models import Cause, LiveRule, RequestStatus
 
 _SHOWN = 12  # names of attributes
@@ -38,8 +38,7 @@ def has_root(spans: Sequence[TraceSpan]) -> bool:
 
 def decide(spans: Sequence[TraceSpan], rule: LiveRule | None, stream: str) -> Decision:
     """What becomes of a request that is complete: ``evaluating``, ``not_sampled``, ``no_answer`` or ``failed``."""
-    names = rule.spans if rule else None
-    row = row_of_trace(spans, SpanNames(names.retrieval, names.answer) if names else SpanNames())
+    row = row_of_trace(spans, rule.spans if rule else SpanRule())
     values, read_from = row.values, dict(row.read_from)
     if values is None or (values.get("answer") is None and "error" not in values):
         return Decision("no_answer", _nothing_found(spans, row), read_from=read_from)

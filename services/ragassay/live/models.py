@@ -14,6 +14,7 @@ from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Chance, FrozenModel
 from ragassay.core.report import Distribution
 from ragassay.core.statistics import Estimate
+from ragassay.datasets.traces import SpanRule
 
 STREAM = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}"
 TRACE = r"[0-9A-Za-z_-]{1,64}"
@@ -23,15 +24,6 @@ Cause = Literal["sampled", "error", "low_score"]
 WindowKind = Literal["hour", "day"]
 REFERENCES: dict[WindowKind, int] = {"hour": 24, "day": 7}  # how many windows before one it is compared with
 HOUR, DAY = "%Y-%m-%dT%H", "%Y-%m-%d"
-
-
-class SpanRule(FrozenModel):
-    """Which spans retrieve and which answer, by name, where the conventions don't say it."""
-
-    retrieval: str | None = Field(
-        None, max_length=200, description="name of the spans whose documents are the contexts"
-    )
-    answer: str | None = Field(None, max_length=200, description="name of the span whose output is the answer")
 
 
 class LiveRule(FrozenModel):
