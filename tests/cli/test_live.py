@@ -1,5 +1,6 @@
 """``ragassay live``: the same decisions as in a service, on files."""
 
+import base64
 import json
 
 import pytest
@@ -63,6 +64,16 @@ def test_span_files_are_read_as_they_grow_in_each_form(tmp_path):
     assert files.late == 3
 
 
+def test_span_files_name_the_line_that_is_no_json_as_they_grow(tmp_path):
+    file, lines = tmp_path / "a.jsonl", otlp_lines(REQUESTS).splitlines(keepends=True)
+    file.write_text("".join(lines[:2]))
+    files = SpanFiles(file, [])
+    files.complete(silent_rounds=3)
+    file.write_text("".join([*lines[:3], "no json\n"]))
+    with pytest.raises(BadData, match=r"a\.jsonl:4: is not JSON"):
+        files.complete(silent_rounds=3)
+
+
 def test_span_files_wait_for_the_rest_of_a_message(tmp_path):
     file, message = tmp_path / "a.pb", _message(otlp_lines(REQUESTS[:1])).SerializeToString()
     file.write_bytes((len(message).to_bytes(4) + message)[:50])
@@ -93,8 +104,6 @@ def _message(line):
 
 
 def _in_base64(text):
-    import base64
-
     raw = bytes.fromhex(text) if len(text) == 32 else text.encode()
     return base64.b64encode(raw).decode()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,8 @@ from ragassay.live.decide import Decision, decide, has_root
 from ragassay.live.models import LiveRule, hour_of
 from ragassay.live.otlp import DEFAULT_STREAM, Redaction, spans_of_protobuf, spans_of_resources
 
-PROTOBUF = (
-    ".pb",
-    ".binpb",
-    ".bin",
-)  # one request, or several, each after its length in four bytes, as the Collector writes
+# One request, or several, each after its length in four bytes, as the Collector writes.
+PROTOBUF = (".pb", ".binpb", ".bin")
 JSON = (".json", ".jsonl", ".ndjson")
 _FIRST_FIELD = b"\n"  # with it begins a request without its length; a request after its length would have 167 MB
 _Spans = list[tuple[str, TraceSpan | None]]
@@ -97,42 +95,41 @@ class SpanFiles:
             return [self._path]
         return sorted(path for path in self._path.iterdir() if path.suffix in (*PROTOBUF, *JSON) and path.is_file())
 
-    def _new(self, path: Path) -> Iterator[tuple[str, TraceSpan | None]]:
+    def _new(self, path: Path) -> _Spans:
         """The spans that were added to a file since it was read last: whole lines, or whole requests."""
         offset = self._offsets.get(path, 0)
         with path.open("rb") as file:
             file.seek(offset)
             content = file.read()
-        used, spans = _of_protobuf(content, offset) if path.suffix in PROTOBUF else _of_lines(path, content)
+        is_protobuf = path.suffix in PROTOBUF
+        used, spans = _of_protobuf(content, offset) if is_protobuf else _of_json(path, content, offset)
         self._offsets[path] = offset + used
-        return iter(spans)
+        return spans
 
 
-def _of_lines(path: Path, content: bytes) -> tuple[int, _Spans]:
-    """How many bytes are whole JSON documents, one a line or a single one, and their spans."""
-    used = content.rfind(b"\n") + 1
-    used = len(content) if _is_json(content[used:]) else used
-    lines = [content] if _is_json(content) else content[:used].splitlines()
-    spans = _Spans()
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            value = json.loads(line)
-        except ValueError:
-            raise BadData([f"{path}:{number}: is not JSON"], hint="write one OTLP document a line") from None
-        for document in value if isinstance(value, list) else [value]:
-            spans += _of_document(document)
-    return (len(content) if len(lines) == 1 and lines[0] is content else used), spans
-
-
-def _is_json(content: bytes) -> bool:
-    """Is it one JSON document, though it may have several lines?"""
+def _of_json(path: Path, content: bytes, offset: int) -> tuple[int, _Spans]:
+    """How many bytes are whole JSON documents, a single one or one a line, and their spans."""
     try:
-        json.loads(content)
+        used, documents = len(content), [json.loads(content)]
     except ValueError:
-        return False
-    return True
+        used, documents = _lines(path, content, offset)
+    listed = (document if isinstance(document, list) else [document] for document in documents)
+    return used, [span for each in listed for document in each for span in _of_document(document)]
+
+
+def _lines(path: Path, content: bytes, offset: int) -> tuple[int, list[Any]]:
+    """How many bytes are whole lines, and the documents in them; a last line may lack its end. Raises BadData."""
+    used, documents = content.rfind(b"\n") + 1, list[Any]()
+    for number, line in enumerate(content[:used].splitlines(), 1):
+        try:
+            documents += [json.loads(line)] if line.strip() else []
+        except ValueError:
+            number += path.read_bytes()[:offset].count(b"\n")
+            raise BadData([f"{path}:{number}: is not JSON"], hint="write one OTLP document a line") from None
+    with suppress(ValueError):
+        documents.append(json.loads(content[used:]))
+        used = len(content)
+    return used, documents
 
 
 def _of_document(document: Any) -> Iterator[tuple[str, TraceSpan | None]]:
@@ -148,9 +145,11 @@ def _of_protobuf(content: bytes, offset: int) -> tuple[int, _Spans]:
     if offset == 0 and content.startswith(_FIRST_FIELD):
         return len(content), _Spans(spans_of_protobuf(content))
     used, spans = 0, _Spans()
-    while (begins := used + 4) <= len(content) and (ends := begins + int.from_bytes(content[used:begins])) <= len(
-        content
-    ):
+    while used + 4 <= len(content):
+        begins = used + 4
+        ends = begins + int.from_bytes(content[used:begins])
+        if ends > len(content):
+            break
         spans += spans_of_protobuf(content[begins:ends])
         used = ends
     return used, spans
