@@ -74,6 +74,15 @@ def test_span_files_name_the_line_that_is_no_json_as_they_grow(tmp_path):
         files.complete(silent_rounds=3)
 
 
+def test_span_files_refuse_a_last_line_that_breaks_off(tmp_path):
+    file, lines = tmp_path / "a.jsonl", otlp_lines(REQUESTS[:2])
+    file.write_text(lines[:-50])
+    with pytest.raises(BadData, match=f"is no JSON from byte {lines.index(chr(10)) + 1:,} on"):
+        SpanFiles(file, []).complete()
+    file.write_text(lines + "  ")
+    assert len(SpanFiles(file, []).complete()) == 2
+
+
 def test_span_files_wait_for_the_rest_of_a_message(tmp_path):
     file, message = tmp_path / "a.pb", _message(otlp_lines(REQUESTS[:1])).SerializeToString()
     file.write_bytes((len(message).to_bytes(4) + message)[:50])

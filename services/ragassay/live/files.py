@@ -61,8 +61,9 @@ class SpanFiles:
         for path in self._files():
             for stream, span in self._new(path):
                 self._add(stream, span)
-            if silent_rounds is None and path.suffix in PROTOBUF and self._offsets[path] < path.stat().st_size:
-                raise BadData([f"{path}: is no OTLP in protobuf from byte {self._offsets[path]:,} on"])
+            if silent_rounds is None and self._offsets[path] < path.stat().st_size:
+                form = "OTLP in protobuf" if path.suffix in PROTOBUF else "JSON"
+                raise BadData([f"{path}: is no {form} from byte {self._offsets[path]:,} on"])
         ready = [one for one in self._open.values() if silent_rounds is None or self._is_ready(one, silent_rounds)]
         for one in ready:
             del self._open[one.trace]
@@ -127,7 +128,7 @@ def _lines(path: Path, content: bytes, offset: int) -> tuple[int, list[Any]]:
             number += path.read_bytes()[:offset].count(b"\n")
             raise BadData([f"{path}:{number}: is not JSON"], hint="write one OTLP document a line") from None
     with suppress(ValueError):
-        documents.append(json.loads(content[used:]))
+        documents += [json.loads(content[used:])] if content[used:].strip() else []
         used = len(content)
     return used, documents
 
