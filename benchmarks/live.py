@@ -15,7 +15,10 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "service")]
@@ -41,17 +44,15 @@ def watch(service: Service, ends: threading.Event, kept: list[dict[str, float]])
     while not ends.wait(2.0):
         sizes: Counter[str] = Counter()
         for process in service.tree():
-            try:
+            with suppress(psutil.NoSuchProcess):  # one that ends while it is looked at
                 line = " ".join(process.cmdline())
                 part = next((name for name in ("celery", "beat", "redis", "serve") if name in line), "other")
                 sizes[part] += process.memory_info().rss / 1e6
-            except Exception:
-                continue
         kept.append(dict(sizes))
 
 
 def kill(service: Service, ends: threading.Event, took_s: float, done: list[str]) -> None:
-    """Kill worker processes twice and the API once while the sender sends."""
+    """Kill worker processes three times and the API once, while the sender sends and after it."""
     for part, after_s in (("worker", took_s / 4), ("api", took_s / 4), ("worker", took_s / 4), ("worker", 45.0)):
         if ends.wait(after_s):
             return

@@ -19,14 +19,14 @@ def text_of(n: int) -> str:
 def traced_app(tracer):
     """Question, retrieval and answer as spans by the conventions of OpenInference."""
 
-    def answer(n: int, context: str) -> str:
+    def answer(n: int) -> str:
         with tracer.start_as_current_span("answer") as root:
             root.set_attribute("openinference.span.kind", "CHAIN")
             root.set_attribute("input.value", f"How are the {TOPICS[n % 8]} of plan {n % 50} handled ({n})?")
             with tracer.start_as_current_span("search") as search:
                 search.set_attribute("openinference.span.kind", "RETRIEVER")
                 search.set_attribute("retrieval.documents.0.document.id", f"d{n}")
-                search.set_attribute("retrieval.documents.0.document.content", context)
+                search.set_attribute("retrieval.documents.0.document.content", text_of(n))
             with tracer.start_as_current_span("generate") as model:
                 model.set_attribute("openinference.span.kind", "LLM")
                 model.set_attribute("llm.model_name", "gpt-4o-mini")
@@ -54,17 +54,16 @@ def langchain_app(instrument: bool):
 
     class Search(BaseRetriever):
         def _get_relevant_documents(self, query, *, run_manager):  # noqa: ARG002 - LangChain passes it
-            number, context = query.split("|", 1)
-            return [Document(page_content=context, metadata={"id": f"d{number}"})]
+            return [Document(page_content=text_of(int(query)), metadata={"id": f"d{query}"})]
 
     search, prompt = Search(), ChatPromptTemplate.from_template("Answer from {context}: {question}")
 
-    def answer(n: int, context: str) -> str:
+    def answer(n: int) -> str:
         question = f"How are the {TOPICS[n % 8]} of plan {n % 50} handled ({n})?"
         model = GenericFakeChatModel(messages=iter([AIMessage(content=text_of(n))]))
 
         def chain(given):
-            found = search.invoke(f"{n}|{context}")
+            found = search.invoke(str(n))
             messages = prompt.invoke({"context": found[0].page_content, "question": given["question"]})
             return model.invoke(messages).content
 
@@ -81,7 +80,6 @@ def main() -> None:
     options.add_argument("--exporter", choices=["none", "memory", "otlp"], default="otlp")
     options.add_argument("--url", default="http://127.0.0.1:8400")
     options.add_argument("--service", default="bench")
-    options.add_argument("--wrong", type=float, default=0.0, help="share of the requests with a wrong context")
     options.add_argument("--spans", type=Path, help="file for the spans, as the SDK writes them")
     given = options.parse_args()
 
@@ -104,16 +102,14 @@ def main() -> None:
         trace.set_tracer_provider(provider)
     app = langchain_app(given.exporter != "none") if given.app == "langchain" else traced_app(trace.get_tracer("bench"))
     times, began, behind = [], time.perf_counter(), 0.0
-    every = round(1 / given.wrong) if given.wrong else 0
     for n in range(given.number):
         due = began + n / given.rate
         if (left := due - time.perf_counter()) > 0:
             time.sleep(left)
         else:
             behind = max(behind, -left)
-        context = "The cafeteria serves soup on Mondays." if every and n % every == 0 else text_of(n)
         start = time.perf_counter()
-        app(n, context)
+        app(n)
         times.append(time.perf_counter() - start)
     took = time.perf_counter() - began
     if given.exporter != "none":
