@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from api.projects import BOOTSTRAP, keyed_server, made_key, marked
+from api.projects import BOOTSTRAP, filled, keyed_server, made_key, marked
 from api_server import rows, serving
 from browsing import PAYLOADS
 from ragassay.core.settings import Settings
@@ -98,6 +98,20 @@ def test_a_project_sees_its_own_jobs_alone(keyed, keys):
         assert MARK in http.get("/ui/runs").text
     with signed_in(keyed, BOOTSTRAP) as http:
         assert MARK not in http.get("/ui/runs").text
+
+
+def test_a_project_sees_nothing_planned_stored_or_live_of_another(keyed, keys):
+    ids, key = filled(keyed, "of-pages", "seen-on-pages")
+    things = {"schedules": ids["schedule"], "datasets": ids["dataset"], "live": ids["stream"]}
+    for by, there in ((key, True), (keys[3], False)):
+        with signed_in(keyed, by) as http:
+            for pages, name in things.items():
+                assert (name in http.get(f"/ui/{pages}").text) is there, pages
+                assert (http.get(f"/ui/{pages}/{name}").status_code == 200) is there, pages
+            assert ("seen-on-pages.example" in http.get("/ui/alerts").text) is there
+    with browser(keyed) as http:
+        for pages in (*things, "alerts"):
+            assert http.get(f"/ui/{pages}").headers["location"].startswith("/ui/sign-in"), pages
 
 
 def test_a_key_that_may_only_read_changes_nothing(keyed, keys):

@@ -382,3 +382,13 @@ def _answers(port):
             return asked.ping()
         except redis.RedisError:
             return False
+
+
+def test_a_wrong_password_is_named(monkeypatch, cli):
+    with RedisServer(tcp=True) as server:
+        with redis.Redis(port=server.port) as operator:
+            operator.config_set("requirepass", "right")
+        monkeypatch.setenv("RAGASSAY_STATE_URL", f"redis://:wrong@127.0.0.1:{server.port}/0")
+        code, _, err = cli("admin", "health")
+    assert (code, err.startswith("error: Redis rejected our credentials")) == (3, True)
+    assert "`Redis rejected our credentials`" in PAGE

@@ -10,7 +10,7 @@ from ragassay.core.errors import BadData, BadSettings, Conflict, NotFound, Nothi
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating
 from ragassay.evaluation.prepare import check_unchanged
-from ragassay.storage.folder import FolderStore
+from ragassay.storage.folder import FolderStore, new_run_id
 from ragassay.storage.protocol import ChunkId
 
 
@@ -128,3 +128,7 @@ def test_the_files_of_a_run_are_readable_by_their_owner_alone(tmp_path):
     files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in run.folder.rglob("*") if path.is_file()}
     assert {"run.json", "samples.jsonl", "default.jsonl", "00000.jsonl", "report.json"} <= files.keys()
     assert {name for name, mode in files.items() if mode != 0o600 and name != "lock"} == set()
+
+
+def test_run_ids_carry_the_dataset_and_are_safe_as_folder_names():
+    assert new_run_id("../My Data!").split("-", 2)[2].rpartition("-")[0] == "my-data"

@@ -3,6 +3,8 @@
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -66,6 +68,15 @@ class FakeJobs:
 
     def break_off(self, *, stopping):
         self.broken_off.append(stopping)
+
+
+def test_importing_the_application_reads_no_environment_and_loads_nothing_heavy():
+    code = (
+        "import os, sys; os.environ['RAGASSAY_LEASE_S'] = 'nonsense'; import ragassay_workers.tasks\n"
+        "print(sorted({'litellm', 'torch', 'sentence_transformers', 'fastapi'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 @pytest.fixture

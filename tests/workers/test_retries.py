@@ -270,3 +270,11 @@ def test_a_reply_of_before_is_used_unless_it_could_not_be_read_and_is_not_counte
     assert (known.text, known.usage) == ("first", BILL)
     assert (again.text, again.usage) == ("second", BILL)
     assert (other.text, other.usage) == ("first", Usage()), "the row's result has what it took"
+
+
+def test_rows_whose_time_is_over_are_not_there_to_be_tried(jobs, judge, work, store):
+    judge.down = {"q1"}
+    job, _ = finished(jobs, work, 10)
+    store.redis.hdel(store.key(job, "inputs"), "default:0")
+    with pytest.raises(NotFound, match="rows or results"):
+        jobs.retry(job)
