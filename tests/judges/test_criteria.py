@@ -1,6 +1,7 @@
 """Criteria in the user's words: judged in the same call, in five steps; never guessed."""
 
 import json
+import re
 
 import pytest
 
@@ -152,6 +153,8 @@ def test_gates_compare_trend_csv_and_rules_know_a_criterion_by_its_name(cli, dat
         code, out, err = cli("gate", "judge.yaml")
     assert code == 1, err
     assert "1 of 2 gates missed" in out
+    assert re.search(r"^default: polite >= 0\.500 +passed", out, re.MULTILINE)
+    assert re.search(r"^default: polite <= 0\.400 +MISSED", out, re.MULTILINE)
     code, out, _ = cli("compare", "a.json", "b.json", "--metrics", "polite", "--json")
     assert (code, json.loads(out)["pairs"][0]["metrics"]["polite"]["n"]) == (0, 4)
     code, out, _ = cli("trend", "polite")
