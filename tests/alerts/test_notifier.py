@@ -273,3 +273,14 @@ def test_names_hold_no_key_of_our_environment_and_act_on_no_terminal(
     assert data["metric"] == "mrr more"
     assert "\x1b" not in data["gate"]
     assert len(data["gate"]) == 200
+
+
+def test_the_end_of_a_job_is_kept_only_where_somebody_asks_for_it(alerts, webhook, receiver, work, notice, notify):
+    finished = notice(id="job-1:job_finished", kind="job_finished")
+    notify(finished)
+    work()
+    assert alerts.page("default", kind=None, cursor=None, limit=10).alerts == ()
+    alerts.add_webhook("default", receiver.url, ["job_finished"])
+    notify(finished)
+    work()
+    assert alerts.page("default", kind="job_finished", cursor=None, limit=10).alerts == (finished,)

@@ -169,3 +169,8 @@ def test_answers_of_two_systems_are_never_shared(journal):
     run, answers = journal(), [call.model_copy(update={"purpose": "answer"}) for call in (CALL, SAME)]
     attempt(run, answers[0])
     assert attempt(run, answers[1], None) is None
+
+
+def test_a_reply_that_could_not_be_read_is_no_hit_for_later_runs(journal):
+    attempt(journal("a", cached=True), reply=REPLY.model_copy(update={"unreadable": True}))
+    assert attempt(journal("b", cached=True), SAME, None) is None

@@ -6,12 +6,14 @@ import orjson
 import pytest
 
 from job_workers import (
+    CALL,
     PayingJudge,
     deliver_all,
     expire_leases,
     finish,
     in_a_thread,
     meta,
+    money,
     submit_with_budget,
 )
 from ragassay.analysis.costs import CostQuery
@@ -86,3 +88,14 @@ def test_a_call_waits_for_those_in_flight_and_is_refused_when_they_leave_nothing
     assert asyncio.run(in_turn(50)).call == calls[1]
     with pytest.raises(BudgetReached):
         asyncio.run(in_turn(51))
+
+
+def test_a_hit_of_the_cache_at_the_cap_leaves_the_books_alone(jobs, store):
+    job = submit_with_budget(jobs, tokens=50)
+    reply = Reply(text="{}", usage=Usage(calls=1, input_tokens=60))
+    earlier = RedisJournal(store, store.claim(submit_with_budget(jobs)), cache=True)
+    asyncio.run(earlier.settle(asyncio.run(earlier.reserve(CALL, Usage(input_tokens=100))), reply))
+    journal = RedisJournal(store, store.claim(job), cache=True)
+    hit = asyncio.run(journal.reserve(CALL, Usage(input_tokens=100)))
+    assert (hit.text, hit.usage.cache_hits) == ("{}", 1)
+    assert money(store, job) == (0, 0, 0)

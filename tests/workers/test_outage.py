@@ -159,3 +159,10 @@ def test_a_worker_that_lost_its_chunk_does_not_make_the_job_wait(jobs, store):
     assert store.wait_for_provider(lost, DOWN, wait_s=5, give_up_s=600) is True
     assert jobs.get(job).waiting is None
     assert store.claim(job) is not None
+
+
+def test_a_provider_that_asks_for_a_longer_wait_gets_it(jobs, queue, store, judge):
+    judge.outage = down(retry_after=300)
+    job = submit(jobs, 10)
+    deliver(jobs, queue)
+    assert int(meta(store, job)["next_ms"]) > store.now_ms() + 200_000

@@ -117,3 +117,11 @@ def test_while_redis_is_full_no_further_call_is_let_through_and_no_reply_is_lost
         store.redis.config_set("maxmemory", 0)
     assert books(store, job) == (60, 100, 1, 0)
     assert attempt(journal).text == "paid"
+
+
+def test_a_reply_that_could_not_be_read_is_no_hit_for_later_jobs(make_jobs, store):
+    for unreadable in (True, False):
+        earlier = RedisJournal(store, store.claim(submit(make_jobs())), cache=True)
+        attempt(earlier, CALL, Reply(text="x", usage=Usage(calls=1), unreadable=unreadable))
+    hit = attempt(RedisJournal(store, store.claim(submit(make_jobs())), cache=True))
+    assert (hit.text, hit.usage) == ("x", Usage(cache_hits=1))

@@ -278,3 +278,12 @@ def test_rows_whose_time_is_over_are_not_there_to_be_tried(jobs, judge, work, st
     store.redis.hdel(store.key(job, "inputs"), "default:0")
     with pytest.raises(NotFound, match="rows or results"):
         jobs.retry(job)
+
+
+def test_a_provider_that_was_given_up_is_asked_again(jobs, judge, work, store):
+    judge.down = {f"q{n}" for n in range(10)}
+    job, _ = finished(jobs, work, 10)
+    store.redis.hset(store.key(job, "meta"), "given_up", "it is down")
+    judge.down = set()
+    jobs.retry(job)
+    assert (failed(work(job)), jobs.get(job).error) == (set(), None)
