@@ -96,14 +96,18 @@ def show(
 
     ``written``: the form and fields of the files.
     """
-    with warnings_shown("ragassay.exporters"):
-        for path in outputs:
-            if exporters is not None:
-                exporters.write(document, path, **written)
+    if exporters is not None:
+        _write_files(document, exporters, outputs, **written)
     if as_json:
         print_json(document)
     else:
         print_document(of(document), *places, *(f"also: {path}" for path in outputs))
+
+
+def _write_files(document: Any, exporters: Exporters[Any], outputs: Sequence[Path], **written: Any) -> None:
+    with warnings_shown("ragassay.exporters"):
+        for path in outputs:
+            exporters.write(document, path, **written)
 
 
 def print_report(report: ReportWithResults, place: str, outputs: Sequence[Path], server: str | None = None) -> None:
@@ -201,9 +205,7 @@ def show_report(
     from ragassay.reporting import EXPORTERS
     from ragassay.reporting.rows import printable_json
 
-    with warnings_shown("ragassay.exporters"):
-        for path in outputs:
-            EXPORTERS.write(report, path, **written)
+    _write_files(report, EXPORTERS, outputs, **written)
     if as_json:
         for part in printable_json(report):
             typer.echo(part, nl=False)
