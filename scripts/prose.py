@@ -1,8 +1,8 @@
-"""Checks the prose of README, CONTRIBUTING and docs: words that a stranger would not use, long sentences, long lines.
+"""Checks the prose of README, CONTRIBUTING, CHANGELOG and docs: words that a stranger would not use, long sentences, long lines.
 
     python scripts/prose.py [FILE ...]     by default every page; exit code 1 if something is found
 
-Code blocks, tables' bars and links' addresses are not prose. docs/decisions/ keeps the words of its time.
+Code blocks, tables' bars and links' addresses are not prose.
 """
 
 import re
@@ -48,9 +48,9 @@ def problems(text: str) -> list[tuple[int, str]]:
 
 
 def pages() -> list[Path]:
-    """README, CONTRIBUTING and every page of docs/ but the decisions."""
-    docs = [path for path in sorted((ROOT / "docs").rglob("*.md")) if "decisions" not in path.parts]
-    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *docs]
+    """README, CONTRIBUTING, CHANGELOG and every page of docs/."""
+    top = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    return [*top, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def main() -> None:
