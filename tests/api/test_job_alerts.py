@@ -114,3 +114,19 @@ def test_what_a_job_tells_is_told_once_however_often_its_last_steps_are_repeated
     served.jobs.finalize(job)
     served.work()
     assert len(receiver.got) == before == 2
+
+
+def test_a_gate_on_slices_is_told_once_without_the_values_of_the_rows(told):
+    samples = [{**row, "category": f"{MARK} {n}", "metadata": {"customer": MARK}} for n, row in enumerate(rows(6))]
+    gates = [
+        {"metric": "mrr", "min": 1.1, "slice": "category"},
+        {"metric": "mrr", "min": 1.1, "slice": f"category={MARK} 1"},
+        {"metric": "mrr", "min": 1.1, "slice": "metadata.customer"},
+    ]
+    _, documents = told(samples, gates=gates)
+    missed = of_kind(documents, "gate_missed")
+    assert [(each["gate"], each["count"]) for each in missed] == [
+        ("default, each category: mrr >= 1.100", 7),
+        ("default, each metadata.customer: mrr >= 1.100", 1),
+    ]
+    assert MARK not in str(documents)
