@@ -52,7 +52,7 @@ clean:
 up: $(VENV)/.dev  ## Redis, API, worker and beat on this machine; Ctrl-C ends them
 	$(BIN)/ragassay serve
 
-stress: chaos kills endings outages fuzz soak  ## all of the following, two hours with the defaults
+stress: chaos kills endings outages fuzz soak  ## the long forms of the tests, one after the other: two hours with the defaults
 
 chaos: $(VENV)/.dev  ## kills at every step of jobs for MINUTES, drawn by SEED, and a table; make test has a minute of it
 	PYTHONPATH=tests $(BIN)/python -m service.chaos_run --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5)
