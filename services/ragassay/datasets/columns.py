@@ -61,6 +61,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "latency_ms": ("completion_time",),
 }  # fmt: skip
 """Accepted as they are. ``context`` and ``output`` are missing: they mean one thing here and another there."""
+_FIELDS_BY_ALIAS = {alias: ours for ours, names in reversed(ALIASES.items()) for alias in names}  # the first field wins
 
 SECONDS = "completion_time"
 _RERANKED = ("reranked_doc_ids", "doc_ids_after_reranking")
@@ -332,7 +333,7 @@ def near(name: str) -> str | None:
 
 def field_of_alias(alias: str) -> str | None:
     """The field that an accepted name stands for; None for names of ours and unknown ones."""
-    return next((ours for ours, names in ALIASES.items() if alias in names), None)
+    return _FIELDS_BY_ALIAS.get(alias)
 
 
 def field_of_place(place: str) -> str:
