@@ -57,7 +57,7 @@ def read(body: bytes, form: Form, *, gzipped: bool, limit: int, redacted: Iterab
     """
     if gzipped:
         body = _unpacked(body, limit)
-    check_parts(body, form)
+    _check_parts(body, form)
     redact = Redaction(redacted)
     received, unplaced = list[Received](), 0
     for stream, span in spans_of_protobuf(body) if form == "protobuf" else _of_json(body):
@@ -173,7 +173,7 @@ def _unpacked(body: bytes, limit: int) -> bytes:
     return content
 
 
-def check_parts(body: bytes, form: Form) -> None:
+def _check_parts(body: bytes, form: Form) -> None:
     """Raises TooLarge for a body of so many parts that reading it would take much more memory than its bytes."""
     if form == "json":
         most, parts = MOST_CONTAINERS, body.count(b"{") + body.count(b"[")

@@ -23,7 +23,6 @@ PER_PASSAGE = 2  # questions that are asked for
 _SPARE = 1.5  # times as many as wanted, since some are thrown away
 _TOKENS, _CHECK_TOKENS = 1500, 400
 _SAME = 0.5  # share of the shorter answer's stems that the other one must have
-UNREADABLE = "the model's reply could not be read"
 
 
 class QuestionForm(BaseModel):
@@ -118,7 +117,7 @@ def _misfit(row: Mapping[str, Any], passage: Passage) -> str | None:
     try:
         form = QuestionForm.model_validate(row)
     except ValidationError:
-        return UNREADABLE
+        return "the model's reply could not be read"
     if not form.answer.strip():
         return "it has no answer"
     evidence = " ".join(form.evidence.split()).casefold()
