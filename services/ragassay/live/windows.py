@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy
 
 from ragassay.analysis.difference import Contrast, Difference, bounds_of, known_metric, outcome_of
 from ragassay.core.cost_sums import CostPerAccurate
@@ -22,7 +21,7 @@ from ragassay.live.store import ChosenRow, Figures
 from ragassay.metrics.failures import failure
 from ragassay.stats.intervals import Floats, score_interval
 from ragassay.stats.ratio import Stratum, sums_interval
-from ragassay.stats.tests import correct, never_zero
+from ragassay.stats.tests import correct, never_zero, p_of_t
 
 LEVEL = 0.95
 MIN_ROWS = 30  # on each side of a comparison
@@ -227,14 +226,13 @@ def _as_one_distribution(difference: Difference, a: Floats, b: Floats) -> dict[s
     constant and differ, it is that of the only two among all permutations that part them so.
     """
     if difference.p is None:
-        if len(a) < MIN_ROWS or float(a[0]) == float(b[0]):
+        if float(a[0]) == float(b[0]):
             return {}
         return {"p": never_zero(2 / math.comb(len(a) + len(b), len(a))), "reason": None}
     spread = float(((a - a.mean()) ** 2).sum() + ((b - b.mean()) ** 2).sum())
     df = len(a) + len(b) - 2
     error = math.sqrt(spread / df * (1 / len(a) + 1 / len(b)))
-    pooled = never_zero(2 * float(scipy.special.stdtr(df, -abs(float(b.mean() - a.mean())) / error)))
-    return {"p": max(difference.p, pooled)}
+    return {"p": max(difference.p, p_of_t(float(b.mean() - a.mean()) / error, df))}
 
 
 def is_due(rows: int, last: int) -> bool:

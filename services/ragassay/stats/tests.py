@@ -97,7 +97,7 @@ def t_test(differences: Floats, *, alpha: float = 0.05) -> Significance:
         reason = f"all {n} differences are {differences[0]:.4g}: there is no spread to test against"
     else:
         t = float(differences.mean()) / standard_error(differences)
-        p = never_zero(2 * float(scipy.special.stdtr(n - 1, -abs(t))))
+        p = p_of_t(t, n - 1)
     return Significance(name="t", method="t", p=p, alpha=alpha, reason=reason)
 
 
@@ -132,7 +132,7 @@ def welch(a: Values, b: Values, *, alpha: float = 0.05, bounds: Bounds | None = 
     shares = [variance / sum(variances) for variance in variances]
     df = 1 / sum(share**2 / (len(column) - 1) for share, column in zip(shares, (first, second), strict=True))
     difference, half = float(second.mean() - first.mean()), t_quantile(df, level) * error
-    p = never_zero(2 * float(scipy.special.stdtr(df, -abs(difference) / error)))
+    p = p_of_t(difference / error, df)
     least, most = span_of(bounds) if bounds else (-math.inf, math.inf)
     low, high = max(difference - half, least), min(difference + half, most)
     return (
@@ -191,6 +191,11 @@ def correct(ps: PValues, method: str) -> list[float | None]:
 def marks(p: float | None) -> str:
     """``***`` for p <= 0.001, ``**`` for p <= 0.01, ``*`` for p <= 0.05, else nothing; nothing too for None."""
     return next((mark for limit, mark in MARKS if p is not None and p <= limit), "")
+
+
+def p_of_t(t: float, df: float) -> float:
+    """The two-sided p value of a t statistic with ``df`` degrees of freedom."""
+    return never_zero(2 * float(scipy.special.stdtr(df, -abs(t))))
 
 
 def never_zero(p: float) -> float:
