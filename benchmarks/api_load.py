@@ -1,6 +1,6 @@
 """The API under load: how long submissions and looks at a job take with many clients while a job runs.
 
-    python benchmarks/api_load.py [--clients 50] [--seconds 60] [--page docs/performance.md]
+    python benchmarks/api_load.py [--clients 50] [--seconds 60]
 
 `ragassay serve` runs as a user would start it. A dataset is uploaded, a job on it keeps the workers busy, and clients, each on
 a connection of its own in a second process, look at that job every half second and submit a job of two rows every five.
@@ -23,12 +23,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 import numpy as np
 import psutil
-from measured import load, machine, put
+from measured import load, machine
 
 LOOK_EVERY_S, SUBMIT_EVERY_S, WARM_UP_S = 0.5, 5.0, 5.0
 ROWS = 100_000
@@ -140,7 +139,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--page", type=Path)
     parser.add_argument("--ask", nargs=2, metavar=("URL", "JOB"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.ask:
@@ -162,8 +160,6 @@ def main() -> int:
     )
     text = table(found, options.clients, options.seconds, before, rows_done)
     print(text)
-    if options.page:
-        put(options.page, "api load", text)
     return int(not found["statuses"].keys() <= {"status 200", "submit 202"})
 
 

@@ -1,10 +1,10 @@
 """`ragassay compare` of two runs of many rows, and `ragassay trend` over many runs: processor time and peak memory.
 
-    python benchmarks/compare.py [--rows 100000] [--runs 100] [--page docs/performance.md]
+    python benchmarks/compare.py [--rows 100000] [--runs 100]
 
 Of each of two systems 1,000 rows of `rows.py` are evaluated by the default metrics and the local judge, and written again
 and again, under other ids and with other questions, into a run of so many rows; a process of its own compares the two. For
-the trend a run of 1,000 rows is evaluated once and copied under other ids. The table goes into PAGE, between its two markers.
+the trend a run of 1,000 rows is evaluated once and copied under other ids.
 Exits 1 above 15 s or 1 GB for the comparison, or 1 s for the trend.
 """
 
@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measured import load, machine, put, ragassay
+from measured import load, machine, ragassay
 from rows import write_rows
 
 from ragassay.evaluation.aggregate import aggregate
@@ -97,7 +97,6 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--folder", type=Path, help="where runs are kept and found again; else they are removed")
-    parser.add_argument("--page", type=Path)
     options = parser.parse_args()
     before = load()
     with tempfile.TemporaryDirectory() as temporary:
@@ -111,8 +110,6 @@ def main() -> None:
         lines.append(f"| {what} | {used['wall_s']:.1f} | {used['cpu_s']:.1f} | {used['mb']:,.0f} |")
     text = f"{machine(before)}.\n\n" + "\n".join(lines) + "\n"
     print(text, flush=True)
-    if options.page:
-        put(options.page, "compare", text)
     slow = pair["cpu_s"] > MAX_S or pair["mb"] > MAX_MB or series["cpu_s"] > MAX_TREND_S
     sys.exit(f"wanted {MAX_S} s and {MAX_MB} MB for the comparison, {MAX_TREND_S} s for the trend" if slow else 0)
 

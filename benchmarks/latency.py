@@ -1,6 +1,6 @@
 """Measures how true our latencies are: a server that stalls, its own log of what users waited, and our report beside it.
 
-    python benchmarks/latency.py [--queries 600] [--rate 10] [--page docs/systems.md]
+    python benchmarks/latency.py [--queries 600] [--rate 10]
 
 ``examples/rag_server.py`` takes 100 ms +- 50 ms and stalls for 2 s at every 50th query, in a process of its own. It is
 asked at a rate, then one query after another by as many as ``concurrency`` allows, as most tools do. The true latency of a
@@ -25,7 +25,6 @@ import numpy as np
 import ragassay
 
 sys.path.insert(0, str(Path(__file__).parent))
-from measured import put
 
 SERVER = Path(__file__).resolve().parents[1] / "examples" / "rag_server.py"
 PERCENTILES = (50, 90, 95, 99)
@@ -96,7 +95,6 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--queries", type=int, default=600)
     parser.add_argument("--rate", type=float, default=10.0)
-    parser.add_argument("--page", type=Path)
     options = parser.parse_args()
     slowness = Slowness()
     report, seen = measured(slowness, options.queries, options.rate, 64)
@@ -120,8 +118,6 @@ def main() -> None:
         )
     )
     print(table)
-    if options.page:
-        put(options.page, "latency", f"{table}\n")
     off = {p: abs(ours[p] / true[p] - 1) for p in (50, 99)}
     print(", ".join(f"p{p} is {share:.2%} off" for p, share in off.items()))
     sys.exit(max(off.values()) > 0.05)

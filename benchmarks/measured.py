@@ -1,4 +1,4 @@
-"""What benchmarks share: the part of a page that they write, the machine that they ran on, a provider that is a mock."""
+"""What benchmarks share: the machine that they ran on, a provider that is a mock."""
 
 import os
 import platform
@@ -11,13 +11,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 MOCK = Path(__file__).resolve().parent / "llm" / "mock_server.py"
-
-
-def put(page: Path, name: str, text: str) -> None:
-    """Write a text between the two markers that a page has for it."""
-    begin, end = f"<!-- {name} measured -->\n", f"<!-- /{name} measured -->"
-    before, rest = page.read_text().split(begin)
-    page.write_text(f"{before}{begin}{text}{end}{rest.split(end)[1]}")
 
 
 def load() -> float:

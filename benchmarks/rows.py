@@ -1,12 +1,12 @@
 """`ragassay evaluate` on many rows: rows per second, peak memory, and where the time goes.
 
-    python benchmarks/rows.py [--rows 5000 100000] [--metrics NAME ...] [--page docs/performance.md]
+    python benchmarks/rows.py [--rows 5000 100000] [--metrics NAME ...]
 
 Rows are made from a seed: a question, an answer and a truth of a sentence each, three contexts, ids of documents retrieved
 and relevant; about 300 characters of text. Each number of rows is evaluated by a process of its own, whose threads are looked
 at 50 times a second: a part's share is that of the looks at which a thread was busy in it. ``--metrics`` chooses
-metrics that take no judge; without it the default ones are computed, with the local judge. The table goes into PAGE, between
-its two markers. Exits 1 where the most rows take 150 MB more than the fewest.
+metrics that take no judge; without it the default ones are computed, with the local judge.
+Exits 1 where the most rows take 150 MB more than the fewest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from measured import load, machine, put
+from measured import load, machine
 
 MOST_MB = 150
 LOOK_S = 0.02
@@ -160,7 +160,6 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[5_000, 100_000])
     parser.add_argument("--metrics", nargs="+", default=[])
     parser.add_argument("--folder", type=Path, help="where data and runs are kept; else they are removed")
-    parser.add_argument("--page", type=Path)
     parser.add_argument("--one", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
@@ -173,8 +172,6 @@ def main() -> None:
     about = f"{machine(before)}; {', '.join(options.metrics) or 'default metrics, local judge'}.\n\n"
     text = table(runs)
     print(about + text, flush=True)
-    if options.page:
-        put(options.page, "rows", about + text)
     more = runs[-1]["mb"] - runs[0]["mb"]
     sys.exit(f"{more:.0f} MB more for the most rows than for the fewest, wanted {MOST_MB}" if more > MOST_MB else 0)
 

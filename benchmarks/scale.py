@@ -1,6 +1,6 @@
 """How much a service does: rows per second beside the engine alone, jobs of up to a million rows, and small jobs beside them.
 
-    python benchmarks/scale.py [engine] [large] [small] [--rows 20000 100000 1000000] [--page docs/performance.md]
+    python benchmarks/scale.py [engine] [large] [small] [--rows 20000 100000 1000000]
 
 `engine`: rows judged by a model at a mock provider that takes 0 and 300 ms, by the engine in one process and through
 `ragassay serve` with one and two worker processes. `large`: for each number of rows a service of its own with one job of
@@ -22,14 +22,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 
 import httpx
 import numpy as np
 import psutil
 import redis
 from api_load import METRICS, long_job, row, service, until_finished
-from measured import load, machine, mock_provider, put
+from measured import load, machine, mock_provider
 
 CHUNK, CONCURRENCY, SMALL, TRIES = 50, 8, 20, 50
 SIZES = (20_000, 100_000, 1_000_000)
@@ -254,15 +253,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("parts", nargs="*", metavar="engine|large|small")
     parser.add_argument("--rows", type=int, nargs="+", default=SIZES, help="of the jobs of `large`")
-    parser.add_argument("--page", type=Path)
     options = parser.parse_args()
     for part in options.parts or ["engine", "large", "small"]:
         before = load()
         lines = {"engine": engine_table, "large": partial(large_table, options.rows), "small": small_table}[part]()
         text = "\n".join([f"{machine(before)}.", "", *lines, ""])
         print(text)
-        if options.page:
-            put(options.page, part, text)
 
 
 if __name__ == "__main__":

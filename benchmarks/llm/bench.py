@@ -1,6 +1,6 @@
 """Runs ragassay against a mock provider, beside the floor, and says which targets are met. See README.md.
 
-python benchmarks/llm/bench.py [CASE ...] [--page docs/performance.md]
+python benchmarks/llm/bench.py [CASE ...]
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import gen_dataset
-from measured import load, machine, mock_provider, put
+from measured import load, machine, mock_provider
 
 HERE = Path(__file__).resolve().parent
 LATENCY_MS, CONCURRENCY, ITEMS, MANY, RUNS = 300, 16, 100, 400, 3
@@ -133,7 +133,6 @@ def target(what: str, found: float, most: float, form: str) -> str:
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)}; default: all")
-    options.add_argument("--page", type=Path, help="put the tables between the two marks of this page")
     chosen = options.parse_args()
     wanted = chosen.cases or CASES
     if unknown := [case for case in wanted if case not in CASES]:
@@ -153,8 +152,6 @@ def main() -> int:
         text += "\n".join(["", "| | measured | at most | |", "|---|---|---|---|", *lines, ""])
     print(text)
     print(f"in {time.monotonic() - began:.0f} s", file=sys.stderr)
-    if chosen.page:
-        put(chosen.page, "judging", text)
     return int(any(each.endswith("| missed |") for each in lines))
 
 
