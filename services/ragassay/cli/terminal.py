@@ -112,10 +112,9 @@ def _write_files(document: Any, exporters: Exporters[Any], outputs: Sequence[Pat
 
 def print_report(report: ReportWithResults, place: str, outputs: Sequence[Path], server: str | None = None) -> None:
     """A sentence on each system, its figures, which rows failed and why, and last where it all lies."""
-    from ragassay.reporting.failing import failure_causes
     from ragassay.reporting.report import of_report
 
-    failed = failure_causes(report) or any(system.failed_responses for system in report.systems.values())
+    failed = any(system.fix_first or system.failed_responses for system in report.systems.values())
     rows = f"rows: ragassay show {report.run.id} {'--wrong' if failed else '--worst 10'}"
     at = f" --server {server}" if server else ""
     also = [f"also: {output}" for output in outputs]

@@ -67,9 +67,9 @@ def causes(sides: Mapping[str, Failures]) -> Table:
     return Table("Why answers are not accurate", ("", *sides), tuple(rows), note)
 
 
-def failure_causes(report: ReportWithResults, examples: int = 1) -> Table | None:
+def failure_causes(report: ReportWithResults) -> Table | None:
     """The causes of each system's failures; None where no answer is known to be inaccurate."""
-    sides = {name: failures(rows, examples=examples) for name, rows in report.results.items()}
+    sides = {name: failures(rows) for name, rows in report.results.items()}
     return causes(sides) if any(one.inaccurate for one in sides.values()) else None
 
 
