@@ -224,7 +224,7 @@ def errors() -> Iterator[str]:
         0: "success; of `ragassay gate`: every gate passed",
         1: "a gate was missed",
         2: "bad input or usage",
-        3: "more rows failed than `max_missing` allows, or a provider or service did not answer",
+        3: "more rows failed than `max_failed_share` allows, or a provider or service did not answer",
         4: "the budget is reached",
         5: "there is nothing to evaluate",
         70: "unexpected error: `ragassay -v` shows the traceback; please report it",

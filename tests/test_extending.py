@@ -373,7 +373,7 @@ def test_a_system_that_fails_costs_the_row_and_options_that_it_does_not_take_the
             raise ValueError("no such page")
         return "Paris."
 
-    report = ragassay.evaluate(rows, systems={"ours": {"kind": "fragile"}}, metrics=["relevance"], max_missing=0.5)
+    report = ragassay.evaluate(rows, systems={"ours": {"kind": "fragile"}}, metrics=["relevance"], max_failed_share=0.5)
     assert [row["error"] for row in report.rows] == [None, "the system raised ValueError: no such page", None]
     with pytest.raises(BadSettings, match=r"systems\.ours: fragile does not take these options: .*'limits'"):
         ragassay.evaluate(rows, systems={"ours": {"kind": "fragile", "options": {"limits": 2}}})

@@ -83,7 +83,7 @@ def test_workers_beats_and_jobs_that_wait_for_a_provider_are_there(served):
     store.heartbeat("worker", "b:2:2", for_s=60)
     store.heartbeat("beat", "b:3:1", for_s=60)
     job = served.submit(rows(3))["id"]
-    assert store.wait_for_provider(store.claim(job), "the provider failed", wait_s=60, give_up_s=600)
+    assert store.wait_for_provider(store.claim(job), "the provider failed", wait_s=60, outage_timeout_s=600)
     seen = numbers(served.http)
     assert (seen["workers",], seen["worker_processes",], seen["beats",]) == (2, 5, 1)
     assert seen["jobs_waiting",] == 1

@@ -35,7 +35,7 @@ def test_every_option_reaches_the_configuration(served):
         "accurate": "correctness >= 0.7",
         "relevant_from": 2,
         "max_grade": 4,
-        "max_missing": 0.5,
+        "max_failed_share": 0.5,
         "judge_mode": "probe",
         "prices": {"m": {"input_per_1m": 1, "output_per_1m": 2.5}},
         "name": "all of them",
@@ -47,7 +47,14 @@ def test_every_option_reaches_the_configuration(served):
         "history_tokens": 900,
         "budget": {"usd": 2.5, "tokens": None},
     }
-    performance = {"cache": False, "concurrency": 4, "timeout_s": 30, "attempts": 3, "give_up_s": 60, "batch": 20}
+    performance = {
+        "cache": False,
+        "concurrency": 4,
+        "timeout_s": 30,
+        "attempts": 3,
+        "provider_outage_timeout_s": 60,
+        "batch": 20,
+    }
     statistics = {"intervals": False, "tests": False, "confidence": 0.9, "alpha": 0.01, "correction": "none"}
     options["parameters"] = {
         "temperature": 0.5,

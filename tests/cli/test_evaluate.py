@@ -56,11 +56,11 @@ BAD_OPTIONS = {
     "map without equals": (["data.jsonl", "--map", "query"], "OURS=THEIRS"),
     "format": (["data.jsonl", "--set", "format=xml"], "--set format: should be 'auto', 'json'"),
     "flag that is gone": (
-        ["data.jsonl", "--give-up-s=5"],
-        "write: --set performance.give_up_s=VALUE",
+        ["data.jsonl", "--provider-outage-timeout-s=5"],
+        "write: --set performance.provider_outage_timeout_s=VALUE",
     ),
     "limit zero": (["data.jsonl", "--limit", "0"], "--limit"),
-    "max missing": (["data.jsonl", "--set", "max_missing=2"], "--set max_missing: should be at most 1"),
+    "max missing": (["data.jsonl", "--set", "max_failed_share=2"], "--set max_failed_share: should be at most 1"),
     "accuracy rule": (["data.jsonl", "--set", "accurate=good"], "accuracy rule"),
     "output without extension": (["data.jsonl", "-o", "report"], "no extension"),
     "output folder": (["data.jsonl", "-o", "data.jsonl/report.json"], "'data.jsonl' is no folder"),
@@ -88,7 +88,7 @@ def test_resume_takes_limits_and_files_to_write_and_nothing_else_of_the_configur
         "-o": "r.json",
         "--budget-usd": "1",
         "--import": "json",
-        "--set": "performance.give_up_s=5",
+        "--set": "performance.provider_outage_timeout_s=5",
     }
     flags = {flag.name: "1" for flag in FLAGS.values()}
     for flag, value in (flags | allowed).items():
@@ -145,7 +145,7 @@ def test_too_many_failed_rows_end_with_exit_code_3_and_a_report(cli, data, tmp_p
             "r.json",
         )
     assert code == 3
-    assert "faithfulness 100%; allowed: 5% (max_missing)" in err
+    assert "faithfulness 100%; allowed: 5% (max_failed_share)" in err
     assert (
         orjson.loads((tmp_path / "r.json").read_bytes())["systems"]["default"]["metrics"]["faithfulness"]["failed"] == 2
     )

@@ -116,7 +116,7 @@ def test_rows_that_failed_are_unscored_and_the_gates_are_written_all_the_same(cl
         code, out, err = cli("gate", "ragassay.yaml", "-o", "g.json")
     assert code == 3
     assert "faithfulness has no value: none of 10 rows has a score" in " ".join(out.split())
-    assert "faithfulness 100%; allowed: 5% (max_missing)" in err
+    assert "faithfulness 100%; allowed: 5% (max_failed_share)" in err
     assert json.loads((folder / "g.json").read_text())["passed"] is False
 
 

@@ -147,8 +147,8 @@ def test_pairwise_counts_pairs_that_could_not_be_judged(prefer):
         return Answer("no idea") if "book 1 " in seen.user else says(prefers_right)(seen)
 
     with Provider(then=behave) as provider:
-        found = prefer(provider, "--set", "max_missing=0.1", "--json")
-        prefer(provider, "--set", "max_missing=0.05", code=3)
+        found = prefer(provider, "--set", "max_failed_share=0.1", "--json")
+        prefer(provider, "--set", "max_failed_share=0.05", code=3)
     assert (found["wins"], found["win_rate"]["n"]) == (11, 11)
     assert found["win_rate"]["missing"] == {"the judge's reply could not be read as a preference, twice": 1}
     assert found["waste"]["calls"] >= 2

@@ -115,7 +115,7 @@ def waiting(cli, data, tmp_path, monkeypatch):
     monkeypatch.setenv("RAGASSAY_API_KEY", "the-key")
     with Provider(then=status(500)) as provider:
         asked = ("--judge", "gpt-4o-mini", "--set", f"api_base={provider.url}", "--metrics", "faithfulness,mrr")
-        cli("evaluate", data, *asked, "--set", "performance.give_up_s=0.3")
+        cli("evaluate", data, *asked, "--set", "performance.provider_outage_timeout_s=0.3")
         provider.then = good
         provider.log.clear()
         yield FolderStore(tmp_path / "home").open("last").folder, provider
@@ -169,7 +169,7 @@ def test_a_terminal_shows_the_bar_and_above_it_what_is_waited_for(data, tmp_path
             "--set",
             f"api_base={provider.url}",
             "--set",
-            "performance.give_up_s=1",
+            "performance.provider_outage_timeout_s=1",
         )
         run = ragassay(tmp_path, *command, "--metrics", "faithfulness", stderr=end, TERM="xterm")
         os.close(end)

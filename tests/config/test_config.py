@@ -47,7 +47,7 @@ seed: 7
 accurate: correctness > 0.7
 relevant_from: 2
 max_grade: 4
-max_missing: 0.1
+max_failed_share: 0.1
 prices: {mine: {input_per_1m: 0.1, output_per_1m: 1}}
 statistics: {confidence: 0.9, alpha: 1e-2, correction: none}
 performance: {concurrency: 2, timeout_s: 5, cache: false, batch: 20}
@@ -98,7 +98,7 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         accurate="correctness > 0.7",
         relevant_from=2.0,
         max_grade=4.0,
-        max_missing=0.1,
+        max_failed_share=0.1,
         prices={"mine": {"input_per_1m": 0.1, "output_per_1m": 1.0}},
         statistics={"confidence": 0.9, "alpha": 0.01, "correction": "none"},
         performance={"concurrency": 2, "timeout_s": 5.0, "cache": False, "batch": 20},

@@ -46,7 +46,9 @@ def two_systems(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAGASSAY_HOME", str(home))
         asked = [{key: row[key] for key in ASKED} for row in given]
-        return home, ragassay.evaluate(asked, systems={"old": old, "new": new}, name="cities", max_missing=1.0).run.id
+        return home, ragassay.evaluate(
+            asked, systems={"old": old, "new": new}, name="cities", max_failed_share=1.0
+        ).run.id
 
 
 @pytest.fixture

@@ -130,7 +130,7 @@ def test_a_member_that_fails_is_left_out_of_the_vote_and_counted(evaluate, cli):
 
 def test_fewer_than_half_of_the_members_make_no_verdict(evaluate):
     with Provider(then=models(a=says(), b=play.says("?"), c=play.says("no verdict"))) as provider:
-        report = evaluate(provider, "--set", "max_missing=1")
+        report = evaluate(provider, "--set", "max_failed_share=1")
     (reason,) = report["systems"]["default"]["metrics"]["faithfulness"]["missing"]
     assert reason.startswith("2 of 3 judges gave no verdict: llm:openai/b: the judge's reply could")
     assert report["systems"]["default"]["jury"]["without_verdict"] == 6
@@ -138,7 +138,7 @@ def test_fewer_than_half_of_the_members_make_no_verdict(evaluate):
 
 def test_where_too_few_are_left_the_run_waits_and_gives_up(evaluate):
     with Provider(then=models(a=says(), b=play.status(503), c=play.status(503))) as provider:
-        report = evaluate(provider, "--set", "performance.give_up_s=1", code=3)
+        report = evaluate(provider, "--set", "performance.provider_outage_timeout_s=1", code=3)
     reasons = report["systems"]["default"]["metrics"]["faithfulness"]["missing"]
     assert all("2 of 3 judges gave no verdict" in reason and "given up" in reason for reason in reasons)
 

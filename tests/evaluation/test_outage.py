@@ -52,9 +52,13 @@ def failing(behave, until):
     return lambda seen: play.good(seen) if until() else behave(seen)
 
 
-def run_of(root, give_up_s):
+def run_of(root, outage_timeout_s):
     rows = [sample(n, query=f"What is number {n}?") for n in range(ROWS)]
-    return new_run(root, rows, EvalConfig(metrics=METRICS, judges=("m",), performance={"give_up_s": give_up_s}))
+    return new_run(
+        root,
+        rows,
+        EvalConfig(metrics=METRICS, judges=("m",), performance={"provider_outage_timeout_s": outage_timeout_s}),
+    )
 
 
 def work_through(run, provider, **options):
@@ -82,7 +86,9 @@ def test_after_an_outage_every_row_is_scored_and_few_requests_were_made_meanwhil
     with Provider() as provider:
         # the outage begins with the first request, however late that comes
         provider.then = failing(FAULTS[fault], lambda: time.monotonic() > provider.log[0].t + 2.5)
-        system, told = work_through(run_of(tmp_path, give_up_s=60), provider, timeout_s=0.5 if fault == "hang" else 10)
+        system, told = work_through(
+            run_of(tmp_path, outage_timeout_s=60), provider, timeout_s=0.5 if fault == "hang" else 10
+        )
         during = [seen for seen in provider.log if seen.t < provider.log[0].t + 2.5]
     assert system.metrics["faithfulness"].n == ROWS
     assert system.metrics["mrr"].n == ROWS
@@ -101,7 +107,7 @@ def test_a_row_that_the_provider_refuses_does_not_pass_for_an_outage(tmp_path):
         return play.status(400)(seen) if "What is number 0?" in seen.user else play.good(seen)
 
     with Provider(then=behave) as provider:
-        system, _ = work_through(run_of(tmp_path, give_up_s=10), provider)
+        system, _ = work_through(run_of(tmp_path, outage_timeout_s=10), provider)
     judged = system.metrics["faithfulness"]
     assert (judged.n, judged.failed) == (ROWS - 1, 1)
     [reason] = judged.missing
@@ -111,7 +117,7 @@ def test_a_row_that_the_provider_refuses_does_not_pass_for_an_outage(tmp_path):
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_provider_that_never_recovers_costs_the_judged_scores_and_the_others_are_there(tmp_path, fault):
     with Provider(then=FAULTS[fault]) as provider:
-        run = run_of(tmp_path, give_up_s=1.0)
+        run = run_of(tmp_path, outage_timeout_s=1.0)
         system, _ = work_through(run, provider, timeout_s=0.5 if fault == "hang" else 10)
         requests = len(provider.log)
     assert system.metrics["mrr"].n == ROWS
@@ -124,7 +130,7 @@ def test_a_provider_that_never_recovers_costs_the_judged_scores_and_the_others_a
 
 def test_rows_that_were_given_up_are_judged_when_the_run_is_resumed(tmp_path):
     with Provider(then=play.status(500)) as provider:
-        run = run_of(tmp_path, give_up_s=0.5)
+        run = run_of(tmp_path, outage_timeout_s=0.5)
         work_through(run, provider)
         again = FolderStore(tmp_path).open("last")
         assert again.pending() == []
@@ -140,8 +146,8 @@ def test_how_long_a_resumed_run_waits_can_be_given_anew(tmp_path, cli):
     with Provider(then=play.status(500)) as provider:
         data = write_jsonl(tmp_path / "data.jsonl", [{**GOOD, "query_id": f"q{n}"} for n in range(5)])
         judge = ("--judge", "gpt-4o-mini", "--set", f"api_base={provider.url}", "--metrics", "mrr,faithfulness")
-        cli("evaluate", data, *judge, "--set", "performance.give_up_s=0.5")
-        _, out, _ = cli("evaluate", "--resume", "last", "--set", "performance.give_up_s=0.25", "--json")
+        cli("evaluate", data, *judge, "--set", "performance.provider_outage_timeout_s=0.5")
+        _, out, _ = cli("evaluate", "--resume", "last", "--set", "performance.provider_outage_timeout_s=0.25", "--json")
     [reason] = orjson.loads(out)["systems"]["default"]["metrics"]["faithfulness"]["missing"]
     assert reason.startswith("the judge failed: given up after 0.25 s: ")
 

@@ -71,7 +71,7 @@ def test_reference_judge_that_fails_corrects_no_mean_and_ends_with_3(cli, data):
     with Provider(then=refuses_some) as provider:
         code, out, _ = cli("evaluate", *given, "--set", f"api_base={provider.url}", "--json")
         lenient, _, _ = cli(
-            "evaluate", *given, "--set", f"api_base={provider.url}", "--set", "max_missing=0.5", "--json"
+            "evaluate", *given, "--set", f"api_base={provider.url}", "--set", "max_failed_share=0.5", "--json"
         )
     report = json.loads(out)
     system = report["systems"]["default"]

@@ -135,7 +135,7 @@ def test_keywords_beat_the_file_section_by_section(rows, tmp_path):
     more = {"performance": {"concurrency": 3}, "budget": {"usd": 2}}
     report = evaluate(rows, config="ragassay.yaml", seed=7, output="r.md", limit=2, **more)
     used = report.provenance.configuration
-    assert (used.metrics, used.seed, used.max_missing, used.budget.usd) == (("faithfulness",), 7, 0.5, 2)
+    assert (used.metrics, used.seed, used.max_failed_share, used.budget.usd) == (("faithfulness",), 7, 0.5, 2)
     assert (used.performance.attempts, used.performance.concurrency) == (2, 3)
     assert report.provenance.dataset.rows == 2
     assert (tmp_path / "r.md").read_text().startswith("<!-- ragassay report -->\n# Evaluation of data")

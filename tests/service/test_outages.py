@@ -94,7 +94,7 @@ def test_after_an_outage_every_row_is_scored_and_few_requests_were_made_meanwhil
     for name, fault in FAULTS.items():
         judges[f"{name}-for-a-while"] = until_then(end, fault)
         # who asks for an hour is asked again when the time to give up has come
-        more = {"give_up_s": OUTAGE_S + 2} if "hour" in name else {}
+        more = {"provider_outage_timeout_s": OUTAGE_S + 2} if "hour" in name else {}
         jobs[name] = submit(service, f"{name}-for-a-while", **more)
     took, waits = followed(service, jobs, within_s=2 * OUTAGE_S + 120)
     for name, job in jobs.items():

@@ -156,7 +156,11 @@ def test_the_search_finds_what_it_should(tmp_path):
     assert {"RAGASSAY_API_KEY", "RAGASSAY_BOOTSTRAP_KEY", "RAGASSAY_SERVER_KEY"} <= KEYS.keys()
 
 
-QUICK = {"max_missing": 1.0, "metrics": ["faithfulness", "mrr"], "performance": {"give_up_s": 1, "attempts": 2}}
+QUICK = {
+    "max_failed_share": 1.0,
+    "metrics": ["faithfulness", "mrr"],
+    "performance": {"provider_outage_timeout_s": 1, "attempts": 2},
+}
 OUTPUTS = [part for kind in ("json", "csv", "md") for part in ("-o", f"report.{kind}")]
 
 

@@ -36,7 +36,7 @@ def test_rows_that_a_judge_could_not_score_beyond_the_limit_are_told_without_its
 ):
     broken = Rating(reason="the planted text of a provider")
     jobs = make_jobs(ScriptedJudge(q1=broken, q2=broken))
-    job = submit(jobs, 10, max_missing=allowed)
+    job = submit(jobs, 10, max_failed_share=allowed)
     finish(jobs, queue, job)
     assert jobs.get(job).progress.failed == 2
     jobs.notifier.deliver_due()

@@ -57,7 +57,7 @@ def probe_due(store):
 
 @pytest.fixture
 def give_up_due(store):
-    """Makes a job's provider have failed for longer than ``give_up_s``."""
+    """Makes a job's provider have failed for longer than ``outage_timeout_s``."""
     return lambda job: store.redis.hset(store.key(job, "meta"), "waiting_since_ms", 1)
 
 
@@ -123,7 +123,7 @@ def test_after_the_outage_every_row_is_scored_and_settled_calls_are_not_made_aga
 
 
 def test_a_provider_that_failed_for_too_long_costs_the_judged_scores_alone(jobs, queue, probe_due, give_up_due):
-    job = submit(jobs, 120, performance={"give_up_s": 600})
+    job = submit(jobs, 120, performance={"provider_outage_timeout_s": 600})
     deliver_all(jobs, queue)
     probe_due(job)
     give_up_due(job)
@@ -140,14 +140,14 @@ def test_a_provider_that_failed_for_too_long_costs_the_judged_scores_alone(jobs,
 
 
 def test_a_worker_that_meets_the_outage_after_the_job_gave_up_gives_up_too(jobs, store, give_up_due):
-    job = submit(jobs, 100, performance={"give_up_s": 600})
+    job = submit(jobs, 100, performance={"provider_outage_timeout_s": 600})
     first, second = store.claim(job), store.claim(job)
-    store.wait_for_provider(first, DOWN, wait_s=5, give_up_s=600)
+    store.wait_for_provider(first, DOWN, wait_s=5, outage_timeout_s=600)
     give_up_due(job)
     store.redis.hset(store.key(job, "meta"), "next_ms", 1)
-    assert store.wait_for_provider(second, DOWN, wait_s=5, give_up_s=600) is False
+    assert store.wait_for_provider(second, DOWN, wait_s=5, outage_timeout_s=600) is False
     third = store.claim(job)
-    assert store.wait_for_provider(third, DOWN, wait_s=5, give_up_s=600) is False
+    assert store.wait_for_provider(third, DOWN, wait_s=5, outage_timeout_s=600) is False
     assert jobs.get(job).waiting is None
 
 
@@ -156,7 +156,7 @@ def test_a_worker_that_lost_its_chunk_does_not_make_the_job_wait(jobs, store):
     lost = store.claim(job)
     expire_leases(store, job)
     jobs.tick()
-    assert store.wait_for_provider(lost, DOWN, wait_s=5, give_up_s=600) is True
+    assert store.wait_for_provider(lost, DOWN, wait_s=5, outage_timeout_s=600) is True
     assert jobs.get(job).waiting is None
     assert store.claim(job) is not None
 

@@ -113,7 +113,7 @@ def _group(
             rows[first.label],
             rows[other.label],
             Contrast(first.label, other.label, source.dataset.name, alpha, spec.seed, own),
-            spec.max_missing,
+            spec.max_failed_share,
         )
         for other in others
     ]

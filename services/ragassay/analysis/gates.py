@@ -473,7 +473,7 @@ class _Case:
         labels = None
         if figure.column in before.labels or figure.column in now.labels:
             labels = now.labels_of(figure.column)[is_now] - before.labels_of(figure.column)[was]
-        limit = self._spec.max_missing
+        limit = self._spec.max_failed_share
         failed = (judge.reference(of).too_many_failed(limit) for judge, of in ((before, was), (now, is_now)))
         contrast = Contrast("baseline", self.system, "", self.alpha, own={figure.column: figure.metric})
         difference = contrast.paired(

@@ -29,7 +29,7 @@ NOISE = 1e-9  # scores that differ by less are alike
 class PairedSystems:
     """The report ``a`` of the baseline with the report ``b`` of another system and their rows; ``contrast`` names them.
 
-    ``max_missing``: the largest share of rows on which a reference judge may fail and still correct a difference.
+    ``max_failed_share``: the largest share of rows on which a reference judge may fail and still correct a difference.
     """
 
     a: SystemReport
@@ -37,7 +37,7 @@ class PairedSystems:
     rows_a: SystemRows
     rows_b: SystemRows
     contrast: Contrast
-    max_missing: float = 0.05
+    max_failed_share: float = 0.05
 
     @cached_property
     def matched(self) -> tuple[RowIndexes, RowIndexes]:
@@ -134,7 +134,7 @@ class PairedSystems:
     def _failed(self) -> str | None:
         """Why labels of a reference judge correct nothing."""
         references = [one.evaluation.reference for one in (self.a, self.b) if one.evaluation.reference]
-        return next(filter(None, (one.too_many_failed(self.max_missing) for one in references)), None)
+        return next(filter(None, (one.too_many_failed(self.max_failed_share) for one in references)), None)
 
     def _by_question(self, name: str) -> tuple[Floats, Floats]:
         """The scores of a and of b where both have one, averaged over the answers to each question."""

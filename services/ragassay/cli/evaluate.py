@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ragassay.storage.folder import FolderRun
 
 _ON_RESUME = ("plugins", "output", "budget_usd", "settings")  # options that a resumed run takes
-_LIMITS = ("budget", "performance.give_up_s")  # keys that --set may change then
+_LIMITS = ("budget", "performance.provider_outage_timeout_s")  # keys that --set may change then
 Data = Annotated[
     Path | None,
     typer.Argument(metavar="[DATA]", help="Queries, with or without responses: a file, or a stored dataset."),
@@ -223,4 +223,6 @@ def limits_of(options: Mapping[str, Any]) -> dict[str, Any]:
             raise BadSettings("a resumed run takes this from its start", where=override.source)
     configuration, sections = load(None, given), {override.location[0] for override in given}
     limits: dict[str, Any] = {"budget": configuration.budget} if "budget" in sections else {}
-    return limits | ({"give_up_s": configuration.performance.give_up_s} if "performance" in sections else {})
+    return limits | (
+        {"outage_timeout_s": configuration.performance.provider_outage_timeout_s} if "performance" in sections else {}
+    )

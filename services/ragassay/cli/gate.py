@@ -47,6 +47,6 @@ def gate(
     configuration = configured(config, {"baseline": baseline, "plugins": plugin})
     results, report = check(configuration, Terminal(quiet=as_json), run=run, where=str(config) if config else None)
     show(results, of_gates, EXPORTERS, output or [], as_json=as_json)
-    refuse_unscored(report, configuration.max_missing)
+    refuse_unscored(report, configuration.max_failed_share)
     if results.missed:
         raise GateFailed(f"{len(results.missed)} of {len(results.results)} gates missed")

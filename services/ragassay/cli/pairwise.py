@@ -77,11 +77,13 @@ def prefer(
             through_outages(
                 lambda used: contest.judged(judge, used, answered),
                 journal,
-                spec.performance.give_up_s,
+                spec.performance.provider_outage_timeout_s,
                 lambda why: print_notice(f"waiting: {why}"),
             )
         )
     report = contest.report(judge, preferences, spec.statistics.confidence)
     show(report, of_preferences, EXPORTERS, outputs, as_json=as_json)
-    if (failed := report.win_rate.failed / len(report.rows)) > spec.max_missing:
-        raise Unscored(f"{failed:.0%} of the pairs could not be judged; allowed: {spec.max_missing:.0%} (max_missing)")
+    if (failed := report.win_rate.failed / len(report.rows)) > spec.max_failed_share:
+        raise Unscored(
+            f"{failed:.0%} of the pairs could not be judged; allowed: {spec.max_failed_share:.0%} (max_failed_share)"
+        )

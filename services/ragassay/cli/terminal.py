@@ -217,6 +217,6 @@ def refuse_unscored(report: Report, limit: float | None = None) -> None:
     """Raise Unscored when more than a share ``limit``, by default that of the report, of a metric's rows failed."""
     from ragassay.evaluation.aggregate import beyond
 
-    limit = report.provenance.configuration.max_missing if limit is None else limit
+    limit = report.provenance.configuration.max_failed_share if limit is None else limit
     if what := beyond(report, limit):
-        raise Unscored(f"{what}; allowed: {limit:.0%} (max_missing)")
+        raise Unscored(f"{what}; allowed: {limit:.0%} (max_failed_share)")

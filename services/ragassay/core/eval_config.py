@@ -217,7 +217,7 @@ class Performance(FrozenModel):
     tokens_per_minute: int | None = Field(
         None, ge=1, le=10**9, description="most tokens that these requests may take in a minute"
     )
-    give_up_s: float = Field(
+    provider_outage_timeout_s: float = Field(
         600.0, gt=0, le=86_400, description="seconds that a provider may fail before the rows left are given up"
     )
     cache: bool = Field(True, description="take finished judge calls from earlier runs")
@@ -307,7 +307,7 @@ class EvalConfig(FrozenModel):
     )
     max_grade: float = Field(3.0, ge=SMALLEST, le=LARGEST_GRADE, description="the highest grade")
     graded: bool = Field(True, description="use grades of relevance; false: a relevant document counts 1")
-    max_missing: float = Field(
+    max_failed_share: float = Field(
         0.05,
         ge=0,
         le=1,

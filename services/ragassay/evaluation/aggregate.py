@@ -351,7 +351,7 @@ class SystemAggregator:
         """The metric's mean over these rows corrected by the labels of it; None where there are none."""
         if (labels := self._label_columns.get(metric)) is None:
             return None
-        failed = self.reference.too_many_failed(self._spec.max_missing)
+        failed = self.reference.too_many_failed(self._spec.max_failed_share)
         level = self._spec.statistics.confidence
         return corrected_by_labels(labels[rows], self.scores[metric].values[rows], level=level, failed=failed)
 
@@ -474,7 +474,7 @@ def share_of(count: int, n: int, *, level: float, undefined: str) -> Estimate:
 def _cautions_of_judges(provenance: Provenance, aggregated: Mapping[str, SystemAggregator]) -> Iterator[str]:
     """A reference judge that failed too often; and how far the local judge agrees with people, where its scores stand alone."""
     spec, judge = provenance.configuration, provenance.judge
-    failed = {name: one.reference.too_many_failed(spec.max_missing) for name, one in aggregated.items()}
+    failed = {name: one.reference.too_many_failed(spec.max_failed_share) for name, one in aggregated.items()}
     for system, reason in failed.items():
         if reason is not None:
             yield f"{system}: {reason}; its means are not corrected"

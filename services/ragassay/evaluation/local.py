@@ -69,12 +69,12 @@ async def complete(
     run: FolderRun,
     *,
     budget: Budget | None = None,
-    give_up_s: float | None = None,
+    outage_timeout_s: float | None = None,
     done: Callable[[int], object] = int,
     notice: Callable[[str], object] = str,
     others: Sequence[FolderRun] = (),
 ) -> ReportWithResults:
-    """Do what is left of a run, and keep its report. ``budget`` and ``give_up_s`` take the place of the run's own.
+    """Do what is left of a run, and keep its report. ``budget`` and ``outage_timeout_s`` take the place of the run's own.
 
     ``others``: runs that spend from the same budget. ``done`` is called with the number of further rows done, as calls are
     answered; ``notice`` with each line for the user. Raises Conflict while another process works on the run, BudgetReached
@@ -105,7 +105,7 @@ async def complete(
             journal.ask_again(run.without_verdict)
 
         try:
-            await work_through(runtime, run, watched, finished, lambda why: notice(f"waiting: {why}"), give_up_s)
+            await work_through(runtime, run, watched, finished, lambda why: notice(f"waiting: {why}"), outage_timeout_s)
         except BudgetReached as reached:
             reached.unknown = journal.unknown
             raise
@@ -139,13 +139,13 @@ async def work_through(
     journal: Journal,
     done: Callable[[int], object] = int,
     waiting: Callable[[str], object] = str,
-    give_up_s: float | None = None,
+    outage_timeout_s: float | None = None,
 ) -> None:
     """Work on all chunks that have no results, many at once; ``done`` is called with the rows of each.
 
     Systems answer all their queries first, then the answers are judged: a system is measured while nothing else runs.
-    ``waiting`` is called with a line on each outage; after ``give_up_s``, else that of the specification, the rows left get its
-    error as their reason. A system that is called is none of the judge's provider, so it is asked once, outage or not.
+    ``waiting`` is called with a line on each outage; after ``outage_timeout_s``, else that of the specification, the rows
+    left get its error as their reason. A system that is called is none of the judge's provider, so it is asked once, outage or not.
     """
     record = run.record
     log_start(record, list(record.systems))
@@ -159,7 +159,7 @@ async def work_through(
         await through_outages(
             lambda used: _work_on_pending(runtime, run, used, called, done),
             journal,
-            give_up_s or record.spec.performance.give_up_s,
+            outage_timeout_s or record.spec.performance.provider_outage_timeout_s,
             waiting,
         )
     finally:

@@ -26,9 +26,9 @@ def waiting_text(why: str, since: float) -> str:
     return f"{why}; since {datetime.fromtimestamp(since, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def given_up_text(why: str, give_up_s: float) -> str:
+def given_up_text(why: str, outage_timeout_s: float) -> str:
     """The reason of rows whose provider failed for too long."""
-    return f"given up after {give_up_s:g} s: {why}"
+    return f"given up after {outage_timeout_s:g} s: {why}"
 
 
 class Outage:
@@ -38,9 +38,9 @@ class Outage:
         self.why, self.since, self.probes = why, time.time(), 0
         self._began = time.monotonic()
 
-    def next_wait_s(self, give_up_s: float, retry_after: float | None) -> float | None:
-        """Seconds until the next probe; None when the provider has failed for ``give_up_s``."""
-        left = give_up_s - (time.monotonic() - self._began)
+    def next_wait_s(self, outage_timeout_s: float, retry_after: float | None) -> float | None:
+        """Seconds until the next probe; None when the provider has failed for ``outage_timeout_s``."""
+        left = outage_timeout_s - (time.monotonic() - self._began)
         if left <= 0:
             return None
         wait, self.probes = wait_s(self.probes, retry_after), self.probes + 1
@@ -48,11 +48,14 @@ class Outage:
 
 
 async def through_outages(
-    work: Callable[[Journal], Awaitable[T]], journal: Journal, give_up_s: float, waiting: Callable[[str], object]
+    work: Callable[[Journal], Awaitable[T]],
+    journal: Journal,
+    outage_timeout_s: float,
+    waiting: Callable[[str], object],
 ) -> T:
     """What ``work`` returns, begun again with what is left of it whenever the provider is down.
 
-    While a provider fails it waits, which ``waiting`` is told, and asks with one call now and then; after ``give_up_s``
+    While a provider fails it waits, which ``waiting`` is told, and asks with one call now and then; after ``outage_timeout_s``
     calls that are not answered raise Unavailable with the provider's error.
     """
     outage: Outage | None = None
@@ -66,9 +69,9 @@ async def through_outages(
                 raise
             if outage is None or (circuit is not None and circuit.closed):
                 outage = Outage(str(down))
-            wait = outage.next_wait_s(give_up_s, down.retry_after)
+            wait = outage.next_wait_s(outage_timeout_s, down.retry_after)
             if wait is None:
-                used = given_up(journal, given_up_text(str(down), give_up_s))
+                used = given_up(journal, given_up_text(str(down), outage_timeout_s))
                 continue
             waiting(f"{waiting_text(outage.why, outage.since)}; asked again in {wait:.0f} s")
             await asyncio.sleep(wait)

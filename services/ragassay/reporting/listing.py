@@ -49,7 +49,7 @@ class Headline(FrozenModel):
 
 def problem_of(report: Report) -> str | None:
     """Why a report is incomplete: too many rows lack a score because something failed. None if it is complete."""
-    if (problem := beyond(report, report.provenance.configuration.max_missing)) is None:
+    if (problem := beyond(report, report.provenance.configuration.max_failed_share)) is None:
         return None
     reasons: Counter[str] = Counter()
     for system in report.systems.values():

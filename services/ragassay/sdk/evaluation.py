@@ -45,7 +45,7 @@ class Given(NamedTuple):
 
 def notice_unscored(report: ReportWithResults, reporter: Reporter, about: str = "") -> None:
     """Warn if more rows failed than the configuration of the report allows; ``about`` begins the line."""
-    if what := beyond(report, report.provenance.configuration.max_missing):
+    if what := beyond(report, report.provenance.configuration.max_failed_share):
         reporter.notice(f"{about}{what}; print the report for the reasons")
 
 

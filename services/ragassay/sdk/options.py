@@ -25,7 +25,7 @@ class EvalOptions(TypedDict, total=False):
     relevant_from: float | None
     max_grade: float
     graded: bool
-    max_missing: float
+    max_failed_share: float
     parameters: Mapping[str, Any]
     prices: Mapping[str, Any]
     budget: Mapping[str, Any]

@@ -193,7 +193,7 @@ class WebhookList(FrozenModel):
 
 
 def of_report(state: JobState, report: Report, results: GateReport | None) -> tuple[Notification, ...]:
-    """The notifications of a finished report: gates missed, metrics of which more than ``max_missing`` failed.
+    """The notifications of a finished report: gates missed, metrics of which more than ``max_failed_share`` failed.
 
     ``results``: None where the job has no gates, or they could not be checked.
     """
@@ -244,7 +244,7 @@ def _gate_name(result: GateResult) -> str:
 
 def _coverage(state: JobState, report: Report) -> Sequence[Notification]:
     """One notification, of the metric with the most failures, where any has more than the job allows."""
-    limit = report.provenance.configuration.max_missing
+    limit = report.provenance.configuration.max_failed_share
     beyond = {name: share for name, share in unscored(report).items() if share > limit}
     if not beyond:
         return ()

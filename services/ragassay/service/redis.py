@@ -319,12 +319,12 @@ class RedisStore(ProjectRedis):
         """Return what could not be finished; ``died``: why, if it counts as a chunk's death, and too many end its retries."""
         self._release(claim, "died" if died else "back", died)
 
-    def wait_for_provider(self, claim: Claim, why: str, *, wait_s: float, give_up_s: float) -> bool:
+    def wait_for_provider(self, claim: Claim, why: str, *, wait_s: float, outage_timeout_s: float) -> bool:
         """Return a chunk because its provider fails; False when it has failed for too long: the caller keeps the chunk.
 
         Nothing else is given out of the job until the next probe is due.
         """
-        return self._release(claim, "wait", why, int(wait_s * 1000), int(give_up_s * 1000)) != "given up"
+        return self._release(claim, "wait", why, int(wait_s * 1000), int(outage_timeout_s * 1000)) != "given up"
 
     def _release(self, claim: Claim, how: str, why: str, wait_ms: int = 0, give_up_ms: int = 0) -> str:
         keys = [self.key(claim.job, name) for name in ("meta", "todo", "lease", "owner", "dead")]

@@ -60,7 +60,10 @@ class Chunks:
         try:
             if state.given_up is not None:
                 return self._work(
-                    store, claim, run, given_up(calls, given_up_text(state.given_up, spec.performance.give_up_s))
+                    store,
+                    claim,
+                    run,
+                    given_up(calls, given_up_text(state.given_up, spec.performance.provider_outage_timeout_s)),
                 )
             circuit = Circuit(state.waiting or "", answered=lambda: self._store.end_wait(claim.job))
             probing = CallScope(calls, circuit=circuit)
@@ -70,9 +73,13 @@ class Chunks:
                 first = state.waiting is None or circuit.closed
                 why = str(down) if first else state.waiting or ""
                 wait_s = outage.wait_s(0 if first else state.probes, down.retry_after)
-                if self._store.wait_for_provider(claim, why, wait_s=wait_s, give_up_s=spec.performance.give_up_s):
+                if self._store.wait_for_provider(
+                    claim, why, wait_s=wait_s, outage_timeout_s=spec.performance.provider_outage_timeout_s
+                ):
                     return "stale"
-                return self._work(store, claim, run, given_up(calls, given_up_text(why, spec.performance.give_up_s)))
+                return self._work(
+                    store, claim, run, given_up(calls, given_up_text(why, spec.performance.provider_outage_timeout_s))
+                )
         except asyncio.CancelledError:
             if self._broken_off:
                 self._store.release(claim, died="it took too long" if self._broken_off == "too long" else "")
