@@ -1,4 +1,4 @@
-"""``ragassay evaluate --server`` and ``ragassay job``, against a server that runs."""
+"""``ragassay.Client``, ``ragassay evaluate --server`` and ``ragassay job``, against a server that runs."""
 
 import json
 import re
@@ -9,17 +9,19 @@ from http.server import BaseHTTPRequestHandler
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api_server import rows, with_failed_rows
+from api_server import rows, serving, with_failed_rows
 from loopback import LoopbackServer, Quiet
 from polling import until
-from ragassay.core.errors import BadData
+from ragassay import Client
+from ragassay.client import ServiceError, _rows
+from ragassay.core.errors import BadData, BadSettings, NothingToEvaluate, Unavailable
+from ragassay.core.settings import Settings
 from ragassay.datasets.load import load_rows
+from ragassay.evaluation.inputs import load
 from redis_server import free_port
-
-METRICS = "mrr,recall@5,faithfulness"
 
 
 @pytest.fixture
@@ -29,61 +31,61 @@ def data(tmp_path):
     return path
 
 
-def test_no_command_sends_control_characters_of_a_job_to_the_terminal(cli, submit, served, tmp_path):
+@pytest.fixture
+def client(served):
+    with Client(served.url) as client:
+        yield client
+
+
+# --- commands ---
+
+
+def test_no_command_sends_control_characters_of_a_job_to_the_terminal(cli, served):
     hostile = "a\x1b]52;c;aGk=\x07\rb\x7f\x9b2J\u202e"
     samples = [{**row, "answer": hostile, "category": hostile, "metadata": {hostile: 1}} for row in rows(2)]
     gate = {"metric": "mrr", "min": 1.0, "slice": f"category={hostile}"}
     job = served.submit(samples, name=hostile, metrics=["mrr"], gates=[gate])["id"]
     served.work()
-    _, lines, _ = cli("show", "--rows", "--json", job)
-    assert [json.loads(line)["answer"] for line in lines.splitlines()] == [hostile] * 2
-    for command in (
-        ("job", "show", job),
-        ("job", "show", job, "--json"),
-        ("show", job),
-        ("show", "--rows", "--json", job),
-        ("job", "show", hostile),
-    ):
-        _, out, err = cli(*command)
-        assert re.findall("[^\n -~]", out + err) == [], command
-    assert "name:            a\\u001b]52" in cli("job", "show", job)[1]
+    shown = [cli(*command) for command in (("job", "show", job), ("show", job), ("job", "show", hostile))]
+    json_ = [cli(*command, "--json", job) for command in (("job", "show"), ("show", "--rows"))]
+    assert re.findall("[^\n -~]", "".join(out + err for _, out, err in (*shown, *json_))) == []
+    assert "name:            a\\u001b]52" in shown[0][1]
+    assert [json.loads(line)["answer"] for line in json_[1][1].splitlines()] == [hostile] * 2
 
 
 def test_submit_prints_the_id_alone_and_the_other_commands_take_it(cli, submit, data, served):
-    code, out, err = submit(data, "--metrics", METRICS, "--name", "nightly")
+    code, out, err = submit(data, "--metrics", "mrr,recall@5,faithfulness", "--name", "nightly")
     job = out.strip()
     assert (code, out) == (0, f"{job}\n")
     assert f"ragassay job show {job}" in err
     code, out, _ = cli("job", "show", job)
     assert code == 0
-    assert "status:          queued" in out
-    assert "nightly" in out
-    assert "0 of 60 done" in out
+    assert all(said in out for said in ("status:          queued", "nightly", "0 of 60 done"))
     code, _, err = cli("show", job)
     assert (code, "queued and has no report" in err) == (2, True)
     served.work()
-    assert json.loads(cli("job", "show", job, "--json")[1])["status"] == "finished"
     code, out, _ = cli("show", job, "-o", "r.json", "-o", "r.csv")
     assert code == 0
     assert "rivers: 60 queries, judge local" in out
     assert f"{served.url}/v1/jobs/{job}/report" in out
     assert json.loads((data.parent / "r.json").read_text())["systems"]["default"]["queries"] == 60
     assert (data.parent / "r.csv").exists()
-    code, out, _ = cli("show", "--rows", "--json", job)
-    assert [json.loads(line)["query_id"] for line in out.splitlines()] == [f"q{n}" for n in range(60)]
     code, _, err = cli("job", "cancel", job)
     assert (code, "finished already" in err) == (2, True)
+
+
+def pause(served, job):
+    store = served.jobs.store
+    store.redis.hset(store.key(job, "meta"), "status", "running")
+    store.transition(job, "paused", fields={"error": "the budget of 1 USD is reached"})
 
 
 def test_job_list_and_resume(cli, submit, data, served):
     job = submit(data, "--name", "nightly", "--budget-usd", 1)[1].strip()
     assert cli("job", "list", "--status", "paused") == (0, "there is no job\n", "")
-    store = served.jobs.store
-    store.redis.hset(store.key(job, "meta"), "status", "running")
-    store.transition(job, "paused", fields={"error": "the budget of 1 USD is reached"})
+    pause(served, job)
     code, out, _ = cli("job", "list")
     assert (code, f"{job}  " in out, "nightly" in out, "paused" in out) == (0, True, True, True)
-    assert [one["id"] for one in json.loads(cli("job", "list", "--json")[1])] == [job]
     assert "budget_usd" in cli("job", "resume", job, "--budget-usd", "much")[2]
     code, out, err = cli("job", "resume", job, "--budget-usd", 2, "--budget-tokens", "none")
     assert (code, "status:          running" in out) == (0, True), err
@@ -99,19 +101,15 @@ def test_failed_rows_are_tried_again(cli, submit, data, served):
     assert (code, "10 of 60 done, 0 with a failure" in out) == (0, True)
     assert json.loads(cli("job", "retry", job, "--json")[1])["retries"] == 1
     served.work()
-    assert "60 of 60 done, 0 with a failure" in cli("job", "show", job)[1]
     code, _, err = cli("job", "retry", job)
     assert (code, f"no row of job {job} failed" in err) == (2, True)
 
 
 def test_waiting_for_a_job_that_its_budget_has_paused_ends_with_4(submit, data, served):
-    def pause():
-        jobs = until(lambda: served.http.get("/v1/jobs").json()["jobs"])
-        store = served.jobs.store
-        store.redis.hset(store.key(jobs[0]["id"], "meta"), "status", "running")
-        store.transition(jobs[0]["id"], "paused", fields={"error": "the budget of 1 USD is reached"})
+    def paused():
+        pause(served, until(lambda: served.http.get("/v1/jobs").json()["jobs"])[0]["id"])
 
-    thread = threading.Thread(target=pause)
+    thread = threading.Thread(target=paused)
     thread.start()
     code, out, err = submit(data, wait=True)
     thread.join()
@@ -122,59 +120,43 @@ def test_waiting_for_a_job_that_its_budget_has_paused_ends_with_4(submit, data, 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["nope.jsonl"], 2, "there is no such file"),
-        (["rivers.jsonl", "--metrics", "mrrr"], 2, "did you mean mrr"),
-        (["rivers.jsonl", "--seed", "-1"], 2, "--seed: should be at least 0"),
-        (["rivers.jsonl", "--judge", "http://x/y"], 2, "judges: 'http://x/y' is not the name of a model"),
-        (["rivers.jsonl", "-o", "r.json"], 2, "leave out --no-wait"),
-        (["rivers.jsonl", "--dry-run"], 2, "leave out --server"),
-        (["bare.jsonl"], 5, "no row has a response"),
+        ("evaluate nope.jsonl --no-wait --server URL", 2, "there is no such file"),
+        ("evaluate rivers.jsonl --no-wait --server URL --seed -1", 2, "--seed: should be at least 0"),
+        (
+            "evaluate rivers.jsonl --no-wait --server URL --judge http://x/y",
+            2,
+            "'http://x/y' is not the name of a model",
+        ),
+        ("evaluate rivers.jsonl --no-wait --server URL -o r.json", 2, "leave out --no-wait"),
+        ("evaluate rivers.jsonl --no-wait --server URL --dry-run", 2, "leave out --server"),
+        ("evaluate bare.jsonl --no-wait --server URL", 5, "no row has a response"),
+        ("evaluate rivers.jsonl --no-wait --server NOBODY", 3, "ragassay serve"),
+        ("evaluate rivers.jsonl --no-wait", 2, "add --server URL"),
+        ("submit rivers.jsonl", 2, "use: ragassay evaluate DATA --server URL"),
+        (f"job show {'0' * 32}", 2, "there is no job"),
+        ("job show ../../healthz", 2, "there is no"),
+        ("job show x --server localhost:8400", 2, "is not an address"),
+        ("job show x --server OTHER", 3, "responded 502, but not as a ragassay service does"),
+        ("show x -o r.xyz", 2, "xyz"),
+        (f"show --rows {'0' * 32}", 2, "has no such job"),
     ],
 )
-def test_a_mistake_in_what_is_submitted_is_one_line_and_an_exit_code(submit, data, arguments, code, said):
-    (data.parent / "bare.jsonl").write_text('{"query": "Which?", "ground_truth_answer": "This."}\n')
-    got, out, err = submit(*arguments)
-    assert (got, out) == (code, "")
-    assert said in err
-    assert "Traceback" not in err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["job", "show", "0" * 32], "there is no job"),
-        (["job", "show", "../../healthz"], "there is no"),
-        (["show", "x", "-o", "r.xyz"], "xyz"),
-        (["show", "--rows", "0" * 32], "has no such job"),
-        (["job", "show", "x", "--server", "localhost:8400"], "is not an address"),
-        (["evaluate", "rivers.jsonl", "--no-wait"], "add --server URL"),
-        (["submit", "rivers.jsonl"], "use: ragassay evaluate DATA --server URL"),
-    ],
-)
-def test_a_mistake_is_one_line_and_an_exit_code(cli, data, arguments, said):
-    got, out, err = cli(*arguments)
-    assert (got, out) == (2, "")
-    assert said in err
-    assert "Traceback" not in err
-
-
-def test_without_a_server_it_says_how_to_start_one(submit, data):
-    began = time.monotonic()
-    code, _, err = submit(data, url=f"http://127.0.0.1:{free_port()}")
-    assert (code, "ragassay serve" in err) == (3, True)
-    assert time.monotonic() - began < 5
-
-
-def test_a_server_that_is_none_of_ours_is_noticed(cli):
+def test_a_mistake_is_one_line_and_an_exit_code(cli, data, served, arguments, code, said):
     class Other(Quiet, BaseHTTPRequestHandler):
         def do_GET(self):
             self.send_response(502)
             self.end_headers()
             self.wfile.write(b"<html>Bad Gateway</html>")
 
-    with LoopbackServer(Other) as server:
-        code, _, err = cli("job", "show", "x", "--server", server.url)
-    assert (code, "responded 502, but not as a ragassay service does" in err) == (3, True)
+    (data.parent / "bare.jsonl").write_text('{"query": "Which?", "ground_truth_answer": "This."}\n')
+    began = time.monotonic()
+    with LoopbackServer(Other) as other:
+        urls = {"URL": served.url, "NOBODY": f"http://127.0.0.1:{free_port()}", "OTHER": other.url}
+        got, out, err = cli(*(urls.get(word, word) for word in arguments.split()))
+    assert (got, out) == (code, "")
+    assert said in err
+    assert "Traceback" not in err
+    assert time.monotonic() - began < 5
 
 
 def test_an_answer_that_was_lost_makes_no_second_job(submit, data, served):
@@ -219,51 +201,98 @@ def test_ctrl_c_while_waiting_says_how_to_go_on(submit, data, monkeypatch):
     assert "the job goes on: ragassay job show" in err
 
 
+# --- Python ---
+
+
+def test_client_wait_outlives_a_short_outage_and_raises_after_two_minutes(client, monkeypatch):
+    now = 0.0
+    job = client.submit(rows(2), metrics="mrr")
+    answers = [job, Unavailable("down"), job, *[Unavailable("down", retry_after=7.0)] * 4]
+    waits = []
+
+    def answer(_):
+        nonlocal now
+        now += 50
+        one = answers.pop(0)
+        if isinstance(one, Exception):
+            raise one
+        return one
+
+    monkeypatch.setattr(client, "job", answer)
+    monkeypatch.setattr("ragassay.client.time.monotonic", lambda: now)
+    monkeypatch.setattr("ragassay.client.time.sleep", waits.append)
+    with pytest.raises(Unavailable):
+        client.wait(job)
+    assert answers == []  # 100 s after the first failure it polls again, after 150 s it raises
+    assert waits[-3:] == [7.0] * 3
+
+
+def test_a_wrong_key_is_an_error_of_one_line_and_a_right_one_opens(redis):
+    with serving(redis.url, Settings.model_construct(bootstrap_key="k" * 20)) as locked:
+        with Client(locked.url, "wrong") as client, pytest.raises(ServiceError) as refused:
+            client.submit(rows(1), metrics="mrr")
+        assert (refused.value.status, "key" in str(refused.value)) == (401, True)
+        with Client(locked.url, "k" * 20) as client:
+            assert client.submit(rows(1), metrics="mrr").status == "queued"
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "code", "said"),
+    [
+        ({"judge": "http://x/y"}, ServiceError, "bad_settings", "judge: 'http://x/y' is not the name of a model"),
+        ({"metrics": ["mrrr"]}, ServiceError, "unknown_name", "unknown metric 'mrrr'; did you mean mrr"),
+        ({"data": [*rows(1), {"answer": "?", "query": None}]}, BadData, "bad_data", "data: row 2: query: is missing"),
+        ({"data": [{"query": "?"}]}, NothingToEvaluate, "nothing_to_evaluate", "no row has a response"),
+        ({"systems": {"new": {"kind": "http"}}}, BadSettings, "bad_settings", "no system of a caller's, such as 'new'"),
+    ],
+)
+def test_what_can_not_be_submitted_is_said_as_the_service_says_it(client, given, error, code, said):
+    with pytest.raises(error, match=said) as refused:
+        client.submit(given.pop("data", rows(1)), **given)
+    assert refused.value.code == code
+
+
+def test_schedules_are_planned_changed_run_and_deleted(client, worker):
+    job = {"dataset": "faq", "metrics": ["mrr"], "gates": [{"mrr": ">= 0.7"}]}
+    client.datasets.import_(rows(4), "faq")
+    made = client.schedules.add("nightly", "30 2 * * *", job, zone="Europe/Berlin")
+    assert (made.zone, len(made.next), made.last) == ("Europe/Berlin", 5, None)
+    with pytest.raises(ServiceError, match="there is a schedule 'nightly' already"):
+        client.schedules.add("nightly", "0 3 * * *", job)
+    assert client.schedules.add("nightly", "0 3 * * *", job, replace=True).cron == "0 3 * * *"
+    assert client.schedules.change("nightly", paused=True).next == ()
+    assert client.schedules.run("nightly").trigger == "manual"
+    run = until(lambda: next((run for run in client.schedules.runs("nightly") if run.status == "finished"), None))
+    assert (run.gates_passed, client.report(run.job).metrics["mrr"].value) == (1, 0.75)
+    assert client.job(run.job).planned.schedule == "nightly"
+    assert client.schedules.change("nightly", paused=False, catch_up="skip").catch_up == "skip"
+    assert client.schedules.show("nightly").last.job == run.job
+    client.schedules.delete("nightly")
+    assert client.schedules.list() == ()
+
+
+# --- what is sent is what was read ---
+
 texts = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=8)
-names = st.one_of(
-    texts, st.sampled_from(["category", "difficulty", "response", "answer", "a.b", "inputs", "context", "query"])
-)
-plain = st.recursive(
-    st.one_of(texts, st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), st.booleans()),
-    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(names, inner, max_size=2)),
-    max_leaves=4,
-)
-ids = st.lists(texts, max_size=3, unique=True)
-some_responses = st.fixed_dictionaries(
-    {},
-    optional={
-        "answer": texts,
-        "contexts": st.lists(texts, max_size=2),
-        "retrieved_doc_ids": ids,
-        "cost_usd": st.floats(0, 1e6),
-        "latency_ms": st.floats(0, 1e6),
-        "input_tokens": st.integers(0, 10**6),
-        "error": texts,
-        "metadata": st.dictionaries(names, plain, max_size=2),
-    },
-)
+names = texts | st.sampled_from(["category", "response", "answer", "a.b", "context", "query"])
+scalars = texts | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
+plain = scalars | st.lists(scalars, max_size=2) | st.dictionaries(names, scalars, max_size=2)
+amounts, tables = st.floats(0, 1e6), st.dictionaries(names, plain, max_size=2)
+lists, ids = st.lists(texts, max_size=2), st.lists(texts, max_size=3, unique=True)
+answers = {"answer": texts, "contexts": lists, "retrieved_doc_ids": ids, "error": texts, "metadata": tables}
+answers |= {"cost_usd": amounts, "latency_ms": amounts, "input_tokens": st.integers(0, 10**6)}
+truths = {"ground_truth_answer": lists, "key_facts": lists, "relevant_doc_ids": ids, "category": texts}
+truths |= {"answerable": st.booleans(), "metadata": tables, "labels": tables}
 some_rows = st.fixed_dictionaries(
-    {"query": texts.filter(str.strip)},
-    optional={
-        "ground_truth_answer": st.lists(texts, max_size=2),
-        "key_facts": st.lists(texts, max_size=2),
-        "relevant_doc_ids": ids,
-        "category": texts,
-        "answerable": st.booleans(),
-        "metadata": st.dictionaries(names, plain, max_size=2),
-        "labels": st.dictionaries(names, plain, max_size=2),
-        "response": some_responses,
-    },
+    {"query": texts.filter(str.strip)}, optional={**truths, "response": st.fixed_dictionaries({}, optional=answers)}
 )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, derandomize=True)
 @given(st.lists(some_rows, min_size=1, max_size=4))
 def test_what_submit_sends_is_read_as_the_same_dataset(given_rows):
-    """Rows become samples, samples are sent as rows, and those become the same samples again."""
     try:
         read = load_rows(given_rows)
     except BadData:
         return
-    sent = orjson.loads(orjson.dumps([s.model_dump(mode="json", exclude_defaults=True) for s in read.samples]))
-    assert load_rows(sent).digest == read.digest
+    assert load_rows(orjson.loads(orjson.dumps(_rows(load(given_rows, {}))["samples"]))).digest == read.digest

@@ -1,53 +1,48 @@
-"""Who may come in, what nobody may see, and what the API's process does not load."""
+"""Who may come in, with which key and how often; what nobody may see, and what the API's process does not load."""
 
 import logging
+import re
 import subprocess
 import sys
 
-import httpx
 import pytest
 
+from api.projects import BOOTSTRAP, PEPPER, caller, keyed_server, made_key
 from api_server import problem, rows, serving
+from polling import until
+from ragassay.api import security
 from ragassay.api.app import create_app
 from ragassay.api.middleware import PROTECTIVE
-from ragassay.api.security import check_bind
-from ragassay.core.errors import BadSettings
+from ragassay.core.errors import BadSettings, Conflict
 from ragassay.core.settings import Settings
-
-KEY = "0123456789abcdef-a-key-of-the-tests"
+from ragassay.service.access import Access
+from redis_server import RedisServer
 
 
 @pytest.fixture(scope="module")
-def locked(redis):
-    with serving(redis.url, Settings.model_construct(bootstrap_key=KEY, wrong_keys_per_minute=0)) as served:
+def keyed():
+    with keyed_server(wrong_keys_per_minute=0) as served:
         yield served
 
 
-def test_with_the_key_all_opens_and_health_needs_none(locked):
-    locked.submit(rows(1))
-    assert locked.http.get("/v1/jobs").status_code == 200
-    for path in ("/healthz", "/openapi.json"):
-        assert httpx.get(locked.url + path, trust_env=False).status_code == 200
-    problem(httpx.get(locked.url + "/readyz", trust_env=False), 503)
+@pytest.fixture
+def locked(keyed):
+    keyed.jobs.store.redis.flushall()
+    return keyed
+
+
+# --- what every answer has, and what none has ---
 
 
 @pytest.mark.parametrize(
     "host",
     [
-        *("evil.example", "evil.example:8400", "127.0.0.1.evil.example", "10.0.0.1", "[::2]:80"),
-        *(
-            "[::1].evil.example",
-            "[::1]evil.example:8400",
-            "localhost:evil.example",
-            "127.0.0.1]",
-            "[localhost]",
-            "[::1",
-        ),
+        *("evil.example", "127.0.0.1.evil.example", "10.0.0.1", "[::2]:80", "[::1].evil.example"),
+        *("[::1]evil.example:8400", "localhost:evil.example", "127.0.0.1]", "[localhost]", "[::1"),
     ],
 )
 def test_without_a_key_a_web_page_can_not_reach_it_by_another_name(served, host):
-    document = problem(served.http.get("/v1/jobs", headers={"Host": host}), 421)
-    assert document["where"] == "Host"
+    assert problem(served.http.get("/v1/jobs", headers={"Host": host}), 421)["where"] == "Host"
 
 
 @pytest.mark.parametrize(
@@ -63,51 +58,26 @@ def test_without_a_key_a_web_page_can_not_reach_it_by_another_name(served, host)
         ({}, False),
     ],
 )
-def test_post_of_another_site_is_refused_with_and_without_keys(served, locked, headers, refused):
+def test_a_change_by_a_page_of_another_site_is_refused_with_and_without_keys(served, locked, headers, refused):
     for server in (served, locked):
         sent = {name: value.replace("OWN", server.url) for name, value in headers.items()}
-        for method, path in (
-            ("POST", "/v1/schedules/nightly/run"),
-            ("PUT", "/v1/datasets/of-mine"),
-            ("DELETE", "/ui/x"),
-        ):
-            answer = server.http.request(method, path, headers=sent)
-            assert (answer.status_code == 403) is refused, (method, path)
-            if refused:
-                assert problem(answer, 403)["code"] == "cross_site"
+        for request in ("POST /v1/schedules/nightly/run", "PUT /v1/datasets/of-mine", "DELETE /ui/x", "PATCH /v1/x"):
+            answer = server.http.request(*request.split(), headers=sent)
+            assert (answer.status_code == 403) is refused, request
+            assert not refused or problem(answer, 403)["code"] == "cross_site"
         assert server.http.get("/v1/jobs", headers=sent).status_code == 200
 
 
-def test_no_page_of_another_origin_may_read_an_answer(served):
-    for headers in ({"Origin": "https://evil.example"}, {"Origin": served.url}):
-        answer = served.http.get("/v1/jobs", headers=headers)
-        assert not [name for name in answer.headers if name.startswith("access-control")]
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost", "LocalHost"])
-def test_loopback_needs_no_key(host):
-    check_bind(host, Settings())
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.5", "example.org", "", "localhost.example.org"])
-def test_any_other_address_needs_a_key(host):
-    with pytest.raises(BadSettings, match="RAGASSAY_BOOTSTRAP_KEY"):
-        check_bind(host, Settings())
-    check_bind(host, Settings(bootstrap_key=KEY))
-
-
-@pytest.mark.parametrize(
-    "key", ["short", "fifteen-letters", "with a blank inside it", "schlüssel-der-lang-ist", "new\nline" * 4]
-)
-def test_a_key_that_is_no_good_is_refused_at_the_start(key):
-    with pytest.raises(BadSettings, match="RAGASSAY_BOOTSTRAP_KEY"):
-        create_app(None, Settings(bootstrap_key=key))
-
-
-def test_a_key_is_never_printed():
-    settings = Settings(bootstrap_key=KEY, server_key=KEY)
-    assert KEY not in repr(settings)
-    assert KEY not in str(settings)
+def test_every_answer_tells_browsers_to_run_frame_share_and_keep_nothing(served, redis):
+    """The server of the tests checks the first of every other answer (``Witness`` in api_server.py)."""
+    for path in ("/healthz", "/v1/jobs", "/nothing", "/v1/jobs?limit=0"):
+        for headers in ({}, {"Origin": "https://evil.example"}, {"Origin": served.url}):
+            answer = served.http.get(path, headers=headers)
+            assert {name: answer.headers[name] for name in PROTECTIVE} == PROTECTIVE
+            assert not {"server", "strict-transport-security"} & set(answer.headers)
+            assert not [name for name in answer.headers if name.startswith("access-control")]
+    with serving(redis.url, Settings(tls=True)) as behind_tls:
+        assert behind_tls.http.get("/nothing").headers["strict-transport-security"] == "max-age=31536000"
 
 
 def test_a_bug_is_a_500_that_names_the_entry_in_the_log_and_nothing_else(served, caplog, monkeypatch):
@@ -124,33 +94,21 @@ def test_a_bug_is_a_500_that_names_the_entry_in_the_log_and_nothing_else(served,
     assert served.http.get("/healthz").status_code == 200
 
 
-def test_every_answer_tells_browsers_to_run_frame_and_keep_nothing(served):
-    """The server of the tests checks the same of every other answer (``Witness`` in api_server.py)."""
-    for path in ("/healthz", "/v1/jobs", "/nothing", "/v1/jobs?limit=0"):
-        answer = served.http.get(path)
-        assert {name: answer.headers[name] for name in PROTECTIVE} == PROTECTIVE
-        assert not {"server", "strict-transport-security", "access-control-allow-origin"} & set(answer.headers)
-
-
-def test_behind_tls_browsers_are_told_to_stay_with_it(redis):
-    with serving(redis.url, Settings(tls=True)) as served:
-        assert served.http.get("/nothing").headers["strict-transport-security"] == "max-age=31536000"
-
-
 def test_it_is_ready_when_redis_answers_and_a_worker_lives(served):
+    store = served.jobs.store
     assert served.http.get("/healthz").json()["status"] == "ok"
     assert "no worker is running" in problem(served.http.get("/readyz"), 503)["detail"]
-    served.jobs.store.heartbeat("worker", "host:1", for_s=60)
-    served.jobs.store.heartbeat("worker", "host:2", for_s=60)
+    store.heartbeat("worker", "host:1", for_s=60)
+    store.heartbeat("worker", "host:2", for_s=60)
     (warning,) = served.http.get("/readyz").json()["warnings"]
     assert warning.startswith("no beat is running")
-    served.jobs.store.heartbeat("beat", "host:3", for_s=60)
+    store.heartbeat("beat", "host:3", for_s=60)
     assert served.http.get("/readyz").json() == {"status": "ready", "workers": 2, "beats": 1, "warnings": []}
-    served.jobs.store.redis.config_set("maxmemory-policy", "allkeys-lru")
+    store.redis.config_set("maxmemory-policy", "allkeys-lru")
     try:
         (warning,) = served.http.get("/readyz").json()["warnings"]
     finally:
-        served.jobs.store.redis.config_set("maxmemory-policy", "noeviction")
+        store.redis.config_set("maxmemory-policy", "noeviction")
     assert "allkeys-lru" in warning
 
 
@@ -165,3 +123,182 @@ def test_the_api_loads_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# --- secrets of the operator ---
+
+
+@pytest.mark.parametrize(
+    ("host", "open_"),
+    [
+        *((host, True) for host in ("127.0.0.1", "127.9.9.9", "::1", "[::1]", "LocalHost")),
+        *((host, False) for host in ("0.0.0.0", "::", "10.0.0.5", "example.org", "", "localhost.example.org")),
+    ],
+)
+def test_any_address_but_loopback_needs_a_key(host, open_):
+    security.check_bind(host, Settings(bootstrap_key=BOOTSTRAP))
+    security.check_bind(host, Settings(key_pepper=PEPPER))
+    if open_:
+        security.check_bind(host, Settings())
+    else:
+        with pytest.raises(BadSettings, match="RAGASSAY_BOOTSTRAP_KEY"):
+            security.check_bind(host, Settings())
+
+
+@pytest.mark.parametrize(
+    "secret", ["fifteen-letters", "with a blank inside it", "schlüssel-der-lang-ist", "new\nline" * 4]
+)
+@pytest.mark.parametrize("name", ["bootstrap_key", "key_pepper"])
+def test_a_secret_that_is_no_good_is_refused_at_the_start(name, secret):
+    with pytest.raises(BadSettings, match=f"RAGASSAY_{name.upper()}"):
+        create_app(None, Settings(**{name: secret}))
+
+
+def test_no_key_is_made_without_a_pepper(locked):
+    with pytest.raises(BadSettings, match=r"RAGASSAY_KEY_PEPPER: there are no keys without a pepper; .*openssl rand"):
+        Access(locked.jobs.store, Settings.model_construct()).make("x", project="a", scopes=["read"])
+    assert not locked.access.any_made()
+
+
+# --- keys of projects ---
+
+
+def test_a_key_is_made_used_and_revoked_over_http(locked):
+    with caller(locked, BOOTSTRAP, **{"X-Ragassay-Project": "search"}) as operator:
+        answer = operator.post("/v1/keys", json={"name": "CI", "scopes": ["read", "submit"]})
+        made = answer.json()
+        assert answer.status_code == 201
+        assert re.fullmatch(rf"ra_{made['id']}_[0-9a-f]{{48}}", made["key"])
+        assert (made["project"], made["scopes"]) == ("search", ["submit", "read"])
+        with caller(locked, made["key"]) as http:
+            assert http.get("/v1/jobs").json() == {"jobs": [], "next": None}
+        (listed,) = operator.get("/v1/keys").json()["keys"]
+        assert made == listed | {"key": made["key"]}
+        assert operator.delete(f"/v1/keys/{made['id']}").json() == listed
+        problem(operator.delete(f"/v1/keys/{made['id']}"), 404)
+        with caller(locked, made["key"]) as http:
+            assert problem(http.get("/v1/jobs"), 401)["detail"] == "the key is missing or wrong"
+        assert operator.get("/v1/keys").json() == {"keys": []}
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        ({}, {}, 422),
+        ({"name": "a\u0007b"}, {}, 422),
+        ({"name": "x", "scopes": ["admin"]}, {}, 422),
+        ({"name": "x", "project": "docs"}, {}, 422),
+        ({"name": "x"}, {"X-Ragassay-Project": "docs"}, 403),
+    ],
+)
+def test_an_operator_of_a_project_makes_sensible_keys_of_that_project_only(locked, body, headers, status):
+    with caller(locked, made_key(locked, "search").key) as operator:
+        problem(operator.post("/v1/keys", json=body, headers=headers), status)
+        assert operator.post("/v1/keys", json={"name": "x"}).json()["project"] == "search"
+        assert len(operator.get("/v1/keys").json()["keys"]) == 2
+
+
+def test_a_project_has_a_bounded_number_of_keys(locked, monkeypatch):
+    monkeypatch.setattr("ragassay.service.access.MOST_KEYS", 2)
+    first, _ = made_key(locked, "search"), made_key(locked, "search")
+    with pytest.raises(Conflict, match="project search has 2 keys"):
+        made_key(locked, "search")
+    made_key(locked, "docs")
+    locked.access.revoke(first.id)
+    made_key(locked, "search")
+
+
+def test_redis_and_the_log_hold_no_secret(locked, caplog):
+    with caplog.at_level(logging.DEBUG):
+        key = made_key(locked, "search")
+        with caller(locked, key.key) as http:
+            http.post("/v1/jobs", json={"samples": rows(1), "metrics": ["mrr"]})
+            assert key.key[:30] not in str(problem(http.delete(f"/v1/keys/{key.key}"), 404))
+        with caller(locked, key.key[:-1] + "x") as http:
+            answer = http.get("/v1/jobs")
+        locked.access.revoke(key.id)
+    ours = "\n".join(record.getMessage() for record in caplog.records if not record.name.startswith("httpx"))
+    assert f"key made: key={key.id} project=search" in ours
+    redis = locked.jobs.store.redis
+    kept = b"".join(redis.dump(name) or b"" for name in redis.keys("*")).decode("latin-1")
+    for text in (ours, kept, str(redis.hgetall(f"ra:key:{key.id}")), str(redis.keys("*")), answer.text):
+        assert not [each for each in (key.key.rpartition("_")[2], PEPPER, BOOTSTRAP) if each in text]
+    assert BOOTSTRAP not in repr(locked.settings) + str(locked.settings)
+
+
+# --- who may ask without a key ---
+
+
+def test_with_keys_health_and_the_document_alone_need_none(locked):
+    with caller(locked) as nobody:
+        assert [nobody.get(path).status_code for path in ("/healthz", "/openapi.json", "/readyz")] == [200, 200, 503]
+        problem(nobody.get("/v1/jobs"), 401)
+    assert locked.http.get("/v1/jobs").status_code == 200
+
+
+def test_a_pepper_alone_locks_the_server(redis):
+    with serving(redis.url, Settings.model_construct(key_pepper=PEPPER)) as served:
+        problem(served.http.get("/v1/jobs"), 401)
+
+
+def test_the_first_key_closes_a_server_that_was_open_and_revoking_it_does_not_open_it_again(monkeypatch):
+    monkeypatch.setattr(security, "LOOK_EVERY_S", 0.05)
+    with RedisServer() as redis, serving(redis.url, Settings.model_construct()) as served:
+        assert served.http.get("/v1/jobs").status_code == 200
+        access = Access(served.jobs.store, Settings.model_construct(key_pepper=PEPPER))
+        made = access.make("first", project="a", scopes=["read"])
+        until(lambda: served.http.get("/v1/jobs").status_code == 401, what="the server stayed open")
+        with caller(served, made.key) as http:  # it has no pepper
+            assert "RAGASSAY_KEY_PEPPER" in problem(http.get("/v1/jobs"), 503)["hint"]
+        access.revoke(made.id)
+        problem(served.http.get("/v1/jobs"), 401)
+        with serving(redis.url, Settings.model_construct()) as another:
+            problem(another.http.get("/v1/jobs"), 401)
+
+
+def test_while_redis_is_away_nobody_comes_in_but_the_bootstrap_key(monkeypatch):
+    monkeypatch.setattr(security, "LOOK_EVERY_S", 0.0)
+    with keyed_server() as locked, serving(locked.redis.url, Settings.model_construct()) as opened:
+        key = made_key(locked, "a").key
+        locked.jobs.store.redis.delete("ra:keys:made")
+        assert opened.http.get("/v1/metrics").status_code == 200
+        locked.redis.kill()
+        problem(opened.http.get("/v1/metrics"), 503)
+        for text, status in ((key, 503), (BOOTSTRAP, 200), ("ra_no", 401), (None, 401)):
+            with caller(locked, text) as http:
+                assert http.get("/v1/metrics").status_code == status
+                assert http.get("/healthz").status_code == 200
+        locked.redis.start()
+        with caller(locked, key) as http:
+            until(lambda: http.get("/v1/metrics").status_code == 200, what="the key was not good again")
+
+
+# --- how often ---
+
+
+def test_a_key_that_asks_too_often_is_told_when_to_come_again():
+    with keyed_server(key_requests_per_minute=2) as served:
+        key, other = made_key(served, "a").key, made_key(served, "a").key
+        with caller(served, key) as http, caller(served, other) as second:
+            answers = [http.get("/v1/metrics") for _ in range(3)]
+            assert [answer.status_code for answer in answers] == [200, 200, 429]
+            assert problem(answers[2], 429)["detail"] == "more than 2 requests a minute of this key"
+            assert 50 <= int(answers[2].headers["retry-after"]) <= 60
+            served.jobs.store.redis.delete(f"ra:limit:key:{key.split('_')[1]}")  # what a minute does
+            assert http.get("/v1/metrics").status_code == 200
+            assert second.get("/v1/metrics").status_code == 200
+            assert [served.http.get("/v1/metrics").status_code for _ in range(4)] == [200] * 4
+            assert [http.get("/healthz").status_code for _ in range(4)] == [200] * 4
+
+
+def test_wrong_keys_from_one_address_are_answered_with_429_and_right_ones_go_on():
+    with keyed_server(wrong_keys_per_minute=5) as served:
+        good = made_key(served, "a").key
+        with caller(served, "ra_" + "0" * 12 + "_" + "0" * 48) as wrong:
+            assert [wrong.get("/v1/metrics").status_code for _ in range(7)] == [401] * 5 + [429] * 2
+            assert int(wrong.get("/v1/metrics").headers["retry-after"]) <= 12
+            with caller(served, good) as http, caller(served) as nobody:
+                assert http.get("/v1/metrics").status_code == 200
+                assert nobody.get("/v1/metrics").status_code == 401
+            # a secret that a person chose can be guessed: its guesses are not looked at any more
+            assert served.http.get("/v1/metrics").status_code == 429

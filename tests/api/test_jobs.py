@@ -1,0 +1,461 @@
+"""``/v1/jobs``: submitted once, listed, followed, cancelled and gone on with; and the results of their rows."""
+
+import json
+import random
+import time
+
+import pytest
+
+from api_server import problem, rows, serving
+from ragassay.api import jobs as routes
+from ragassay.core.jobs import Job
+from ragassay.core.settings import Settings
+from ragassay.service.health import health
+from ragassay.service.job_run import JobRun
+from ragassay.service.jobs import Jobs
+from ragassay.service.queue import Queue
+from ragassay.service.redis import RedisStore
+from redis_server import RedisServer, free_port
+
+METRICS = ["mrr", "recall@5", "faithfulness"]
+
+
+def test_a_submitted_job_is_queued_and_says_where_to_follow_it(served):
+    answer = served.http.post("/v1/jobs", json={"samples": rows(3), "metrics": METRICS, "name": "first"})
+    assert answer.status_code == 202
+    job = Job.model_validate(answer.json())
+    assert (job.status, job.name, job.metrics, job.judge) == ("queued", "first", tuple(METRICS), "local")
+    assert (job.progress.rows, job.progress.done) == (3, 0)
+    assert answer.headers["location"] == f"/v1/jobs/{job.id}"
+    assert int(answer.headers["retry-after"]) >= 1
+    assert "idempotent-replayed" not in answer.headers
+    assert [use_case for use_case, _ in served.queue.sent] == ["work"]
+    assert served.http.get(answer.headers["location"]).json()["id"] == job.id
+
+
+def test_every_option_reaches_the_configuration(served):
+    options = {
+        "seed": 7,
+        "accurate": "correctness >= 0.7",
+        "relevant_from": 2,
+        "max_grade": 4,
+        "max_failed_share": 0.5,
+        "judge_mode": "probe",
+        "prices": {"m": {"input_per_1m": 1, "output_per_1m": 2.5}},
+        "name": "all of them",
+        "judges": [{"model": "openai/m", "samples": 3, "role": "judge", "on": None}],
+        "metrics": ["mrr"],
+        "criteria": {"polite": "It is polite."},
+        "composites": {"quality": {"mrr": 2, "recall@5": 1}, "balance": {"mrr": 1, "recall@5": 1}},
+        "graded": False,
+        "history_tokens": 900,
+        "budget": {"usd": 2.5, "tokens": None},
+    }
+    performance = {"cache": False, "concurrency": 4, "timeout_s": 30, "attempts": 3, "batch": 20}
+    performance["provider_outage_timeout_s"] = 60
+    statistics = {"intervals": False, "tests": False, "confidence": 0.9, "alpha": 0.01, "correction": "none"}
+    options["parameters"] = {
+        **dict.fromkeys(("temperature", "top_p", "frequency_penalty", "presence_penalty"), 0.5),
+        "top_k": 5,
+        "reasoning_effort": "low",
+        "max_tokens": 900,
+        "extra_body": {},
+    }
+    gates = [{"mrr": ">= 0.2"}]
+    job = served.submit(rows(2), **options, statistics=statistics, performance=performance, gates=gates)["id"]
+    served.work()
+    used = served.http.get(f"/v1/jobs/{job}/report").json()["provenance"]["configuration"]
+    of_operator = dict.fromkeys(("requests_per_minute", "tokens_per_minute"))
+    assert used == {
+        **options,
+        "performance": {**performance, **of_operator},
+        "statistics": statistics,
+        **dict.fromkeys(("api_base", "judge_prompt", "embeddings", "bertscore_model")),
+    }
+    assert served.http.get(f"/v1/jobs/{job}/gates").json()["alpha"] == 0.01
+
+
+# --- what the operator allows ---
+
+
+@pytest.mark.parametrize(
+    ("settings", "asked", "judge"),
+    [
+        ({"judge": "gpt-4o-mini"}, {}, "gpt-4o-mini"),
+        ({"judge": "gpt-4o-mini"}, {"judge": "local"}, "local"),
+        ({"judges": "gpt-4o-mini, anthropic/claude-haiku"}, {"judge": "llm:gpt-4o-mini"}, "gpt-4o-mini"),
+        ({"judges": "gpt-4o-mini, anthropic/claude-haiku"}, {"judge": "gpt-4o"}, None),
+        ({"bootstrap_key": "k" * 24, "judge": "gpt-4o-mini"}, {"judge": "gpt-4o-mini"}, "gpt-4o-mini"),
+        ({"bootstrap_key": "k" * 24, "judge": "gpt-4o-mini"}, {"judge": "o3"}, None),
+    ],
+)
+def test_judges_are_those_that_the_operator_allows(redis, settings, asked, judge):
+    with serving(redis.url, Settings(**settings)) as served:
+        if judge is not None:
+            assert served.submit(rows(1), **asked)["judge"] == judge
+            return
+        document = problem(served.http.post("/v1/jobs", json={"samples": rows(1), **asked}), 422)
+    assert (document["code"], document["where"]) == ("unknown_name", "judge")
+    assert "gpt-4o-mini" in document["hint"]
+
+
+@pytest.mark.parametrize(
+    ("judges", "said"),
+    [
+        (["openai/a", "openai/c"], "unknown judge 'openai/c'"),
+        (["openai/a", "openai/a"], "openai/a is named twice"),
+        (["local", "openai/b"], "the local judge takes no part in a jury"),
+    ],
+)
+def test_members_of_a_jury_are_those_that_the_operator_lists(redis, judges, said):
+    with serving(redis.url, Settings(judges="openai/a, openai/b")) as served:
+        assert served.submit(rows(1), judges=["openai/a", {"model": "openai/b"}])["judge"] == "openai/a + openai/b"
+        assert said in problem(served.http.post("/v1/jobs", json={"samples": rows(1), "judges": judges}), 422)["detail"]
+
+
+def test_judges_that_make_no_sense_together_are_refused_before_a_worker_meets_them(served):
+    judges = [{"model": "local"}, {"model": "gpt-4o-mini", "role": "reference", "on": 0.5}]
+    body = {"samples": rows(3), "metrics": ["faithfulness"], "judges": judges}
+    document = problem(served.http.post("/v1/jobs", json={**body, "criteria": {"polite": "It is polite."}}), 422)
+    assert document["where"] == "judges"
+    assert "criteria can't be judged by the local judge" in document["detail"]
+    assert JobRun(served.jobs.store, served.submit(**body)["id"]).record.spec.references[0].on == 0.5
+
+
+def test_a_request_above_the_operators_limit_is_refused(redis):
+    with serving(redis.url, Settings(max_concurrency=4, max_timeout_s=4)) as served:
+        for limit in ("concurrency", "timeout_s"):
+            served.submit(rows(1), performance={limit: 4})
+            document = problem(served.http.post("/v1/jobs", json={"samples": rows(1), "performance": {limit: 5}}), 422)
+            assert document["where"] == f"performance.{limit}"
+            assert "4" in document["detail"]
+
+
+# --- a request that is sent again, because its answer was lost ---
+
+
+def post(served, samples, **options):
+    return served.http.post("/v1/jobs", json={"samples": samples, **options}, headers={"Idempotency-Key": "abc"})
+
+
+def test_the_same_key_and_body_give_the_same_job(served):
+    first, again = post(served, rows(2), name="n"), post(served, rows(2), name="n")
+    assert (first.status_code, again.status_code) == (202, 202)
+    assert again.json() == first.json()
+    assert again.headers["location"] == first.headers["location"]
+    assert again.headers["idempotent-replayed"] == "true"
+    assert len(served.http.get("/v1/jobs").json()["jobs"]) == 1
+    assert len(served.queue.sent) == 1
+    served.work()
+    assert post(served, rows(2), name="n").json()["status"] == "finished"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"samples": [{**row, "answer": "Another one."} for row in rows(2)]},
+        {"name": "another"},
+        {"seed": 1},
+        {"metrics": ["recall@5"]},
+    ],
+)
+def test_the_same_key_with_another_body_is_refused(served, other):
+    body = {"samples": rows(2), "metrics": ["mrr"]}
+    problem(post(served, [{"query": "Which?"}]), 422)  # a key whose body was refused is free again
+    assert post(served, **body).status_code == 202
+    assert "another body" in problem(post(served, **{**body, **other}), 422)["detail"]
+
+
+def test_submit_with_one_key_makes_one_job_however_long_it_takes(served):
+    """Both requests begin before either job is saved."""
+    create, answers = served.jobs.store.create, []
+
+    def slowly(*arguments, **options):
+        served.jobs.store.create = create
+        answers.append(post(served, rows(1)))
+        create(*arguments, **options)
+
+    served.jobs.store.create = slowly
+    answers.append(post(served, rows(1)))
+    assert [answer.status_code for answer in answers] == [202, 202]
+    assert answers[1].headers["idempotent-replayed"] == "true"
+    (job,) = served.http.get("/v1/jobs").json()["jobs"]
+    assert {answer.json()["id"] for answer in answers} == {job["id"]}
+    assert len(served.queue.sent) == 1
+
+
+def test_the_key_is_kept_with_the_job_or_not_at_all(served, monkeypatch):
+    """A crash right after the job was saved must not leave a key that makes another one."""
+
+    def crash(job):
+        raise KeyError(job)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(served.jobs, "wake", crash)
+        problem(post(served, rows(1)), 500)
+    (made,) = served.http.get("/v1/jobs").json()["jobs"]
+    again = post(served, rows(1))
+    assert (again.status_code, again.json()["id"]) == (202, made["id"])
+
+
+# --- Redis ---
+
+
+def test_a_broker_that_is_away_costs_no_job(redis):
+    """The job is saved; the sweeper enqueues it later."""
+    slot = Queue(f"redis://127.0.0.1:{free_port()}/0")
+    jobs = Jobs(RedisStore(redis.url, patient=False), slot, None)
+    with serving(redis.url, jobs=jobs) as served:
+        job = served.submit(rows(1), metrics=["mrr"])["id"]
+        assert served.http.get(f"/v1/jobs/{job}").json()["status"] == "queued"
+        assert job in jobs.store.active()
+
+
+def test_while_redis_is_away_every_route_says_so_and_then_all_is_well_again():
+    with RedisServer("--appendfsync", "always") as redis, serving(redis.url) as served:
+        job = served.submit(rows(2), metrics=["mrr"])["id"]
+        redis.kill()
+        submit = served.http.post("/v1/jobs", json={"samples": rows(1)})
+        cancel = served.http.post(f"/v1/jobs/{job}/cancel")
+        reads = ("/v1/jobs", f"/v1/jobs/{job}", f"/v1/jobs/{job}/report", f"/v1/jobs/{job}/results", "/readyz")
+        for answer in (submit, cancel, *map(served.http.get, reads)):
+            assert problem(answer, 503)["code"] == "unavailable"
+            assert int(answer.headers["retry-after"]) >= 1
+        assert served.http.get("/healthz").status_code == 200
+        redis.start()
+        served.work()
+        assert served.http.get(f"/v1/jobs/{job}").json()["status"] == "finished"
+
+
+def test_a_nearly_full_redis_takes_no_job_and_a_full_one_nothing_and_both_say_so():
+    with RedisServer("--maxmemory", "2mb") as redis, serving(redis.url) as served:
+        noise = random.Random(0)
+        answers = []
+        while len(answers) < 60 and (not answers or answers[-1].status_code == 202):
+            some = [{"query": "Which?", "answer": noise.randbytes(2000).hex()} for _ in range(20)]  # can't be packed
+            answers.append(served.http.post("/v1/jobs", json={"samples": some}))
+        assert len(answers) > 2
+        assert "no new jobs are taken: Redis uses more than 70 %" in problem(answers[-1], 503)["detail"]
+        assert answers[-1].headers["retry-after"] == "60"
+        first, second = (f"/v1/jobs/{answer.json()['id']}/cancel" for answer in answers[:2])
+        assert served.http.post(first).status_code == 200, "there is room for those that are there"
+        served.jobs.store.redis.config_set("maxmemory", 1)
+        assert "Redis refuses writes now" in problem(served.http.post(second), 503)["detail"]
+        assert any("70 %" in warning for warning in health(served.jobs.store).problems)
+
+
+def test_a_full_body_is_taken_in_within_five_seconds(served):
+    content = json.dumps({"samples": rows(4000), "metrics": ["mrr"]}).encode()
+    assert 1_500_000 < len(content) < 2_000_000
+    began = time.process_time()
+    answer = served.http.post("/v1/jobs", content=content, headers={"Content-Type": "application/json"})
+    assert answer.json()["progress"]["rows"] == 4000
+    assert time.process_time() - began < 5
+
+
+# --- cancelled, and gone on with ---
+
+
+def test_a_cancelled_job_makes_no_more_calls_and_keeps_what_is_done(served):
+    job = served.submit(rows(120), metrics=METRICS)["id"]
+    served.work(most=1)
+    assert served.http.post(f"/v1/jobs/{job}/cancel").json()["status"] == "cancelled"
+    served.work()
+    after = served.http.get(f"/v1/jobs/{job}").json()
+    assert (after["status"], after["progress"]["done"]) == ("cancelled", 50)
+    assert after["ended_at"] is not None
+    assert len(served.http.get(f"/v1/jobs/{job}/results", params={"limit": 200}).json()["results"]) == 50
+    report = served.http.get(f"/v1/jobs/{job}/report").json()
+    assert (report["run"]["status"], report["systems"]["default"]["queries"]) == ("incomplete", 50)
+    assert (report["run"]["rows"], report["run"]["rows_done"]) == (120, 50)
+    again = served.http.post(f"/v1/jobs/{job}/cancel")
+    assert (again.status_code, again.json()) == (200, after)
+    assert "not paused" in problem(served.http.post(f"/v1/jobs/{job}/resume"), 409)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "caps"),
+    [
+        ({}, [b"0.5", b"900"]),
+        ({"budget_usd": 2}, [b"2.0", b"900"]),
+        ({"budget_tokens": 7}, [b"0.5", b"7"]),
+        ({"budget_usd": "none"}, [None, b"900"]),
+        ({"budget_usd": 2, "budget_tokens": "none"}, [b"2.0", None]),
+    ],
+)
+def test_resume_changes_only_the_caps_that_are_given(served, asked, caps):
+    job = served.submit(rows(2), budget={"usd": 0.5, "tokens": 900})["id"]
+    store = served.jobs.store
+    store.redis.hset(store.key(job, "meta"), "status", "paused")
+    assert "budget_usd" in str(problem(served.http.post(f"/v1/jobs/{job}/resume?budget_usd=0"), 422))
+    resumed = served.http.post(f"/v1/jobs/{job}/resume", params=asked)
+    assert resumed.json()["status"] == "running"
+    assert store.redis.hmget(store.key(job, "meta"), "most_usd", "most_tokens") == caps
+
+
+# --- followed ---
+
+
+@pytest.fixture
+def events(served, monkeypatch):
+    """Reads the (status, rows done) of each event of a job as it comes."""
+    monkeypatch.setattr(routes, "POLL_S", 0.05)
+
+    def read(job, server=served):
+        with server.http.stream("GET", f"/v1/jobs/{job}/events") as response:
+            assert response.headers["content-type"].startswith("text/event-stream")
+            for line in response.iter_lines():
+                if line.startswith("data:"):
+                    document = json.loads(line.removeprefix("data:"))
+                    yield document["status"], document["progress"]["done"]
+
+    return read
+
+
+def test_events_are_the_job_now_each_change_and_its_end(served, events):
+    job = served.submit(rows(120), metrics=["mrr"])["id"]
+    found = events(job)
+    assert next(found) == ("queued", 0)
+    served.work(most=1)
+    assert ("running", 50) in found
+    served.work()
+    assert list(found)[-1] == ("finished", 120)
+    assert list(events(job)) == [("finished", 120)]
+
+
+def test_events_end_with_a_job_that_is_cancelled_or_gone_and_an_unknown_one_has_none(served, events):
+    cancelled, gone = (served.submit(rows(2), metrics=["mrr"])["id"] for _ in range(2))
+    of_cancelled, of_gone = events(cancelled), events(gone)
+    assert next(of_cancelled) == next(of_gone) == ("queued", 0)
+    served.http.post(f"/v1/jobs/{cancelled}/cancel")
+    served.jobs.store.redis.delete(served.jobs.store.key(gone, "meta"))
+    assert list(of_cancelled) == [("cancelled", 0)]
+    assert list(of_gone) == []
+    problem(served.http.get(f"/v1/jobs/{gone}/events"), 404)
+
+
+def test_a_server_that_stops_does_not_wait_for_its_readers(redis, events):
+    with serving(redis.url) as served:
+        found = events(served.submit(rows(2), metrics=["mrr"])["id"], served)
+        next(found)
+        began = time.monotonic()
+    assert time.monotonic() - began < 8
+
+
+# --- lists ---
+
+
+def pages(served, path, **parameters):
+    """The entries of each page of a list."""
+    while True:
+        answer = served.http.get(path, params=parameters)
+        assert answer.status_code == 200, answer.text
+        page = answer.json()
+        (name,) = set(page) - {"next"}
+        yield page[name]
+        if page["next"] is None:
+            return
+        parameters["cursor"] = page["next"]
+
+
+@pytest.fixture
+def many(served):
+    return [served.submit(rows(1), metrics=["mrr"], name=f"job {n}")["id"] for n in range(60)]
+
+
+def test_jobs_are_listed_once_each_newest_first(served, many):
+    listed = list(pages(served, "/v1/jobs", limit=25))
+    assert list(map(len, listed)) == [25, 25, 10]
+    assert sorted(job["id"] for page in listed for job in page) == sorted(many)
+    created = [job["created_at"] for page in listed for job in page]
+    assert created == sorted(created, reverse=True)
+    assert [len(page) for page in pages(served, "/v1/jobs", limit=30)] == [30, 30]
+    assert [len(page) for page in pages(served, "/v1/jobs")] == [50, 10]
+
+
+def test_jobs_of_one_status_are_found_wherever_they_stand(served, many, monkeypatch):
+    for job in (many[3], many[25], many[55]):
+        served.http.post(f"/v1/jobs/{job}/cancel")
+    ids = [job["id"] for page in pages(served, "/v1/jobs", status="cancelled") for job in page]
+    assert sorted(ids) == sorted([many[3], many[25], many[55]])
+    assert sum(len(page) for page in pages(served, "/v1/jobs", status="queued", limit=10)) == 57
+    assert list(pages(served, "/v1/jobs", status="failed")) == [[]]
+    monkeypatch.setattr("ragassay.service.jobs.MOST_LOOKED_AT", 25)
+    looked = list(pages(served, "/v1/jobs", status="cancelled", limit=20))
+    assert sorted(job["id"] for page in looked for job in page) == sorted(ids)
+    assert len(looked) == 3  # 60 jobs, 25 looked at for each page
+
+
+def test_records_that_are_gone_make_no_empty_page(served, many):
+    store = served.jobs.store
+    for job in many[:35]:
+        store.redis.delete(store.key(job, "meta"))
+    assert [len(page) for page in pages(served, "/v1/jobs", limit=25)] == [25]
+    assert [entry.id for entry in served.jobs.reports.newest()] == many[:34:-1]
+
+
+# --- the results of its rows ---
+
+
+def samples(n=130):
+    """Rows of two systems with figures all different or missing; every seventh response of v2 failed."""
+    drawn, made = random.Random(7), []
+    for i, row in enumerate(rows(n)):
+        question = {key: row.pop(key) for key in ("query_id", "query", "ground_truth_answer", "relevant_doc_ids")}
+        kind = {"category": ("factual", "conceptual", None)[i % 3], "difficulty": ("easy", "hard")[i % 2]}
+        answer = f"HARBOUR {i} Ärger" if i % 5 else "Elsewhere."
+        v1 = {**row, "latency_ms": drawn.choice([None, 100.0, drawn.uniform(1, 1000)])}
+        v2 = {**row, "latency_ms": drawn.uniform(1, 1000), "answer": answer}
+        responses = {"v1": v1, "v2": v2 if i % 7 else {"error": "no answer within 30 s"}}
+        made.append({**question, **kind, "responses": responses})
+    return made
+
+
+def named(results):
+    return [(row["system"], row["query_id"]) for row in results]
+
+
+SELECTIONS = [
+    ({"category": "factual"}, lambda row: row["category"] == "factual"),
+    ({"difficulty": "hard", "system": "v1"}, lambda row: row["difficulty"] == "hard" and row["system"] == "v1"),
+    ({"failed": "true"}, lambda row: row["error"] is not None),
+    ({"failure": "response_failed"}, lambda row: row["error"] is not None),
+    ({"where": "mrr<1"}, lambda row: row["scores"]["mrr"]["value"] not in (None, 1)),
+    ({"where": ["latency_ms>=100", "latency_ms <= 500.5"]}, lambda row: 100 <= (row["latency_ms"] or 0) <= 500.5),
+    ({"text": "ärger"}, lambda row: "Ärger" in (row["answer"] or "")),
+    ({"text": "harbour 1", "category": "conceptual"}, lambda r: r["category"] == "conceptual" and "arbour 1" in str(r)),
+]  # fmt: skip
+
+
+def test_results_are_filtered_on_the_server(served):
+    job = served.submit(samples(), metrics=["mrr", "faithfulness", "token_f1"])["id"]
+    served.work()
+    systems = served.http.get(f"/v1/jobs/{job}/report").json()["results"].values()
+    for parameters, wanted in SELECTIONS:
+        expected = named(row for rows in systems for row in rows if wanted(row))
+        found = pages(served, f"/v1/jobs/{job}/results", limit=40, **parameters)
+        assert named(row for page in found for row in page) == expected
+        found = pages(served, f"/v1/jobs/{job}/results", limit=40, sort="latency_ms", **parameters)
+        assert sorted(named(row for page in found for row in page)) == sorted(expected)
+
+
+def test_the_pages_of_a_running_job_repeat_nothing_and_miss_nothing_that_was_there(served):
+    job = served.submit(samples(), metrics=["mrr"])["id"]
+    served.work(most=3)
+    there = {one for page in pages(served, f"/v1/jobs/{job}/results", sort="mrr") for one in named(page)}
+    reading = pages(served, f"/v1/jobs/{job}/results", sort="-latency_ms", limit=60)
+    seen = named(next(reading))
+    served.work()
+    seen += [one for page in reading for one in named(page)]
+    assert len(seen) == len(set(seen))
+    assert there <= set(seen)
+
+
+def test_results_that_were_let_go_are_said_to_be_gone(served):
+    job = served.submit(rows(60), metrics=["mrr"])["id"]
+    served.work()
+    redis = served.jobs.store.redis
+    assert 0 < redis.ttl(f"ra:{{{job}}}:results") <= 30 * 86_400
+    redis.delete(f"ra:{{{job}}}:results")
+    assert "30 days" in problem(served.http.get(f"/v1/jobs/{job}/results"), 404)["detail"]
+    assert served.http.get(f"/v1/jobs/{job}/report").status_code == 200

@@ -1,0 +1,110 @@
+"""Reports and costs of jobs over HTTP: as files, with a tag, and for as long as they are kept."""
+
+import io
+from xml.etree import ElementTree
+
+import openpyxl
+import pyarrow.parquet
+import pytest
+import zstandard
+
+from api_server import rows
+from ragassay.analysis.costs import CostReport
+from ragassay.reporting import MEDIA_TYPES
+from ragassay.service.job_run import JobRun
+from ragassay.service.redis import row_names
+from ragassay.storage.cost_records import record_of
+
+OPTIONS = {"metrics": ["correctness", "accurate"], "accurate": "correctness >= 0.5", "dataset": "rivers"}
+
+
+@pytest.fixture(scope="module")
+def job(server):
+    server.jobs.store.redis.flushall()
+    samples = [{**row, "query": f"=1+{n}"} for n, row in enumerate(rows(3))]
+    job = server.submit(samples, metrics=["mrr", "token_f1"])["id"]
+    server.work()
+    return job
+
+
+def fetched(server, job, **asked):
+    answer = server.http.get(f"/v1/jobs/{job}/report", params=asked)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def test_a_report_comes_in_every_format_with_its_type_and_a_name_and_is_never_shown_in_place(server, job):
+    for form, kind in MEDIA_TYPES.items():
+        answer = fetched(server, job, format=form)
+        assert answer.headers["content-type"] == kind
+        stored = f'attachment; filename="{job}.{form}"'
+        assert answer.headers.get("content-disposition") == (None if form == "json" else stored)
+        assert len(answer.content) > 500
+    assert len(ElementTree.fromstring(fetched(server, job, format="xml").content).findall(".//testcase")) == 3
+
+
+def test_fields_choose_the_columns_and_no_text_is_a_formula(server, job):
+    asked = {"fields": "query,mrr"}
+    assert fetched(server, job, format="csv", **asked).text.splitlines()[:2] == ["query,mrr", "'=1+0,1.0"]
+    sheet = openpyxl.load_workbook(io.BytesIO(fetched(server, job, format="xlsx", **asked).content))["Rows"]
+    assert [(cell.value, cell.data_type) for cell in sheet[2]] == [("=1+0", "s"), (1, "n")]
+    table = pyarrow.parquet.read_table(io.BytesIO(fetched(server, job, format="parquet", **asked).content))
+    assert table.to_pylist()[0] == {"query": "=1+0", "mrr": 1.0}
+    assert fetched(server, job, **asked).json()["rows"][0] == {"query": "=1+0", "mrr": 1.0}
+
+
+def test_a_report_is_not_sent_again_to_who_has_it_in_that_format(server, job):
+    forms = {}, {"format": "md"}, {"format": "csv"}
+    tags = [fetched(server, job, **asked).headers["etag"] for asked in forms]
+    assert len(set(tags)) == 3
+    for asked, tag in zip(forms, tags, strict=True):
+        for known, status in ((tag, 304), (f'"another", {tag}', 304), ("*", 304), ('"another"', 200)):
+            again = server.http.get(f"/v1/jobs/{job}/report", params=asked, headers={"If-None-Match": known})
+            assert (again.status_code, not again.content) == (status, status == 304)
+
+
+# --- costs ---
+
+
+def finished(served, n=10, **more):
+    """The id of a finished job; its rows cost 0.001 USD each, and all are accurate."""
+    job = served.submit(rows(n, **more), **OPTIONS)["id"]
+    served.work()
+    return job
+
+
+def costs(served, **parameters):
+    answer = served.http.get("/v1/costs", params=parameters)
+    assert answer.status_code == 200, answer.text
+    return CostReport.model_validate(answer.json()).model_copy(update={"as_of": ""})
+
+
+def test_the_figures_stay_when_the_rows_have_expired(served):
+    job = finished(served)
+    before = costs(served, by="category,system,day")
+    store = served.jobs.store
+    store.redis.delete(*(store.key(job, name) for name in row_names(store.state(job).record)))
+    assert served.http.get(f"/v1/jobs/{job}/results").status_code == 404
+    assert costs(served, by="category,system,day") == before
+
+
+def test_costs_are_read_without_the_metrics(served):
+    run = JobRun(served.jobs.store, finished(served, n=3))
+    (system,) = run.report("", spending=True).systems.values()
+    assert (system.metrics, system.slices) == ({}, {})
+    assert run.costs() == record_of(run.report())
+
+
+def test_costs_name_reports_that_can_not_be_read_and_count_jobs_without_one_apart(served):
+    jobs, store = [finished(served) for _ in range(3)], served.jobs.store
+    for job, content in ((jobs[0], zstandard.compress(b'{"schema_version": 1}')), (jobs[1], b"damaged")):
+        store.redis.set(store.key(job, "report.json"), content)
+    served.submit(rows(3), **OPTIONS)
+    failed, cancelled = (served.submit(rows(n), **OPTIONS)["id"] for n in (4, 5))
+    store.transition(failed, "failed", fields={"error": "for this test"})
+    served.http.post(f"/v1/jobs/{cancelled}/cancel")
+    found = costs(served)
+    assert found.reports == 1
+    (warning,) = found.warnings
+    assert all(job in warning for job in jobs[:2])
+    assert found.left_out == {"failed": 1, "not finished": 1, "without a report": 1}

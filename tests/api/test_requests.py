@@ -1,0 +1,171 @@
+"""Whatever is wrong with a request, the answer is a problem document that says what, and the server stays well."""
+
+import gzip
+import json
+import os
+import socket
+import threading
+import time
+
+import httpx
+import psutil
+import pytest
+
+from api_server import problem, rows
+from polling import slowness
+
+JSON = {"Content-Type": "application/json"}
+UNKNOWN = "0" * 32
+ROW = '{"query":"Which?","answer":"This.","relevant_doc_ids":["a"],"retrieved_doc_ids":["a"]}'
+
+
+def body(more=""):
+    return '{"samples":[' + ROW + "]" + ("," + more if more else "") + "}"
+
+
+def row(more):
+    return '{"samples":[' + ROW[:-1] + "," + more + "}]}"
+
+
+BODIES = {
+    # JSON that means different things to different readers, or nothing
+    "NaN": (row('"cost_usd": NaN'), 400, "is not valid JSON"),
+    "half a surrogate pair": (row(r'"category": "\ud800"'), 400, "is not valid JSON"),
+    "not UTF-8": (b'{"name": "\xff", "samples": []}', 400, "byte 0xff at offset 10"),
+    "150,000 levels": ('{"samples":' + "[" * 150_000, 400, "nested too deeply"),
+    # keys
+    "no samples": ("{}", 422, "samples: is missing"),
+    "a misspelt key": (body('"metric": ["mrr"]'), 422, "unknown key 'metric'"),
+    "a key of a section": (body('"temperature": 0'), 422, "unknown key 'temperature'"),
+    "the provider's address": (body('"api_base": "http://10.0.0.1"'), 422, "the server's operator does"),
+    "a body for the provider": (body('"parameters": {"extra_body": {"a": 1}}'), 422, "the server's operator does"),
+    "code to run": (body('"plugins": ["own.py"]'), 422, "a job can't set this"),
+    # options
+    "a seed as text": (body('"seed": "7"'), 422, "seed: should be a whole number, is '7'"),
+    "an address as judge": (body('"judge": "huggingface/http://10.0.0.1/x"'), 422, "not the name of a model"),
+    "too many calls at once": (body('"performance": {"concurrency": 33}'), 422, "should be at most 32, the operator's"),
+    # rows
+    "an id twice": ('{"samples": [' + f'{ROW[:-1]},"query_id": 1}},' * 2 + ROW + "]}", 422, "used already"),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_broken_body_is_answered_with_a_problem_that_says_what(served, name):
+    content, status, said = BODIES[name]
+    document = problem(served.http.post("/v1/jobs", content=content, headers=JSON), status)
+    assert said in document["detail"] + (document.get("where") or "")
+    assert served.http.get("/v1/jobs").json() == {"jobs": [], "next": None}
+    assert served.queue.sent == []
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/v1/jobs?limit=201", 422, "limit"),
+        ("/v1/jobs?cursor=%ED%A0%80", 422, "cursor"),
+        ("/v1/jobs?limt=5", 422, "limt"),
+        *((f"/v1/jobs/JOB/results?cursor={cursor}", 422, "cursor") for cursor in ("-1", "９", "9" * 20)),
+        *((f"/v1/jobs/{job}{what}", 404, "no job") for job in (UNKNOWN, "a}b{c") for what in ("", "/report", "/results")),
+        ("/v1/jobs/a%0d%0aSet-Cookie:b=c", 404, "no job"),
+        ("/v1/jobs/..%2f..%2fmeta", 404, "no route"),
+        ("/v1/jobs/", 404, "no route"),
+        ("//v1/jobs", 404, "no route"),
+    ],
+)  # fmt: skip
+def test_a_broken_address_is_answered_with_a_problem_that_names_it(served, path, status, said):
+    if "JOB" in path:
+        path = path.replace("JOB", served.submit(rows(1), metrics=["mrr"])["id"])
+    assert said in problem(httpx.get(served.url + path, trust_env=False), status)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/v1/jobs", "GET, POST"),
+        ("GET", f"/v1/jobs/{UNKNOWN}/cancel", "POST"),
+        ("OPTIONS", "/v1/jobs", "GET, POST"),
+        ("POST", "/openapi.json", "GET, HEAD"),
+    ],
+)
+def test_a_method_that_a_route_lacks_is_refused_with_those_it_has(served, method, path, allowed):
+    answer = served.http.request(method, path)
+    problem(answer, 405)
+    assert answer.headers["allow"] == allowed
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/json; charset=latin-1"},
+        {"Content-Type": "application/json", "Content-Encoding": "gzip"},
+    ],
+)
+def test_a_body_that_is_no_plain_json_by_its_headers_is_refused(served, headers):
+    document = problem(served.http.post("/v1/jobs", content=body(), headers=headers), 415)
+    assert document["where"] in ("Content-Type", "Content-Encoding")
+
+
+def test_a_body_above_the_limit_is_refused_whatever_its_length_is_said_to_be(served):
+    for content in (body('"name": "' + "n" * 2_000_000 + '"'), (b" " * 100_000 for _ in range(50))):
+        document = problem(served.http.post("/v1/jobs", content=content, headers=JSON), 413)
+        assert "2,000,000 bytes" in document["detail"]
+        assert "ragassay evaluate" in document["hint"]
+
+
+def test_a_body_that_never_ends_is_given_up(served, monkeypatch):
+    monkeypatch.setattr("ragassay.api.bodies.LONGEST_S", 0.2)
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as raw:
+        head = (
+            f"POST /v1/jobs HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n"
+        )
+        raw.sendall(head.encode() + b'{"samples"')
+        assert raw.recv(4096).startswith(b"HTTP/1.1 408")
+
+
+def test_hostile_bodies_within_the_limit_are_dealt_with_in_seconds(served):
+    many = range(60_000)
+    hostile = [
+        {"samples": [{"query": "q", "retrieved_doc_ids": [*map(str, many), "59999"]}]},
+        {"samples": [{"query": "q", "answer": "a", **{f"retrieved_doc_{n}": 1 for n in many}}]},
+        {"samples": [{"query": "q", "answer": "a", **{f"c{i}_{j}": 1 for j in range(60)}} for i in range(1000)]},
+        {"samples": [{"query": "q", "answer": "a", "metadata": {f"m{n}": n for n in many}}]},
+    ]
+    twice = '{"samples": [{"query": "q", ' + ", ".join(f'"k{n}": 1' for n in [*many, 59999]) + "}]}"
+    for content in [*map(json.dumps, hostile), twice]:
+        began = time.process_time()
+        assert served.http.post("/v1/jobs", content=content, headers=JSON).status_code in (202, 400, 413, 422)
+        assert time.process_time() - began < 8
+
+
+def test_memory_stays_where_it_is_whatever_comes(served):
+    """The server is in this process. 60 MB is what a body within the limits may need for a moment, eighteen times over."""
+    bomb = gzip.compress(bytes(10**8))
+    packed = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
+    process, used = psutil.Process(os.getpid()), []
+    for _ in range(7):
+        problem(served.http.put("/v1/datasets/up", content=bomb, headers=packed), 415)
+        problem(served.http.post("/v1/jobs", content=b"[" * 1_900_000, headers=JSON), 413)
+        problem(served.http.post("/v1/jobs", content=(b" " * 100_000 for _ in range(400)), headers=JSON), 413)
+        used.append(process.memory_info().rss)
+    assert used[-1] - used[0] < 60_000_000
+
+
+@pytest.mark.parametrize(("brackets", "status"), [(600_000, 413), (190_000, 422)])
+def test_brackets_within_the_limit_do_not_stop_other_requests(served, brackets, status):
+    content = '{"name": "brackets", "cron": "0 5 * * *", "job": {"a": [' + ",".join(["[]"] * brackets) + "]}}"
+
+    def send():
+        with httpx.Client(base_url=served.url, trust_env=False, timeout=60) as http:
+            answers.append(http.post("/v1/schedules", content=content, headers=JSON))
+
+    answers, took = [], []
+    sender = threading.Thread(target=send)
+    sender.start()
+    while sender.is_alive():
+        began = time.process_time()
+        assert served.http.get("/healthz").status_code == 200
+        took.append(time.process_time() - began)
+    problem(answers[0], status)
+    assert max(took) < 0.5 * slowness()
