@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint unit coverage up stress chaos kills endings soak outages fuzz browser peers docs readme clean
+.PHONY: demo test lint unit coverage faults up stress chaos kills endings soak outages fuzz browser peers docs readme clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -33,6 +33,9 @@ UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embedd
 coverage: $(VENV)/.dev  ## lines and branches that tests within one process reach: 90 % at least
 	rm -f .coverage .coverage.*
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=90 $(UNTRACED:%=--ignore=%)
+
+faults: $(VENV)/.dev  ## sixty planted faults, each of which a test has to find: half an hour
+	$(BIN)/python scripts/faults.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
