@@ -5,13 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-from standardwebhooks import WebhookVerificationError
 
 from ragassay.service.notifications import ALERTS, KINDS, OPT_IN, Notification
 from ragassay.service.notifier import RETRY_DELAYS_S
 
 PAGE = (Path(__file__).parents[2] / "docs" / "alerts.md").read_text()
-BY_LIBRARY, BY_HAND = (code for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "def verified" in code)
+(VERIFY,) = (code for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "def verified" in code)
 
 
 def rows_of(heading):
@@ -20,10 +19,9 @@ def rows_of(heading):
     return re.findall(r"^\| ([^|]+) \| ([^|]+) \|", section, re.MULTILINE)[1:]
 
 
-@pytest.mark.parametrize("code", [BY_LIBRARY, BY_HAND], ids=["library", "by hand"])
-def test_its_code_takes_what_is_ours_and_nothing_else(code, notify, receiver, webhook, work, notice):
+def test_its_code_takes_what_is_ours_and_nothing_else(notify, receiver, webhook, work, notice):
     scope = {}
-    exec(code, scope)
+    exec(VERIFY, scope)
     verified = scope["verified"]
     notify(notice())
     work()
@@ -31,7 +29,7 @@ def test_its_code_takes_what_is_ours_and_nothing_else(code, notify, receiver, we
     assert verified(webhook.secret, got.headers, got.body) == got.document
     old = {**got.headers, "webhook-timestamp": "1769868300"}
     for headers, body in ((got.headers, got.body + b" "), (old, got.body)):
-        with pytest.raises((WebhookVerificationError, ValueError)):
+        with pytest.raises(ValueError, match="not signed|too old"):
             verified(webhook.secret, headers, body)
 
 
