@@ -1,4 +1,4 @@
-"""An exporter of one's own: the means of a report as text, for -o means.txt."""
+"""A custom exporter: the means of a report as text, for -o means.txt."""
 
 from ragassay import Report, exporter
 

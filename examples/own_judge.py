@@ -1,4 +1,4 @@
-"""A judge of one's own: a sentence is supported where a sentence of the contexts has all of its words."""
+"""A custom judge: a sentence is supported if a sentence of the contexts has all of its words."""
 
 import re
 

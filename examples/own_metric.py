@@ -1,4 +1,4 @@
-"""A metric of one's own."""
+"""A custom metric."""
 
 from ragassay import Sample, metric
 

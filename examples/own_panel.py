@@ -1,4 +1,4 @@
-"""A panel of one's own on the page of a run: how much slower slow answers are."""
+"""A custom panel on the page of a run: how much slower slow answers are."""
 
 from ragassay import Report
 from ragassay.reporting.charts import Chart, Drawn, bars
