@@ -29,7 +29,7 @@ def test_its_code_takes_what_is_ours_and_nothing_else(notify, receiver, webhook,
     assert verified(webhook.secret, got.headers, got.body) == got.document
     old = {**got.headers, "webhook-timestamp": "1769868300"}
     for headers, body in ((got.headers, got.body + b" "), (old, got.body)):
-        with pytest.raises(ValueError, match="not signed|too old"):
+        with pytest.raises(ValueError, match=r"not signed|too old"):
             verified(webhook.secret, headers, body)
 
 
