@@ -2,10 +2,6 @@
 
 import json
 import re
-import socket
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,8 +15,6 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "systems.md").read_text("utf-8")
 EXAMPLES = dict(re.findall(r"```yaml\n# ([\w.]+)\n(.*?)```", PAGE, re.DOTALL))
 FUNCTION, GENERATOR = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-[QUESTIONS] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
-SERVE, ASK = re.findall(r"```sh\n(.*?)\n```", PAGE)
 
 
 @pytest.fixture
@@ -67,26 +61,6 @@ def test_a_chat_api_is_asked_as_the_page_shows(evaluated):
 def test_a_function_is_called_as_the_page_shows(evaluated, tmp_path, code):
     (tmp_path / "own.py").write_text(code)
     assert evaluated("python")["systems"]["v2"]["metrics"]["token_f1"]["value"] == 1.0
-
-
-def test_the_server_of_the_examples_is_asked_as_the_page_shows(cli, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    (tmp_path / "live.yaml").write_text(EXAMPLES["live.yaml"].replace("8000", str(port)))
-    (tmp_path / "questions.jsonl").write_text(QUESTIONS)
-    command = SERVE.replace("8000", str(port)).replace("examples/", f"{ROOT / 'examples'}/").split()[1:]
-    with subprocess.Popen([sys.executable, *command], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout.readline() == f"http://127.0.0.1:{port}/\n"
-            code, out, err = cli(*ASK.split()[1:], "--json")
-            until = time.monotonic() + 10
-            while len(log := (tmp_path / "asked.jsonl").read_text().splitlines()) < 2 and time.monotonic() < until:
-                time.sleep(0.02)
-        finally:
-            server.terminate()
-    assert code == 0, err
-    assert json.loads(out)["systems"]["rag"]["metrics"]["mrr"]["value"] == 1.0
-    assert all(one["left"] - one["came"] >= 0.02 for one in map(json.loads, log))
 
 
 @pytest.mark.parametrize("model", [HttpConfig, FunctionConfig, OpenAIConfig])
