@@ -19,7 +19,6 @@ DOCS = Path(__file__).parents[2] / "docs"
         "judging.md",
         "retrieval.md",
         "migrate.md",
-        "recipes.md",
         "../README.md",
     ],
 )
