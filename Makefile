@@ -25,7 +25,7 @@ unit: $(VENV)/.dev
 # Whole processes, simulations and times: tracing makes each several times slower, and changes what is measured.
 UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embeddings.py tests/stats/test_coverage.py \
 	tests/schedules/test_400_days.py tests/cli/test_kill.py tests/cli/test_resume.py tests/cli/test_full_disk.py \
-	tests/dashboard/browser tests/test_quality.py tests/storage/test_long_runs.py tests/test_notebooks.py \
+	tests/dashboard/test_browser.py tests/test_quality.py tests/storage/test_long_runs.py tests/test_notebooks.py \
 	tests/evaluation tests/api/test_openapi.py tests/cli/test_ab.py tests/datasets/test_expansion.py tests/sdk/test_python_page.py \
 	tests/stats/test_corrections.py tests/test_log.py \
 	tests/systems/test_retrieval_page.py tests/test_packaging.py
@@ -76,7 +76,7 @@ fuzz: $(VENV)/.dev  ## thousands of generated requests to the API, in all of Sch
 	FUZZ_CASES=$${FUZZ_CASES:-5000} $(BIN)/python -m pytest tests/api/long_fuzz.py
 
 browser: $(VENV)/.dev  ## every page in Chromium, wide and narrow, light and dark
-	$(BIN)/python -m pytest -n 2 tests/dashboard/browser
+	$(BIN)/python -m pytest -n 2 tests/dashboard/test_browser.py
 
 TOOLS := $(VENV)/integrations
 

@@ -1,7 +1,8 @@
-"""The pages as a browser gets them, and texts that try to become more than text."""
+"""The pages as a browser gets them."""
 
+import html
+import re
 from contextlib import contextmanager
-from dataclasses import dataclass
 from html.parser import HTMLParser
 
 import httpx
@@ -11,17 +12,6 @@ from ragassay.api.view import create_view
 from ragassay.core.settings import Settings
 from ragassay.dashboard.folder import FolderLibrary
 from ragassay.storage.folder import FolderStore
-
-PAYLOADS = [
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "'><svg/onload=alert(1)>",
-    "javascript:alert(1)",
-    "</title><script>alert(1)</script>",
-    "{{ 7 * 7 }} {% raw %}",
-    "</textarea><iframe src=//evil.example>",
-    '" autofocus onfocus=alert(1) x="',
-]
 
 
 class Elements(HTMLParser):
@@ -36,17 +26,19 @@ class Elements(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
-@dataclass(frozen=True)
-class Home:
-    """A folder of runs; by name, their ids."""
-
-    folder: str
-    runs: dict[str, str]
-
-
 @contextmanager
 def browsing(*only):
     """The pages over HTTP, as `ragassay view` serves them."""
     app = create_view(FolderLibrary(FolderStore(Settings().home), only))
     with listening(app) as url, httpx.Client(base_url=url, trust_env=False, timeout=30) as http:
         yield http
+
+
+def plain(part):
+    """A part of a page as it is read: without elements, blanks folded."""
+    return " ".join(html.unescape(re.sub("<[^>]*>", " ", part)).replace("\u00a0", " ").split())
+
+
+def linked(page, pattern):
+    """The address behind a text."""
+    return html.unescape(re.search(rf'href="([^"]*)"[^>]*>\s*{pattern}', page)[1])

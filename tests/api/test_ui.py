@@ -7,7 +7,7 @@ import pytest
 
 from api.projects import BOOTSTRAP, filled, keyed_server, made_key, marked
 from api_server import rows, serving
-from browsing import PAYLOADS
+from payloads import PAYLOADS
 from ragassay.core.settings import Settings
 
 MARK = "marked-of-a"
@@ -46,7 +46,7 @@ def signed_in(served, key, **more):
 
 
 def test_without_keys_the_pages_show_jobs_and_ask_for_nothing(served):
-    job = served.submit(rows(3), metrics=["mrr", "recall@1"], name="<script>alert(1)</script>" + PAYLOADS[1])["id"]
+    job = served.submit(rows(3), metrics=["mrr", "recall@1"], name=PAYLOADS[0] + PAYLOADS[9])["id"]
     http = served.http
     assert http.get(f"/ui/runs/{job}").headers["location"] == f"/ui/jobs/{job}"
     assert "0 of 3 rows done" in http.get("/ui/runs").text

@@ -3,39 +3,23 @@
 import html
 import json
 import re
-import shutil
 
 import pytest
 
 import ragassay
-from browsing import browsing
+from browsing import browsing, linked, plain
+from dashboard.cities import rows
 from provider import Answer, Provider, verdicts
 from ragassay.core.settings import Settings
 from ragassay.metrics.failures import failure
 from ragassay.storage.folder import FolderStore
 
-
-def rows(answers=("Paris.", "Rome.", "")):
-    for n, text in enumerate(answers):
-        yield {
-            "query_id": f"q{n}",
-            "query": f"Which city is number {n}?",
-            "ground_truth_answer": "Paris.",
-            "answer": text,
-            "contexts": ["The first city is Paris. It lies on the Seine.", "Rome is another city."],
-            "relevant_doc_ids": ["d1"],
-            "retrieved_doc_ids": ["d2", "d1"],
-            "category": "even" if n % 2 == 0 else "odd",
-        }
-
-
 ASKED = ("query_id", "query", "ground_truth_answer", "relevant_doc_ids", "category")
 
 
 @pytest.fixture(scope="module")
-def two_systems(tmp_path_factory):
-    """A home with a run of five queries: ``old`` is right twice, ``new`` is right and fails once."""
-    home = tmp_path_factory.mktemp("home")
+def served(tmp_path_factory):
+    """The pages of a run of five queries, its address, and its rows: ``old`` is right twice, ``new`` is right and fails once."""
     given = list(rows(("Paris.", "Rome.", "", "Paris.", "Oslo.")))
     old = [{key: value for key, value in row.items() if key == "query_id" or key not in ASKED} for row in given]
     new = [
@@ -44,31 +28,21 @@ def two_systems(tmp_path_factory):
     ]
     new[4] = {"query_id": "q4", "error": "no answer in 30 s"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAGASSAY_HOME", str(home))
+        patch.setenv("RAGASSAY_HOME", str(tmp_path_factory.mktemp("home")))
         asked = [{key: row[key] for key in ASKED} for row in given]
-        return home, ragassay.evaluate(
-            asked, systems={"old": old, "new": new}, name="cities", max_failed_share=1.0
-        ).run.id
+        report = ragassay.evaluate(asked, systems={"old": old, "new": new}, name="cities", max_failed_share=1.0)
+        with browsing() as http:
+            yield http, f"/ui/runs/{report.run.id}", [*report.results["old"], *report.results["new"]]
 
 
 @pytest.fixture
-def run(two_systems, tmp_path, monkeypatch):
-    home, run = two_systems
-    shutil.copytree(home, tmp_path / "home")
-    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
-    return run
+def http(served):
+    return served[0]
 
 
 @pytest.fixture
-def http(run):
-    with browsing() as http:
-        yield http
-
-
-def results(run):
-    return [
-        row for rows in FolderStore(Settings().home).open(run).report_with_results().results.values() for row in rows
-    ]
+def run(served):
+    return served[1]
 
 
 def shown(text):
@@ -81,64 +55,60 @@ def shown(text):
     ]
 
 
-def linked(text, label):
-    """The address behind a text."""
-    return re.search(rf'href="([^"]*)"[^>]*>\s*{label}', text)[1].replace("&amp;", "&")
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("category=even&sort=-correctness&system=old", [("q0", "old"), ("q2", "old"), ("q4", "old")]),
+        ("where=correctness<0.5&system=old", [("q1", "old"), ("q2", "old"), ("q4", "old")]),
+        ("changed=better", [(f"q{n}", system) for n in (1, 2) for system in ("old", "new")]),
+        ("changed=worse", []),
+        ("changed=wrong&system=old", []),  # to q4 new gives no answer, which is not known to be wrong
+        ("text=number 3&system=new", [("q3", "new")]),
+    ],
+)
+def test_rows_are_filtered_and_sorted_and_the_first_leads_to_its_row(asked, expected, run, http):
+    page = http.get(f"{run}/queries?{asked}").text
+    assert shown(page) == expected
+    if expected:
+        row = http.get(linked(page, "Which city")).text
+        assert f"Which city is number {expected[0][0][1]}?" in row
 
 
-def test_errors_are_counted_by_kind_and_each_links_to_its_rows(run, http):
-    text = http.get(f"/ui/runs/{run}/errors").text
-    kinds = [failure(row) for row in results(run)]
+def test_presets_lead_to_the_questions_that_changed(run, http):
+    page = http.get(f"{run}/queries").text
+    assert shown(http.get(linked(page, "Got better")).text)[0] == ("q1", "old")
+
+
+def test_errors_are_counted_by_kind_and_each_links_to_its_rows(served, run, http):
+    text = http.get(f"{run}/errors").text
+    kinds = [failure(row) for row in served[2]]
     named = re.findall(r'class="mean" href="[^"]*queries\?failure=(\w+)">', text)
     assert set(named) == set(kinds) - {None}
     assert "response_failed" in named
     for name in named:
-        listed = http.get(f"/ui/runs/{run}/queries?failure={name}").text
-        assert len(shown(listed)) == kinds.count(name)
-        first = re.search(rf'href="(/ui/runs/{run}/row\?failure={name}&amp;at=0)"', text)[1].replace("&amp;", "&")
-        assert http.get(first).status_code == 200
-    failed = re.search(r"response failed</a>.*?</tr>", text, re.DOTALL)[0]
-    assert re.findall(
-        r'class="mean"[^>]*>(\d)</a>\s*<small>of (\d), (\S+)\s% \(([\d.]+)\s% to ([\d.]+)\s%', failed
-    ) == [
-        ("0", "5", "0", "0", "43.4"),  # Wilson: z^2 / (n + z^2), 3.8415 / 8.8415
-        ("1", "5", "20", "3.6", "62.4"),  # (p + z^2/2n -+ z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)
-    ]
+        assert len(shown(http.get(f"{run}/queries?failure={name}").text)) == kinds.count(name)
+        assert http.get(linked(text[text.index(f"row?failure={name}") - 40 :], "")).status_code == 200
+    failed = plain(re.search(r"response failed</a>.*?</tr>", text, re.DOTALL)[0])
+    # Wilson: z^2 / (n + z^2), 3.8415 / 8.8415; and (p + z^2/2n -+ z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)
+    assert failed.endswith("0 of 5, 0 % (0 % to 43.4 %) 1 of 5, 20 % (3.6 % to 62.4 %)")
 
 
-def test_questions_that_changed_between_two_systems_are_listed(run, http):
-    """Right answers: old to q0 and q3, new to q0 to q3; to q4 new gives none."""
-    listed = {
-        name: {query_id for query_id, _ in shown(http.get(f"/ui/runs/{run}/queries?changed={name}").text)}
-        for name in ("better", "worse", "wrong")
-    }
-    assert listed["better"] == {"q1", "q2"}
-    assert listed["worse"] == set()
-    assert "q0" not in listed["wrong"]
-    text = http.get(f"/ui/runs/{run}/queries").text
-    assert http.get(linked(text, "Got better")).status_code == 200
-    assert http.get(f"/ui/runs/{run}/queries?changed=x").status_code == 422
-
-
-def test_a_row_leads_back_to_the_page_of_questions_that_has_it():
+def test_row_leads_back_to_the_page_of_questions_that_has_it():
     """30 questions of two systems are one page, though the last row is the sixtieth."""
     given = [{"query_id": f"q{n}", "query": f"Question {n}?", "ground_truth_answer": "Paris."} for n in range(30)]
     answers = [{"query_id": row["query_id"], "answer": "Paris."} for row in given]
     long = ragassay.evaluate(given, systems={"a": answers, "b": answers}, metrics=["exact_match"]).run.id
     with browsing() as http:
-        text = http.get(f"/ui/runs/{long}/row?system=b&id=q29").text
-        back = http.get(linked(text, "Rows")).text
-        last = http.get(f"/ui/runs/{long}/row?at=59").text
-        listed = http.get(linked(last, "Rows")).text
-    for page in (back, listed):
-        assert ("q29", "b") in shown(page)
+        for asked in ("system=b&id=q29", "at=59"):
+            row = http.get(f"/ui/runs/{long}/row?{asked}").text
+            assert ("q29", "b") in shown(http.get(linked(row, "Rows")).text)
 
 
-def test_a_comparison_links_to_the_questions_that_changed_where_their_page_can_list_them(run, http):
+def test_comparison_links_to_the_questions_that_changed_where_their_page_can_list_them(run, http):
     def links(*systems, **asked):
         """Where the links of a comparison lead, the first system being the baseline."""
-        page = http.get("/ui/compare", params={"run": [f"{run}#{name}" for name in systems], **asked}).text
-        return re.findall(rf'href="(/ui/runs/{run}/queries\?changed=\w+)"', page)
+        given = {"run": [f"{run.removeprefix('/ui/runs/')}#{name}" for name in systems], **asked}
+        return re.findall(rf'href="({run}/queries\?changed=\w+)"', http.get("/ui/compare", params=given).text)
 
     addresses = links("old", "new")
     assert [address.partition("=")[2] for address in addresses] == ["worse", "better", "wrong"]
@@ -147,78 +117,40 @@ def test_a_comparison_links_to_the_questions_that_changed_where_their_page_can_l
     assert links("old", "new", metrics="mrr") == []
 
 
-def test_a_run_in_which_nothing_failed_says_so():
+def test_run_in_which_nothing_failed_says_so():
     perfect = ragassay.evaluate(list(rows(("Paris.",))), metrics=["mrr"]).run.id
     with browsing() as http:
         assert "was not among the metrics" in http.get(f"/ui/runs/{perfect}/errors").text
 
 
-def test_a_query_shows_the_lists_of_all_systems_and_what_they_took(run, http):
-    text = http.get(f"/ui/runs/{run}/row?system=old&at=1").text
-    lines = {name: re.sub(r"<[^>]+>", " ", cells).split() for name, cells in
-             re.findall(r'<tr><th scope="row">(d\d)</th>(.*?)</tr>', text)}  # fmt: skip
-    assert lines == {
-        "d1": ["1", "2", "1"],
-        "d2": "not judged 1 not retrieved".split(),
-        "d9": "not judged not retrieved 2".split(),
+def test_row_shows_its_evidence_the_lists_of_all_systems_and_what_they_took(run, http):
+    text = http.get(f"{run}/row?system=old&at=1").text
+    lines = {
+        name: plain(cells) for name, cells in re.findall(r'<tr><th scope="row">(d\d)</th>(.*?)</tr>', text, re.DOTALL)
     }
+    assert lines == {"d1": "1 2 1", "d2": "not judged 1 not retrieved", "d9": "not judged not retrieved 2"}
     assert re.search(r'latency</th><td class="n"></td><td class="n">10 ms', text)
+    first = http.get(f"{run}/row?system=old&at=0").text
+    assert 'href="#C1.1"' in first
+    assert 'id="C1.1"' in first
+    assert "supported" in first
+    assert re.search(r"d1</th>\s*<td>\s*<span class=\"tag good\">1</span>", first)
+    assert "No model was asked" in http.get(f"{run}/row?at=0&raw=true").text
 
 
 def test_what_the_judge_was_sent_and_replied_is_shown(monkeypatch):
-    def play(seen):
-        return Answer(json.dumps(verdicts(seen)))
-
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    with Provider(then=play) as provider:
+    with Provider(then=lambda seen: Answer(json.dumps(verdicts(seen)))) as provider:
         asked = {"judge": "openai/a", "api_base": provider.url, "metrics": ["faithfulness"]}
         run = ragassay.evaluate(list(rows()), **asked).run.id
         sent = [message["content"] for seen in provider.log for message in seen.body["messages"]]
     calls = FolderStore(Settings().home).open(run).folder / "calls.jsonl"
     with browsing() as http:
-        assert "raw=true" in http.get(f"/ui/runs/{run}/row?at=0").text
-        text = http.get(f"/ui/runs/{run}/row?at=0&raw=true").text
-        messages = re.findall(r'<pre class="raw"[^>]*>(.*?)</pre>', text, re.DOTALL)
-        read = [html.unescape(message) for message in messages]
-        assert read[1] in sent
-        assert read[0] in sent
-        assert json.loads(read[2])["answer"]
-        assert len(read) == 3
-        lines = [json.loads(line) for line in calls.read_text().splitlines()]
-        for line in lines:
-            line.pop("query_id", None)
-        calls.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        assert "does not tell which reply" in http.get(f"/ui/runs/{run}/row?at=0&raw=true").text
-
-
-def test_a_row_that_no_model_judged_says_so(run, http):
-    assert "No model was asked" in http.get(f"/ui/runs/{run}/row?at=0&raw=true").text
-
-
-@pytest.mark.parametrize("address", ["runs/{run}", "compare?run={run}%23old&run={run}%23new"])
-def test_what_a_page_says_is_there_in_every_format(address, run, http):
-    page = http.get(f"/ui/{address.format(run=run)}").text
-    begins = {
-        "html": b"<!doctype html>",
-        "json": b"{",
-        "parquet": b"PAR1",
-        "pdf": b"%PDF",
-        "xlsx": b"PK",
-        "xml": b"<?xml",
-    }
-    rows_only = () if address.startswith("compare") else ("parquet", "xml")
-    for form in ("csv", "html", "json", "md", "pdf", "summary.csv", "xlsx", *rows_only):
-        answer = http.get(linked(page, form))
-        assert answer.headers["content-disposition"].endswith(f'.{form}"')
-        assert len(answer.content) > 100
-        assert answer.content.startswith(begins.get(form, b""))
-    assert http.get(linked(page, "pdf").replace("pdf", "docx")).status_code == 422
-
-
-def test_a_list_of_runs_reads_a_report_again_when_it_changes(run):
-    folder = FolderStore(Settings().home).open(run).folder
-    with browsing() as http:
-        assert re.search(r"<b>\d+\s%</b>", http.get("/ui/runs").text)
-        report = folder / "report.json"
-        report.write_text(report.read_text().replace('"accurate":', '"exact_match":'))
-        assert not re.search(r"<b>\d+\s%</b>", http.get("/ui/runs").text)
+        page = linked(http.get(f"/ui/runs/{run}/row?at=0").text, "Show what the judge was sent")
+        messages = re.findall(r'<pre class="raw"[^>]*>(.*?)</pre>', http.get(page).text, re.DOTALL)
+        *prompt, reply = [html.unescape(message) for message in messages]
+        assert len(prompt) == 2
+        assert set(prompt) <= set(sent)
+        assert json.loads(reply)["answer"]
+        calls.write_text(re.sub(r'"query_id": ?"[^"]*",?', "", calls.read_text()))
+        assert "does not tell which reply" in http.get(page).text

@@ -1,0 +1,33 @@
+"""Questions on cities with answers, for runs to look at."""
+
+NAUGHTY = "<script>alert(1)</script>"
+
+
+def rows(answers=("Paris.", "Rome.", "")):
+    """A question for each answer, of which only Paris is right; the categories are even and odd."""
+    for n, answer in enumerate(answers):
+        yield {
+            "query_id": f"q{n}",
+            "query": f"Which city is number {n}?",
+            "ground_truth_answer": "Paris.",
+            "answer": answer,
+            "contexts": ["The first city is Paris. It lies on the Seine.", "Rome is another city."],
+            "relevant_doc_ids": ["d1"],
+            "retrieved_doc_ids": ["d2", "d1"],
+            "category": "even" if n % 2 == 0 else "odd",
+        }
+
+
+def twenty(right):
+    """Twenty questions with costs and times, the first ``right`` of them well answered."""
+    for n in range(20):
+        yield {
+            "query_id": f"q{n}",
+            "query": f"Which city is number {n}? {NAUGHTY}",
+            "ground_truth_answer": f"The city is Paris {n}.",
+            "answer": f"The city is Paris {n}." if n < right else "I like turtles.",
+            "contexts": [f"The city is Paris {n}."],
+            "latency_ms": 100 + n,
+            "cost_usd": 0.001,
+            "category": "even" if n % 2 == 0 else "odd",
+        }

@@ -1,0 +1,321 @@
+"""The list of runs and the page of one: what they show, what they say first, and what can't be shown."""
+
+import html
+import json
+import re
+import subprocess
+import sys
+from contextlib import suppress
+
+import httpx
+import pytest
+import yaml
+
+import ragassay
+from browsing import browsing, linked, plain
+from dashboard.cities import NAUGHTY, rows, twenty
+from polling import until
+from provider import Answer, Provider, verdicts
+from ragassay.analysis.describe import in_short
+from ragassay.core.formatting import interval, signed
+from ragassay.core.settings import Settings
+from ragassay.evaluation.labelling import HumanLabel, add_labels
+from ragassay.reporting import panels as panels_module
+from ragassay.reporting.charts import Drawn, bars, scatter
+from ragassay.reporting.document import Table
+from ragassay.reporting.panels import panel
+from ragassay.storage.folder import FolderStore
+
+SIX = list(rows(["Paris.", *["It is unknown to me."] * 5]))
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """The pages of one run, and its report."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAGASSAY_HOME", str(tmp_path_factory.mktemp("home")))
+        report = ragassay.evaluate(list(rows()), name="cities")
+        with browsing() as http:
+            yield http, report, Settings().home
+
+
+@pytest.fixture
+def pages(served):
+    return served[0]
+
+
+@pytest.fixture
+def run(served):
+    return served[1].run.id
+
+
+@pytest.fixture
+def nights():
+    return [ragassay.evaluate(list(twenty(n)), name=f"night {n}").run.id for n in (4, 18)]
+
+
+@pytest.fixture
+def model(monkeypatch):
+    """Runs a provider whose answers a function gives; returns its address."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    return lambda play: Provider(then=play)
+
+
+def first_answer(http, address="/ui/runs"):
+    return plain(re.search(r'<p class="answer">(.*?)</p>', http.get(address).text)[1])
+
+
+def test_runs_are_found_by_what_they_are_about_and_only_those_named_are_shown(served, run, pages, monkeypatch):
+    assert f'href="/ui/runs/{run}"' in pages.get("/ui/runs?q=CITIES").text
+    assert "No run matches" in pages.get("/ui/runs?q=nowhere").text
+    monkeypatch.setenv("RAGASSAY_HOME", str(served[2]))
+    with browsing("another") as http:
+        assert http.get(f"/ui/runs/{run}").status_code == 404
+        empty = [http.get(f"/ui/{path}") for path in ("runs", "trends", "cost", "compare")]
+    assert all(run not in answer.text and "ragassay evaluate" in answer.text for answer in empty)
+    assert {answer.status_code for answer in empty} == {200}
+
+
+def test_run_shows_each_mean_with_its_interval_and_what_is_missing(served, run, pages):
+    text = pages.get(f"/ui/runs/{run}").text
+    for name, mean in served[1].metrics.items():
+        shown = re.search(rf">{re.escape(name)}</a>.*?</tr>", text, re.DOTALL)[0]
+        if mean.value is not None:
+            assert f"{mean.value:.3f}" in shown or f"{mean.value:.3g}" in shown, name
+        assert f"n={mean.n}" in shown, name
+        assert all(reason in html.unescape(shown) for reason in mean.missing), name
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/ui/runs/none", 404, "there is no run"),
+        ("/ui/runs/RUN/queries?sort=nope", 422, "nope"),
+        ("/ui/runs/RUN/queries?where=bad", 422, "faithfulness&lt;0.5"),
+        ("/ui/runs/RUN/queries?changed=x", 422, "changed"),
+        ("/ui/runs/RUN/row?at=99", 404, "no such row"),
+        ("/ui/runs/RUN/row?at=x", 422, "at:"),
+        ("/ui/runs/..%2f..%2fetc", 404, ""),
+        ("/ui/nowhere/at/all", 404, "there is no page"),
+        ("/ui/compare?run=20200101-000000-none", 404, "there is no run"),
+        ("/ui/compare?run=RUN", 422, "a comparison needs two systems"),
+        ("/ui/compare?run=RUN&run=RUN%23default&baseline=nobody", 422, "nobody"),
+        ("/ui/cost?by=colour", 422, "dimension"),
+        ("/ui/cost?since=yesterday", 422, "yesterday"),
+        ("/ui/datasets/nothing", 422, "nothing"),
+        ("/ui/datasets/%2e%2e%2fruns", 404, ""),
+        ("/ui/datasets/cities?from=-1", 422, "from:"),
+    ],
+)
+def test_what_can_not_be_shown_is_a_page_that_says_why(run, pages, path, status, said):
+    answer = pages.get(path.replace("RUN", run))
+    assert (answer.status_code, said in answer.text) == (status, True)
+
+
+def test_bug_is_a_page_with_the_name_under_which_the_log_has_it(run, pages, monkeypatch, caplog):
+    assert pages.get("/ui").headers["location"] == "/ui/runs"
+    monkeypatch.setattr("ragassay.reporting.failing.headline", lambda system: 1 / 0)
+    broken = pages.get(f"/ui/runs/{run}")
+    assert broken.status_code == 500
+    name = re.search(r"urn:uuid:[0-9a-f-]+", broken.text)[0]
+    assert "ZeroDivisionError" not in broken.text
+    assert any(name in record.message and record.exc_info for record in caplog.records)
+
+
+def test_web_page_elsewhere_can_not_reach_them(pages):
+    assert pages.get("/ui/runs", headers={"Host": "evil.example"}).status_code == 421
+
+
+def test_command_prints_an_address_that_answers_and_ends_on_ctrl_c(served, run, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAGASSAY_HOME", str(served[2]))
+    command = [sys.executable, "-m", "ragassay.cli", "view", run, "--no-browser"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=tmp_path
+    ) as viewing:
+        try:
+            address = viewing.stdout.readline().strip()
+            assert address.endswith(f"/ui/runs/{run}")
+
+            def answers():
+                with suppress(httpx.TransportError):
+                    return httpx.get(address).status_code == 200
+
+            until(answers, 30, "the page")
+        finally:
+            viewing.send_signal(2)
+        assert viewing.wait(20) in (0, 130)
+
+
+def test_worst_row_links_open_the_rows_they_name():
+    numbered = [{**row, "query_id": str(n), "query": f"Question {n} of 2024?"} for n, row in enumerate(SIX, 1)]
+    run = ragassay.evaluate(numbered, name="years").run.id
+    with browsing() as http:
+        page = http.get(f"/ui/runs/{run}").text
+        links = re.findall(r'<li><a href="([^"]*)">([^<]*)</a> <small>default (\d)</small>', page)
+        assert {number for _, _, number in links} >= {"2"}
+        for link, query, _ in links:
+            assert f'<h1 class="question">{query}</h1>' in http.get(html.unescape(link)).text
+
+
+def test_run_with_a_failing_provider_is_incomplete_in_list_and_page(model):
+    refused = Answer(status=400, message="no such deployment")
+    with model(lambda seen: refused) as provider, pytest.warns(RuntimeWarning, match="faithfulness"):
+        run = ragassay.evaluate(SIX, judge="openai/m", api_base=provider.url, metrics=["faithfulness"]).run.id
+    with browsing() as http:
+        listed, page = http.get("/ui/runs").text, http.get(f"/ui/runs/{run}").text
+    assert '<span class="tag bad">incomplete</span>' in listed
+    assert '<span class="tag good">' not in listed
+    assert re.search(r'note bad"><strong>Incomplete:</strong> [^<]*faithfulness 100%[^<]*no such deployment', page)
+
+
+def test_run_with_missed_gates_says_so_in_list_and_page(cli, tmp_path):
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in SIX))
+    config = tmp_path / "gates.yaml"
+    gates = [{"metric": "mrr", "min": 0.5}, {"metric": "exact_match", "min": 0.9}]
+    config.write_text(yaml.safe_dump({"data": "rows.jsonl", "metrics": ["mrr", "exact_match"], "gates": gates}))
+    assert cli("gate", config)[0] == 1
+    with browsing() as http:
+        listed = http.get("/ui/runs").text
+        page = http.get(re.search(r'href="(/ui/runs/[^"?]+)"', listed)[1]).text
+    assert '<span class="tag bad">gates missed</span>' in listed
+    assert '<span class="tag bad">1 of 2 gates missed</span>' in page
+    assert re.search(r"exact_match &gt;= 0.900</b> default: [^<]*0\.167", page)
+
+
+def test_partial_run_opens_on_the_rows_that_are_done():
+    run = FolderStore(Settings().home).open(ragassay.evaluate(SIX, performance={"batch": 2}, metrics=["mrr"]).run.id)
+    chunk = run.record.chunks()[-1]
+    (run.folder / "results" / chunk.system / f"{chunk.number:05d}.jsonl").unlink()
+    run.report_file.unlink()
+    with browsing() as http:
+        assert f'href="/ui/runs/{run.record.id}"' in http.get("/ui/runs").text
+        page = http.get(f"/ui/runs/{run.record.id}").text
+        listed = http.get(f"/ui/runs/{run.record.id}/queries").text
+    assert "4 of 6 rows are done" in page
+    assert re.findall(r"<small>(q\d)", listed) == ["q0", "q1", "q2", "q3"]
+
+
+def test_long_run_says_what_a_comparison_of_accurate_answers_says():
+    """1,200 rows on 401 questions, one of them with two ground truths; b is right on 8 more of them and wrong on 1."""
+    truths = [["Paris."] if n else ["Paris", "Paris."] for n in range(1200)]
+    questions = [
+        {"query_id": str(n), "query": f"Question {n // 3}?", "ground_truth_answer": truth}
+        for n, truth in enumerate(truths)
+    ]
+    answers = {
+        name: [{"query_id": str(n), "answer": "Rome." if n // 3 in wrong else "Paris."} for n in range(1200)]
+        for name, wrong in (("old", range(8)), ("new", range(8, 9)))
+    }
+    run = ragassay.evaluate(questions, systems=answers, accurate="exact_match >= 1", metrics=["accurate"]).run.id
+    with browsing() as http:
+        page = http.get(f"/ui/runs/{run}").text
+    verdict = plain(re.search(r'aria-label="Result">(.*?)</div>', page, re.DOTALL)[1])
+    pair = ragassay.compare(run, metrics=["accurate"]).pairs[0]
+    assert pair.metrics["accurate"].questions == 401
+    assert in_short(pair) in verdict
+    assert f"95 % interval {interval(pair.metrics['accurate'].interval, signed, '{} to {}')}." in verdict
+
+
+def test_run_of_two_systems_says_which_is_better_and_which_rows_to_read_first():
+    systems = {"old": list(twenty(2)), "new": list(twenty(17))}
+    run = ragassay.evaluate(list(twenty(0)), systems=systems).run.id
+    right = ragassay.evaluate(list(twenty(20))).run.id
+    with browsing() as http:
+        page, alone = (http.get(f"/ui/runs/{one}").text for one in (run, right))
+    assert "new answers accurately more often than old: 85\N{NO-BREAK SPACE}% against 10" in page
+    assert page.index("new is better than old on") < page.index("All rows")
+    first = page.partition("<h2>Read these first</h2>")[2]
+    assert (first.count("<small>old q"), first.count("<small>new q")) == (5, 3)  # of 18 and 3 that are wrong
+    assert "Read these" not in alone
+
+
+def test_first_page_says_what_the_newest_run_changed_and_what_to_fix_first(nights):
+    with browsing() as http:
+        page, said = http.get("/ui/runs").text, first_answer(http)
+    changed = r"default is better than in the run before: accurate went from 0\.200 to 0\.900, 95 % interval "
+    assert re.match(rf"night 18 ?: {changed}", said)
+    assert page.index("What to fix first") < page.index('aria-label="Runs"')
+    assert re.search(r"<b>90\s%</b> <small>\[\d+\s%, \d+\s%\]", page)
+
+
+def test_first_page_says_that_an_interval_is_before_a_correction_that_leaves_the_verdict_open():
+    """10 answers get better and 2 worse: p is 79 * 2 / 4096 = 0.0386 alone, above 0.05 among several metrics."""
+    wrong = {"old": range(10), "new": (10, 11)}
+    systems = {
+        name: [{**row, "answer": "I like turtles."} if n in wrong[name] else row for n, row in enumerate(twenty(20))]
+        for name in wrong
+    }
+    run = ragassay.evaluate(list(twenty(0)), systems=systems).run.id
+    given = {"metric": "accurate", "value": 1.0, "by": "me", "at": "2026-01-01T00:00:00Z"}
+    labels = [HumanLabel(system=name, query_id=f"q{n}", **given) for name in systems for n in range(12)]
+    with browsing() as http:
+        said = first_answer(http)
+        add_labels(FolderStore(Settings().home).open(run), labels)
+        labelled = first_answer(http)
+    assert "new may answer accurately more often than old, but 20 queries are too few to be sure" in said
+    assert re.search(r"Difference \+0\.40, 95 % interval \+0\.\d+ to \+0\.\d+ before the correction\.$", said)
+    assert "Difference" not in labelled, "labels correct it, and the shares are the judge's"
+
+
+def test_list_reads_a_report_again_when_it_changes():
+    run = FolderStore(Settings().home).open(ragassay.evaluate(SIX, name="six").run.id)
+    with browsing() as http:
+        assert re.search(r"<b>\d+\s%</b>", http.get("/ui/runs").text)
+        run.report_file.write_text(run.report_file.read_text().replace('"accurate":', '"exact_match":'))
+        assert not re.search(r"<b>\d+\s%</b>", http.get("/ui/runs").text)
+
+
+def test_judge_sd_and_a_divided_jury_are_shown(model):
+    def play(seen):
+        reply, supported = verdicts(seen), seen.body["model"].endswith("a")
+        for entry in reply["answer"]:
+            entry |= {"support": "supported" if supported else "not_found", "evidence": ["C1.1"] if supported else []}
+        return Answer(json.dumps(reply))
+
+    given = [{"query_id": "q1", "query": "Who?", "answer": "Ann did.", "contexts": ["Ann did."]}]
+    with model(play) as provider:
+        asked = {"api_base": provider.url, "metrics": ["faithfulness"]}
+        jury = ragassay.evaluate(given, name="jury", **asked | {"judges": ["openai/a", "openai/b"]}).run.id
+        noisy = ragassay.evaluate(given, name="noisy", **asked | {"judges": ["openai/a,samples=2"]}).run.id
+    with browsing() as http:
+        assert "judge sd" in http.get(f"/ui/runs/{noisy}").text
+        row = http.get(f"/ui/runs/{jury}/row", params={"system": "default", "at": 0}).text
+    assert re.search("members of the jury are divided: A1 support: (supported|not_found) 1", row)
+
+
+def test_panels_of_ones_own_are_shown_and_a_broken_one_is_a_note(run, pages, monkeypatch):
+    monkeypatch.setattr(panels_module.PANELS, "_things", {})
+    drawn = {
+        "tokens": lambda _: bars("Answers", "n", {NAUGHTY: Drawn(x=0, y=3.0, text="three")}),
+        "a table": lambda _: Table("Own figures", ("name", "n"), ((NAUGHTY, "1"),)),
+        "broken": lambda _: {}["no such thing"],
+        "odd": lambda _: 3,
+        "nothing to say": lambda _: None,
+    }
+    for name, draw in drawn.items():
+        panel(name)(draw)
+    page = pages.get(f"/ui/runs/{run}").text
+    for said in ("Own figures", "Answers, n", "the panel broken raised KeyError", "the panel odd returned a int"):
+        assert said in page
+    assert "nothing to say" not in page
+    assert "<script>alert" not in page
+
+
+def test_scatter_axis_has_no_negative_dollars():
+    chart = scatter("t", "USD", "share", {"a": Drawn(x=0.0, y=0.5, text=""), "b": Drawn(x=0.0, y=0.6, text="")})
+    assert all(not label.startswith("-") for _, label in chart.x_ticks)
+
+
+def test_every_format_of_a_run_and_a_comparison_is_linked():
+    systems = {name: list(rows(texts)) for name, texts in (("old", ("Rome.", "")), ("new", ("Paris.", "Rome.")))}
+    run = ragassay.evaluate(list(rows(("", ""))), systems=systems).run.id
+    begins = {"html": b"<!doctype html>", "json": b"{", "parquet": b"PAR1", "pdf": b"%PDF", "xlsx": b"PK", "xml": b"<?"}
+    with browsing() as http:
+        for address, rows_only in ((f"runs/{run}", ("parquet", "xml")), (f"compare?run={run}", ())):
+            page = http.get(f"/ui/{address}").text
+            for form in ("csv", "html", "json", "md", "pdf", "summary.csv", "xlsx", *rows_only):
+                answer = http.get(linked(page, form))
+                assert answer.headers["content-disposition"].endswith(f'.{form}"')
+                assert len(answer.content) > 100
+                assert answer.content.startswith(begins.get(form, b""))
+            assert http.get(linked(page, "pdf").replace("pdf", "docx")).status_code == 422
