@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ragassay.core.formatting import number, quantity
@@ -11,6 +11,7 @@ from ragassay.core.report import Aggregate
 from ragassay.judges.verdict import number_units
 from ragassay.metrics.failures import failure as failure_of
 from ragassay.reporting import failing
+from ragassay.reporting.document import Cell, Figure, Table
 
 MOST_COLUMNS = 6
 MOST_DOCUMENTS = 50
@@ -71,41 +72,33 @@ def history(row: Result) -> list[tuple[str, str, str]]:
     return [(f"H{n}", turn.role, turn.content) for n, turn in enumerate(row.history, 1)]
 
 
-@dataclass(frozen=True)
-class RankedDocument:
-    """A document with its rank in the list of each system, and its grade where it was judged."""
+def tables(row: Result, every: Sequence[Result], sample: Sample | None) -> Iterator[Table]:
+    """The scores of a row; then what each system retrieved for the query, and what its answer took, as far as it is known."""
+    scores = row.scores.items()
+    lines = [(name, "missing" if one.value is None else number(one.value), one.reason or "") for name, one in scores]
+    yield Table("Scores", ("metric", "score", "why"), tuple(lines))
+    if any(one.retrieved_doc_ids for one in every):
+        yield _retrieved(every, (sample.judgments if sample else None) or {})
+    if taken := tuple(_measured(every)):
+        yield Table("Measured", ("", *(one.system for one in every)), taken)
 
-    id: str
-    ranks: tuple[str, ...]
-    grade: str
-    relevant: bool
 
-
-def retrieved(rows: Sequence[Result], sample: Sample | None) -> list[RankedDocument]:
-    """The documents that systems retrieved for a query, and those that are relevant, the highest in any list first."""
-    if not any(row.retrieved_doc_ids for row in rows):
-        return []
-    grades = (sample.judgments if sample else None) or {}
+def _retrieved(rows: Sequence[Result], grades: Mapping[str, float]) -> Table:
+    """The documents that systems retrieved, and those that are relevant, the highest in any list first."""
     lists = [{id_: rank for rank, id_ in enumerate(row.retrieved_doc_ids or (), 1)} for row in rows]
     last = max(map(len, lists)) + 1
     ids = dict.fromkeys([*(id_ for ranks in lists for id_ in ranks), *(id_ for id_ in grades if grades[id_] > 0)])
-    return [
-        RankedDocument(
-            id_,
-            tuple(str(ranks[id_]) if id_ in ranks else "not retrieved" for ranks in lists),
-            f"{grades[id_]:g}" if id_ in grades else "not judged",
-            grades.get(id_, 0) > 0,
-        )
-        for id_ in sorted(ids, key=lambda id_: min(ranks.get(id_, last) for ranks in lists))[:MOST_DOCUMENTS]
-    ]
 
+    def cells(id_: str) -> Iterator[Cell]:
+        relevant = grades.get(id_, 0) > 0
+        yield id_
+        yield Figure(f"{grades[id_]:g}", tone="good" if relevant else "") if id_ in grades else "not judged"
+        for ranks in lists:
+            yield str(ranks[id_]) if id_ in ranks else Figure("not retrieved", tone="bad" if relevant else "none")
 
-def scores(row: Result) -> list[tuple[str, str, str]]:
-    """Name, value and reason of each score."""
-    return [
-        (name, "missing" if score.value is None else number(score.value), score.reason or "")
-        for name, score in row.scores.items()
-    ]
+    shown = sorted(ids, key=lambda id_: min(ranks.get(id_, last) for ranks in lists))[:MOST_DOCUMENTS]
+    columns = ["rank"] if len(rows) == 1 else [f"rank, {row.system}" for row in rows]
+    return Table("Retrieved", ("document", "grade", *columns), tuple(tuple(cells(id_)) for id_ in shown))
 
 
 _MEASURED: dict[str, tuple[str, Callable[[Result], float | None]]] = {
@@ -124,17 +117,12 @@ _MEASURED: dict[str, tuple[str, Callable[[Result], float | None]]] = {
 }
 
 
-def measured(rows: Sequence[Result]) -> list[tuple[str, tuple[str, ...]]]:
-    """What the responses of each system to a query took, and judging them, as far as it is known."""
-    taken = {name: [of(row) for row in rows] for name, (_, of) in _MEASURED.items()}
-    return [
-        (
-            name,
-            tuple("" if value is None else f"{quantity(value)} {_MEASURED[name][0]}".strip() for value in values),
-        )
-        for name, values in taken.items()
-        if any(value is not None for value in values)
-    ]
+def _measured(rows: Sequence[Result]) -> Iterator[tuple[str, ...]]:
+    """What the answers of each system to a query took, and judging them."""
+    for name, (unit, of) in _MEASURED.items():
+        values = [of(row) for row in rows]
+        if any(value is not None for value in values):
+            yield name, *("" if value is None else f"{quantity(value)} {unit}".strip() for value in values)
 
 
 def failure(row: Result) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
 
 from ragassay.core.formatting import cut
 from ragassay.core.statistics import Interval
@@ -15,9 +14,8 @@ WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 16, 44
 A_BAR, BAR_LABEL, BAR_VALUE = 30, 190, 150  # heights and widths of bars
 APART = 9  # between the dots of two series on one line
-LONGEST_LABEL = 26
+LONGEST_LABEL, MOST_DAYS = 26, 6
 SHAPES = 4  # that tell lines apart, beside their colours
-_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _tick = "{:,.6g}".format
 
 
@@ -35,16 +33,14 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Mark:
-    """A value at its place; ``low`` and ``high`` are where its interval ends, ``left`` and ``right`` where that of x does."""
+    """A value at its place; ``up`` and ``across`` are the ends of the intervals of y and x."""
 
     x: float
     y: float
     text: str
     address: str
-    low: float | None = None
-    high: float | None = None
-    left: float | None = None
-    right: float | None = None
+    up: tuple[float, float] | None = None
+    across: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -60,16 +56,15 @@ class Line:
 
 @dataclass(frozen=True)
 class ChartBar:
-    """One bar: its label, where it ends and its interval does, and its value in words."""
+    """One bar: its label, from where to where it goes, the ends of its interval, and its value in words."""
 
     label: str
     y: float
+    start: float
     end: float
     text: str
     address: str
-    low: float | None = None
-    high: float | None = None
-    start: float = BAR_LABEL
+    span: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
@@ -94,6 +89,31 @@ class Chart:
     note: str = ""
 
 
+@dataclass(frozen=True)
+class _Axis:
+    """Values from ``low`` to ``high`` at places from ``start`` to ``end``."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    ticks: Sequence[float] = ()
+
+    def __call__(self, value: float) -> float:
+        """The place of a value; one value alone stands in the middle."""
+        share = 0.5 if self.high == self.low else (value - self.low) / (self.high - self.low)
+        return round(self.start + share * (self.end - self.start), 1)
+
+    def span(self, interval: Interval | None) -> tuple[float, float] | None:
+        """The places of an interval's ends; one that is unbounded ends with the axis."""
+        if interval is None or interval.low is None:
+            return None
+        return self(interval.low), self.end if interval.high is None else self(interval.high)
+
+    def labels(self, write: Callable[[float], str] = _tick) -> tuple[tuple[float, str], ...]:
+        return tuple((self(tick), write(tick)) for tick in self.ticks)
+
+
 def over_time(
     title: str,
     unit: str,
@@ -106,22 +126,25 @@ def over_time(
     values = [value for one in series.values() for value in one]
     if not values:
         return None
-    times = [_seconds(str(value.x)) for value in values]
-    across = _scale(min(times), max(times), LEFT, WIDTH - RIGHT)
-    up, y_ticks = _upwards(values)
-    days = sorted({str(value.x)[:10] for value in values})
-    shown = days if len(days) <= 6 else [days[n * (len(days) - 1) // 5] for n in range(6)]
-    first = {day: min(t for v, t in zip(values, times, strict=True) if str(v.x)[:10] == day) for day in shown}
+    times = [_seconds(value.x) for value in values]
+    across, up = _Axis(min(times), max(times), LEFT, WIDTH - RIGHT), _upwards(values)
+    begins: dict[str, float] = {}  # the first time of each day
+    for at, value in sorted(zip(times, values, strict=True), key=lambda one: one[0]):
+        begins.setdefault(str(value.x)[:10], across(at))
+    days, last = list(begins), min(len(begins), MOST_DAYS) - 1
+    shown = [days[n * (len(days) - 1) // last] for n in range(last + 1)] if last else days
+    several_years = len({day[:4] for day in days}) > 1
+    lines = (
+        _line(name, n, [_mark(value, across(_seconds(value.x)), up) for value in one])
+        for n, (name, one) in enumerate(series.items())
+    )
     return Chart(
         title,
         "",
         unit,
-        lines=tuple(
-            _line(name, n, [_mark(value, across(_seconds(str(value.x))), up) for value in one])
-            for n, (name, one) in enumerate(series.items())
-        ),
-        x_ticks=tuple((across(at), day[5:] if len({d[:4] for d in days}) == 1 else day) for day, at in first.items()),
-        y_ticks=y_ticks,
+        lines=tuple(lines),
+        x_ticks=tuple((begins[day], day if several_years else day[5:]) for day in shown),
+        y_ticks=up.labels(),
         steps=tuple((across(_seconds(time)), text) for time, text in steps),
         note=note,
     )
@@ -132,20 +155,14 @@ def scatter(title: str, x_title: str, y_title: str, points: Mapping[str, Drawn],
     if not points:
         return None
     values = list(points.values())
-    low, high, ticks = _ends([float(value.x) for value in values] + _interval_ends(v.across for v in values))
-    across = _scale(low, high, LEFT, WIDTH - RIGHT)
-    up, y_ticks = _upwards(values)
+    across = _axis([float(value.x) for value in values], (value.across for value in values), LEFT, WIDTH - RIGHT)
+    up = _upwards(values)
+    lines = (
+        _line(name, n, [_mark(value, across(float(value.x)), up, across)])
+        for n, (name, value) in enumerate(points.items())
+    )
     return Chart(
-        title,
-        x_title,
-        y_title,
-        lines=tuple(
-            _line(name, n, [_mark(value, across(float(value.x)), up, across)])
-            for n, (name, value) in enumerate(points.items())
-        ),
-        x_ticks=tuple((across(tick), _tick(tick)) for tick in ticks),
-        y_ticks=y_ticks,
-        note=note,
+        title, x_title, y_title, lines=tuple(lines), x_ticks=across.labels(), y_ticks=up.labels(), note=note
     )
 
 
@@ -156,28 +173,16 @@ def bars(
 
     ``waterfall``: each bar begins where the one before it ends, so that it shows what its name adds.
     """
-    known = [value.y for value in values.values()] + _interval_ends(value.interval for value in values.values())
+    known = [value.y for value in values.values()] + _ends(value.interval for value in values.values())
     if not known or min(known) < 0:
         return None
-    along = _scale(0.0, max(known) or 1.0, BAR_LABEL, WIDTH - BAR_VALUE)
-
-    def bar(n: int, label: str, value: Drawn) -> ChartBar:
-        ends = value.interval
-        shown = ends is not None and ends.low is not None and ends.high is not None
-        return ChartBar(
-            label,
-            TOP + n * A_BAR,
-            along(value.y),
-            value.text,
-            value.address,
-            along(ends.low) if shown and ends and ends.low is not None else None,
-            along(ends.high) if shown and ends and ends.high is not None else None,
-        )
-
-    drawn = tuple(bar(n, label, value) for n, (label, value) in enumerate(values.items()))
-    if waterfall:
-        drawn = (*drawn[:1], *(replace(one, start=before.end) for before, one in pairwise(drawn)))
-    return Chart(title, unit, "", bars=drawn, height=TOP + A_BAR * len(drawn) + 8, note=note)
+    along = _Axis(0.0, max(known) or 1.0, BAR_LABEL, WIDTH - BAR_VALUE)
+    drawn: list[ChartBar] = []
+    for n, (label, value) in enumerate(values.items()):
+        start = drawn[-1].end if waterfall and drawn else BAR_LABEL
+        ends = along.span(value.interval)
+        drawn.append(ChartBar(label, TOP + n * A_BAR, start, along(value.y), value.text, value.address, ends))
+    return Chart(title, unit, "", bars=tuple(drawn), height=TOP + A_BAR * len(drawn) + 8, note=note)
 
 
 def dots(
@@ -185,91 +190,67 @@ def dots(
     unit: str,
     rows: Mapping[str, Mapping[str, Drawn]],
     *,
-    ends: tuple[float, float] | None = None,
+    ends: tuple[float, ...] = (),
     write: Callable[[float], str] = _tick,
     note: str = "",
 ) -> Chart | None:
     """A line for each label, and on it a dot with its interval for each series. None if there is no value.
 
-    ``ends``: the least and the greatest value of the axis; by default those of the values and intervals. If the axis
-    goes below 0, a line marks 0.
+    ``ends``: values that the axis has too. If it goes below 0, a line marks 0.
     """
     values = [value for row in rows.values() for value in row.values()]
     if not values:
         return None
-    known = list(ends or ()) + [value.y for value in values] + _interval_ends(value.interval for value in values)
-    low, high, ticks = _ends(known)
-    along = _scale(low, high, BAR_LABEL, WIDTH - RIGHT)
+    along = _axis([*ends, *(one.y for one in values)], (one.interval for one in values), BAR_LABEL, WIDTH - RIGHT)
     series = list(dict.fromkeys(name for row in rows.values() for name in row))
     slot = max(A_BAR, APART * (len(series) + 1))
-
-    def mark(value: Drawn, line: int, place: int) -> Mark:
-        at, interval = along(value.y), value.interval
-        y = TOP + slot * (line + 0.5) + APART * (place - (len(series) - 1) / 2)
-        if interval is None or interval.low is None:
-            return Mark(at, y, value.text, value.address)
-        end = WIDTH - RIGHT if interval.high is None else along(interval.high)
-        return Mark(at, y, value.text, value.address, left=along(interval.low), right=end)
-
-    bottom = TOP + slot * len(rows)
+    middles = {label: TOP + slot * (n + 0.5) for n, label in enumerate(rows)}
+    lines = []
+    for place, name in enumerate(series):
+        lower = APART * (place - (len(series) - 1) / 2)
+        marks = [
+            Mark(along(one.y), middles[label] + lower, one.text, one.address, across=along.span(one.interval))
+            for label, row in rows.items()
+            if (one := row.get(name))
+        ]
+        lines.append(_line(name, place, marks, joined=False))
     return Chart(
         title,
         unit,
         "",
-        lines=tuple(
-            _line(
-                name,
-                place,
-                [mark(row[name], n, place) for n, row in enumerate(rows.values()) if name in row],
-                joined=False,
-            )
-            for place, name in enumerate(series)
-        ),
-        x_ticks=tuple((along(tick), write(tick)) for tick in ticks),
-        y_ticks=tuple((TOP + slot * (n + 0.5), cut(label, LONGEST_LABEL)) for n, label in enumerate(rows)),
-        height=bottom + BOTTOM,
+        lines=tuple(lines),
+        x_ticks=along.labels(write),
+        y_ticks=tuple((at, cut(label, LONGEST_LABEL)) for label, at in middles.items()),
+        height=TOP + slot * len(rows) + BOTTOM,
         left=BAR_LABEL,
-        zero=along(0.0) if low < 0 < high else None,
+        zero=along(0.0) if along.low < 0 < along.high else None,
         note=note,
     )
 
 
-def _seconds(time: str) -> float:
-    return datetime.fromisoformat(time).timestamp()
+def _seconds(time: str | float) -> float:
+    return datetime.fromisoformat(str(time)).timestamp()
 
 
-def _scale(low: float, high: float, start: float, end: float) -> Callable[[float], float]:
-    """From values to places; one value alone stands in the middle."""
-    if high == low:
-        return lambda value: round((start + end) / 2, 1)  # noqa: ARG005 - there is one
-    return lambda value: round(start + (value - low) / (high - low) * (end - start), 1)
-
-
-def _upwards(values: Sequence[Drawn]) -> tuple[Callable[[float], float], tuple[tuple[float, str], ...]]:
-    low, high, ticks = _ends([value.y for value in values] + _interval_ends(value.interval for value in values))
-    up = _scale(low, high, HEIGHT - BOTTOM, TOP)
-    return up, tuple((up(tick), _tick(tick)) for tick in ticks)
-
-
-def _ends(values: Sequence[float]) -> tuple[float, float, list[float]]:
-    """Round numbers about the values, and some between."""
-    low, high = min(values), max(values)
-    spread = high - low or abs(high) or 1.0
-    step = _step(spread / 4)
+def _axis(values: Iterable[float], intervals: Iterable[Interval | None], start: float, end: float) -> _Axis:
+    """Round numbers about the values and the ends of their intervals, and some between."""
+    known = [*values, *_ends(intervals)]
+    low, high = min(known), max(known)
+    least = (high - low or abs(high) or 1.0) / 4
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next(power * one for one in (1.0, 2.0, 2.5, 5.0, 10.0) if power * one >= least)
     first, last = math.floor(low / step), math.ceil(high / step)
     first, last = (first - 1, last + 1) if first == last else (first, last)
     first = max(first, 0) if low >= 0 else first
     ticks = [round(n * step, 12) for n in range(first, last + 1)]
-    return ticks[0], ticks[-1], ticks
+    return _Axis(ticks[0], ticks[-1], start, end, ticks)
 
 
-def _step(least: float) -> float:
-    """A round number that is not less."""
-    power = 10.0 ** math.floor(math.log10(least))
-    return next(power * one for one in _STEPS if power * one >= least)
+def _upwards(values: Sequence[Drawn]) -> _Axis:
+    return _axis([value.y for value in values], (value.interval for value in values), HEIGHT - BOTTOM, TOP)
 
 
-def _interval_ends(intervals: Iterable[Interval | None]) -> list[float]:
+def _ends(intervals: Iterable[Interval | None]) -> list[float]:
     return [end for one in intervals if one for end in (one.low, one.high) if end is not None]
 
 
@@ -278,15 +259,6 @@ def _line(name: str, n: int, marks: list[Mark], *, joined: bool = True) -> Line:
     return Line(name, n % 6 + 1, n % SHAPES, tuple(marks), path)
 
 
-def _mark(value: Drawn, x: float, up: Callable[[float], float], across: Callable[[float], float] | None = None) -> Mark:
-    ends, sides = value.interval, value.across
-    return Mark(
-        x,
-        up(value.y),
-        value.text,
-        value.address,
-        up(ends.low) if ends and ends.low is not None else None,
-        up(ends.high) if ends and ends.high is not None else None,
-        across(sides.low) if across and sides and sides.low is not None else None,
-        across(sides.high) if across and sides and sides.high is not None else None,
-    )
+def _mark(value: Drawn, x: float, up: _Axis, across: _Axis | None = None) -> Mark:
+    sides = across.span(value.across) if across else None
+    return Mark(x, up(value.y), value.text, value.address, up.span(value.interval), sides)

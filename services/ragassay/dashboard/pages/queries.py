@@ -185,12 +185,9 @@ def _row(
         facts=facts,
         contexts=views.contexts(sample),
         history=views.history(row),
-        retrieved=views.retrieved(every, sample),
-        systems=[one.system for one in every],
+        tables=list(views.tables(row, every, sample)),
         others=[one for one in every if one.system != row.system],
         divided=list(disagreements(row.ratings)),
-        scores=views.scores(row),
-        measured=views.measured(every),
         raw=raw_of(row, sample, library.calls(run, row), report) if raw else None,
     )
 
