@@ -26,13 +26,7 @@ from ragassay.storage.runs import Entry, Run
 from ragassay.storage.selection import Selection
 
 ANALYSES = 2  # at a time: each may take seconds of CPU
-MAX_HELD = {
-    "report": 8,
-    "labelled": 8,
-    "rows": 8,
-    "run": 2,
-    "latest": 4,
-}  # an open run has the places of all its samples
+MAX_HELD = {"report": 8, "labelled": 8, "rows": 8, "run": 2, "latest": 4, "labelling": 4}  # an open run has all samples
 
 
 @dataclass(frozen=True)

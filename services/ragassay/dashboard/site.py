@@ -6,9 +6,10 @@ import asyncio
 import logging
 import threading
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 from urllib.parse import parse_qs, urlencode
 
@@ -23,6 +24,7 @@ from ragassay.core.errors import AssayError, BadInput, TooLarge
 from ragassay.core.formatting import number
 from ragassay.dashboard import views
 from ragassay.reporting import MEDIA_TYPES
+from ragassay.reporting.document import Document
 from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.failing import words
 from ragassay.reporting.page import environment
@@ -84,6 +86,39 @@ def shown(request: Request, template: str, status: int = 200, **values: Any) -> 
     text = _TEMPLATES.get_template(template).render(**shared, **values)
     headers = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}  # without one, forms have no origin
     return HTMLResponse(text, status_code=status, headers=headers)
+
+
+def shown_document(
+    request: Request,
+    document: Document,
+    *,
+    crumbs: Mapping[str, str] = MappingProxyType({}),
+    empty: Sequence[str] = (),
+    search: str | None = None,
+    choices: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    asked: Mapping[str, Any] = MappingProxyType({}),
+    start: int | None = None,
+    after: str | None = None,
+    more: object = None,
+) -> HTMLResponse:
+    """A page that is a document.
+
+    ``empty``: a sentence and commands for a page without anything. ``search`` and ``choices``: what its form asks for, as
+    ``asked`` has it. ``start`` or ``after``: where it begins; ``more``: whether, or after what, it goes on.
+    """
+    return shown(
+        request,
+        "page.html",
+        document=document,
+        crumbs=crumbs,
+        empty=empty,
+        search=search,
+        choices=choices,
+        asked=asked,
+        start=start,
+        after=after,
+        more=more,
+    )
 
 
 class Elsewhere(AssayError):

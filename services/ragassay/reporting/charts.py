@@ -161,9 +161,7 @@ def scatter(title: str, x_title: str, y_title: str, points: Mapping[str, Drawn],
         _line(name, n, [_mark(value, across(float(value.x)), up, across)])
         for n, (name, value) in enumerate(points.items())
     )
-    return Chart(
-        title, x_title, y_title, lines=tuple(lines), x_ticks=across.labels(), y_ticks=up.labels(), note=note
-    )
+    return Chart(title, x_title, y_title, lines=tuple(lines), x_ticks=across.labels(), y_ticks=up.labels(), note=note)
 
 
 def bars(

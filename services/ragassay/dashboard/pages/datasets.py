@@ -13,10 +13,11 @@ from fastapi import Query, Request, Response
 from ragassay.core.models import Sample
 from ragassay.core.text import is_answerable
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import A_PAGE, SearchText, Start, pages, shown
+from ragassay.dashboard.site import A_PAGE, SearchText, Start, pages, shown, shown_document
 from ragassay.datasets.dataset import digest_of_dataset
 from ragassay.datasets.versions import SHORT, DatasetStore, DatasetVersion, resolve
 from ragassay.reporting import datasets as said
+from ragassay.reporting.document import Document, Figure, Link, Table
 from ragassay.reporting.listing import RunSummary
 
 MOST_AT_ONCE = 20_000  # rows that are read through for their digest
@@ -32,12 +33,25 @@ def _datasets(request: Request, q: SearchText = "", start: Start = 0) -> Respons
     all_versions = (store.versions(name) for name in store.names())
     found = (versions for versions in all_versions if versions and _has(versions, q))
     listed = list(islice(found, start, start + A_PAGE + 1))
-    return shown(
+    rows = tuple(
+        (
+            Link(versions[0].name, f"/ui/datasets/{versions[0].name}"),
+            versions[0].description or "",
+            f"{versions[0].rows:,}",
+            str(len(versions)),
+            Figure(versions[0].digest[:SHORT], said.made(versions[0])),
+        )
+        for versions in listed[:A_PAGE]
+    )
+    columns = ("dataset", "what it is", "rows", "versions", "latest version")
+    keep = "PUT /v1/datasets/handbook" if library.of_service else "ragassay data import questions.jsonl --name handbook"
+    none = "There is no dataset yet. Keep questions under a name, each change as a version:"
+    return shown_document(
         request,
-        "datasets.html",
-        of_service=library.of_service,
-        datasets=[(versions[0], len(versions), said.made(versions[0])) for versions in listed[:A_PAGE]],
-        text=q,
+        Document("Datasets", blocks=(Table("Datasets", columns, rows),) if rows else ()),
+        empty=() if rows else ("No dataset matches.",) if q or start else (none, keep),
+        search=q,
+        asked={"q": q},
         start=start,
         more=len(listed) > A_PAGE,
     )

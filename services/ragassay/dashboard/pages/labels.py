@@ -14,7 +14,6 @@ from pydantic import BeforeValidator, Field
 from ragassay.core.errors import BadInput, NotFound, UnknownName
 from ragassay.core.files import to_lines
 from ragassay.core.models import FrozenModel, Result
-from ragassay.core.report import Report
 from ragassay.dashboard import labelled, views
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import body, form_of, pages, shown
@@ -25,7 +24,7 @@ from ragassay.storage.selection import Selection
 router = pages()
 NAME_COOKIE = "ragassay_name"
 MOST_BYTES = 64 * 2**20
-_SKIP, _LAST_SHOWN, _MOST_HELD, _AT_ONCE, _A_YEAR_S = "skip", 10, 4, 1000, 365 * 24 * 3600
+_SKIP, _LAST_SHOWN, _AT_ONCE, _A_YEAR_S = "skip", 10, 1000, 365 * 24 * 3600
 
 
 class LabelChoice(FrozenModel):
@@ -57,23 +56,20 @@ class _RowsToLabel:
             raise UnknownName("system", self.system, self.report.systems)
         several = len(self.report.systems) > 1
         self._own = Selection(system=self.system) if several else Selection()  # that of all rows is found sooner
-        self.labelling = self._labelling(request)
+        self.labelling = self._labelling()
         self.said: Mapping[str, HumanLabel] = latest(self.library.labels(run), self.system, self.metric)
         self.asked: dict[str, Any] = {"metric": self.metric, "system": self.system}
         if asked.size is not None:
             self.asked["size"] = asked.size
 
-    def _labelling(self, request: Request) -> Labelling:
-        """Made once for a report while it is being labelled."""
-        state = request.app.state
-        held: dict[Any, tuple[Report, Labelling]] = getattr(state, "labelling", {})
-        key = (self.run, self.system, self.metric)
-        report, labelling = held.get(key, (None, None))
-        if labelling is None or report is not self.report:
-            spec, digest = self.report.provenance.configuration, self.report.provenance.dataset.digest
-            labelling = Labelling(self._all_rows(), self.metric, spec, digest)
-            state.labelling = dict([*held.items(), (key, (self.report, labelling))][-_MOST_HELD:])
-        return labelling
+    def _labelling(self) -> Labelling:
+        """Held while the run's report does not change: all rows are read for it."""
+        spec, digest = self.report.provenance.configuration, self.report.provenance.dataset.digest
+        key = (self.library.where, self.run, self.library.version(self.run), self.system, self.metric)
+        made: Labelling = self.library.held(
+            "labelling", key, lambda: Labelling(self._all_rows(), self.metric, spec, digest)
+        )
+        return made
 
     def _all_rows(self) -> Iterator[Result]:
         start, total = 0, 1

@@ -12,10 +12,11 @@ from fastapi.responses import RedirectResponse
 
 from ragassay.core.errors import NotFound
 from ragassay.core.formatting import number, percent
-from ragassay.dashboard.site import SearchText, body, form_of, pages, shown
+from ragassay.dashboard.site import SearchText, body, form_of, pages, shown, shown_document
 from ragassay.live.models import STATUSES, LiveWindow, RequestStatus, WindowKind
 from ragassay.live.traffic import LiveTraffic
 from ragassay.reporting.charts import Drawn, over_time
+from ragassay.reporting.document import Document, Link, Table
 from ragassay.service.jobs import Jobs
 
 WINDOWS, WORST, NEWEST = 24, 20, 20
@@ -42,7 +43,21 @@ Own = Annotated[LiveTraffic, Depends(_own)]
 
 @router.get("/ui/live")
 def _streams(request: Request, live: Own) -> Response:
-    return shown(request, "streams.html", streams=list(live.streams()))
+    rows = tuple(
+        (
+            Link(one.name, f"/ui/live/{one.name}"),
+            f"{100 * one.rule.rate:.4g} % of the requests" if one.rule else "none: it has no rule",
+            f"{one.today.received:,}",
+            f"{one.today.evaluated:,}",
+            f"{number(one.spent_usd)} USD" + (f" of {one.rule.budget_usd}" if one.rule and one.rule.budget_usd else ""),
+        )
+        for one in live.streams()
+    )
+    columns = ("stream", "evaluated", "requests today", "evaluated today", "spent today")
+    none = "No request has come yet. Point an OpenTelemetry exporter at this service, with a key of the scope submit:"
+    address = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://127.0.0.1:8400/v1/traces"
+    document = Document("Live traffic", blocks=(Table("Streams", columns, rows),) if rows else ())
+    return shown_document(request, document, empty=() if rows else (none, address))
 
 
 @router.get("/ui/live/{stream}")

@@ -14,7 +14,7 @@ from ragassay.dashboard.changes import between_systems
 from ragassay.dashboard.failures import examples, failure_table, worst
 from ragassay.dashboard.home import attention, latest, table_rows
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import A_PAGE, AnyForm, SearchText, Start, exported, pages, shown
+from ragassay.dashboard.site import A_PAGE, AnyForm, SearchText, Start, exported, pages, shown, shown_document
 from ragassay.evaluation.labelling import QUESTIONS
 from ragassay.reporting import EXPORTERS
 from ragassay.reporting.document import Block, Document
@@ -93,12 +93,13 @@ def _errors(request: Request, run: str) -> Response:
     address = f"/ui/runs/{run}"
     table = failure_table(rows, f"{address}/queries")
     about = "One kind for each row: the first that holds on the way from retrieval to the answer."
+    judged = "accurate" in report.provenance.metrics
+    if not judged:
+        about += " Causes need the metric accurate, which was not among the metrics of this run."
     blocks: tuple[Block, ...] = (table, *examples(rows, f"{address}/row")) if table else ()
-    return shown(
+    return shown_document(
         request,
-        "errors.html",
-        run=run,
-        name=report.provenance.configuration.name or run,
-        document=Document("What went wrong", about, blocks=blocks),
-        judged="accurate" in report.provenance.metrics,
+        Document("What went wrong", about, blocks=blocks),
+        crumbs={"Runs": "/ui/runs", report.provenance.configuration.name or run: address},
+        empty=() if table else ("No row is known to have failed.",),
     )
