@@ -50,4 +50,5 @@ def test_printable_shows_what_acts_on_a_terminal_and_leaves_other_text():
 
 def test_markdown_and_xml_show_text_as_it_is():
     assert markdown_text("a|b\n<c> *d* \x07") == "a\\|b \\<c\\> \\*d\\* \\\\u0007"
+    assert markdown_text("ask @you, a@b.test") == "ask @\u200byou, a@b.test"  # notifies nobody
     assert render.xml_text("a\x00\uffff<") == "a\\u0000\ufffd<"

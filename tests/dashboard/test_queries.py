@@ -126,7 +126,8 @@ def test_run_in_which_nothing_failed_says_so():
 def test_row_shows_its_evidence_the_lists_of_all_systems_and_what_they_took(run, http):
     text = http.get(f"{run}/row?system=old&at=1").text
     lines = {
-        name: plain(cells) for name, cells in re.findall(r'<tr><th scope="row">(d\d)\s*</th>(.*?)</tr>', text, re.DOTALL)
+        name: plain(cells)
+        for name, cells in re.findall(r'<tr><th scope="row">(d\d)\s*</th>(.*?)</tr>', text, re.DOTALL)
     }
     assert lines == {"d1": "1 2 1", "d2": "not judged 1 not retrieved", "d9": "not judged not retrieved 2"}
     assert "latency 10 ms" in plain(text)

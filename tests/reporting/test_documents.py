@@ -19,7 +19,7 @@ from ragassay.reporting import datasets
 from ragassay.reporting.charts import Chart
 from ragassay.reporting.comparison import of_comparison
 from ragassay.reporting.costs import of_costs
-from ragassay.reporting.document import Cards, Document, Table
+from ragassay.reporting.document import Card, Cards, Document, Sentences, Table
 from ragassay.reporting.gates import of_gates
 from ragassay.reporting.markdown import to_markdown
 from ragassay.reporting.page import as_html, to_html
@@ -38,13 +38,22 @@ def _dataset():
     )
 
 
+def _hostile():
+    """Texts that would do harm if they could, in every place of a document."""
+    texts = (FORMULA, MARKUP, TYPST, CJK)
+    pairs = tuple(zip(texts, reversed(texts), strict=True))
+    blocks = Table(FORMULA, texts, (texts,), MARKUP), Cards(TYPST, (Card(CJK, MARKUP, pairs),)), Sentences(CJK, texts)
+    return Document(MARKUP, TYPST, answer=texts, headlines=pairs, notes=texts, blocks=blocks)
+
+
 KINDS = {
-    "report": lambda: of_report(a_report(), ["query_id", "query"]),
+    "report": lambda: of_report(a_report()),
     "comparison": lambda: of_comparison(a_comparison()),
     "gates": lambda: of_gates(check_gates(a_report(), {"mrr": ">= 0.5"}, {"accurate": ">= 0.9"})),
     "costs": lambda: of_costs(cost_report([record_of(a_report())], asked(), datetime(2026, 2, 1, tzinfo=UTC))),
     "trend": lambda: of_trend(trend(stored([a_report(), a_report()]), "accurate")),
     "dataset": _dataset,
+    "hostile": _hostile,
 }
 
 
@@ -122,21 +131,12 @@ def test_page_loads_and_runs_nothing(document):
     assert page.tags["script"] == 0
 
 
-@pytest.fixture(scope="module")
-def pdf():
-    return to_pdf(of_report(a_report(), ["query_id", "query", "answer"]))
-
-
-@pytest.mark.parametrize("hostile", [FORMULA, MARKUP, TYPST, CJK])
-def test_text_in_pdf_is_never_markup(pdf, hostile):
-    assert text_of(pdf).count(squeezed(hostile)) >= 3
-
-
-def test_pdf_has_charts_in_colour_and_the_same_bytes_again(pdf):
+def test_pdf_has_charts_in_colour_and_the_same_bytes_again():
+    pdf = to_pdf(of_report(a_report()))
     with pypdfium2.PdfDocument(pdf) as document:
         blue, _, red = (document[0].render(scale=0.5).to_numpy().astype(int)[..., colour] for colour in range(3))
     assert (blue > red + 40).sum() > 200  # bars of intervals, and of charts
-    assert to_pdf(of_report(a_report(), ["query_id", "query", "answer"])) == pdf
+    assert to_pdf(of_report(a_report())) == pdf
 
 
 def test_pdf_of_six_systems_puts_some_below_the_others():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ragassay.core.errors import BadSettings, MissingExtra, UnknownName
 from ragassay.core.files import check_output, write_whole
@@ -20,17 +20,12 @@ _Document = TypeVar("_Document")
 Write = Callable[..., bytes | Iterable[bytes]]
 
 
-def of_document(kind: str, build: Callable[..., Document]) -> dict[str, Write]:
+def of_document(kind: str, build: Callable[[Any], Document]) -> dict[str, Write]:
     """What writes the document that ``build`` makes, as Markdown, HTML and PDF."""
-    writers: dict[str, Callable[[Document], bytes]] = {
-        "md": lambda document: to_markdown(document, kind),
-        "html": to_html,
-        "pdf": to_pdf,
-    }
-    if "fields" not in signature(build).parameters:
-        return {form: lambda source, write=write: write(build(source)) for form, write in writers.items()}
     return {
-        form: lambda source, fields=(), write=write: write(build(source, fields)) for form, write in writers.items()
+        "md": lambda source: to_markdown(build(source), kind),
+        "html": lambda source: to_html(build(source)),
+        "pdf": lambda source: to_pdf(build(source)),
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from ragassay.analysis.verdict import verdict
 from ragassay.core.errors import BadInput
@@ -17,14 +16,10 @@ from ragassay.reporting.document import Block, Document, Sentences, Table
 from ragassay.reporting.figures import at_a_glance, charts, fix_charts, metric_tables
 from ragassay.reporting.grids import provenance, time
 from ragassay.reporting.panels import panels
-from ragassay.reporting.rows import row_grid
-
-MOST_ROWS = 100  # of the chosen fields, in a document
 
 
 def of_report(
     report: ReportWithResults,
-    fields: Sequence[str] = (),
     *,
     rows: str = "",
     answer: tuple[str, ...] | None = None,
@@ -32,7 +27,7 @@ def of_report(
 ) -> Document:
     """Figures, charts, what went wrong, the worst rows, what is missing and why, the method, and where it comes from.
 
-    ``fields``: of the first rows too, as a table. ``rows``: the address of the page of rows, to which figures lead.
+    ``rows``: the address of the page of rows, to which figures lead.
     ``answer`` and ``failed``: the verdict, and what went wrong, if they are known already; without them all rows are read.
     """
     source = report.provenance
@@ -45,7 +40,7 @@ def of_report(
         headlines=tuple((name, failing.headline(one)) for name, one in report.systems.items()),
         notes=tuple(summary.notes(report)),
         blocks=(*_blocks(report, rows, failed), *(() if rows else _tables(report))),
-        details=(*(_tables(report) if rows else ()), *_details(report, fields)),
+        details=(*(_tables(report) if rows else ()), *_details(report)),
         ragassay=source.ragassay,
         created=time(report.run.created_at),
     )
@@ -74,9 +69,7 @@ def _tables(report: ReportWithResults) -> Iterator[Block]:
         yield Sentences("What is missing, and why", missing)
 
 
-def _details(report: ReportWithResults, fields: Sequence[str]) -> Iterator[Block]:
-    if fields:
-        yield _rows_table(report, fields)
+def _details(report: ReportWithResults) -> Iterator[Block]:
     yield from filter(None, (failing.slice_section(report, field) for field in failing.slice_fields(report)[2:]))
     yield Sentences("How this was measured", tuple(method(report)))
     if meanings := tuple(_meanings(report)):
@@ -87,17 +80,6 @@ def _details(report: ReportWithResults, fields: Sequence[str]) -> Iterator[Block
         if name != "caution" and not isinstance(value, dict)
     ]
     yield Table("Where these numbers come from", ("", ""), tuple(rows))
-
-
-def _rows_table(report: ReportWithResults, fields: Sequence[str]) -> Table:
-    """The chosen fields of the first rows; a line below says how many there are more."""
-    grid = row_grid(report, fields)
-    rows = tuple(tuple(short_text(cell) for cell in row) for row in islice(grid.rows, MOST_ROWS))
-    left = sum(map(len, report.results.values())) - len(rows)
-    note = (
-        f"The first {MOST_ROWS:,} rows; {left:,} more are in the formats csv, json, parquet and xlsx." if left else ""
-    )
-    return Table("Rows", tuple(grid.columns), rows, note)
 
 
 def method(report: Report) -> Iterator[str]:
