@@ -262,7 +262,7 @@ def test_sixty_payloads_in_every_field_are_read_as_written_and_do_nothing_on_any
         "/ui/cost": ("by", "system"),
         f"{where}/label": ("metric",),
         "/ui/datasets": ("q",),
-        "/ui/datasets/hostile": ("text", "version"),
+        "/ui/datasets/hostile": ("q", "version"),
     }
     places = [(place, field) for place, names in fields.items() for field in names]
     for n, text in enumerate(PAYLOADS[::2]):

@@ -93,7 +93,7 @@ def shown_document(
     document: Document,
     *,
     crumbs: Mapping[str, str] = MappingProxyType({}),
-    empty: Sequence[str] = (),
+    commands: Sequence[str] = (),
     search: str | None = None,
     choices: Mapping[str, Sequence[str]] = MappingProxyType({}),
     asked: Mapping[str, Any] = MappingProxyType({}),
@@ -103,7 +103,7 @@ def shown_document(
 ) -> HTMLResponse:
     """A page that is a document.
 
-    ``empty``: a sentence and commands for a page without anything. ``search`` and ``choices``: what its form asks for, as
+    ``commands``: a sentence, and what to run. ``search`` and ``choices``: what its form asks for, as
     ``asked`` has it. ``start`` or ``after``: where it begins; ``more``: whether, or after what, it goes on.
     """
     return shown(
@@ -111,7 +111,7 @@ def shown_document(
         "page.html",
         document=document,
         crumbs=crumbs,
-        empty=empty,
+        commands=commands,
         search=search,
         choices=choices,
         asked=asked,

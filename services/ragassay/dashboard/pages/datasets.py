@@ -10,18 +10,20 @@ from typing import Annotated
 import orjson
 from fastapi import Query, Request, Response
 
+from ragassay.core.formatting import cut
 from ragassay.core.models import Sample
 from ragassay.core.text import is_answerable
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import A_PAGE, SearchText, Start, pages, shown, shown_document
+from ragassay.dashboard.site import A_PAGE, SearchText, Start, pages, shown_document
 from ragassay.datasets.dataset import digest_of_dataset
 from ragassay.datasets.versions import SHORT, DatasetStore, DatasetVersion, resolve
 from ragassay.reporting import datasets as said
-from ragassay.reporting.document import Document, Figure, Link, Table
+from ragassay.reporting.document import Cell, Document, Figure, Link, Table
 from ragassay.reporting.listing import RunSummary
 
 MOST_AT_ONCE = 20_000  # rows that are read through for their digest
 MOST_RUNS = 20
+LONGEST = 1000
 VersionText = Annotated[str, Query(max_length=200)]
 router = pages()
 
@@ -49,7 +51,7 @@ def _datasets(request: Request, q: SearchText = "", start: Start = 0) -> Respons
     return shown_document(
         request,
         Document("Datasets", blocks=(Table("Datasets", columns, rows),) if rows else ()),
-        empty=() if rows else ("No dataset matches.",) if q or start else (none, keep),
+        commands=() if rows else ("No dataset matches.",) if q or start else (none, keep),
         search=q,
         asked={"q": q},
         start=start,
@@ -68,7 +70,7 @@ def _dataset(
     request: Request,
     name: str,
     version: VersionText = "",
-    text: SearchText = "",
+    text: Annotated[str, Query(max_length=200, alias="q")] = "",
     start: Start = 0,
 ) -> Response:
     library: Library = request.state.library
@@ -79,23 +81,70 @@ def _dataset(
     places = _matching(store, _full(chosen), text) if text else range(chosen.rows)
     here = frozenset(places[start : start + A_PAGE])
     rows = list(store.samples(chosen, lambda place, _: place in here))
-    first = rows or list(islice(store.samples(chosen), 1))
-    return shown(
+    responses = any(row.response for row in rows or islice(store.samples(chosen), 1))
+    runs = tuple(_of_runs(library, chosen.name, digest))
+    latest = ", the latest" if chosen == versions[0] else ""
+    about = f"Version {chosen.digest[:SHORT]}{latest}: {chosen.rows:,} rows, {said.made(chosen)}"
+    about += "; only queries that somebody judged" if chosen.judged_only else ""
+    return shown_document(
         request,
-        "dataset.html",
-        dataset=chosen,
-        made=said.made(chosen),
-        versions=[(one, said.made(one)) for one in versions],
-        short=SHORT,
-        responses=any(row.response for row in first),
-        of_service=library.of_service,
-        most_runs=MOST_RUNS,
-        runs=list(islice(_runs(library, chosen.name, digest), MOST_RUNS)),
-        asked={"version": version, "text": text},
-        rows=[(row, ", ".join(_labels(row))) for row in rows],
+        Document(
+            chosen.name,
+            f"{about}. {chosen.description or ''}",
+            blocks=(
+                Table("Runs", ("run", "on", "how good", "judge"), runs, "" if runs else "No run used it yet."),
+                Table("Versions", ("version", "rows", "made by"), tuple(map(_of_version, versions))),
+                _of_rows(rows, responses=responses),
+            ),
+        ),
+        crumbs={"Datasets": "/ui/datasets"},
+        commands=tuple(_commands(library, chosen, versions, responses=responses)),
+        search=text,
+        asked={"version": version, "q": text},
         start=start,
-        total=len(places),
+        more=start + len(rows) < len(places),
     )
+
+
+def _commands(
+    library: Library, chosen: DatasetVersion, versions: Sequence[DatasetVersion], *, responses: bool
+) -> Iterator[str]:
+    """A sentence, then what evaluates, describes and compares versions."""
+    yield "Evaluate, describe and compare versions:"
+    if library.of_service:
+        yield (
+            "POST /v1/jobs "
+            + orjson.dumps({"dataset": chosen.reference} | ({} if responses else {"systems": ["NAME"]})).decode()
+        )
+    else:
+        yield f"ragassay evaluate {chosen.reference}{'' if responses else ' --system mine=answers.jsonl'}"
+    yield f"ragassay data show {chosen.reference}"
+    if len(versions) > 1:
+        yield f"ragassay data diff {versions[1].reference} {versions[0].reference}"
+
+
+def _of_version(one: DatasetVersion) -> tuple[Cell, ...]:
+    link = Link(one.digest[:SHORT], f"/ui/datasets/{one.name}?version={one.digest[:SHORT]}")
+    return link, f"{one.rows:,}", said.made(one)
+
+
+def _of_rows(rows: Sequence[Sample], *, responses: bool) -> Table:
+    def cells(row: Sample) -> Iterator[Cell]:
+        yield Figure(cut(row.query, LONGEST), ", ".join(_labels(row)))
+        yield cut(" | ".join((*row.ground_truth_answer, *row.key_facts)), LONGEST)
+        if responses:
+            yield cut(row.answer or "", LONGEST)
+        yield "not judged" if row.judgments is None else str(sum(grade > 0 for grade in row.judgments.values()))
+
+    columns = ("question", "ground truth", *(["answer"] if responses else []), "relevant documents")
+    return Table("Rows", columns, tuple(tuple(cells(row)) for row in rows), "" if rows else "No row matches.")
+
+
+def _of_runs(library: Library, name: str, digest: str | None) -> Iterator[tuple[Cell, ...]]:
+    for run, rows_of in islice(_runs(library, name, digest), MOST_RUNS):
+        good = "; ".join(f"{system}: {headline}" for system, headline in run.headline.items()) or "no report yet"
+        address = f"/ui/runs/{run.id}" if run.headline else ""
+        yield Figure(run.name or run.id, run.created_at[:16].replace("T", " "), href=address), rows_of, good, run.judge
 
 
 def _full(version: DatasetVersion) -> str:

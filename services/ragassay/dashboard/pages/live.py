@@ -57,7 +57,7 @@ def _streams(request: Request, live: Own) -> Response:
     none = "No request has come yet. Point an OpenTelemetry exporter at this service, with a key of the scope submit:"
     address = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://127.0.0.1:8400/v1/traces"
     document = Document("Live traffic", blocks=(Table("Streams", columns, rows),) if rows else ())
-    return shown_document(request, document, empty=() if rows else (none, address))
+    return shown_document(request, document, commands=() if rows else (none, address))
 
 
 @router.get("/ui/live/{stream}")

@@ -46,7 +46,7 @@ def _schedules(request: Request, schedules: Own, after: Cursor = None) -> Respon
     return shown_document(
         request,
         Document("Schedules", blocks=(Table("Schedules", columns, rows),) if rows else ()),
-        empty=() if rows else ("There is no schedule here. Have a job run every night:", command),
+        commands=() if rows else ("There is no schedule here. Have a job run every night:", command),
         after=after,
         more=page.next,
     )
@@ -105,7 +105,7 @@ def _alerts(request: Request, schedules: Own, kind: SearchText = "", after: Curs
     return shown_document(
         request,
         Document("Alerts", blocks=(*((alerts,) if alerts.rows else ()), webhooks)),
-        empty=() if alerts.rows else (nothing,),
+        commands=() if alerts.rows else (nothing,),
         choices={"kind": KINDS},
         asked={"kind": kind},
         after=after,

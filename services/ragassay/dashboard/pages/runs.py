@@ -101,5 +101,5 @@ def _errors(request: Request, run: str) -> Response:
         request,
         Document("What went wrong", about, blocks=blocks),
         crumbs={"Runs": "/ui/runs", report.provenance.configuration.name or run: address},
-        empty=() if table else ("No row is known to have failed.",),
+        commands=() if table else ("No row is known to have failed.",),
     )
