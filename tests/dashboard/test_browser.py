@@ -12,6 +12,7 @@ import ragassay
 from api.projects import keyed_server, made_key
 from api_server import rows as few
 from browsing import browsing
+from dashboard.cities import cities
 from payloads import PAYLOADS
 from ragassay.core.settings import Settings
 from ragassay.storage.folder import FolderStore
@@ -57,22 +58,6 @@ MADE = """() => {
 FOCUSED = "[document.activeElement.tagName, document.activeElement.matches(':focus-visible')]"
 
 
-def answers(right):
-    for n in range(COUNT):
-        yield {
-            "query_id": f"q{n}",
-            "query": f"Which city is number {n} on the long list that the railway company published?",
-            "ground_truth_answer": f"The city is Paris {n}.",
-            "answer": f"The city is Paris {n}. It lies on a river." if n % 20 < right else "I like turtles.",
-            "contexts": [f"The city is Paris {n}. Trains run each hour.", "Rome is another city."],
-            "relevant_doc_ids": ["d1"],
-            "retrieved_doc_ids": ["d2", "d1"],
-            "latency_ms": 100 + n,
-            "cost_usd": 0.001,
-            "category": "even" if n % 2 == 0 else "odd",
-        }
-
-
 def hostile_rows():
     for n, text in enumerate(PAYLOADS):
         yield {
@@ -112,8 +97,10 @@ def made(tmp_path_factory):
         runs = {}
         for name, text in zip(("hostile", "other"), PAYLOADS[9:11], strict=True):
             runs[name] = evaluate(list(hostile_rows()), name=text, judge=hostile_judge).run.id
-        runs |= {f"night {right}": evaluate(list(answers(right)), name=f"night {right}").run.id for right in (8, 17)}
-        systems = {"before": list(answers(15)), "after": list(answers(12))}
+        runs |= {
+            f"night {right}": evaluate(list(cities(right, COUNT)), name=f"night {right}").run.id for right in (8, 17)
+        }
+        systems = {"before": list(cities(15, COUNT)), "after": list(cities(12, COUNT))}
         runs["both"] = evaluate(systems["before"], systems=systems, name="both").run.id
         ragassay.Datasets().import_(systems["before"], name="cities")
         yield Settings().home, runs
@@ -269,6 +256,9 @@ def test_sixty_payloads_in_every_field_are_read_as_written_and_do_nothing_on_any
         place, field = places[n % len(places)]
         paths.append(f"{place}?{urlencode({field: text[:200]})}")
     assert len(PAYLOADS) >= 60
+    for text in PAYLOADS:
+        with pytest.raises(ValueError, match="system name"):
+            system_name(text)
     found = {}
     for path in paths:
         page.goto(path)
@@ -307,9 +297,3 @@ def test_key_opens_the_door_and_a_job_is_followed_to_its_report(chromium, keyed)
             page.goto(f"/ui/{name}")
             found += watched.in_the_way()
     assert not found
-
-
-@pytest.mark.parametrize("text", PAYLOADS[::8])
-def test_no_system_has_such_a_name(text):
-    with pytest.raises(ValueError, match="system name"):
-        system_name(text)

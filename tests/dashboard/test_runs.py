@@ -1,4 +1,4 @@
-"""The list of runs and the page of one: what they show, what they say first, and what can't be shown."""
+"""Pages of runs: what the list, one run, several side by side, trends and costs say first, and what can't be shown."""
 
 import html
 import json
@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import httpx
 import pytest
@@ -13,7 +14,7 @@ import yaml
 
 import ragassay
 from browsing import browsing, linked, plain
-from dashboard.cities import NAUGHTY, rows, twenty
+from dashboard.cities import NAUGHTY, cities, rows
 from polling import until
 from provider import Answer, Provider, verdicts
 from ragassay.analysis.describe import in_short
@@ -49,9 +50,14 @@ def run(served):
     return served[1].run.id
 
 
-@pytest.fixture
-def nights():
-    return [ragassay.evaluate(list(twenty(n)), name=f"night {n}").run.id for n in (4, 18)]
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory):
+    """The pages of two runs, and their ids: 4 of 20 answers are accurate, then 18."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAGASSAY_HOME", str(tmp_path_factory.mktemp("nights")))
+        runs = [ragassay.evaluate(list(cities(n)), name=f"night {n}").run.id for n in (4, 18)]
+        with browsing() as http:
+            yield http, runs
 
 
 @pytest.fixture
@@ -217,9 +223,9 @@ def test_long_run_says_what_a_comparison_of_accurate_answers_says():
 
 
 def test_run_of_two_systems_says_which_is_better_and_which_rows_to_read_first():
-    systems = {"old": list(twenty(2)), "new": list(twenty(17))}
-    run = ragassay.evaluate(list(twenty(0)), systems=systems).run.id
-    right = ragassay.evaluate(list(twenty(20))).run.id
+    systems = {"old": list(cities(2)), "new": list(cities(17))}
+    run = ragassay.evaluate(list(cities(0)), systems=systems).run.id
+    right = ragassay.evaluate(list(cities(20))).run.id
     with browsing() as http:
         page, alone = (http.get(f"/ui/runs/{one}").text for one in (run, right))
     assert "new answers accurately more often than old: 85\N{NO-BREAK SPACE}% against 10" in page
@@ -230,8 +236,7 @@ def test_run_of_two_systems_says_which_is_better_and_which_rows_to_read_first():
 
 
 def test_first_page_says_what_the_newest_run_changed_and_what_to_fix_first(nights):
-    with browsing() as http:
-        page, said = http.get("/ui/runs").text, first_answer(http)
+    page, said = nights[0].get("/ui/runs").text, first_answer(nights[0])
     changed = r"default is better than in the run before: accurate went from 0\.200 to 0\.900, 95 % interval "
     assert re.match(rf"night 18 ?: {changed}", said)
     assert page.index("What to fix first") < page.index('aria-label="Runs"')
@@ -242,10 +247,10 @@ def test_first_page_says_that_an_interval_is_before_a_correction_that_leaves_the
     """10 answers get better and 2 worse: p is 79 * 2 / 4096 = 0.0386 alone, above 0.05 among several metrics."""
     wrong = {"old": range(10), "new": (10, 11)}
     systems = {
-        name: [{**row, "answer": "I like turtles."} if n in wrong[name] else row for n, row in enumerate(twenty(20))]
+        name: [{**row, "answer": "I like turtles."} if n in wrong[name] else row for n, row in enumerate(cities(20))]
         for name in wrong
     }
-    run = ragassay.evaluate(list(twenty(0)), systems=systems).run.id
+    run = ragassay.evaluate(list(cities(0)), systems=systems).run.id
     given = {"metric": "accurate", "value": 1.0, "by": "me", "at": "2026-01-01T00:00:00Z"}
     labels = [HumanLabel(system=name, query_id=f"q{n}", **given) for name in systems for n in range(12)]
     with browsing() as http:
@@ -319,3 +324,49 @@ def test_every_format_of_a_run_and_a_comparison_is_linked():
                 assert len(answer.content) > 100
                 assert answer.content.startswith(begins.get(form, b""))
             assert http.get(linked(page, "pdf").replace("pdf", "docx")).status_code == 422
+
+
+def test_two_runs_are_compared_and_the_verdict_comes_first(nights):
+    http, runs = nights
+    page = http.get("/ui/compare", params={"run": runs}).text
+    table = page.index("<h2>night 18 against night 4</h2>")
+    assert page.index("is better than") < table
+    assert re.search(r'<th scope="row">accurate.*?14/0/6.*?<span class="tag good">better</span>', page, re.DOTALL)
+    assert "Accuracy against what it takes" in page
+    assert page.index(">night 4, 20") < table
+    assert table < page.index('<th scope="row">accurate') < page.index('<th scope="row">correctness')
+    assert f'value="{runs[0]}"' in http.get("/ui/compare").text
+
+
+def test_regressions_lead_to_the_rows_of_both_systems(nights):
+    http, runs = nights
+    page = http.get("/ui/compare", params={"run": runs[::-1]}).text
+    links = re.findall(r'href="(/ui/runs/[^"]*/row[^"]*)"', page)
+    assert {link.split("/")[3] for link in links} == set(runs)
+    assert http.get(html.unescape(links[0])).status_code == 200
+
+
+def test_trend_begins_with_what_changed_since_and_how_sure_that_is(nights):
+    http, runs = nights
+    page = http.get("/ui/trends").text
+    assert "is better than" in http.get(linked(page, "What changed in default")).text
+    today = datetime.now(UTC).date()
+    assert re.fullmatch(
+        rf"default is better than on {today}: accurate went from 20 % to 90 % "
+        r"\(\+0\.70, 95 % interval \+0\.\d+ to \+0\.\d+\)\.",
+        plain(re.search(r'<p class="answer">([^<]*)', page)[1]),
+    )
+    assert page.count('class="whisker"') == 2
+    assert all(f'href="/ui/runs/{run}"' in page for run in runs)
+
+
+def test_what_an_accurate_answer_costs_stands_first_then_a_chart_and_the_table(nights):
+    http, _ = nights
+    page = http.get("/ui/cost").text
+    known = re.search(
+        r"1,000 accurate answers cost 1\.8\d USD \(95\s% interval [\d.]+ to [\d.]+\) with default\.", page
+    )
+    assert page.index(known[0]) < page.index("Accuracy against cost") < page.index("By dataset and system")
+    assert "22 of 40" in page
+    later = http.get("/ui/cost?since=2100-01-01")
+    assert (later.status_code, known[0] in later.text) == (200, False)

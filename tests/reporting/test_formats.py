@@ -100,14 +100,6 @@ def test_workbook_cuts_a_long_text_with_a_word_and_refuses_more_rows_than_a_shee
     assert not (tmp_path / "more.xlsx").exists()
 
 
-def test_workbook_of_a_comparison_has_a_row_for_each_difference(tmp_path):
-    OF_COMPARISONS.write(a_comparison(), tmp_path / "c.xlsx")
-    book = openpyxl.load_workbook(tmp_path / "c.xlsx")
-    assert book.sheetnames == ["Differences", "Systems"]
-    row = cells(book["Differences"])[2]
-    assert (row["a"], row["b"], row["metric"], row["delta"]) == ("bm25", "hybrid", "accurate", 1 / 11)
-
-
 def test_parquet_has_typed_columns_and_the_report_without_rows_beside(report, tmp_path):
     EXPORTERS.write(report, tmp_path / "r.parquet")
     table = pyarrow.parquet.read_table(tmp_path / "r.parquet")
