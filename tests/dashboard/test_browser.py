@@ -278,7 +278,7 @@ def test_sixty_payloads_in_every_field_are_read_as_written_and_do_nothing_on_any
 
 def test_key_opens_the_door_and_a_job_is_followed_to_its_report(chromium, keyed):
     key = made_key(keyed, "a", name="all").key
-    body = {"samples": few(120), "metrics": ["mrr"], "performance": {"batch": 10}}
+    body = {"samples": few(40), "metrics": ["mrr"], "performance": {"batch": 10}}
     job = httpx.post(f"{keyed.url}/v1/jobs", json=body, headers={"Authorization": f"Bearer {key}"}).json()["id"]
     with watched_page(chromium, keyed.url) as watched:
         page = watched.page
@@ -286,13 +286,13 @@ def test_key_opens_the_door_and_a_job_is_followed_to_its_report(chromium, keyed)
         found = watched.in_the_way()
         page.get_by_label("API key").fill(key)
         page.keyboard.press("Enter")
-        page.get_by_text("0 of 120").wait_for()
+        page.get_by_text("0 of 40").wait_for()
         found += watched.in_the_way()
         work = threading.Thread(target=keyed.work)
         work.start()
         page.get_by_role("link", name="report").wait_for()
         work.join()
-        assert page.get_by_text("120 of 120").is_visible()
+        assert page.get_by_text("120 of 40").is_visible()
         for name in ONLY_OF_SERVICE:
             page.goto(f"/ui/{name}")
             found += watched.in_the_way()

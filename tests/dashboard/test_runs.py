@@ -105,9 +105,8 @@ def test_run_shows_each_mean_with_its_interval_and_what_is_missing(served, run, 
         ("/ui/nowhere/at/all", 404, "there is no page"),
         ("/ui/compare?run=20200101-000000-none", 404, "there is no run"),
         ("/ui/compare?run=RUN", 422, "a comparison needs two systems"),
-        ("/ui/compare?run=RUN&run=RUN%23default&baseline=nobody", 422, "nobody"),
         ("/ui/cost?by=colour", 422, "dimension"),
-        ("/ui/cost?since=yesterday", 422, "yesterday"),
+        ("/ui/cost?since=yesterday", 422, "since"),
         ("/ui/datasets/nothing", 422, "nothing"),
         ("/ui/datasets/%2e%2e%2fruns", 404, ""),
         ("/ui/datasets/cities?from=-1", 422, "from:"),
@@ -336,6 +335,9 @@ def test_two_runs_are_compared_and_the_verdict_comes_first(nights):
     assert page.index(">night 4, 20") < table
     assert table < page.index('<th scope="row">accurate') < page.index('<th scope="row">correctness')
     assert f'value="{runs[0]}"' in http.get("/ui/compare").text
+    for field in ("baseline", "metrics"):
+        refused = http.get("/ui/compare", params={"run": runs, field: "nothing"})
+        assert (refused.status_code, "nothing" in refused.text) == (422, True)
 
 
 def test_regressions_lead_to_the_rows_of_both_systems(nights):

@@ -1,4 +1,4 @@
-"""From results to a report, with the arithmetic beside it; what limits it, and which rows failed, in the terminal and as Markdown."""
+"""From results to a report, with the arithmetic beside it; what limits it, and which rows failed, in terminal and Markdown."""
 
 import math
 

@@ -39,7 +39,7 @@ class FolderLibrary(Library):
 
     def newest(self) -> Iterable[Entry]:
         """See ``Library``."""
-        return self._store.newest()
+        return (entry for entry in self._store.newest() if not self._only or entry.id in self._only)
 
     def open(self, run: str) -> FolderRun:
         """The run; raises NotFound, BadData."""

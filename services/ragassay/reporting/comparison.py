@@ -19,9 +19,9 @@ from ragassay.reporting.csv import short_text
 from ragassay.reporting.document import Block, Card, Cards, Cell, Document, Figure, Link, Sentences, Table
 from ragassay.reporting.exporters import Exporters, of_document
 from ragassay.reporting.failing import causes
-from ragassay.reporting.figures import NOT_REPORTED
+from ragassay.reporting.figures import NOT_REPORTED, estimate
 from ragassay.reporting.grids import Grid, Kind
-from ragassay.reporting.summary import PER_ACCURATE, cost_per_accurate
+from ragassay.reporting.summary import PER_ACCURATE
 
 UNITS = {
     **dict.fromkeys(("latency_ms", "first_token_ms", "retrieval_latency_ms", "generation_latency_ms"), "ms"),
@@ -200,10 +200,7 @@ def standing_table(comparison: Comparison) -> Iterator[Table]:
         "accuracy": (lambda side: side.accuracy, lambda side: _score(side.accuracy)),
         "USD a query": (lambda side: side.cost_usd, lambda side: _reported(side.cost_usd)),
         "latency p50 in ms": (lambda side: side.latency_p50_ms, lambda side: _reported(side.latency_p50_ms)),
-        PER_ACCURATE: (
-            lambda side: side.cost_usd,
-            lambda side: cost_per_accurate(side.cost_per_accurate_answer),
-        ),
+        PER_ACCURATE: (lambda side: side.cost_usd, lambda side: estimate(side.cost_per_accurate_answer)),
     }
     sides = comparison.sides
     known = {

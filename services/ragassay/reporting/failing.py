@@ -14,7 +14,7 @@ from ragassay.core.report import Aggregate, FixFirst, Report, ReportWithResults,
 from ragassay.evaluation.groups import MAX_SLICES
 from ragassay.metrics.failures import Cause, Failures, attribute, failures
 from ragassay.reporting.document import Card, Cards, Link, Table
-from ragassay.reporting.figures import AT_MOST, aggregate, share
+from ragassay.reporting.figures import AT_MOST, estimate, share
 
 JUDGED = ("correctness", "completeness", "faithfulness", "relevance")
 MOST_SLICES_SHOWN = 6  # of one field, on a terminal
@@ -33,7 +33,7 @@ def headline(system: SystemReport) -> str:
     name = headline_metric(system)
     mean = system.metrics[name]
     if name != "accurate" or mean.value is None:
-        return f"{name} {aggregate(mean)}"
+        return f"{name} {estimate(mean)}"
     ends = mean.interval
     known = f"{round(mean.value * mean.n)} of {mean.n} answers are accurate ({percent(round(mean.value, 2))}"
     if ends.low is not None and ends.high is not None:
@@ -221,7 +221,7 @@ def _one(field: str, report: Report) -> str:
 
 
 def _slice(one: Slice | None, name: str) -> str:
-    return "no row" if one is None else aggregate(one.metrics[name])
+    return "no row" if one is None else estimate(one.metrics[name])
 
 
 def words(name: str) -> str:

@@ -131,11 +131,11 @@ def _reasons(mean: Estimate) -> tuple[str, ...]:
     return tuple(f"{count:,}: {reason}" for reason, count in mean.missing.items())
 
 
-def aggregate(metric: Aggregate) -> str:
-    """``0.742 [0.65, 0.83] n=28/30``: mean, interval, and how many of the rows were scored."""
-    if metric.value is None:
-        return f"not scored n=0/{metric.rows}"
-    return f"{number(metric.value)} {bounds(metric.interval)} n={of_rows(metric.n, metric.unscored)}"
+def estimate(one: Estimate) -> str:
+    """``0.742 [0.65, 0.83] n=28/30``: the value, its interval, and how many of the rows were scored; or why there is none."""
+    if one.value is None:
+        return f"undefined: {one.reason}" if one.reason else f"not scored n=0/{one.rows}"
+    return f"{share(one)} n={of_rows(one.n, one.unscored)}"
 
 
 def of_rows(n: int, missing: int) -> str:

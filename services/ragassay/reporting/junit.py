@@ -14,7 +14,7 @@ from ragassay.core.report import ReportWithResults, SystemReport
 from ragassay.metrics.failures import failure
 from ragassay.reporting.csv import as_text
 from ragassay.reporting.failing import first_fix, headline, why
-from ragassay.reporting.figures import aggregate
+from ragassay.reporting.figures import estimate
 from ragassay.reporting.grids import provenance
 
 _BROKEN = ("response_failed", "not_scored")
@@ -34,7 +34,7 @@ def export(report: ReportWithResults) -> Iterator[bytes]:
     def suites() -> Iterator[bytes]:
         for name, system in report.systems.items():
             fix = {"fix_first": sentence} if (sentence := first_fix(system)) else {}
-            figures = {metric: aggregate(mean) for metric, mean in system.metrics.items()}
+            figures = {metric: estimate(mean) for metric, mean in system.metrics.items()}
             cases = (_of_row(row, system) for row in report.results_of(name))
             yield from _suite(name, cases, {"headline": headline(system), **fix, **figures, **sources})
 

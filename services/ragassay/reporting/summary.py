@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ragassay.core.cost_sums import CostPerAccurate
 from ragassay.core.formatting import listed, number, percent
 from ragassay.core.models import Usage
 from ragassay.core.report import (
@@ -17,9 +16,8 @@ from ragassay.core.report import (
     ReportWithResults,
     SystemReport,
 )
-from ragassay.core.statistics import Estimate
 from ragassay.reporting.document import Table
-from ragassay.reporting.figures import NOT_REPORTED, bounds, of_rows
+from ragassay.reporting.figures import NOT_REPORTED, estimate, of_rows
 
 Figures = Sequence[tuple[str, Callable[[SystemReport], str]]]
 MOST_READ = 1000  # rows of a system that are read for the ids of those that are suspicious
@@ -160,19 +158,6 @@ def _range(mean: Aggregate) -> str:
     return f" (mean {mean.bounds.worst:.3f} to {mean.bounds.best:.3f})" if mean.bounds and mean.n else ""
 
 
-def cost_per_accurate(cost: CostPerAccurate) -> str:
-    """USD per accurate answer with its interval, or why there is none."""
-    if cost.value is None:
-        return f"undefined: {cost.reason}"
-    return f"{number(cost.value)} {bounds(cost.interval)} n={of_rows(cost.n, cost.unscored)}"
-
-
-def _share(share: Estimate) -> str:
-    if share.value is None:
-        return f"undefined: {share.reason}"
-    return f"{number(share.value)} {bounds(share.interval)} n={share.n}"
-
-
 def _latency(spread: Distribution) -> str:
     if spread.p50 is None or spread.p95 is None or spread.p99 is None:
         return NOT_REPORTED
@@ -236,11 +221,11 @@ _SYSTEM: Figures = (
     ("input tokens", lambda s: _tokens(s.input_tokens)),
     ("output tokens", lambda s: _tokens(s.output_tokens)),
     ("cost in USD", lambda s: _money(s.cost_usd)),
-    (PER_ACCURATE, lambda s: cost_per_accurate(s.cost_per_accurate_answer)),
+    (PER_ACCURATE, lambda s: estimate(s.cost_per_accurate_answer)),
 )
 _REFUSALS: Figures = (
-    ("refusal precision", lambda s: _share(s.refusals.precision)),
-    ("refusal recall", lambda s: _share(s.refusals.recall)),
+    ("refusal precision", lambda s: estimate(s.refusals.precision)),
+    ("refusal recall", lambda s: estimate(s.refusals.recall)),
 )
 _EVALUATION: Figures = (
     ("judge, used", lambda s: spent(s.evaluation.usage)),
