@@ -96,4 +96,4 @@ def test_the_page_of_a_row_shows_earlier_turns_where_evidence_leads(report):
 def test_people_who_label_a_row_see_its_earlier_turns(report):
     with browsing() as http:
         text = http.get(f"/ui/runs/{report.run.id}/label?metric=faithfulness").text
-    assert "<strong>assistant</strong>: Free costs nothing.</li>" in text
+    assert "<strong>assistant</strong>: Free costs nothing.</span></li>" in text

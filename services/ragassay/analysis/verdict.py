@@ -46,20 +46,12 @@ def verdict(report: ReportWithResults) -> tuple[str, ...]:
 def _sentences(made: Comparison) -> Iterator[str]:
     for pair in made.pairs[:MOST_PAIRS]:
         primary = {name: pair.metrics[name] for name in made.primary}
-        yield from filter(
-            None, (in_short(pair), finding(pair, primary, made.alpha, made.correction), price(pair, made.alpha))
-        )
+        accurate = pair.metrics.get("accurate")
+        better = _with_size(in_short(pair), accurate) if accurate else in_short(pair)
+        found = finding(pair, primary, made.alpha, made.correction)
+        yield from filter(None, (better, found, price(pair, made.alpha)))
     if (more := len(made.pairs) - MOST_PAIRS) > 0:
         yield f"{more} more systems are in the comparison."
-
-
-def accuracy(report: ReportWithResults) -> str:
-    """Which of the first two systems answers accurately more often, as ``verdict`` has it, and by how much.
-
-    Raises as ``compare`` does. Empty if neither is scored.
-    """
-    pair = compare([(report, None)]).pairs[0]
-    return _with_size(in_short(pair), pair.metrics["accurate"])
 
 
 def by_accuracy(scores: Mapping[str, Any], questions: Questions, seed: int) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from ragassay.analysis.trends import Trend
-from ragassay.analysis.verdict import MAX_COMPARED, accuracy
+from ragassay.analysis.verdict import MAX_COMPARED, verdict
 from ragassay.core.errors import AssayError
 from ragassay.core.formatting import number, percent
 from ragassay.dashboard.changes import against, between_systems
@@ -77,7 +77,7 @@ def _between(library: Library, run: RunSummary) -> str:
     try:
         if run.queries > MAX_COMPARED:
             return next(between_systems(library.rows(run.id)), "")
-        return accuracy(library.report(run.id))
+        return next(iter(verdict(library.report(run.id))), "")
     except AssayError:  # its rows are deleted
         return ""
 

@@ -346,10 +346,10 @@ def standing_chart(
 ) -> Chart | None:
     """Accuracy against cost, if all systems report it and one is not free, else against latency; None if neither is known."""
     sides = comparison.sides
-    costs = {name: side.cost_usd for name, side in sides.items() if side.cost_usd is not None}
+    costs = {name: 1000 * side.cost_usd for name, side in sides.items() if side.cost_usd is not None}
     times = {name: side.latency_p50_ms for name, side in sides.items() if side.latency_p50_ms is not None}
     priced = len(costs) == len(sides) and any(costs.values())
-    across, unit = (costs, "USD a query") if priced else (times, "median latency, ms")
+    across, unit = (costs, "USD per 1,000 queries") if priced else (times, "median latency, ms")
     if len(across) < len(sides):
         return None
     points = {}

@@ -67,6 +67,7 @@ def _run(request: Request, run: str, form: AnyForm = "page") -> Response:
         report=report,
         problem=problem_of(report),
         gates=library.gates(run),
+        has_worst=failed[1] is not None,
         document=of_report(
             report,
             rows=f"{address}/queries",

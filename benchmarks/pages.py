@@ -1,0 +1,97 @@
+"""Pages of `ragassay view` on a run of many rows: how long the first page of each kind takes, and the next ones.
+
+    python benchmarks/pages.py [--rows 100000]
+
+1,000 rows of `rows.py` are evaluated and written again and again, as `compare.py` does, into a run of so many rows. A process
+serves it that has read nothing yet: the first request of each kind is the first page. The next are the median of five others.
+Exits 1 above 1 s for a first page, or 150 ms for a next one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+from compare import evaluated, multiplied, write_pair
+from measured import load, machine
+
+MAX_FIRST_S, MAX_NEXT_S, NEXT = 1.0, 0.15, 5
+PAGES = {  # by what they show: the address of the page with a number
+    "list of runs": "/ui/runs?n={0}",
+    "run": "/ui/runs/RUN?n={0}",
+    "rows": "/ui/runs/RUN/queries?from={0}",
+    "rows, filtered and sorted": "/ui/runs/RUN/queries?where=faithfulness<0.9&sort=-latency_ms&from={0}",
+    "rows of a kind of failure": "/ui/runs/RUN/queries?failure=unfaithful&from={0}",
+    "row": "/ui/runs/RUN/row?at={0}",
+    "row, by its id": "/ui/runs/RUN/row?system=SYSTEM&id=r{0}",
+    "errors": "/ui/runs/RUN/errors?n={0}",
+    "trends": "/ui/trends?n={0}",
+    "cost": "/ui/cost?n={0}",
+}
+
+
+def made(folder: Path, rows: int) -> tuple[str, str]:
+    """The id of a run of so many rows, the only one in the folder, and its system."""
+    run = evaluated(write_pair(folder)[0], folder)
+    name = multiplied(run, rows)
+    for file in sorted(run.folder.rglob("*"), reverse=True):
+        file.rmdir() if file.is_dir() else file.unlink()
+    run.folder.rmdir()
+    return name, next(iter(run.record.systems))
+
+
+def seconds(http: httpx.Client, address: str) -> float:
+    began = time.perf_counter()
+    http.get(address).raise_for_status()
+    return time.perf_counter() - began
+
+
+def looked_at(home: Path, run: str, system: str) -> dict[str, tuple[float, float]]:
+    """Seconds of the first page and of the next ones, by what they show."""
+    command = [sys.executable, "-m", "ragassay.cli", "view", "--no-browser"]
+    environment = os.environ | {"RAGASSAY_HOME": str(home)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as serving:
+        try:
+            url = httpx.URL(serving.stdout.readline().strip())
+            times = {}
+            with httpx.Client(base_url=url.copy_with(raw_path=b"/"), timeout=120, trust_env=False) as http:
+                for _ in range(200):  # until it listens
+                    try:
+                        http.get("/ui/static/style.css")
+                        break
+                    except httpx.TransportError:
+                        time.sleep(0.05)
+                for name, address in PAGES.items():
+                    page = address.replace("RUN", run).replace("SYSTEM", system)
+                    first, *others = (seconds(http, page.format(50 * n)) for n in range(NEXT + 1))
+                    times[name] = first, statistics.median(others)
+            return times
+        finally:
+            serving.send_signal(signal.SIGINT)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=100_000)
+    options = parser.parse_args()
+    before = load()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        times = looked_at(folder, *made(folder, options.rows))
+    lines = [f"| page of a run of {options.rows:,} rows | first, ms | next, ms |", "|---|---|---|"]
+    lines += [f"| {name} | {1000 * first:,.0f} | {1000 * after:,.0f} |" for name, (first, after) in times.items()]
+    print(f"{machine(before)}.\n\n" + "\n".join(lines), flush=True)
+    slow = any(first > MAX_FIRST_S or after > MAX_NEXT_S for first, after in times.values())
+    sys.exit(f"wanted {MAX_FIRST_S:g} s for a first page, {1000 * MAX_NEXT_S:g} ms for a next one" if slow else 0)
+
+
+if __name__ == "__main__":
+    main()
