@@ -34,7 +34,9 @@ def rows(values, metric="mrr", system="default", **more):
     return [row(n, system, **{metric: value}, **more) for n, value in enumerate(values, 1)]
 
 
-def make_report(systems, *, expected=None, run="run-1", created=CREATED, dataset="france", digest="0" * 64, **spec):
+def make_report(
+    systems, *, expected=None, run="run-1", created=CREATED, dataset="france", digest="0" * 64, judge=None, **spec
+):
     """The report on rows by system, or on a plain list of rows as ``default``."""
     if isinstance(systems, list):
         systems = {"default": systems}
@@ -47,7 +49,7 @@ def make_report(systems, *, expected=None, run="run-1", created=CREATED, dataset
         packages={},
         dataset=Source(name=dataset, digest=digest, rows=expected),
         systems={},
-        judge={"name": "local"},
+        judge=judge or {"name": "local"},
         embeddings=None,
         metrics=tuple(parse(name).name for name in names),
         configuration=EvalConfig(**spec),

@@ -25,7 +25,7 @@ from ragassay.storage.selection import Bound
 from ragassay.systems.retrieval import terms
 from ragassay.testset.offline import candidates
 
-SHORT, MEDIUM, LONG = 10_000, 20_000, 40_000
+SHORT, MEDIUM, LONG = 5_000, 10_000, 20_000
 QUICK_S = 0.05  # a quadratic pattern takes longer on the medium text
 MOST_TIMES = 8.0  # 4 is linear, 16 is quadratic
 WRITTEN = r"""
@@ -52,17 +52,14 @@ def replied(text: str) -> object:
     return parse_reply({"why": text, "answer": [{"id": "A1", "evidence": text}]}, number_units(sample("One.")))
 
 
-def overlap(text: str) -> object:
-    source = Source([[text]])
-    return features(terms_of(text), source)
-
-
 READERS: dict[str, Callable[[str], object]] = {
-    **{name: getattr(rules, name) for name in ("sentences", "words", "content", "numbers", "names", "negated")},
-    **{name: getattr(rules, name) for name in ("says_yes", "is_lead_in")},
+    **{
+        name: getattr(rules, name)
+        for name in "sentences words content numbers names negated says_yes is_lead_in".split()
+    },
     "refuses": lambda text: rules.refuses([text]),
     "clauses": clauses,
-    "features": overlap,
+    "features": lambda text: features(terms_of(text), Source([[text]])),
     "correctness_features": lambda text: correctness_features(text[:100], text, [text], refusal=False),
     "disarm": disarm,
     "suspicious": marked,

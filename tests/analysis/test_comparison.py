@@ -1,18 +1,20 @@
 """From reports to a comparison, with the arithmetic beside it."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from handmade_reports import make_report, row
+from handmade_reports import rows as made
 from ragassay.analysis.comparison import compare
-from ragassay.analysis.models import Comparison
+from ragassay.analysis.gates import Gate, check
+from ragassay.analysis.rows import SystemRows, match
+from ragassay.analysis.sides import Side, file_names, labelled
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
-from ragassay.core.eval_config import EvalConfig
-from ragassay.core.formatting import json_document
 from ragassay.core.models import Result, Score
-from ragassay.core.report import Provenance, ReportWithResults, Source
-from ragassay.evaluation.aggregate import aggregate
 from ragassay.reporting.comparison import EXPORTERS, more_tables, of_comparison, tables
 from ragassay.reporting.document import Cards
 from ragassay.stats.intervals import difference_interval
@@ -28,26 +30,15 @@ def rows(system, scores, *, name="mrr", ids=None, also=(), **more):
     results = []
     for n, value in enumerate(scores):
         score = Score.absent("the response has no answer", "no_input") if value is None else Score(value=value)
-        fields = {key: column[n] if isinstance(column, list) else column for key, column in more.items()}
-        by_name = {name: score, **dict(also)}
-        query = fields.pop("query", f"question {ids[n] if ids else n}")
-        row = Result(query_id=ids[n] if ids else f"q{n}", system=system, query=query, scores=by_name, **fields)
-        results.append(row)
+        fields = {"query": f"question {ids[n] if ids else n}", "scores": {name: score, **dict(also)}}
+        fields |= {key: column[n] if isinstance(column, list) else column for key, column in more.items()}
+        results.append(Result(query_id=ids[n] if ids else f"q{n}", system=system, **fields))
     return results
 
 
-def report(*, run="run-1", metrics=("mrr",), digest="0" * 64, judge=None, expected=None, spec=None, **systems):
-    """A report on systems given as lists of rows."""
-    source = Source(name="data", digest=digest, rows=0)
-    provenance = Provenance(
-        ragassay="0", code_digest="c", python="3", packages={}, dataset=source,
-        systems={name: source.model_copy(update={"name": name}) for name in systems},
-        judge=judge or {"name": "local"}, embeddings=None, metrics=metrics, configuration=spec or EvalConfig(),
-        configuration_digest="d",
-    )  # fmt: skip
-    longest = max(map(len, systems.values())) if expected is None else expected
-    figures = aggregate(run, "2026-01-01T00:00:00+00:00", provenance, systems, expected=longest)
-    return ReportWithResults.of(figures, systems)
+def report(*, run="run-1", digest="0" * 64, judge=None, spec=(), **systems):
+    """A report on systems given as lists of rows; ``spec``: options of the configuration."""
+    return make_report(systems, run=run, digest=digest, judge=judge, **dict(spec))
 
 
 def compared(*given, **options):
@@ -72,7 +63,7 @@ def test_p_values_and_effects_are_those_of_stats_on_the_same_vectors():
 
 def test_the_correction_counts_all_metrics_and_all_systems():
     more = {"also": {"map@10": Score(value=0.5)}}
-    given = report(metrics=("mrr", "map@10"), a=rows("a", A, **more), b=rows("b", B, **more), c=rows("c", A, **more))
+    given = report(a=rows("a", A, **more), b=rows("b", B, **more), c=rows("c", A, **more))
     comparison = compared(given)
     deltas = [pair.metrics[name] for pair in comparison.pairs for name in comparison.metrics]
     assert comparison.family == 4
@@ -155,8 +146,8 @@ def test_what_was_not_measured_alike_is_a_warning_and_in_the_verdict():
             report(run="r2", judge={"name": "local", "version": 2}, b=rows("b", B)),
             "local with other settings (version)",
         ),
-        (report(run="r2", spec=EvalConfig(accurate="mrr > 0"), b=rows("b", B)), "not the same accuracy rule"),
-        (report(run="r2", spec=EvalConfig(max_grade=2), b=rows("b", B)), "not the same greatest grade: 3.0 and 2.0"),
+        (report(run="r2", spec={"accurate": "mrr > 0"}, b=rows("b", B)), "not the same accuracy rule"),
+        (report(run="r2", spec={"max_grade": 2}, b=rows("b", B)), "not the same greatest grade: 3.0 and 2.0"),
     ):
         comparison = compared(first, second)
         assert says in comparison.warnings[0]
@@ -188,7 +179,7 @@ def accurate(system, values, cost, latency):
 
 def test_cost_latency_and_the_price_of_one_more_accurate_answer():
     a, b = [0.0] * 6 + [1.0] * 4, [1.0] * 10
-    given = report(metrics=("accurate",), a=accurate("a", a, 0.01, 100.0), b=accurate("b", b, 0.03, 250.0))
+    given = report(a=accurate("a", a, 0.01, 100.0), b=accurate("b", b, 0.03, 250.0))
     pair = compared(given).pairs[0]
     # 10 * 0.02 more for 6 more accurate answers
     assert pair.incremental_cost.value == pytest.approx(0.2 / 6)
@@ -203,14 +194,14 @@ def test_a_gain_that_may_be_chance_has_no_price_and_what_it_would_be_alone_is_sa
     """Six won and none lost: p is 0.03, and 0.09 among three tests."""
     a, b = [0.0] * 6 + [1.0] * 6, [1.0] * 12
     given = {"a": accurate("a", a, 0.01, 1.0), "b": accurate("b", b, 0.03, 1.0)}
-    alone = compared(report(metrics=("accurate",), **given))
+    alone = compared(report(**given))
     assert "one more accurate answer costs" in alone.verdict[-1]
     for side in given.values():
-        for place, row in enumerate(side):
+        for place, one in enumerate(side):
             others = {name: Score(value=place % 2) for name in ("mrr", "hit@1")}
-            side[place] = row.model_copy(update={"scores": {**row.scores, **others}})
+            side[place] = one.model_copy(update={"scores": {**one.scores, **others}})
     names = ("accurate", "mrr", "hit@1")
-    comparison = compared(report(metrics=names, **given), metrics=names)
+    comparison = compared(report(**given), metrics=names)
     assert comparison.verdict[1].startswith("No difference between b and a is shown")
     assert comparison.pairs[0].metrics["accurate"].outcome == "can't tell"
     assert comparison.pairs[0].metrics["accurate"].reason == (
@@ -225,7 +216,7 @@ def test_a_gain_that_may_be_chance_has_no_price_and_what_it_would_be_alone_is_sa
 def test_the_pareto_front_names_who_beats_whom_and_who_can_not_be_placed():
     good, bad = [1.0] * 8 + [0.0] * 2, [1.0] * 4 + [0.0] * 6
     given = report(
-        metrics=("accurate",), a=accurate("a", bad, 0.02, 100.0), b=accurate("b", good, 0.01, 90.0),
+        a=accurate("a", bad, 0.02, 100.0), b=accurate("b", good, 0.01, 90.0),
         c=accurate("c", good, None, 90.0),
     )  # fmt: skip
     comparison = compared(given)
@@ -249,37 +240,29 @@ def test_the_verdict_says_how_large_a_difference_the_rows_could_have_shown():
     assert "No difference is shown on mrr (10 pairs show about 0.0" in comparison.verdict[1]
 
 
-def test_what_can_not_be_compared_is_refused():
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"chosen": ["a"]}, BadInput, "needs two systems, there is only 'a'"),
+        ({"chosen": []}, BadInput, "there is none"),
+        ({"chosen": ["a", "a"]}, BadInput, "run-1#a is chosen twice"),
+        ({"chosen": ["z"]}, UnknownName, "unknown system 'z'"),
+        ({"baseline": "z"}, UnknownName, "unknown baseline 'z'"),
+        ({"metrics": ["nDCG@10"]}, BadInput, "a has no ndcg@10"),
+        ({"metrics": ["nonsense"]}, UnknownName, "unknown metric"),
+        ({"metrics": []}, BadSettings, "no metric is asked for"),
+        ({"alpha": 1.0}, BadSettings, "alpha"),
+        ({"correction": "luck"}, BadSettings, "unknown correction"),
+        ({"other": True}, BadInput, "no metric in common"),
+    ],
+)
+def test_what_can_not_be_compared_is_refused(options, error, says):
     two = report(a=rows("a", A), b=rows("b", B))
-    with pytest.raises(BadInput, match="needs two systems, there is only 'a'"):
-        compared(report(a=rows("a", A)))
-    with pytest.raises(BadInput, match="there is none"):
-        compare(())
-    with pytest.raises(BadInput, match="run-1#a is chosen twice"):
-        compared(two, two)
-    with pytest.raises(UnknownName, match="unknown system 'z'"):
-        compare([(two, "z")])
-    with pytest.raises(UnknownName, match="unknown baseline 'z'"):
-        compared(two, baseline="z")
-    with pytest.raises(BadInput, match=r"a has no ndcg@10"):
-        compared(two, metrics=["nDCG@10"])
-    with pytest.raises(UnknownName, match="unknown metric"):
-        compared(two, metrics=["nonsense"])
-    with pytest.raises(BadSettings, match="no metric is asked for"):
-        compared(two, metrics=[])
-    with pytest.raises(BadSettings, match="alpha"):
-        compared(two, alpha=1.0)
-    with pytest.raises(BadSettings, match="unknown correction"):
-        compared(two, correction="luck")
-    other = report(run="r2", metrics=("map@10",), c=rows("c", A, name="map@10"))
-    with pytest.raises(BadInput, match="no metric in common"):
-        compared(two, other)
-
-
-def test_the_document_reads_back_and_does_not_depend_on_the_hour():
-    one = compared(report(a=rows("a", A), b=rows("b", B)))
-    assert Comparison.model_validate_json(json_document(one)) == one
-    assert json_document(one) == json_document(compared(report(a=rows("a", A), b=rows("b", B))))
+    chosen = [(two, system) for system in options.pop("chosen", [None])]
+    if options.pop("other", False):
+        chosen.append((report(run="r2", c=rows("c", A, name="map@10")), None))
+    with pytest.raises(error, match=says):
+        compare(chosen, **options)
 
 
 def test_regressions_are_of_every_metric_that_moved_and_have_both_answers():
@@ -293,7 +276,7 @@ def test_regressions_are_of_every_metric_that_moved_and_have_both_answers():
         query=[f"Q{n}" for n in range(10)],
     )
     b = rows("b", A, also=why, answer="New.", ids=[f"x{n}" for n in range(10)], query=[f"Q{n}" for n in range(10)])
-    both = compared(report(metrics=("mrr", "map@10"), a=a), report(metrics=("mrr", "map@10"), run="r2", b=b))
+    both = compared(report(a=a), report(run="r2", b=b))
     first = both.pairs[0].regressions[0]
     assert (first.query_id, first.query_id_b) == ("q_0", "x0")
     assert first.scores == {"map@10": (0.5, 0.25)}  # mrr stayed as it was
@@ -317,17 +300,13 @@ SCORES = st.lists(
 def test_swapping_the_systems_flips_every_sign(table, name):
     a = rows("a", [t[0] for t in table], name=name, cost_usd=[t[2] for t in table], category="x")
     b = rows("b", [t[1] for t in table], name=name, cost_usd=[t[3] for t in table], category="x")
-    given = report(metrics=(name,), a=a, b=b)
+    given = report(a=a, b=b)
     there, back = compared(given).pairs[0], compared(given, baseline="b").pairs[0]
     one, other = there.metrics[name], back.metrics[name]
     turned = {"better": "worse", "worse": "better"}
     assert other.outcome == turned.get(one.outcome, one.outcome)
-    assert (other.p, other.p_adjusted, other.mark, other.detectable) == (
-        one.p,
-        one.p_adjusted,
-        one.mark,
-        one.detectable,
-    )
+    for same in ("p", "p_adjusted", "mark", "detectable"):
+        assert getattr(other, same) == getattr(one, same)
     assert (other.wins, other.losses, other.ties) == (one.losses, one.wins, one.ties)
     assert (other.mean_a, other.mean_b) == (one.mean_b, one.mean_a)
     pairs = [(one.delta, other.delta), (one.interval.low, other.interval.high), (one.interval.high, other.interval.low)]
@@ -341,9 +320,7 @@ def test_swapping_the_systems_flips_every_sign(table, name):
 
 def test_compare_corrects_the_primary_metrics_and_marks_the_rest_exploratory():
     also = {"ndcg@5": Score(value=0.5), "accurate": Score(value=1.0)}
-    b = [one.model_copy(update={"scores": {**one.scores, **also}}) for one in rows("b", B)]
-    a = [one.model_copy(update={"scores": {**one.scores, **also}}) for one in rows("a", A)]
-    comparison = compared(report(metrics=("mrr", "ndcg@5", "accurate"), a=a, b=b))
+    comparison = compared(report(a=rows("a", A, also=also), b=rows("b", B, also=also)))
     metrics = comparison.pairs[0].metrics
     assert (comparison.primary, comparison.family) == (("accurate",), 1)
     assert {name for name, one in metrics.items() if one.exploratory} == {"mrr", "ndcg@5"}
@@ -372,15 +349,104 @@ def test_compare_averages_several_answers_to_one_question_first():
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(*[st.sampled_from([0.0, 0.25, 0.5, 1.0])] * 4), min_size=1, max_size=30))
 def test_compare_never_calls_an_interval_without_0_no_difference(table):
-    columns = list(zip(*table, strict=True))
-    both = {}
-    for name, first, second in (("a", *columns[:2]), ("b", *columns[2:])):
-        made = rows(name, list(first))
-        also = [Score(value=value) for value in second]
-        both[name] = [
-            one.model_copy(update={"scores": {**one.scores, "correctness": more}})
-            for one, more in zip(made, also, strict=True)
-        ]
-    deltas = compared(report(metrics=("mrr", "correctness"), **both), metrics=["mrr", "correctness"]).pairs[0].metrics
+    both = {
+        name: [row(n, name, mrr=values[at], correctness=values[at + 1]) for n, values in enumerate(table)]
+        for name, at in (("a", 0), ("b", 2))
+    }
+    deltas = compared(report(**both), metrics=["mrr", "correctness"]).pairs[0].metrics
     for delta in deltas.values():
         assert delta.outcome != "no difference shown" or delta.interval.contains(0.0)
+
+
+# --- the same query ---
+
+
+def asked(*queries):
+    """Rows by id and text."""
+    return [row(0, query=text, mrr=0.5).model_copy(update={"query_id": query_id}) for query_id, text in queries]
+
+
+def matched(a, b):
+    """Ids of the rows that belong together."""
+    of_a, of_b = (SystemRows(asked(*rows), ()) for rows in (a, b))
+    return [(of_a.ids[place], of_b.ids[other]) for place, other in zip(*match(of_a, of_b), strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "pairs"),
+    [
+        ([("x", "Why?"), ("y", "Who?")], [("y", "Who?"), ("x", "Why?")], [("x", "x"), ("y", "y")]),
+        ([("x", "Why  me?")], [("x", " Why\nme? ")], [("x", "x")]),
+        ([("x", "Why?")], [("x", "Why not?")], []),  # the id has another question now
+        ([("x", "Why?")], [("y", "Why?")], []),  # ids of their own say that these are two queries
+        # one row was put in front of a dataset without ids: each id names another row
+        ([("q_0", "Why?"), ("q_1", "Who?")], [("q_0", "How?"), ("q_1", "Why?"), ("q_2", "Who?")], [("q_0", "q_1"), ("q_1", "q_2")]),
+        ([("q_0", "Why?")], [("why", "why? ".title())], [("q_0", "why")]),  # ids were added later
+        # which of two rows with one text is meant can't be told
+        ([("q_0", "Why?")], [("q_3", "Why?"), ("q_4", "Why?")], []),
+        # equal ids and texts come first; then one row on either side is left
+        ([("q_0", "Why?"), ("q_1", "Why?")], [("q_1", "Why?"), ("q_2", "Why?")], [("q_0", "q_2"), ("q_1", "q_1")]),
+        ([], [("x", "Why?")], []),
+    ],
+)  # fmt: skip
+def test_rows_match_on_their_own_ids_and_else_on_text(a, b, pairs):
+    assert matched(a, b) == pairs
+    assert sorted(matched(b, a)) == sorted((other, one) for one, other in pairs)
+
+
+BEFORE = [0.1, 0.4, 0.5, 0.2, 0.9, 0.3, 0.6, 0.7, 0.2, 0.5, None, 0.4]
+NOW = [0.2, 0.1, 0.7, 0.1, 0.8, 0.4, 0.3, 0.9, 0.1, 0.2, 0.5, None]
+
+
+@pytest.mark.parametrize(("metric", "sign"), [("mrr", -1), ("latency_ms", 1)])
+def test_a_comparison_and_a_gate_give_the_same_interval_of_one_pair_of_runs(metric, sign):
+    before, now = make_report(made(BEFORE, metric), run="old"), make_report(made(NOW, metric), run="new")
+    delta = compare([(before, None), (now, None)]).pairs[0].metrics[metric]
+    (result,) = check(now, [Gate(metric=metric, coverage=0.5, max_drop=1.0)], before).results
+    shown = (delta.interval.low, delta.interval.high)
+    # a drop is what got worse: b - a where lower is better, a - b where higher is
+    assert (result.interval.low, result.interval.high) == (shown if sign == 1 else (-shown[1], -shown[0]))
+    assert (result.n, result.drop) == (delta.n, pytest.approx(sign * delta.delta))
+
+
+# --- names of the sides ---
+
+
+def run(number, *systems, dataset="france", name=None):
+    """A report with a run's usual id."""
+    found = {system: made([1.0], system=system) for system in systems or ("default",)}
+    return make_report(found, run=f"20260131-14050{number}-france-000{number}", dataset=dataset, name=name)
+
+
+@pytest.mark.parametrize(
+    ("sides", "names"),
+    [
+        ([Side(run(1, "old", "new"))], ["old", "new"]),
+        # what stands in the data has no name of its own: that of the file, of the run, of the dataset
+        ([Side(run(1), name="v1"), Side(run(2), name="v2")], ["v1", "v2"]),
+        ([Side(run(1, name="release")), Side(run(2, dataset="v2"))], ["release", "v2"]),
+        # two runs of one system
+        ([Side(run(1, "ours"), name="before"), Side(run(2, "ours"), name="after")], ["before", "after"]),
+        ([Side(run(1, "ours", name="r1")), Side(run(2, "ours", name="r2"))], ["r1#ours", "r2#ours"]),
+        ([Side(run(1)), Side(run(2))], ["20260131-140501", "20260131-140502"]),
+        ([Side(run(1, "a")), Side(run(2, "a")), Side(run(3, "b"))], ["20260131-140501#a", "20260131-140502#a", "b"]),
+        # a system that is called as another's file
+        ([Side(run(1), name="v1"), Side(run(2, "v1"))], ["v1", "france#v1"]),
+    ],
+)
+def test_each_side_has_a_name_that_its_reader_knows_and_no_other_has(sides, names):
+    assert [one.label for one in labelled(sides)] == names
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["v1.jsonl", "sub/v2.csv"], ["v1", "v2"]),
+        (["old/answers.jsonl", "new/answers.jsonl"], ["old/answers.jsonl", "new/answers.jsonl"]),
+        (["x/1/a.csv", "y/1/a.csv", "b.csv"], ["x/1/a.csv", "y/1/a.csv", "b"]),
+        (["a.csv", "a.jsonl"], ["a.csv", "a.jsonl"]),
+        (["a.csv", "./a.csv"], ["a", "a"]),
+    ],
+)
+def test_a_file_is_called_by_its_stem_and_by_what_tells_it_from_the_others(paths, names):
+    assert file_names([Path(path) for path in paths]) == names

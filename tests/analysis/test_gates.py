@@ -1,7 +1,11 @@
-"""What a gate says, with the arithmetic beside it; and the many ways in which it must not pass."""
+"""What a gate says, alone, against a baseline and with labels; and the many ways in which it must not pass."""
 
+import json
+import random
 import re
+from xml.etree import ElementTree
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,9 +13,12 @@ from pydantic import ValidationError
 
 from gate_checks import check_gate, check_gates
 from handmade_reports import make_report, mrr_report, row, rows
-from ragassay.analysis.gates import Gate, check
+from ragassay.analysis.gates import Gate, GateReport, check
 from ragassay.config import ProjectConfig
 from ragassay.core.errors import BadSettings, NothingToEvaluate
+from ragassay.core.models import Score
+from ragassay.reporting.gates import EXPORTERS
+from ragassay.reporting.junit import gated
 
 
 def test_a_minimum_is_met_at_the_threshold_and_missed_below_it():
@@ -26,10 +33,8 @@ def test_a_maximum_is_met_at_the_threshold_and_missed_above_it():
     report = make_report([row(n, latency=100.0 * n, mrr=1.0) for n in range(1, 22)])
     # 21 latencies 100..2100: p95 is the 20th, 2000; the mean is 1100
     assert check_gate(report, {"metric": "latency_ms.p95", "max": 2000}).passed
-    assert (
-        check_gate(report, {"metric": "latency_ms.p95", "max": 1999}).reason
-        == "latency_ms.p95 is 2000.000, not <= 1999.000 (n=21)"
-    )
+    missed = check_gate(report, {"metric": "latency_ms.p95", "max": 1999})
+    assert missed.reason == "latency_ms.p95 is 2000.000, not <= 1999.000 (n=21)"
     assert check_gate(report, {"latency_ms": "<= 1100"}).passed
     assert check_gate(report, {"metric": "latency_ms.total", "max": 23100}).value == 23100
 
@@ -122,35 +127,31 @@ def test_the_value_of_a_gate_is_that_of_the_report():
     for name in ("mrr", "accurate"):
         result = check_gate(report, {"metric": name, "min": 0})
         assert (result.value, result.interval) == (system.metrics[name].value, system.metrics[name].interval)
-    result = check_gate(report, {"metric": "cost_per_accurate_answer", "max": 1})
-    assert (result.value, result.interval) == (
-        system.cost_per_accurate_answer.value,
-        system.cost_per_accurate_answer.interval,
-    )
+    result, cost = check_gate(report, {"metric": "cost_per_accurate_answer", "max": 1}), system.cost_per_accurate_answer
+    assert (result.value, result.interval) == (cost.value, cost.interval)
     assert check_gate(report, {"metric": "cost_usd.p90", "max": 1}).value == pytest.approx(system.cost_usd.p90)
 
 
-BAD_GATES = {
-    "no threshold": ({"metric": "mrr"}, "has no threshold"),
-    "unknown metric": ({"metric": "mmr", "min": 1}, "did you mean"),
-    "no cutoff": ({"metric": "ndcg", "min": 1}, "ndcg@10"),
-    "percentile of a score": ({"metric": "mrr.p95", "min": 1}, "percentiles"),
-    "unknown percentile": ({"metric": "latency_ms.p42", "max": 1}, "p42"),
-    "min above max": ({"metric": "mrr", "min": 0.9, "max": 0.1}, "nothing could pass"),
-    "negative drop": ({"metric": "mrr", "max_drop": -0.1}, "greater than or equal to 0"),
-    "coverage zero": ({"metric": "mrr", "min": 0, "coverage": 0}, "greater than 0"),
-    "nan": ({"metric": "mrr", "min": float("nan")}, "finite"),
-    "slice": ({"metric": "mrr", "min": 1, "slice": "tenant=a"}, "metadata.NAME"),
-    "short form": ({"mrr": "at least 0.7"}, 'mrr: ">= 0.7"'),
-    "short form without a number": ({"mrr": ">= x"}, ">= x"),
-    "short form nan": ({"mrr": ">= nan"}, ">= nan"),
-    "short form of a number": ({"mrr": 0.7}, "can't read 0.7"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_GATES)
-def test_a_gate_that_makes_no_sense_is_refused(case):
-    gate, says = BAD_GATES[case]
+@pytest.mark.parametrize(
+    ("gate", "says"),
+    [
+        ({"metric": "mrr"}, "has no threshold"),
+        ({"metric": "mmr", "min": 1}, "did you mean"),
+        ({"metric": "ndcg", "min": 1}, "ndcg@10"),
+        ({"metric": "mrr.p95", "min": 1}, "percentiles"),
+        ({"metric": "latency_ms.p42", "max": 1}, "p42"),
+        ({"metric": "mrr", "min": 0.9, "max": 0.1}, "nothing could pass"),
+        ({"metric": "mrr", "max_drop": -0.1}, "greater than or equal to 0"),
+        ({"metric": "mrr", "min": 0, "coverage": 0}, "greater than 0"),
+        ({"metric": "mrr", "min": float("nan")}, "finite"),
+        ({"metric": "mrr", "min": 1, "slice": "tenant=a"}, "metadata.NAME"),
+        ({"mrr": "at least 0.7"}, 'mrr: ">= 0.7"'),
+        ({"mrr": ">= x"}, ">= x"),
+        ({"mrr": ">= nan"}, ">= nan"),
+        ({"mrr": 0.7}, "can't read 0.7"),
+    ],
+)
+def test_a_gate_that_makes_no_sense_is_refused(gate, says):
     with pytest.raises(ValidationError, match=re.escape(says)):
         ProjectConfig.model_validate({"gates": [gate]})
 
@@ -162,3 +163,220 @@ def test_no_gate_or_no_baseline_is_an_error_and_not_a_pass():
         check(mrr_report([1.0]).model_copy(update={"systems": {}}), [Gate(metric="mrr", min=0.0)])
     with pytest.raises(BadSettings, match="--baseline"):
         check(mrr_report([1.0]), [Gate(metric="mrr", max_drop=0.1)])
+
+
+# --- against a baseline ---
+
+
+def test_a_drop_is_measured_on_the_queries_of_both_runs():
+    before, now = mrr_report([0.8] * 20), mrr_report([0.78] * 20)
+    # 0.80 - 0.78, though binary says a little more
+    assert check_gate(now, {"metric": "mrr", "max_drop": 0.02}, before).passed
+    missed = check_gate(now, {"metric": "mrr", "max_drop": 0.01}, before)
+    assert (missed.drop, missed.baseline, missed.value) == pytest.approx((0.02, 0.8, 0.78))
+    assert missed.reason == "mrr went from 0.800 to 0.780 (n=20): worse by 0.020, not within 0.010"
+    assert check_gate(now, {"metric": "mrr", "relative_drop": 0.025}, before).passed  # 0.02 / 0.8
+    assert not check_gate(now, {"metric": "mrr", "relative_drop": 0.024}, before).passed
+    assert check_gate(before, {"metric": "mrr", "max_drop": 0.0}, now).passed  # it got better
+
+
+def test_where_lower_is_better_a_rise_is_the_drop():
+    before, now = (make_report([row(n, latency=value) for n in range(1, 11)]) for value in (100.0, 120.0))
+    assert check_gate(now, {"metric": "latency_ms", "max_drop": 20}, before).passed
+    missed = check_gate(now, {"metric": "latency_ms", "relative_drop": 0.1}, before)
+    assert (missed.passed, missed.drop, missed.name) == (False, 20.0, "default: latency_ms rise <= 10 %")
+    assert check_gate(before, {"metric": "latency_ms.p95", "max_drop": 0}, now).passed
+
+
+def test_gate_is_missed_by_a_drop_beyond_its_limit_only_if_the_interval_lies_above_0():
+    before = mrr_report([0.5] * 20)
+    noisy = mrr_report([0.5 + (0.3 if n % 2 else -0.32) for n in range(20)])
+    clear = mrr_report([0.4 + 0.001 * n for n in range(20)])
+    gate = {"metric": "mrr", "max_drop": 0.005}
+    met = check_gate(noisy, gate, before)  # drop 0.01 -+ 2.093 x 0.318 / sqrt(20) = -0.139..0.159
+    assert (met.passed, met.cause) == (True, "met")
+    assert met.reason.endswith("not shown: the 95 % interval of the drop, -0.1389..0.1589, holds 0")
+    missed = check_gate(clear, gate, before)
+    assert (missed.cause, missed.interval.low > 0) == ("threshold", True)
+    assert check_gate(clear, {"metric": "mrr", "max_drop": 0.2}, before).passed  # shown, and allowed
+    assert check_gate(before, {"metric": "mrr", "max_drop": 0}, clear).passed  # better on every query
+
+
+@pytest.mark.parametrize(("differ", "cause"), [(1, "undecided"), (5, "undecided"), (6, "threshold")])
+def test_gate_is_undecided_if_too_few_queries_differ_to_show_a_drop(differ, cause):
+    # five signs: the least two-sided p is 2 / 32 = 0.0625 > 0.05; six: 0.03125
+    now, before = mrr_report([0.0] * differ + [1.0] * 14), mrr_report([1.0] * (differ + 14))
+    missed = check_gate(now, {"metric": "mrr", "max_drop": 0.02}, before)
+    assert (missed.passed, missed.cause) == (False, cause)
+    assert (f"only {differ} quer" in missed.reason) is (cause == "undecided")
+    assert check_gate(before, {"metric": "mrr", "max_drop": 0.02}, now).passed  # no drop, so nothing to show
+
+
+def test_gate_averages_several_answers_to_one_question_first():
+    now, before = (
+        make_report([row(n, query=f"question {n // 3}", mrr=value) for n, value in enumerate(values)])
+        for values in ([0.1] * 15, [0.9] * 15)
+    )
+    missed = check_gate(now, {"metric": "mrr", "max_drop": 0}, before)
+    assert (missed.cause, missed.n) == ("undecided", 15)
+    assert "only 5 queries differ" in missed.reason
+
+
+def test_a_figure_that_one_side_lacks_cannot_be_compared():
+    before = make_report([row(n, cost=0.02, accurate=0.0) for n in range(1, 11)])
+    now = make_report([row(n, cost=0.02, accurate=1.0) for n in range(1, 11)])
+    missed = check_gate(now, {"metric": "cost_per_accurate_answer", "max_drop": 1.0}, before)
+    assert missed.reason == "cost_per_accurate_answer can't be compared: in the baseline no answer is accurate"
+    assert (missed.passed, missed.cause) == (False, "baseline")
+
+
+def test_what_was_not_measured_alike_is_in_the_document_and_in_the_markdown():
+    before = mrr_report([0.5] * 4, run="old", max_grade=2)
+    gates = {"metric": "mrr", "max_drop": 0.1}
+    checked = check_gates(mrr_report([0.5] * 4), gates, baseline=before)
+    assert checked.cautions == ("not the same greatest grade: 2.0 and 3.0",)
+    said = "The baseline was not measured alike: not the same greatest grade: 2.0 and 3.0."
+    assert said in EXPORTERS.whole(checked, "md").decode()
+    assert check_gates(mrr_report([0.5] * 4), gates, baseline=mrr_report([0.5] * 4)).cautions == ()
+
+
+def test_queries_that_one_run_lacks_are_not_compared_and_count_against_the_floor():
+    before = mrr_report([0.5] * 10)
+    missed = check_gate(mrr_report([0.9] * 8), {"metric": "mrr", "max_drop": 0.1}, before)
+    assert "8 of 10 queries of the baseline are scored in both runs (80.0%)" in missed.reason
+    assert check_gate(mrr_report([0.9] * 8), {"metric": "mrr", "max_drop": 0.1, "coverage": 0.8}, before).passed
+    grown = check_gate(mrr_report([0.5] * 10 + [0.0] * 10), {"metric": "mrr", "max_drop": 0.1}, before)
+    assert (grown.passed, grown.value, grown.n) == (True, 0.5, 10)  # the new queries have no earlier score
+
+
+def test_the_same_id_with_another_question_is_another_query():
+    now = make_report([row(n, query=f"other {n}", mrr=0.5) for n in range(1, 11)])
+    missed = check_gate(now, {"metric": "mrr", "max_drop": 1.0}, mrr_report([0.5] * 10))
+    assert (missed.cause, missed.n) == ("baseline", 0)
+
+
+def test_a_slice_that_vanished_is_noticed_against_the_baseline():
+    before = make_report([row(n, metadata={"tenant": "a" if n <= 5 else "b"}, mrr=1.0) for n in range(1, 11)])
+    now = make_report([row(n, metadata={"tenant": "a"}, mrr=1.0) for n in range(1, 6)])
+    results = check_gates(now, {"metric": "mrr", "max_drop": 0.1, "slice": "metadata.tenant"}, baseline=before).results
+    assert [(r.slice, r.passed) for r in results] == [("metadata.tenant=a", True), ("metadata.tenant=b", False)]
+
+
+def test_gate_on_reranking_improvement_compares_the_relative_changes():
+    before, now = (  # mean change 0.2 of 0.5, then 0.1 of 0.5
+        make_report([row(n).model_copy(update={"scores": {"reranking_improvement": change}}) for n in range(2)])
+        for change in (Score(value=value, details={"ndcg_before": 0.5}) for value in (0.2, 0.1))
+    )
+    missed = check_gate(now, {"metric": "reranking_improvement", "max_drop": 0.1}, before)
+    assert (missed.value, missed.baseline, missed.drop) == pytest.approx((0.2, 0.4, 0.2))
+    assert (missed.passed, missed.interval) == (False, None)
+
+
+# --- labels ---
+
+
+def labelled(*, people=0.6, judge_errs=0.5, labels=100, rows=400, seed=0, category=None, run="run-1"):
+    """A report on rows of which people call a share right, and the judge those as well and some of the others."""
+    draw, made = random.Random(seed), []
+    for n in range(rows):
+        right = draw.random() < people
+        score = float(right or draw.random() < judge_errs)
+        one = row(n, query=f"question {n} of {category}", category=category, faithfulness=score)
+        one = one.model_copy(update={"query_id": f"q{n}-{category}"})
+        made.append(one.with_labels({"faithfulness": float(right)}) if n < labels else one)
+    return make_report(made, run=run)
+
+
+def test_a_gate_goes_by_the_corrected_mean_and_says_so():
+    report = labelled()
+    mean = report.systems["default"].metrics["faithfulness"]
+    assert mean.value > 0.75 > mean.corrected.interval.high  # the judge is too kind: 0.6 + 0.4 * 0.5
+    missed = check_gate(report, {"metric": "faithfulness", "min": 0.7})
+    assert (missed.passed, missed.cause) == (False, "threshold")
+    assert (missed.corrected_by, missed.uncorrected) == (100, mean.value)
+    assert (missed.value, missed.interval) == (mean.corrected.mean, mean.corrected.interval)
+    assert missed.reason == f"faithfulness is {missed.value:.3f}, not >= 0.700 (n=400, corrected by 100 labels)"
+    assert check_gate(report, {"metric": "faithfulness", "min": mean.corrected.mean}).passed
+    unlabelled = check_gate(labelled(labels=0), {"metric": "faithfulness", "min": 0.7})
+    assert (unlabelled.passed, unlabelled.corrected_by, unlabelled.uncorrected) == (True, None, None)
+
+
+def test_too_few_labels_leave_a_gate_to_the_judge_and_that_is_said():
+    result = check_gate(labelled(labels=9), {"metric": "faithfulness", "min": 0.7})
+    assert (result.passed, result.corrected_by) == (True, None)
+    assert result.reason.endswith(
+        "(n=400, not corrected: a correction needs 10 labels of rows with a score, there are 9)"
+    )
+    many, few = (labelled(labels=n, rows=200, category=category) for n, category in ((60, "many"), (3, "few")))
+    both = make_report([*many.results["default"], *few.results["default"]])
+    few, many = check_gates(both, {"metric": "faithfulness", "min": 0.7, "slice": "category"}).results
+    assert (few.slice, few.passed, few.corrected_by) == ("category=few", True, None)
+    assert (many.slice, many.passed, many.corrected_by) == ("category=many", False, 60)
+
+
+def test_a_drop_that_people_see_and_the_judge_does_not_misses_its_gates():
+    before, now = labelled(people=0.8, judge_errs=0.2), labelled(people=0.5, judge_errs=0.7, seed=1, run="now")
+    judged = [report.systems["default"].metrics["faithfulness"].value for report in (before, now)]
+    assert abs(judged[0] - judged[1]) < 0.05
+    for more in ({"max_drop": 0.1}, {"relative_drop": 0.15}):
+        missed = check_gate(now, {"metric": "faithfulness", **more}, before)
+        assert (missed.passed, missed.cause, missed.corrected_by) == (False, "threshold", 100), more
+        assert "(n=400, corrected by 100 labels): " in missed.reason
+        assert missed.drop == pytest.approx(0.3, abs=0.12)
+        assert missed.baseline - missed.value == pytest.approx(missed.drop)
+        assert missed.uncorrected == pytest.approx(judged[1])
+        assert missed.interval.low <= missed.drop <= missed.interval.high
+    back = check_gate(before, {"metric": "faithfulness", "max_drop": 0}, now)
+    assert (back.passed, back.drop) == (True, pytest.approx(-missed.drop))
+
+
+def test_a_baseline_without_labels_is_compared_by_the_judge_and_that_is_said():
+    before, now = labelled(people=0.8, labels=0), labelled(people=0.5, judge_errs=0.7, seed=1)
+    result = check_gate(now, {"metric": "faithfulness", "max_drop": 0.1}, before)
+    assert (result.passed, result.corrected_by) == (True, None)
+    assert "not corrected: a correction needs 10 queries with labels on both sides, there are 0" in result.reason
+
+
+# --- what a pipeline reads ---
+
+NASTY = 'a|b <c> & "d" `e` \x07\ud7ff\n*f*'
+
+
+@pytest.fixture
+def mixed():
+    report = make_report({"good": rows([1.0] * 4, system="good"), NASTY: rows([0.0] * 4, system=NASTY)}, dataset=NASTY)
+    return check_gates(report, {"mrr": ">= 0.5"}, {"metric": "mrr", "max": 0.1, "system": "none"})
+
+
+def test_junit_has_a_case_for_each_gate_and_survives_any_text(mixed):
+    suite = ElementTree.fromstring(b"".join(gated(mixed))).find("testsuite")
+    cases = suite.findall("testcase")
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "2", "0")
+    assert [case.get("name") for case in cases] == [r.name.replace("\x07", "\\u0007") for r in mixed.results]
+    assert [case.find("failure") is None for case in cases] == [r.passed for r in mixed.results]
+    failure = cases[1].find("failure")
+    assert (failure.get("type"), failure.get("message")) == ("threshold", "mrr is 0.000, not >= 0.500 (n=4)")
+    assert [case.find("failure").get("type") for case in cases[1:]] == ["threshold", "missing"]
+
+
+def test_markdown_has_a_marker_first_and_one_line_for_each_gate(mixed):
+    first, *lines = EXPORTERS.whole(mixed, "md").decode().splitlines()
+    assert first == "<!-- ragassay gates -->"
+    assert lines[0] == "# ragassay: 2 of 3 gates missed"
+    table = [line for line in lines if line.startswith("| ")]
+    assert len(table) == 2 + 3
+    assert all(len(re.findall(r"(?<!\\)\|", line)) == 6 for line in table)
+    assert [("MISSED" in line) for line in table[2:]] == [True, True, False]
+    assert "<c>" not in "".join(lines).replace("\\<c\\>", "")
+    before = mrr_report([1.0] * 3, run="old")
+    passed = check_gates(before, {"mrr": ">= 0.5"}, {"metric": "mrr", "max_drop": 0.1}, baseline=before)
+    said = EXPORTERS.whole(passed, "md").decode()
+    assert "all 2 gates passed" in said
+    assert "baseline old" in said
+
+
+def test_json_is_the_document_and_fits_its_schema(mixed, tmp_path):
+    EXPORTERS.write(mixed, tmp_path / "g.json")
+    document = json.loads((tmp_path / "g.json").read_bytes())
+    jsonschema.validate(document, GateReport.model_json_schema())
+    assert GateReport.model_validate(document) == mixed

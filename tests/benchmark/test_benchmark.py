@@ -2,6 +2,12 @@
 
 import asyncio
 import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 
 import pytest
 
@@ -9,11 +15,13 @@ import ragassay
 from offline_runs import write_jsonl
 from provider import Provider
 from ragassay.core.errors import BadSettings, DiskFull
+from ragassay.core.package_data import folder
+from ragassay.datasets.load import load
 from ragassay.evaluation import local
 from ragassay.stats.tests import correct
 from ragassay.storage.benchmarks import FolderBenchmarks
 
-ROWS = 12
+ROOT, ROWS = Path(__file__).parents[2], 12
 DIFFERENT = 22 + 13  # answers; faq's systems give 2 of 24 alike, manual's 11, and equal calls are paid once
 
 
@@ -22,28 +30,26 @@ def _light(monkeypatch):
     monkeypatch.setattr("ragassay.evaluation.runtime.embedder", lambda *_: (None, "the tests need no model"))
 
 
-def questions(dataset, rows=ROWS):
+def questions(dataset):
+    fixed = {"relevant_doc_ids": ["d1"]}
     return [
-        {
-            "query_id": f"q{n}",
-            "query": f"Where is {dataset} {n}?",
-            "ground_truth_answer": f"In town {n}.",
-            "relevant_doc_ids": ["d1"],
-        }
-        for n in range(rows)
+        {"query_id": f"q{n}", "query": f"Where is {dataset} {n}?", "ground_truth_answer": f"In town {n}.", **fixed}
+        for n in range(ROWS)
     ]
 
 
-def answers(right, rows=ROWS):
+def answers(right):
     """Answers of which those below ``right`` are right and found at the first place."""
     return [
         {
             "query_id": f"q{n}",
             "answer": f"In town {n}." if n < right else "Nobody knows.",
             "contexts": [f"In town {n}."],
+            "retrieved_doc_ids": ["d1", "d2"] if n < right else ["d2", "d1"],
+            "latency_ms": 10.0 + n,
+            "cost_usd": 0.001,
         }
-        | {"retrieved_doc_ids": ["d1", "d2"] if n < right else ["d2", "d1"], "latency_ms": 10.0 + n, "cost_usd": 0.001}
-        for n in range(rows)
+        for n in range(ROWS)
     ]
 
 
@@ -134,18 +140,17 @@ def test_a_budget_is_that_of_all_runs_and_the_rest_waits_for_a_higher_one(cli, f
     assert sum(usage) == len(provider.log) == DIFFERENT
 
 
-WRONG = {
-    "both": ({"data": "faq.jsonl"}, (), "data and datasets are both given"),
-    "one file": ({"systems": {"v1": "good-faq.jsonl"}}, (), "write {dataset} into the path"),
-    "no system": ({"systems": None}, (), "no system is named"),
-    "baseline": ({"baseline": "god"}, (), "baseline 'god'"),
-    "unknown option": ({}, ("--resume", "last", "--seed", "2"), "--seed can't be given with it"),
-}
-
-
-@pytest.mark.parametrize("case", WRONG, ids=lambda case: case.replace(" ", "-"))
-def test_what_is_wrong_is_one_line_and_nothing_is_written(case, cli, files, tmp_path):
-    changed, arguments, says = WRONG[case]
+@pytest.mark.parametrize(
+    ("changed", "arguments", "says"),
+    [
+        ({"data": "faq.jsonl"}, (), "data and datasets are both given"),
+        ({"systems": {"v1": "good-faq.jsonl"}}, (), "write {dataset} into the path"),
+        ({"systems": None}, (), "no system is named"),
+        ({"baseline": "god"}, (), "baseline 'god'"),
+        ({}, ("--resume", "last", "--seed", "2"), "--seed can't be given with it"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_nothing_is_written(changed, arguments, says, cli, files, tmp_path):
     document = {key: value for key, value in {**files, **changed}.items() if value is not None}
     (tmp_path / "ragassay.yaml").write_text(json.dumps(document))
     code, out, err = cli("evaluate", *arguments)
@@ -258,3 +263,43 @@ def test_one_system_writes_the_report_of_each_dataset_and_no_comparison(cli, fil
     assert out.endswith("also: {dataset}.md\n")
     assert (tmp_path / "faq.md").exists()
     assert (tmp_path / "manual.md").exists()
+
+
+PAGE = (ROOT / "docs" / "benchmarking.md").read_text("utf-8")
+FIRST, RECORDED = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+[COMMAND] = re.findall(r"```console\n(ragassay evaluate --dataset.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("form", ["file", "command"])
+def test_the_examples_of_the_page_mean_the_same_as_file_and_command(form, cli, tmp_path):
+    assert (ROOT / "examples" / "benchmark.yaml").read_text("utf-8").partition("\n")[2] == FIRST
+    (tmp_path / "responses").mkdir()
+    for dataset in ("faq", "manual"):
+        asked = {"query_id": "a", "query": "Where?", "ground_truth_answer": dataset}
+        write_jsonl(tmp_path / f"{dataset}.jsonl", [asked])
+        for system in ("v1", "v2"):
+            write_jsonl(tmp_path / f"responses/{system}-{dataset}.jsonl", [{"query_id": "a", "answer": dataset}])
+    (tmp_path / "ragassay.yaml").write_text(RECORDED)
+    arguments = ("evaluate",) if form == "file" else shlex.split(COMMAND.replace("\\\n", " "))[1:]
+    code, out, err = cli(*arguments, "--json", "--metrics", "exact_match")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["comparison"]["baseline"] == "v1"
+    systems = [system for report in found["reports"].values() for system in report["systems"].values()]
+    assert [system["metrics"]["exact_match"]["value"] for system in systems] == [1.0] * 4
+
+
+def test_a_hundred_queries_on_three_built_in_systems_fit_into_five_minutes(tmp_path):
+    handbook, share = folder("datasets") / "handbook", 5  # a fifth of them, in a fifth of two minutes of two cores
+    asked = load(handbook / "queries.json").samples[: 100 // share]
+    write_jsonl(tmp_path / "asked.jsonl", [one.model_dump(mode="json", exclude_defaults=True) for one in asked])
+    systems = {kind: {"kind": kind, "answer": "extractive"} for kind in ("bm25", "dense", "hybrid")}
+    document = {"data": "asked.jsonl", "corpus": str(handbook / "corpus.jsonl"), "systems": systems}
+    (tmp_path / "ragassay.yaml").write_text(json.dumps(document))
+    command, before = [sys.executable, "-m", "ragassay.cli", "evaluate", "--json"], getrusage(RUSAGE_CHILDREN)
+    done, after = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True), getrusage(RUSAGE_CHILDREN)
+    report = json.loads(done.stdout)
+    assert [system["queries"] for system in report["systems"].values()] == [len(asked)] * 3
+    assert {"faithfulness", "semantic_similarity", "ndcg@10"} <= report["systems"]["dense"]["metrics"].keys()
+    took_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert took_s < 2 * 120 / share, took_s  # processor time, so that it holds on a machine that is busy

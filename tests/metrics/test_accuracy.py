@@ -1,13 +1,23 @@
-"""The rule that calls an answer accurate: how it is read, what it decides, and when it can't."""
+"""The rule that calls an answer accurate, and metrics made of others: what they decide, and what is missing."""
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from ragassay.core.errors import BadSettings
-from ragassay.core.eval_config import DEFAULTS
-from ragassay.core.models import Score
+from offline_runs import ScriptedJudge, sample, scripted_runtime
+from ragassay.core.errors import BadInput, BadSettings
+from ragassay.core.eval_config import DEFAULTS, EvalConfig
+from ragassay.core.models import Rating, Score
+from ragassay.evaluation.evaluate import evaluate
+from ragassay.evaluation.prepare import choose_metrics
+from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.metrics.chunk import Chunk
+from ragassay.metrics.composite import check_own, composite_metric, own_metrics
+from ragassay.metrics.metric import Metric
+from ragassay.metrics.scoring import score_chunk
 
 FAILED = Score.absent("the judge failed", "failed")
 NO_INPUT = Score.absent("no embedding model", "no_input")
@@ -23,38 +33,56 @@ def test_where_correctness_is_missing_semantic_similarity_decides():
     for absent in (NO_INPUT, UNDEFINED):
         assert decide(correctness=absent, semantic_similarity=0.8).value == 1.0
         assert decide(correctness=absent, semantic_similarity=0.79).value == 0.0
+    undecided = decide(correctness=FAILED, semantic_similarity=0.9)  # a failed judge is no reason for another rule
+    assert (undecided.value, undecided.missing) == (None, "failed")
 
 
 @pytest.mark.parametrize(
-    ("correctness", "similarity", "cause", "reason"),
+    ("correctness", "similarity", "cause"),
     [
-        (FAILED, NO_INPUT, "failed", "correctness: the judge failed; semantic_similarity: no embedding model"),
-        (NO_INPUT, NO_INPUT, "no_input", "correctness: no embedding model; semantic_similarity: no embedding model"),
-        (UNDEFINED, NO_INPUT, "no_input", "correctness: the answer is empty; semantic_similarity: no embedding model"),
-        (
-            UNDEFINED,
-            UNDEFINED,
-            "undefined",
-            "correctness: the answer is empty; semantic_similarity: the answer is empty",
-        ),
+        (FAILED, NO_INPUT, "failed"),
+        (NO_INPUT, NO_INPUT, "no_input"),
+        (UNDEFINED, NO_INPUT, "no_input"),
+        (UNDEFINED, UNDEFINED, "undefined"),
     ],
 )
-def test_where_nothing_can_decide_every_reason_is_given(correctness, similarity, cause, reason):
+def test_where_nothing_can_decide_every_reason_is_given(correctness, similarity, cause):
     decision = decide(correctness=correctness, semantic_similarity=similarity)
+    reason = f"correctness: {correctness.reason}; semantic_similarity: {similarity.reason}"
     assert (decision.value, decision.missing, decision.reason) == (None, cause, reason)
 
 
-def test_all_conditions_joined_by_and_must_hold():
-    rule = "faithfulness >= 0.8 and correctness > 0.5"
-    assert decide(rule, faithfulness=0.8, correctness=0.6).value == 1.0
-    decision = decide(rule, faithfulness=0.7, correctness=0.5)
-    assert (decision.value, decision.reason) == (0.0, "faithfulness is 0.7, not >= 0.8; correctness is 0.5, not > 0.5")
+BOTH = "faithfulness >= 0.8 and correctness > 0.5"
 
 
-def test_one_failing_condition_decides_though_another_is_missing():
-    rule = "faithfulness >= 0.8 and correctness > 0.5 else relevance >= 0.5"
-    assert decide(rule, faithfulness=0.1, correctness=FAILED, relevance=1.0).value == 0.0
-    assert decide(rule, faithfulness=0.9, correctness=NO_INPUT, relevance=1.0).value == 1.0
+@pytest.mark.parametrize(
+    ("rule", "scores", "value", "reason"),
+    [
+        (BOTH, {"faithfulness": 0.8, "correctness": 0.6}, 1.0, None),
+        (
+            BOTH,
+            {"faithfulness": 0.7, "correctness": 0.5},
+            0.0,
+            "faithfulness is 0.7, not >= 0.8; correctness is 0.5, not > 0.5",
+        ),
+        # one failing condition decides, though another is missing
+        (
+            f"{BOTH} else relevance >= 0.5",
+            {"faithfulness": 0.1, "correctness": FAILED, "relevance": 1.0},
+            0.0,
+            "faithfulness is 0.1, not >= 0.8",
+        ),
+        (
+            f"{BOTH} else relevance >= 0.5",
+            {"faithfulness": 0.9, "correctness": NO_INPUT, "relevance": 1.0},
+            1.0,
+            None,
+        ),
+    ],
+)
+def test_all_conditions_of_an_alternative_must_hold(rule, scores, value, reason):
+    decision = decide(rule, **scores)
+    assert (decision.value, decision.reason) == (value, reason)
 
 
 def test_a_rule_prints_as_it_parses_and_names_its_metrics_once():
@@ -83,6 +111,99 @@ def test_a_rule_that_cant_be_read_is_one_clear_error(rule, message):
     assert str(caught.value).endswith(f"write, for example, {DEFAULTS.accurate}")
 
 
-def test_where_a_judge_failed_nothing_is_decided_by_another_rule():
-    undecided = decide(correctness=FAILED, semantic_similarity=0.9)
-    assert (undecided.value, undecided.missing) == (None, "failed")
+# --- composites ---
+
+
+def made(definition, **bounds):
+    """A composite of metrics of 0 to 1, or with the given bounds; a name that begins with low_ is better lower."""
+
+    def find(name):
+        better = "lower" if name.startswith("low_") else "higher"
+        return Metric(family=name, function=len, better=better, bounds=bounds.get(name, (0.0, 1.0)))
+
+    return composite_metric("own", definition, find)
+
+
+@pytest.mark.parametrize(
+    ("definition", "values", "expected"),
+    [
+        ({"a": 2, "b": 1}, {"a": 0.9, "b": 0.6}, 0.8),  # (2 * 0.9 + 0.6) / 3
+        ({"a": 5}, {"a": 0.3}, 0.3),
+    ],
+)
+def test_composite_metric_is_the_mean_of_its_parts(definition, values, expected):
+    chunk = Chunk([sample()], scores={name: [Score(value=value)] for name, value in values.items()})
+    (score,) = score_chunk(made(definition), chunk)
+    assert score.value == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("definition", "bounds", "better"),
+    [
+        ({"a": 2, "b": 1}, (0, 1), "higher"),
+        ({"low_a": 2, "low_b": 1}, (0, 1), "lower"),
+        ({"a": 1, "wide": 1}, (-0.5, 1), "higher"),
+        ({"a": 1, "free": 1}, None, "higher"),
+    ],
+)
+def test_composite_metric_has_the_bounds_and_direction_of_its_parts(definition, bounds, better):
+    metric = made(definition, wide=(-1.0, 1.0), free=None)
+    assert (metric.bounds, metric.better) == (bounds, better)
+
+
+def test_composite_metric_refuses_parts_of_two_directions():
+    with pytest.raises(BadSettings, match="higher is better and low_b"):
+        made({"a": 1, "low_b": 1})
+
+
+SPEC = EvalConfig(
+    metrics=("mrr", "quality"),
+    composites={"quality": {"faithfulness": 2, "relevance": 1}, "grounded_hit": {"faithfulness": 1, "hit@1": 1}},
+)
+
+
+def evaluated(spec, rows, judge=None):
+    config = scripted_runtime(judge).scoring(spec, choose_metrics(spec, {"default": rows}))
+    return asyncio.run(evaluate(rows, "default", config, MemoryJournal()))
+
+
+def test_evaluate_computes_the_parts_of_a_composite_and_reports_what_was_asked_for():
+    (row,) = evaluated(SPEC, [sample()])
+    assert list(row.scores) == ["mrr", "quality", "grounded_hit"]
+    assert row.scores["quality"].value == 1.0
+    assert row.scores["quality"].details == {"parts": {"faithfulness": 1.0, "relevance": 1.0}}
+
+
+def test_evaluate_names_the_part_that_a_composite_misses():
+    rows = evaluated(SPEC, [sample(1), sample(2, contexts=None), sample(3, relevant_doc_ids=None)])
+    assert rows[0].scores["grounded_hit"].value == 1.0
+    assert rows[1].scores["quality"] == Score.absent("faithfulness: the response has no contexts", "no_input")
+    assert rows[2].scores["grounded_hit"] == Score.absent("hit@1: the query has no relevance judgments", "no_input")
+    (failed,) = evaluated(SPEC, [sample()], ScriptedJudge(q1=Rating(reason="the judge failed: it is down")))
+    assert (failed.scores["quality"].value, failed.scores["quality"].missing) == (None, "failed")
+
+
+def test_accuracy_rule_reads_composites_but_not_accurate_through_one():
+    (row,) = evaluated(SPEC.model_copy(update={"metrics": ("accurate",), "accurate": "quality >= 0.9"}), [sample()])
+    assert row.scores["accurate"].value == 1.0
+    with pytest.raises(BadSettings, match="accurate can't depend on itself"):
+        AccuracyRule.parse("more >= 0.5", own_metrics(EvalConfig(composites={"more": {"accurate": 1, "mrr": 1}})))
+
+
+@pytest.mark.parametrize(
+    ("spec", "where", "message"),
+    [
+        ({"composites": {"own": {"relevence": 1}}}, "composites.own", "did you mean relevance?"),
+        ({"composites": {"own": {"ndcg": 1}}}, "composites.own", "needs a value after @"),
+        ({"composites": {"a": {"mrr": 1}, "b": {"a": 1}}}, "composites.b", "unknown metric 'a'"),
+        ({"composites": {"rr": {"recall@5": 1}}}, "composites.rr", "would hide the metric of that name"),
+        ({"composites": {"query": {"mrr": 1}}}, "composites.query", "name of something else in a report"),
+        ({"composites": {"Own": {"mrr": 1}}}, "composites.Own", "is no name"),
+        ({"composites": {"a": {"mrr": 1}}, "criteria": {"a": "Is it?"}}, "composites.a", "the name of something else"),
+    ],
+)
+def test_check_own_names_the_place(spec, where, message):
+    with pytest.raises(BadInput) as refused:
+        check_own(EvalConfig(**spec))
+    assert refused.value.where == where
+    assert message in str(refused.value)

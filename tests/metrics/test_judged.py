@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragassay.core.models import FactVerdict, Rating, Response, Sample, SentenceVerdict, Usage, Verdict
+from ragassay.core.models import FactVerdict, Rating, Response, Sample, SentenceVerdict, Verdict
 from ragassay.judges.verdict import COVERED, SUPPORT
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.judged import STEPS
@@ -54,26 +54,35 @@ FULL = verdict(
 )
 
 
-def test_faithfulness_counts_partly_as_half():
-    scored = score("faithfulness", FULL)
-    assert scored.value == (1 + 0.5 + 0 + 0) / 4
-    assert scored.reason == "A2: not in the contexts: free; A3: C1.2 says otherwise; A4: no context says so"
-    assert scored.details == {"sentences": 4, "supported": 1, "partly": 1, "contradicted": 1, "not_found": 1}
-
-
-def test_completeness_counts_partly_as_half():
-    scored = score("completeness", FULL)
-    assert scored.value == (1 + 0.5 + 0) / 3
-    assert scored.reason == "G2: the answer lacks: shipping; G3: the answer lacks: Monday"
-    assert scored.details == {"facts": 3, "yes": 1, "partly": 1, "no": 1}
-
-
-def test_correctness_is_the_f1_of_agreement_and_completeness():
-    precision, recall = 2 / 4, 1.5 / 3
-    scored = score("correctness", FULL)
-    assert scored.value == pytest.approx(2 * precision * recall / (precision + recall))  # 0.5
-    assert scored.reason.startswith("A3: C1.2 says otherwise; G2: ")
-    assert scored.details == {"precision": 0.5, "recall": 0.5, "agrees": 2, "conflicts": 1, "absent": 1}
+@pytest.mark.parametrize(
+    ("name", "value", "reason", "details"),
+    [
+        (
+            "faithfulness",
+            (1 + 0.5 + 0 + 0) / 4,
+            "A2: not in the contexts: free; A3: C1.2 says otherwise; A4: no context says so",
+            {"sentences": 4, "supported": 1, "partly": 1, "contradicted": 1, "not_found": 1},
+        ),
+        (
+            "completeness",
+            (1 + 0.5 + 0) / 3,
+            "G2: the answer lacks: shipping; G3: the answer lacks: Monday",
+            {"facts": 3, "yes": 1, "partly": 1, "no": 1},
+        ),
+        (
+            "correctness",
+            2 * (2 / 4) * (1.5 / 3) / (2 / 4 + 1.5 / 3),
+            "A3: C1.2 says otherwise; G2: the answer lacks: shipping; G3: the answer lacks: Monday",
+            {"precision": 0.5, "recall": 0.5, "agrees": 2, "conflicts": 1, "absent": 1},
+        ),
+        # facts rest on contexts 2 and 4
+        ("context_precision", (1 / 2 + 2 / 4) / 2, None, {"needed": [2, 4], "by": "facts"}),
+        ("context_recall", 2 / 3, "not in the contexts: G3", {"facts": 3, "found": 2}),
+    ],
+)
+def test_a_judged_metric_follows_from_the_units_and_names_what_is_wrong(name, value, reason, details):
+    scored = score(name, FULL)
+    assert (scored.value, scored.reason, scored.details) == (pytest.approx(value), reason, details)
 
 
 @pytest.mark.parametrize(
@@ -83,83 +92,67 @@ def test_relevance_is_one_of_five_steps(step, value):
     assert score("relevance", verdict([sentence(1)], relevance=step)).value == value
 
 
-def test_context_precision_is_the_average_precision_of_the_contexts_that_hold_facts():
-    scored = score("context_precision", FULL)
-    assert scored.value == (1 / 2 + 2 / 4) / 2  # facts rest on contexts 2 and 4
-    assert scored.details == {"needed": [2, 4], "by": "facts"}
-
-
 def test_without_ground_truth_the_contexts_that_sentences_rest_on_were_needed():
     scored = score("context_precision", FULL.model_copy(update={"facts": (), "has_truth": False}))
     assert scored.value == pytest.approx((1 / 1 + 2 / 2 + 3 / 3) / 3)  # A1 on 1, A2 on 2 and 3; A3 is contradicted
     assert scored.details == {"needed": [1, 2, 3], "by": "sentences"}
 
 
-def test_context_precision_is_undefined_when_no_context_was_needed():
-    for unneeded, reason in (
-        (verdict([sentence(1)], [fact(1, "yes")]), "no context holds a fact of the ground truth"),
-        (verdict([sentence(1, "not_found")]), "no sentence rests on a context"),
-        (verdict([]), "the answer is empty"),
-    ):
-        scored = score("context_precision", unneeded)
-        assert (scored.value, scored.missing, scored.reason) == (None, "undefined", reason)
-
-
-def test_context_recall_is_the_share_of_facts_with_evidence():
-    scored = score("context_recall", FULL)
-    assert scored.value == pytest.approx(2 / 3)
-    assert scored.reason == "not in the contexts: G3"
-    assert scored.details == {"facts": 3, "found": 2}
-    assert score("context_recall", verdict([], [fact(1, "no", ["C1.1"])])).value == 1.0
-
-
 def test_an_empty_answer_has_no_faithfulness_and_zero_of_the_rest():
     empty = verdict([], [fact(1, "no", ["C2.1"])], relevance="none")
-    scored = score("faithfulness", empty)
-    assert (scored.value, scored.missing, scored.reason) == (None, "undefined", "the answer is empty")
     for name in ("completeness", "correctness", "relevance"):
         assert (score(name, empty).value, score(name, empty).reason) == (0.0, "the answer is empty")
     assert score("context_precision", empty).value == 1 / 2
     assert score("context_recall", empty).value == 1.0
 
 
-def test_without_contexts_what_needs_them_is_missing_for_lack_of_input():
-    given = verdict([sentence(1, None)], [fact(1)], has_contexts=False)
-    for name in ("faithfulness", "context_precision", "context_recall"):
+ONE, UNANSWERED = [sentence(1)], verdict([sentence(1)], [fact(1), fact(2, None)])
+NO_CONTEXTS, NO_TRUTH = verdict([sentence(1, None)], [fact(1)], has_contexts=False), verdict([sentence(1, truth=None)])
+NO_SUPPORT = verdict([sentence(1), sentence(2, None), sentence(3, None)])
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "missing", "reason"),
+    [
+        ("faithfulness", verdict([], [fact(1)]), "undefined", "the answer is empty"),
+        (
+            "context_precision",
+            verdict(ONE, [fact(1, "yes")]),
+            "undefined",
+            "no context holds a fact of the ground truth",
+        ),
+        ("context_precision", verdict([sentence(1, "not_found")]), "undefined", "no sentence rests on a context"),
+        ("context_precision", verdict([]), "undefined", "the answer is empty"),
+        ("faithfulness context_precision context_recall", NO_CONTEXTS, "no_input", "the response has no contexts"),
+        ("completeness correctness context_recall", NO_TRUTH, "no_input", "the query has no ground truth"),
+        ("faithfulness context_precision", NO_SUPPORT, "failed", "the judge left A2 and A3 unanswered"),
+        (
+            "completeness correctness context_precision context_recall",
+            UNANSWERED,
+            "failed",
+            "the judge left G2 unanswered",
+        ),
+        ("correctness", verdict([sentence(1, truth=None)], [fact(1)]), "failed", "the judge left A1 unanswered"),
+        (
+            "relevance",
+            verdict(ONE, relevance=None),
+            "failed",
+            "the judge did not say how far the answer addresses the query",
+        ),
+    ],
+)
+def test_what_a_verdict_does_not_say_makes_a_metric_missing_with_the_cause(names, given, missing, reason):
+    for name in names.split():
         scored = score(name, given)
-        assert (scored.value, scored.missing, scored.reason) == (None, "no_input", "the response has no contexts")
-
-
-def test_without_ground_truth_what_needs_it_is_missing_for_lack_of_input():
-    for name in ("completeness", "correctness", "context_recall"):
-        scored = score(name, verdict([sentence(1, truth=None)]))
-        assert (scored.value, scored.missing, scored.reason) == (None, "no_input", "the query has no ground truth")
-
-
-def test_an_unanswered_unit_makes_a_metric_missing_and_is_named():
-    support = verdict([sentence(1), sentence(2, None), sentence(3, None)])
-    for name in ("faithfulness", "context_precision"):
-        scored = score(name, support)
-        assert (scored.value, scored.missing, scored.reason) == (None, "failed", "the judge left A2 and A3 unanswered")
-    facts = verdict([sentence(1)], [fact(1), fact(2, None)])
-    for name in ("completeness", "correctness", "context_precision", "context_recall"):
-        scored = score(name, facts)
-        assert (scored.value, scored.missing, scored.reason) == (None, "failed", "the judge left G2 unanswered")
-    truth = score("correctness", verdict([sentence(1, truth=None)], [fact(1)]))
-    assert (truth.missing, truth.reason) == ("failed", "the judge left A1 unanswered")
-    step = score("relevance", verdict([sentence(1)], relevance=None))
-    assert (step.missing, step.reason) == ("failed", "the judge did not say how far the answer addresses the query")
-
-
-def sample(answer="Yes.", contexts=("A context.",), truths=("Yes.",)):
-    response = Response(answer=answer, contexts=contexts)
-    return Sample(query_id="q", query="Is it?", ground_truth_answer=truths, response=response)
+        assert (scored.value, scored.missing, scored.reason) == (None, missing, reason)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_without_verdict_say_why(name):
-    failed = Rating(reason="the provider is away", usage=Usage(calls=1))
-    chunk = Chunk([sample(), sample(), sample()], [Rating(verdict=FULL), failed, None])
+    row = Sample(
+        query_id="q", query="?", ground_truth_answer=["Yes."], response=Response(answer="Yes.", contexts=["So."])
+    )
+    chunk = Chunk([row] * 3, [Rating(verdict=FULL), Rating(reason="the provider is away"), None])
     given, away, unasked = score_chunk(parse(name), chunk)
     assert given.value is not None
     assert (away.value, away.missing, away.reason) == (None, "failed", "the provider is away")
@@ -176,14 +169,10 @@ def test_values_lie_between_0_and_1_and_do_not_depend_on_the_order_of_units(sent
     units = [sentence(n, s, t, e) for n, (s, t, e) in enumerate(sentences, 1)]
     truths = [fact(n, c, e) for n, (c, e) in enumerate(facts, 1)]
     given = verdict(units, truths, relevance=step, has_contexts=contexts)
-    mixed = given.model_copy(update={"sentences": _shuffled(units, random), "facts": _shuffled(truths, random)})
+    random.shuffle(units)
+    random.shuffle(truths)
+    mixed = given.model_copy(update={"sentences": tuple(units), "facts": tuple(truths)})
     for name in NAMES:
         scored = score(name, given)
         assert scored.reason if scored.value is None else 0.0 <= scored.value <= 1.0
         assert score(name, mixed).value == pytest.approx(scored.value)
-
-
-def _shuffled(units, random):
-    mixed = list(units)
-    random.shuffle(mixed)
-    return tuple(mixed)

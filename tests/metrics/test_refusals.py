@@ -5,7 +5,6 @@ import pytest
 from gate_checks import check_gate
 from offline_runs import ScriptedJudge, evaluated, new_run, results_of, sample
 from ragassay.analysis.comparison import compare
-from ragassay.analysis.figures import Figure
 from ragassay.core.eval_config import DEFAULTS
 from ragassay.core.models import Rating, Verdict
 from ragassay.core.text import is_answerable
@@ -35,7 +34,6 @@ def scored(given, *, judge=None, names=NAMES, rule=DEFAULTS.accurate):
         (REFUSED_TRUTH, False),
         ({"ground_truth_answer": ("Not answerable.", "No answer present.")}, False),
         ({"ground_truth_answer": ("Not answerable.", "Paris.")}, None),
-        ({"ground_truth_answer": "Paris."}, None),
         ({"ground_truth_answer": "None."}, None),  # it may be the answer
         ({"ground_truth_answer": ()}, None),
         ({"ground_truth_answer": " "}, None),
@@ -94,10 +92,7 @@ def test_the_judge_is_asked_about_the_unanswerable_even_where_the_rule_needs_non
 
 def test_where_no_verdict_says_whether_the_answer_refuses_nothing_is_decided():
     given = sample(**UNANSWERABLE)
-    for rating in (
-        Rating(reason="the judge failed: 503"),
-        Rating(verdict=Verdict(judge="t", answerable=False)),
-    ):
+    for rating in (Rating(reason="the judge failed: 503"), Rating(verdict=Verdict(judge="t", answerable=False))):
         accurate = scored(given, judge=ScriptedJudge(q1=rating)).scores["accurate"]
         assert (accurate.value, accurate.missing) == (None, "failed")
         assert accurate.reason.startswith("whether the answer refuses is not known: ")
@@ -118,40 +113,28 @@ def report(tmp_path_factory):
     return evaluated(new_run(tmp_path_factory.mktemp("runs"), ROWS), LocalJudge())
 
 
-def test_refusal_precision_and_recall_stand_in_every_kind_of_report(report):
+def test_refusal_precision_and_recall_stand_in_reports_and_gates(report):
     found = report.systems["default"].refusals
     assert (found.refused, found.unanswerable, found.on_unanswerable, found.on_answerable) == (3, 3, 2, 1)
     for share in (found.precision, found.recall):
         assert (share.value, share.n, share.interval) == (2 / 3, 3, wilson_interval(2, 3, level=0.95))
-    document = b"".join(EXPORTERS.get("json")(report)).decode()
-    assert '"precision"' in document
-    markdown = EXPORTERS.get("md")(report).decode()
-    assert "## Refusals" in markdown
-    assert "| refusal recall | 0.667 \\[0.21, 0.94\\] n=3 |" in markdown
-
-
-def test_gates_bound_refusal_precision_and_recall_over_the_rows_that_they_are_about(report):
+    assert "| refusal recall | 0.667 \\[0.21, 0.94\\] n=3 |" in EXPORTERS.get("md")(report).decode()
     passed = check_gate(report, {"refusal_recall": ">= 0.6"})
-    assert (passed.passed, passed.reason, passed.n, passed.rows) == (
-        True,
-        "refusal_recall is 0.667, >= 0.600 (n=3)",
-        3,
-        3,
-    )
-    assert Figure.parse("Refusal_Recall").better == "higher"
+    assert (passed.passed, passed.reason) == (True, "refusal_recall is 0.667, >= 0.600 (n=3)")
+    assert (passed.n, passed.rows) == (3, 3)
     held = check_gate(report, {"metric": "refusal_recall", "max_drop": 0.1}, report)
     assert (held.passed, held.baseline, held.drop) == (True, 2 / 3, 0.0)
 
 
 def test_a_right_refusal_does_not_count_against_the_coverage_of_a_gate(tmp_path):
-    def made(name, answer):
-        return evaluated(new_run(tmp_path / name, [sample(1, answer=answer, **UNANSWERABLE), sample(2)]), LocalJudge())
-
-    now = made("now", REFUSES)
-    passed = check_gate(now, {"faithfulness": ">= 0.5"})
+    refused, invented = (
+        evaluated(new_run(tmp_path / name, [sample(1, answer=answer, **UNANSWERABLE), sample(2)]), LocalJudge())
+        for name, answer in (("refused", REFUSES), ("invented", INVENTS))
+    )
+    passed = check_gate(refused, {"faithfulness": ">= 0.5"})
     assert (passed.passed, passed.n, passed.rows, passed.coverage) == (True, 1, 1, 1.0)
-    for before in ("then refused", REFUSES), ("then invented", INVENTS):
-        held = check_gate(now, {"metric": "faithfulness", "max_drop": 0.1}, made(*before))
+    for before in (refused, invented):
+        held = check_gate(refused, {"metric": "faithfulness", "max_drop": 0.1}, before)
         assert (held.passed, held.n, held.rows) == (True, 1, 1)
 
 

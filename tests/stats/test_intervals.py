@@ -1,13 +1,24 @@
+"""Intervals of means and shares: equal to scipy's and statsmodels', and what is said where there is none."""
+
 import math
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from scipy import stats as scipy_stats
 from statsmodels.stats.proportion import proportion_confint
 
 from ragassay.core.errors import BadInput
-from ragassay.stats.intervals import mean_interval, wilson_interval
+from ragassay.core.statistics import Interval
+from ragassay.stats.intervals import (
+    MOST_RESAMPLED,
+    bootstrap_interval,
+    clustered_intervals,
+    mean_interval,
+    wilson_interval,
+)
 
+COSTS = np.random.default_rng(11).lognormal(0.0, 0.5, 60)
 EXACT = {"rel": 1e-9, "abs": 1e-9}
 
 
@@ -65,3 +76,47 @@ def test_the_wilson_interval_is_that_of_statsmodels(successes, n, level):
 def test_mean_interval_refuses_what_is_no_column_of_numbers(values):
     with pytest.raises(BadInput, match="columns must be flat, equally long and finite"):
         mean_interval(values)
+
+
+def test_bootstrap_interval_is_scipys():
+    expected = scipy_stats.bootstrap(
+        (COSTS,), np.mean, n_resamples=2000, method="percentile", rng=np.random.default_rng(3)
+    ).confidence_interval
+    found = bootstrap_interval(COSTS, seed=3)
+    assert (found.low, found.high) == pytest.approx(tuple(expected))
+    assert bootstrap_interval(COSTS, seed=4) != found
+    assert bootstrap_interval(COSTS[:7]).reason == "a bootstrap needs 8 rows, there are 7"
+    assert "above 10,000" in bootstrap_interval(np.arange(MOST_RESAMPLED + 1.0)).reason
+
+
+def test_expanded_percentiles_are_as_wide_as_a_t_interval_where_the_data_are_normal():
+    values = scipy_stats.norm.ppf((np.arange(20) + 0.5) / 20)
+    [found] = clustered_intervals(lambda weight: np.array([weight @ values / weight.sum()]), range(20), resamples=9999)
+    half = scipy_stats.t.ppf(0.975, 19) * values.std(ddof=1) / np.sqrt(20)
+    assert (found.low, found.high) == pytest.approx((-half, half), abs=0.03 * 2 * half)
+
+
+def test_what_an_interval_leaves_possible():
+    found = Interval(low=0.2, high=0.4, level=0.95, method="t")
+    assert [found.contains(x) for x in (0.1, 0.2, 0.3, 0.4, 0.5)] == [False, True, True, True, False]
+    open_end = Interval(low=2.0, level=0.95, method="bootstrap", unbounded=True)
+    assert [open_end.contains(x) for x in (1.0, 2.0, 1e9)] == [False, True, True]
+    assert Interval.absent("there is 1 row", 0.95, "t").contains(7.0)
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        {},
+        {"low": 0.1},
+        {"high": 0.1, "reason": "why"},
+        {"low": 0.1, "high": 0.2, "unbounded": True},
+        {"unbounded": True, "reason": "why"},
+        {"low": 0.3, "high": 0.2},
+        {"low": float("nan"), "high": 0.2},
+        {"low": 0.1, "high": float("inf")},
+    ],
+)
+def test_an_interval_that_contradicts_itself_can_not_be_made(ends):
+    with pytest.raises(ValidationError):
+        Interval(level=0.95, method="t", **ends)

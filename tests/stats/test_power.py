@@ -15,8 +15,8 @@ def power_of_theirs(size, n, alpha):
     return theirs.power(size, n, alpha / 2, alternative="larger") if math.isnan(both) else both
 
 
-@pytest.mark.parametrize("n", [2, 5, 30, 200, 10_000])
-@pytest.mark.parametrize("size", [0.01, 0.2, 0.5, 2.0])
+@pytest.mark.parametrize("n", [2, 30, 10_000])
+@pytest.mark.parametrize("size", [0.01, 0.5, 2.0])
 @pytest.mark.parametrize("alpha", [0.05, 0.001])
 def test_power_is_that_of_statsmodels(n, size, alpha):
     expected = power_of_theirs(size, n, alpha)
@@ -29,12 +29,6 @@ def test_power_is_that_of_statsmodels(n, size, alpha):
 def test_the_minimum_detectable_effect_has_just_that_power(n, power):
     effect = minimum_detectable_effect(n, 0.3, power=power)
     assert power_of_theirs(effect / 0.3, n, 0.05) == pytest.approx(power, abs=1e-9)
-
-
-def test_the_minimum_detectable_effect_is_that_of_statsmodels():
-    # their solver stops at about 1e-8
-    expected = theirs.solve_power(None, 30, 0.05, 0.8)
-    assert minimum_detectable_effect(30, 1.0) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("size", [0.02, 0.1, 0.5, 1.0, 3.0])

@@ -1,4 +1,4 @@
-"""Ratios from sums: the arithmetic against scipy on the rows."""
+"""Ratios from sums against scipy on the rows, the cost of one more accurate answer, and the Pareto front."""
 
 import re
 
@@ -10,7 +10,7 @@ from scipy import optimize
 from scipy import stats as scipy_stats
 
 from ragassay.core.cost_sums import RatioSums
-from ragassay.stats.ratio import Stratum, difference_sums_interval, sums_interval
+from ragassay.stats.ratio import Stratum, difference_sums_interval, incremental_cost, pareto_front, sums_interval
 
 rng = np.random.default_rng(29)
 
@@ -36,9 +36,6 @@ def differences(n, rng=rng, better=0.5):
     right_b = rng.random(n) < np.where(right_a, 0.9, better)
     cost_b = 1.4 * cost_a * rng.lognormal(-0.02, 0.2, n)
     return cost_b - cost_a, right_b.astype(float) - right_a
-
-
-# --- the arithmetic ---
 
 
 @pytest.mark.parametrize(("share", "more"), [(0.5, 0.0), (0.8, 1.0), (0.2, 0.0), (1.0, 0.0)])
@@ -104,12 +101,6 @@ def test_the_same_questions_asked_again_make_no_interval_narrower():
     assert (many.low, many.high) == pytest.approx((alone.low, alone.high))
 
 
-def test_other_questions_do():
-    parts = [drawn(40, 0.6) for _ in range(4)]
-    alone, many = sums_interval(once(*parts[0])), sums_interval([once(*part)[0] for part in parts])
-    assert np.log(many.high / many.low) == pytest.approx(np.log(alone.high / alone.low) / 2, rel=0.35)
-
-
 def test_datasets_of_a_few_questions_count_as_one():
     rows = [drawn(3, 0.6) for _ in range(10)]
     cost, right = (np.concatenate(column) for column in zip(*rows, strict=True))
@@ -131,10 +122,54 @@ def test_whatever_the_costs_an_interval_holds_the_ratio_or_says_why_there_is_non
         assert found.contains(ratio) or ratio == pytest.approx(found.low) or ratio == pytest.approx(found.high)
 
 
-# --- what can't be said ---
-
-
 @pytest.mark.parametrize(("accurate", "unbounded"), [(1, True), (3, True), (4, False), (10, False)])
 def test_without_an_upper_end_where_another_sample_may_have_no_accurate_answer(accurate, unbounded):
     cost, right = rng.lognormal(0, 0.5, 60), np.arange(60) < accurate
     assert sums_interval(once(cost, right)).unbounded is unbounded
+
+
+# --- one more accurate answer, and the front ---
+
+N = 200
+COST_A, COST_B = rng.lognormal(-4, 0.4, N), rng.lognormal(-3.7, 0.4, N)
+RIGHT_A = rng.random(N) < 0.5
+RIGHT_B = RIGHT_A | (rng.random(N) < 0.5)
+
+
+def test_the_cost_of_one_more_accurate_answer():
+    found = incremental_cost(COST_A, RIGHT_A, COST_B, RIGHT_B)
+    gained = int(RIGHT_B.sum()) - int(RIGHT_A.sum())
+    assert found.extra_accurate == gained
+    assert found.extra_cost == pytest.approx(COST_B.sum() - COST_A.sum())
+    assert found.value == pytest.approx((COST_B.sum() - COST_A.sum()) / gained)
+    assert found.interval.low < found.value < found.interval.high
+    assert found.reason is None
+
+
+@pytest.mark.parametrize("right_b", [RIGHT_A, RIGHT_A & (rng.random(N) < 0.8)])
+def test_without_more_accurate_answers_there_is_no_price_for_one(right_b):
+    found = incremental_cost(COST_A, RIGHT_A, COST_B, right_b)
+    assert found.value is None
+    assert found.reason == found.interval.reason == "B gives no more accurate answers than A"
+    assert incremental_cost([], [], [], []).reason == "no query has a known cost and accuracy in both"
+    found = incremental_cost(COST_B, RIGHT_A, COST_A, RIGHT_B, names=("old", "new"))
+    assert (found.value, found.interval.low) == (None, None)
+    assert found.reason == found.interval.reason == "new is cheaper and better"
+
+
+AXES = ("higher", "lower", "lower")
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=12))
+def test_pareto_front_holds_who_is_beaten_by_nobody_and_names_who_beats_the_others(points):
+    named = {str(i): point for i, point in enumerate(points)}
+    front = pareto_front(named, AXES)
+    signed = {name: (a, -b, -c) for name, (a, b, c) in named.items()}
+
+    def beats(x, y):
+        return signed[x] != signed[y] and all(p >= q for p, q in zip(signed[x], signed[y], strict=True))
+
+    assert front.front
+    assert not any(beats(x, y) for x in named for y in front.front)
+    assert all(winner in front.front and beats(winner, loser) for loser, winner in front.dominated.items())
+    assert set(front.front) | set(front.dominated) == set(named)

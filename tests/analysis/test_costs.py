@@ -1,11 +1,17 @@
-"""Cost reports over reports made by hand: sums that add up, and what is said where something is not known."""
+"""Cost reports over reports made by hand, and ``ragassay cost`` over runs as they are made, copied and damaged."""
 
+import csv
+import io
+import json
 from datetime import UTC, datetime
 
+import orjson
 import pytest
 
+import ragassay
 from handmade_reports import make_report, row
-from ragassay.analysis.costs import asked, cost_report
+from offline_runs import evaluated, new_run, sample
+from ragassay.analysis.costs import CostReport, asked, cost_report
 from ragassay.core.errors import BadSettings, NothingToEvaluate, UnknownName
 from ragassay.core.models import Usage
 from ragassay.storage.cost_records import CostRecord, record_of
@@ -37,10 +43,9 @@ def only(report):
     return group
 
 
-def found(group):
-    """Rows of known cost and accuracy, accurate ones, and their questions."""
-    cost = group.cost_per_accurate_answer
-    return cost.n, cost.accurate, cost.questions
+def per_accurate(*reports):
+    """The cost of an accurate answer in the only group of these reports."""
+    return only(costs(*reports)).cost_per_accurate_answer
 
 
 COSTS, RIGHT = [0.01, 0.01, 0.02, 0.02, 0.01, 0.01, 0.02, 0.02], [1, 1, 1, 0, 1, 0, 1, 1]
@@ -71,42 +76,43 @@ def test_a_lone_report_has_the_number_and_the_interval_that_it_says_itself():
 def test_reports_add_up_to_total_cost_over_all_accurate_answers():
     # 12 cents for 6 and 10 cents for 4: 22 / 10, and not the mean of 2 and 2.5
     group = only(costs(night(answers(COSTS, RIGHT)), night(answers(OTHER_COSTS, OTHER_RIGHT), "2026-11-02")))
-    assert group.cost_per_accurate_answer.value == pytest.approx(0.022)
-    assert (group.reports, group.rows, *found(group)) == (2, 16, 16, 10, 8)
+    cost = group.cost_per_accurate_answer
+    assert cost.value == pytest.approx(0.022)
+    assert (group.reports, group.rows, cost.n, cost.accurate, cost.questions) == (2, 16, 16, 10, 8)
     assert (group.first[:10], group.last[:10]) == ("2026-11-01", "2026-11-02")
 
 
 def test_nights_on_the_same_questions_say_no_more_of_other_questions():
-    nights = [night(answers(COSTS * 4, RIGHT * 4), f"2026-11-{day:02}") for day in range(1, 21)]
-    few, many = only(costs(*nights[:2])), only(costs(*nights))
-    assert (many.cost_per_accurate_answer.interval.low, many.cost_per_accurate_answer.interval.high) == pytest.approx(
-        (few.cost_per_accurate_answer.interval.low, few.cost_per_accurate_answer.interval.high)
-    )
+    def interval(nights):
+        days = [night(answers(COSTS * 4, RIGHT * 4), f"2026-11-{day:02}") for day in range(1, nights + 1)]
+        return per_accurate(*days).interval
+
+    few, many = interval(2), interval(20)
+    assert (many.low, many.high) == pytest.approx((few.low, few.high))
     others = [night(answers(COSTS * 4, RIGHT * 4), f"2026-11-{day:02}", digest=f"{day:064}") for day in range(1, 21)]
-    assert (
-        only(costs(*others)).cost_per_accurate_answer.interval.width < many.cost_per_accurate_answer.interval.width / 3
-    )
+    assert per_accurate(*others).interval.width < many.width / 3
 
 
 def test_an_unknown_cost_is_none_and_none_is_not_zero():
     given = [0.01, None, 0.02, None, 0.01, 0.01, 0.02, 0.02]
     group = only(costs(night(answers(given, RIGHT)), night(answers([None] * 8, RIGHT), "2026-11-02")))
-    assert (group.rows, group.serving.unknown, *found(group)) == (16, 10, 6, 5, 6)
-    assert group.cost_per_accurate_answer.value == pytest.approx(0.09 / 5)
+    cost = group.cost_per_accurate_answer
+    assert (group.rows, cost.n, cost.accurate, cost.questions) == (16, 6, 5, 6)
+    assert cost.value == pytest.approx(0.09 / 5)
     assert (group.serving.cost_usd, group.serving.unknown) == (pytest.approx(0.09), 10)
-    unknown = only(costs(night(answers([None] * 8, RIGHT))))
-    assert (unknown.cost_per_accurate_answer.value, unknown.cost_per_accurate_answer.reason) == (
-        None,
-        "no row has a known cost",
-    )
-    twice = only(costs(night(answers([None] * 8, RIGHT)), night(answers([None] * 8, RIGHT), "2026-11-02")))
-    assert twice.cost_per_accurate_answer.reason == "no row has a known cost"
-    wrong = only(costs(night(answers(COSTS, [0] * 8)), night(answers(COSTS, [0] * 8), "2026-11-02")))
-    assert (wrong.cost_per_accurate_answer.value, wrong.cost_per_accurate_answer.reason) == (
-        None,
-        "no answer is accurate",
-    )
-    assert wrong.cost_per_accurate_answer.interval.reason == "no answer is accurate"
+
+
+@pytest.mark.parametrize("nights", [1, 2])
+@pytest.mark.parametrize(
+    ("given", "right", "reason", "no_interval"),
+    [
+        ([None] * 8, RIGHT, "no row has a known cost", "an interval needs 8 questions, there are 0"),
+        (COSTS, [0] * 8, "no answer is accurate", "no answer is accurate"),
+    ],
+)
+def test_a_cost_that_is_undefined_says_why(given, right, reason, no_interval, nights):
+    cost = per_accurate(*(night(answers(given, right), f"2026-11-0{day}") for day in range(1, nights + 1)))
+    assert (cost.value, cost.reason, cost.interval.reason) == (None, reason, no_interval)
 
 
 def test_serving_judging_and_waste_stand_apart():
@@ -210,13 +216,74 @@ def test_accuracy_by_different_judges_is_said_and_can_be_kept_apart():
 
 
 def test_a_question_that_a_run_answered_several_times_counts_once():
-    rows = [
-        one.model_copy(update={"query": f"Question {n % 16}?"}) for n, one in enumerate(answers(COSTS * 4, RIGHT * 4))
+    rows = answers(COSTS * 4, RIGHT * 4)
+    report = night([one.model_copy(update={"query": f"Question {n % 16}?"}) for n, one in enumerate(rows)])
+    cost = per_accurate(report)
+    assert (cost.n, cost.questions) == (32, 16)
+    assert cost.interval == report.systems["default"].cost_per_accurate_answer.interval
+
+
+# --- the command ---
+
+PRICE = (1000 * 0.15 + 100 * 0.60) / 1e6  # of a sample's tokens by gpt-4o-mini
+
+
+def run_in(home):
+    """A finished run of two systems; the judge spends 0.001 USD a row."""
+    run = new_run(home, [sample(k) for k in range(1, 11)], systems=("a", "b"))
+    evaluated(run)
+    return run
+
+
+def shown(cli, *arguments):
+    code, out, err = cli("cost", *arguments)
+    assert (code, err) == (0, "")
+    return out
+
+
+def test_the_figures_are_those_of_the_reports(cli, tmp_path):
+    run = run_in(tmp_path / "home")
+    report, found = run.report(), CostReport.model_validate_json(shown(cli, "--json"))
+    for group in found.groups:
+        own = report.systems[group.key["system"]]
+        assert group.cost_per_accurate_answer == own.cost_per_accurate_answer
+        assert group.serving.cost_usd == own.cost_usd.total == pytest.approx(10 * PRICE)
+        assert group.judging.cost_usd == own.evaluation.usage.cost_usd == pytest.approx(0.01)
+    first, second = ragassay.Costs.of_runs(), ragassay.Costs.of_runs()
+    assert first == second.model_copy(update={"as_of": first.as_of})  # a second may pass between the two
+    assert first.groups == found.groups
+
+
+def test_all_forms_have_the_same_groups(cli, tmp_path):
+    run_in(tmp_path / "home")
+    files = [tmp_path / f"costs.{form}" for form in ("csv", "json", "md")]
+    document = json.loads(shown(cli, "--by", "system,category", "--json", *(x for file in files for x in ("-o", file))))
+    rows = list(csv.DictReader(io.StringIO(files[0].read_text())))
+    assert [row["system"] for row in rows] == [group["key"]["system"] for group in document["groups"]]
+    assert [float(row["cost_usd"]) for row in rows] == [
+        group["cost_per_accurate_answer"]["cost_usd"] for group in document["groups"]
     ]
-    report = night(rows)
-    group = only(costs(report))
-    assert (group.rows, group.cost_per_accurate_answer.questions) == (32, 16)
-    assert group.cost_per_accurate_answer.interval == report.systems["default"].cost_per_accurate_answer.interval
+    written = json.loads(files[1].read_text())
+    assert written["groups"] == document["groups"]
+    assert "| a | conceptual |" in files[2].read_text()
+    code, _, err = cli("cost", "-o", tmp_path / "costs.docx")
+    assert (code, "unknown cost exporter 'docx'" in err) == (2, True)
 
 
-# --- extremes ---
+def test_what_can_not_be_read_is_named_and_the_others_count(cli, tmp_path):
+    good, broken, newer, begun = (run_in(tmp_path / "home") for _ in range(4))
+    broken.report_file.write_text('{"systems"')
+    document = orjson.loads(newer.report_file.read_bytes())
+    newer.report_file.write_bytes(orjson.dumps({**document, "schema_version": 2, "moon": "full"}))
+    begun.report_file.unlink()
+    found = CostReport.model_validate_json(shown(cli, "--json"))
+    (warning,) = found.warnings
+    assert broken.folder.name in warning
+    assert newer.folder.name in warning
+    assert begun.folder.name not in warning
+    assert found.left_out == {"without a report": 1}
+    assert [group.reports for group in found.groups] == [1, 1]
+    good.report_file.unlink()
+    code, _, err = cli("cost")
+    assert code == 5
+    assert "there is no report to count; left out: 2 without a report; reports that this version can't read: " in err

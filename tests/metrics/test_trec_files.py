@@ -1,9 +1,8 @@
-"""TREC files against trec_eval's own code (pytrec-eval) and ir_measures, tidy or not; broken ones by file and line."""
+"""TREC files against trec_eval's own code (pytrec-eval), tidy or not; broken ones by file and line."""
 
 import gzip
 import re
 
-import ir_measures
 import pytest
 import pytrec_eval
 from hypothesis import given, settings
@@ -15,21 +14,10 @@ from ragassay.datasets import source
 from ragassay.datasets.trec import read_retrieved
 
 THEIRS = {
-    "P@3": "P_3",
-    "R@5": "recall_5",
-    "Success@1": "success_1",
-    "RR": "recip_rank",
-    "AP": "map",
-    "MAP@4": "map_cut_4",
-    "nDCG@5": "ndcg_cut_5",
-    "Rprec": "Rprec",
-    "bpref": "bpref",
-}
-IDS = (
-    st.text("ab1é", min_size=1, max_size=3)
-    | st.text("ab", min_size=7, max_size=9)
-    | st.text("ab", min_size=15, max_size=26)
-)
+    "P@3": "P_3", "R@5": "recall_5", "Success@1": "success_1", "RR": "recip_rank", "AP": "map", "MAP@4": "map_cut_4",
+    "nDCG@5": "ndcg_cut_5", "Rprec": "Rprec", "bpref": "bpref",
+}  # fmt: skip
+IDS = st.text("ab1é", min_size=1, max_size=3) | st.text("ab", min_size=7, max_size=26)
 SCORES = st.integers(-64 * 40, 64 * 40).map(lambda n: n / 64)  # exact as float32 too, which trec_eval compares
 SPELLED = st.sampled_from(["{:.6f}", "{}", "{:e}", "{:+.7f}"])
 
@@ -43,30 +31,17 @@ def values(qrels, run, names):
 
 
 @st.composite
-def collections(draw):
-    """Judgments, a run, and how their files are written."""
-    queries = draw(st.lists(IDS, min_size=1, max_size=6, unique=True))
-    documents = draw(st.lists(IDS, min_size=1, max_size=12, unique=True))
-    some = st.sampled_from(documents)
-    qrels = {
-        query: draw(
-            st.dictionaries(some, st.integers(-2, 4), min_size=1).filter(lambda g: max(g.values()) >= 0)
-        )  # else it crashes
-        for query in draw(st.lists(st.sampled_from(queries), min_size=1, unique=True))
-    }
-    run = {
-        query: draw(st.dictionaries(some, SCORES, min_size=1))
-        for query in draw(st.lists(st.sampled_from(queries), min_size=1, unique=True))
-    }
-    return qrels, run, draw(st.randoms(use_true_random=False))
-
-
-@st.composite
 def files(draw):
-    """Lines of the two files, in any order, and their text."""
-    qrels, run, rng = draw(collections())
+    """Judgments, a run, and the text of their files: lines in any order, with any blanks."""
+    queries = st.sampled_from(draw(st.lists(IDS, min_size=1, max_size=6, unique=True)))
+    documents = st.sampled_from(draw(st.lists(IDS, min_size=1, max_size=12, unique=True)))
+    # else it crashes
+    grades = st.dictionaries(documents, st.integers(-2, 4), min_size=1).filter(lambda g: max(g.values()) >= 0)
+    qrels = {query: draw(grades) for query in draw(st.lists(queries, min_size=1, unique=True))}
+    scores = st.dictionaries(documents, SCORES, min_size=1)
+    run = {query: draw(scores) for query in draw(st.lists(queries, min_size=1, unique=True))}
+    rng, spelled = draw(st.randoms(use_true_random=False)), draw(SPELLED)
     judged = [f"{q} 0 {d} {g}" for q, grades in qrels.items() for d, g in grades.items()]
-    spelled = draw(SPELLED)
     ranked = [f"{q} Q0 {d} 1 {spelled.format(s)} tag" for q, scores in run.items() for d, s in scores.items()]
     for text in (judged, ranked):
         if draw(st.booleans()):
@@ -103,21 +78,6 @@ def test_values_equal_those_of_trec_eval_for_any_order_and_any_blanks(folder, wr
         assert ours[query] == pytest.approx(expected, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
-@given(files())
-def test_values_equal_those_of_ir_measures_where_no_grade_is_negative(folder, written):
-    qrels, run, _, ranked = written
-    qrels = {query: {doc: max(grade, 0) for doc, grade in grades.items()} for query, grades in qrels.items()}
-    (folder / "qrels").write_text("".join(f"{q} 0 {d} {g}\n" for q, grades in qrels.items() for d, g in grades.items()))
-    (folder / "run").write_bytes(ranked)
-    measures = {name: ir_measures.parse_measure(name) for name in ("nDCG@5", "P@2", "Success@3", "AP@4", "RR")}
-    ours = values(folder / "qrels", folder / "run", list(measures))
-    theirs = {(m.query_id, m.measure): m.value for m in ir_measures.iter_calc(list(measures.values()), qrels, run)}
-    for query in qrels:
-        expected = {name: theirs.get((query, measure), 0.0) for name, measure in measures.items()}
-        assert ours[query] == pytest.approx(expected, abs=1e-9)
-
-
 def write(folder, judged="q1 0 a 1\n", ranked="q1 Q0 a 1 2.0 t\n"):
     for name, text in (("qrels", judged), ("run", ranked)):
         (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -142,7 +102,6 @@ def test_ties_go_to_the_higher_id_in_the_order_of_bytes(tmp_path):
         ("q1 0 a 1\n", "\n\n", "run: the run file is empty"),
         ("q1 0 a 1\n", "q1 Q0 a 1 2.0 t\n\nq1 Q0 b 2 1.0 t x\n", "run:3: has 7 columns"),
         ("q1 0 a 1\n", "q1 Q0 a 1 2.0 t\n q1 Q0 b 2 nan t\n", "run:2: score: "),
-        ("q1 0 a 1\n", "q1 Q0 a 1 1e999 t\n", "run:1: score: "),
         ("q1 0 a 1\n", "q1 Q0 a 1 1_0 t\n", "run:1: score: "),
         ("q1 0 a 1\n", b"q\xff Q0 a 1 2 t\n", "run:1: byte 0xff "),
         ("q1 0 a 1\n", "q1 Q0 a 1 2 t\nq2 Q0 b 2 1 t\nq1 Q0 a 3 0 t\n", r"run:3: document 'a' .*first on line 1"),

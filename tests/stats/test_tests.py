@@ -1,3 +1,5 @@
+"""Tests of two systems and corrections for many, against scipy and statsmodels."""
+
 import math
 
 import numpy as np
@@ -5,9 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
+from statsmodels.stats.multitest import multipletests
 
+from ragassay.core.errors import BadSettings
 from ragassay.stats.intervals import difference_interval, differences
-from ragassay.stats.tests import cohens_d, randomisation, t_test, welch
+from ragassay.stats.tests import (
+    benjamini_hochberg,
+    bonferroni,
+    cohens_d,
+    correct,
+    holm,
+    randomisation,
+    t_test,
+    welch,
+)
 
 EXACT = {"rel": 1e-9, "abs": 1e-12}
 
@@ -118,3 +131,30 @@ def test_swapping_a_and_b_mirrors_the_interval_and_leaves_every_p(rows, seed):
     assert randomisation(forth, seed=seed, flips=199) == randomisation(back, seed=seed, flips=199)
     assert t_test(forth).p == t_test(back).p
     assert difference_interval(b, a) == mirrored(difference_interval(a, b))
+
+
+# --- corrections ---
+
+ps = st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=30)
+METHODS = [(bonferroni, "bonferroni"), (holm, "holm"), (benjamini_hochberg, "fdr_bh")]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), METHODS)
+@settings(max_examples=8, deadline=None)  # theirs takes 0.1 s for Holm
+@given(values=st.lists(st.floats(0, 1), min_size=1, max_size=40))
+def test_adjusted_p_values_are_those_of_statsmodels(ours, theirs, values):
+    assert ours(values) == pytest.approx(multipletests(values, method=theirs)[1], rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("ours", [method for method, _ in METHODS])
+@given(values=ps)
+def test_an_undefined_p_keeps_its_place_and_does_not_count(ours, values):
+    known = iter(ours([p for p in values if p is not None]))
+    assert ours(values) == [None if p is None else next(known) for p in values]
+
+
+def test_a_correction_is_chosen_by_name():
+    assert correct([0.01, None, 0.04], "holm") == pytest.approx([0.02, None, 0.04])
+    assert correct([0.01, None], "none") == [0.01, None]
+    with pytest.raises(BadSettings, match=r"unknown correction 'sidak'; use one of none, bonferroni, holm"):
+        correct([0.01], "sidak")
