@@ -27,11 +27,7 @@ from ragassay.stats.tests import correct, correction_named
 HEADLINES = ("accurate", "correctness", "completeness", "faithfulness", "relevance", "ndcg@10", "recall@10")
 EXAMPLES = 3
 AXES = (("accuracy", "higher"), ("cost_usd", "lower"), ("latency_p50_ms", "lower"))
-SETTINGS = {
-    "accurate": "accuracy rule",
-    "relevant_from": "least relevant grade",
-    "max_grade": "greatest grade",
-}
+SETTINGS = {"accurate": "accuracy rule", "relevant_from": "least relevant grade", "max_grade": "greatest grade"}
 
 
 def compare(
@@ -96,11 +92,7 @@ class _Group:
 
 
 def _group(
-    first: LabelledSystem,
-    others: Sequence[LabelledSystem],
-    metrics: Sequence[str] | None,
-    alpha: float,
-    examples: int,
+    first: LabelledSystem, others: Sequence[LabelledSystem], metrics: Sequence[str] | None, alpha: float, examples: int
 ) -> _Group:
     systems, source = (first, *others), first.report.provenance
     spec, own = source.configuration, own_metrics(source.configuration)

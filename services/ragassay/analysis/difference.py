@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ragassay.analysis.rows import MatchedRows
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.formatting import p_value
 from ragassay.core.models import FrozenModel
@@ -175,6 +176,32 @@ class Contrast:
             losses=down if better == "higher" else up,
             ties=len(changes) - up - down,
             **more,
+        )
+
+    def of_rows(
+        self,
+        metric: str,
+        rows: MatchedRows,
+        *,
+        better: Better,
+        max_failed: float,
+        tested: bool = True,
+        by_labels: bool = True,
+    ) -> Difference:
+        """``paired`` on the matched rows that have a score on both sides.
+
+        Labels correct it unless a reference judge failed on more than a share ``max_failed`` of its rows.
+        """
+        scored = rows.scored(metric)
+        labels = scored.labels(metric) if by_labels else None
+        return self.paired(
+            metric,
+            *scored.values(metric),
+            better=better,
+            questions=scored.questions,
+            labels=labels,
+            failed=None if labels is None else scored.too_many_failed(max_failed),
+            tested=tested,
         )
 
     def unpaired(self, metric: str, a: Floats, b: Floats, *, better: Better) -> Difference:

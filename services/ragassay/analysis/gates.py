@@ -17,7 +17,7 @@ from ragassay.analysis.comparison import cautions
 from ragassay.analysis.describe import better_or_worse, change
 from ragassay.analysis.difference import Contrast, Difference
 from ragassay.analysis.figures import Figure
-from ragassay.analysis.rows import NOT_CONCERNED, SystemRows
+from ragassay.analysis.rows import NOT_CONCERNED, MatchedRows, SystemRows
 from ragassay.core.errors import BadSettings, NotFound, NothingToEvaluate, UnknownName
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.formatting import listed, number
@@ -463,30 +463,26 @@ class _Case:
 
     def _difference(self) -> tuple[Difference, int]:
         """The difference of a mean on the matched queries, and how many rows of the baseline could have a score."""
-        figure, (now, places) = self.figure, self.now.rows(self.system, self.slice)
-        before, earlier = (self.before or self.now).rows(self.earlier, self.slice)
-        was, is_now = _matched(before, earlier, now, places)
-        about = before.concerned(figure.column)[was] & now.concerned(figure.column)[is_now]
-        first, second = before.values(figure.column), now.values(figure.column)
-        scored = about & np.isfinite(first[was]) & np.isfinite(second[is_now])
-        rows, was, is_now = len(earlier) - int((~about).sum()), was[scored], is_now[scored]
-        labels = None
-        if figure.column in before.labels or figure.column in now.labels:
-            labels = now.labels_of(figure.column)[is_now] - before.labels_of(figure.column)[was]
-        limit = self._spec.max_failed_share
-        failed = (judge.reference(of).too_many_failed(limit) for judge, of in ((before, was), (now, is_now)))
-        contrast = Contrast("baseline", self.system, "", self.alpha, own={figure.column: figure.metric})
-        difference = contrast.paired(
-            figure.column,
-            first[was],
-            second[is_now],
-            better=figure.better,
-            questions=before.questions(was),
-            labels=labels,
-            failed=next(filter(None, failed), None),
+        column, pairs = self.figure.column, self._matched()
+        about = pairs.a.concerned(column)[pairs.in_a] & pairs.b.concerned(column)[pairs.in_b]
+        difference = Contrast("baseline", self.system, "", self.alpha, own={column: self.figure.metric}).of_rows(
+            column,
+            pairs.only(about),
+            better=self.figure.better,
+            max_failed=self._spec.max_failed_share,
             tested=False,
         )
-        return difference, rows
+        _, earlier = (self.before or self.now).rows(self.earlier, self.slice)
+        return difference, len(earlier) - int((~about).sum())
+
+    def _matched(self) -> MatchedRows:
+        """The rows of the baseline and those of now about the same queries, in the slice on both sides."""
+        (before, earlier), (now, places) = (
+            run.rows(system, self.slice)
+            for run, system in ((self.before or self.now, self.earlier), (self.now, self.system))
+        )
+        pairs = before.matched(now)
+        return pairs.only(np.isin(pairs.in_a, earlier) & np.isin(pairs.in_b, places))
 
     @property
     def _spec(self) -> EvalConfig:
@@ -538,9 +534,8 @@ class _Case:
             order = np.where(np.isnan(values), 0.0, np.nan)
             places = places[rows.concerned(column)[places]]
         elif self.condition in DROPS:
-            other, earlier = (self.before or self.now).rows(self.earlier, self.slice)
-            was, is_now = _matched(other, earlier, rows, places)
-            before[is_now] = other.values(column)[was]
+            pairs = self._matched()
+            before[pairs.in_b] = pairs.values(column)[0]
             losses = (before - values) * (1 if self.figure.better == "higher" else -1)
             order = np.where(losses > 0, -losses, np.nan)
         else:
@@ -582,15 +577,6 @@ class _Case:
             return None
         least = math.floor(100 * n / rows) / 100 if rows else 0
         return f"{self.figure.name}: {n} of {rows} {what}. If that is as it should be, write coverage: {least:g}."
-
-
-def _matched(
-    before: SystemRows, earlier: RowIndexes, now: SystemRows, places: RowIndexes
-) -> tuple[RowIndexes, RowIndexes]:
-    """Matched rows, of these places only."""
-    was, is_now = before.matched(now)
-    chosen = np.isin(was, earlier) & np.isin(is_now, places)
-    return was[chosen], is_now[chosen]
 
 
 def _slack(bound: float) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class SystemRows:
         self._scores, self._reported = array("d"), array("d")
         self._missing: dict[str, defaultdict[str, list[int]]] = {name: defaultdict(list) for name in self.metrics}
         self._slices: dict[str, defaultdict[str, list[int]]] = {field: defaultdict(list) for field in fields}
-        self._matched: dict[int, tuple[SystemRows, tuple[RowIndexes, RowIndexes]]] = {}
+        self._matched: dict[int, MatchedRows] = {}
         self._accurate = 0
         not_accurate = self._not_accurate()
         if examples is None:
@@ -148,15 +149,58 @@ class SystemRows:
         """The number of each of these rows' question."""
         return numbered(np.asarray(self._question_keys)[places])
 
-    def matched(self, now: SystemRows) -> tuple[RowIndexes, RowIndexes]:
-        """``match`` with the rows of another run, found once."""
-        if id(now) not in self._matched:
-            self._matched[id(now)] = now, match(self, now)
-        return self._matched[id(now)][1]
+    def matched(self, other: SystemRows) -> MatchedRows:
+        """These rows and those of another system that are about the same queries; found once."""
+        if id(other) not in self._matched:
+            in_a, in_b = match(self, other)
+            self._matched[id(other)] = MatchedRows(self, other, in_a, in_b, self.questions(in_a))
+        return self._matched[id(other)]
 
     def slices(self, field: str) -> Mapping[str, Sequence[int]]:
         """The places of the rows by each value of a field, in the order of the values."""
         return dict(sorted(self._slices[field].items()))
+
+
+@dataclass(frozen=True)
+class MatchedRows:
+    """Rows of ``a`` and of ``b`` about the same queries: the places of each pair, and the number of its question."""
+
+    a: SystemRows
+    b: SystemRows
+    in_a: RowIndexes
+    in_b: RowIndexes
+    questions: Questions
+
+    def __len__(self) -> int:
+        return len(self.in_a)
+
+    def only(self, chosen: Mask) -> MatchedRows:
+        """Some of the pairs."""
+        questions = None if self.questions is None else self.questions[chosen]
+        return replace(self, in_a=self.in_a[chosen], in_b=self.in_b[chosen], questions=questions)
+
+    def values(self, name: str) -> tuple[Floats, Floats]:
+        """``SystemRows.values`` of both sides."""
+        return self.a.values(name)[self.in_a], self.b.values(name)[self.in_b]
+
+    def scored(self, *names: str) -> MatchedRows:
+        """The pairs that have all of these numbers on both sides."""
+        known = np.ones(len(self), bool)
+        for name in names:
+            for column in self.values(name):
+                known &= np.isfinite(column)
+        return self.only(known)
+
+    def labels(self, metric: str) -> Floats | None:
+        """What labels say of b - a, NaN where a side has none; None if no row has one."""
+        if metric not in self.a.labels and metric not in self.b.labels:
+            return None
+        return self.b.labels_of(metric)[self.in_b] - self.a.labels_of(metric)[self.in_a]
+
+    def too_many_failed(self, limit: float) -> str | None:
+        """Why labels of reference judges correct nothing: one failed on more than a share ``limit`` of its rows."""
+        judges = self.a.reference(self.in_a), self.b.reference(self.in_b)
+        return next(filter(None, (judge.too_many_failed(limit) for judge in judges)), None)
 
 
 def match(a: SystemRows, b: SystemRows) -> tuple[RowIndexes, RowIndexes]:

@@ -94,12 +94,7 @@ def corrected_by_labels(
         absent = Interval.absent(failed, level, METHOD)
         return CorrectedMean(labels=int(labelled.sum()), rows=len(scores), interval=absent, reason=failed)
     return corrected_mean(
-        labels[labelled],
-        scores[labelled],
-        scores[~labelled],
-        bounds=(0.0, 1.0),
-        level=level,
-        differences=differences,
+        labels[labelled], scores[labelled], scores[~labelled], bounds=(0.0, 1.0), level=level, differences=differences
     )
 
 

@@ -13,16 +13,7 @@ import scipy  # loads scipy.special at the first use; it takes a quarter of a se
 from ragassay.core.errors import BadSettings
 from ragassay.core.eval_config import Correction
 from ragassay.core.statistics import Interval, Significance
-from ragassay.stats.intervals import (
-    Bounds,
-    Floats,
-    Values,
-    columns,
-    is_constant,
-    span_of,
-    standard_error,
-    t_quantile,
-)
+from ragassay.stats.intervals import Bounds, Floats, Values, columns, is_constant, span_of, standard_error, t_quantile
 
 PValues: TypeAlias = Sequence[float | None]
 
