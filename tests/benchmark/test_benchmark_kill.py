@@ -139,8 +139,11 @@ def test_four_systems_on_two_datasets_killed_at_any_time_give_the_result_of_a_ca
         command = ("evaluate", "--resume", "last") if begun(store) else ("evaluate", "--config", "many.yaml")
         last = len(before) == KILLS - 1  # it is asked to end, and says how to go on
         systems["one"].delay = lambda _, last=last: 0.2 if last else 0.02  # it is not over before
+        asked = len(systems["one"].queries)
         process = ragassay(tmp_path, home, *command)
         until(partial(reached, process, home, systems, share))
+        if last:
+            until(lambda asked=asked: len(systems["one"].queries) > asked)
         time.sleep(chance.random() * 0.05)
         process.send_signal(signal.SIGINT if last else signal.SIGKILL)
         out, err = process.communicate(timeout=60)
