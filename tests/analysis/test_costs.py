@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import orjson
 import pytest
@@ -15,6 +16,7 @@ from ragassay.analysis.costs import CostReport, asked, cost_report
 from ragassay.core.errors import BadSettings, NothingToEvaluate, UnknownName
 from ragassay.core.models import Usage
 from ragassay.storage.cost_records import CostRecord, record_of
+from ragassay.storage.runs import Entry
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -34,8 +36,10 @@ def night(rows, day="2026-11-01", *, run=None, time="02:00:00+00:00", **more):
 
 
 def costs(*reports, now=NOW, **options):
+    """The cost report over these reports or records."""
     records = [one if isinstance(one, CostRecord) else record_of(one) for one in reports]
-    return cost_report(records, asked(**options), now)
+    entries = [Entry(one.run, "finished", SimpleNamespace(record=one, costs=lambda one=one: one)) for one in records]
+    return cost_report(entries, asked(**options), now)
 
 
 def only(report):

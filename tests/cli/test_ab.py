@@ -216,7 +216,7 @@ BAD = {
     "no queries": ({"q.tsv": "  \n"}, [], "q.tsv: the file is empty"),
     "no tab": ({"q.tsv": "q1\thow much?\nq2 how long?\n"}, [], "q.tsv:2: a line is a query id, a tab"),
     "query twice": ({"q.tsv": f"{QUERIES}\nq1\tx\n"}, [], "q.tsv:4: query 'q1' is there twice"),
-    "not text": ({"q.tsv": b"q1\t\xff\n"}, [], "q.tsv: is not UTF-8 text (byte 3)"),
+    "not text": ({"q.tsv": b"q1\t\xff\n"}, [], "q.tsv:1: byte 0xff at byte 4 of the line is not UTF-8"),
     "no judgments": ({"truth.tsv": ""}, [], "truth.tsv: the file is empty"),
     "TREC judgments": ({"truth.tsv": "q1\t0\td1\t1\n"}, [], "truth.tsv:1: a line is a query id, a document id"),
     "header": ({"truth.tsv": "qid\tdoc\trel\n"}, [], "truth.tsv:1: the grade is 'rel'; write a number up to 100, and no header"),

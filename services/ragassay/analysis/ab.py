@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -17,14 +18,14 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from ragassay.analysis.difference import Contrast, Difference
-from ragassay.core.errors import AssayError, BadData, BadInput, BadSettings, NotFound
+from ragassay.core.errors import BadData, BadInput, BadSettings
 from ragassay.core.files import to_lines
 from ragassay.core.formatting import listed
 from ragassay.core.models import FrozenModel
 from ragassay.datasets.corpus import Corpus
 from ragassay.datasets.judgments import run_line
 from ragassay.datasets.responses import load_responses
-from ragassay.datasets.source import ValueProblem
+from ragassay.datasets.source import ValueProblem, read_errors, text_lines
 from ragassay.metrics.metric import Metric, parse
 from ragassay.metrics.names import LARGEST_K
 from ragassay.metrics.ranked import Ranked
@@ -180,7 +181,6 @@ class Arm:
     """One configuration and, for each query, the first k documents."""
 
     config: ConfigFile
-    run_digest: str | None
     lists: Lists
 
 
@@ -221,29 +221,29 @@ def run(
     metrics = {name: parse(f"{family}@{k}") for name, family in METRICS.items()}
     passages, corpus_digest = _read_corpus(corpus, [config.recipe.corpus for config in (a, b)])
     known = {passage.id for passage in passages.passages} if passages else None
-    texts, queries_digest = _read_queries(queries)
-    graded, qrels_digest = _read_judgments(judgments, texts, known)
+    texts = _read_queries(queries)
+    graded = _read_judgments(judgments, texts, known)
     arms: dict[Name, Arm] = {}
     configs: dict[Name, ConfigFile] = {"A": a, "B": b}
     for name, config in configs.items():
-        run_digest: str | None = None
+        lists: Lists
         if config.recipe.run:
-            lists, run_digest = _read_run(config.recipe.run, texts, known)
+            lists = _read_run(config.recipe.run, texts, known)
         elif passages and config.recipe.retrieval:
             retriever = build(config.recipe.retrieval, passages)
             lists = {qid: [Ranking(*hit) for hit in retriever.search(text, k).hits] for qid, text in texts.items()}
         else:
             raise BadSettings("there is no corpus to retrieve from", where=config.path, hint="give --corpus FILE")
-        arms[name] = Arm(config, run_digest, {qid: lists.get(qid, ())[:k] for qid in texts})
+        arms[name] = Arm(config, {qid: lists.get(qid, ())[:k] for qid in texts})
     scored = {name: _scored(arm.lists, graded, metrics, k) for name, arm in arms.items()}
     rows = tuple(Row(qid=q, A=a, B=b, delta=b - a) for q, a, b in zip(texts, scored["A"], scored["B"], strict=True))
     macro = {name: _means(figures) for name, figures in scored.items()}
     trial = Trial(
         k=k,
         corpus_digest=corpus_digest,
-        queries_digest=queries_digest,
-        qrels_digest=qrels_digest,
-        run_digests={name: arm.run_digest for name, arm in arms.items()},
+        queries_digest=_digest(queries),
+        qrels_digest=_digest(judgments),
+        run_digests={name: one.recipe.run and _digest(one.recipe.run) for name, one in configs.items()},
         definitions={name: f"{metric.name}: {metric.description}" for name, metric in metrics.items()},
         systems={
             name: System(config_path=path, config_digest=digest, metrics=Averages(macro=macro[name]))
@@ -316,38 +316,34 @@ def _reason(ranked: list[dict[str, Any]], total: int) -> str:
 def _read_corpus(given: Path | None, named: Sequence[Path | None]) -> tuple[Corpus | None, str | None]:
     """The corpus that is given, else the one that the configurations name; None without either."""
     paths = [given] if given else [path for path in named if path]
-    digests = {_content(path)[1]: path for path in paths}
+    digests = {_digest(path): path for path in paths}
     if len(digests) > 1:
         raise BadInput(f"the configurations name different corpora: {', '.join(map(str, paths))}", hint="give --corpus")
     for digest, path in digests.items():
-        try:
+        with _in_one_line():
             return Corpus.read(path), digest
-        except BadData as error:
-            raise BadInput(str(error)) from None
     return None, None
 
 
-def _read_queries(path: Path) -> tuple[dict[str, str], str]:
-    """{qid: text} in the order of the file, and its SHA-256."""
+def _read_queries(path: Path) -> dict[str, str]:
+    """{qid: text} in the order of the file."""
     queries: dict[str, str] = {}
-    rows, digest = _rows(path)
-    for where, line in rows:
+    for where, line in _rows(path):
         qid, *rest = line.split("\t")
         if len(rest) != 1 or not qid.strip() or not rest[0].strip():
             raise BadInput("a line is a query id, a tab and the query's text", where=where)
         if qid in queries:
             raise BadInput(f"query {qid!r} is there twice", where=where)
         queries[qid] = rest[0]
-    return queries, digest
+    return queries
 
 
 def _read_judgments(
     path: Path, queries: Mapping[str, str], documents: Container[str] | None
-) -> tuple[dict[str, dict[str, float]], str]:
-    """{qid: {document id: grade}} for every query, and the file's SHA-256."""
+) -> dict[str, dict[str, float]]:
+    """{qid: {document id: grade}} for every query."""
     judgments: dict[str, dict[str, float]] = {qid: {} for qid in queries}
-    rows, digest = _rows(path)
-    for where, line in rows:
+    for where, line in _rows(path):
         fields = line.split("\t")
         if len(fields) != 3 or not all(field.strip() for field in fields):
             raise BadInput("a line is a query id, a document id and a grade, with tabs between them", where=where)
@@ -359,29 +355,29 @@ def _read_judgments(
         if doc in judgments[qid]:
             raise BadInput(f"document {doc!r} is judged twice for query {qid!r}", where=where)
         judgments[qid][doc] = float(grade)
-    return judgments, digest
+    return judgments
 
 
-def _read_run(path: Path, queries: Mapping[str, str], documents: Container[str] | None) -> tuple[Lists, str]:
-    """{qid: its ranked documents}, without the queries that the run leaves out, and the file's SHA-256.
+def _read_run(path: Path, queries: Mapping[str, str], documents: Container[str] | None) -> Lists:
+    """{qid: its ranked documents}, without the queries that the run leaves out.
 
     ``.jsonl`` holds a line for each query with ``query_id``, ``retrieved_doc_ids`` and, if wanted,
     ``retrieved_scores``, as for ``ragassay evaluate``. Any other file is a TREC run, ``qid Q0 docid rank score tag``,
     whose ranks are not looked at. Lists are in the order of their scores, ties by document id; without scores they
     stay as they are.
     """
-    rows, digest = _rows(path)
-    entries = _responses(path) if path.suffix.lower() == ".jsonl" else _trec(rows)
     lists: dict[str, dict[str, Ranking]] = {}
-    for where, qid, doc, score in entries:
+    for where, qid, doc, score in _responses(path) if path.suffix.lower() == ".jsonl" else _trec(path):
         _check(where, qid, doc, queries, documents)
-        if lists.setdefault(qid, {}).setdefault(doc, ranking := Ranking(doc, score, {})) is not ranking:
+        ranked = lists.setdefault(qid, {})
+        if doc in ranked:
             raise BadInput(f"document {doc!r} is listed twice for query {qid!r}", where=where)
-    return {qid: sorted(ranked.values(), key=_by_score) for qid, ranked in lists.items()}, digest
+        ranked[doc] = Ranking(doc, score, {})
+    return {qid: sorted(ranked.values(), key=_by_score) for qid, ranked in lists.items()}
 
 
-def _trec(rows: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str, str, float | None]]:
-    for where, line in rows:
+def _trec(path: Path) -> Iterator[tuple[str, str, str, float | None]]:
+    for where, line in _rows(path):
         try:
             yield where, *run_line(line.split())
         except ValueProblem as error:
@@ -389,10 +385,8 @@ def _trec(rows: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str, str, floa
 
 
 def _responses(path: Path) -> Iterator[tuple[str, str, str, float | None]]:
-    try:
+    with _in_one_line():
         responses = load_responses(path).by_id
-    except AssayError as error:
-        raise BadInput(str(error)) from None
     for qid, response in responses.items():
         ids = response.retrieved_doc_ids
         if ids is None:
@@ -412,25 +406,27 @@ def _check(where: str, qid: str, doc: str, queries: Mapping[str, str], documents
         raise BadInput(f"document {doc!r} is not in the corpus", where=where)
 
 
-def _rows(path: Path) -> tuple[Iterator[tuple[str, str]], str]:
-    """The lines that are not blank, each with its place; and the SHA-256 of the file."""
-    content, digest = _content(path)
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadInput(f"is not UTF-8 text (byte {error.start})", where=str(path)) from None
-    if not text.strip():
+def _rows(path: Path) -> Iterator[tuple[str, str]]:
+    """The place and the text of each line that is not blank."""
+    empty = True
+    with read_errors(path), _in_one_line():
+        for number, line in text_lines(path):
+            if line.strip():
+                empty = False
+                yield f"{path}:{number}", line.rstrip("\r\n")
+    if empty:
         raise BadInput("the file is empty", where=str(path))
-    lines = enumerate(text.replace("\r\n", "\n").split("\n"), 1)
-    return ((f"{path}:{n}", line) for n, line in lines if line.strip()), digest
 
 
-def _content(path: Path) -> tuple[bytes, str]:
-    """The bytes of a file and their SHA-256."""
+def _digest(path: Path) -> str:
+    with read_errors(path):
+        return sha256(path.read_bytes()).hexdigest()
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    """Of all that is wrong with a file the first, and how much more there is."""
     try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise NotFound("there is no such file", where=str(path)) from None
-    except OSError as error:
-        raise BadInput(f"can't be read: {error.strerror}", where=str(path)) from None
-    return content, sha256(content).hexdigest()
+        yield
+    except BadData as error:
+        raise BadInput(str(error)) from None

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from functools import cached_property
-from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
 from zoneinfo import ZoneInfo
 
@@ -21,6 +20,7 @@ from ragassay.core.formatting import listed
 from ragassay.core.models import FrozenModel, Usage
 from ragassay.core.statistics import Estimate
 from ragassay.core.validation import problems
+from ragassay.metrics.names import split_names
 from ragassay.stats.ratio import Stratum, accuracy_interval, sums_interval
 from ragassay.storage.cost_records import CostRecord
 from ragassay.storage.runs import Entry
@@ -158,8 +158,9 @@ def asked(
     """The query. ``since`` and ``until`` may be dates; ``by`` a list or ``system,day``. Raises BadSettings
     that names the option, after ``dashes``.
     """
-    dimensions = by.split(",") if isinstance(by, str) else list(by if by is not None else BY)
-    dimensions = [name.strip() for part in dimensions for name in part.split(",") if name.strip()]
+    dimensions = [
+        name for part in ([by] if isinstance(by, str) else BY if by is None else by) for name in split_names(part)
+    ]
     for name in dimensions:
         if name not in DIMENSIONS:
             raise UnknownName("dimension", name[:100], DIMENSIONS, where=f"{dashes}by")
@@ -187,59 +188,40 @@ def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given or ()))
 
 
-def cost_report_of_runs(runs: Iterable[Entry], query: CostQuery, now: datetime | None = None) -> CostReport:
-    """The cost report over the newest ``MAX_REPORTS`` of the runs in a catalog; raises as ``cost_report`` does.
+def cost_report(runs: Iterable[Entry], query: CostQuery, now: datetime | None = None) -> CostReport:
+    """What accurate answers cost in the newest ``MAX_REPORTS`` of the runs, which come newest first; ``now`` is when.
 
-    A run with a report of the rows that are done counts with these.
+    A run with a report of the rows that are done counts with these. Raises NothingToEvaluate where there is no report,
+    BadInput for more groups than anybody reads.
     """
-    records: list[CostRecord] = []
-    left_out, unreadable, warnings = Counter[str](), list[str](), list[str]()
+    chosen, counted = list[CostRecord](), Counter[str]()
+    unreadable, warnings, read = list[str](), list[str](), 0
     for entry in runs:
         if entry.run is not None and not query.takes(entry.run.record.created_at):
-            left_out[OUTSIDE] += 1
+            counted[OUTSIDE] += 1
         elif entry.status in ("failed", "not finished"):
-            left_out[entry.status] += 1
-        elif len(records) >= MAX_REPORTS:
-            warnings = [f"only the newest {MAX_REPORTS:,} reports were read: ask for fewer days (since, until)"]
+            counted[entry.status] += 1
+        elif read >= MAX_REPORTS:
+            warnings.append(f"only the newest {MAX_REPORTS:,} reports were read: ask for fewer days (since, until)")
             break
-        elif entry.run is None:
-            unreadable.append(entry.id)
         else:
             try:
-                costs = entry.run.costs()
+                record, is_read = entry.run.costs() if entry.run else None, entry.run is not None
             except (AssayError, OSError, ValidationError):
+                record, is_read = None, False
+            if not is_read:
                 unreadable.append(entry.id)
-                continue
-            if costs is None:
-                left_out["without a report"] += 1
+            elif record is None:
+                counted["without a report"] += 1
+            elif query.datasets and record.dataset not in query.datasets:
+                counted["on another dataset"] += 1
+            elif query.systems and not set(query.systems) & record.systems.keys():
+                counted["of other systems"] += 1
             else:
-                records.append(costs)
+                chosen.append(record)
+            read += record is not None
     if unreadable:
         warnings.append(f"reports that this version can't read: {listed(unreadable, 10)}")
-    return cost_report(records, query, now or datetime.now(UTC), left_out, warnings)
-
-
-def cost_report(
-    records: Iterable[CostRecord],
-    query: CostQuery,
-    now: datetime,
-    left_out: Mapping[str, int] = MappingProxyType({}),
-    warnings: Sequence[str] = (),
-) -> CostReport:
-    """What accurate answers cost; ``now`` is when it is made, ``left_out`` counts what was not read, by the reason.
-
-    Raises NothingToEvaluate where there is no report, BadInput for more groups than anybody reads.
-    """
-    counted, chosen = Counter(left_out), list[CostRecord]()
-    for record in records:
-        if not query.takes(record.created_at):
-            counted[OUTSIDE] += 1
-        elif query.datasets and record.dataset not in query.datasets:
-            counted["on another dataset"] += 1
-        elif query.systems and not set(query.systems) & record.systems.keys():
-            counted["of other systems"] += 1
-        else:
-            chosen.append(record)
     chosen.sort(key=lambda record: (query.local(record.created_at), record.run))
     parts = [
         _Part(record, name, costs.spending)
@@ -248,9 +230,8 @@ def cost_report(
         if costs.spending and (not query.systems or name in query.systems)
     ]
     if not parts:
-        why = (
-            ["left out: " + ", ".join(f"{count} {what}" for what, count in sorted(counted.items()))] if counted else []
-        )
+        left_out = ", ".join(f"{count} {what}" for what, count in sorted(counted.items()))
+        why = [f"left out: {left_out}"] if left_out else []
         hint = "ask for other days, systems or datasets" if why or query.since else "make a run: ragassay evaluate DATA"
         raise NothingToEvaluate("; ".join(["there is no report to count", *why, *warnings]), hint=hint)
     groups = _grouped(parts, query)
@@ -259,7 +240,7 @@ def cost_report(
         raise BadInput(f"there are {len(groups):,} groups, {MOST_GROUPS:,} are the most", where="by", hint=hint)
     mixed = [sentence for key, of_it in groups.items() if (sentence := _mixed(dict(key), of_it))]
     return CostReport(
-        as_of=now.astimezone(query.zone_info).isoformat(timespec="seconds"),
+        as_of=(now or datetime.now(UTC)).astimezone(query.zone_info).isoformat(timespec="seconds"),
         asked=query,
         reports=len(chosen),
         left_out=dict(sorted(counted.items())),

@@ -24,6 +24,7 @@ from ragassay.datasets.versions import DatasetStore, reference_in, resolve
 from ragassay.evaluation.inputs import Inputs, SystemInput, recorded, recorded_system
 from ragassay.judges.instructions import read_prompt
 from ragassay.judges.panel import check_judges
+from ragassay.metrics.names import split_names
 from ragassay.service.job_reports import Gating
 from ragassay.service.jobs import Jobs
 from ragassay.service.redis_datasets import RedisDatasets
@@ -235,8 +236,7 @@ def _check_judge(model: str, settings: Settings, where: str) -> None:
 def _allowed(settings: Settings) -> list[str] | None:
     """Models that jobs may name; None for any. Without a list, any where no key is asked for: that is loopback."""
     if settings.judges is not None:
-        named = (name.strip().removeprefix("llm:") for name in settings.judges.split(","))
-        return [name for name in named if name]
+        return [name for each in split_names(settings.judges) if (name := each.removeprefix("llm:"))]
     return None if not asks_for_key(settings) else [settings.judge.removeprefix("llm:")]
 
 

@@ -11,6 +11,7 @@ import typer
 from ragassay.cli.options import AsJson
 from ragassay.cli.terminal import print_json, print_table
 from ragassay.core.errors import BadSettings, Unavailable, UnknownName
+from ragassay.metrics.names import split_names
 
 if TYPE_CHECKING:
     from ragassay.core.settings import Settings
@@ -172,7 +173,7 @@ def _scopes(given: list[str] | None) -> list[Permission]:
     from ragassay.service.access import SCOPES
 
     known: dict[str, Permission] = {name: name for name in SCOPES}
-    names = [part.strip() for text in given or ("submit", "read") for part in text.split(",") if part.strip()]
+    names = [name for text in given or ("submit", "read") for name in split_names(text)]
     if unknown := next((name for name in names if name not in known), None):
         raise UnknownName("scope", unknown, SCOPES, where="--scope")
     if not names:

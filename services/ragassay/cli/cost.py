@@ -46,7 +46,7 @@ def cost(
     server: AtServer = None,
 ) -> None:
     """Show what accurate answers cost over the runs so far, or with --server over the jobs of a service."""
-    from ragassay.analysis.costs import asked, cost_report_of_runs
+    from ragassay.analysis.costs import asked, cost_report
     from ragassay.core.settings import Settings
     from ragassay.reporting.costs import EXPORTERS, of_costs
     from ragassay.storage.folder import FolderStore
@@ -57,7 +57,7 @@ def cost(
     query = asked(**options, dashes="--")
     result: CostReport
     if server is None:
-        result = cost_report_of_runs(FolderStore(Settings().home).newest(), query)
+        result = cost_report(FolderStore(Settings().home).newest(), query)
     else:
         with connected(server) as service:
             result = service.costs(**options)

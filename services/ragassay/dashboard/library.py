@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ragassay.analysis import comparison
-from ragassay.analysis.costs import CostQuery, CostReport, cost_report_of_runs
+from ragassay.analysis.costs import CostQuery, CostReport, cost_report
 from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison
 from ragassay.analysis.trends import Trend, trend
@@ -119,7 +119,7 @@ class Library(ABC):
     def costs(self, query: CostQuery) -> CostReport:
         """What accurate answers cost; raises NothingToEvaluate where no report is asked for."""
         with self._analyses:
-            return cost_report_of_runs(self.newest(), query)
+            return cost_report(self.newest(), query)
 
     def trend(self, metric: str, *, system: str | None, dataset: str | None, judge: str | None, last: int) -> Trend:
         """A metric over the newest runs on one dataset with one judge; raises NothingToEvaluate, UnknownName."""

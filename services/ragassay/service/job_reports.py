@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from ragassay.analysis import comparison, gates, trends
-from ragassay.analysis.costs import CostQuery, CostReport, cost_report_of_runs
+from ragassay.analysis.costs import CostQuery, CostReport, cost_report
 from ragassay.analysis.gates import GateList, GateReport
 from ragassay.analysis.models import Comparison
 from ragassay.analysis.trends import Trend
@@ -133,7 +133,7 @@ class JobReports:
 
     def costs(self, query: CostQuery) -> CostReport:
         """The cost report over the jobs; a paused or cancelled one counts with the rows that were done."""
-        return cost_report_of_runs(self.newest(), query)
+        return cost_report(self.newest(), query)
 
     # --- gates ------------------------------------------------------------------------------------------------
 

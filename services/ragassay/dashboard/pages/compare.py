@@ -13,6 +13,7 @@ from ragassay.core.statistics import Interval
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.pages.queries import CHANGES
 from ragassay.dashboard.site import AnyForm, exported, pages, shown
+from ragassay.metrics.names import split_names
 from ragassay.reporting.comparison import EXPORTERS, of_comparison
 
 RECENT = 30  # runs that can be ticked
@@ -32,8 +33,7 @@ def _compare(
     if not chosen:
         recent = [one for one in islice(library.runs(), RECENT) if one.headline]
         return shown(request, "compare_choice.html", runs=recent)
-    wanted = [name.strip() for name in metrics.split(",") if name.strip()]
-    made = library.compare(chosen, baseline or None, wanted or None)
+    made = library.compare(chosen, baseline or None, split_names(metrics) or None)
     if form != "page":
         return exported("comparison", EXPORTERS, made, form)
     return shown(
