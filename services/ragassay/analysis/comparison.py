@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from importlib import metadata
 from typing import cast
 
 from ragassay.analysis.describe import overall, verdict
-from ragassay.analysis.difference import Contrast, Difference
-from ragassay.analysis.models import ComparedSystem, Comparison, Pair, Pareto
+from ragassay.analysis.models import ComparedSystem, Comparison, Pareto
 from ragassay.analysis.pairing import PairedSystems
 from ragassay.analysis.rows import SystemRows
 from ragassay.analysis.sides import LabelledSystem, Side, labelled
@@ -18,7 +16,7 @@ from ragassay.core.errors import BadInput, BadSettings, UnknownName
 from ragassay.core.eval_config import Correction
 from ragassay.core.report import Provenance, ReportWithResults
 from ragassay.core.statistics import without_intervals
-from ragassay.metrics.composite import described, own_metrics
+from ragassay.metrics.composite import described
 from ragassay.metrics.metric import OPERATIONAL, parse
 from ragassay.stats.ratio import pareto_front
 from ragassay.stats.tests import correct, correction_named
@@ -79,77 +77,55 @@ def compare_datasets(
     return _compared(groups, baseline, alpha, method, EXAMPLES)
 
 
-@dataclass(frozen=True)
-class _Group:
-    """The systems on one dataset: the baseline, and the others with their rows beside its."""
-
-    first: LabelledSystem
-    others: Sequence[LabelledSystem]
-    metrics: Sequence[str]
-    primary: tuple[str, ...]
-    rows: Mapping[str, SystemRows]
-    paired: Sequence[PairedSystems]
-
-
 def _group(
     first: LabelledSystem, others: Sequence[LabelledSystem], metrics: Sequence[str] | None, alpha: float, examples: int
-) -> _Group:
-    systems, source = (first, *others), first.report.provenance
-    spec, own = source.configuration, own_metrics(source.configuration)
-    names = _metrics(systems, metrics)
-    rows = {one.label: one.rows(first.part.slices if one is first else (), examples) for one in systems}
-    paired = [
-        PairedSystems(
-            first.part,
-            other.part,
-            rows[first.label],
-            rows[other.label],
-            Contrast(first.label, other.label, source.dataset.name, alpha, spec.seed, own),
-            spec.max_failed_share,
-        )
-        for other in others
-    ]
-    primary = tuple(names) if metrics is not None else tuple(n for n in HEADLINES if n in names) or tuple(names[:5])
-    return _Group(first, others, names, primary, rows, paired)
+) -> list[PairedSystems]:
+    """The other systems on a dataset, each with the first one."""
+    names = _metrics((first, *others), metrics)
+    primary = names if metrics is not None else [n for n in HEADLINES if n in names] or names[:5]
+    rows = first.rows(first.part.slices, examples)
+    return [PairedSystems(first, other, rows, other.rows((), examples), names, primary, alpha) for other in others]
 
 
-def _compared(groups: Sequence[_Group], baseline: str, alpha: float, method: Correction, examples: int) -> Comparison:
+def _compared(
+    groups: Sequence[list[PairedSystems]], baseline: str, alpha: float, method: Correction, examples: int
+) -> Comparison:
     """The document of groups of systems; the p values of all their primary metrics are corrected together."""
-    contests = [(one, other, two) for one in groups for other, two in zip(one.others, one.paired, strict=True)]
-    tested = [[two.difference(name, primary=name in one.primary) for name in one.metrics] for one, _, two in contests]
-    statistics = groups[0].first.report.provenance.configuration.statistics
-    if not statistics.tests:
+    every = [two for group in groups for two in group]
+    tested = [[two.difference(name) for name in two.metrics] for two in every]
+    spec = every[0].a.report.provenance.configuration
+    if not spec.statistics.tests:
         untested = {"p": None, "reason": "left out: statistics.tests is false", "t_test": None}
         tested = [[one.model_copy(update=untested) for one in of_pair] for of_pair in tested]
     ps = [one.p for of_pair in tested for one in of_pair if not one.exploratory]
     family, adjusted = sum(p is not None for p in ps), iter(correct(ps, method))
     tests = 1 if method == "none" else max(1, family)
     pairs = []
-    for (group, other, two), of_pair in zip(contests, tested, strict=True):
+    for two, of_pair in zip(every, tested, strict=True):
         decided = [two.decided(one, None if one.exploratory else next(adjusted), tests) for one in of_pair]
-        pair = _pair(group, other, two, {one.metric: one for one in decided}, examples)
-        differs = cautions(group.first.report.provenance, other.report.provenance)
-        sentences = verdict(pair, group.primary, alpha, method, differs, two.contrast.own)
+        pair = two.pair({one.metric: one for one in decided}, examples)
+        differs = cautions(two.a.report.provenance, two.b.report.provenance)
+        sentences = verdict(pair, two.primary, alpha, method, differs, two.contrast.own)
         pairs.append(pair.model_copy(update={"verdict": sentences}))
-    sides = {one.label: _system(one, group.rows) for group in groups for one in (group.first, *group.others)}
+    sides = {one.label: _system(one, rows) for two in every for one, rows in ((two.a, two.rows_a), (two.b, two.rows_b))}
     apart = {pair.b for pair in pairs if not pair.matching.paired}
     front = _pareto(sides, apart, baseline) if len(groups) == 1 else Pareto()
     comparison = Comparison(
         ragassay=metadata.version("ragassay"),
         baseline=baseline,
         sides=sides,
-        metrics=tuple(dict.fromkeys(name for group in groups for name in group.metrics)),
-        primary=tuple(dict.fromkeys(name for group in groups for name in group.primary)),
+        metrics=tuple(dict.fromkeys(name for two in every for name in two.metrics)),
+        primary=tuple(dict.fromkeys(name for two in every for name in two.primary)),
         alpha=alpha,
         correction=method,
         family=family,
-        seed=groups[0].first.report.provenance.configuration.seed,
+        seed=spec.seed,
         warnings=tuple(warning for group in groups for warning in _warnings(group)),
         pairs=tuple(pairs),
         pareto=front,
         verdict=overall(pairs, front),
     )
-    return comparison if statistics.intervals else cast("Comparison", without_intervals(comparison))
+    return comparison if spec.statistics.intervals else cast("Comparison", without_intervals(comparison))
 
 
 def check_terms(alpha: float, correction: str, examples: int) -> Correction:
@@ -191,26 +167,7 @@ def _metrics(systems: Sequence[LabelledSystem], asked: Sequence[str] | None) -> 
     return list(dict.fromkeys(names))
 
 
-def _pair(
-    group: _Group, other: LabelledSystem, two: PairedSystems, deltas: dict[str, Difference], examples: int
-) -> Pair:
-    sources = [one.report.provenance for one in (group.first, other)]
-    by = {source.configuration.corrected_by for source in sources}
-    return Pair(
-        a=group.first.label,
-        b=other.label,
-        matching=two.matching(same_dataset=sources[0].dataset.digest == sources[1].dataset.digest),
-        metrics=deltas,
-        measured=two.operational(),
-        incremental_cost=two.incremental_cost(),
-        slices=two.slices(list(deltas)),
-        regressions=two.regressions(list(dict.fromkeys((*group.primary, *deltas))), examples),
-        verdict=(),
-        corrected_by=by.pop() if len(by) == 1 else "labels",
-    )
-
-
-def _system(one: LabelledSystem, rows: Mapping[str, SystemRows]) -> ComparedSystem:
+def _system(one: LabelledSystem, rows: SystemRows) -> ComparedSystem:
     part, source = one.part, one.report.provenance
     return ComparedSystem(
         run=one.report.run.id,
@@ -224,7 +181,7 @@ def _system(one: LabelledSystem, rows: Mapping[str, SystemRows]) -> ComparedSyst
         latency_p50_ms=part.latency_ms.p50,
         measured={name: known for name in OPERATIONAL if (known := getattr(part, name)).n},
         cost_per_accurate_answer=part.cost_per_accurate_answer,
-        failures=rows[one.label].failures,
+        failures=rows.failures,
     )
 
 
@@ -244,9 +201,9 @@ def _judge(source: Provenance) -> str:
     return str(source.judge.get("name", "unknown"))
 
 
-def _warnings(group: _Group) -> Iterator[str]:
+def _warnings(group: Sequence[PairedSystems]) -> Iterator[str]:
     """What keeps the numbers from being comparable, or what was left out."""
-    first, others = group.first, group.others
+    first, others = group[0].a, [two.b for two in group]
     for other in others:
         for difference in cautions(first.report.provenance, other.report.provenance):
             yield f"{first.label} and {other.label}: {difference}"

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from ragassay.analysis.difference import Better, Contrast, Difference
-from ragassay.analysis.models import Matching, Regression
+from ragassay.analysis.models import Matching, Pair, Regression
 from ragassay.analysis.rows import MatchedRows, SystemRows
-from ragassay.core.report import SystemReport
+from ragassay.analysis.sides import LabelledSystem
 from ragassay.core.statistics import IncrementalCost
 from ragassay.datasets.dataset import NUMBERED
+from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import OPERATIONAL
 from ragassay.stats.intervals import averaged, bootstrap_interval
 from ragassay.stats.power import minimum_detectable_effect
@@ -26,24 +27,49 @@ NOISE = 1e-9  # scores that differ by less are alike
 
 @dataclass(frozen=True)
 class PairedSystems:
-    """The report ``a`` of the baseline with the report ``b`` of another system and their rows; ``contrast`` names them.
+    """The baseline ``a`` and another system ``b`` with their rows, to be compared by ``metrics``.
 
-    ``max_failed_share``: the largest share of rows on which a reference judge may fail and still correct a difference.
+    The ``primary`` ones are tested together at level ``alpha``, the others are exploratory.
     """
 
-    a: SystemReport
-    b: SystemReport
+    a: LabelledSystem
+    b: LabelledSystem
     rows_a: SystemRows
     rows_b: SystemRows
-    contrast: Contrast
-    max_failed_share: float = 0.05
+    metrics: Sequence[str]
+    primary: Sequence[str]
+    alpha: float
+
+    @cached_property
+    def contrast(self) -> Contrast:
+        """The names of the two, and what all differences between them share."""
+        source = self.a.report.provenance
+        own = own_metrics(source.configuration)
+        return Contrast(self.a.label, self.b.label, source.dataset.name, self.alpha, source.configuration.seed, own)
 
     @cached_property
     def matched(self) -> MatchedRows:
         """The rows about the same queries, in the order of ``a``."""
         return self.rows_a.matched(self.rows_b)
 
-    def matching(self, *, same_dataset: bool) -> Matching:
+    def pair(self, deltas: dict[str, Difference], examples: int) -> Pair:
+        """What differs between the two, by ``deltas`` that are decided; without a verdict."""
+        sources = [one.report.provenance for one in (self.a, self.b)]
+        by = {source.configuration.corrected_by for source in sources}
+        return Pair(
+            a=self.a.label,
+            b=self.b.label,
+            matching=self._matching(same_dataset=sources[0].dataset.digest == sources[1].dataset.digest),
+            metrics=deltas,
+            measured=self._operational(),
+            incremental_cost=self._incremental_cost(),
+            slices=self._slices(),
+            regressions=self._regressions(list(dict.fromkeys((*self.primary, *self.metrics))), examples),
+            verdict=(),
+            corrected_by=by.pop() if len(by) == 1 else "labels",
+        )
+
+    def _matching(self, *, same_dataset: bool) -> Matching:
         """How many rows belong together, and why the others don't."""
         a, b, pairs = self.rows_a, self.rows_b, self.matched
         left_a = set(a.ids) - {a.ids[place] for place in pairs.in_a.tolist()}
@@ -61,16 +87,13 @@ class PairedSystems:
             different_truth=int((np.asarray(a.truths)[pairs.in_a] != np.asarray(b.truths)[pairs.in_b]).sum()),
         )
 
-    def difference(self, name: str, *, primary: bool) -> Difference:
-        """One metric before any correction: the outcome is open until ``decided``.
-
-        A metric that is not ``primary`` is exploratory.
-        """
+    def difference(self, name: str) -> Difference:
+        """One metric before any correction: the outcome is open until ``decided``."""
         pairs, (a, b) = self.matched, (self.rows_a, self.rows_b)
         places = (pairs.in_a, pairs.in_b) if pairs else (np.arange(len(a)), np.arange(len(b)))
         missing = a.missing(name, places[0]), b.missing(name, places[1])
         more: dict[str, Any] = {
-            "exploratory": not primary,
+            "exploratory": name not in self.primary,
             "n_a": len(places[0]) - sum(missing[0].values()),
             "n_b": len(places[1]) - sum(missing[1].values()),
             "missing_a": missing[0],
@@ -78,18 +101,17 @@ class PairedSystems:
         }
         if not pairs:
             return self._unpaired(name).model_copy(update=more)
-        if primary:
+        if name in self.primary:
             scored = pairs.scored(name)
             first, second = (averaged(column, scored.questions) for column in scored.values(name))
-            more["bootstrap"] = bootstrap_interval(
-                second - first, level=1 - self.contrast.alpha, seed=self.contrast.seed
-            )
+            more["bootstrap"] = bootstrap_interval(second - first, level=1 - self.alpha, seed=self.contrast.seed)
         return self._paired(name, pairs).model_copy(update=more)
 
     def _paired(self, name: str, rows: MatchedRows, *, tested: bool = True) -> Difference:
         """The difference on matched rows; without a test it goes by the judge's own scores."""
+        limit = self.a.report.provenance.configuration.max_failed_share
         return self.contrast.of_rows(
-            name, rows, better=self._better(name), max_failed=self.max_failed_share, tested=tested, by_labels=tested
+            name, rows, better=self._better(name), max_failed=limit, tested=tested, by_labels=tested
         )
 
     def _unpaired(self, name: str) -> Difference:
@@ -102,25 +124,25 @@ class PairedSystems:
 
     def decided(self, difference: Difference, p: float | None, tests: int) -> Difference:
         """The difference with its ``p`` adjusted for so many ``tests``, and what follows from it."""
-        alpha = self.contrast.alpha if difference.exploratory else self.contrast.alpha / tests
+        alpha = self.alpha if difference.exploratory else self.alpha / tests
         decided = self.contrast.decided(difference, p, tests)
         if difference.corrected_by is not None:
             return decided
         return decided.model_copy(update={"detectable": _detectable(difference, alpha)})
 
-    def slices(self, names: Sequence[str]) -> dict[str, dict[str, dict[str, Difference]]]:
+    def _slices(self) -> dict[str, dict[str, dict[str, Difference]]]:
         """Untested differences for each field that groups the baseline's rows, each of its values and each metric."""
         slices: dict[str, dict[str, dict[str, Difference]]] = {}
-        for group, values in self.a.slices.items() if self.matched else ():
+        for group, values in self.a.part.slices.items() if self.matched else ():
             if not values:
                 continue
             slices[group] = {}
             for value, places in self.rows_a.slices(group).items():
                 if rows := self.matched.only(np.isin(self.matched.in_a, places)):
-                    slices[group][value] = {name: self._paired(name, rows, tested=False) for name in names}
+                    slices[group][value] = {name: self._paired(name, rows, tested=False) for name in self.metrics}
         return slices
 
-    def regressions(self, names: Sequence[str], limit: int) -> tuple[Regression, ...]:
+    def _regressions(self, names: Sequence[str], limit: int) -> tuple[Regression, ...]:
         """The rows on which b is worse, each once: by each metric the worst, in the dataset's order if they are alike."""
         names_by_row: dict[int, list[str]] = {}
         for name in names:
@@ -154,16 +176,17 @@ class PairedSystems:
         )
 
     def _better(self, name: str) -> Better:
-        return self.a.metrics[name].better if name in self.a.metrics else "lower"
+        metrics = self.a.part.metrics
+        return metrics[name].better if name in metrics else "lower"
 
-    def operational(self) -> dict[str, Difference]:
+    def _operational(self) -> dict[str, Difference]:
         """Latency, tokens and cost, as far as both systems report them."""
-        names = [name for name in OPERATIONAL if getattr(self.a, name).n and getattr(self.b, name).n]
+        names = [name for name in OPERATIONAL if getattr(self.a.part, name).n and getattr(self.b.part, name).n]
         if self.matched:
             return {name: self._paired(name, self.matched, tested=False) for name in names}
         return {name: self._unpaired(name).model_copy(update={"exploratory": True}) for name in names}
 
-    def incremental_cost(self) -> IncrementalCost:
+    def _incremental_cost(self) -> IncrementalCost:
         """The marginal cost of one more accurate answer, over the pairs whose cost and accuracy are known on both sides."""
         pairs = self.matched.scored("cost_usd", "accurate")
         (cost_a, cost_b), (accurate_a, accurate_b) = pairs.values("cost_usd"), pairs.values("accurate")
@@ -172,9 +195,9 @@ class PairedSystems:
             accurate_a,
             cost_b,
             accurate_b,
-            names=(self.contrast.a, self.contrast.b),
+            names=(self.a.label, self.b.label),
             questions=None if pairs.questions is None else len(np.unique(pairs.questions)),
-            level=1 - self.contrast.alpha,
+            level=1 - self.alpha,
         )
 
 
