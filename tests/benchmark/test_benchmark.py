@@ -74,11 +74,8 @@ def test_every_system_meets_every_dataset_and_is_compared_with_the_baseline(cli,
     code, out, err = cli("evaluate", "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)
-    means = {
-        (dataset, system): report["systems"][system]["metrics"]["mrr"]["value"]
-        for dataset, report in found["reports"].items()
-        for system in files["systems"]
-    }
+    parts = {(d, name): part for d, report in found["reports"].items() for name, part in report["systems"].items()}
+    means = {of: part["metrics"]["mrr"]["value"] for of, part in parts.items()}
     # d1 at the first place counts 1, at the second a half
     assert means == pytest.approx(
         {("faq", "good"): 1, ("faq", "bad"): 7 / 12, ("manual", "good"): 9.5 / 12, ("manual", "bad"): 9 / 12}
@@ -99,10 +96,8 @@ def test_every_system_meets_every_dataset_and_is_compared_with_the_baseline(cli,
 
 
 def test_each_metric_has_a_table_over_the_datasets_and_files_are_the_comparison_or_the_reports(cli, files, tmp_path):
-    write_jsonl(
-        tmp_path / "manual.jsonl",
-        [{k: v for k, v in q.items() if k != "relevant_doc_ids"} for q in questions("manual")],
-    )
+    unjudged = [{k: v for k, v in q.items() if k != "relevant_doc_ids"} for q in questions("manual")]
+    write_jsonl(tmp_path / "manual.jsonl", unjudged)
     files["metrics"] = None
     files["systems"]["dear"] = "good-{dataset}.jsonl"
     (tmp_path / "ragassay.yaml").write_text(json.dumps(files))
@@ -118,6 +113,13 @@ def test_each_metric_has_a_table_over_the_datasets_and_files_are_the_comparison_
     assert page.startswith("<!-- ragassay comparison -->\n")
     assert "ndcg@10 on each dataset" in page
     assert all((tmp_path / f"report-{dataset}.csv").exists() for dataset in files["datasets"])
+    benchmarks = FolderBenchmarks(tmp_path / "home")
+    [benchmark] = benchmarks.ids()
+    assert cli("runs")[1].count(f"of benchmark {benchmark}") == 2
+    assert out.startswith(cli("show", benchmark)[1])
+    benchmarks.comparison_file(benchmark).unlink()
+    code, _, err = cli("show", benchmark)
+    assert (code, f"ragassay evaluate --resume {benchmark}" in err) == (2, True)
 
 
 def test_a_budget_is_that_of_all_runs_and_the_rest_waits_for_a_higher_one(cli, files, tmp_path):
@@ -191,19 +193,6 @@ def test_a_start_that_is_interrupted_leaves_no_run_of_one_dataset(killed, cli, f
     assert bool(FolderBenchmarks(tmp_path / "home").ids()) == made[0].folder.exists() == killed
 
 
-def test_runs_and_show_know_the_benchmark(cli, files, tmp_path):
-    _, out, _ = cli("evaluate")
-    benchmarks = FolderBenchmarks(tmp_path / "home")
-    [benchmark] = benchmarks.ids()
-    _, listed, _ = cli("runs")
-    assert listed.count(f"of benchmark {benchmark}") == 2
-    _, again, _ = cli("show", benchmark)
-    assert out.startswith(again)
-    benchmarks.comparison_file(benchmark).unlink()
-    code, _, err = cli("show", benchmark)
-    assert (code, f"ragassay evaluate --resume {benchmark}" in err) == (2, True)
-
-
 def test_in_python_datasets_are_rows_systems_are_functions_and_a_loop_may_run(tmp_path, monkeypatch, recwarn):
     monkeypatch.chdir(tmp_path)
     told = []
@@ -244,16 +233,7 @@ def test_rows_for_several_datasets_have_to_say_which_they_are_for(tmp_path, monk
         ragassay.evaluate(questions("faq"), systems={"v1": answers(3)}, baseline="v1")
 
 
-def test_one_system_on_one_dataset_needs_no_comparison(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    found = ragassay.evaluate(systems={"v1": answers(3)}, datasets={"faq": questions("faq")}, metrics=["token_f1"])
-    assert found.comparison is None
-    assert str(found["faq"]) in str(found)
-    with pytest.raises(BadSettings, match="no comparison"):
-        found.save("b.md")
-
-
-def test_one_system_writes_the_report_of_each_dataset_and_no_comparison(cli, files, tmp_path):
+def test_one_system_has_reports_and_no_comparison(cli, files, tmp_path):
     (tmp_path / "ragassay.yaml").write_text(json.dumps(files | {"systems": {"bad": "bad-{dataset}.jsonl"}}))
     code, out, err = cli("evaluate", "-o", "b.md")
     assert (code, "b.md: there is one system, and so no comparison" in err) == (2, True)
@@ -261,8 +241,12 @@ def test_one_system_writes_the_report_of_each_dataset_and_no_comparison(cli, fil
     code, out, err = cli("evaluate", "-o", "{dataset}.md")
     assert (code, err, out.count("report of ")) == (0, "", 2)
     assert out.endswith("also: {dataset}.md\n")
-    assert (tmp_path / "faq.md").exists()
-    assert (tmp_path / "manual.md").exists()
+    assert all((tmp_path / f"{dataset}.md").exists() for dataset in files["datasets"])
+    found = ragassay.evaluate(systems={"v1": answers(3)}, datasets={"faq": questions("faq")}, metrics=["token_f1"])
+    assert found.comparison is None
+    assert str(found["faq"]) in str(found)
+    with pytest.raises(BadSettings, match="no comparison"):
+        found.save("b.md")
 
 
 PAGE = (ROOT / "docs" / "benchmarking.md").read_text("utf-8")
