@@ -157,7 +157,7 @@ def test_without_more_accurate_answers_there_is_no_price_for_one(right_b):
     assert found.reason == found.interval.reason == "new is cheaper and better"
 
 
-AXES = ("higher", "lower", "lower")
+AXES = {"accuracy": "higher", "cost": "lower", "latency": "lower"}
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=12))

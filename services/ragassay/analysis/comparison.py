@@ -8,6 +8,7 @@ from importlib import metadata
 from typing import cast
 
 from ragassay.analysis.describe import overall, verdict
+from ragassay.analysis.difference import Better
 from ragassay.analysis.models import ComparedSystem, Comparison, Pareto
 from ragassay.analysis.pairing import PairedSystems
 from ragassay.analysis.rows import SystemRows
@@ -24,7 +25,7 @@ from ragassay.stats.tests import correct, correction_named
 # What a verdict speaks of, in this order, where nobody chose metrics; cutoffs and near duplicates stay in the table.
 HEADLINES = ("accurate", "correctness", "completeness", "faithfulness", "relevance", "ndcg@10", "recall@10")
 EXAMPLES = 3
-AXES = (("accuracy", "higher"), ("cost_usd", "lower"), ("latency_p50_ms", "lower"))
+AXES: Mapping[str, Better] = {"accuracy": "higher", "cost_usd": "lower", "latency_p50_ms": "lower"}
 SETTINGS = {"accurate": "accuracy rule", "relevant_from": "least relevant grade", "max_grade": "greatest grade"}
 
 
@@ -187,14 +188,11 @@ def _system(one: LabelledSystem, rows: SystemRows) -> ComparedSystem:
 
 def _pareto(sides: dict[str, ComparedSystem], apart: AbstractSet[str], baseline: str) -> Pareto:
     """The front of the systems that share questions with the baseline; those ``apart`` can't be placed."""
-    axes = [(axis, way) for axis, way in AXES if any(getattr(side, axis) is not None for side in sides.values())]
-    points = {label: [getattr(side, axis) for axis, _ in axes] for label, side in sides.items() if label not in apart}
-    front = pareto_front(points, ["higher" if way == "higher" else "lower" for _, way in axes])
-    unplaced = {
-        label: ", ".join(f"{axis} is unknown" for (axis, _), at in zip(axes, points[label], strict=True) if at is None)
-        for label in front.unplaced
-    } | dict.fromkeys(sorted(apart), f"it shares no question with {baseline}")
-    return Pareto(axes=tuple(axis for axis, _ in axes), systems=front.model_copy(update={"unplaced": unplaced}))
+    axes = {axis: way for axis, way in AXES.items() if any(getattr(side, axis) is not None for side in sides.values())}
+    points = {label: [getattr(side, axis) for axis in axes] for label, side in sides.items() if label not in apart}
+    front = pareto_front(points, axes)
+    unplaced = front.unplaced | dict.fromkeys(sorted(apart), f"it shares no question with {baseline}")
+    return Pareto(axes=tuple(axes), systems=front.model_copy(update={"unplaced": unplaced}))
 
 
 def _judge(source: Provenance) -> str:

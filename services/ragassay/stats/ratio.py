@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ragassay.core.cost_sums import RatioSums
-from ragassay.core.errors import BadInput
 from ragassay.core.statistics import IncrementalCost, Interval, ParetoFront
 from ragassay.stats.intervals import FEWEST, SAME, Values, columns, differences, t_quantile, wilson_ends
 
@@ -194,24 +193,21 @@ def incremental_cost(
 
 
 def pareto_front(
-    points: Mapping[str, Sequence[float | None]], better: Sequence[Literal["higher", "lower"]]
+    points: Mapping[str, Sequence[float | None]], axes: Mapping[str, Literal["higher", "lower"]]
 ) -> ParetoFront:
     """The systems that no other one dominates: it would be at least as good on every axis and better on one.
 
-    ``points`` gives each system's place on each axis, such as (accuracy, cost, latency); ``better`` the good direction
-    of each axis, such as ("higher", "lower", "lower"). A system with an unknown coordinate is neither on the front nor
-    dominated: it is ``unplaced``. Equal systems share the front. Raises BadInput if a point has another number of axes.
+    ``points`` gives each system's place on the ``axes``, of each of which the good direction is given. A system with an
+    unknown coordinate is neither on the front nor dominated: it is ``unplaced``. Equal systems share the front.
     """
     placed: dict[str, tuple[float, ...]] = {}
     unplaced: dict[str, str] = {}
     for name, point in points.items():
-        if len(point) != len(better):
-            raise BadInput(f"system {name!r} has {len(point)} coordinates for {len(better)} axes")
-        known = tuple(v if way == "higher" else -v for v, way in zip(point, better, strict=True) if v is not None)
-        if len(known) < len(point):
-            unplaced[name] = f"axis {list(point).index(None) + 1} is unknown"
+        if lacking := [f"{axis} is unknown" for axis, value in zip(axes, point, strict=True) if value is None]:
+            unplaced[name] = ", ".join(lacking)
         else:
-            placed[name] = known
+            of_axes = zip(axes.values(), point, strict=True)
+            placed[name] = tuple(value if way == "higher" else -value for way, value in of_axes if value is not None)
     dominated: dict[str, str] = {}
     for name, here in placed.items():
         rivals = (
