@@ -6,7 +6,7 @@ import importlib.util
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
@@ -96,6 +96,7 @@ def test_without_answer_or_ground_truth_the_row_is_missing(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=40)
 @given(answer=st.text(max_size=40), truths=st.lists(st.text(max_size=40).filter(str.strip), min_size=1, max_size=3))
 def test_values_lie_between_0_and_1_and_do_not_depend_on_the_order_of_truths(name, answer, truths):
     number = value(name, answer, *truths)

@@ -64,7 +64,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("trec")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(files(), st.booleans())
 def test_values_equal_those_of_trec_eval_for_any_order_and_any_blanks(folder, written, compressed):
     qrels, run, judged, ranked = written

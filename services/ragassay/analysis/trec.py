@@ -61,7 +61,7 @@ def retrieval(
     asked = {metric.name: metric for metric in map(retrieval_metric, names)}
     if not graded:
         raise NothingToEvaluate("no query is judged")
-    per_query: dict[str, dict[str, float | None]] = {}
+    values: dict[str, list[Array]] = {name: [] for name in asked}
     without_relevant = without_hit = 0
     left = iter(graded)
     while block := list(islice(left, BLOCK)):
@@ -73,16 +73,17 @@ def retrieval(
             relevant_from=relevant_from,
             max_grade=max_grade,
         )
-        columns = [metric.values(batch).tolist() for metric in asked.values()]
-        for query, *values in zip(block, *columns, strict=True):
-            per_query[query] = {
-                name: value if math.isfinite(value) else None for name, value in zip(asked, values, strict=True)
-            }
+        for name, metric in asked.items():
+            values[name].append(metric.values(batch))
         without_relevant += int((batch.relevant_count == 0).sum())
         without_hit += int(((batch.relevant_count > 0) & (batch.first == 0)).sum())
+    columns = {name: np.concatenate(parts) for name, parts in values.items()}
+    scores = {
+        name: [None if math.isnan(value) else value for value in column.tolist()] for name, column in columns.items()
+    }
     return RetrievalScores(
-        means={name: _mean([row[name] for row in per_query.values()]) for name in asked},
-        per_query=per_query,
+        means={name: mean(column) for name, column in columns.items()},
+        per_query={query: {name: row[n] for name, row in scores.items()} for n, query in enumerate(graded)},
         unjudged=sum(query not in graded for query in run),
         missing_from_run=sum(query not in run for query in graded),
         without_relevant=without_relevant,
@@ -157,8 +158,3 @@ def _numbers(of_documents: Mapping[str, float], where: str) -> Array:
         what = f"document {document!r} has {of_documents[document]!r}, which is no finite number"
         raise BadInput(what, where=where)
     return numbers
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
