@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -22,6 +23,8 @@ from pathlib import Path
 import httpx
 from compare import evaluated, multiplied, write_pair
 from measured import load, machine
+
+from ragassay.storage.folder import FolderRun
 
 MAX_FIRST_S, MAX_NEXT_S, NEXT = 1.0, 0.15, 5
 PAGES = {  # by what they show: the address of the page with a number
@@ -38,14 +41,15 @@ PAGES = {  # by what they show: the address of the page with a number
 }
 
 
-def made(folder: Path, rows: int) -> tuple[str, str]:
-    """The id of a run of so many rows, the only one in the folder, and its system."""
-    run = evaluated(write_pair(folder)[0], folder)
-    name = multiplied(run, rows)
-    for file in sorted(run.folder.rglob("*"), reverse=True):
-        file.rmdir() if file.is_dir() else file.unlink()
-    run.folder.rmdir()
-    return name, next(iter(run.record.systems))
+def made(home: Path, rows: int) -> FolderRun:
+    """A run of so many rows, the only one in the folder."""
+    if not home.exists():
+        home.mkdir(parents=True)
+        few = evaluated(write_pair(home)[0], home)
+        multiplied(few, rows)
+        shutil.rmtree(few.folder)
+    (run,) = (home / "runs").iterdir()
+    return FolderRun(run)
 
 
 def seconds(http: httpx.Client, address: str) -> float:
@@ -54,7 +58,7 @@ def seconds(http: httpx.Client, address: str) -> float:
     return time.perf_counter() - began
 
 
-def looked_at(home: Path, run: str, system: str) -> dict[str, tuple[float, float]]:
+def looked_at(home: Path, run: FolderRun) -> dict[str, tuple[float, float]]:
     """Seconds of the first page and of the next ones, by what they show."""
     command = [sys.executable, "-m", "ragassay.cli", "view", "--no-browser"]
     environment = os.environ | {"RAGASSAY_HOME": str(home)}
@@ -70,7 +74,7 @@ def looked_at(home: Path, run: str, system: str) -> dict[str, tuple[float, float
                     except httpx.TransportError:
                         time.sleep(0.05)
                 for name, address in PAGES.items():
-                    page = address.replace("RUN", run).replace("SYSTEM", system)
+                    page = address.replace("RUN", run.record.id).replace("SYSTEM", next(iter(run.record.systems)))
                     first, *others = (seconds(http, page.format(50 * n)) for n in range(NEXT + 1))
                     times[name] = first, statistics.median(others)
             return times
@@ -81,11 +85,12 @@ def looked_at(home: Path, run: str, system: str) -> dict[str, tuple[float, float
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--folder", type=Path, help="where the run is kept and found again; else it is removed")
     options = parser.parse_args()
     before = load()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        times = looked_at(folder, *made(folder, options.rows))
+        home = (options.folder or Path(temporary)) / f"pages-{options.rows}"
+        times = looked_at(home, made(home, options.rows))
     lines = [f"| page of a run of {options.rows:,} rows | first, ms | next, ms |", "|---|---|---|"]
     lines += [f"| {name} | {1000 * first:,.0f} | {1000 * after:,.0f} |" for name, (first, after) in times.items()]
     print(f"{machine(before)}.\n\n" + "\n".join(lines), flush=True)

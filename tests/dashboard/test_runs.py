@@ -236,7 +236,7 @@ def test_run_of_two_systems_says_which_is_better_and_which_rows_to_read_first():
 
 def test_first_page_says_what_the_newest_run_changed_and_what_to_fix_first(nights):
     page, said = nights[0].get("/ui/runs").text, first_answer(nights[0])
-    changed = r"default is better than in the run before: accurate went from 0\.200 to 0\.900, 95 % interval "
+    changed = r"default is better than in the run before: accurate went from 20 % to 90 % \(\+0\.70, 95 % interval "
     assert re.match(rf"night 18 ?: {changed}", said)
     assert page.index("What to fix first") < page.index('aria-label="Runs"')
     assert re.search(r"<b>90\s%</b> <small>\[\d+\s%, \d+\s%\]", page)

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import numpy as np
 
 from ragassay.analysis.difference import Contrast, Difference, known_metric
 from ragassay.analysis.trends import Series, Trend
-from ragassay.analysis.verdict import by_accuracy
+from ragassay.analysis.verdict import MAX_COMPARED, by_accuracy, verdict
 from ragassay.core.errors import AssayError
 from ragassay.dashboard.library import Library
 from ragassay.evaluation.groups import numbered
 from ragassay.metrics.composite import own_metrics
 from ragassay.storage.columns import QUESTION
-from ragassay.storage.row_index import RowIndex
 
 A_WEEK = timedelta(days=7)
 
 
-def between_systems(rows: RowIndex) -> Iterator[str]:
-    """How often each system of a run answers accurately against the first one."""
+def verdict_of(library: Library, run: str) -> tuple[str, ...]:
+    """As ``analysis.verdict`` has it; for a long run from the rows' columns, so that no row is read."""
+    report = library.report(run)
+    if len(report.systems) < 2 or report.provenance.dataset.rows <= MAX_COMPARED:
+        return verdict(report)
+    if "accurate" not in report.provenance.metrics:
+        return ()
+    rows = library.rows(run)
     scores = dict(zip(rows.systems, rows.column("accurate").reshape(len(rows.systems), -1), strict=True))
     questions = numbered(rows.of_system(rows.systems[0]).column(QUESTION))
-    return by_accuracy(scores, questions, rows.record.spec.seed)
+    return tuple(by_accuracy(scores, questions, rows.record.spec.seed))
 
 
 def since_last_week(library: Library, trend: Trend) -> dict[str, Difference]:

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from ragassay.analysis.trends import Trend
-from ragassay.analysis.verdict import MAX_COMPARED, verdict
 from ragassay.core.errors import AssayError
 from ragassay.core.formatting import number, percent
-from ragassay.dashboard.changes import against, between_systems
+from ragassay.dashboard.changes import against, verdict_of
 from ragassay.dashboard.library import Library
 from ragassay.reporting.document import Bar, Card, Cards, Document, Figure, Link
 from ragassay.reporting.failing import first_fix, words
 from ragassay.reporting.listing import RunSummary, SystemFigure
-from ragassay.reporting.trends import chart_of
+from ragassay.reporting.trends import change_sentence, chart_of
 
 MOST_RUNS = 14  # in the chart
 MOST_SHOWN = 3
@@ -71,13 +70,11 @@ def _fixes(library: Library, run: RunSummary) -> Cards | None:
 
 
 def _between(library: Library, run: RunSummary) -> str:
-    """Which of the systems of a run answers accurately more often: the verdict of its page, with the size of the difference."""
+    """Which of the systems of a run answers accurately more often: the first sentence of its page."""
     if len(run.systems) < 2 or any(figure.metric != "accurate" for figure in run.figures.values()):
         return ""
     try:
-        if run.queries > MAX_COMPARED:
-            return next(between_systems(library.rows(run.id)), "")
-        return next(iter(verdict(library.report(run.id))), "")
+        return next(iter(verdict_of(library, run.id)), "")
     except AssayError:  # its rows are deleted
         return ""
 
@@ -87,12 +84,7 @@ def _since(library: Library, run: RunSummary, trend: Trend | None) -> Iterator[s
     for name, series in (trend.systems if trend else {}).items():
         runs = [point.run for point in series.points]
         if run.id in runs[1:] and (one := against(library, trend.metric, name, runs[-2], run.id) if trend else None):
-            ends = "" if one.interval.low is None else f", {percent(one.interval.level)} interval {one.interval}"
-            change = f"from {number(one.mean_a)} to {number(one.mean_b)}"
-            if one.outcome in ("better", "worse"):
-                yield f"{name} is {one.outcome} than in the run before: {one.metric} went {change}{ends}."
-            else:
-                yield f"{name}: no change since the run before is shown, {one.metric} went {change}{ends}."
+            yield change_sentence(name, one, "in the run before", "the run before")
 
 
 def when(run: RunSummary) -> str:

@@ -7,20 +7,17 @@ from dataclasses import dataclass
 
 from ragassay.core.formatting import number, quantity
 from ragassay.core.models import FactVerdict, Result, Sample, SentenceVerdict
-from ragassay.core.report import Aggregate
 from ragassay.judges.verdict import number_units
 from ragassay.metrics.failures import failure as failure_of
 from ragassay.reporting import failing
 from ragassay.reporting.document import Cell, Figure, Table
 
-MOST_COLUMNS = 6
 MOST_DOCUMENTS = 50
 
 
-def columns(metrics: Mapping[str, Aggregate] | Sequence[str], wanted: Sequence[str] = ()) -> list[str]:
-    """The metrics that a table of rows shows: accuracy and the judged ones first, then others; ``wanted`` in any case."""
-    first = [name for name in ("accurate", *failing.JUDGED) if name in metrics]
-    return list(dict.fromkeys([*wanted, *first, *metrics]))[: max(MOST_COLUMNS, len(wanted))]
+def judged_first(metrics: Sequence[str]) -> list[str]:
+    """The metrics, those that a judge gives first."""
+    return sorted(metrics, key=lambda name: name not in failing.JUDGED)
 
 
 @dataclass(frozen=True)

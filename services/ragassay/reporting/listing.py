@@ -73,7 +73,7 @@ class RunSummary(FrozenModel):
     ``headline`` and ``figures``: a sentence and a figure of each system, once there is a report.
     ``problem``: why an incomplete run is incomplete.
     ``answered``: rows of an unfinished run that have a reply, done or not, so that a resume pays less for them.
-    ``plugins``: those that a resume has to import. ``dataset_digest``: as ``digest_of_dataset`` has it; may be empty.
+    ``plugins``: those that a resume has to import.
     """
 
     id: str
@@ -82,7 +82,6 @@ class RunSummary(FrozenModel):
     created_at: str = ""
     name: str | None = None
     dataset: str = ""
-    dataset_digest: str = ""
     systems: tuple[str, ...] = ()
     judge: str = ""
     queries: int = 0
@@ -102,7 +101,6 @@ class RunSummary(FrozenModel):
             created_at=record.created_at,
             name=record.spec.name,
             dataset=record.dataset.name,
-            dataset_digest=record.dataset.digest,
             systems=tuple(record.systems),
             judge=record.spec.judged_by,
             queries=record.dataset.rows,

@@ -15,13 +15,10 @@ from ragassay.core.models import Sample
 from ragassay.core.text import is_answerable
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, SearchText, Start, pages, shown_document
-from ragassay.datasets.dataset import digest_of_dataset
 from ragassay.datasets.versions import SHORT, DatasetStore, DatasetVersion, resolve
 from ragassay.reporting import datasets as said
 from ragassay.reporting.document import Cell, Document, Figure, Link, Table
-from ragassay.reporting.listing import RunSummary
 
-MOST_AT_ONCE = 20_000  # rows that are read through for their digest
 MOST_RUNS = 20
 LONGEST = 1000
 VersionText = Annotated[str, Query(max_length=200)]
@@ -77,12 +74,11 @@ def _dataset(
     store = library.datasets
     chosen = resolve(store, f"{name}@{version}" if version else name)
     versions = store.versions(chosen.name)
-    digest = _digest(store, _full(chosen)) if chosen.rows <= MOST_AT_ONCE else None
     places = _matching(store, _full(chosen), text) if text else range(chosen.rows)
     here = frozenset(places[start : start + A_PAGE])
     rows = list(store.samples(chosen, lambda place, _: place in here))
     responses = any(row.response for row in rows or islice(store.samples(chosen), 1))
-    runs = tuple(_of_runs(library, chosen.name, digest))
+    runs = tuple(_of_runs(library, chosen.name))
     latest = ", the latest" if chosen == versions[0] else ""
     about = f"Version {chosen.digest[:SHORT]}{latest}: {chosen.rows:,} rows, {said.made(chosen)}"
     about += "; only queries that somebody judged" if chosen.judged_only else ""
@@ -92,7 +88,7 @@ def _dataset(
             chosen.name,
             f"{about}. {chosen.description or ''}",
             blocks=(
-                Table("Runs", ("run", "on", "how good", "judge"), runs, "" if runs else "No run used it yet."),
+                Table("Runs", ("run", "how good", "judge"), runs, "" if runs else "No run used it yet."),
                 Table("Versions", ("version", "rows", "made by"), tuple(map(_of_version, versions))),
                 _of_rows(rows, responses=responses),
             ),
@@ -140,22 +136,16 @@ def _of_rows(rows: Sequence[Sample], *, responses: bool) -> Table:
     return Table("Rows", columns, tuple(tuple(cells(row)) for row in rows), "" if rows else "No row matches.")
 
 
-def _of_runs(library: Library, name: str, digest: str | None) -> Iterator[tuple[Cell, ...]]:
-    for run, rows_of in islice(_runs(library, name, digest), MOST_RUNS):
+def _of_runs(library: Library, name: str) -> Iterator[tuple[Cell, ...]]:
+    for run in islice((run for run in library.runs() if run.dataset == name), MOST_RUNS):
         good = "; ".join(f"{system}: {headline}" for system, headline in run.headline.items()) or "no report yet"
         address = f"/ui/runs/{run.id}" if run.headline else ""
-        yield Figure(run.name or run.id, run.created_at[:16].replace("T", " "), href=address), rows_of, good, run.judge
+        yield Figure(run.name or run.id, run.created_at[:16].replace("T", " "), href=address), good, run.judge
 
 
 def _full(version: DatasetVersion) -> str:
     """The reference that means these rows for ever."""
     return f"{version.name}@{version.digest}"
-
-
-@lru_cache(8)
-def _digest(store: DatasetStore, reference: str) -> str:
-    """The digest that runs on these rows have of them."""
-    return digest_of_dataset(store.samples(resolve(store, reference)))
 
 
 @lru_cache(8)
@@ -183,12 +173,3 @@ def _labels(sample: Sample) -> Iterator[str]:
     yield from filter(None, (sample.query_id, sample.category, sample.difficulty, sample.split))
     if is_answerable(sample) is False:
         yield "can't be answered"
-
-
-def _runs(library: Library, name: str, digest: str | None) -> Iterator[tuple[RunSummary, str]]:
-    """The runs on these rows, under whatever name, and those on others of this name; newest first, with which of both."""
-    for run in library.runs():
-        if digest and run.dataset_digest == digest:
-            yield run, "these rows"
-        elif run.dataset == name:
-            yield run, "other rows" if digest and run.dataset_digest else "rows of this name"

@@ -91,7 +91,6 @@ def _queries(request: Request, run: str, start: Start = 0) -> Response:
     sorted_by = asked.get("sort", "").removeprefix("-")
     filtered_by = [re.split("[<>=]", bound)[0].strip().lower() for bound in asked.get("where", ())]
     wanted = [name for name in metrics if name.lower() in (sorted_by.lower(), *filtered_by)]
-    columns = views.columns(metrics, wanted)
     questions, total = by_question(found, start, A_PAGE)
     return shown(
         request,
@@ -103,7 +102,7 @@ def _queries(request: Request, run: str, start: Start = 0) -> Response:
         start=start,
         total=total,
         chosen=len(found.places),
-        scores=[name for name in wanted or columns if name != "accurate"][:MOST_SCORES],
+        scores=[name for name in wanted or views.judged_first(metrics) if name != "accurate"][:MOST_SCORES],
         presets=_presets(list(report.systems), metrics),
         figures=[*metrics, *FIGURES],
         failures=FAILURES,

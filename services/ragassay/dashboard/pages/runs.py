@@ -7,10 +7,8 @@ from itertools import islice
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
-from ragassay.analysis.verdict import MAX_COMPARED, verdict
 from ragassay.core.errors import Conflict
-from ragassay.core.report import ReportWithResults
-from ragassay.dashboard.changes import between_systems
+from ragassay.dashboard.changes import verdict_of
 from ragassay.dashboard.failures import examples, failure_table, worst
 from ragassay.dashboard.home import attention, latest, table_rows
 from ragassay.dashboard.library import Library
@@ -71,20 +69,11 @@ def _run(request: Request, run: str, form: AnyForm = "page") -> Response:
         document=of_report(
             report,
             rows=f"{address}/queries",
-            answer=_verdict(library, run, report),
+            answer=verdict_of(library, run),
             failed=[block for block in failed if block],
         ),
         labels=not QUESTIONS.keys().isdisjoint(report.provenance.metrics),
     )
-
-
-def _verdict(library: Library, run: str, report: ReportWithResults) -> tuple[str, ...]:
-    """As ``analysis.verdict`` has it; for a long run from the rows' columns, so that no row is read."""
-    if len(report.systems) < 2 or report.provenance.dataset.rows <= MAX_COMPARED:
-        return verdict(report)
-    if "accurate" not in report.provenance.metrics:
-        return ()
-    return tuple(between_systems(library.rows(run)))
 
 
 @router.get("/ui/runs/{run}/errors")
