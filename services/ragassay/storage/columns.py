@@ -28,6 +28,7 @@ LABELS: dict[str, Callable[[Result], str | None]] = {
 }
 THERE = "?there"  # not 0 where the row is done; of a run in a folder, when its results were written
 QUESTION = "?question"  # equal for rows that are no independent observations, as evaluation.groups.question_key is
+ID = "?id"  # of the query, as ``label_value`` has it
 FAILED = "?failed"  # 1 where its response failed, or the scoring
 _WIDTH = 8  # bytes of a value
 
@@ -41,7 +42,7 @@ class Columns(Protocol):
 
 def names(metrics: Iterable[str]) -> tuple[str, ...]:
     """The names of all columns of an evaluation with these metrics; that of what is done comes last."""
-    return tuple(dict.fromkeys((*metrics, *FIGURES, FAILED, *map(label_column, LABELS), QUESTION, THERE)))
+    return tuple(dict.fromkeys((*metrics, *FIGURES, FAILED, *map(label_column, LABELS), QUESTION, ID, THERE)))
 
 
 def label_column(label: str) -> str:
@@ -68,6 +69,7 @@ def columns(results: Sequence[Result], written: float = 1.0) -> dict[str, Any]:
         FAILED: [float(result.failed) for result in results],
         **{label_column(label): [label_value(of(result)) for result in results] for label, of in LABELS.items()},
         QUESTION: [_question(one) for one in results],
+        ID: [label_value(one.query_id) for one in results],
         THERE: [written] * len(results),
     }
     return {name: np.array(values, dtype="<f8") for name, values in given.items()}

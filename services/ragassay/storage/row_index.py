@@ -15,7 +15,16 @@ import numpy as np
 from ragassay.core.errors import BadSettings, DiskFull, UnknownName
 from ragassay.core.models import Result
 from ragassay.storage.blobs import Blobs, FolderBlobs
-from ragassay.storage.columns import THERE, Columns, read_column, rows_with, texts_blob, write_columns
+from ragassay.storage.columns import (
+    ID,
+    THERE,
+    Columns,
+    label_value,
+    read_column,
+    rows_with,
+    texts_blob,
+    write_columns,
+)
 from ragassay.storage.protocol import ChunkId
 from ragassay.storage.runs import Run
 from ragassay.storage.selection import Selection
@@ -71,13 +80,10 @@ class RowIndex:
 
     def find(self, system: str, query_id: str) -> int | None:
         """The number of a system's row on a query, by the query's id; None if there is no such row."""
-        numbers = self.selected(Selection(system=system, text=query_id[:200]))
-        for first in range(0, len(numbers), _AT_ONCE):
-            some = [int(number) for number in numbers[first : first + _AT_ONCE]]
-            for number, row in zip(some, self.at(some), strict=False):
-                if row.query_id == query_id:
-                    return number
-        return None
+        columns, first = self.of_system(system), self.systems.index(system) * self.record.dataset.rows
+        alike = np.flatnonzero(columns.there & (columns.column(ID) == label_value(query_id)))
+        numbers = (int(number) + first for number in alike)
+        return next((number for number in numbers for row in self.at([number]) if row.query_id == query_id), None)
 
     def each(self, numbers: Sequence[int]) -> Iterator[Result]:
         """The rows with these numbers, of which few are in memory at a time."""
