@@ -16,8 +16,8 @@ MOST_DOCUMENTS = 50
 
 
 def judged_first(metrics: Sequence[str]) -> list[str]:
-    """The metrics, those that a judge gives first."""
-    return sorted(metrics, key=lambda name: name not in failing.JUDGED)
+    """The metrics: accuracy, those that a judge gives, then the others."""
+    return sorted(metrics, key=lambda name: (name != "accurate", name not in failing.JUDGED))
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def history(row: Result) -> list[tuple[str, str, str]]:
 
 def tables(row: Result, every: Sequence[Result], sample: Sample | None) -> Iterator[Table]:
     """The scores of a row; then what each system retrieved for the query, and what its answer took, as far as it is known."""
-    scores = row.scores.items()
+    scores = ((name, row.scores[name]) for name in judged_first(list(row.scores)))
     lines = [(name, "missing" if one.value is None else number(one.value), one.reason or "") for name, one in scores]
     yield Table("Scores", ("metric", "score", "why"), tuple(lines))
     if any(one.retrieved_doc_ids for one in every):
