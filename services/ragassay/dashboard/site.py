@@ -6,10 +6,9 @@ import asyncio
 import logging
 import threading
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any
 from urllib.parse import parse_qs, urlencode
 
@@ -88,36 +87,15 @@ def shown(request: Request, template: str, status: int = 200, **values: Any) -> 
     return HTMLResponse(text, status_code=status, headers=headers)
 
 
-def shown_document(
-    request: Request,
-    document: Document,
-    *,
-    crumbs: Mapping[str, str] = MappingProxyType({}),
-    commands: Sequence[str] = (),
-    search: str | None = None,
-    choices: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    asked: Mapping[str, Any] = MappingProxyType({}),
-    start: int | None = None,
-    after: str | None = None,
-    more: object = None,
-) -> HTMLResponse:
-    """A page that is a document.
+def shown_document(request: Request, document: Document, **given: Any) -> HTMLResponse:
+    """A page that is a document, with ``crumbs`` (addresses by text).
 
-    ``commands``: a sentence, and what to run. ``search`` and ``choices``: what its form asks for, as
-    ``asked`` has it. ``start`` or ``after``: where it begins; ``more``: whether, or after what, it goes on.
+    ``commands``: a sentence, and what to run. ``search`` and ``choices``: what its form asks for, as ``asked`` has it.
+    ``start`` or ``after``: where it begins; ``more``: whether, or after what, it goes on.
     """
+    absent = dict.fromkeys(("commands", "search", "start", "after", "more"))
     return shown(
-        request,
-        "page.html",
-        document=document,
-        crumbs=crumbs,
-        commands=commands,
-        search=search,
-        choices=choices,
-        asked=asked,
-        start=start,
-        after=after,
-        more=more,
+        request, "page.html", document=document, **{"crumbs": {}, "choices": {}, "asked": {}, **absent, **given}
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -15,12 +17,10 @@ from ragassay.metrics.failures import attribute
 from ragassay.metrics.metric import OPERATIONAL
 from ragassay.reporting.grids import Grid, Kind, kind_with
 
-_MEASURED: dict[str, Kind] = dict.fromkeys(("calls", "input_tokens", "output_tokens"), "integer")
-_CONVERSATION: dict[str, Callable[[Result], str | None]] = {
-    "conversation_id": lambda row: row.conversation_id,
-    "history": lambda row: "\n".join(f"{turn.role}: {turn.content}" for turn in row.history) or None,
-}
+_WHOLE = ("calls", "input_tokens", "output_tokens")
 _EVALUATION = ("calls", "input_tokens", "output_tokens", "cost_usd")
+_TEXTS = ("system", "query_id", "category", "difficulty", "query", "answer")
+_Column = tuple[Kind, Callable[[Result], Any]]
 
 
 def flat_rows(report: ReportWithResults) -> Iterator[dict[str, Any]]:
@@ -41,75 +41,70 @@ def flat_rows(report: ReportWithResults) -> Iterator[dict[str, Any]]:
 
 def row_grid(report: ReportWithResults, fields: Sequence[str] = ()) -> Grid:
     """The ``flat_rows`` as a grid, or these of their columns in this order; raises UnknownName, BadSettings."""
-    metrics = report.provenance.metrics
-    explained, repeated = set[str](), set[str]()
-    own: dict[str, Kind | None] = {}
-    by_jury, turns = False, set[str]()
-    for result in _results(report):
-        explained.update(name for name in metrics if name not in explained and result.scores[name].reason)
-        repeated.update(name for name in metrics if name not in repeated and result.samples(name))
-        for name, value in result.metadata.items():
-            own[name] = kind_with(own.get(name), value)
-        by_jury = by_jury or len(by_judge(result.ratings)) > 1
-        turns.update(name for name in _CONVERSATION if getattr(result, name))
-    conversation = [name for name in _CONVERSATION if name in turns]
-    reasons = [name for name in metrics if name in explained]
-    sampled = [name for name in metrics if name in repeated]
-    columns: dict[str, Kind] = {
-        **dict.fromkeys(
-            ("system", "query_id", "category", "difficulty", "query", "answer", "ground_truth_answer"), "text"
-        ),
-        **dict.fromkeys(conversation, "text"),
-        "responded": "flag",
-        "error": "text",
-        **dict.fromkeys(metrics, "number"),
-        **dict.fromkeys(("cause", "why", *(f"{name}_reason" for name in reasons)), "text"),
-        **dict.fromkeys((f"{name}_sd" for name in sampled), "number"),
-        **dict.fromkeys(("suspicious", *(["divided"] if by_jury else []), "model"), "text"),
-        **{name: _MEASURED.get(name, "number") for name in OPERATIONAL},
-        **{f"evaluation_{name}": _MEASURED.get(name, "number") for name in _EVALUATION},
-        **{f"metadata.{name}": kind or "text" for name, kind in own.items()},
-    }
-    rows = (
-        tuple(_row(result, metrics, conversation, reasons, sampled, list(own), by_jury=by_jury).values())
-        for result in _results(report)
-    )
-    return Grid("Rows", columns, rows).of(fields)
+    columns = dict(_columns(report))
+    rows = (tuple(of(result) for _, of in columns.values()) for result in _results(report))
+    return Grid("Rows", {name: kind for name, (kind, _) in columns.items()}, rows).of(fields)
 
 
 def _results(report: ReportWithResults) -> Iterator[Result]:
     return (result for system in report.systems for result in report.results_of(system))
 
 
-def _row(
-    result: Result,
-    metrics: tuple[str, ...],
-    conversation: list[str],
-    explained: list[str],
-    sampled: list[str],
-    own: list[str],
-    *,
-    by_jury: bool,
-) -> dict[str, Any]:
-    failure = attribute(result)
-    return {
-        **{name: getattr(result, name) for name in ("system", "query_id", "category", "difficulty", "query", "answer")},
-        "ground_truth_answer": " | ".join(result.ground_truth_answer) or None,
-        **{name: _CONVERSATION[name](result) for name in conversation},
-        "responded": result.responded,
-        "error": result.error,
-        **{name: result.scores[name].value for name in metrics},
-        "cause": failure and failure.cause,
-        "why": failure and failure.why,
-        **{f"{name}_reason": result.scores[name].reason for name in explained},
-        **{f"{name}_sd": spread(result.samples(name)) for name in sampled},
-        "suspicious": " ".join(result.verdict.suspicious) or None if result.verdict else None,
-        **({"divided": "; ".join(disagreements(result.ratings)) or None} if by_jury else {}),
-        "model": result.model,
-        **{name: getattr(result, name) for name in OPERATIONAL},
-        **{f"evaluation_{name}": getattr(result.evaluation, name) for name in _EVALUATION},
-        **{f"metadata.{name}": result.metadata.get(name) for name in own},
-    }
+def _columns(report: ReportWithResults) -> Iterator[tuple[str, _Column]]:
+    """Each column's kind, and what it has of a row; those that are empty in all rows of a run are left out."""
+    metrics = report.provenance.metrics
+    explained, repeated = set[str](), set[str]()
+    own: dict[str, Kind | None] = {}
+    by_jury = in_conversation = with_history = False
+    for result in _results(report):
+        explained.update(name for name in metrics if name not in explained and result.scores[name].reason)
+        repeated.update(name for name in metrics if name not in repeated and result.samples(name))
+        for name, value in result.metadata.items():
+            own[name] = kind_with(own.get(name), value)
+        by_jury = by_jury or len(by_judge(result.ratings)) > 1
+        in_conversation, with_history = (
+            in_conversation or bool(result.conversation_id),
+            with_history or bool(result.history),
+        )
+    yield from ((name, ("text", attrgetter(name))) for name in _TEXTS)
+    yield "ground_truth_answer", ("text", lambda row: " | ".join(row.ground_truth_answer) or None)
+    if in_conversation:
+        yield "conversation_id", ("text", attrgetter("conversation_id"))
+    if with_history:
+        yield "history", ("text", lambda row: "\n".join(f"{turn.role}: {turn.content}" for turn in row.history) or None)
+    yield "responded", ("flag", attrgetter("responded"))
+    yield "error", ("text", attrgetter("error"))
+    yield from ((name, ("number", partial(_score, name))) for name in metrics)
+    yield "cause", ("text", lambda row: (failure := attribute(row)) and failure.cause)
+    yield "why", ("text", lambda row: (failure := attribute(row)) and failure.why)
+    yield from ((f"{name}_reason", ("text", partial(_reason, name))) for name in metrics if name in explained)
+    yield from ((f"{name}_sd", ("number", partial(_sd, name))) for name in metrics if name in repeated)
+    yield "suspicious", ("text", lambda row: " ".join(row.verdict.suspicious) or None if row.verdict else None)
+    if by_jury:
+        yield "divided", ("text", lambda row: "; ".join(disagreements(row.ratings)) or None)
+    yield "model", ("text", attrgetter("model"))
+    for name in OPERATIONAL:
+        yield name, ("integer" if name in _WHOLE else "number", attrgetter(name))
+    for name in _EVALUATION:
+        yield f"evaluation_{name}", ("integer" if name in _WHOLE else "number", attrgetter(f"evaluation.{name}"))
+    for name, kind in own.items():
+        yield f"metadata.{name}", (kind or "text", partial(_own, name))
+
+
+def _score(metric: str, row: Result) -> float | None:
+    return row.scores[metric].value
+
+
+def _reason(metric: str, row: Result) -> str | None:
+    return row.scores[metric].reason
+
+
+def _sd(metric: str, row: Result) -> float | None:
+    return spread(row.samples(metric))
+
+
+def _own(name: str, row: Result) -> Any:
+    return row.metadata.get(name)
 
 
 def printable_json(report: ReportWithResults, fields: Sequence[str] = ()) -> Iterator[bytes]:
