@@ -62,7 +62,9 @@ def looked_at(home: Path, run: FolderRun) -> dict[str, tuple[float, float]]:
     """Seconds of the first page and of the next ones, by what they show."""
     command = [sys.executable, "-m", "ragassay.cli", "view", "--no-browser"]
     environment = os.environ | {"RAGASSAY_HOME": str(home)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as serving:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+    ) as serving:
         try:
             url = httpx.URL(serving.stdout.readline().strip())
             times = {}
