@@ -47,7 +47,7 @@ def test_the_systems_of_one_run_are_compared(cli, two):
     assert "0.016*" in out
     assert "8/0/0" in out
     assert "b costs 0.5x per query" in out
-    assert "Why answers are not accurate" not in out, "accurate was not computed"
+    assert "What went wrong" not in out, "accurate was not computed"
 
 
 def test_runs_can_be_named_by_id_beginning_folder_or_file(cli, two, tmp_path):

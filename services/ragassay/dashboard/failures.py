@@ -7,34 +7,17 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from ragassay.core.formatting import interval, percent
 from ragassay.core.models import Result
 from ragassay.core.report import Report, ReportWithResults
 from ragassay.metrics.failures import FailureName
 from ragassay.reporting import failing
-from ragassay.reporting.document import Card, Cards, Cell, Figure, Link, Table
-from ragassay.reporting.failing import words
-from ragassay.stats.intervals import wilson_interval
+from ragassay.reporting.document import Card, Cards, Link, Table
+from ragassay.reporting.failing import FAILURES, what_went_wrong, words
 from ragassay.storage.columns import THERE, label_column, label_value
 from ragassay.storage.row_index import RowIndex
 
 MOST_EXAMPLES = 3  # of a kind
 MOST_WORST = 10  # of all systems
-FAILURES: dict[FailureName, str] = {
-    "retrieval_miss": "nothing relevant was retrieved",
-    "ranking_miss": "what is relevant stands too low, or the contexts lack facts",
-    "contexts_unused": "the contexts hold the facts, the answer does not use them",
-    "unfaithful": "too little of the answer is supported by the contexts",
-    "incomplete": "the answer leaves facts out",
-    "off_topic": "the answer hardly addresses the query",
-    "wrong_refusal": "the query can be answered, and the system refused",
-    "answered_the_unanswerable": "the query can't be answered, and the system answered",
-    "gold_suspect": "the contexts support what the ground truth contradicts: one of the two is wrong",
-    "not_attributed": "not accurate, and no cause was found",
-    "response_failed": "there is no answer: the system failed",
-    "not_scored": "a score is missing because something broke",
-}
-"""What the kinds of failure mean."""
 
 
 def worst(report: Report, rows: RowIndex, address: str) -> Cards | None:
@@ -69,28 +52,14 @@ def kinds(rows: RowIndex) -> dict[FailureName, np.ndarray]:
 
 
 def failure_table(rows: RowIndex, address: str, most: int | None = None) -> Table | None:
-    """How many rows of each system failed in each way, and their share with its interval; None if none did."""
-    per_system = rows.record.dataset.rows
+    """How many rows of each system failed in each way; None if none did."""
     done = (rows.column(THERE) > 0).reshape(len(rows.systems), -1).sum(axis=1)
-    lines: list[tuple[Cell, ...]] = []
-    for name, numbers in list(kinds(rows).items())[:most]:
-        counts = np.bincount(numbers // per_system, minlength=len(rows.systems))
-        cells = (
-            Figure(
-                f"{n:,}", _share(int(n), int(of)), href=f"{address}?{urlencode({'system': system, 'failure': name})}"
-            )
-            for system, n, of in zip(rows.systems, counts, done, strict=True)
-        )
-        cause = Figure(words(name), FAILURES[name], href=f"{address}?{urlencode({'failure': name})}")
-        lines.append((cause, *cells))
-    return Table("What went wrong", ("cause", *rows.systems), tuple(lines)) if lines else None
-
-
-def _share(n: int, of: int) -> str:
-    if not of:
-        return ""
-    ends = interval(wilson_interval(n, of), lambda end: percent(round(end, 3)), "{} to {}")
-    return f"of {of:,}, {percent(round(n / of, 3))} ({ends})"
+    counts: dict[str, dict[FailureName, int]] = {system: {} for system in rows.systems}
+    for name, numbers in kinds(rows).items():
+        of_each = np.bincount(numbers // rows.record.dataset.rows, minlength=len(rows.systems))
+        for system, n in zip(rows.systems, of_each.tolist(), strict=True):
+            counts[system][name] = n
+    return what_went_wrong(counts, dict(zip(rows.systems, done.tolist(), strict=True)), address, most)
 
 
 def examples(rows: RowIndex, address: str) -> Iterator[Cards]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 from urllib.parse import urlencode
 
 from ragassay.analysis.describe import frontier, times
@@ -18,7 +19,7 @@ from ragassay.reporting.charts import Chart, Drawn, dots, scatter
 from ragassay.reporting.csv import short_text
 from ragassay.reporting.document import Block, Card, Cards, Cell, Document, Figure, Link, Sentences, Table
 from ragassay.reporting.exporters import Exporters, of_document
-from ragassay.reporting.failing import causes
+from ragassay.reporting.failing import what_went_wrong
 from ragassay.reporting.figures import NOT_REPORTED, estimate
 from ragassay.reporting.grids import Grid, Kind
 from ragassay.reporting.summary import PER_ACCURATE
@@ -110,7 +111,12 @@ def more_tables(comparison: Comparison) -> Iterator[Table]:
     yield from standing_table(comparison)
     sides = {name: side.failures for name, side in comparison.sides.items()}
     if "accurate" in comparison.metrics or any(one.unknown < one.rows for one in sides.values()):
-        yield causes(sides)
+        counts: dict[str, dict[Any, int]] = {
+            name: {cause: found.n for cause, found in one.causes.items()} for name, one in sides.items()
+        }
+        for name, one in sides.items():
+            counts[name]["not_attributed"] = sum(one.unattributed.values())
+        yield from filter(None, [what_went_wrong(counts, {name: one.rows for name, one in sides.items()})])
 
 
 def dataset_tables(comparison: Comparison) -> Iterator[Table]:

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
-from typing import get_args
+from typing import Any
 from urllib.parse import urlencode
 
-from ragassay.core.formatting import MOST_LISTED, cut, number, percent
+from ragassay.core.formatting import MOST_LISTED, cut, interval, number, percent
 from ragassay.core.models import FactVerdict, Result, SentenceVerdict
 from ragassay.core.report import Aggregate, FixFirst, Report, ReportWithResults, Slice, SystemReport
 from ragassay.evaluation.groups import MAX_SLICES
-from ragassay.metrics.failures import Cause, Failures, attribute, failures
-from ragassay.reporting.document import Card, Cards, Link, Table
+from ragassay.metrics.failures import FailureName, attribute, failure
+from ragassay.reporting.document import Card, Cards, Cell, Figure, Link, Table
 from ragassay.reporting.figures import AT_MOST, estimate, share
+from ragassay.stats.intervals import wilson_interval
 
 JUDGED = ("correctness", "completeness", "faithfulness", "relevance")
+FAILURES: dict[FailureName, str] = {
+    "retrieval_miss": "nothing relevant was retrieved",
+    "ranking_miss": "what is relevant stands too low, or the contexts lack facts",
+    "contexts_unused": "the contexts hold the facts, the answer does not use them",
+    "unfaithful": "too little of the answer is supported by the contexts",
+    "incomplete": "the answer leaves facts out",
+    "off_topic": "the answer hardly addresses the query",
+    "wrong_refusal": "the query can be answered, and the system refused",
+    "answered_the_unanswerable": "the query can't be answered, and the system answered",
+    "gold_suspect": "the contexts support what the ground truth contradicts: one of the two is wrong",
+    "not_attributed": "not accurate, and no cause was found",
+    "response_failed": "there is no answer: the system failed",
+    "not_scored": "a score is missing because something broke",
+}
+"""What the kinds of failure mean."""
 MOST_SLICES_SHOWN = 6  # of one field, on a terminal
 _LONGEST_TEXT = 170
 
@@ -43,34 +60,40 @@ def headline(system: SystemReport) -> str:
     return f"{known})" + (f", {mean.unscored} of unknown accuracy" if mean.unscored else "")
 
 
-def causes(sides: Mapping[str, Failures]) -> Table:
-    """How many answers are accurate, and how many are not for which cause; below it a few ids for each cause."""
-    every = sides.values()
-    rows: list[tuple[str, ...]] = [
-        ("accurate", *(f"{one.accurate}/{one.rows}" for one in every)),
-        ("not accurate", *(str(one.inaccurate) for one in every)),
-    ]
-    for cause in get_args(Cause):
-        counts = [one.causes[cause].n if cause in one.causes else 0 for one in every]
-        if any(counts):
-            rows.append((f"  {words(cause)}", *map(str, counts)))
-    for kind, fields in (("  not attributed: ", "unattributed"), ("accuracy unknown: ", "unknown_reasons")):
-        for reason in dict.fromkeys(reason for one in every for reason in getattr(one, fields)):
-            counts = [getattr(one, fields).get(reason, 0) for one in every]
-            rows.append((f"{kind}{reason}", *map(str, counts)))
-    examples = [
-        f"{name}: {words(cause)} {', '.join(example.query_id for example in counted.examples)}"
-        for name, one in sides.items()
-        for cause, counted in one.causes.items()
-    ]
-    note = f"For example: {'; '.join(examples)}." if examples else ""
-    return Table("Why answers are not accurate", ("", *sides), tuple(rows), note)
+def what_went_wrong(
+    counts: Mapping[str, Mapping[Any, int]], rows: Mapping[str, int], address: str = "", most: int | None = None
+) -> Table | None:
+    """How many ``rows`` of each system failed in each way, with their share and its interval; None if none did.
+
+    The most frequent ways come first, ``most`` of them. ``address``: of the page of rows, to which the counts lead.
+    """
+    total = sum(map(Counter, counts.values()), Counter[Any]())
+    lines: list[tuple[Cell, ...]] = []
+    for name, _ in total.most_common(most):
+        cells = (
+            Figure(
+                f"{counts[system].get(name, 0):,}",
+                _share(counts[system].get(name, 0), of),
+                href=address and f"{address}?{urlencode({'system': system, 'failure': name})}",
+            )
+            for system, of in rows.items()
+        )
+        cause = Figure(words(name), FAILURES[name], href=f"{address}?failure={name}") if address else words(name)
+        lines.append((cause, *cells))
+    return Table("What went wrong", ("cause", *rows), tuple(lines)) if lines else None
 
 
-def failure_causes(report: ReportWithResults) -> Table | None:
-    """The causes of each system's failures; None where no answer is known to be inaccurate."""
-    sides = {name: failures(rows) for name, rows in report.results.items()}
-    return causes(sides) if any(one.inaccurate for one in sides.values()) else None
+def _share(n: int, of: int) -> str:
+    if not of:
+        return ""
+    ends = interval(wilson_interval(n, of), lambda end: percent(round(end, 3)), "{} to {}")
+    return f"of {of:,}, {percent(round(n / of, 3))} ({ends})"
+
+
+def failures_of(report: ReportWithResults) -> Table | None:
+    """What went wrong in each system; None if nothing did, or the rows are deleted."""
+    counts = {name: Counter(filter(None, map(failure, rows))) for name, rows in report.results.items()}
+    return what_went_wrong(counts, {name: len(rows) for name, rows in report.results.items()})
 
 
 def fix_first(report: Report) -> Iterator[Table]:

@@ -50,7 +50,7 @@ def _blocks(report: ReportWithResults, rows: str, failed: Sequence[Block] | None
     tables = metric_tables(report, rows)
     glance = at_a_glance(report, tables, rows)
     if failed is None:
-        failed = [one for one in (failing.failure_causes(report), failing.worst_rows(report)) if one]
+        failed = [one for one in (failing.failures_of(report), failing.worst_rows(report)) if one]
     yield from [glance] if glance else []
     yield from fix_charts(report, rows)
     yield from failed

@@ -13,7 +13,6 @@ from fastapi import Query, Request, Response
 from ragassay.core.errors import BadInput, NotFound
 from ragassay.core.models import Result
 from ragassay.dashboard import views
-from ragassay.dashboard.failures import FAILURES
 from ragassay.dashboard.library import Library, RowsPage
 from ragassay.dashboard.one_row import raw as raw_of
 from ragassay.dashboard.site import A_PAGE, MOST_PLACES, Start, pages, shown
@@ -105,7 +104,7 @@ def _queries(request: Request, run: str, start: Start = 0) -> Response:
         scores=[name for name in wanted or views.judged_first(metrics) if name != "accurate"][:MOST_SCORES],
         presets=_presets(list(report.systems), metrics),
         figures=[*metrics, *FIGURES],
-        failures=FAILURES,
+        failures=failing.FAILURES,
         categories=sorted({value for one in report.systems.values() for value in one.slices.get("category", {})}),
     )
 
