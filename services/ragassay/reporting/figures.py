@@ -153,40 +153,19 @@ def bounds(ends: Interval | None, write: Callable[[float], str] = _two_digits) -
     return "[no interval]" if ends is None or ends.low is None else interval(ends, write, "[{}, {}]")
 
 
-def charts(report: Report, rows: str = "") -> Iterator[Chart]:
-    """How long responses took, what they and their grading cost, and how good they are by category.
-
-    ``rows``: where the rows are shown; none, where a chart links to nothing.
-    """
-    times = {
-        f"{name}, {share}": Drawn(x=name, y=value, text=f"{quantity(value)} ms")
-        for name, one in report.systems.items()
-        for share in ("p50", "p95", "p99")
-        if (value := getattr(one.latency_ms, share)) is not None
-    }
-    costs = {
-        f"{name}, {what}": Drawn(x=name, y=usd, text=f"{number(usd)} USD")
-        for name, one in report.systems.items()
-        for what, usd in (("serving", one.cost_usd.total), ("judging", one.evaluation.usage.cost_usd))
-        if usd
-    }
-    yield from filter(None, [bars("Latency of a response", "ms", times), bars("Spent on these rows", "USD", costs)])
-    for metric in [name for name in ("accurate", "faithfulness") if name in report.provenance.metrics][:1]:
-        by_category: dict[str, dict[str, Drawn]] = {}
-        for name, one in report.systems.items():
-            for value, part in one.slices.get("category", {}).items():
-                if (mean := part.metrics.get(metric)) and mean.value is not None:
-                    by_category.setdefault(value, {})[name] = Drawn(
-                        x=value,
-                        y=mean.value,
-                        text=f"{value}, {name}: {number(mean.value)}, n={mean.n:,}",
-                        interval=mean.interval,
-                        address=rows and f"{rows}?{urlencode({'category': value, 'system': name})}",
-                    )
-        note = "Lines are intervals; the category with the lowest mean comes first."
-        lowest = dict(sorted(by_category.items(), key=lambda one: min(drawn.y for drawn in one[1].values())))
-        if chart := dots(f"{metric} by category", "mean", lowest, ends=_UNIT, note=note):
-            yield chart
+def category_chart(report: Report, rows: str = "") -> Chart | None:
+    """How good answers are by category, the lowest mean first. ``rows``: where the rows are shown, to which dots lead."""
+    metric = next((name for name in ("accurate", "faithfulness") if name in report.provenance.metrics), None)
+    by_category: dict[str, dict[str, Drawn]] = {}
+    for name, one in report.systems.items():
+        for value, part in one.slices.get("category", {}).items():
+            if metric and (mean := part.metrics.get(metric)) and mean.value is not None:
+                text = f"{value}, {name}: {number(mean.value)}, n={mean.n:,}"
+                address = rows and f"{rows}?{urlencode({'category': value, 'system': name})}"
+                by_category.setdefault(value, {})[name] = Drawn(value, mean.value, text, mean.interval, address)
+    note = "Lines are intervals; the category with the lowest mean comes first."
+    lowest = dict(sorted(by_category.items(), key=lambda one: min(drawn.y for drawn in one[1].values())))
+    return dots(f"{metric} by category", "mean", lowest, ends=_UNIT, note=note)
 
 
 def fix_charts(report: Report, rows: str = "") -> Iterator[Chart]:

@@ -13,7 +13,7 @@ from ragassay.metrics.metric import parse
 from ragassay.reporting import failing, summary
 from ragassay.reporting.csv import short_text
 from ragassay.reporting.document import Block, Document, Sentences, Table
-from ragassay.reporting.figures import at_a_glance, charts, fix_charts, metric_tables
+from ragassay.reporting.figures import at_a_glance, category_chart, fix_charts, metric_tables
 from ragassay.reporting.grids import provenance, time
 from ragassay.reporting.panels import panels
 
@@ -55,7 +55,7 @@ def _blocks(report: ReportWithResults, rows: str, failed: Sequence[Block] | None
     yield from fix_charts(report, rows)
     yield from failed
     yield from tables.values()
-    yield from charts(report, rows)
+    yield from filter(None, [category_chart(report, rows)])
     yield from panels(report)
 
 
