@@ -292,7 +292,7 @@ def test_key_opens_the_door_and_a_job_is_followed_to_its_report(chromium, keyed)
         work.start()
         page.get_by_role("link", name="report").wait_for()
         work.join()
-        assert page.get_by_text("120 of 40").is_visible()
+        assert page.get_by_text("40 of 40").is_visible()
         for name in ONLY_OF_SERVICE:
             page.goto(f"/ui/{name}")
             found += watched.in_the_way()
