@@ -26,8 +26,6 @@ PAGES = (
     "docs/reading-a-report.md",
     "docs/quickstart.md",
     "docs/datasets.md",
-    "docs/extending.md",
-    "docs/benchmarking.md",  # on the datasets of the page before
 )  # `compare last` is of the demo, so it comes first
 BLOCK = re.compile(
     r"(?P<begin><!-- output: (?P<command>[^\n]+?)(?: \| (?P<kind>lines|sections) (?P<parts>[^\n]+?))? -->\n"
