@@ -73,7 +73,7 @@ outages: $(VENV)/.dev  ## providers that fail for two minutes, judges that hang;
 	OUTAGE_S=$${OUTAGE_S:-120} $(BIN)/python -m pytest tests/service/test_outages.py tests/service/long_outages.py
 
 fuzz: $(VENV)/.dev  ## thousands of generated requests to the API, in all of Schemathesis's phases; make test has the short form
-	FUZZ_CASES=$${FUZZ_CASES:-5000} $(BIN)/python -m pytest tests/api/long_fuzz.py
+	FUZZ_CASES=$${FUZZ_CASES:-5000} $(BIN)/python -m pytest -s tests/api/test_openapi.py -k generated
 
 browser: $(VENV)/.dev  ## every page in Chromium, wide and narrow, light and dark
 	$(BIN)/python -m pytest -n 2 tests/dashboard/test_browser.py

@@ -23,6 +23,7 @@ def python(code):
         ("ragassay.evaluation.evaluate", "celery redis fastapi litellm torch scipy pyarrow"),
         ("ragassay.cli", "litellm torch celery fastapi numpy scipy pydantic"),
         ("ragassay.cli.app", "litellm torch celery fastapi numpy scipy pydantic"),
+        ("ragassay.api.app", "litellm torch onnxruntime transformers pyarrow pandas celery rich typer"),
         ("ragassay.service.wiring", "litellm torch sentence_transformers onnxruntime celery fastapi pyarrow"),
     ],
 )

@@ -8,9 +8,8 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from urllib.parse import quote, urlsplit
 
 import orjson
 from pydantic import BaseModel
@@ -44,26 +43,13 @@ if TYPE_CHECKING:
     from ragassay.evaluation.inputs import Inputs
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_NDJSON = "application/x-ndjson"
-_TABLES = {
-    **dict.fromkeys((".jsonl", ".ndjson"), _NDJSON),
-    ".csv": "text/csv",
-    **dict.fromkeys((".tsv", ".tab"), "text/tab-separated-values"),
-    **dict.fromkeys((".parquet", ".pq"), "application/vnd.apache.parquet"),
-}
-_PAGE_SIZE = 200
-_SUBMIT_ATTEMPTS = 4
+_PAGE_SIZE, _SUBMIT_ATTEMPTS = 200, 4
 _SHORT_S, _LONG_S = 60.0, 3600.0  # timeouts of reading a response; the server's own limits are shorter than the second
 _POLL_S, _MAX_POLL_S, _OUTAGE_S = 0.2, 2.0, 120.0
 
 
-class _ListPage(Protocol):
-    @property
-    def next(self) -> str | None: ...
-
-
 Document = TypeVar("Document", bound=BaseModel)
-Page = TypeVar("Page", bound=_ListPage)
+Page = TypeVar("Page", JobPage, ResultPage, DatasetPage, RowPage, SchedulePage, RunPage)
 
 
 class ServiceError(AssayError):
@@ -151,16 +137,14 @@ class Client:
 
     def _queue(self, body: Mapping[str, Any]) -> Job:
         """Post a job. A request whose response was lost is repeated under the same idempotency key."""
-        content, headers, attempt = orjson.dumps(body), {"Idempotency-Key": uuid.uuid4().hex}, 1
+        headers, attempts = {"Idempotency-Key": uuid.uuid4().hex}, 1
         while True:
             try:
-                return self.request(Job, "POST", "jobs", content=content, timeout_s=_LONG_S, headers=headers)
-            except NoConnection:
-                raise
+                return self.request(Job, "POST", "jobs", body=body, timeout_s=_LONG_S, headers=headers)
             except Unavailable as error:
-                if attempt == _SUBMIT_ATTEMPTS:
+                if attempts == _SUBMIT_ATTEMPTS or isinstance(error, NoConnection):
                     raise
-                attempt += 1
+                attempts += 1
                 time.sleep(min(error.retry_after or 1.0, 10.0))
 
     def jobs(self, status: str | None = None) -> Iterator[Job]:
@@ -236,8 +220,7 @@ class Client:
         budget_tokens: int | Literal["none"] | None = None,
     ) -> Job:
         """Resume a paused job. A cap that is given replaces the job's, ``none`` lifts it; one that is not given stays."""
-        caps = {"budget_usd": budget_usd, "budget_tokens": budget_tokens}
-        return self._act(job, "resume", **caps)
+        return self._act(job, "resume", budget_usd=budget_usd, budget_tokens=budget_tokens)
 
     def retry(self, job: str | Job) -> Job:
         """Evaluate the failed rows of a job that has ended again; the others stay, and no call is paid twice."""
@@ -257,16 +240,14 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def pages(self, kind: type[Page], *parts: str, **query: Any) -> Iterator[Page]:
         """The pages of a list, each requested when it is read."""
         cursor = None
         while True:
-            page: Page = self.request(kind, "GET", *parts, query={**query, "cursor": cursor}, timeout_s=_LONG_S)  # type: ignore[type-var]
+            page = self.request(kind, "GET", *parts, query={**query, "cursor": cursor}, timeout_s=_LONG_S)
             yield page
             if (cursor := page.next) is None:
                 return
@@ -282,18 +263,22 @@ class Client:
         headers: Mapping[str, str] | None = None,
         timeout_s: float = _SHORT_S,
     ) -> Document:
-        """The response to a request at ``/v1/PART/PART``; ``body`` is sent as JSON, a file of ``content`` piece by piece.
+        """The response at ``/v1/PART/PART``. ``body`` is sent as JSON, a file of ``content`` piece by piece.
 
-        Raises Unavailable and ServiceError.
+        Of ``query``, None is left out and a list gives the name several times. Raises Unavailable and ServiceError.
         """
         import httpx
 
-        data = orjson.dumps(body) if body is not None else content
-        sent = {**({"Content-Type": "application/json"} if data is not None else {}), **(headers or {})}
-        url, timeout = _route(*parts, **query or {}), httpx.Timeout(timeout_s, connect=5)
+        if body is not None:
+            content, headers = orjson.dumps(body), {"Content-Type": "application/json", **(headers or {})}
+        url = "/".join(("/v1", *(quote(part, safe="@") for part in parts)))
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        timeout = httpx.Timeout(timeout_s, connect=5)
         try:
-            with data.open("rb") if isinstance(data, Path) else nullcontext(data) as stream:
-                response = self._http.request(method, url, content=stream, timeout=timeout, headers=sent)
+            with content.open("rb") if isinstance(content, Path) else nullcontext(content) as stream:
+                response = self._http.request(
+                    method, url, params=given, content=stream, timeout=timeout, headers=headers
+                )
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             what = f"no service answers at {self.server} ({error})"
             raise NoConnection(what, hint="start one: ragassay serve; or name it: --server URL") from None
@@ -321,33 +306,23 @@ class ServiceDatasets:
     ) -> KeptVersion:
         """Keep rows as a version of ``name``. ``data``: a file, a dataset stored here, or rows as ``evaluate`` takes them.
 
-        A file that the service can read row by row is sent unchanged. ``map`` and ``duplicates`` as ``ragassay.load`` takes
-        them. Raises BadSettings if rows in memory have no name.
+        ``map`` and ``duplicates`` as ``ragassay.load`` takes them. Raises BadSettings if rows in memory have no name.
         """
         store, path = FolderDatasets(Settings().home), Path(data) if isinstance(data, str | Path) else None
         if path is not None and (version := file_or_version(store, path)):
-            return self._send(name or version.name, store.rows_file(version), description=description)
-        if path is not None:
-            name = name or path.resolve().stem
-            if path.is_file() and (kind := _TABLES.get(path.suffix.lower())):
-                columns = [f"{ours}={theirs}" for ours, theirs in (map or {}).items()]
-                options = {"map": columns, "duplicates": duplicates, "columns": "auto"}
-                return self._send(name, path, kind, description=description, **options)
-        if name is None:
+            return self._send(name or version.name, store.rows_file(version), description)
+        if path is None and name is None:
             raise BadSettings("rows in memory need a name", hint='import_(rows, "NAME")')
         rows = open_data(store, data, mapping=map, duplicates=duplicates)
-        return self._send(name, b"".join([canonical_line(row) for row in rows]), description=description)
+        content = b"".join([canonical_line(row) for row in rows])
+        kept = self._send(name or rows.name, content, description)
+        return kept.model_copy(update={"warnings": tuple(rows.warnings)})
 
-    def _send(self, name: str, content: Path | bytes, kind: str = _NDJSON, **query: Any) -> KeptVersion:
+    def _send(self, name: str, content: Path | bytes, description: str | None) -> KeptVersion:
+        query, headers = {"columns": "ours", "description": description}, {"Content-Type": "application/x-ndjson"}
+        path = ("datasets", check_name(name))
         return self._client.request(
-            KeptVersion,
-            "PUT",
-            "datasets",
-            check_name(name),
-            content=content,
-            query={"columns": "ours", **query},
-            headers={"Content-Type": kind},
-            timeout_s=_LONG_S,
+            KeptVersion, "PUT", *path, content=content, query=query, headers=headers, timeout_s=_LONG_S
         )
 
     def ensure(self, version: DatasetVersion) -> DatasetVersion:
@@ -358,7 +333,7 @@ class ServiceDatasets:
             if error.status != 404:
                 raise
         rows = FolderDatasets(Settings().home).rows_file(version)
-        return self._send(version.name, rows, description=version.description)
+        return self._send(version.name, rows, version.description)
 
     def list(self) -> tuple[DatasetVersion, ...]:
         """The datasets by name, each with its latest version."""
@@ -449,13 +424,6 @@ def _rows(read: Inputs) -> dict[str, Any]:
         answered = {name: one.model_dump(mode="json", exclude_defaults=True) for name, one in by_system.items() if one}
         rows.append({**row, **({"query_id": sample.query_id, "responses": answered} if named else {})})
     return {"dataset": read.dataset.name, "samples": rows}
-
-
-def _route(*parts: str, **query: Any) -> str:
-    """``/v1/PART/PART?NAME=VALUE``; None is left out, a list gives the name several times."""
-    used = {name: str(one).lower() if isinstance(one, bool) else one for name, one in query.items() if one is not None}
-    path = "/".join(("/v1", *(quote(part, safe="@") for part in parts)))
-    return f"{path}?{urlencode(used, doseq=True)}" if used else path
 
 
 def _id(job: str | Job) -> str:

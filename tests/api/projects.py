@@ -49,49 +49,11 @@ def marked(mark, count=2):
 
 
 def filled(served, project, mark):
-    """Make one of each thing in a project, all with the mark in their text; returns {path parameter: its id}."""
+    """Make one of each thing in a project, all with the mark in their text; returns {path parameter: its id}, and a key."""
     key = made_key(served, project, name=f"{mark} key")
-    with caller(served, key.key) as http:
-        body = {"name": f"{mark} job", "samples": marked(mark), "metrics": ["mrr"], "gates": [{"mrr": ">= 0"}]}
-        answer = http.post("/v1/jobs", json=body)
-        assert answer.status_code == 202, answer.text
-        served.work()
-        dataset = f"of-{project}"
-        table = "id,question,answer,ground_truth,category\n" + "".join(
-            f"q{n},{mark} question {n}?,{mark} answer {n},{mark} truth {n},{mark}\n" for n in range(4)
-        )
-        kept = http.put(
-            f"/v1/datasets/{dataset}",
-            params={"description": f"{mark} description"},
-            content=table,
-            headers={"Content-Type": "text/csv"},
-        )
-        assert kept.status_code == 201, kept.text
-        plan = {
-            "name": f"nightly-{project}",
-            "cron": "30 2 * * *",
-            "job": {"dataset": dataset, "metrics": ["token_f1"]},
-        }
-        planned = http.post("/v1/schedules", json={**plan, "job": {**plan["job"], "name": f"{mark} nightly"}})
-        assert planned.status_code == 201, planned.text
-        added = http.post("/v1/webhooks", json={"url": f"https://{mark}.example/hook"})
-        assert added.status_code == 201, added.text
-        webhook = added.json()["webhook"]["id"]
-        tried = http.post(f"/v1/webhooks/{webhook}/test")
-        assert tried.status_code == 202, tried.text
-        stream = f"seen-by-{project}"
-        put = http.put(f"/v1/live/streams/{stream}", json={"rate": 1, "job": {"metrics": ["token_f1"]}})
-        assert put.status_code == 200, put.text
-        trace = sent_request(http, stream, mark)
-        served.queue.sent.clear()  # nobody delivers it
-    ids = {"job": answer.json()["id"], "dataset": dataset, "key": key.id, "schedule": plan["name"], "webhook": webhook}
-    ids |= {"stream": stream, "trace": trace}
-    return ids, key.key
-
-
-def sent_request(http, stream, mark):
-    """Send the spans of a request; returns its trace id."""
-    trace = uuid.uuid4().hex
+    dataset, schedule, stream, trace = f"of-{project}", f"nightly-{project}", f"seen-by-{project}", uuid.uuid4().hex
+    lines = "".join(f"q{n},{mark} question {n}?,{mark} answer {n},{mark} truth {n},{mark}\n" for n in range(4))
+    plan = {"dataset": dataset, "metrics": ["token_f1"], "name": f"{mark} nightly"}
     span = {
         "traceId": trace,
         "spanId": "a" * 16,
@@ -100,8 +62,28 @@ def sent_request(http, stream, mark):
         "endTimeUnixNano": "1700000001000000000",
         "attributes": [{"key": "input.value", "value": {"stringValue": f"{mark} question"}}],
     }
-    service = [{"key": "service.name", "value": {"stringValue": stream}}]
-    body = {"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": [{"spans": [span]}]}]}
-    answer = http.post("/v1/traces", json=body)
-    assert answer.json() == {}, answer.text
-    return trace
+    service = {"attributes": [{"key": "service.name", "value": {"stringValue": stream}}]}
+    with caller(served, key.key) as http:
+
+        def made(method, path, **options):
+            answer = http.request(method, path, **options)
+            assert answer.status_code < 300, answer.text
+            return answer.json()
+
+        body = {"name": f"{mark} job", "samples": marked(mark), "metrics": ["mrr"], "gates": [{"mrr": ">= 0"}]}
+        job = made("POST", "/v1/jobs", json=body)["id"]
+        served.work()
+        table = {
+            "content": f"id,question,answer,ground_truth,category\n{lines}",
+            "headers": {"Content-Type": "text/csv"},
+        }
+        made("PUT", f"/v1/datasets/{dataset}", params={"description": f"{mark} description"}, **table)
+        made("POST", "/v1/schedules", json={"name": schedule, "cron": "30 2 * * *", "job": plan})
+        webhook = made("POST", "/v1/webhooks", json={"url": f"https://{mark}.example/hook"})["webhook"]["id"]
+        made("POST", f"/v1/webhooks/{webhook}/test")
+        made("PUT", f"/v1/live/streams/{stream}", json={"rate": 1, "job": {"metrics": ["token_f1"]}})
+        spans = [{"resource": service, "scopeSpans": [{"spans": [span]}]}]
+        assert made("POST", "/v1/traces", json={"resourceSpans": spans}) == {}
+        served.queue.sent.clear()  # nobody delivers it
+    ids = {"job": job, "dataset": dataset, "key": key.id, "schedule": schedule, "webhook": webhook}
+    return {**ids, "stream": stream, "trace": trace}, key.key

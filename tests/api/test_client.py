@@ -2,11 +2,11 @@
 
 import json
 import re
-import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler
 
+import httpx
 import orjson
 import pytest
 from hypothesis import given, settings
@@ -159,36 +159,20 @@ def test_a_mistake_is_one_line_and_an_exit_code(cli, data, served, arguments, co
     assert time.monotonic() - began < 5
 
 
-def test_an_answer_that_was_lost_makes_no_second_job(submit, data, served):
-    """A proxy that swallows the first answer: the job is made, the client does not hear of it and asks again."""
-    host, port = served.url.removeprefix("http://").split(":")
+def test_an_answer_that_was_lost_makes_no_second_job(client, monkeypatch):
+    send, answers = client._http.request, []
 
-    def pass_on(client, swallow):
-        request = client.recv(65536)
-        length = int(re.search(rb"content-length: (\d+)", request.lower())[1])
-        while len(request.partition(b"\r\n\r\n")[2]) < length:
-            request += client.recv(65536)
-        with socket.create_connection((host, int(port)), timeout=20) as server:
-            server.sendall(request.replace(b"keep-alive", b"close", 1))
-            with server.makefile("rb") as answer:
-                whole = answer.read()
-        if not swallow:
-            client.sendall(whole)
+    def lose_the_first(*arguments, **options):
+        answers.append(send(*arguments, **options))
+        if len(answers) == 1:
+            raise httpx.ReadError("the connection was lost")
+        return answers[-1]
 
-    def relay():
-        for swallow in (True, False):
-            client, _ = listener.accept()
-            with client:
-                pass_on(client, swallow)
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(20)
-        thread = threading.Thread(target=relay)
-        thread.start()
-        code, out, err = submit(data, url=f"http://127.0.0.1:{listener.getsockname()[1]}")
-        thread.join(30)
-    assert code == 0, err
-    assert [job["id"] for job in served.http.get("/v1/jobs").json()["jobs"]] == [out.strip()]
+    monkeypatch.setattr(client._http, "request", lose_the_first)
+    monkeypatch.setattr("ragassay.client.time.sleep", lambda _: None)
+    job = client.submit(rows(2), metrics="mrr")
+    assert [answer.json()["id"] for answer in answers] == [job.id] * 2
+    assert [one.id for one in client.jobs()] == [job.id]
 
 
 def test_ctrl_c_while_waiting_says_how_to_go_on(submit, data, monkeypatch):

@@ -68,21 +68,12 @@ class Doors:
         return _without_times(json.loads(re.sub(r"(duration\\*_s[^0-9]{1,20})[0-9.]+", r"\g<1>0", text)))
 
 
+TIMES = "created_at duration_ms as_of started_at finished_at since until first last".split()
+
+
 def _without_times(value):
-    differ = (
-        "run",
-        "created_at",
-        "duration_ms",
-        "as_of",
-        "started_at",
-        "finished_at",
-        "since",
-        "until",
-        "first",
-        "last",
-    )
     if isinstance(value, dict):
-        return {key: _without_times(one) for key, one in value.items() if key not in differ}
+        return {key: _without_times(one) for key, one in value.items() if key not in ("run", *TIMES)}
     return [_without_times(one) for one in value] if isinstance(value, list) else value
 
 
@@ -198,28 +189,21 @@ def gates(d):
     yield d.get(f"/v1/jobs/{d.jobs[0]}/gates")
 
 
-def table(d):
-    def of(text):
-        return json.dumps(list(csv.DictReader(io.StringIO(text))))
+def exported(form, read):
+    """A report as a file of a form, as JSON by ``read``."""
 
-    yield of(d.command("show", d.runs[0], "--format", "csv"))
-    yield of(d.command("show", d.jobs[0], "--format", "csv"))
-    ragassay.open_report(d.runs[0]).save(d.home / "rows.csv")
-    yield of((d.home / "rows.csv").read_text())
-    yield of(d.get(f"/v1/jobs/{d.jobs[0]}/report", format="csv"))
+    def case(d):
+        for each in (d.runs[0], d.jobs[0]):
+            yield json.dumps(read(d.command("show", each, "--format", form)))
+        ragassay.open_report(d.runs[0]).save(d.home / f"report.{form}")
+        yield json.dumps(read((d.home / f"report.{form}").read_text()))
+        yield json.dumps(read(d.get(f"/v1/jobs/{d.jobs[0]}/report", format=form)))
 
-
-def page(d):
-    yield json.dumps(d.command("show", d.runs[0], "--format", "md"))
-    yield json.dumps(d.command("show", d.jobs[0], "--format", "md"))
-    ragassay.open_report(d.runs[0]).save(d.home / "report.md")
-    yield json.dumps((d.home / "report.md").read_text())
-    yield json.dumps(d.get(f"/v1/jobs/{d.jobs[0]}/report", format="md"))
+    case.__name__ = form
+    return case
 
 
-def junit(d):
-    yield json.dumps(d.command("show", d.runs[0], "--format", "xml"))
-    yield json.dumps(d.get(f"/v1/jobs/{d.jobs[0]}/report", format="xml"))
+FORMS = exported("csv", lambda text: list(csv.DictReader(io.StringIO(text)))), exported("md", str), exported("xml", str)
 
 
 def dataset(d):
@@ -227,14 +211,13 @@ def dataset(d):
 
     def version(text):
         found = json.loads(text)
-        return json.dumps({key: found[key] for key in ("name", "digest", "rows", "description")})
+        return json.dumps({key: found.get("version", found)[key] for key in ("name", "digest", "rows", "description")})
 
     d.command("data", "import", d.files["a"], "--description", "rivers of the north")
-    if not d.client.datasets.list():
-        d.client.datasets.import_(d.files["a"], description="rivers of the north")
-    yield version(json.dumps(json.loads(d.command("data", "show", "rivers", "--json"))["version"]))
-    yield version(ragassay.Datasets().show("rivers").model_dump_json())
-    yield version(d.client.datasets.show("rivers").model_dump_json())
+    d.client.datasets.import_(d.files["a"], description="rivers of the north")
+    yield version(d.command("data", "show", "rivers", "--json"))
+    for datasets in (ragassay.Datasets(), d.client.datasets):
+        yield version(datasets.show("rivers").model_dump_json())
     yield version(d.get("/v1/datasets/rivers"))
 
 
@@ -267,7 +250,7 @@ def schedules(d):
 
 CASES = (
     *(report, chosen_rows, comparison, comparison_with_options, trend, trend_of_a_system, costs, costs_of_a_system),
-    *(gates, table, page, junit, dataset, dataset_rows, metrics, jobs, schedules),
+    *(gates, *FORMS, dataset, dataset_rows, metrics, jobs, schedules),
 )
 
 

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -15,7 +14,7 @@ from ragassay.core.settings import Settings
 from redis_server import RedisServer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text()
-KEY, METRICS_KEY = "0123456789abcdef-a-key-of-the-tests", "0123456789abcdef-of-the-scraper"
+METRICS_KEY = "0123456789abcdef-of-the-scraper"
 
 
 @pytest.fixture(autouse=True)
@@ -59,36 +58,26 @@ def test_jobs_chunks_and_rows_are_counted_from_submission_to_the_end(served):
     assert job not in served.http.get("/metrics").text
 
 
-def test_a_lease_that_runs_out_is_counted(served):
-    job = served.submit(rows(3))["id"]
-    served.jobs.store.claim(job)
-    expire_leases(served.jobs.store, job)
-    served.jobs.tick()
-    assert numbers(served.http)["leases_expired_total",] == 1
-
-
-def test_a_schedule_that_no_beat_notices_is_late(served):
-    redis = served.jobs.store.redis
-    assert numbers(served.http)["schedule_overdue_seconds",] == 0
-    now_ms = redis.time()[0] * 1000
-    redis.sadd("ra:schedules", "a")
-    for name, late_s in (("hourly", 60), ("nightly", 600), ("yearly", -600)):
-        redis.zadd("ra:p:{a}:due", {name: now_ms - late_s * 1000})
-    assert 600 <= numbers(served.http)["schedule_overdue_seconds",] < 660
-
-
-def test_workers_beats_and_jobs_that_wait_for_a_provider_are_there(served):
+def test_leases_that_ran_out_late_schedules_and_jobs_that_wait_for_a_provider_are_there(served):
     store = served.jobs.store
-    store.heartbeat("worker", "a:1:3", for_s=60)
-    store.heartbeat("worker", "b:2:2", for_s=60)
-    store.heartbeat("beat", "b:3:1", for_s=60)
+    for role, name in (("worker", "a:1:3"), ("worker", "b:2:2"), ("beat", "b:3:1")):
+        store.heartbeat(role, name, for_s=60)
     job = served.submit(rows(3))["id"]
+    store.claim(job)
+    expire_leases(store, job)
+    served.jobs.tick()
     assert store.wait_for_provider(store.claim(job), "the provider failed", wait_s=60, outage_timeout_s=600)
+    assert numbers(served.http)["schedule_overdue_seconds",] == 0
+    now_ms = store.redis.time()[0] * 1000
+    store.redis.sadd("ra:schedules", "a")
+    for name, late_s in (("hourly", 60), ("nightly", 600), ("yearly", -600)):
+        store.redis.zadd("ra:p:{a}:due", {name: now_ms - late_s * 1000})
     seen = numbers(served.http)
     assert (seen["workers",], seen["worker_processes",], seen["beats",]) == (2, 5, 1)
-    assert seen["jobs_waiting",] == 1
+    assert (seen["leases_expired_total",], seen["jobs_waiting",]) == (1, 1)
     assert seen["outage_seconds",] < 60
     assert (seen["chunk_age_seconds",], seen["unclaimed_seconds",]) == (0, 0)  # it waits for something else
+    assert 600 <= seen["schedule_overdue_seconds",] < 660
 
 
 def test_requests_are_counted_by_the_template_of_their_route(served):
@@ -127,41 +116,32 @@ def test_without_redis_the_api_still_has_its_own_numbers(redis):
 
 
 def test_who_may_read_them(redis):
-    settings = Settings.model_construct(bootstrap_key=KEY)
-    with serving(redis.url, settings) as served, httpx.Client(base_url=served.url, trust_env=False) as stranger:
+    with (
+        keyed_server() as served,
+        caller(served, made_key(served, "a").key) as operator_of_a,
+        caller(served) as stranger,
+    ):
         problem(stranger.get("/metrics"), 401)
-        assert scraped(served.http)
-    settings = Settings.model_construct(bootstrap_key=KEY, metrics_key=METRICS_KEY)
-    with serving(redis.url, settings) as served:
-        problem(served.http.get("/metrics"), 401)  # the operator's key is not the scraper's
-        bearer = {"Authorization": f"Bearer {METRICS_KEY}"}
-        assert scraped(served.http, headers=bearer)
-        assert problem(served.http.get("/v1/jobs", headers=bearer), 401)  # and reads nothing else
-
-
-def test_a_key_of_a_project_does_not_read_the_numbers_of_all():
-    with keyed_server() as served, caller(served, made_key(served, "a").key) as operator_of_a:
         assert "bootstrap" in problem(operator_of_a.get("/metrics"), 403)["hint"]
-        with caller(served, BOOTSTRAP) as operator:
-            assert scraped(operator)
-
-
-def table():
-    rows = re.findall(r"^\| `(ragassay_\w+)` \| (\w+) \|([^|]*)\| ([^|]+) \|$", PAGE, re.M)
-    return {name: (kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels, _ in rows}
+        assert scraped(served.http)
+    with serving(redis.url, Settings.model_construct(bootstrap_key=BOOTSTRAP, metrics_key=METRICS_KEY)) as served:
+        problem(served.http.get("/metrics"), 401)  # the operator's key is not the scraper's
+        with caller(served, METRICS_KEY) as scraper:
+            assert scraped(scraper)
+            problem(scraper.get("/v1/jobs"), 401)  # and reads nothing else
 
 
 def test_the_page_has_every_metric_with_its_labels_and_no_other(served):
     served.submit(rows(3))
     served.work()
     observability.count("provider_requests", "m", "answered")
+    rows_ = re.findall(r"^\| `(ragassay_\w+)` \| (\w+) \|([^|]*)\| [^|]+ \|$", PAGE, re.M)
     exported, labels = {}, {}
     for family in scraped(served.http):
         if family.name.startswith("ragassay_"):
             exported[family.name + ("_total" if family.type == "counter" else "")] = family.type
-            for sample in family.samples:
-                labels[sample.name] = set(sample.labels) - {"le"}
-    assert {name: kind for name, (kind, _) in table().items()} == exported
-    for name, (kind, named) in table().items():
+            labels |= {sample.name: set(sample.labels) - {"le"} for sample in family.samples}
+    assert {name: kind for name, kind, _ in rows_} == exported
+    for name, kind, named in rows_:
         seen = labels.get(f"{name}_count" if kind == "histogram" else name)
-        assert seen is None or seen == set(named), name
+        assert seen is None or seen == set(re.findall(r"`(\w+)`", named)), name

@@ -11,9 +11,7 @@ import zstandard
 from api_server import rows
 from ragassay.analysis.costs import CostReport
 from ragassay.reporting import MEDIA_TYPES
-from ragassay.service.job_run import JobRun
 from ragassay.service.redis import row_names
-from ragassay.storage.cost_records import record_of
 
 OPTIONS = {"metrics": ["correctness", "accurate"], "accurate": "correctness >= 0.5", "dataset": "rivers"}
 
@@ -53,16 +51,6 @@ def test_fields_choose_the_columns_and_no_text_is_a_formula(server, job):
     assert fetched(server, job, **asked).json()["rows"][0] == {"query": "=1+0", "mrr": 1.0}
 
 
-def test_a_report_is_not_sent_again_to_who_has_it_in_that_format(server, job):
-    forms = {}, {"format": "md"}, {"format": "csv"}
-    tags = [fetched(server, job, **asked).headers["etag"] for asked in forms]
-    assert len(set(tags)) == 3
-    for asked, tag in zip(forms, tags, strict=True):
-        for known, status in ((tag, 304), (f'"another", {tag}', 304), ("*", 304), ('"another"', 200)):
-            again = server.http.get(f"/v1/jobs/{job}/report", params=asked, headers={"If-None-Match": known})
-            assert (again.status_code, not again.content) == (status, status == 304)
-
-
 # --- costs ---
 
 
@@ -86,13 +74,6 @@ def test_the_figures_stay_when_the_rows_have_expired(served):
     store.redis.delete(*(store.key(job, name) for name in row_names(store.state(job).record)))
     assert served.http.get(f"/v1/jobs/{job}/results").status_code == 404
     assert costs(served, by="category,system,day") == before
-
-
-def test_costs_are_read_without_the_metrics(served):
-    run = JobRun(served.jobs.store, finished(served, n=3))
-    (system,) = run.report("", spending=True).systems.values()
-    assert (system.metrics, system.slices) == ({}, {})
-    assert run.costs() == record_of(run.report())
 
 
 def test_costs_name_reports_that_can_not_be_read_and_count_jobs_without_one_apart(served):

@@ -1,29 +1,31 @@
-"""``/v1/schedules``: planned, changed, run, with a history; a worker of the test makes the jobs, a clock's round claims."""
+"""``/v1/schedules`` and their pages: planned, changed, run."""
 
 import json
+import re
 
 import orjson
 import pytest
 
 from api_server import problem, rows
+from browsing import PAYLOADS, Elements
 from ragassay.api import schedules
 from ragassay.config.schedules import ScheduleChange
+from receiver import Receiver
 
 GATES = [{"mrr": ">= 0.7"}]
+PASSED = {"baseline": "last-passed", "gates": [*GATES, {"metric": "mrr", "max_drop": 0.01}]}
 
 
 @pytest.fixture
 def planned(served):
     """The API with a dataset of four rows; every second one has its document in second place, so that mrr is 0.75."""
-    answers = "".join(line(row) for row in rows(4))
-    headers = {"Content-Type": "application/x-ndjson"}
-    assert served.http.put("/v1/datasets/answers", content=answers, headers=headers).status_code == 201
-    yield served
-    served.queue.planned._given_now = None
+    upload(served, rows(4))
+    return served
 
 
-def line(row):
-    return json.dumps(row) + "\n"
+def upload(served, samples):
+    content, headers = "\n".join(map(json.dumps, samples)), {"Content-Type": "application/x-ndjson"}
+    assert served.http.put("/v1/datasets/answers", content=content, headers=headers).status_code == 201
 
 
 def body(name="nightly", cron="30 2 * * *", **more):
@@ -39,13 +41,6 @@ def create(served, **more):
 
 def history(served, name="nightly"):
     return served.http.get(f"/v1/schedules/{name}/runs").json()["runs"]
-
-
-def let_pass(served, ms):
-    """The clock of the schedules goes so much further, and nobody waits for it."""
-    schedules = served.queue.planned
-    clock = schedules._given_now or (lambda: int(served.jobs.store.now_ms()))
-    schedules._given_now = lambda: clock() + ms
 
 
 def run_now(served, name="nightly"):
@@ -69,52 +64,34 @@ def test_a_schedule_shows_what_it_is_and_its_next_times(planned):
     assert history(planned) == []
 
 
-def test_a_time_that_comes_has_one_job_which_says_what_it_is_of(planned):
-    create(planned, cron="* * * * *", job={"gates": GATES})
-    let_pass(planned, 60_100)
-    planned_ = planned.queue.planned
-    planned_.tick()
-    planned_.tick()
-    planned.queue.sent *= 2  # each message comes twice
-    planned.work()
-    first = history(planned)[-1]
-    assert (first["status"], first["gates_passed"], first["gates_missed"]) == ("finished", 1, 0)
-    job = planned.http.get(f"/v1/jobs/{first['job']}").json()
-    assert job["planned"] == {"schedule": "nightly", "slot": first["slot"]}
-    assert job["name"] == "nightly"
-    jobs = planned.http.get("/v1/jobs").json()["jobs"]
-    assert len(jobs) == len([run for run in history(planned) if run["job"]])
-
-
 def test_drops_are_measured_from_the_newest_run_that_passed(planned):
-    create(planned, job={"baseline": "last-passed", "gates": [*GATES, {"metric": "mrr", "max_drop": 0.01}]})
+    create(planned, job=PASSED)
     first = run_now(planned)
     assert (first["gates_passed"], first["gates_missed"]) == (1, 0)
     assert first["reason"] == "no run on these questions has passed yet, so nothing was compared with a baseline"
     second = run_now(planned)
     assert (second["gates_passed"], second["gates_missed"], second["reason"]) == (2, 0, None)
-    worse = "".join(line({**row, "retrieved_doc_ids": ["x", "y", "z", row["relevant_doc_ids"][0]]}) for row in rows(4))
-    planned.http.put("/v1/datasets/answers", content=worse, headers={"Content-Type": "application/x-ndjson"})
+    upload(planned, [{**row, "retrieved_doc_ids": ["x", "y", "z", row["relevant_doc_ids"][0]]} for row in rows(4)])
     third, fourth = run_now(planned), run_now(planned)
     assert (third["gates_missed"], fourth["gates_missed"]) == (2, 2)
-    gates = planned.http.get(f"/v1/jobs/{fourth['job']}/gates").json()
-    assert gates["baseline"] == second["job"]
-    other = "".join(line({**row, "query": f"{row['query']} And else?"}) for row in rows(4))
-    planned.http.put("/v1/datasets/answers", content=other, headers={"Content-Type": "application/x-ndjson"})
+    assert planned.http.get(f"/v1/jobs/{fourth['job']}/gates").json()["baseline"] == second["job"]
+    upload(planned, [{**row, "query": f"{row['query']} And else?"} for row in rows(4)])
     fifth = run_now(planned)
     assert (fifth["gates_passed"], fifth["gates_missed"], fifth["reason"]) == (1, 0, first["reason"])
 
 
-def test_a_pause_leaves_times_out_and_missing_none(planned):
-    create(planned, cron="* * * * *")
-    paused = planned.http.patch("/v1/schedules/nightly", json={"paused": True}).json()
-    assert (paused["paused"], paused["next"]) == (True, [])
-    let_pass(planned, 60_100)
-    planned.queue.planned.tick()
-    assert history(planned) == []
-    again = planned.http.patch("/v1/schedules/nightly", json={"paused": False}).json()
-    assert again["next"][0] > paused["changed_at"]
-    assert again["created_at"] == paused["created_at"]
+def test_last_passed_is_the_state_of_a_job_after_its_retry(planned):
+    create(planned, job=PASSED)
+    first, second = run_now(planned), run_now(planned)
+    planned.queue.planned.tick()  # writes down that they finished
+    store = planned.jobs.store
+    report = planned.http.get(f"/v1/jobs/{second['job']}/gates").json()
+    for result in report["results"]:
+        result["passed"] = False
+    store.redis.set(store.key(second["job"], "gates.json"), orjson.dumps(report))  # as a retry that misses them does
+    assert history(planned)[0]["gates_missed"] == 2
+    third = run_now(planned)
+    assert planned.http.get(f"/v1/jobs/{third['job']}/gates").json()["baseline"] == first["job"]
 
 
 def test_a_change_is_refused_if_the_schedule_changed_since_it_was_read(planned):
@@ -126,34 +103,6 @@ def test_a_change_is_refused_if_the_schedule_changed_since_it_was_read(planned):
     assert problem(late, 412)["where"] == "If-Match"
     newest = {"If-Match": other.headers["etag"]}
     assert planned.http.patch("/v1/schedules/nightly", json={"paused": False}, headers=newest).status_code == 200
-
-
-def test_lists_are_read_page_by_page(planned):
-    for name in ("c", "a", "b"):
-        create(planned, name=name)
-    first = planned.http.get("/v1/schedules?limit=2").json()
-    assert ([one["name"] for one in first["schedules"]], first["next"]) == (["a", "b"], "b")
-    rest = planned.http.get("/v1/schedules?limit=2&cursor=b").json()
-    assert ([one["name"] for one in rest["schedules"]], rest["next"]) == (["c"], None)
-    made = [run_now(planned, "a")["slot"] for _ in range(3)]
-    page = planned.http.get("/v1/schedules/a/runs?limit=2").json()
-    assert [run["slot"] for run in page["runs"]] == [made[2], made[1]]
-    last = planned.http.get(f"/v1/schedules/a/runs?limit=2&cursor={page['next']}").json()
-    assert ([run["slot"] for run in last["runs"]], last["next"]) == ([made[0]], None)
-
-
-def test_last_passed_is_the_state_of_a_job_after_its_retry(planned):
-    create(planned, job={"baseline": "last-passed", "gates": [*GATES, {"metric": "mrr", "max_drop": 0.01}]})
-    first, second = run_now(planned), run_now(planned)
-    planned.queue.planned.tick()  # writes down that they finished
-    store = planned.jobs.store
-    report = planned.http.get(f"/v1/jobs/{second['job']}/gates").json()
-    for result in report["results"]:
-        result["passed"] = False
-    store.redis.set(store.key(second["job"], "gates.json"), orjson.dumps(report))  # as a retry that misses them does
-    assert history(planned)[0]["gates_missed"] == 2
-    third = run_now(planned)
-    assert planned.http.get(f"/v1/jobs/{third['job']}/gates").json()["baseline"] == first["job"]
 
 
 def test_change_schedule_loses_no_change_made_during_its_check(planned, monkeypatch):
@@ -171,35 +120,90 @@ def test_change_schedule_loses_no_change_made_during_its_check(planned, monkeypa
     assert (now["paused"], now["cron"]) == (True, body()["cron"])
 
 
-REFUSED = {
-    "no cron": ({"cron": "30 2 * *"}, "is no cron expression: it has 4 fields instead of 5"),
-    "a day that never comes": ({"cron": "0 0 31 2 *"}, "bad day-of-month"),
-    "an unknown zone": ({"zone": "Europe/Belin"}, "unknown time zone 'Europe/Belin'"),
-    "a name that is none": ({"name": "a/b"}, "name: "),
-    "rows of its own": ({"job": {"samples": rows(1)}}, "a schedule has no rows of its own"),
-    "no rows": ({"job": {"dataset": None}}, "name a stored dataset"),
-    "a system that is not registered": ({"job": {"systems": ["online"]}}, "unknown registered system 'online'"),
-}  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "status", "what"),
+    [
+        ({"cron": "30 2 * *"}, 422, "is no cron expression: it has 4 fields instead of 5"),
+        ({"zone": "Europe/Belin"}, 422, "unknown time zone 'Europe/Belin'"),
+        ({"name": "a/b"}, 422, "name: "),
+        ({"job": {"samples": rows(1)}}, 422, "a schedule has no rows of its own"),
+        ({"job": {"dataset": None}}, 422, "name a stored dataset"),
+        ({"job": {"dataset": "nothing"}}, 404, "nothing"),
+        ({"job": {"systems": ["online"]}}, 422, "unknown registered system 'online'"),
+        ({"name": "taken"}, 409, "there is a schedule 'taken' already"),
+    ],
+)
+def test_what_could_not_run_is_refused_at_once(planned, given, status, what):
+    create(planned, name="taken")
+    assert what in problem(planned.http.post("/v1/schedules", json=body(**given)), status)["detail"]
+    assert [one["name"] for one in planned.http.get("/v1/schedules").json()["schedules"]] == ["taken"]
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_could_not_run_is_refused_at_once(planned, case):
-    given, what = REFUSED[case]
-    document = problem(planned.http.post("/v1/schedules", json=body(**given)), 422)
-    assert what in document["detail"]
-    assert planned.http.get("/v1/schedules").json()["schedules"] == []
+# --- pages ---
 
 
-def test_a_name_is_taken_once_and_what_is_not_there_is_not_found(planned):
-    create(planned)
-    problem(planned.http.post("/v1/schedules", json=body()), 409)
-    problem(planned.http.post("/v1/schedules", json=body(name="b", job={"dataset": "nothing"})), 404)
-    for method, path in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/runs"), ("POST", "/run")):
-        more = {"json": {"paused": True}} if method == "PATCH" else {}
-        problem(planned.http.request(method, f"/v1/schedules/nothing{path}", **more), 404)
+def text_of(served, address, status=200):
+    answer = served.http.get(address)
+    assert answer.status_code == status, answer.text
+    return answer.text
 
 
-def mrr(served, run):
-    assert run["status"] == "finished", run
-    systems = served.http.get(f"/v1/jobs/{run['job']}/report").json()["systems"]
-    return {name: system["metrics"]["mrr"]["value"] for name, system in systems.items()}
+def test_pages_show_the_next_times_of_a_schedule_and_what_became_of_earlier_ones(planned):
+    create(planned, zone="Europe/Berlin", job={"gates": [{"mrr": ">= 0.7"}, {"mrr": ">= 0.9"}]})
+    assert "Nothing ran yet" in text_of(planned, "/ui/schedules/nightly")
+    job = run_now(planned)["job"]
+    listed = text_of(planned, "/ui/schedules")
+    assert 'href="/ui/schedules/nightly"' in listed
+    assert "finished, by hand" in listed
+    shown = text_of(planned, "/ui/schedules/nightly")
+    assert len(re.findall(r"<li>\d{4}-\d\d-\d\d 02:30</li>", shown)) == 5  # as a clock in Berlin has it
+    assert f'href="/ui/jobs/{job}"' in shown
+    assert f'href="/ui/runs/{job}"' in shown
+    assert '<span class="tag bad">1 of 2 passed</span>' in shown
+    planned.http.patch("/v1/schedules/nightly", json={"paused": True})
+    assert "ragassay schedule set nightly --resume" in text_of(planned, "/ui/schedules/nightly")
+
+
+def test_pages_show_alerts_and_the_last_try_of_each_webhook(planned):
+    create(planned, job={"gates": [{"mrr": ">= 0.9"}]})
+    with Receiver() as receiver:
+        added = planned.http.post("/v1/webhooks", json={"url": f"{receiver.url}/hook?token=s3cr3t"}).json()
+        job = run_now(planned)["job"]
+        planned.work()
+    alerts = text_of(planned, "/ui/alerts?kind=gate_missed")
+    assert f'<a href="/ui/jobs/{job}">gate missed: ' in alerts
+    assert 'href="/ui/schedules/nightly"' in alerts
+    assert "No alert of this kind" in text_of(planned, "/ui/alerts?kind=regression")
+    assert "it answered 204" in alerts
+    assert added["secret"] not in alerts
+    assert "s3cr3t" not in alerts
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/ui/schedules/none", 404, "none"),
+        ("/ui/alerts?kind=none", 422, "kind"),
+        ("/ui/alerts?after=none", 422, "none"),
+    ],
+)
+def test_what_can_not_be_shown_is_a_page_that_says_why(served, path, status, said):
+    assert said in text_of(served, path, status)
+
+
+def test_text_of_schedules_and_webhooks_stays_text_on_their_pages(planned):
+    for n, text in enumerate(PAYLOADS):
+        create(planned, name=f"plan-{n}", job={"name": text})
+        hook = {"url": f"https://alerts.example/{text}".replace(" ", "+")}
+        assert planned.http.post("/v1/webhooks", json=hook).status_code == 201
+    assert "&lt;script&gt;alert(1)" in text_of(planned, "/ui/alerts")
+    for path in (
+        "/ui/schedules",
+        "/ui/schedules/plan-0",
+        "/ui/alerts",
+        *(f"/ui/alerts?kind={one}" for one in PAYLOADS),
+    ):
+        for tag, attributes in Elements(planned.http.get(path).text).found:
+            assert tag not in ("iframe", "object", "img", "base"), path
+            assert tag != "script" or "src" in attributes, path
+            assert not [name for name in attributes if name.startswith("on") or name in ("style", "autofocus")], path

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import zstandard
 
 from api_server import problem, rows, serving
 from endpoint import CAPITAL, Endpoint
@@ -18,12 +19,19 @@ QUESTIONS = [
     }
     for n in range(60)
 ]
+NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
-def written(tmp_path, text):
-    path = tmp_path / "systems.yaml"
-    path.write_text(text)
-    return path
+@pytest.fixture
+def register(tmp_path):
+    """Registers the systems of a text, over a corpus of one document."""
+    (tmp_path / "corpus.jsonl").write_text('{"id": "paris", "text": "Paris is the capital of France."}\n')
+
+    def registered(text):
+        (tmp_path / "systems.yaml").write_text(text)
+        return Registered.read(tmp_path / "systems.yaml")
+
+    return registered
 
 
 def named(n=60):
@@ -37,8 +45,9 @@ def named(n=60):
     return made
 
 
-def test_a_job_has_as_many_recorded_systems_as_its_rows_name(served):
-    job = served.submit(named(), metrics=METRICS)
+def test_a_job_has_as_many_recorded_systems_as_its_rows_name_and_one_may_be_the_baseline(served):
+    gates = [{"metric": "mrr", "max_drop": 0.1}]
+    job = served.submit(named(), metrics=METRICS, gates=gates, baseline="v1")
     assert (job["systems"], job["progress"]["rows"]) == (["v1", "v2", "v3"], 180)
     assert [str(chunk) for chunk in served.jobs.store.redis.lrange(f"ra:{{{job['id']}}}:todo", 0, -1)] == [
         f"b'{system}:{number}'" for number in range(2) for system in ("v1", "v2", "v3")
@@ -50,19 +59,13 @@ def test_a_job_has_as_many_recorded_systems_as_its_rows_name(served):
     assert means == pytest.approx({"v1": 0.75, "v2": 0.5, "v3": 1 / 60})
     assert report["systems"]["v3"]["missing_from_run"] == 59
     assert served.http.get(f"/v1/jobs/{job['id']}").json()["progress"]["done"] == 180
-
-
-def test_a_baseline_may_be_a_system_of_the_job(served):
-    gates = [{"metric": "mrr", "max_drop": 0.1}]
-    job = served.submit(named(), metrics=METRICS, gates=gates, baseline="v1")["id"]
-    served.work()
-    results = served.http.get(f"/v1/jobs/{job}/gates").json()["results"]
+    results = served.http.get(f"/v1/jobs/{job['id']}/gates").json()["results"]
     assert {one["system"]: one["passed"] for one in results} == {"v1": True, "v2": False, "v3": False}
     document = problem(served.http.post("/v1/jobs", json={"samples": named(2), "gates": gates, "baseline": "v9"}), 404)
     assert document["where"] == "baseline"
 
 
-# --- registered systems ---------------------------------------------------------------------------------------
+# --- registered systems ---
 
 
 @pytest.fixture
@@ -72,13 +75,10 @@ def endpoint():
 
 
 @pytest.fixture
-def operators(redis, endpoint, tmp_path, monkeypatch):
+def operators(redis, endpoint, register, monkeypatch):
     """A service whose operator registered an endpoint with a key, and a retriever."""
     monkeypatch.setenv("RAG_TOKEN", "a-secret-of-the-operator")
-    (tmp_path / "corpus.jsonl").write_text('{"id": "paris", "text": "Paris is the capital of France."}\n')
-    path = written(
-        tmp_path,
-        f"""\
+    registered = register(f"""\
 corpus: corpus.jsonl
 systems:
   online:
@@ -88,54 +88,17 @@ systems:
     headers: {{Authorization: "Bearer ${{RAG_TOKEN}}"}}
     request: {{query: "{{query}}"}}
   bm25: {{kind: bm25, answer: extractive}}
-""",
-    )
-    with serving(redis.url, registered=Registered.read(path)) as served:
+""")
+    with serving(redis.url, registered=registered) as served:
         served.jobs.store.redis.flushall()
         yield served
 
 
-def test_registered_systems_are_listed_without_where_and_how_they_are_reached(operators):
-    listed = operators.http.get("/v1/systems")
-    assert listed.json()["systems"] == [
+def test_a_job_asks_registered_systems_once_for_each_query_beside_recorded_ones(operators, endpoint):
+    assert operators.http.get("/v1/systems").json()["systems"] == [
         {"name": "bm25", "kind": "bm25", "description": None},
         {"name": "online", "kind": "http", "description": "the assistant as it is online"},
     ]
-
-
-def test_a_system_for_some_projects_is_unknown_to_the_others(redis, tmp_path):
-    (tmp_path / "corpus.jsonl").write_text('{"id": "paris", "text": "Paris is the capital of France."}\n')
-    text = "corpus: corpus.jsonl\nsystems: {open: {kind: bm25}, inner: {kind: bm25, projects: [docs]}}\n"
-    with serving(redis.url, registered=Registered.read(written(tmp_path, text))) as served:
-        served.jobs.store.redis.flushall()
-        seen = {}
-        for project in ("docs", "search"):
-            headers = {"X-Ragassay-Project": project}
-            listed = served.http.get("/v1/systems", headers=headers).json()["systems"]
-            body = {"samples": QUESTIONS, "systems": ["inner"], "metrics": ["mrr"]}
-            asked = served.http.post("/v1/jobs", json=body, headers=headers)
-            seen[project] = [one["name"] for one in listed], asked.status_code
-        assert seen == {"docs": (["inner", "open"], 202), "search": (["open"], 422)}
-        assert "inner" not in problem(asked, 422)["hint"]
-        served.work()
-        (job,) = served.http.get("/v1/jobs", headers={"X-Ragassay-Project": "docs"}).json()["jobs"]
-        assert job["status"] == "finished"
-        plan = {"name": "nightly", "cron": "30 2 * * *"}
-        plan["job"] = {"dataset": "questions", "systems": ["inner"], "metrics": ["mrr"]}
-        lines = "".join(json.dumps(row) + "\n" for row in QUESTIONS)
-        for project, status in (("search", 422), ("docs", 201)):
-            headers = {"X-Ragassay-Project": project}
-            kind = {"Content-Type": "application/x-ndjson"}
-            assert served.http.put("/v1/datasets/questions", content=lines, headers=headers | kind).status_code == 201
-            planned = served.http.post("/v1/schedules", json=plan, headers=headers)
-            assert planned.status_code == status, planned.text
-        assert served.http.post("/v1/schedules/nightly/run", headers=headers).status_code == 202
-        served.work()
-        (run,) = served.http.get("/v1/schedules/nightly/runs", headers=headers).json()["runs"]
-        assert (run["status"], run["reason"]) == ("finished", None)
-
-
-def test_a_job_asks_registered_systems_once_for_each_query_beside_recorded_ones(operators, endpoint):
     samples = [{**row, "responses": {"last-year": {"answer": "Lyon."}}} for row in QUESTIONS]
     job = operators.submit(samples, systems=["online", "bm25"], metrics=METRICS)
     assert job["systems"] == ["last-year", "online", "bm25"]
@@ -149,14 +112,26 @@ def test_a_job_asks_registered_systems_once_for_each_query_beside_recorded_ones(
     assert report["systems"]["bm25"]["metrics"]["mrr"]["value"] == 1.0
     sources = report["provenance"]["systems"]
     assert (sources["bm25"]["built"]["corpus"], sources["bm25"]["built"]["index_bytes"] > 0) == ("corpus.jsonl", True)
-    everything = b"".join(
-        value if isinstance(value, bytes) else repr(value).encode()
-        for key in operators.jobs.store.redis.scan_iter("*")
-        for value in _values(operators.jobs.store.redis, key)
-    )
-    for secret in ("a-secret-of-the-operator", "Authorization", "RAG_TOKEN"):
-        assert secret.encode() not in everything
-        assert secret not in json.dumps(report)
+    everything = b"".join(_values(operators.jobs.store.redis)) + json.dumps(report).encode()
+    assert b"What is capital 0?" in everything
+    assert not [
+        secret for secret in (b"a-secret-of-the-operator", b"Authorization", b"RAG_TOKEN") if secret in everything
+    ]
+
+
+def _values(redis):
+    """All values in Redis, unpacked."""
+    reads = {
+        b"string": lambda key: [redis.get(key)],
+        b"hash": redis.hvals,
+        b"zset": lambda key: redis.zrange(key, 0, -1),
+        b"set": redis.smembers,
+        b"list": lambda key: redis.lrange(key, 0, -1),
+    }
+    for key in redis.scan_iter("*"):
+        for value in reads[redis.type(key)](key):
+            packed = value.startswith(b"\x28\xb5\x2f\xfd")  # frames of a stream don't say how long they are
+            yield zstandard.ZstdDecompressor().decompressobj().decompress(value) if packed else value
 
 
 def test_a_system_is_asked_again_about_what_it_failed_on_alone(operators, endpoint, monkeypatch):
@@ -173,31 +148,32 @@ def test_a_system_is_asked_again_about_what_it_failed_on_alone(operators, endpoi
     assert (online["failed_responses"], online["metrics"]["mrr"]["n"]) == (0, 60)
 
 
-def _values(redis, key):
-    import zstandard
+def test_a_system_for_some_projects_is_unknown_to_the_others(redis, register):
+    text = "corpus: corpus.jsonl\nsystems: {open: {kind: bm25}, inner: {kind: bm25, projects: [docs]}}\n"
+    lines = "".join(json.dumps(row) + "\n" for row in QUESTIONS)
+    job = {"systems": ["inner"], "metrics": ["mrr"]}
+    plan = {"name": "nightly", "cron": "30 2 * * *", "job": {**job, "dataset": "questions"}}
+    with serving(redis.url, registered=register(text)) as served:
+        served.jobs.store.redis.flushall()
+        for project, status, made, systems in (("search", 422, 422, ["open"]), ("docs", 202, 201, ["inner", "open"])):
+            served.http.headers["X-Ragassay-Project"] = project
+            assert [one["name"] for one in served.http.get("/v1/systems").json()["systems"]] == systems
+            assert served.http.put("/v1/datasets/questions", content=lines, headers=NDJSON).status_code == 201
+            asked = served.http.post("/v1/jobs", json={"samples": QUESTIONS, **job})
+            planned = served.http.post("/v1/schedules", json=plan)
+            assert (asked.status_code, planned.status_code) == (status, made), planned.text
+            assert status == 202 or "inner" not in problem(asked, 422)["hint"]
+        assert served.http.post("/v1/schedules/nightly/run").status_code == 202
+        served.work()
+        (run,) = served.http.get("/v1/schedules/nightly/runs").json()["runs"]
+        assert (run["status"], run["reason"]) == ("finished", None)
+        assert {job["status"] for job in served.http.get("/v1/jobs").json()["jobs"]} == {"finished"}
 
-    kind = redis.type(key)
-    raw = {
-        b"string": lambda: [redis.get(key)],
-        b"hash": lambda: redis.hvals(key),
-        b"zset": lambda: redis.zrange(key, 0, -1),
-        b"set": lambda: redis.smembers(key),
-        b"list": lambda: redis.lrange(key, 0, -1),
-    }[kind]()
-    for value in raw:
-        # frames of a stream don't say how long they are
-        yield (
-            zstandard.ZstdDecompressor().decompressobj().decompress(value)
-            if value.startswith(b"\x28\xb5\x2f\xfd")
-            else value
-        )
 
-
-def test_a_registered_function_answers_in_the_worker_and_its_folder_is_not_shown(redis, tmp_path):
-    (tmp_path / "own.py").write_text(
-        "def ask(query):\n    return {'answer': 'Paris.', 'retrieved_doc_ids': ['paris']}\n"
-    )
-    registered = Registered.read(written(tmp_path, "systems: {own: {kind: python, function: 'own.py:ask'}}"))
+def test_a_registered_function_answers_in_the_worker_and_its_folder_is_not_shown(redis, register, tmp_path):
+    code = "def ask(query):\n    return {'answer': 'Paris.', 'retrieved_doc_ids': ['paris']}\n"
+    (tmp_path / "own.py").write_text(code)
+    registered = register("systems: {own: {kind: python, function: 'own.py:ask'}}")
     registered.import_functions()
     with serving(redis.url, registered=registered) as served:
         job = served.submit(QUESTIONS, systems=["own"], metrics=METRICS)["id"]
@@ -212,13 +188,13 @@ def test_a_registered_function_answers_in_the_worker_and_its_folder_is_not_shown
     ("systems", "said"),
     [
         ({"own": {"kind": "http", "url": "http://169.254.169.254/latest"}}, "a job can't set this"),
-        ({"own": "answers.jsonl"}, "a job can't set this"),
         ([{"kind": "python", "function": "own.py:ask"}], "systems[0]: should be text"),
+        (["online", "online"], "system 'online' is there twice"),
+        (["offline"], "unknown registered system 'offline'"),
     ],
 )
 def test_a_body_names_systems_and_brings_none(operators, endpoint, systems, said):
-    answer = operators.http.post("/v1/jobs", json={"samples": QUESTIONS, "systems": systems})
-    document = problem(answer, 422)
+    document = problem(operators.http.post("/v1/jobs", json={"samples": QUESTIONS, "systems": systems}), 422)
     assert said in document["detail"]
     assert endpoint.asked == []
 
@@ -228,20 +204,18 @@ def test_a_body_names_systems_and_brings_none(operators, endpoint, systems, said
     [
         ("systems: {online: {kind: http, url: http://127.0.0.1:1/other}}", "has changed since the job was submitted"),
         ("systems: {other: {kind: http, url: http://127.0.0.1:1/ask}}", "'online' is not registered with this worker"),
+        (None, "the environment variable RAG_TOKEN is not set"),
     ],
 )
-def test_a_worker_asks_only_what_its_own_file_names(operators, endpoint, tmp_path, text, said):
+def test_a_worker_asks_only_what_its_own_file_names_with_its_own_key(
+    operators, endpoint, register, monkeypatch, text, said
+):
     job = operators.submit(QUESTIONS, systems=["online"], metrics=METRICS)["id"]
-    operators.jobs._chunks._registered = Registered.read(written(tmp_path, text))
+    if text is None:
+        monkeypatch.delenv("RAG_TOKEN")
+    else:
+        operators.jobs._chunks._registered = register(text)
     operators.work()
     ended = operators.http.get(f"/v1/jobs/{job}").json()
     assert (ended["status"], said in ended["error"]) == ("failed", True)
     assert endpoint.asked == []
-
-
-def test_a_key_that_the_worker_has_not_fails_the_job_with_the_variables_name(operators, endpoint, monkeypatch):
-    job = operators.submit(QUESTIONS, systems=["online"], metrics=METRICS)["id"]
-    monkeypatch.delenv("RAG_TOKEN")
-    operators.work()
-    ended = operators.http.get(f"/v1/jobs/{job}").json()
-    assert (ended["status"], "the environment variable RAG_TOKEN is not set" in ended["error"]) == ("failed", True)

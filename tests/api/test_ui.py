@@ -22,15 +22,12 @@ def keyed():
 @pytest.fixture(scope="module")
 def keys(keyed):
     """The id of a finished job of project A, and keys: of A, of A that may only read, of B."""
-    a, reader, b = (
-        made_key(keyed, "a", name="all"),
-        made_key(keyed, "a", ("read",), "reader"),
-        made_key(keyed, "b"),
-    )
+    made = (made_key(keyed, "a"), made_key(keyed, "a", ("read",)), made_key(keyed, "b"))
+    a, reader, b = (one.key for one in made)
     body = {"name": f"{MARK} job", "samples": marked(MARK), "metrics": ["mrr"], "gates": [{"mrr": ">= 0"}]}
-    answer = httpx.post(f"{keyed.url}/v1/jobs", json=body, headers={"Authorization": f"Bearer {a.key}"})
+    answer = httpx.post(f"{keyed.url}/v1/jobs", json=body, headers={"Authorization": f"Bearer {a}"})
     keyed.work()
-    return answer.json()["id"], a.key, reader.key, b.key
+    return answer.json()["id"], a, reader, b
 
 
 def browser(served):
@@ -86,14 +83,15 @@ def test_a_project_sees_its_own_jobs_alone(keyed, keys):
     job, _, _, key = keys
     with signed_in(keyed, key) as http:
         assert MARK not in http.get("/ui/runs").text
-        addresses = ["", "/queries", "/row?at=0", "/label", "/labels.jsonl"]
-        addresses = [f"/ui/runs/{job}{rest}" for rest in addresses] + [f"/ui/jobs/{job}"]
-        for address in [*addresses, f"/ui/compare?run={job}"]:
+        of_run = (f"/ui/runs/{job}{rest}" for rest in ("", "/queries", "/row?at=0", "/label", "/labels.jsonl"))
+        for address in (*of_run, f"/ui/jobs/{job}", f"/ui/compare?run={job}"):
             answer = http.get(address)
             assert answer.status_code == 404, address
             assert MARK not in answer.text
         for verb in ("cancel", "resume", "retry"):
             assert http.post(f"/ui/jobs/{job}/{verb}").status_code == 404
+        label = {"row": "q1", "value": "1", "by": "Ada"}
+        assert http.post(f"/ui/runs/{job}/label?metric=mrr", data=label).status_code == 404
     with signed_in(keyed, BOOTSTRAP, project="a") as http:
         assert MARK in http.get("/ui/runs").text
     with signed_in(keyed, BOOTSTRAP) as http:
@@ -114,23 +112,16 @@ def test_a_project_sees_nothing_planned_stored_or_live_of_another(keyed, keys):
             assert http.get(f"/ui/{pages}").headers["location"].startswith("/ui/sign-in"), pages
 
 
-def test_a_key_that_may_only_read_changes_nothing(keyed, keys):
-    job, _, reader, _ = keys
+def test_neither_a_key_that_may_only_read_nor_a_page_of_another_site_changes_anything(keyed, keys):
+    job, key, reader, _ = keys
+    changes = [f"/ui/jobs/{job}/{verb}" for verb in ("cancel", "resume", "retry")]
     with signed_in(keyed, reader) as http:
         assert http.get(f"/ui/jobs/{job}").status_code == 200
-        answer = http.post(f"/ui/jobs/{job}/cancel")
-        assert answer.status_code == 403
-        assert "may not submit" in answer.text
-
-
-def test_pages_of_other_sites_change_nothing(keyed, keys):
-    job, key, *_ = keys
+        for address in changes:
+            answer = http.post(address)
+            assert (answer.status_code, "may not submit" in answer.text) == (403, True)
     with signed_in(keyed, key) as http:
-        for address in (
-            *(f"/ui/jobs/{job}/{verb}" for verb in ("cancel", "resume", "retry")),
-            "/ui/sign-out",
-            "/ui/sign-in",
-        ):
+        for address in (*changes, "/ui/sign-out", "/ui/sign-in"):
             assert http.post(address, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
         assert http.get("/ui/runs").status_code == 200
 
@@ -149,6 +140,14 @@ def test_a_session_ends_by_signing_out_and_with_its_key(keyed):
         assert other.get("/ui/runs").status_code == 303
 
 
+def test_wrong_keys_are_counted_at_the_door(keyed):
+    with browser(keyed) as http:
+        answers = [http.post("/ui/sign-in", data={"key": "ra_" + "0" * 12 + "_" + "0" * 48}) for _ in range(5)]
+    assert answers[0].status_code == 401
+    assert answers[-1].status_code == 429
+    assert "too many wrong keys" in answers[-1].text
+
+
 def test_a_running_job_is_followed_and_cancelled(served):
     job = served.submit(rows(3), metrics=["mrr"])["id"]
     page = served.http.get(f"/ui/jobs/{job}").text
@@ -161,30 +160,22 @@ def test_a_running_job_is_followed_and_cancelled(served):
     assert "not paused" in served.http.post(f"/ui/jobs/{job}/resume").text
 
 
-def test_labels_of_a_job_are_kept_in_redis(served):
+def test_a_job_has_labels_as_long_as_its_report_and_no_more_than_fit(served, monkeypatch):
+    monkeypatch.setattr("ragassay.evaluation.labelling.MAX_LABELS", 1)
     job = served.submit(rows(3), metrics=["faithfulness"])["id"]
     served.work()
     address = f"/ui/runs/{job}/label?metric=faithfulness"
     assert served.http.post(address, data={"row": "q1", "value": "1", "by": "Ada"}).status_code == 303
-    exported = served.http.get(f"/ui/runs/{job}/labels.jsonl").text
-    assert '"q1"' in exported
+    more = served.http.post(address, data={"row": "q2", "value": "1", "by": "Ada"})
+    assert (more.status_code, "1 labels" in more.text) == (413, True)
+    assert '"q1"' in served.http.get(f"/ui/runs/{job}/labels.jsonl").text
     assert served.jobs.store.redis.ttl(served.jobs.store.key(job, "labels.jsonl")) > 0
-
-
-def test_wrong_keys_are_counted_at_the_door(keyed):
-    with browser(keyed) as http:
-        answers = [http.post("/ui/sign-in", data={"key": "ra_" + "0" * 12 + "_" + "0" * 48}) for _ in range(5)]
-    assert answers[0].status_code == 401
-    assert answers[-1].status_code == 429
-    assert "too many wrong keys" in answers[-1].text
-
-
-TABLE = "id,question,answer,ground_truth\nq0,Where?,There.,There.\n"
 
 
 def test_a_stored_dataset_is_submitted_once_however_often_the_button_is_pressed(served):
     assert "No dataset is stored yet" in served.http.get("/ui/submit").text
-    served.http.put("/v1/datasets/small", content=TABLE, headers={"Content-Type": "text/csv"})
+    table = "id,question,answer,ground_truth\nq0,Where?,There.,There.\n"
+    served.http.put("/v1/datasets/small", content=table, headers={"Content-Type": "text/csv"})
     page = served.http.get("/ui/submit").text
     once = page.partition('name="once" value="')[2].partition('"')[0]
     form = {"dataset": "small", "name": "by hand", "metrics": "token_f1", "once": once}

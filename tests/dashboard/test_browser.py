@@ -297,3 +297,19 @@ def test_key_opens_the_door_and_a_job_is_followed_to_its_report(chromium, keyed)
             page.goto(f"/ui/{name}")
             found += watched.in_the_way()
     assert not found
+
+
+def test_docs_are_swagger_ui_of_this_server_alone_and_its_requests_are_answered(chromium, keyed):
+    with watched_page(chromium, keyed.url) as watched:
+        page = watched.page
+        page.goto("/docs")
+        page.locator(".opblock").nth(47).wait_for()
+        page.get_by_role("button", name="Authorize").click()
+        page.locator(".auth-container input").fill(made_key(keyed, "a").key)
+        page.get_by_role("button", name="Apply credentials").click()
+        page.locator(".btn-done").click()
+        operation = page.locator("#operations-catalog-listMetrics")
+        operation.locator(".opblock-summary-control").click()
+        operation.get_by_role("button", name="Try it out").click()
+        operation.get_by_role("button", name="Execute").click()
+        operation.get_by_text('"recall@k"').first.wait_for()

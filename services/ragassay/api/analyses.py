@@ -88,11 +88,7 @@ async def compare(
     )
 
 
-@router.get(
-    "/trends",
-    operation_id="getTrend",
-    summary="Follow a figure over jobs",
-)
+@router.get("/trends", operation_id="getTrend", summary="Follow a figure over jobs")
 async def trend(jobs: Reads, request: Request, query: Annotated[_TrendQuery, Query()]) -> Trend:
     """The document that ``ragassay trend --json`` prints: a figure over finished jobs of one dataset and judge."""
     return await analyse(request, lambda: jobs.reports.trend(**query.model_dump()))

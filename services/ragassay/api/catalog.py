@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from fastapi import APIRouter
-from pydantic import ConfigDict
 
 from ragassay.api.dependencies import Reads
 from ragassay.api.security import Reader
@@ -15,19 +14,8 @@ from ragassay.metrics.metric import METRICS, Kind
 router = APIRouter(prefix="/v1", tags=["catalog"])
 
 
-_EXAMPLE: dict[str, Any] = {
-    "name": "recall@k",
-    "kind": "retrieval",
-    "better": "higher",
-    "needs": ["judgments"],
-    "description": "Share of the relevant documents that are among the first k.",
-}
-
-
 class MetricInfo(FrozenModel):
     """A metric as a job may name it. ``name`` shows its parameter; ``ndcg@k`` is asked for as ``ndcg@10``."""
-
-    model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE})
 
     name: str
     kind: Kind
@@ -52,9 +40,6 @@ def list_metrics(_: Reader) -> MetricList:
     return MetricList(metrics=tuple(listed))
 
 
-_SYSTEMS: dict[str, Any] = {"systems": [{"name": "v2", "kind": "http", "description": "the assistant as it is online"}]}
-
-
 class SystemInfo(FrozenModel):
     """A system that the operator registered. ``kind``: how it answers, such as ``http`` or ``bm25``."""
 
@@ -65,8 +50,6 @@ class SystemInfo(FrozenModel):
 
 class SystemList(FrozenModel):
     """All of them, by name."""
-
-    model_config = ConfigDict(json_schema_extra={"example": _SYSTEMS})
 
     systems: tuple[SystemInfo, ...]
 

@@ -21,19 +21,12 @@ def keep(
     *,
     columns: Literal["auto", "ours"],
     mapping: Mapping[str, str],
-    duplicates: Literal["error", "keep_first"],
     description: str | None,
 ) -> tuple[bytes, bool]:
     """Keep the rows of a file under its stem; returns the version and whether it is new."""
     with chdir(path.parent):  # so that errors name the file and no folder of the server's
         file, store = Path(path.name), RedisDatasets(RedisStore(place.url, project=place.project))
-        rows = load(
-            file,
-            mapping=mapping,
-            duplicates=duplicates,
-            max_problems=MOST_PROBLEMS,
-            canonical=columns == "ours",
-        )
+        rows = load(file, mapping=mapping, max_problems=MOST_PROBLEMS, canonical=columns == "ours")
         version = import_rows(store, path.stem, rows, description=description)
     kept = KeptVersion(**dict(version), warnings=tuple(rows.warnings))
     return kept.model_dump_json().encode(), version.created_at == version.imported_at

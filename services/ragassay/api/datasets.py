@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from anyio import BrokenWorkerProcess, fail_after, to_process
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from ragassay.api import dataset_work as work
-from ragassay.api.dependencies import Page, QueryParameters, Reads, Submits
+from ragassay.api.dependencies import LOCATED, Page, QueryParameters, jobs_of, scoped
 from ragassay.api.problems import respond
 from ragassay.api.security import Submitter
 from ragassay.api.uploads import TABLES, received
@@ -26,6 +26,7 @@ from ragassay.datasets.versions import (
     RowPage,
     resolve,
 )
+from ragassay.service.access import Requester
 from ragassay.service.job_results import offset
 from ragassay.service.redis_datasets import RedisDatasets
 
@@ -36,11 +37,12 @@ router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 T = TypeVar("T")
 
 
-async def _readable(jobs: Reads) -> RedisDatasets:
-    return RedisDatasets(jobs.store)
+def _datasets(request: Request, caller: Requester) -> RedisDatasets:
+    return RedisDatasets(jobs_of(request, caller).store)
 
 
-Store = Annotated[RedisDatasets, Depends(_readable)]
+Reads = Annotated[RedisDatasets, scoped(_datasets, "read")]
+Changes = Annotated[RedisDatasets, scoped(_datasets, "submit")]
 Name = Annotated[
     str, Path(pattern=f"^{NAME}$", description="The dataset's name.", examples=["handbook"], max_length=100)
 ]
@@ -63,9 +65,6 @@ class _UploadQuery(QueryParameters):
     map: Annotated[
         list[str], Field(max_length=100, description="OURS=THEIRS: a column that is not understood by its name")
     ] = []  # noqa: RUF012 - a default of a model
-    duplicates: Annotated[
-        Literal["error", "keep_first"], Field(description="what becomes of a document id that a response lists twice")
-    ] = "error"
 
     @property
     def mapping(self) -> Mapping[str, str]:
@@ -76,12 +75,11 @@ class _UploadQuery(QueryParameters):
         return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
 
 
-_LOCATION = {"Location": {"description": "Where the version is", "schema": {"type": "string"}}}
 _UPLOAD: dict[str, Any] = {
     "response_model": KeptVersion,
     "responses": {
-        201: {"description": "A new version", "headers": _LOCATION, "model": KeptVersion},
-        200: {"description": "The same rows are a version of this name already; now the latest", "headers": _LOCATION},
+        201: {"description": "A new version", "model": KeptVersion, **LOCATED},
+        200: {"description": "The same rows are a version of this name already; now the latest", **LOCATED},
     },
     "openapi_extra": {
         "requestBody": {
@@ -95,13 +93,13 @@ _UPLOAD: dict[str, Any] = {
 
 @router.put("/{dataset}", operation_id="uploadDataset", summary="Upload rows as a version", **_UPLOAD)
 async def upload(
-    request: Request, jobs: Submits, caller: Submitter, dataset: Name, query: Annotated[_UploadQuery, Query()]
+    request: Request, datasets: Changes, caller: Submitter, dataset: Name, query: Annotated[_UploadQuery, Query()]
 ) -> Response:
     """Keep the rows of the body as the latest version of a name: all of them, or none where one is bad.
 
     The same rows are the same version, however often and in whatever format they come.
     """
-    mapping, datasets = query.mapping, RedisDatasets(jobs.store)
+    mapping = query.mapping
     async with received(request, caller.project, dataset) as path:
         options = {"mapping": mapping, **query.model_dump(exclude={"map"})}
         try:
@@ -113,29 +111,21 @@ async def upload(
 
 
 @router.get("", operation_id="listDatasets", summary="List datasets")
-def list_datasets(datasets: Store, query: Annotated[Page, Query()]) -> DatasetPage:
+def list_datasets(datasets: Reads, query: Annotated[Page, Query()]) -> DatasetPage:
     """The datasets by name, each with its latest version."""
     names = datasets.names_after(query.cursor, query.limit + 1)
     page = [versions[0] for name in names[: query.limit] if (versions := datasets.versions(name))]
     return DatasetPage(datasets=tuple(page), next=names[query.limit - 1] if len(names) > query.limit else None)
 
 
-@router.get(
-    "/{dataset}",
-    operation_id="getDataset",
-    summary="Look at a version",
-)
-def get(datasets: Store, dataset: Named) -> DatasetVersion:
+@router.get("/{dataset}", operation_id="getDataset", summary="Look at a version")
+def get(datasets: Reads, dataset: Named) -> DatasetVersion:
     """One version: its digest, description, number of rows, when it came and what it was made from."""
     return _resolved(datasets, dataset)
 
 
-@router.get(
-    "/{dataset}/versions",
-    operation_id="listVersions",
-    summary="List the versions of a name",
-)
-def versions(datasets: Store, dataset: Name, query: Annotated[Page, Query()]) -> DatasetPage:
+@router.get("/{dataset}/versions", operation_id="listVersions", summary="List the versions of a name")
+def versions(datasets: Reads, dataset: Name, query: Annotated[Page, Query()]) -> DatasetPage:
     """The versions of a dataset, the latest first."""
     _resolved(datasets, dataset)
     found = datasets.versions(dataset)
@@ -147,13 +137,8 @@ def versions(datasets: Store, dataset: Name, query: Annotated[Page, Query()]) ->
     return DatasetPage(datasets=tuple(found[first:last]), next=digests[last - 1] if last < len(found) else None)
 
 
-@router.get(
-    "/{dataset}/rows",
-    operation_id="listRows",
-    summary="Read the rows",
-    response_model=RowPage,
-)
-def rows(datasets: Store, dataset: Named, query: Annotated[Page, Query()]) -> Response:
+@router.get("/{dataset}/rows", operation_id="listRows", summary="Read the rows", response_model=RowPage)
+def rows(datasets: Reads, dataset: Named, query: Annotated[Page, Query()]) -> Response:
     """The rows in their order, as Samples without the fields that they lack; a page has 4 MB or one row at the most."""
     version, first = _resolved(datasets, dataset), offset(query.cursor)
     page = datasets.page(version, first, query.limit)
@@ -162,14 +147,9 @@ def rows(datasets: Store, dataset: Named, query: Annotated[Page, Query()]) -> Re
     return _json(b'{"rows":[%s],"next":%s}' % (b",".join(page), rest))
 
 
-@router.delete(
-    "/{dataset}",
-    operation_id="deleteDataset",
-    summary="Delete a version, or all of a name",
-)
-def delete(jobs: Submits, dataset: Named) -> DeletedVersions:
+@router.delete("/{dataset}", operation_id="deleteDataset", summary="Delete a version, or all of a name")
+def delete(datasets: Changes, dataset: Named) -> DeletedVersions:
     """NAME@VERSION deletes that version, NAME alone all of them. Jobs have copies of their rows and go on."""
-    datasets = RedisDatasets(jobs.store)
     version = _resolved(datasets, dataset)
     found = [version] if "@" in dataset else datasets.versions(version.name)
     for each in found:

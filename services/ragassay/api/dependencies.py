@@ -23,13 +23,23 @@ from ragassay.service.notifications import MAX_ID
 T = TypeVar("T")
 
 
-async def _jobs(request: Request, caller: Annotated[Requester, Security(authorized)]) -> Jobs:
+def scoped(make: Callable[[Request, Requester], Any], scope: str) -> Any:
+    """A dependency: what ``make`` gives for a caller whose key has the scope."""
+
+    async def made(request: Request, caller: Annotated[Requester, Security(authorized)]) -> Any:
+        return make(request, caller)
+
+    return Security(made, scopes=[scope])
+
+
+def jobs_of(request: Request, caller: Requester) -> Jobs:
+    """The jobs of the caller's project."""
     jobs: Jobs = request.app.state.jobs
     return jobs.of(caller.project)
 
 
-Reads = Annotated[Jobs, Security(_jobs, scopes=["read"])]
-Submits = Annotated[Jobs, Security(_jobs, scopes=["submit"])]
+Reads = Annotated[Jobs, scoped(jobs_of, "read")]
+Submits = Annotated[Jobs, scoped(jobs_of, "submit")]
 
 
 async def _job_id(job: Annotated[str, Path(description="What POST /v1/jobs gave.")]) -> str:
@@ -39,6 +49,9 @@ async def _job_id(job: Annotated[str, Path(description="What POST /v1/jobs gave.
 
 
 JobId = Annotated[str, Depends(_job_id)]
+
+
+LOCATED: dict[str, Any] = {"headers": {"Location": {"description": "Where it is", "schema": {"type": "string"}}}}
 
 
 class QueryParameters(BaseModel):
@@ -74,11 +87,11 @@ class FileForm(QueryParameters):
 
 def answers(model: type[BaseModel], *formats: str) -> dict[int | str, dict[str, Any]]:
     """What OpenAPI says of an answer that is a document, or a file of one of the formats."""
-    content: dict[str, Any] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+    content = {}
     for form in formats:
         text = {"type": "string", "format": "binary"} if form in BINARY else {"type": "string"}
         content[MEDIA_TYPES[form].partition(";")[0]] = {"schema": text}
-    return {200: {"content": content}}
+    return {200: {"model": model, "content": content}}
 
 
 async def analyse(request: Request, work: Callable[[], T]) -> T:

@@ -6,7 +6,6 @@ from importlib import metadata
 from typing import Literal
 
 from fastapi import APIRouter, Request
-from pydantic import ConfigDict
 
 from ragassay.core.errors import Unavailable
 from ragassay.core.models import FrozenModel
@@ -18,18 +17,12 @@ router = APIRouter(tags=["health"])
 class Health(FrozenModel):
     """The process answers."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"status": "ok", "version": "0.1.0"}})
-
     status: Literal["ok"] = "ok"
     version: str
 
 
 class Readiness(FrozenModel):
     """Redis answers and workers are running. ``warnings``: the problems of ``ragassay admin health`` that name no job."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"status": "ready", "workers": 2, "beats": 2, "warnings": []}}
-    )
 
     status: Literal["ready"] = "ready"
     workers: int

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import AsyncIterable
-from importlib.metadata import version
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
@@ -19,7 +17,7 @@ from redis.exceptions import RedisError
 from ragassay.analysis.gates import GateReport
 from ragassay.api import submission
 from ragassay.api.bodies import read_json
-from ragassay.api.dependencies import FileForm, JobId, Page, QueryParameters, Reads, Submits, analyse, answers
+from ragassay.api.dependencies import LOCATED, FileForm, JobId, Page, QueryParameters, Reads, Submits, analyse, answers
 from ragassay.api.problems import takes
 from ragassay.core.errors import NotFound
 from ragassay.core.eval_config import Budget
@@ -55,24 +53,14 @@ class _JobQuery(Page):
     status: Annotated[JobStatus | None, Field(description="only jobs with this status")] = None
 
 
-_SUBMIT: dict[str, Any] = {
-    "responses": {
-        202: {
-            "headers": {
-                "Location": {"description": "Where to follow the job", "schema": {"type": "string"}},
-                "Retry-After": {"description": "Seconds until it is worth looking", "schema": {"type": "integer"}},
-                "Idempotent-Replayed": {
-                    "description": "'true' where an earlier request with the same key made the job",
-                    "schema": {"type": "string", "enum": ["true"]},
-                },
-            }
-        },
-    },
-    "openapi_extra": takes("JobRequest"),
-}
-
-
-@router.post("", status_code=202, operation_id="submitJob", summary="Queue an evaluation", **_SUBMIT)
+@router.post(
+    "",
+    status_code=202,
+    operation_id="submitJob",
+    summary="Queue an evaluation",
+    responses={202: LOCATED},
+    openapi_extra=takes("JobRequest"),
+)
 async def submit(
     jobs: Submits,
     request: Request,
@@ -80,7 +68,10 @@ async def submit(
     body: Annotated[bytes, Depends(read_json)],
     idempotency_key: IdempotencyKey = None,
 ) -> Job:
-    """Queue an evaluation of recorded responses and registered systems, and say where to follow it."""
+    """Queue an evaluation of recorded responses and registered systems, and say where to follow it.
+
+    ``Idempotent-Replayed: true`` says that an earlier request with the same key made the job.
+    """
 
     def work() -> tuple[Job, bool]:
         asked = submission.read(body, request.app.state.settings, jobs.registered, RedisDatasets(jobs.store))
@@ -106,40 +97,23 @@ def get(jobs: Reads, job: JobId) -> Job:
     return jobs.get(job)
 
 
-_REPORT: dict[int | str, dict[str, Any]] = {
-    **answers(ReportWithResults, *FILES),
-    304: {"description": "You have it: If-None-Match names this report"},
-}
-
-
 @router.get(
-    "/{job}/report", operation_id="getReport", summary="Read the report", response_class=Response, responses=_REPORT
+    "/{job}/report",
+    operation_id="getReport",
+    summary="Read the report",
+    response_class=Response,
+    responses=answers(ReportWithResults, *FILES),
 )
-async def report(
-    jobs: Reads,
-    request: Request,
-    job: JobId,
-    query: Annotated[FileForm, Query()],
-    if_none_match: Annotated[str | None, Header(alias="If-None-Match", description="An ETag you have.")] = None,
-) -> Response:
+async def report(jobs: Reads, request: Request, job: JobId, query: Annotated[FileForm, Query()]) -> Response:
     """The report of a finished job; of a paused or cancelled one, the report of the finished rows.
 
     As JSON, or as a file: a page, a PDF, a workbook, JUnit XML and so on; csv has the rows, summary.csv the figures.
     """
     run = JobRun(jobs.store, job)
-    document = await to_thread.run_sync(run.report_document)
-    as_it_is = query.format == "json" and query.fields is None
-    form = "" if as_it_is else f"{query.format} {query.fields} {version('ragassay')}"
-    tag = f'"{hashlib.sha256(document + form.encode()).hexdigest()[:32]}"'
-    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
-    if if_none_match and (tag in if_none_match or if_none_match.strip() == "*"):
-        return Response(status_code=304, headers=headers)
-    if as_it_is:
+    if query.format == "json" and query.fields is None:
         read = await to_thread.run_sync(run.report_with_results)
-        return StreamingResponse(read.json_parts(), media_type=MEDIA_TYPES["json"], headers=headers)
-    answer = await analyse(request, lambda: query.respond(EXPORTERS, report_of(run), job))
-    answer.headers.update(headers)
-    return answer
+        return StreamingResponse(read.json_parts(), media_type=MEDIA_TYPES["json"])
+    return await analyse(request, lambda: query.respond(EXPORTERS, report_of(run), job))
 
 
 @router.get(
@@ -154,11 +128,7 @@ def gates(jobs: Reads, job: JobId, query: Annotated[FileForm, Query()]) -> Respo
     return query.respond(GATE_EXPORTERS, GateReport.model_validate_json(jobs.reports.gates(job)), f"{job}-gates")
 
 
-@router.get(
-    "/{job}/results",
-    operation_id="listResults",
-    summary="Read the results",
-)
+@router.get("/{job}/results", operation_id="listResults", summary="Read the results")
 def results(jobs: Reads, job: JobId, query: Annotated[_ResultsQuery, Query()]) -> ResultPage:
     """The results of finished rows, also while the job runs: system by system in the dataset's order, or
     sorted by any figure; all or a selection. Keep the parameters from page to page.
@@ -198,12 +168,7 @@ def cancel(jobs: Submits, job: JobId) -> Job:
     return jobs.cancel(job)
 
 
-@router.post(
-    "/{job}/retry",
-    status_code=202,
-    operation_id="retryJob",
-    summary="Try failed rows again",
-)
+@router.post("/{job}/retry", status_code=202, operation_id="retryJob", summary="Try failed rows again")
 def retry(jobs: Submits, job: JobId) -> Job:
     """Evaluate the failed rows of a job that has ended again; the other rows keep their results, and cost nothing.
 
@@ -224,11 +189,7 @@ class _ResumeQuery(QueryParameters):
     ] = None
 
 
-@router.post(
-    "/{job}/resume",
-    operation_id="resumeJob",
-    summary="Go on with a paused job",
-)
+@router.post("/{job}/resume", operation_id="resumeJob", summary="Go on with a paused job")
 def resume(jobs: Submits, job: JobId, query: Annotated[_ResumeQuery, Query()]) -> Job:
     """Go on with a job that paused because its budget was reached. A cap that is not given stays."""
     caps = {"usd": query.budget_usd, "tokens": query.budget_tokens}

@@ -9,27 +9,24 @@ from fastapi import APIRouter, Depends, Path, Request
 from pydantic import ConfigDict, Field
 
 from ragassay.api.bodies import json_body
+from ragassay.api.dependencies import jobs_of, scoped
 from ragassay.api.problems import takes
 from ragassay.api.security import Operator
 from ragassay.core.errors import NotFound
 from ragassay.core.models import FrozenModel
-from ragassay.service.access import LONGEST_NAME, SCOPES, Access, ApiKey, MadeKey, Permission
-from ragassay.service.jobs import Jobs
+from ragassay.service.access import LONGEST_NAME, SCOPES, Access, ApiKey, MadeKey, Permission, Requester
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"])
 
 
-async def _access(request: Request, caller: Operator) -> Access:
-    jobs: Jobs = request.app.state.jobs
-    return Access(jobs.of(caller.project).store, request.app.state.settings)
+def _access(request: Request, caller: Requester) -> Access:
+    return Access(jobs_of(request, caller).store, request.app.state.settings)
 
 
-Keys = Annotated[Access, Depends(_access)]
+Keys = Annotated[Access, scoped(_access, "operate")]
 
 
-async def _key_id(
-    key: Annotated[str, Path(description="The part of a key after ra_.", examples=["0a1b2c3d4e5f"])],
-) -> str:
+async def _key_id(key: Annotated[str, Path(description="The part of a key after ra_.")]) -> str:
     if not re.fullmatch("[0-9a-f]{12}", key):
         raise NotFound("that is not the id of a key", hint="list them: GET /v1/keys")  # it may be a whole key
     return key
@@ -69,11 +66,7 @@ def make(keys: Keys, caller: Operator, new: Annotated[NewKey, json_body(NewKey)]
     return keys.make(project=caller.project, **dict(new))
 
 
-@router.delete(
-    "/{key}",
-    operation_id="revokeKey",
-    summary="Revoke a key",
-)
+@router.delete("/{key}", operation_id="revokeKey", summary="Revoke a key")
 def revoke(keys: Keys, key: KeyId) -> ApiKey:
     """Remove a key: it is refused from the next request on."""
     return keys.revoke(key)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from ragassay.api import submission
 from ragassay.api.bodies import json_body, limited, media_type
-from ragassay.api.dependencies import QueryParameters, Submits, analyse
-from ragassay.api.dependencies import Reads as ReadsJobs
+from ragassay.api.dependencies import QueryParameters, analyse, jobs_of, scoped
 from ragassay.api.problems import respond, takes
 from ragassay.core.errors import AssayError
 from ragassay.core.settings import Settings
@@ -33,6 +32,7 @@ from ragassay.live.models import (
     WindowPage,
 )
 from ragassay.live.traffic import LiveTraffic
+from ragassay.service.access import Requester
 from ragassay.service.health import check_memory
 
 router = APIRouter(prefix="/v1", tags=["live traffic"])
@@ -58,16 +58,12 @@ Stream = Annotated[
 Trace = Annotated[str, Path(pattern=f"^{TRACE}$", max_length=64, description="The trace id, in hex.")]
 
 
-async def _reads(request: Request, jobs: ReadsJobs) -> LiveTraffic:
-    return LiveTraffic(jobs, request.app.state.settings)
+def _live(request: Request, caller: Requester) -> LiveTraffic:
+    return LiveTraffic(jobs_of(request, caller), request.app.state.settings)
 
 
-async def _submits(request: Request, jobs: Submits) -> LiveTraffic:
-    return LiveTraffic(jobs, request.app.state.settings)
-
-
-Reads = Annotated[LiveTraffic, Depends(_reads)]
-Changes = Annotated[LiveTraffic, Depends(_submits)]
+Reads = Annotated[LiveTraffic, scoped(_live, "read")]
+Changes = Annotated[LiveTraffic, scoped(_live, "submit")]
 
 
 @router.post(

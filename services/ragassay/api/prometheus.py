@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import PlainTextResponse
 from fastapi.security.utils import get_authorization_scheme_param
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -157,33 +158,17 @@ async def _metrics_key(request: Request) -> None:
         raise unauthorized(of=", with the value of RAGASSAY_METRICS_KEY")
 
 
-def access(settings: Settings) -> Any:
-    """Who may read the numbers, which are of all projects: the holder of the key for them, else the service's operator."""
-    return Depends(_metrics_key if settings.metrics_key else _operator)
-
-
 async def _operator(caller: Operator) -> None:
     if not caller.everywhere:
         hint = "use RAGASSAY_METRICS_KEY, or the bootstrap key"
         raise Refused(403, "forbidden", "a project's key may not read the numbers of all projects", hint=hint)
 
 
-_METRICS: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"text/plain": {"schema": {"type": "string"}, "example": "ragassay_workers 2.0\n"}}},
-}
-
-
 def router(settings: Settings) -> APIRouter:
-    """``/metrics``, for those who may read it."""
-    made = APIRouter(tags=["health"], dependencies=[access(settings)])
-    made.add_api_route(
-        "/metrics",
-        metrics,
-        operation_id="prometheusMetrics",
-        summary="Numbers for Prometheus",
-        response_class=Response,
-        responses=_METRICS,
-    )
+    """``/metrics``, which is of all projects: for the holder of the key for it, else for the service's operator."""
+    made = APIRouter(tags=["health"], dependencies=[Depends(_metrics_key if settings.metrics_key else _operator)])
+    named: Any = {"operation_id": "prometheusMetrics", "summary": "Numbers for Prometheus"}
+    made.add_api_route("/metrics", metrics, response_class=PlainTextResponse, **named)
     return made
 
 

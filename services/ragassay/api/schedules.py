@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from anyio import to_thread
-from fastapi import APIRouter, Header, Path, Query, Request, Response, Security
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 
 from ragassay.api.bodies import json_body
-from ragassay.api.dependencies import Page, analyse
+from ragassay.api.dependencies import LOCATED, Page, analyse, scoped
 from ragassay.api.problems import Refused, takes
-from ragassay.api.security import authorized
 from ragassay.api.submission import read_scheduled
 from ragassay.config.schedules import (
     NAME,
@@ -33,25 +32,23 @@ Name = Annotated[
 ]
 
 
-async def _schedules(request: Request, caller: Annotated[Requester, Security(authorized)]) -> Schedules:
+def _schedules(request: Request, caller: Requester) -> Schedules:
     schedules: Schedules = request.app.state.schedules
     return schedules.of(caller.project)
 
 
-Reads = Annotated[Schedules, Security(_schedules, scopes=["read"])]
-Submits = Annotated[Schedules, Security(_schedules, scopes=["submit"])]
+Reads = Annotated[Schedules, scoped(_schedules, "read")]
+Submits = Annotated[Schedules, scoped(_schedules, "submit")]
 
 
-_CREATE: dict[str, Any] = {
-    "status_code": 201,
-    "responses": {
-        201: {"headers": {"Location": {"description": "Where the schedule is", "schema": {"type": "string"}}}},
-    },
-    "openapi_extra": takes("NewSchedule"),
-}
-
-
-@router.post("", operation_id="createSchedule", summary="Plan a job", **_CREATE)
+@router.post(
+    "",
+    status_code=201,
+    operation_id="createSchedule",
+    summary="Plan a job",
+    responses={201: LOCATED},
+    openapi_extra=takes("NewSchedule"),
+)
 async def create(
     request: Request, response: Response, schedules: Submits, new: Annotated[NewSchedule, json_body(NewSchedule)]
 ) -> JobSchedule:
@@ -120,12 +117,7 @@ def delete(schedules: Submits, schedule: Name) -> JobSchedule:
     return schedules.delete(schedule)
 
 
-@router.post(
-    "/{schedule}/run",
-    status_code=202,
-    operation_id="runSchedule",
-    summary="Run it now",
-)
+@router.post("/{schedule}/run", status_code=202, operation_id="runSchedule", summary="Run it now")
 def run(schedules: Submits, schedule: Name) -> ScheduledRun:
     """Start a run now, in addition to scheduled ones, also while the schedule is paused."""
     return schedules.run(schedule)

@@ -42,16 +42,10 @@ _OF_OPERATOR = (
 _NEITHER = (
     "samples: is missing: put the rows, each with its response, into 'samples', or name a stored dataset: 'dataset'"
 )
-_SYSTEMS = (
-    "write their names, such as ['v2', 'bm25'] (see: GET /v1/systems), or recorded responses into the rows: 'responses'"
+_NO_KEY = (
+    "rows go into 'samples' or are a stored 'dataset', 'systems' are names of GET /v1/systems or 'responses' of rows; "
+    "the service reads no file of a caller's"
 )
-_INSTEAD = {  # of keys of ragassay.yaml that a body has not
-    "systems": _SYSTEMS,
-    "data": "put the rows, each with its response, into 'samples', or upload them: PUT /v1/datasets/NAME",
-    "plugins": "the service's operator installs plug-ins; see: GET /v1/metrics",
-    "schedule": "plan a job: POST /v1/schedules",
-    "output": "fetch the report: GET /v1/jobs/ID/report",
-}
 
 
 def _as_sent(schema: dict[str, Any]) -> None:
@@ -203,12 +197,11 @@ def _registered(
 
 
 def _check_keys(document: dict[str, Any]) -> None:
-    """Refuse keys of a configuration that a body has not, with what to do instead."""
+    """Refuse keys of a configuration that a body has not."""
     for key in document:
         brought = key == "systems" and isinstance(document[key], dict)
         if brought or (key in ProjectConfig.model_fields and key not in JobRequest.model_fields):
-            hint = _INSTEAD.get(key, "leave it out: the service reads no file of a caller's")
-            raise BadSettings("a job can't set this", where=key, hint=hint)
+            raise BadSettings("a job can't set this", where=key, hint=_NO_KEY)
         if key not in JobRequest.model_fields and (section := section_of(key)):
             raise BadSettings(f"unknown key {key!r}", where=key, hint=f"it belongs in {section!r}")
 

@@ -12,17 +12,19 @@ import orjson
 from anyio import to_thread
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.responses import RedirectResponse
+from pydantic import ValidationError
 
 from ragassay.api import submission
 from ragassay.api.dependencies import JobId, analyse
 from ragassay.api.problems import Refused
 from ragassay.api.security import Guard, address_of, require
 from ragassay.api.sessions import SESSION_S, Sessions
-from ragassay.core.errors import AssayError, BadInput
+from ragassay.core.errors import AssayError, BadData, BadInput
 from ragassay.core.eval_config import Budget
 from ragassay.core.formatting import number
 from ragassay.core.jobs import ENDED
 from ragassay.core.report import PROJECT
+from ragassay.core.validation import problems
 from ragassay.dashboard.pages import install as install_pages
 from ragassay.dashboard.pages import live, planned
 from ragassay.dashboard.service import ServiceLibrary
@@ -198,20 +200,11 @@ def _retry(jobs: Service, job: JobId) -> Response:
 @jobs_pages.post("/ui/jobs/{job}/resume")
 def _resume(jobs: Service, job: JobId, sent: Sent) -> Response:
     fields = form_of(sent)
-    tokens = _above_zero(fields.get("budget_tokens", ""), 10**15, "budget_tokens", "a number of tokens above 0")
-    usd = _above_zero(fields.get("budget_usd", ""), 10**9, "budget_usd", "USD above 0, such as 2.50")
-    jobs.resume(job, Budget(usd=usd, tokens=None if tokens is None else int(tokens)))
-    return RedirectResponse(f"/ui/jobs/{job}", 303)
-
-
-def _above_zero(text: str, most: float, where: str, what: str) -> float | None:
-    """A number of a form's field; None if it is empty. Raises BadInput."""
-    if not text.strip():
-        return None
     try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number <= most:
-        raise BadInput(f"should be {what}", where=where)
-    return number
+        budget = Budget.model_validate(
+            {cap: fields.get(f"budget_{cap}", "").strip() or None for cap in ("usd", "tokens")}
+        )
+    except ValidationError as error:
+        raise BadData([f"budget: {problem}" for problem in problems(error, Budget)]) from None
+    jobs.resume(job, budget)
+    return RedirectResponse(f"/ui/jobs/{job}", 303)

@@ -24,11 +24,6 @@ from ragassay.service.notifications import (
 from ragassay.service.notifier import MAX_URL
 
 router = APIRouter(prefix="/v1", tags=["alerts"])
-_URL = "https://alerts.example/ragassay"
-Url = Annotated[str, Field(min_length=1, max_length=MAX_URL, description="where notifications are sent, by POST")]
-Kinds = Annotated[
-    tuple[NotificationKind, ...], Field(min_length=1, max_length=20, description="the kinds that are sent")
-]
 WebhookId = Annotated[
     str,
     Path(description="What POST /v1/webhooks gave.", max_length=100, examples=["wh_b1946ac92492d2347c6235b4d2611184"]),
@@ -39,11 +34,14 @@ class NewWebhook(FrozenModel):
     """A receiver, and the kinds of notifications that it gets."""
 
     model_config = ConfigDict(
-        strict=True, json_schema_extra={"example": {"url": _URL, "kinds": ["gate_missed", "regression"]}}
+        strict=True, json_schema_extra={"example": {"url": "https://alerts.example/ragassay", "kinds": ["regression"]}}
     )
 
-    url: Url
-    kinds: Annotated[Kinds | None, Field(description="default: all alerts, and no end of a job")] = None
+    url: Annotated[str, Field(min_length=1, max_length=MAX_URL, description="where notifications are sent, by POST")]
+    kinds: Annotated[
+        tuple[NotificationKind, ...] | None,
+        Field(min_length=1, max_length=20, description="default: all alerts, and no end of a job"),
+    ] = None
     format: Annotated[
         WebhookFormat, Field(description="'standard' is signed JSON; 'slack' is {\"text\": ...} without a signature")
     ] = "standard"
@@ -64,22 +62,14 @@ def list_alerts(jobs: Reads, caller: Reader, query: Annotated[_AlertsQuery, Quer
 
 
 @router.post(
-    "/webhooks",
-    status_code=201,
-    operation_id="addWebhook",
-    summary="Add a webhook",
-    openapi_extra=takes("NewWebhook"),
+    "/webhooks", status_code=201, operation_id="addWebhook", summary="Add a webhook", openapi_extra=takes("NewWebhook")
 )
 async def add(jobs: Submits, caller: Submitter, new: Annotated[NewWebhook, json_body(NewWebhook)]) -> WebhookSecret:
     """Send notifications to a URL. The answer holds the secret that signs them, which is not shown again."""
     return await to_thread.run_sync(jobs.notifier.add_webhook, caller.project, new.url, new.kinds, new.format)
 
 
-@router.get(
-    "/webhooks",
-    operation_id="listWebhooks",
-    summary="List the webhooks",
-)
+@router.get("/webhooks", operation_id="listWebhooks", summary="List the webhooks")
 def list_webhooks(jobs: Reads, caller: Reader) -> WebhookList:
     """The project's webhooks, the oldest first, with the outcome of the last try of each."""
     return WebhookList(webhooks=tuple(jobs.notifier.webhooks(caller.project)))
