@@ -67,6 +67,10 @@ class Api(FastAPI):
             self.openapi_schema = super().openapi()
             schemas = self.openapi_schema["components"]["schemas"]
             schemas.update({name: schema for name, schema in _schemas().items() if name not in schemas})
+            if not asks_for_key(self.state.settings):
+                for operation in (each for path in self.openapi_schema["paths"].values() for each in path.values()):
+                    if "security" in operation:
+                        operation["security"].append({})  # a key is taken, and none is needed
         return self.openapi_schema
 
 
