@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragassay.core.models import FactVerdict, Rating, Response, Sample, SentenceVerdict, Verdict
-from ragassay.judges.verdict import COVERED, SUPPORT
 from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.judged import STEPS
 from ragassay.metrics.metric import parse
 from ragassay.metrics.scoring import score_chunk
 
 NAMES = ["faithfulness", "completeness", "relevance", "correctness", "context_precision", "context_recall"]
-SUPPORTS = [*SUPPORT, None]
-TRUTHS = ["agrees", "conflicts", "absent", None]
 
 
 def sentence(number, support="supported", truth="agrees", evidence=(), why=""):
@@ -157,22 +151,3 @@ def test_rows_without_verdict_say_why(name):
     assert given.value is not None
     assert (away.value, away.missing, away.reason) == (None, "failed", "the provider is away")
     assert (unasked.value, unasked.missing, unasked.reason) == (None, "no_input", "no judge was asked")
-
-
-EVIDENCE = st.lists(st.sampled_from(["C1.1", "C1.2", "C2.1", "C3.4", "C7.1"]), max_size=3, unique=True)
-SENTENCES = st.lists(st.tuples(st.sampled_from(SUPPORTS), st.sampled_from(TRUTHS), EVIDENCE), max_size=6)
-FACTS = st.lists(st.tuples(st.sampled_from([*COVERED, None]), EVIDENCE), max_size=6)
-
-
-@given(SENTENCES, FACTS, st.sampled_from([*STEPS, None]), st.booleans(), st.randoms())
-def test_values_lie_between_0_and_1_and_do_not_depend_on_the_order_of_units(sentences, facts, step, contexts, random):
-    units = [sentence(n, s, t, e) for n, (s, t, e) in enumerate(sentences, 1)]
-    truths = [fact(n, c, e) for n, (c, e) in enumerate(facts, 1)]
-    given = verdict(units, truths, relevance=step, has_contexts=contexts)
-    random.shuffle(units)
-    random.shuffle(truths)
-    mixed = given.model_copy(update={"sentences": tuple(units), "facts": tuple(truths)})
-    for name in NAMES:
-        scored = score(name, given)
-        assert scored.reason if scored.value is None else 0.0 <= scored.value <= 1.0
-        assert score(name, mixed).value == pytest.approx(scored.value)
