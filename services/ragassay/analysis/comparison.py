@@ -106,7 +106,7 @@ def _compared(
         decided = [two.decided(one, None if one.exploratory else next(adjusted), tests) for one in of_pair]
         pair = two.pair({one.metric: one for one in decided}, examples)
         differs = cautions(two.a.report.provenance, two.b.report.provenance)
-        sentences = verdict(pair, two.primary, alpha, method, differs, two.contrast.own)
+        sentences = verdict(pair, two.primary, alpha, method, differs)
         pairs.append(pair.model_copy(update={"verdict": sentences}))
     sides = {one.label: _system(one, rows) for two in every for one, rows in ((two.a, two.rows_a), (two.b, two.rows_b))}
     apart = {pair.b for pair in pairs if not pair.matching.paired}

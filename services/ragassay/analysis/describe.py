@@ -4,32 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 
-from ragassay.analysis.difference import Better, Difference, Outcome, bounds_of
+from ragassay.analysis.difference import Better, Difference, Outcome
 from ragassay.analysis.models import Pair, Pareto
 from ragassay.core.eval_config import Correction
 from ragassay.core.formatting import interval, listed, number, p_value, percent, quantity, signed
-from ragassay.metrics.metric import Metric
 
 MOST_PAIRS = 3  # pairs that a verdict over many systems speaks of
 CORRECTIONS = {"holm": "Holm", "bonferroni": "Bonferroni", "benjamini_hochberg": "Benjamini-Hochberg", "none": "no"}
 
 
 def verdict(
-    pair: Pair,
-    primary: Sequence[str],
-    alpha: float,
-    correction: Correction,
-    differs: Sequence[str],
-    own: Mapping[str, Metric] = MappingProxyType({}),
+    pair: Pair, primary: Sequence[str], alpha: float, correction: Correction, differs: Sequence[str]
 ) -> tuple[str, ...]:
-    """Which answers accurately more often, what is shown, what the rows can't show, what it costs, and what to take care of.
-
-    ``own``: the metrics of the runs' own.
-    """
+    """Which answers accurately more often, what is shown, what the rows can't show, what it costs, and what to take care of."""
     deltas = {name: pair.metrics[name] for name in primary}
-    sentences = [in_short(pair), finding(pair, deltas, alpha, correction), _limits(deltas, alpha, own)]
+    sentences = [in_short(pair), finding(pair, deltas, alpha, correction), _limits(deltas, alpha)]
     sentences += [_alone(pair, deltas, alpha), price(pair, alpha)]
     if differs:
         sentences.append(f"Read this with care: {'; '.join(differs)}.")
@@ -140,12 +130,12 @@ def finding(pair: Pair, deltas: Mapping[str, Difference], alpha: float, correcti
     return f"{'; '.join(parts)} ({CORRECTIONS[correction]} correction, alpha {alpha:g})."
 
 
-def _limits(deltas: dict[str, Difference], alpha: float, own: Mapping[str, Metric]) -> str:
+def _limits(deltas: dict[str, Difference], alpha: float) -> str:
     """What the rows leave open, and how large a difference would have had to be to be shown."""
     parts = []
     chance = _by_chance(deltas, alpha)
     if left := _of(deltas, "no difference shown"):
-        parts.append(f"No difference is shown on {listed(_resolution(deltas, left, own))}")
+        parts.append(f"No difference is shown on {listed([_resolution(deltas[name]) for name in left])}")
     if blind := [name for name in _of(deltas, "can't tell") if name not in chance]:
         reasons = dict.fromkeys(deltas[name].reason or "p is unknown" for name in blind)
         parts.append(f"{'the' if parts else 'The'} rows can't tell on {listed(blind)} ({'; '.join(reasons)})")
@@ -169,17 +159,11 @@ def _by_chance(deltas: dict[str, Difference], alpha: float) -> list[str]:
     ]
 
 
-def _resolution(deltas: dict[str, Difference], names: Sequence[str], own: Mapping[str, Metric]) -> list[str]:
-    said = []
-    for name in names:
-        least, pairs = deltas[name].detectable, deltas[name].questions
-        if least is None:
-            said.append(name)
-        elif (bounds := bounds_of(name, own)) and least > bounds[1] - bounds[0]:
-            said.append(f"{name} ({pairs} pairs are too few to show any)")
-        else:
-            said.append(f"{name} ({pairs} pairs show about {quantity(least, 2)} or more)")
-    return said
+def _resolution(difference: Difference) -> str:
+    """The metric, and how large a difference would have had to be to be shown."""
+    if difference.detectable is None:
+        return difference.metric
+    return f"{difference.metric} ({difference.questions} pairs show about {quantity(difference.detectable, 2)} or more)"
 
 
 def price(pair: Pair, alpha: float) -> str:

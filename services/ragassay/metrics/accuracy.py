@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -16,12 +16,7 @@ from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.judged import ANSWERED_UNANSWERABLE, EMPTY, RIGHT_REFUSAL, WRONG_REFUSAL
 from ragassay.metrics.metric import Metric, metric, parse
 
-OPERATORS: dict[str, Callable[[float, float], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-}
+OPERATORS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 _CONDITION = re.compile(r"([^\s<>=!(]+)\s*(>=|<=|>|<)\s*([^\s<>=!]+)")
 _EXAMPLE = f"write, for example, {DEFAULTS.accurate}"
 
@@ -39,7 +34,7 @@ class Condition:
 
     def holds(self, value: float) -> bool:
         """Does ``value`` meet the condition?"""
-        return OPERATORS[self.sign](value, self.bound)
+        return bool(OPERATORS[self.sign](value, self.bound))
 
 
 @dataclass(frozen=True, slots=True)
