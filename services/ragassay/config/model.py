@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -86,9 +85,9 @@ class GatedConfig(EvalConfig):
     @classmethod
     def _about_known_figures(cls, gates: GateList, info: ValidationInfo) -> GateList:
         """The criteria and composites before them are metrics too."""
-        run = SimpleNamespace(criteria=info.data.get("criteria", {}), composites=info.data.get("composites", {}))
+        before = {key: info.data.get(key, {}) for key in ("criteria", "composites")}
         try:
-            own = own_metrics(run)
+            own = own_metrics(EvalConfig.model_construct(**before))
         except BadInput:  # the check of the composites reports it, with its place
             return gates
         for gate in gates:

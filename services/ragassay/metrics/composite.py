@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Result, Score, Verdict
 from ragassay.metrics.accuracy import lacking
 from ragassay.metrics.chunk import Chunk
@@ -18,19 +18,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _COLUMNS = frozenset((*FIGURES, *Result.model_fields, "row", "missing"))
 
 
-class Definitions(Protocol):
-    """What defines metrics: a specification, a configuration."""
-
-    @property
-    def criteria(self) -> Collection[str]:
-        """Names of criteria, or their texts by name."""
-
-    @property
-    def composites(self) -> Mapping[str, Mapping[str, float]]:
-        """The weights of metrics in each composite, by its name."""
-
-
-def own_metrics(run: Definitions) -> dict[str, Metric]:
+def own_metrics(run: EvalConfig) -> dict[str, Metric]:
     """The run's own metrics by name, each a metric wherever one is named.
 
     A composite is made of registered metrics and criteria, not of other composites. Raises BadSettings and UnknownName,
@@ -73,7 +61,7 @@ def criterion_metric(name: str) -> Metric:
     )
 
 
-def check_own(run: Definitions) -> None:
+def check_own(run: EvalConfig) -> None:
     """Raise BadSettings, with its place, for a name that the run can't give a metric; and what ``own_metrics`` raises."""
     for key, names in (("criteria", run.criteria), ("composites", run.composites)):
         for name in names:
@@ -84,7 +72,7 @@ def check_own(run: Definitions) -> None:
                 what = "would hide the metric of that name"
             elif name in _COLUMNS or (key == "composites" and name in run.criteria):
                 what = "is the name of something else in a report"
-            elif isinstance(run.criteria, Mapping) and key == "criteria" and not run.criteria[name].strip():
+            elif key == "criteria" and not run.criteria[name].strip():
                 what, hint = "has no text", "say what a good answer does, in a sentence"
             if what:
                 raise BadSettings(f"{name[:60]!r} {what}", where=f"{key}.{name[:60]}", hint=hint)
