@@ -24,7 +24,7 @@ unit: $(VENV)/.dev
 
 # Whole processes, simulations and times: tracing makes each several times slower, and changes what is measured.
 UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embeddings.py tests/stats/test_coverage.py \
-	tests/schedules/test_400_days.py tests/cli/test_kill.py tests/cli/test_resume.py tests/cli/test_full_disk.py \
+	tests/schedules/test_400_days.py tests/cli/test_kill.py tests/cli/test_resume.py \
 	tests/dashboard/test_browser.py tests/test_quality.py tests/storage/test_long_runs.py tests/test_notebooks.py \
 	tests/evaluation tests/api/test_openapi.py tests/cli/test_ab.py tests/datasets/test_expansion.py tests/sdk/test_python_page.py \
 	tests/test_log.py \

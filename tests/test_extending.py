@@ -8,8 +8,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-import venv
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -46,62 +44,35 @@ def rows(tmp_path):
     return write_jsonl(tmp_path / "rows.jsonl", [GOOD | {"query_id": f"q{n}", "query": f"{n}?"} for n in range(3)])
 
 
-# --- as a package -----------------------------------------------------------------------------------------------------
+@pytest.fixture
+def command(tmp_path):
+    """Runs ``ragassay`` in a process that finds the example package installed, and one whose module is not there."""
+    site = tmp_path / "site"
+    declared = tomllib.loads((EXAMPLES / "package" / "pyproject.toml").read_text())["project"]["entry-points"]
+    for name, groups in (("our-rag", declared), ("broken", {"ragassay.judges": {"broken": "no_such_module:judge"}})):
+        info = site / f"{name.replace('-', '_')}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        points = [f"[{group}]\n{key} = {value}\n" for group, made in groups.items() for key, value in made.items()]
+        (info / "entry_points.txt").write_text("".join(points))
+    shutil.copy(EXAMPLES / "package" / "our_rag.py", site)
+    environment = {**os.environ, "RAGASSAY_HOME": str(tmp_path / "home"), "PYTHONPATH": str(site)}
+
+    def run(*arguments):
+        words = [sys.executable, "-m", "ragassay.cli", *arguments]
+        return subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+
+    return run
 
 
-def wheel_of(project, folder):
-    """A wheel as a build backend makes it of a single module; no backend can be had offline."""
-    declared = tomllib.loads((project / "pyproject.toml").read_text())
-    name, version = declared["project"]["name"].replace("-", "_"), declared["project"]["version"]
-    points = "".join(
-        f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in entries.items())
-        for group, entries in declared["project"]["entry-points"].items()
-    )
-    info, path = f"{name}-{version}.dist-info", folder / f"{name}-{version}-py3-none-any.whl"
-    files = {
-        **{
-            f"{module}.py": (project / f"{module}.py").read_text()
-            for module in declared["tool"]["setuptools"]["py-modules"]
-        },
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {declared['project']['name']}\nVersion: {version}\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{info}/entry_points.txt": points,
-    }
-    with zipfile.ZipFile(path, "w") as wheel:
-        for file, text in files.items():
-            wheel.writestr(file, text)
-        wheel.writestr(f"{info}/RECORD", "".join(f"{file},,\n" for file in (*files, f"{info}/RECORD")))
-    return path
-
-
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory):
-    """A fresh environment with the packages that are here, in which the example package is installed."""
-    folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder / "env", with_pip=False)
-    python = folder / "env" / "bin" / "python"
-    (site,) = (folder / "env" / "lib").glob("python3*/site-packages")
-    here = [path for path in sys.path if path.endswith("site-packages") or Path(path).name in ("services", "workers")]
-    (site / "here.pth").write_text("\n".join(here))
-    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", "--quiet"]
-    subprocess.run([*install, str(wheel_of(EXAMPLES / "package", folder))], check=True, timeout=120)
-    return python
-
-
-def ragassay_in(python, folder, *arguments):
-    command = [str(python), "-c", "from ragassay.cli import main; main()", *arguments]
-    environment = {**os.environ, "RAGASSAY_HOME": str(folder / "home")}
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
-    )
-
-
-def test_an_installed_package_brings_all_on_the_command_line(environment, tmp_path, rows):
+def test_an_installed_package_brings_all_and_one_that_cant_be_imported_is_named_where_it_is_asked_for(
+    command, tmp_path, rows
+):
     (tmp_path / "ragassay.yaml").write_text(
         "data: rows.jsonl\nsystems: {ours: {kind: echo, options: {prefix: 'Asked:'}}}\njudge: lenient\n"
         "metrics: [answered, relevance, faithfulness]\n"
     )
-    done = ragassay_in(environment, tmp_path, "evaluate", "--config", "ragassay.yaml", "--json", "-o", "page.html")
+    done = command("evaluate", "--config", "ragassay.yaml", "--json", "-o", "page.html")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     metrics = report["systems"]["ours"]["metrics"]
@@ -110,23 +81,9 @@ def test_an_installed_package_brings_all_on_the_command_line(environment, tmp_pa
     assert report["provenance"]["judge"]["name"] == "lenient"
     assert list(report["provenance"]["plugins"]) == ["our-rag 1.0"]
     assert "<td>answered</td><td>1.0</td>" in (tmp_path / "page.html").read_text()
-    resumed = ragassay_in(environment, tmp_path, "evaluate", "--resume", report["run"]["id"], "-o", "again.html")
-    assert resumed.returncode == 0, resumed.stderr
-    assert (tmp_path / "again.html").exists()
-
-
-def test_a_plugin_that_cant_be_imported_is_named_where_it_is_asked_for(environment, tmp_path, rows):
-    (site,) = (environment.parents[1] / "lib").glob("python3*/site-packages")
-    info = site / "broken-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[ragassay.judges]\nbroken = no_such_module:judge\n")
-    done = ragassay_in(environment, tmp_path, "evaluate", "rows.jsonl", "--judge", "broken")
+    done = command("evaluate", "rows.jsonl", "--judge", "broken")
     assert done.returncode == 2
     assert "judge broken: the plug-in no_such_module:judge can't be used: ModuleNotFoundError" in done.stderr
-
-
-# --- as a file --------------------------------------------------------------------------------------------------------
 
 
 def test_a_file_brings_all_on_the_command_line(cli, rows):
@@ -179,29 +136,19 @@ def test_a_system_that_needs_options_is_not_named_in_the_place_of_a_file(cli, ro
     assert "{kind: acme, options: {...}}" in err
 
 
-@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("own_*.py")), ids=lambda path: path.stem)
-def test_each_example_has_fifteen_lines_at_the_most_and_is_on_the_page(example):
-    code = example.read_text()
+def test_the_page_shows_the_examples_and_its_configurations_load(tmp_path, monkeypatch):
     page = (EXAMPLES.parent / "docs" / "extending.md").read_text()
-    assert len([line for line in code.splitlines() if line.strip()]) <= 15
-    assert f"```python\n{code}```" in page or f"](../examples/{example.name})" in page
-
-
-def test_the_entry_points_on_the_page_are_those_of_the_example():
-    page = (EXAMPLES.parent / "docs" / "extending.md").read_text()
+    for example in EXAMPLES.glob("own_*.py"):
+        code = example.read_text()
+        assert len([line for line in code.splitlines() if line.strip()]) <= 15
+        assert f"```python\n{code}```" in page or f"](../examples/{example.name})" in page
     (shown,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     assert shown in (EXAMPLES / "package" / "pyproject.toml").read_text()
-
-
-def test_the_configurations_on_the_page_load(tmp_path, monkeypatch):
     shutil.copy(EXAMPLES / "own_system.py", tmp_path)
     monkeypatch.chdir(tmp_path)
-    page = (EXAMPLES.parent / "docs" / "extending.md").read_text()
-    blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    for text in blocks:
+    for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL):
         Path("ragassay.yaml").write_text(text)
         assert config.load(Path("ragassay.yaml")) != config.ProjectConfig()
-    assert blocks
 
 
 def test_python_takes_a_judge_as_it_is(rows):
@@ -212,9 +159,6 @@ def test_python_takes_a_judge_as_it_is(rows):
     report = ragassay.evaluate(rows, judge=even, metrics=["relevance"])
     assert report["relevance"] == [1.0, 0.0, 1.0]
     assert report.provenance.configuration.judged_by == "even"
-
-
-# --- what a judge may do wrong ----------------------------------------------------------------------------------------
 
 
 def asked(thing, *samples, timeout_s=60.0, criteria=(), journal=None):
@@ -264,23 +208,12 @@ def test_a_judge_that_hangs_is_given_up():
 
 def test_units_that_a_judge_leaves_out_are_missing_and_evidence_that_points_nowhere_does_not_count():
     def own(sample, units):
-        return {
-            "answer": [
-                {"id": "A1", "support": "supported", "evidence": ("C9.9",)},
-                {"id": "A7", "support": "supported"},
-            ]
-        }
-
-    first, _ = asked(own)
-    assert [(s.id, s.support) for s in first.verdict.sentences] == [("A1", "not_found"), ("A2", None)]
-    assert (first.verdict.judge, first.verdict.evidence_dropped) == ("own", 1)
-
-
-def test_a_judge_may_judge_criteria():
-    def own(sample, units):
-        return {"criteria": [{"id": label, "step": "mostly"} for label in units.criteria]}
+        sentences = [{"id": "A1", "support": "supported", "evidence": ("C9.9",)}, {"id": "A7", "support": "supported"}]
+        return {"answer": sentences, "criteria": [{"id": label, "step": "mostly"} for label in units.criteria]}
 
     first, _ = asked(own, criteria=["polite"])
+    assert [(s.id, s.support) for s in first.verdict.sentences] == [("A1", "not_found"), ("A2", None)]
+    assert (first.verdict.judge, first.verdict.evidence_dropped) == ("own", 1)
     assert [(one.name, one.step) for one in first.verdict.criteria] == [("polite", "mostly")]
 
 
@@ -348,21 +281,14 @@ def test_samples_of_a_class_that_uses_the_journal_are_different_calls():
     assert len(journal.settled) == len(made) == 6
 
 
-@pytest.mark.parametrize(
-    ("thing", "name", "says"),
-    [
+def test_what_is_no_judge_is_refused_where_it_is_declared():
+    for thing, name, says in (
         (lambda sample: {}, "one", "takes a sample and its units"),
         (lambda sample, units: {}, "local", "and not local"),
         (object(), "thing", "is no function and has no method judge"),
-    ],
-)
-def test_what_is_no_judge_is_refused_where_it_is_declared(thing, name, says):
-    with pytest.raises(BadSettings) as refused:
-        judge(name=name)(thing)
-    assert says in str(refused.value)
-
-
-# --- what a system or an exporter may do wrong ------------------------------------------------------------------------
+    ):
+        with pytest.raises(BadSettings, match=says):
+            judge(name=name)(thing)
 
 
 def test_a_system_that_fails_costs_the_row_and_options_that_it_does_not_take_the_run(rows):
@@ -378,25 +304,13 @@ def test_a_system_that_fails_costs_the_row_and_options_that_it_does_not_take_the
         ragassay.evaluate(rows, systems={"ours": {"kind": "fragile", "options": {"limits": 2}}})
 
 
-@pytest.mark.parametrize("name", ["bm25", "python", "two words"])
-def test_a_name_that_a_system_cant_have_is_refused(name):
-    with pytest.raises(BadSettings):
-        system(name=name)(lambda query: "")
-
-
 def test_what_an_exporter_does_wrong_is_one_line_and_the_report_is_kept(cli, rows, tmp_path):
     @exporter("one")
     def fails(report):
         raise KeyError("total")
 
-    @exporter("two")
-    def returns_nothing(report):
-        return None
-
-    for extension, says in (
-        ("one", "fails raised KeyError: 'total'"),
-        ("two", "returned a NoneType, neither text nor bytes"),
-    ):
+    exporter("two")(lambda report: None)
+    for extension, says in (("one", "fails raised KeyError: 'total'"), ("two", "a NoneType, neither text nor bytes")):
         code, _, err = cli("evaluate", "rows.jsonl", "--metrics", "mrr", "-o", f"report.{extension}")
         assert code == 2
         assert says in err
@@ -405,7 +319,10 @@ def test_what_an_exporter_does_wrong_is_one_line_and_the_report_is_kept(cli, row
     assert cli("show", "last")[0] == 0
 
 
-@pytest.mark.parametrize("extension", ["json", "../x", ""])
-def test_an_extension_that_an_exporter_cant_have_is_refused(extension):
-    with pytest.raises(BadSettings):
-        exporter(extension)
+def test_a_name_that_a_system_or_an_exporter_cant_have_is_refused():
+    for name in ("bm25", "python", "two words"):
+        with pytest.raises(BadSettings):
+            system(name=name)(lambda query: "")
+    for extension in ("json", "../x", ""):
+        with pytest.raises(BadSettings):
+            exporter(extension)

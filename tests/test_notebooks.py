@@ -15,10 +15,6 @@ SAID = {
 }
 
 
-def test_there_is_something_to_look_for_in_each():
-    assert [path.stem for path in NOTEBOOKS] == list(SAID)
-
-
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")

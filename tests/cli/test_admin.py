@@ -1,4 +1,4 @@
-"""``ragassay admin``: what an operator is told of the service, and what becomes of a job that is to go on."""
+"""``ragassay admin`` and ``schedule``: what an operator is told, keys, budgets; what is refused before a service is asked."""
 
 import json
 import socket
@@ -7,16 +7,22 @@ import pytest
 
 from job_workers import submit
 from offline_runs import FakeRuntime
+from ragassay.core.settings import Settings
+from ragassay.service.access import Access
 from ragassay.service.jobs import Jobs
+from ragassay.service.projects import ProjectRedis
 from ragassay.service.queue import CHUNKS, QUEUES, Queue
 from ragassay.service.redis import RedisStore
 from redis_server import redis_server
+
+PEPPER = "a-pepper-of-the-tests-0123"
 
 
 @pytest.fixture
 def url(monkeypatch):
     with redis_server() as address:
         monkeypatch.setenv("RAGASSAY_STATE_URL", address)
+        monkeypatch.setenv("RAGASSAY_KEY_PEPPER", PEPPER)
         yield address
 
 
@@ -27,22 +33,11 @@ def store(url):
     store.redis.close()
 
 
-@pytest.fixture
-def jobs(store, url):
-    jobs = Jobs(store, Queue(url), FakeRuntime())
-    yield jobs
-    jobs.close()
-
-
-def staffed(store):
-    """A worker and two beats are there."""
+def test_a_service_without_troubles(cli, store, url):
     store.heartbeat("worker", f"{socket.gethostname()}:1:3", for_s=60)
     for process in (2, 3):
         store.heartbeat("beat", f"{socket.gethostname()}:{process}:1", for_s=60)
-
-
-def test_a_service_without_troubles(cli, store, jobs):
-    staffed(store)
+    jobs = Jobs(store, Queue(url), FakeRuntime())
     submit(jobs, 300)
     code, out, err = cli("admin", "health")
     assert (code, err) == (0, "")
@@ -57,9 +52,10 @@ def test_a_service_without_troubles(cli, store, jobs):
         "jobs:           1 queued, 0 stalled, 1 listed",
     ]
     assert json.loads(cli("admin", "health", "--json")[1])["waiting"] == {**dict.fromkeys(QUEUES, 0), CHUNKS: 4}
+    jobs.close()
 
 
-def test_each_trouble_is_a_line_and_the_exit_code_is_3(cli, store, jobs):
+def test_each_trouble_is_a_line_and_the_exit_code_is_3(cli, store, monkeypatch):
     store.redis.config_set("maxmemory-policy", "allkeys-lru")
     store.redis.config_set("appendonly", "no")
     store.redis.sadd("ra:active", "evicted")
@@ -76,9 +72,88 @@ def test_each_trouble_is_a_line_and_the_exit_code_is_3(cli, store, jobs):
         "error: chunks wait, and no worker has claimed one for 60 s (job stuck)",
         "error: job evicted is active and has no record: were keys evicted?; see docs/operations.md",
     ]
-
-
-def test_redis_is_away(cli, monkeypatch):
     monkeypatch.setenv("RAGASSAY_STATE_URL", "unix:///nowhere/redis.sock")
     code, _, err = cli("admin", "health")
     assert (code, err.startswith("error: Redis does not answer")) == (3, True)
+
+
+def test_a_key_is_made_listed_and_revoked(cli, url):
+    access = Access(ProjectRedis(url), Settings.model_construct(key_pepper=PEPPER))
+    code, out, err = cli("admin", "keys", "make", "CI of search", "--project", "search", "--scope", "read")
+    key, key_id = out.strip(), out.split("_")[1]
+    assert (code, err) == (0, f"key {key_id} of project search may read; keep it now, it is not shown again\n")
+    known = access.authenticate(key)
+    assert (known.project, known.scopes, known.name) == ("search", ("read",), "CI of search")
+    made = json.loads(cli("admin", "keys", "make", "nightly", "--json")[1])
+    assert (made["project"], made["scopes"]) == ("default", ["submit", "read"])
+    listed = json.loads(cli("admin", "keys", "list", "--json")[1])
+    assert [each["id"] for each in listed] == [made["id"], key_id]  # by project
+    _, table, _ = cli("admin", "keys", "list", "--project", "search")
+    shown = f"{key_id} CI of search search read {known.created_at:%Y-%m-%d}"
+    assert table.splitlines()[-1].split() == shown.split()
+    assert cli("admin", "keys", "revoke", key_id)[1] == f"key {key_id} of project search is revoked\n"
+    assert access.authenticate(key) is None
+    assert key_id not in cli("admin", "keys", "list")[1]
+
+
+def test_keys_refuse_what_makes_no_sense_in_one_line(cli, url):
+    for arguments, said in (
+        (["make", "x", "--scope", "write"], "--scope: unknown scope 'write'"),
+        (["make", "x", "--scope", ","], "names no scope"),
+        (["make", "x", "--project", "a b"], "a project's name is letters, digits, '_' and '-'"),
+        (["make", ""], "a key's name is up to 100 printable characters"),
+        (["revoke", "0" * 12], "there is no key '000000000000'"),
+    ):
+        code, out, err = cli("admin", "keys", *arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1), arguments
+        assert said in err
+
+
+def test_the_redis_of_serve_is_found_and_a_project_gets_a_budget_and_none(cli, url, monkeypatch, tmp_path):
+    monkeypatch.delenv("RAGASSAY_STATE_URL")
+    folder = tmp_path / "home" / "service" / "redis"
+    folder.mkdir(parents=True)
+    (folder / "address").write_text(url)
+    assert "project search: no budget; in 20" in cli("admin", "budget", "search")[1]
+    assert "project search: 50 USD a month; in 20" in cli("admin", "budget", "search", "--usd", "50")[1]
+    shown = json.loads(cli("admin", "budget", "search", "--json")[1])
+    assert (shown["usd"], shown["spent_usd"], shown["reserved_usd"]) == (50, 0, 0)
+    assert json.loads(cli("admin", "budget", "--json")[1])["usd"] is None
+    assert json.loads(cli("admin", "budget", "search", "--none", "--json")[1])["usd"] is None
+
+
+SCHEDULED = 'metrics: [mrr]\nschedule:\n  cron: "30 2 * * *"\n  dataset: faq\n'
+ROW = {"query_id": "q1", "query": "When?", "relevant_doc_ids": ["a"], "retrieved_doc_ids": ["b", "a"]}
+
+
+@pytest.fixture
+def nobody(monkeypatch):
+    monkeypatch.setenv("RAGASSAY_SERVER", "http://127.0.0.1:9")
+
+
+def test_evaluate_and_gate_take_no_notice_of_a_schedule(cli, tmp_path):
+    (tmp_path / "ragassay.yaml").write_text(f"data: rows.jsonl\n{SCHEDULED}gates:\n  - mrr: '>= 0.5'\n")
+    (tmp_path / "rows.jsonl").write_text(json.dumps(ROW))
+    assert cli("evaluate", "--config", "ragassay.yaml")[0] == 0
+    assert cli("gate", "ragassay.yaml")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "what"),
+    [
+        ("metrics: [mrr]", (), "it is not said when"),
+        (SCHEDULED, ("--name", "a b"), "--name: "),
+        (SCHEDULED, ("--set", "schedule.data=rows.jsonl"), "schedule"),
+    ],
+)
+def test_what_can_not_be_planned_is_one_line(cli, tmp_path, nobody, text, options, what):
+    (tmp_path / "ragassay.yaml").write_text(text)
+    code, out, err = cli("schedule", "add", *options)
+    assert (code, out, err.count("\n"), what in err) == (2, "", 1, True)
+
+
+def test_where_no_service_answers_each_command_says_so(cli, tmp_path, nobody):
+    (tmp_path / "ragassay.yaml").write_text(SCHEDULED)
+    for command in ("add", "list", "set nightly --pause", "show nightly", "run nightly", "remove nightly"):
+        code, _, err = cli("schedule", *command.split())
+        assert (code, err.startswith("error: no service answers at http://127.0.0.1:9")) == (3, True)

@@ -1,42 +1,44 @@
-"""``ragassay compare`` as a user types it."""
+"""``ragassay compare`` as a user types it: of runs, reports, files that nobody has evaluated yet, and stored datasets."""
 
 import json
 
 import pytest
 
+import ragassay
 from offline_runs import write_jsonl
+from ragassay.stats.power import needed_n, power_of
 
 QUERIES = [{"query_id": f"q{n}", "query": f"Question {n}?", "relevant_doc_ids": ["d1"]} for n in range(8)]
-OTHERS = [{"query_id": f"x{n}", "query": f"Another {n}?", "relevant_doc_ids": ["d1"]} for n in range(8)]
 
 
-def responses(path, rank, queries=QUERIES):
-    """A system that finds the relevant document at ``rank`` for every query."""
-    ids = [f"n{n}" for n in range(1, rank)] + ["d1"]
+def responses(path, *ranks, queries=QUERIES):
+    """A system that finds the relevant document at these ranks, the last of which goes on."""
+    ranks = [*ranks, *[ranks[-1]] * (8 - len(ranks))]
+    found = [[*(f"n{n}" for n in range(1, rank)), "d1"] for rank in ranks]
+    rows = zip(queries, ranks, found, strict=True)
     return write_jsonl(
-        path, [{"query_id": q["query_id"], "retrieved_doc_ids": ids, "cost_usd": 0.01 * rank} for q in queries]
+        path, [{"query_id": q["query_id"], "retrieved_doc_ids": ids, "cost_usd": 0.01 * r} for q, r, ids in rows]
     )
 
 
 @pytest.fixture
-def two(cli, tmp_path):
-    """A run with the systems a (rank 2) and b (rank 1), and a run of b alone in report.json; returns its id."""
+def evaluate(cli, tmp_path):
     write_jsonl(tmp_path / "data.jsonl", QUERIES)
     responses(tmp_path / "a.jsonl", 2), responses(tmp_path / "b.jsonl", 1)
-    cli("evaluate", "data.jsonl", "--system", "b=b.jsonl", "--metrics", "mrr", "-o", "report.json")
-    code, out, err = cli(
-        "evaluate",
-        "data.jsonl",
-        "--system",
-        "a=a.jsonl",
-        "--system",
-        "b=b.jsonl",
-        "--metrics",
-        "mrr,recall@1",
-        "--json",
-    )
-    assert code == 0, err
-    return json.loads(out)["run"]["id"]
+
+    def run(*options, data="data.jsonl", metrics="mrr"):
+        code, out, err = cli("evaluate", data, *options, "--metrics", metrics, "--json")
+        assert code == 0, err
+        return json.loads(out)["run"]["id"]
+
+    return run
+
+
+@pytest.fixture
+def two(evaluate):
+    """A run with the systems a (rank 2) and b (rank 1), and a run of b alone in report.json; returns its id."""
+    evaluate("--system", "b=b.jsonl", "-o", "report.json")
+    return evaluate("--system", "a=a.jsonl", "--system", "b=b.jsonl", metrics="mrr,recall@1")
 
 
 def test_the_systems_of_one_run_are_compared(cli, two):
@@ -61,24 +63,42 @@ def test_runs_can_be_named_by_id_beginning_folder_or_file(cli, two, tmp_path):
         assert (code, err) == (0, "")
         found = json.loads(out)
         assert (found["baseline"], found["pairs"][0]["metrics"]["mrr"]["delta"]) == ("a", 0.5)
-    whole = cli("show", two, "--json")[1]
     (tmp_path / "copied").mkdir()
-    (tmp_path / "copied" / "report.json").write_text(whole)
-    assert cli("compare", "copied")[0] == 0
-    (tmp_path / "with#hash.json").write_text(whole)
-    assert cli("compare", "with#hash.json")[0] == 0
+    for copy in ("copied/report.json", "with#hash.json"):
+        (tmp_path / copy).write_text(cli("show", two, "--json")[1])
+        assert cli("compare", copy.removesuffix("/report.json"))[0] == 0
 
 
-def test_different_datasets_are_compared_as_two_groups_and_that_is_said(cli, two, tmp_path):
-    write_jsonl(tmp_path / "others.jsonl", OTHERS)
-    responses(tmp_path / "c.jsonl", 3, OTHERS)
-    cli("evaluate", "others.jsonl", "--system", "c=c.jsonl", "--metrics", "mrr")
+def test_different_datasets_are_compared_as_two_groups_and_that_is_said(cli, two, evaluate, tmp_path):
+    others = [{"query_id": f"x{n}", "query": f"Another {n}?", "relevant_doc_ids": ["d1"]} for n in range(8)]
+    write_jsonl(tmp_path / "others.jsonl", others)
+    responses(tmp_path / "c.jsonl", 3, queries=others)
+    evaluate("--system", "c=c.jsonl", data="others.jsonl")
     code, out, _ = cli("compare", "report.json", "last")
     assert code == 0
     assert "share no query" in out
     assert "warning: b and c: not the same dataset" in out
-    # neither side varies, so Welch's test has nothing to go by
-    assert "can't tell" in out
+    assert "can't tell" in out, "neither side varies, so Welch's test has nothing to go by"
+
+
+def test_detect_takes_the_spread_of_the_systems_of_a_run(cli, evaluate, tmp_path):
+    responses(tmp_path / "c.jsonl", 1, 1, 1, 1, 1, 1, 2), responses(tmp_path / "d.jsonl", 2)
+    evaluate(*(part for name in "acd" for part in ("--system", f"{name}={name}.jsonl")))
+    code, out, err = cli("compare", "last", "--detect", 0.1)
+    # differences of 0.5 six times and 0 twice: mean 0.375, sd sqrt((6 * 0.125 ** 2 + 2 * 0.375 ** 2) / 7) = 0.2315
+    sd = (0.375 / 7) ** 0.5
+    assert (code, err) == (0, "")
+    _, head, _, first, _, other, _, second = out.splitlines()
+    assert head == "c against a: to show a difference of 0.1 with a chance of 80%"
+    assert first.split() == ["mrr", f"{sd:.3g}", "8", f"{power_of(0.1, 8, sd):.0%}", str(needed_n(0.1, sd))]
+    assert other.startswith("d against a")
+    assert second.split(maxsplit=1) == ["mrr", "no spread"]
+    assert cli("compare", "last", "--detect", 0)[::2] == (
+        2,
+        "error: effect is 0; it must be a finite number other than 0\n",
+    )
+    code, _, err = cli("compare", "last", "--detect", 0.1, "--power", 0.01)
+    assert (code, "power 0.01 is not above alpha 0.05" in err) == (2, True)
 
 
 BAD = {
@@ -86,26 +106,27 @@ BAD = {
     "unknown run": (["nope"], "there is no run 'nope'"),
     "unknown system": (["last#z"], "unknown system 'z'"),
     "no system": (["last#"], "RUN#SYSTEM"),
-    "one system only": (["last#a"], "needs two systems"),
-    "same twice": (["last#a", "last#a"], "chosen twice"),
     "no file": (["nope.jsonl", "last"], "nope.jsonl: there is no such file"),
     "one file only": (["a.jsonl"], "needs two systems, a.jsonl is one"),
+    "bad file": (["good.jsonl", "bad.jsonl"], "bad.jsonl:1"),
     "judge of a run": (["last", "--judge", "x"], "--judge: all that is named is evaluated already"),
     "other document": (["other.json"], "not a report of this version of ragassay"),
     "unfinished run": (["unfinished"], "has no report yet"),
-    "unknown baseline": (["last", "--baseline", "z"], "unknown baseline 'z'"),
     "unknown metric": (["last", "--metrics", "mmr"], "unknown metric"),
     "alpha": (["last", "--alpha", "2"], "alpha"),
     "correction": (["last", "--correction", "luck"], "--correction"),
     "output folder": (["last", "-o", "other.json/c.md"], "is no folder"),
+    "one system": (["last#a", "--detect", 0.1], "needs two systems"),
 }
 
 
 def test_bad_input_gives_one_clear_line_and_leaves_nothing(cli, two, tmp_path):
     (tmp_path / "other.json").write_text('{"kind": "job"}')
+    write_jsonl(tmp_path / "good.jsonl", [row(1, right=True)]), write_jsonl(tmp_path / "bad.jsonl", [{"question": ""}])
     (tmp_path / "unfinished").mkdir()
-    run = tmp_path / "home" / "runs" / two
-    (tmp_path / "unfinished" / "run.json").write_bytes((run / "run.json").read_bytes())
+    runs = tmp_path / "home" / "runs"
+    (tmp_path / "unfinished" / "run.json").write_bytes((runs / two / "run.json").read_bytes())
+    before = sorted(runs.iterdir())
     for case, (arguments, says) in BAD.items():
         code, out, err = cli("compare", *arguments)
         assert (code, out) == (2, ""), case
@@ -113,3 +134,76 @@ def test_bad_input_gives_one_clear_line_and_leaves_nothing(cli, two, tmp_path):
         assert err.count("\n") == 1, (case, err)
         assert says in err, (case, err)
     assert not list(tmp_path.glob("c.*")), "an output was written"
+    assert sorted(runs.iterdir()) == before, "nothing is evaluated if one of the files can't be read"
+
+
+def row(n, *, right):
+    return {
+        "question": f"Question {n}?",
+        "answer": f"It is {n}." if right else "It is something else.",
+        "contexts": [f"It is {n}."],
+        "ground_truth": f"It is {n}.",
+    }
+
+
+@pytest.fixture
+def versions(cli, tmp_path, monkeypatch):
+    """v1.jsonl is right on 2 of 8 questions, v2.jsonl on all, in another order and with a note of its own."""
+    monkeypatch.setattr("ragassay.evaluation.runtime.embedder", lambda *_: (None, "the tests need no model"))
+    rows = {
+        "v1": [row(n, right=n < 2) for n in range(8)],
+        "v2": [{**row(n, right=True), "note": n} for n in (5, 2, 7, 0, 1, 6, 3, 4)],
+    }
+    for name, made in rows.items():
+        write_jsonl(tmp_path / f"{name}.jsonl", made)
+    return rows
+
+
+def test_two_files_are_evaluated_and_compared_under_their_names_whatever_their_order(cli, versions, tmp_path):
+    code, out, err = cli("compare", "v1.jsonl", "v2.jsonl", "--json")
+    assert code == 0, err
+    assert err.splitlines() == ["evaluating v1: 8 queries, judge local", "evaluating v2: 8 queries, judge local"]
+    found = json.loads(out)
+    pair = found["pairs"][0]
+    assert (found["baseline"], pair["b"], list(found["sides"])) == ("v1", "v2", ["v1", "v2"])
+    assert (pair["matching"]["paired"], pair["matching"]["same_dataset"]) == (8, True)
+    assert (pair["metrics"]["accurate"]["wins"], pair["metrics"]["accurate"]["losses"]) == (6, 0)
+    assert found["warnings"] == []
+    assert {side["run"] for side in found["sides"].values()} == {p.name for p in (tmp_path / "home" / "runs").iterdir()}
+
+
+def test_options_of_the_evaluation_and_a_configuration_reach_the_files(cli, versions, tmp_path):
+    (tmp_path / "settings.yaml").write_text("seed: 7\ndata: nowhere.jsonl\nsystems: {old: nowhere.jsonl}\n")
+    options = ["--config", "settings.yaml", "--map", "answer=reply", "--metrics", "rouge_l", "--examples", "0"]
+    for name, rows in versions.items():
+        write_jsonl(tmp_path / f"{name}.jsonl", [{**r, "reply": r.pop("answer")} for r in rows])
+    code, out, err = cli("compare", "v1.jsonl", "v2.jsonl", *options, "--json")
+    assert code == 0, err
+    assert (json.loads(out)["seed"], json.loads(out)["metrics"]) == (7, ["rougeL"])
+
+
+@pytest.mark.parametrize("named", [None, "v1", "v2"])
+def test_systems_alone_take_the_questions_of_the_first_ones_file(named, cli, versions, tmp_path):
+    for name, rows in versions.items():
+        own = [{"id": f"x{n}", **row} if name == named else row for n, row in enumerate(rows)]
+        write_jsonl(tmp_path / f"{name}.jsonl", own)
+    command = ["evaluate", "--system", "old=v1.jsonl", "--system", "new=v2.jsonl", "--metrics", "accurate,correctness"]
+    code, out, err = cli(*command, "--json")
+    assert code == 0, err
+    means = {name: system["metrics"]["accurate"]["value"] for name, system in json.loads(out)["systems"].items()}
+    assert means == {"old": 2 / 8, "new": 1.0}
+    pair = json.loads(cli("compare", "last", "--json")[1])["pairs"][0]
+    assert (pair["a"], pair["b"], pair["matching"]["paired"]) == ("old", "new", 8)
+
+
+def test_two_versions_of_a_dataset_are_compared_under_the_names_they_were_given(cli, versions):
+    digests = []
+    for name in versions:
+        code, out, err = cli("data", "import", f"{name}.jsonl", "--name", "nightly", "--json")
+        assert code == 0, err
+        digests.append(json.loads(out)[0]["digest"][:8])
+    first, second = (f"nightly@{digest}" for digest in digests)
+    found = json.loads(cli("compare", first, "nightly", "--metrics", "exact_match", "--json")[1])
+    assert (list(found["sides"]), found["pairs"][0]["metrics"]["exact_match"]["delta"]) == ([first, "nightly"], 0.75)
+    of_python = ragassay.compare(first, second, metrics="exact_match")
+    assert (list(of_python.sides), of_python.pairs[0].metrics["exact_match"].delta) == ([first, second], 0.75)

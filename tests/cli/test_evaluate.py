@@ -1,4 +1,4 @@
-"""``ragassay evaluate`` as a user types it."""
+"""``ragassay evaluate`` as a user types it, and what a second run of the same rows asks again."""
 
 import json
 import os
@@ -17,34 +17,12 @@ def data(tmp_path):
     return write_jsonl(tmp_path / "data.jsonl", [GOOD, {**GOOD, "query_id": "q2", "answer": "It is Lyon."}])
 
 
-def write(path, content):
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path.name
-
-
-BAD_FILES = {
-    "missing file": (None, "nope.jsonl: there is no such file"),
-    "empty file": (("e.jsonl", ""), "e.jsonl"),
-    "broken json line": (("j.jsonl", '{"query": "a", "answer": "x"}\n{"query": '), "j.jsonl:2"),
-    "context undecided": (("u.jsonl", '{"query": "a", "context": ["x"]}'), "--map"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_FILES, ids=lambda name: name.replace(" ", "-"))
-def test_a_bad_file_gives_one_clear_line_and_leaves_nothing(case, cli, tmp_path):
-    content, says = BAD_FILES[case]
-    name = write(tmp_path / content[0], content[1]) if content else "nope.jsonl"
-    code, out, err = cli("evaluate", name, "-o", "report.json")
-    assert (code, out) == (2 if case != "empty file" else code, "")
-    assert code in (2, 5)
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    assert says in err
-    assert not (tmp_path / "home").exists()
-    assert not (tmp_path / "report.json").exists()
-
-
-BAD_OPTIONS = {
+REFUSED = {
+    "missing file": (["nope.jsonl"], "nope.jsonl: there is no such file"),
+    "empty file": (["e.jsonl", "-o", "report.json"], "e.jsonl"),
+    "no response": (["q.jsonl"], "--system NAME=FILE"),
+    "broken json line": (["j.jsonl"], "j.jsonl:2"),
+    "context undecided": (["u.jsonl"], "--map"),
     "no data": ([], "DATA is missing"),
     "unknown option": (["data.jsonl", "--bogus"], "No such option: --bogus"),
     "unknown metric": (["data.jsonl", "--metrics", "ngcd@10"], "did you mean ndcg"),
@@ -55,12 +33,7 @@ BAD_OPTIONS = {
     "system outside": (["data.jsonl", "--system", "../a=data.jsonl"], "system name '../a'"),
     "map without equals": (["data.jsonl", "--map", "query"], "OURS=THEIRS"),
     "format": (["data.jsonl", "--set", "format=xml"], "--set format: should be 'auto', 'json'"),
-    "flag that is gone": (
-        ["data.jsonl", "--provider-outage-timeout-s=5"],
-        "write: --set performance.provider_outage_timeout_s=VALUE",
-    ),
     "limit zero": (["data.jsonl", "--limit", "0"], "--limit"),
-    "max missing": (["data.jsonl", "--set", "max_failed_share=2"], "--set max_failed_share: should be at most 1"),
     "accuracy rule": (["data.jsonl", "--set", "accurate=good"], "accuracy rule"),
     "output without extension": (["data.jsonl", "-o", "report"], "no extension"),
     "output folder": (["data.jsonl", "-o", "data.jsonl/report.json"], "'data.jsonl' is no folder"),
@@ -71,12 +44,15 @@ BAD_OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("case", BAD_OPTIONS, ids=lambda name: name.replace(" ", "-"))
-def test_a_bad_option_gives_one_clear_line_and_leaves_nothing(case, cli, data, tmp_path):
-    write_jsonl(tmp_path / "other.jsonl", [{"query_id": "q9", "answer": "x"}])
-    arguments, says = BAD_OPTIONS[case]
+@pytest.mark.parametrize("case", REFUSED, ids=lambda name: name.replace(" ", "-"))
+def test_a_bad_file_or_option_gives_one_clear_line_and_leaves_nothing(case, cli, data, tmp_path):
+    (tmp_path / "e.jsonl").write_text("")
+    (tmp_path / "q.jsonl").write_text('{"query": "a", "ground_truth_answer": "b"}')
+    (tmp_path / "j.jsonl").write_text('{"query": "a", "answer": "x"}\n{"query": ')
+    (tmp_path / "u.jsonl").write_text('{"query": "a", "context": ["x"]}')
+    arguments, says = REFUSED[case]
     code, out, err = cli("evaluate", *arguments)
-    assert (code, out) == (2, "")
+    assert (code, out) == (5 if case in ("empty file", "no response") else 2, "")
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert says in err
@@ -107,48 +83,20 @@ def test_a_grade_above_the_highest_is_a_bad_row_unless_grades_do_not_count(cli, 
     write_jsonl(tmp_path / "d.jsonl", rows)
     code, _, err = cli("evaluate", "d.jsonl", "--metrics", "err@1")
     assert code == 2
-    assert (
-        "d.jsonl:2: relevance_scores.x: is 4, above max_grade, which is 3; where grades go further, set max_grade"
-        in err
-    )
+    assert "d.jsonl:2: relevance_scores.x: is 4, above max_grade, which is 3; where grades go further, set" in err
     assert cli("evaluate", "d.jsonl", "--metrics", "err@1", "--set", "max_grade=4")[0] == 0
     (tmp_path / "ragassay.yaml").write_text("data: d.jsonl\nmetrics: [mrr]\ngraded: false\n")
     assert cli("evaluate")[0] == 0
 
 
-def test_a_bad_variable_is_one_clear_line_that_names_it(cli, data, monkeypatch):
-    monkeypatch.setenv("RAGASSAY_LEASE_S", "soon")
-    code, _, err = cli("evaluate", data)
-    assert (code, err.count("\n")) == (2, 1)
-    assert "RAGASSAY_LEASE_S" in err
-
-
-def test_no_response_anywhere_is_nothing_to_evaluate(cli, tmp_path):
-    write_jsonl(tmp_path / "q.jsonl", [{"query": "a", "ground_truth_answer": "b"}])
-    code, _, err = cli("evaluate", "q.jsonl")
-    assert code == 5
-    assert "--system NAME=FILE" in err
-
-
 def test_too_many_failed_rows_end_with_exit_code_3_and_a_report(cli, data, tmp_path):
     with Provider(then=malformed) as provider:
-        code, out, err = cli(
-            "evaluate",
-            data,
-            "--judge",
-            "gpt-4o-mini",
-            "--set",
-            f"api_base={provider.url}",
-            "--metrics",
-            "faithfulness",
-            "-o",
-            "r.json",
-        )
+        judge = ("--judge", "gpt-4o-mini", "--set", f"api_base={provider.url}")
+        code, out, err = cli("evaluate", data, *judge, "--metrics", "faithfulness", "-o", "r.json")
     assert code == 3
     assert "faithfulness 100%; allowed: 5% (max_failed_share)" in err
-    assert (
-        orjson.loads((tmp_path / "r.json").read_bytes())["systems"]["default"]["metrics"]["faithfulness"]["failed"] == 2
-    )
+    report = orjson.loads((tmp_path / "r.json").read_bytes())
+    assert report["systems"]["default"]["metrics"]["faithfulness"]["failed"] == 2
     assert "not scored n=0/2" in out
 
 
@@ -202,17 +150,13 @@ def test_folders_of_outputs_are_made_and_what_holds_prompts_and_answers_is_its_o
 
 
 @pytest.mark.parametrize("address", ["http://x:99999/", "http://x:abc", "http://[::1"])
-def test_an_address_that_can_not_be_one_is_refused_before_anything_is_asked(address, cli, tmp_path, monkeypatch):
-    write_jsonl(tmp_path / "d.jsonl", [{"query": "When?", "answer": "At two.", "ground_truth": "At two."}])
-    (tmp_path / "docs.md").write_text("# Tokens\n\nAn access token is a signed statement.\n")
-    (tmp_path / "http.yaml").write_text(f"data: d.jsonl\nsystems: {{s: {{kind: http, url: '{address}'}}}}\n")
+def test_an_address_that_can_not_be_one_is_refused_before_anything_is_asked(address, cli, data, tmp_path, monkeypatch):
+    (tmp_path / "http.yaml").write_text(f"data: data.jsonl\nsystems: {{s: {{kind: http, url: '{address}'}}}}\n")
     model = f"{{kind: bm25, answer: {{model: m, api_base: '{address}'}}}}"
-    (tmp_path / "model.yaml").write_text(f"data: d.jsonl\ncorpus: d.jsonl\nsystems: {{s: {model}}}\n")
+    (tmp_path / "model.yaml").write_text(f"data: data.jsonl\ncorpus: data.jsonl\nsystems: {{s: {model}}}\n")
+    judge = ["--judge", "openai/m", "--set", f"api_base={address}"]
     refused = [
-        (
-            ["evaluate", "d.jsonl", "--judge", "openai/m", "--set", f"api_base={address}"],
-            "--set api_base: no address: write http://",
-        ),
+        (["evaluate", data, *judge], "--set api_base: no address: write http://"),
         (["evaluate", "--config", "http.yaml"], "http.yaml:2: systems.s.url: no address"),
         (["evaluate", "--config", "model.yaml"], "model.yaml:3: systems.s.answer.api_base: no address"),
         (["job", "show", "0" * 32, "--server", address], "server: no address"),
@@ -221,11 +165,11 @@ def test_an_address_that_can_not_be_one_is_refused_before_anything_is_asked(addr
         code, _, err = cli(*command)
         assert (code, err.count("\n")) == (2, 1), err
         assert says in err
-    for variable in ("API_BASE", "STATE_URL", "BROKER_URL", "SERVER"):
+    for variable in ("API_BASE", "STATE_URL", "BROKER_URL", "SERVER", "LEASE_S"):
         with monkeypatch.context() as changed:
             changed.setenv(f"RAGASSAY_{variable}", address)
-            code, _, err = cli("evaluate", "d.jsonl")
-        assert (code, f"RAGASSAY_{variable}: no address" in err, err.count("\n")) == (2, True, 1), err
+            code, _, err = cli("evaluate", data)
+        assert (code, f"RAGASSAY_{variable}: " in err, err.count("\n")) == (2, True, 1), err
 
 
 def test_evaluate_without_the_embedding_model_warns_at_the_start(cli, tmp_path, monkeypatch):
@@ -235,3 +179,54 @@ def test_evaluate_without_the_embedding_model_warns_at_the_start(cli, tmp_path, 
     assert (code, err.splitlines()[0].startswith("warning: no semantic_similarity is computed")) == (0, True)
     assert "it needs the extra 'models'" in err
     assert "semantic_similarity" not in cli("evaluate", "rows.jsonl", "--metrics", "latency_ms")[2]
+
+
+PAID = [
+    {
+        "query_id": f"q{n}",
+        "query": f"How long is refund {n}?",
+        "answer": f"Refund {n} takes 14 days.",
+        "contexts": [f"Refund {n} takes 14 days.", "Weekends count."],
+        "ground_truth_answer": f"It takes 14 days, refund {n}.",
+    }
+    for n in range(3)
+]
+
+
+@pytest.fixture(scope="module")
+def provider():
+    with Provider() as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("change", "calls"),
+    [
+        ({}, 0),
+        ({"prompt": "Be strict!"}, 3),
+        ({"model": "n"}, 3),
+        ({"path": "/"}, 0),  # the same address
+        ({"path": "2"}, 3),
+        ({"query": "How long is refund 1!"}, 1),
+        ({"answer": "Refund 1 takes 15 days."}, 1),
+        ({"contexts": ["Refund 1 takes 14 days.", "Weekends count!"]}, 1),
+        ({"ground_truth_answer": "It takes 14 days, refund 1!"}, 1),
+        ({"query_id": "q9"}, 0),  # no part of what is asked
+    ],
+)
+def test_what_changes_is_asked_about_again_and_nothing_else(cli, provider, tmp_path, change, calls):
+    def evaluate(model="m", path="", prompt="Be strict.", **fields):
+        write_jsonl(tmp_path / "rows.jsonl", [PAID[0], {**PAID[1], **fields}, PAID[2]])
+        (tmp_path / "own.md").write_text(f"{prompt}\n{{{{ verdict }}}}\n")
+        before = len(provider.log)
+        given = ("--judge", model, "--set", f"api_base={provider.url}{path}", "--set", "judge_prompt=own.md")
+        code, out, err = cli("evaluate", "rows.jsonl", *given, "--metrics", "correctness,faithfulness")
+        assert code == 0, err
+        return len(provider.log) - before, out
+
+    assert evaluate()[0] == 3
+    again, out = evaluate(**change)
+    assert again == calls
+    told = re.search(r"(\d+) calls, ([\d,]+) tokens, (\S+) USD(?:, (\d+) from cache)?", out)
+    assert (int(told[1]), int(told[4] or 0)) == (calls, 3 - calls)
+    assert calls or told[2] == "0"

@@ -1,24 +1,32 @@
-"""Commands that change nothing: what is printed, and what is kept back."""
+"""``ragassay info``, words that are gone, a pipe that is closed, and which configuration ``evaluate`` reads."""
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
+import orjson
 import pytest
 
+from offline_runs import GOOD, write_jsonl
+from ragassay import config
+from ragassay.config import ProjectConfig
 
-def test_help_lists_nineteen_words(cli):
+
+@pytest.fixture
+def data(tmp_path):
+    return write_jsonl(tmp_path / "data.jsonl", [GOOD, {**GOOD, "query_id": "q2", "retrieved_doc_ids": ["d2", "d1"]}])
+
+
+def test_help_lists_nineteen_words_and_an_old_one_names_the_new_one(cli):
     _, out, _ = cli("--help")
-    words = re.findall(r"^  ([a-z]+)  ", out.partition("Commands:")[2], re.MULTILINE)
-    assert len(words) == 19
-
-
-@pytest.mark.parametrize("word", ["run", "submit", "report", "power", "up", "worker", "beat", "init", "data describe"])
-def test_an_old_word_names_the_new_one(cli, word):
-    code, out, err = cli(*word.split())
-    assert (code, out, err.count("\n"), "use: ragassay " in err) == (2, "", 1, True)
-    assert f"there is no command '{word}' any more" in err
+    assert len(re.findall(r"^  ([a-z]+)  ", out.partition("Commands:")[2], re.MULTILINE)) == 19
+    for word in ("run", "data describe"):
+        code, out, err = cli(*word.split())
+        assert (code, out, err.count("\n"), "use: ragassay " in err) == (2, "", 1, True)
+        assert f"there is no command '{word}' any more" in err
 
 
 def test_doctor_names_the_keys_that_are_set_and_prints_none_of_them(cli, monkeypatch):
@@ -30,10 +38,7 @@ def test_doctor_names_the_keys_that_are_set_and_prints_none_of_them(cli, monkeyp
     assert "MY_PROVIDER_API_KEY" in keys["detail"]
     assert "EMPTY_API_KEY" not in keys["detail"]
     assert "sk-very-secret" not in out
-
-
-def test_doctor_says_that_no_key_is_set(cli, monkeypatch):
-    monkeypatch.setattr("ragassay.core.settings.provider_keys", list)
+    monkeypatch.delenv("MY_PROVIDER_API_KEY")
     assert "missing provider keys: none set" in cli("info", "doctor")[1]
 
 
@@ -47,3 +52,62 @@ def test_the_schema_of_a_job_takes_the_bodies_of_the_page(cli):
         for wrong in (body | {"data": "rows.jsonl"}, body | {"samples": []}, body | {"metrcis": ["mrr"]}):
             with pytest.raises(jsonschema.ValidationError):
                 jsonschema.validate(wrong, schema)
+
+
+def test_a_closed_pipe_ends_the_command_quietly_with_the_status_of_sigpipe():
+    command = [sys.executable, "-m", "ragassay.cli", "info", "metrics", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()  # before it writes anything
+        said = process.stderr.read()
+        assert (process.wait(60), said) == (141, b"")
+
+
+def test_init_writes_the_defaults_and_overwrites_nothing(cli, tmp_path):
+    path = tmp_path / "ragassay.yaml"
+    assert cli("info", "init") == (
+        0,
+        "wrote ragassay.yaml; fill in 'data:', then run: ragassay evaluate\n",
+        "",
+    )
+    assert config.load(path) == ProjectConfig()
+    path.write_text("judge: mine\n")
+    said = "error: ragassay.yaml is there already; name another file: ragassay info init FILE\n"
+    assert cli("info", "init") == (2, "", said)
+    assert path.read_text() == "judge: mine\n"
+    assert cli("info", "init", "other.yaml")[0] == 0
+    (tmp_path / "link.yaml").symlink_to(tmp_path / "nowhere.yaml")
+    assert cli("info", "init", "link.yaml")[0] == 2
+    said = "error: nowhere/ragassay.yaml: there is no folder 'nowhere'; make it first\n"
+    assert cli("info", "init", "nowhere/ragassay.yaml") == (2, "", said)
+
+
+def test_evaluate_without_data_reads_the_configuration_of_the_folder(cli, data, tmp_path):
+    cli("info", "init")
+    text = (tmp_path / "ragassay.yaml").read_text()
+    for old, new in (
+        ("\ndata:", "\ndata: data.jsonl"),
+        ("\nmetrics:", "\nmetrics: [mrr]"),
+        ("seed: 0", "seed: 3"),
+        ("output: []", "output: [r.json]"),
+    ):
+        text = text.replace(old, new)
+    (tmp_path / "ragassay.yaml").write_text(text)
+    code, out, _ = cli("evaluate", "--json")
+    report = json.loads(out)
+    assert code == 0
+    assert (report["provenance"]["metrics"], report["provenance"]["configuration"]["seed"]) == (["mrr"], 3)
+    assert orjson.loads((tmp_path / "r.json").read_bytes()) == report
+    found = json.loads(cli("evaluate", "--json", "--seed", "4", "--metrics", "hit@1", "-o", "other.json")[1])
+    assert (found["provenance"]["metrics"], found["provenance"]["configuration"]["seed"]) == (["hit@1"], 4)
+    assert (tmp_path / "other.json").exists()
+
+
+def test_a_command_that_names_its_data_reads_no_configuration_unless_told_to(cli, data, tmp_path):
+    (tmp_path / "conf").mkdir()
+    write_jsonl(tmp_path / "conf" / "a.jsonl", [{"query_id": "q1", "retrieved_doc_ids": ["d1"]}])
+    for path in ("ragassay.yaml", "conf/c.yaml"):
+        (tmp_path / path).write_text("systems: {a: a.jsonl}\nmetrics: [hit@1]\n")
+    named = json.loads(cli("evaluate", data, "--metrics", "mrr", "--json")[1])
+    assert (named["provenance"]["metrics"], list(named["systems"])) == (["mrr"], ["default"])
+    told = json.loads(cli("evaluate", data, "--config", "conf/c.yaml", "--json")[1])
+    assert (told["provenance"]["metrics"], list(told["systems"])) == (["hit@1"], ["a"])

@@ -1,4 +1,4 @@
-"""Labels by people on a part of the rows, as a user types them: ``evaluate --labels``, ``compare``, ``gate``."""
+"""Labels by people: on a part of the rows they correct a mean, and ``judge agreement`` measures a judge against them."""
 
 import csv
 import json
@@ -7,56 +7,51 @@ import random
 import pytest
 
 from offline_runs import write_jsonl
+from provider import Answer, Provider
 
-CONTEXT = "Books may be kept for {n} days. The reading room opens at nine."
-SAID = {True: "Books may be kept for {n} days.", False: "Every reader is given a blue umbrella."}
+KEPT = "Books may be kept for {n} days."
+INVENTED = "Every reader is given a blue umbrella."
 
 
-def rows(kind, count=120, wrong=0.3):
-    """Answers, of which ``wrong`` invent; the judge sees it, and people call a fifth of the others wrong as well."""
-    draw = random.Random(kind)
-    made = []
+def rows(count=120):
+    """Answers of which 3 in 10 invent; the judge sees it, and people call a fifth of the others wrong as well."""
+    draw, made = random.Random("a"), []
     for n in range(count):
-        right = draw.random() >= wrong
+        right = draw.random() >= 0.3
         made.append(
             {
                 "query_id": f"q{n}",
                 "query": f"How long may book {n} be kept?",
-                "category": "ab"[n % 2],
-                "contexts": [CONTEXT.format(n=n)],
-                "answer": SAID[right].format(n=n),
+                "contexts": [f"{KEPT.format(n=n)} The reading room opens at nine."],
+                "answer": (KEPT if right else INVENTED).format(n=n),
                 "people": float(right and draw.random() >= 0.2),
             }
         )
     return made
 
 
-def write_labels(path, made, *, metric="faithfulness", system=None):
-    with path.open("w") as file:
-        writer = csv.writer(file)
-        writer.writerow(["query_id", *(["system"] if system else []), metric, "note"])
-        for row in made:
-            writer.writerow([row["query_id"], *([system] if system else []), row["people"], "read twice"])
-    return path
-
-
-def write_rows(path, made):
-    return write_jsonl(path, [{key: value for key, value in row.items() if key != "people"} for row in made])
-
-
 @pytest.fixture
-def report(cli, tmp_path):
-    """Evaluates 120 answers with labels on the first 40 of a random order."""
-    made = rows("a")
-    write_rows(tmp_path / "rows.jsonl", made)
-    write_labels(tmp_path / "labels.csv", random.Random(0).sample(made, 40))
-    code, out, err = cli("evaluate", "rows.jsonl", "--metrics", "faithfulness", "--set", "labels=labels.csv", "--json")
-    assert code == 0, err
-    return made, json.loads(out)
+def evaluate(cli, tmp_path):
+    """Evaluates rows with labels of some of them, in a CSV file with this column; the mean of faithfulness."""
+
+    def run(made, labels, column="faithfulness", *, metrics="faithfulness", code=0):
+        write_jsonl(
+            tmp_path / "rows.jsonl", [{key: value for key, value in row.items() if key != "people"} for row in made]
+        )
+        with (tmp_path / "labels.csv").open("w") as file:
+            csv.writer(file).writerows([["query_id", column, "note"], *([*label, "read twice"] for label in labels)])
+        given = ("--metrics", metrics, "--set", "labels=labels.csv", "--json")
+        found, out, err = cli("evaluate", "rows.jsonl", *given)
+        assert found == code, err
+        return json.loads(out) if out else err
+
+    return run
 
 
-def test_the_mean_is_corrected_towards_what_people_say(report, cli):
-    made, document = report
+def test_the_mean_is_corrected_towards_what_people_say(evaluate, cli):
+    made = rows()
+    labelled = random.Random(0).sample(made, 40)
+    document = evaluate(made, [(row["query_id"], row["people"]) for row in labelled])
     mean = document["systems"]["default"]["metrics"]["faithfulness"]
     found, people = mean["corrected"], sum(row["people"] for row in made) / len(made)
     assert (found["labels"], found["rows"]) == (40, 120)
@@ -65,48 +60,108 @@ def test_the_mean_is_corrected_towards_what_people_say(report, cli):
     assert found["interval"]["low"] <= people <= found["interval"]["high"]
     assert 0 < found["weight"] <= 1
     assert found["interval"]["high"] - found["interval"]["low"] < found["alone"]["high"] - found["alone"]["low"]
-    labelled = [row for row in document["results"]["default"] if row["ratings"]]
-    assert len(labelled) == 40
+    assert len([row for row in document["results"]["default"] if row["ratings"]]) == 40
     code, shown, _ = cli("show", "last")
-    assert code == 0
-    assert "faithfulness, corrected" in shown
-    assert "40 labels" in shown
+    assert (code, "faithfulness, corrected" in shown, "40 labels" in shown) == (0, True, True)
 
 
-BAD = {
-    "an unknown query": ([["q999", 1]], "faithfulness", "row 1: default has no response to 'q999'"),
-    "a label twice": ([["q1", 1], ["q1", 0]], "faithfulness", "row 2: 'q1' is labelled twice"),
-    "a label beyond 1": ([["q1", 5]], "faithfulness", "row 1: faithfulness should lie between 0 and 1, is "),
-    "no query": ([["", 1]], "faithfulness", "row 1: has no query_id"),
-    "no metric": ([["q1", 1]], "quality", "no column is a judged metric: quality"),
-    "a metric that nobody judges": ([["q1", 1]], "mrr", "no column is a judged metric: mrr"),
+@pytest.mark.parametrize(
+    ("labels", "column", "message"),
+    [
+        ([("q999", 1)], "faithfulness", "row 1: default has no response to 'q999'"),
+        ([("q1", 1), ("q1", 0)], "faithfulness", "row 2: 'q1' is labelled twice"),
+        ([("q1", 5)], "faithfulness", "row 1: faithfulness should lie between 0 and 1, is "),
+        ([("", 1)], "faithfulness", "row 1: has no query_id"),
+        ([("q1", 1)], "mrr", "no column is a judged metric: mrr"),
+    ],
+)
+def test_labels_that_are_about_nothing_are_errors_with_their_row(evaluate, labels, column, message):
+    assert message in evaluate(rows(3), labels, column, code=2)
+
+
+def test_evaluate_takes_a_label_column_if_one_judged_metric_is_computed(evaluate):
+    made = rows(20)
+    labels = [(row["query_id"], row["people"]) for row in made]
+    report = evaluate(made, labels, "label")
+    assert report["systems"]["default"]["metrics"]["faithfulness"]["corrected"]["labels"] == 20
+    assert "rename it to that metric" in evaluate(made, labels, "label", metrics="faithfulness,relevance", code=2)
+
+
+CONTEXT = "Books may be kept for 21 days. Films may be kept for 7 days. The reading room opens at nine."
+SAID = {  # what is said, and whether the context says so
+    "Books may be kept for 21 days.": 1,
+    "Films may be kept for 7 days.": 1,
+    "The reading room opens at nine.": 1,
+    "Every reader is given a blue umbrella and a bicycle.": 0,
+    "The architect of the building won a medal in Paris.": 0,
+    "Music lessons are offered to grandparents in winter.": 0,
 }
+LABELLED = [
+    {"id": f"{n}{query}", "query": query, "contexts": [CONTEXT], "answer": text, "label": label}
+    for query in (None, "What may be kept?")
+    for n, (text, label) in enumerate(SAID.items())
+]
 
 
-@pytest.mark.parametrize(("lines", "metric", "message"), BAD.values(), ids=BAD)
-def test_labels_that_are_about_nothing_are_errors_with_their_row(cli, tmp_path, lines, metric, message):
-    write_rows(tmp_path / "rows.jsonl", rows("a", 3))
-    with (tmp_path / "labels.csv").open("w") as file:
-        csv.writer(file).writerows([["query_id", metric], *lines])
-    code, _, err = cli("evaluate", "rows.jsonl", "--metrics", "faithfulness", "--set", "labels=labels.csv")
-    assert (code, message in err) == (2, True), err
+@pytest.fixture
+def agreement(cli, tmp_path):
+    """Writes rows to a file and gives what the command prints of them as JSON."""
+
+    def run(rows, *options, code=0):
+        write_jsonl(tmp_path / "labelled.jsonl", rows)
+        found, out, err = cli("judge", "agreement", "labelled.jsonl", "--json", *options)
+        assert found == code, err
+        return json.loads(out) if out else err
+
+    return run
 
 
-def test_evaluate_takes_a_label_column_if_one_judged_metric_is_computed(cli, tmp_path):
-    made = rows("a", 20)
-    write_rows(tmp_path / "rows.jsonl", made)
-    write_labels(tmp_path / "labels.csv", made, metric="label")
-    given = ("evaluate", "rows.jsonl", "--set", "labels=labels.csv", "--json")
-    code, out, err = cli(*given, "--metrics", "faithfulness")
-    assert code == 0, err
-    assert json.loads(out)["systems"]["default"]["metrics"]["faithfulness"]["corrected"]["labels"] == 20
-    code, _, err = cli(*given, "--metrics", "faithfulness,relevance")
-    assert (code, "rename it to that metric" in err) == (2, True), err
+def test_the_local_judge_tells_what_the_context_says_from_what_it_does_not(agreement):
+    found = agreement(LABELLED)
+    assert (found["metric"], found["rows"], found["n"], found["groups"]) == ("faithfulness", 12, 12, 12)
+    assert [found[name] for name in ("accuracy", "balanced_accuracy", "kappa", "auc")] == [1.0] * 4
+    assert set(found["intervals"]) == {"accuracy", "balanced_accuracy", "kappa", "auc", "ece"}
+    assert (found["missing"], found["reasons"]) == (0, {})
+    assert found["judge"]["name"].startswith("local")
 
 
-def test_agreement_takes_the_labels_that_evaluate_takes(cli, tmp_path):
-    made = rows("a", 40)
-    write_jsonl(tmp_path / "labelled.jsonl", [{**row, "faithfulness": row.pop("people")} for row in made])
-    code, out, err = cli("judge", "agreement", "labelled.jsonl", "--json")
-    assert code == 0, err
-    assert (json.loads(out)["metric"], json.loads(out)["n"]) == ("faithfulness", 40)
+def test_the_metric_follows_from_what_the_rows_have_and_from_a_column(agreement):
+    truth = [
+        {"id": f"t{n}", "query": "How long may a book be kept?", "ground_truth_answer": ["21 days"]}
+        | {"answer": answer, "label": label}
+        for n, (answer, label) in enumerate([("21 days.", 1), ("For a year.", 0)] * 5)
+    ]
+    assert agreement(truth)["metric"] == "correctness"
+    assert agreement(truth, "--metric", "relevance")["metric"] == "relevance"
+    alone = [{k: v for k, v in row.items() if k != "ground_truth_answer"} | {"contexts": []} for row in truth]
+    assert agreement(alone)["metric"] == "relevance"
+    found = agreement([{**row, "faithfulness": row.pop("people")} for row in rows(40)])
+    assert (found["metric"], found["n"]) == ("faithfulness", 40)
+
+
+def test_what_a_model_leaves_without_a_score_is_counted_and_fails_the_command(agreement):
+    with Provider(then=lambda _: Answer("no verdict at all")) as provider:
+        found = agreement(LABELLED[:2], "--judge", "openai/tiny", "--set", f"api_base={provider.url}", code=5)
+    assert "the judge gave no score" in found
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([{**LABELLED[0], "label": None}], (), "labelled.jsonl: row 1: has no label"),
+        ([{**LABELLED[0], "label": "yes"}], (), "row 1: label should lie between 0 and 1, is 'yes'"),
+        ([LABELLED[0], {**LABELLED[1], "label_binary": 2}], (), "row 2: label_binary should lie between 0 and 1"),
+        (LABELLED, ("--metric", "rouge1"), "--metric: rouge1 is not judged"),
+    ],
+)
+def test_agreement_names_the_row_whose_label_is_none(agreement, rows, options, message):
+    assert message in agreement(rows, *options, code=2)
+
+
+def test_last_and_trend_leave_out_runs_that_measure_a_judge(agreement, cli, tmp_path):
+    write_jsonl(tmp_path / "rows.jsonl", [{"query": "What?", "answer": text, "contexts": [CONTEXT]} for text in SAID])
+    assert cli("evaluate", "rows.jsonl", "--metrics", "faithfulness")[0] == 0
+    agreement(LABELLED)
+    assert json.loads(cli("show", "last", "--json")[1])["provenance"]["dataset"]["name"] == "rows"
+    trend = json.loads(cli("trend", "faithfulness", "--json")[1])
+    assert (trend["dataset"], len(trend["systems"]["default"]["points"])) == ("rows", 1)

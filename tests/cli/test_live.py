@@ -42,6 +42,8 @@ def test_run_prints_windows_and_states(cli, spans):
     [window] = json.loads(out)
     assert window["metrics"]["faithfulness"]["value"] == pytest.approx(4 / 5)  # of five answers one has a wrong context
     assert (window["counts"]["received"], window["counts"]["no_answer"], window["rows"]) == (6, 1, 5)
+    code, _, err = cli("live", spans, "--follow", "--json")
+    assert (code, "--follow prints tables" in err) == (2, True)
 
 
 def test_span_files_are_read_as_they_grow_in_each_form(tmp_path):
@@ -115,8 +117,3 @@ def _message(line):
 def _in_base64(text):
     raw = bytes.fromhex(text) if len(text) == 32 else text.encode()
     return base64.b64encode(raw).decode()
-
-
-def test_follow_and_json_exclude_each_other(cli, spans):
-    code, _, err = cli("live", spans, "--follow", "--json")
-    assert (code, "--follow prints tables" in err) == (2, True)

@@ -7,7 +7,6 @@ import pytest
 
 import provider as play
 import ragassay
-from offline_runs import write_jsonl
 from provider import Answer, Provider
 
 QUERIES = [{"query_id": f"q{n}", "query": f"How long may book {n} be kept?"} for n in range(12)]
@@ -66,19 +65,12 @@ def test_pairwise_finds_the_better_system_and_asks_nothing_twice(prefer):
     assert (turned["wins"], turned["losses"], turned["usage"]["cache_hits"]) == (0, 9, 18)
 
 
-def test_pairwise_asks_again_without_the_cache(prefer):
-    with Provider(then=says(prefers_right)) as provider:
-        prefer(provider, "--limit", "2")
-        prefer(provider, "--limit", "2", "--set", "performance.cache=false")
-        assert len(provider.log) == 8
-
-
-@pytest.mark.parametrize(("tokens", "is_shown"), [(1000, True), (0, False)])
-def test_pairwise_shows_as_much_history_as_the_configuration_says(prefer, tokens, is_shown):
+def test_pairwise_asks_again_without_the_cache_and_shows_as_much_history_as_the_configuration_says(prefer):
     queries = [{**QUERIES[0], "history": [{"role": "assistant", "content": "Which book?"}]}]
     with Provider(then=says(prefers_right)) as provider:
-        prefer(provider, "--set", f"history_tokens={tokens}", queries=queries, a=WRONG[:1], b=RIGHT[:1])
-        assert [("Which book?" in seen.user) for seen in provider.log] == [is_shown] * 2
+        for options in ((), ("--set", "performance.cache=false"), ("--set", "history_tokens=0")):
+            prefer(provider, *options, queries=queries, a=WRONG[:1], b=RIGHT[:1])
+        assert [("Which book?" in seen.user) for seen in provider.log] == [True] * 4 + [False] * 2
 
 
 PRICE = 'prices={"openai/tiny": {"input_per_1m": 1, "output_per_1m": 2}}'
@@ -89,8 +81,11 @@ def test_pairwise_prints_its_calls_before_the_run_and_a_dry_run_makes_none(prefe
         shown = prefer(provider, "--dry-run", "--set", PRICE)
         assert provider.log == []
         calls, cost = shown.splitlines()
-        assert calls in prefer(provider).splitlines()
-        assert len(provider.log) == 24
+        shown = prefer(provider, a=RIGHT, b=WRONG)
+        assert (calls in shown.splitlines(), len(provider.log)) == (True, 24)
+    assert "llm:openai/tiny prefers new on 0 of 12 queries and old on 12; 0 ties" in shown
+    lost = shown.partition("new loses\n")[2].splitlines()
+    assert lost[:2] == ["q0: How long may book 0 be kept?", "  why: the first one says it"]
     assert re.fullmatch(r"24 judge calls, at most about [\d,]+ input and 9,600 output tokens", calls)  # 24 x 400
     tokens = int(re.search(r"about ([\d,]+) input", calls)[1].replace(",", ""))
     most = (2 * tokens * 1 + 3 * 9600 * 2) / 1e6  # every call twice, a reply that was cut off with twice the tokens
@@ -111,14 +106,6 @@ def test_pairwise_needs_the_same_answer_in_both_orders(prefer):
     assert [row["preference"]["better"] for row in found["rows"]] == [None, None, None, "a"]
     assert [tuple(row["preference"]["choices"]) for row in found["rows"]] == list(choices.values())
     assert found["flipped"] == 1
-
-
-def test_pairwise_prints_the_queries_that_are_lost_and_why(prefer):
-    with Provider(then=says(prefers_right)) as provider:
-        shown = prefer(provider, a=RIGHT, b=WRONG)
-    assert "llm:openai/tiny prefers new on 0 of 12 queries and old on 12; 0 ties" in shown
-    lost = shown.partition("new loses\n")[2].splitlines()
-    assert lost[:2] == ["q0: How long may book 0 be kept?", "  why: the first one says it"]
 
 
 def test_pairwise_settles_empty_answers_without_a_call(prefer):
@@ -169,17 +156,11 @@ def test_pairwise_waits_for_a_provider_that_is_down(prefer, monkeypatch):
         assert prefer(provider, "--limit", "3", "--json")["wins"] == 3
 
 
-@pytest.mark.parametrize(
-    ("model", "systems", "code", "message"),
-    [
-        ("local", "ab", 2, "local can't compare two answers"),
-        ("openai/x", "a", 2, "two systems are compared, these are 1: a"),
-    ],
-)
-def test_pairwise_refuses(cli, tmp_path, model, systems, code, message):
-    write_jsonl(tmp_path / "rows.jsonl", QUERIES)
-    made = ragassay.evaluate(
-        tmp_path / "rows.jsonl", systems=dict.fromkeys(systems, WRONG), metrics=["relevance"]
-    ).run.id
-    found, _, err = cli("compare", made, "--pairwise", model)
-    assert (found, message in err) == (code, True), err
+def test_pairwise_refuses_a_judge_that_can_not_and_one_system(cli):
+    made = ragassay.evaluate(QUERIES, systems={"a": WRONG}, metrics=["relevance"]).run.id
+    for model, message in (
+        ("local", "local can't compare two answers"),
+        ("openai/x", "two systems are compared, these are 1: a"),
+    ):
+        code, _, err = cli("compare", made, "--pairwise", model)
+        assert (code, message in err) == (2, True), err

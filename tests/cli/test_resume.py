@@ -1,27 +1,34 @@
-"""``--resume``: the files of a run are checked as strictly as input is."""
+"""``--resume``: files of a run are checked as strictly as input is; what was paid before a disk was full is there."""
 
+import asyncio
 import contextlib
 import json
 import os
 import pty
+import resource
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
-import orjson
 import pytest
 
 from offline_runs import GOOD, write_jsonl
 from polling import until
 from provider import Provider, good, status
+from ragassay.core.errors import DiskFull
+from ragassay.core.eval_config import Budget
+from ragassay.core.models import Usage
+from ragassay.core.protocols import Call, Reply
 from ragassay.evaluation import outage
 from ragassay.storage.folder import FolderStore
+from ragassay.storage.journal import FolderJournal
 
 
 @pytest.fixture
 def data(tmp_path):
-    return write_jsonl(
-        tmp_path / "d.jsonl", [{**GOOD, "query_id": f"q{n}", "query": f"Which one, {n}?"} for n in range(3)]
-    )
+    rows = [{**GOOD, "query_id": f"q{n}", "query": f"Which one, {n}?"} for n in range(3)]
+    return write_jsonl(tmp_path / "d.jsonl", rows)
 
 
 @pytest.fixture
@@ -33,33 +40,21 @@ def begun(cli, data, tmp_path):
     return run.folder
 
 
-def change(folder, **changes):
-    """Change values of run.json by their places, such as ``spec__judge``."""
-    record = orjson.loads((folder / "run.json").read_bytes())
-    for place, value in changes.items():
-        *around, key = place.split("__")
-        inner = record
-        for name in around:
-            inner = inner[name]
-        inner[key] = value
-    (folder / "run.json").write_bytes(orjson.dumps(record))
-
-
 SOURCE = {"name": "x", "digest": "0", "rows": 3}
 BUILT = {"configuration": {"kind": "bm25", "k": -1}, "corpus": "c", "corpus_digest": "0", "passages": 1}
 BROKEN = {
     "id": ({"id": "../elsewhere"}, "id: "),
     "created_at": ({"created_at": "yesterday"}, "created_at: "),
     "chunk size": ({"chunk_size": 10**9}, "chunk_size: should be at most 10000"),
-    "more rows": ({"dataset__rows": 10**12}, "dataset.rows: is 1000000000000, but samples.jsonl has 3 rows"),
+    "more rows": ({"dataset": {"rows": 10**12}}, "dataset.rows: is 1000000000000, but samples.jsonl has 3 rows"),
     "system": ({"systems": {"../../pwned": SOURCE}}, "system name '../../pwned' must be letters"),
-    "built-in system": (
+    "built-in": (
         {"systems": {"a": {**SOURCE, "built": BUILT}}},
         "systems.a.built.configuration.k: should be at least 1",
     ),
     "no metric": ({"metrics": []}, "metrics: is empty"),
     "unknown metric": ({"metrics": ["mmr"]}, "metrics[0]: unknown metric 'mmr'; did you mean mrr"),
-    "accuracy rule": ({"spec__accurate": "good"}, "spec.accurate: "),
+    "accuracy rule": ({"spec": {"accurate": "good"}}, "spec.accurate: "),
     "unknown key": ({"more": 1}, "more"),
 }
 
@@ -67,7 +62,10 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_record_that_can_not_be_is_one_line_that_names_the_field(case, cli, begun):
     changes, says = BROKEN[case]
-    change(begun, **changes)
+    record = json.loads((begun / "run.json").read_text())
+    for key, value in changes.items():
+        record[key] = {**record[key], **value} if key in ("dataset", "spec") else value
+    (begun / "run.json").write_text(json.dumps(record))
     before = sorted(begun.parents[2].rglob("*"))
     code, out, err = cli("evaluate", "--resume", "last")
     assert (code, out, err.count("\n")) == (2, "", 1)
@@ -88,45 +86,48 @@ def test_a_run_whose_files_lead_elsewhere_is_refused(name, cli, begun, tmp_path)
     assert (outside.read_bytes() if outside.is_file() else None) == content
 
 
-DAMAGED = {
-    "samples.jsonl": ('{"query_id": "q1"}\n', "samples.jsonl:1: query: is missing"),
-    "responses/default.jsonl": (
-        '{"query_id": "q1", "response": {"cost_usd": -1}}\n',
-        "default.jsonl:1: response.cost_usd",
-    ),
-    "calls.jsonl": ('{"id": "1", "reply": 5}\n', "calls.jsonl:1: not a call of this version"),
-    "results/default/00000.jsonl": ('{"query_id": "q1"}\n', "00000.jsonl: has 1 rows instead of 3"),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGED)
-def test_a_damaged_file_of_a_run_is_one_line_that_names_it(name, cli, begun):
-    content, says = DAMAGED[name]
-    (begun / name).write_text(content)
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("samples.jsonl", {"query_id": "q1"}, "samples.jsonl:1: query: is missing"),
+        (
+            "responses/default.jsonl",
+            {"query_id": "q1", "response": {"cost_usd": -1}},
+            "default.jsonl:1: response.cost_usd",
+        ),
+        ("calls.jsonl", {"id": "1", "reply": 5}, "calls.jsonl:1: not a call of this version"),
+        ("results/default/00000.jsonl", {"query_id": "q1"}, "00000.jsonl: has 1 rows instead of 3"),
+    ],
+)
+def test_a_damaged_file_of_a_run_is_one_line_that_names_it(name, content, says, cli, begun):
+    write_jsonl(begun / name, [content])
     code, _, err = cli("evaluate", "--resume", "last")
-    assert code == 2
-    assert says in err.splitlines()[-1]
+    assert (code, says in err.splitlines()[-1]) == (2, True)
 
 
-@pytest.fixture
-def waiting(cli, data, tmp_path, monkeypatch):
-    """A run with an address of its own that was given up; returns its folder and the provider."""
+@pytest.mark.parametrize("file", ["samples.jsonl", "responses/default.jsonl"])
+def test_questions_and_answers_that_changed_meanwhile_are_noticed(file, cli, begun):
+    text = (begun / file).read_text()
+    (begun / file).write_text(text.replace("Which one, 1?", "Which two?").replace("Paris is", "Lyon is"))
+    code, _, err = cli("evaluate", "--resume", "last")
+    assert (code, err) == (2, f"error: {begun / file}: changed since the run began; start a new run\n")
+
+
+def test_resume_asks_the_address_of_the_run_and_only_the_owner_reads_what_is_kept(cli, data, tmp_path, monkeypatch):
     monkeypatch.setattr(outage, "FIRST_WAIT_S", 0.1)
     monkeypatch.setenv("RAGASSAY_API_KEY", "the-key")
     with Provider(then=status(500)) as provider:
-        asked = ("--judge", "gpt-4o-mini", "--set", f"api_base={provider.url}", "--metrics", "faithfulness,mrr")
-        cli("evaluate", data, *asked, "--set", "performance.provider_outage_timeout_s=0.3")
+        judge = ("--judge", "gpt-4o-mini", "--set", f"api_base={provider.url}", "--metrics", "faithfulness,mrr")
+        cli("evaluate", data, *judge, "--set", "performance.provider_outage_timeout_s=0.3")
         provider.then = good
         provider.log.clear()
-        yield FolderStore(tmp_path / "home").open("last").folder, provider
-
-
-def test_resume_sends_requests_to_the_address_of_the_run(waiting, cli):
-    _, provider = waiting
-    code, out, err = cli("evaluate", "--resume", "last", "--json")
-    assert (code, err) == (0, "")
+        code, out, err = cli("evaluate", "--resume", "last", "--json", "-o", "r.json")
+        assert (code, err) == (0, "")
+        assert {seen.auth for seen in provider.log} == {"Bearer the-key"}
     assert json.loads(out)["systems"]["default"]["metrics"]["faithfulness"]["n"] == 3
-    assert {seen.auth for seen in provider.log} == {"Bearer the-key"}
+    files = [tmp_path / "r.json", *(path for path in (tmp_path / "home").rglob("*") if path.is_file())]
+    assert {path.name for path in files} >= {"run.json", "samples.jsonl", "calls.jsonl", "report.json", "calls.sqlite"}
+    assert [path for path in files if path.stat().st_mode & 0o077] == []
 
 
 def test_resume_says_first_that_a_run_is_finished(cli, data):
@@ -137,9 +138,8 @@ def test_resume_says_first_that_a_run_is_finished(cli, data):
 
 def test_resume_last_does_not_take_the_run_before_one_that_was_killed_at_its_start(cli, data, tmp_path):
     assert cli("evaluate", data, "--metrics", "mrr")[0] == 0
-    run = ragassay(
-        tmp_path, "evaluate", data, "--metrics", "faithfulness", "--judge", "gpt-4o-mini", OPENAI_API_KEY="k"
-    )
+    judge = ("--metrics", "faithfulness", "--judge", "gpt-4o-mini")
+    run = ragassay(tmp_path, "evaluate", data, *judge, OPENAI_API_KEY="k")
     folders = tmp_path / "home" / "runs"
     until(lambda: len(list(folders.iterdir())) == 2)
     run.kill()
@@ -151,27 +151,37 @@ def test_resume_last_does_not_take_the_run_before_one_that_was_killed_at_its_sta
     assert cli("evaluate", "--resume", "last")[0] == 0
 
 
-def ragassay(folder, *arguments, stderr=subprocess.PIPE, **environment):
-    command = [sys.executable, "-m", "ragassay.cli", *map(str, arguments)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": stderr, "text": True}
-    environment = {**os.environ, "RAGASSAY_HOME": str(folder / "home"), **environment}
-    return subprocess.Popen(command, env=environment, **pipes)
+def ragassay(folder, *arguments, largest_file=None, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **environment):
+    """The command in a process of its own, in which no file may grow beyond ``largest_file`` bytes."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+
+    # The file of measured coverage would be too large as well.
+    untraced = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "ragassay.cli", *map(str, arguments)],
+        cwd=folder,
+        env={**untraced, "RAGASSAY_HOME": str(folder / "home"), **environment},
+        stdout=stdout,
+        stderr=stderr,
+        text=True,
+        preexec_fn=limit if largest_file else None,
+    )
+
+
+def ended(process):
+    """stdout, exit code and stderr of a process."""
+    out, err = process.communicate(timeout=120)
+    return out, process.returncode, err
 
 
 def test_a_terminal_shows_the_bar_and_above_it_what_is_waited_for(data, tmp_path):
     terminal, end = pty.openpty()
     with Provider(then=status(500)) as provider:
-        command = (
-            "evaluate",
-            data,
-            "--judge",
-            "gpt-4o-mini",
-            "--set",
-            f"api_base={provider.url}",
-            "--set",
-            "performance.provider_outage_timeout_s=1",
-        )
-        run = ragassay(tmp_path, *command, "--metrics", "faithfulness", stderr=end, TERM="xterm")
+        options = f"--judge gpt-4o-mini --set api_base={provider.url} --set performance.provider_outage_timeout_s=1"
+        command = ("evaluate", data, *options.split(), "--metrics", "faithfulness")
+        run = ragassay(tmp_path, *command, stderr=end, TERM="xterm")
         os.close(end)
         shown = b""
         with contextlib.suppress(OSError):  # what the end of a terminal is on Linux
@@ -183,14 +193,6 @@ def test_a_terminal_shows_the_bar_and_above_it_what_is_waited_for(data, tmp_path
     assert "\x1b[2Kevaluating" in text  # a bar, redrawn in its place
     assert "\\u001b" not in text
     assert "\x1b[2Kwaiting: gpt-4o-mini: the provider failed (500): no; since" in text.replace("\r", "")
-
-
-def test_only_the_owner_reads_what_was_asked_and_answered(waiting, cli, tmp_path):
-    assert cli("evaluate", "--resume", "last", "-o", "r.json")[0] == 0
-    files = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
-    assert {path.name for path in files} >= {"run.json", "samples.jsonl", "calls.jsonl", "report.json", "calls.sqlite"}
-    assert [path for path in files if path.stat().st_mode & 0o077] == []
-    assert (tmp_path / "r.json").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(("options", "traced"), [((), False), (("-v",), True)])
@@ -207,9 +209,77 @@ def test_an_unforeseen_error_is_one_line_and_exit_code_70(options, traced, cli, 
     assert traced or err.count("\n") == 1
 
 
-@pytest.mark.parametrize("file", ["samples.jsonl", "responses/default.jsonl"])
-def test_questions_and_answers_that_changed_meanwhile_are_noticed(file, cli, begun):
-    text = (begun / file).read_text()
-    (begun / file).write_text(text.replace("Which one, 1?", "Which two?").replace("Paris is", "Lyon is"))
-    code, _, err = cli("evaluate", "--resume", "last")
-    assert (code, err) == (2, f"error: {begun / file}: changed since the run began; start a new run\n")
+ROWS = 60
+
+
+@pytest.fixture
+def many(tmp_path):
+    rows = [{**GOOD, "query_id": f"q{n}", "query": f"Which is it, {n}?"} for n in range(ROWS)]
+    return write_jsonl(tmp_path / "many.jsonl", rows)
+
+
+def test_a_run_on_a_full_disk_is_resumed_without_repeating_a_settled_call(many, tmp_path):
+    with Provider(latency_s=0.02) as provider:
+        # calls.jsonl reaches this first; then so does SQLite's file
+        judge = ("--judge", "gpt-4o-mini", "--set", f"api_base={provider.url}", "--metrics", "faithfulness,mrr")
+        _, code, said = ended(ragassay(tmp_path, "evaluate", many, *judge, largest_file=50_000))
+        journal = FolderStore(tmp_path / "home").open("last").folder / "calls.jsonl"
+        kept, paid = sum("reply" in json.loads(row) for row in journal.read_bytes().splitlines()), len(provider.log)
+        *notices, error = said.splitlines()
+        assert code == 74, said
+        assert error.startswith("error: ")
+        assert "calls.jsonl: no room is left on the disk" in error
+        assert all(line.startswith("warning: calls are neither taken from the cache") for line in notices), notices
+        assert 10 < kept <= paid <= kept + 8  # those in flight at that moment are the only ones that were lost
+
+        command = error.partition("make room, then: ragassay ")[2]
+        out, code, said = ended(ragassay(tmp_path, *shlex.split(command), "--json"))
+        assert (code, said) == (0, "")
+        assert len(provider.log) - paid == ROWS - kept
+        report = json.loads(out)
+        assert report["interrupted"]["uncertain_calls"] == paid - kept
+    assert report["systems"]["default"]["metrics"]["faithfulness"]["n"] == ROWS
+    assert report["systems"]["default"]["evaluation"]["usage"]["calls"] == ROWS
+
+
+def test_a_disk_that_is_full_at_once_or_behind_stdout_is_one_line_and_leaves_nothing_half_made(many, tmp_path):
+    command = ("evaluate", many, "--metrics", "mrr")
+    out, code, said = ended(ragassay(tmp_path, *command, largest_file=2_000))
+    assert (out, code, said.count("\n")) == ("", 74, 1)
+    assert "samples.jsonl: no room is left on the disk" in said
+    assert list((tmp_path / "home" / "runs").iterdir()) == []
+    with Path("/dev/full").open("w") as file:
+        full = ended(ragassay(tmp_path, *command, "--json", stdout=file))
+    assert full == (None, 74, "error: stdout: no room is left on the disk (No space left on device); make room\n")
+
+
+def no_room(*_):
+    raise OSError(28, "No space left on device")
+
+
+def test_no_more_calls_are_made_once_one_could_not_be_written_down(tmp_path):
+    most = Usage(calls=1, input_tokens=50)
+
+    def call(n):
+        return Call(id=f"c{n}", content=f"c{n}", purpose="judge")
+
+    async def work():
+        journal = FolderJournal(tmp_path / "calls.jsonl", run="r", budget=Budget(tokens=110))
+        first, second = [await journal.reserve(call(n), most) for n in range(2)]
+        waits = asyncio.create_task(journal.reserve(call(2), most))  # for the budget
+        await asyncio.sleep(0.01)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("ragassay.core.files.os.write", no_room)
+            with pytest.raises(DiskFull):
+                await journal.settle(first, Reply(text="paid", usage=Usage(calls=1, input_tokens=9)))
+        with pytest.raises(DiskFull):  # although there is room again
+            await asyncio.wait_for(waits, 5)
+        await journal.settle(second, Reply(text="paid", usage=Usage(calls=1, input_tokens=9)))
+        journal.close()
+        again = FolderJournal(tmp_path / "calls.jsonl", run="r")
+        assert (await again.reserve(call(1), most)).text == "paid"
+        assert again.unknown.uncertain_calls == 1
+        assert again.spent.input_tokens == 50 + 9
+        again.close()
+
+    asyncio.run(work())

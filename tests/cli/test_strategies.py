@@ -1,13 +1,11 @@
 """Built-in systems in ``ragassay.yaml``, from the command line to the report."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
-import orjson
 import pytest
 
+from offline_runs import write_jsonl
 from provider import Provider, says
 from ragassay.core.errors import BudgetReached
 from ragassay.core.package_data import folder
@@ -43,18 +41,15 @@ def test_built_in_systems_stand_beside_recorded_ones(cli, quickstart):
     report = evaluate(cli, quickstart, SYSTEMS)
     assert list(report["systems"]) == ["bm25", "titles", "recorded"]
     bm25, titles = report["systems"]["bm25"], report["systems"]["titles"]
-    assert bm25["metrics"]["recall@10"]["n"] == 30
-    assert bm25["metrics"]["recall@10"]["value"] > report["systems"]["recorded"]["metrics"]["recall@10"]["value"]
-    assert bm25["metrics"]["token_f1"]["n"] == 30
+    recorded = report["systems"]["recorded"]
+    assert bm25["metrics"]["recall@10"]["value"] > recorded["metrics"]["recall@10"]["value"]
+    assert (bm25["metrics"]["recall@10"]["n"], bm25["metrics"]["token_f1"]["n"]) == (30, 30)
     assert titles["metrics"]["token_f1"]["n"] == 0  # nobody answers there
     assert bm25["retrieval_latency_ms"]["p95"] > 0
     assert bm25["first_call_ms"] > bm25["retrieval_latency_ms"]["p50"]
-    assert report["systems"]["recorded"]["first_call_ms"] is None
+    assert recorded["first_call_ms"] is None
     source = report["provenance"]["systems"]["bm25"]
-    assert (
-        source["built"]["configuration"] | {"kind": "bm25", "k1": 1.2, "concurrency": 4}
-        == source["built"]["configuration"]
-    )
+    assert {"kind": "bm25", "k1": 1.2, "concurrency": 4}.items() <= source["built"]["configuration"].items()
     assert (source["built"]["passages"], source["built"]["models"]) == (66, ["extractive"])
     assert 1_000 < source["built"]["index_bytes"] < 1_000_000
     assert source["digest"] != report["provenance"]["systems"]["titles"]["digest"]
@@ -75,29 +70,29 @@ systems:
 @pytest.fixture
 def many(quickstart):
     """120 queries: three chunks."""
-    rows = [orjson.loads(line) for line in (quickstart / "queries.jsonl").read_bytes().splitlines()]
-    lines = [orjson.dumps({**row, "query_id": f"{row['query_id']}-{n}"}) for n in range(4) for row in rows]
-    (quickstart / "many.jsonl").write_bytes(b"\n".join(lines))
+    rows = [json.loads(line) for line in (quickstart / "queries.jsonl").read_text().splitlines()]
+    write_jsonl(
+        quickstart / "many.jsonl", [{**row, "query_id": f"{row['query_id']}-{n}"} for n in range(4) for row in rows]
+    )
     return quickstart
 
 
 def test_a_model_answers_on_the_systems_bill(cli, many):
     with Provider(then=says("It is 20 tokens.")) as provider:
-        report = evaluate(cli, many, ANSWERED.replace("URL", provider.url), "--limit", "10")
-        assert len(provider.log) == 10
-        assert provider.peak <= 4
+        text = ANSWERED.replace("URL", provider.url)
+        report = evaluate(cli, many, text, "--limit", "10")
+        assert (len(provider.log), provider.peak <= 4) == (10, True)
         seen = provider.log[0]
         assert "from the passages alone" in seen.system
         assert "[1] " in seen.user
         assert "[2] " not in seen.user
-        again = evaluate(cli, many, ANSWERED.replace("URL", provider.url), "--limit", "10")
+        again = evaluate(cli, many, text, "--limit", "10")
         assert len(provider.log) == 10  # the answers of the first run are not paid again
     system = report["systems"]["asked"]
     assert system["output_tokens"]["total"] == 40  # "It is 20 tokens." is 4 of the provider's tokens
     assert system["input_tokens"]["mean"] > 50
-    assert system["cost_usd"]["total"] == pytest.approx(
-        (system["input_tokens"]["total"] * 1 + system["output_tokens"]["total"] * 2) / 1e6
-    )
+    cost = (system["input_tokens"]["total"] * 1 + system["output_tokens"]["total"] * 2) / 1e6
+    assert system["cost_usd"]["total"] == pytest.approx(cost)
     assert system["generation_latency_ms"]["n"] == 10
     assert system["evaluation"]["usage"]["calls"] == 0  # the judge's money is another
     for key in ("input_tokens", "output_tokens", "cost_usd", "generation_latency_ms"):

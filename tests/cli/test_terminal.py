@@ -1,9 +1,11 @@
-"""Text from data that would act on a terminal: shown, never sent."""
+"""Text from data that would act on a terminal is shown, never sent; tables fit it, and no word is cut."""
 
 import json
 import re
 
 import pytest
+
+from ragassay.reporting.text import table
 
 HOSTILE = "a\x1b]52;c;aGk=\x07\x1b[2J\x1b[31mb\rc\x08\x7f\x9b0m\x9d\u202ed\u2066"
 ACTS = re.compile("[^\n\t -~\u00a0-\u2029\u202f-\u2065\u206a-\U0010ffff]")
@@ -81,3 +83,38 @@ def test_no_command_sends_control_characters_of_the_data_to_the_terminal(cli, da
 def test_half_a_surrogate_pair_is_shown_and_no_crash(cli):
     code, _, err = cli("compare", "no\udcff.json")
     assert (code, "no\\udcff.json" in err) == (2, True)
+
+
+COLUMNS = ("metric", "bm25-with-reranking", "hybrid", "95 %", "n")
+ROWS = [("recall@10", "0.500", "0.700", "+0.10..+0.30", "30"), ("mrr", "0.400", "0.400", "-0.10..+0.10", "30")]
+
+
+def test_a_table_that_fits_is_whole():
+    assert table(COLUMNS, ROWS, within=80) == [
+        "metric     bm25-with-reranking  hybrid  95 %          n",
+        "recall@10  0.500                0.700   +0.10..+0.30  30",
+        "mrr        0.400                0.400   -0.10..+0.10  30",
+    ]
+
+
+def test_columns_are_left_out_as_told_and_named():
+    lines = table(COLUMNS, ROWS, least=("n", "95 %"), within=30)
+    assert lines[2:] == [
+        "mrr        0.400",
+        "",
+        "metric     hybrid",
+        "recall@10  0.700",
+        "mrr        0.400",
+        "left out to fit 30 columns: 95 %, n",
+    ]
+
+
+@pytest.mark.parametrize("systems", [3, 12])
+@pytest.mark.parametrize("width", [40, 80])
+def test_many_systems_go_on_below_and_no_cell_is_lost(systems, width):
+    names = [f"system-number-{n}" for n in range(systems)]
+    rows = [(metric, *(f"0.{n:03} [0.10, 0.90] n=30" for n in range(systems))) for metric in ("mrr", "recall@10")]
+    lines = table(("", *names), rows, within=width)
+    assert max(map(len, lines)) <= width
+    text = " ".join(" ".join(lines).split())
+    assert all(cell in text for row in rows for cell in row)

@@ -14,12 +14,15 @@ ROOT = Path(__file__).parents[2]
 ACTION = ROOT / "action.yml"
 
 
-def test_the_action_fits_githubs_schema_and_keeps_the_folder_of_verdicts():
+def test_the_action_fits_githubs_schema_keeps_the_verdicts_and_posts_the_markdown_of_the_gates():
     check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-actions", str(ACTION)]
     done = subprocess.run(check, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    kept, *_ = yaml.safe_load(ACTION.read_text())["runs"]["steps"]
+    kept, *steps = yaml.safe_load(ACTION.read_text())["runs"]["steps"]
     assert kept["with"]["path"].endswith("/.ragassay/cache")
+    (comment,) = [step for step in steps if step["name"] == "Comment on the pull request"]
+    assert comment["with"]["path"] == "${{ steps.gate.outputs.markdown }}"
+    assert comment["continue-on-error"] is True
 
 
 class Runner:
@@ -75,6 +78,9 @@ def test_action_gate_writes_summary_and_outputs_and_fails_until_the_gate_is_met(
     row = {"query_id": "q", "query": "When?", "relevant_doc_ids": ["d1"]}
     given = {"package": "none", "working_directory": "rag"}
 
+    code, outputs, said = runner.run(**given)
+    assert (code, outputs["passed"], outputs["markdown"]) == (2, "false", ""), said  # there are no rows
+
     write_jsonl(tmp_path / "rag" / "rows.jsonl", [{**row, "retrieved_doc_ids": ["d2", "d1"]}])
     code, outputs, said = runner.run(**given)
     assert (code, outputs["passed"]) == (1, "false"), said
@@ -86,16 +92,3 @@ def test_action_gate_writes_summary_and_outputs_and_fails_until_the_gate_is_met(
     code, outputs, said = runner.run(**given)
     assert (code, outputs["passed"]) == (0, "true"), said
     assert (tmp_path / "summary.md").read_text().count("<!-- ragassay gates -->") == 2
-
-
-def test_action_comment_posts_the_markdown_of_the_gates():
-    steps = yaml.safe_load(ACTION.read_text())["runs"]["steps"]
-    (comment,) = [step for step in steps if step["name"] == "Comment on the pull request"]
-    assert comment["with"]["path"] == "${{ steps.gate.outputs.markdown }}"
-    assert comment["continue-on-error"] is True
-
-
-def test_an_action_that_can_evaluate_nothing_fails_with_the_code_of_the_command(tmp_path):
-    code, outputs, said = Runner(tmp_path).run(package="none")
-    assert (code, outputs["passed"], outputs["markdown"]) == (2, "false", "")
-    assert "error: ragassay.yaml: there is no such file" in said

@@ -1,12 +1,15 @@
-"""What trackers of experiments are told; the trackers themselves are in ``real_*.py``, which make peers runs."""
+"""What trackers of experiments and a collector of OpenTelemetry are sent; real trackers are in ``real_*.py`` (make peers)."""
 
 import sys
+from http.server import BaseHTTPRequestHandler
 
 import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
 
 from handmade_reports import make_report, row
-from ragassay.core.errors import MissingExtra
-from ragassay.integrations import mlflow, tracking, wandb
+from loopback import LoopbackServer, Quiet
+from ragassay.core.errors import MissingExtra, Unavailable
+from ragassay.integrations import mlflow, opentelemetry, tracking, wandb
 from ragassay.integrations.mlflow import legal
 
 
@@ -43,3 +46,70 @@ def test_without_the_package_the_error_says_how_to_install_it(tracker, extra, mo
         MissingExtra, match=rf"needs the extra '{extra}'; install it: pip install 'ragassay\[{extra}\]'"
     ):
         tracker.log(make_report([row(1, mrr=1.0)]))
+
+
+TRACE = {"trace_id": "0af7651916cd43dd8448eb211c80319c", "span_id": "b7ad6b7169203331"}
+
+
+class Collector(LoopbackServer):
+    """``records`` are those that arrived; ``refuses`` is the status that the others get."""
+
+    def __init__(self):
+        self.records, self.requests, self.refuses = [], 0, None
+        super().__init__(_Logs)
+
+
+class _Logs(Quiet, BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.requests += 1
+        if self.server.refuses is None:
+            assert self.path == "/v1/logs"
+            for resource in ExportLogsServiceRequest.FromString(body).resource_logs:
+                self.server.records += [record for scope in resource.scope_logs for record in scope.log_records]
+        self.send_response(self.server.refuses or 200)
+        self.end_headers()
+        self.wfile.write(ExportLogsServiceResponse().SerializeToString())
+
+
+@pytest.fixture
+def collector():
+    with Collector() as running:
+        yield running
+
+
+def attributes(record):
+    return {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in record.attributes}
+
+
+def test_each_score_is_an_event_about_the_span_that_its_row_came_from(collector, monkeypatch):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    report = make_report([row(1, metadata=TRACE, accurate=1.0, mrr=0.5), row(2, accurate=0.0, mrr=None)])
+    assert opentelemetry.log(report) == 4
+    first, second, third, fourth = collector.records
+    assert first.event_name == "gen_ai.evaluation.result"
+    assert attributes(first) == {
+        "gen_ai.evaluation.name": "accurate",
+        "gen_ai.evaluation.score.value": 1.0,
+        "gen_ai.evaluation.score.label": "pass",
+        "ragassay.query_id": "q1",
+        "ragassay.system": "default",
+        "ragassay.run": "run-1",
+        "ragassay.judge": "local",
+    }
+    assert (first.trace_id.hex(), first.span_id.hex()) == (TRACE["trace_id"], TRACE["span_id"])
+    assert (second.trace_id, attributes(second)["gen_ai.evaluation.score.value"]) == (first.trace_id, 0.5)
+    assert (third.trace_id, attributes(third)["gen_ai.evaluation.score.label"]) == (b"", "fail")
+    failed = attributes(fourth)
+    assert (failed["error.type"], failed["gen_ai.evaluation.explanation"]) == ("failed", "the judge failed")
+    assert "gen_ai.evaluation.score.value" not in failed
+
+
+def test_more_events_than_a_queue_holds_arrive_and_a_collector_that_refuses_is_an_error(collector):
+    report = make_report([row(n, mrr=0.5, map=0.5) for n in range(600)])
+    assert opentelemetry.log(report, endpoint=collector.url) == 1200 == len(collector.records)
+    assert collector.requests == 3
+    collector.refuses = 401
+    with pytest.raises(Unavailable, match="the collector took 0 of 500 events"):
+        opentelemetry.log(report, endpoint=collector.url)
+    assert collector.requests == 4

@@ -1,9 +1,10 @@
-"""``ragassay.evaluate``: from rows to a report in one call."""
+"""``ragassay.evaluate``: from rows to a report in one call; ``ragassay.gate``; warnings at the line of the user."""
 
 import asyncio
 import inspect
 import json
 import time
+import warnings
 from collections.abc import Mapping
 from typing import Any, Literal, get_origin, get_type_hints
 
@@ -11,7 +12,7 @@ import pandas as pd
 import pytest
 
 import ragassay
-from offline_runs import write_jsonl
+from offline_runs import GOOD, write_jsonl
 from provider import Provider, malformed
 from ragassay import Sample, aevaluate, evaluate
 from ragassay.config import ProjectConfig, sections
@@ -49,7 +50,11 @@ def test_metrics_may_be_names_functions_and_objects(rows):
         def compute(self, sample):
             return sum(word in sample.answer for word in self.words) / len(self.words)
 
-    report = evaluate(rows, metrics=["faithfulness", short_enough, Mentions("log", "tmp")])
+    seen = []
+    report = evaluate(
+        rows, metrics=["faithfulness", short_enough, Mentions("log", "tmp")], progress=lambda *rows: seen.append(rows)
+    )
+    assert seen[-1] == (3, 3)
     assert list(report.metrics) == ["faithfulness", "short_enough", "mentions_log"]
     assert (report["short_enough"], report["mentions_log"]) == ([0.0, 0.0, 1.0], [0.0, 1.0, 0.0])
     assert report.metrics["mentions_log"].bounds is not None
@@ -98,21 +103,11 @@ def test_who_cancels_pays_no_further_call(rows, monkeypatch):
         assert asyncio.run(cancelled()) == len(provider.log) < 20
 
 
-def test_progress_is_told_how_many_rows_are_done_of_all(rows):
-    seen = []
-    evaluate(rows, metrics="faithfulness", progress=lambda done, total: seen.append((done, total)))
-    assert seen[-1] == (3, 3)
-
-
 def test_rows_that_the_judge_failed_on_are_warned_about_and_the_report_is_still_given(rows, monkeypatch):
     monkeypatch.setenv("RAGASSAY_API_KEY", "sk-test")
-    with (
-        Provider(then=malformed) as provider,
-        pytest.warns(RuntimeWarning, match=r"something failed: faithfulness 100%"),
-    ):
-        report = evaluate(
-            rows, judge="openai/m", api_base=provider.url, metrics=["faithfulness"], performance={"attempts": 1}
-        )
+    how = {"metrics": "faithfulness", "judge": "openai/m", "performance": {"attempts": 1}}
+    with Provider(then=malformed) as provider, pytest.warns(RuntimeWarning, match="failed: faithfulness 100%"):
+        report = evaluate(rows, api_base=provider.url, **how)
     assert report["faithfulness"] == [None] * 3
 
 
@@ -129,9 +124,8 @@ def test_every_key_of_the_configuration_is_a_keyword_of_the_same_type():
 
 
 def test_keywords_beat_the_file_section_by_section(rows, tmp_path):
-    (tmp_path / "ragassay.yaml").write_text(
-        "metrics: [faithfulness]\nseed: 1\nperformance: {attempts: 2}\nmax_missing: 0.5\n"
-    )
+    text = "metrics: [faithfulness]\nseed: 1\nperformance: {attempts: 2}\nmax_failed_share: 0.5\n"
+    (tmp_path / "ragassay.yaml").write_text(text)
     more = {"performance": {"concurrency": 3}, "budget": {"usd": 2}}
     report = evaluate(rows, config="ragassay.yaml", seed=7, output="r.md", limit=2, **more)
     used = report.provenance.configuration
@@ -144,6 +138,7 @@ def test_keywords_beat_the_file_section_by_section(rows, tmp_path):
 @pytest.mark.parametrize(
     ("options", "error", "says"),
     [
+        ({}, BadSettings, "data is missing; give rows or a path"),
         ({"sead": 1}, BadSettings, "unknown option sead; did you mean seed?"),
         ({"concurrency": 2}, BadSettings, "unknown option concurrency; it belongs in performance"),
         ({"judge": "a", "judges": ["b"]}, BadSettings, "judge is short for judges"),
@@ -156,20 +151,15 @@ def test_keywords_beat_the_file_section_by_section(rows, tmp_path):
         (
             {"systems": {"new": {"kind": "bm26"}}},
             BadSettings,
-            r"evaluate: systems.new: unknown kind 'bm26'; did you mean bm25",
+            "evaluate: systems.new: unknown kind 'bm26'; did you mean",
         ),
         ({"output": "report.odt"}, UnknownName, "unknown exporter 'odt'; known: csv, html, json, md, parquet, pdf, "),
     ],
 )
 def test_what_does_not_fit_is_one_error_and_nothing_is_evaluated(rows, options, error, says, tmp_path):
     with pytest.raises(error, match=says):
-        evaluate(rows, **options)
+        evaluate(rows if options else None, **options)
     assert not (tmp_path / ".ragassay").exists()
-
-
-def test_without_data_it_says_what_is_missing():
-    with pytest.raises(AssayError, match="data is missing; give rows or a path"):
-        evaluate()
 
 
 def test_a_function_is_a_system_under_test(rows):
@@ -216,3 +206,25 @@ def test_gate_refuses_what_can_not_be_checked_before_it_evaluates(rows, options,
     with pytest.raises(AssayError, match=says):
         ragassay.gate(rows, **options)
     assert not (tmp_path / ".ragassay").exists()
+
+
+ROWS = [{"answerr" if key == "answer" else key: value for key, value in GOOD.items()}]  # of which the reader warns
+
+
+def here():
+    return inspect.currentframe().f_back.f_lineno
+
+
+def test_warnings_name_the_line_of_the_user_within_an_event_loop_and_awaited_too():
+    async def both():
+        ragassay.evaluate(ROWS, metrics="mrr")
+        first = here() - 1
+        await ragassay.aevaluate(ROWS, metrics="mrr")
+        return [first, here() - 1]
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ragassay.evaluate(ROWS, metrics="mrr")
+        lines = [here() - 1, *asyncio.run(both())]
+    found = [(one.filename, one.lineno) for one in caught if "answerr" in str(one.message)]
+    assert found == [(__file__, line) for line in lines]

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
 
+from ragassay import config
+from ragassay.analysis.ab import ConfigFile, Recipe, Trial, run
 from ragassay.cli.terminal import print_document
 from ragassay.core.errors import BadSettings
-
-if TYPE_CHECKING:
-    from ragassay.analysis.ab import ConfigFile, Trial
+from ragassay.core.files import check_output, write_whole
+from ragassay.core.formatting import interval, json_document, number, p_value, signed
+from ragassay.reporting.csv import trial_table
+from ragassay.reporting.document import Document, Table
 
 Queries = Annotated[Path, typer.Option("--queries", metavar="TSV", help="Lines of: query id, tab, text. No header.")]
 TruthFile = Annotated[
@@ -43,11 +49,6 @@ def ab(
     emit_traces: Traces = False,
 ) -> None:
     """Compare two retrieval configurations on the same queries, offline; the same input gives the same bytes."""
-    from ragassay.analysis.ab import run
-    from ragassay.core.files import write_whole
-    from ragassay.core.formatting import json_document
-    from ragassay.reporting.csv import trial_table
-
     traces = out.with_name(f"{out.name.removesuffix('.json')}.traces.jsonl")
     outputs = [path for path in (out, csv, traces) if path]
     _check_places(outputs, [queries, truth, Path(config_a), Path(config_b), corpus])
@@ -77,13 +78,6 @@ def _read(typed: str) -> ConfigFile:
 
     Raises NotFound, and BadSettings that names the line.
     """
-    import json
-    from hashlib import sha256
-
-    from pydantic import ValidationError
-
-    from ragassay import config
-    from ragassay.analysis.ab import ConfigFile, Recipe
 
     path = Path(typed)
     document = config.read_yaml(path)
@@ -106,8 +100,6 @@ def _without_empty(values: dict[str, Any]) -> dict[str, Any]:
 
 def _check_places(outputs: list[Path], inputs: Sequence[Path | None]) -> None:
     """Outputs can be written, and replace no input, nor each other."""
-    from ragassay.core.files import check_output
-
     for n, path in enumerate(outputs):
         check_output(path)
         if path.resolve() in {other.resolve() for other in (*inputs, *outputs[:n]) if other}:
@@ -115,9 +107,6 @@ def _check_places(outputs: list[Path], inputs: Sequence[Path | None]) -> None:
 
 
 def _print(trial: Trial) -> None:
-    from ragassay.core.formatting import interval, number, p_value, signed
-    from ragassay.reporting.document import Document, Table
-
     rows = []
     for one in trial.differences.values():
         ends = "none" if one.interval.low is None else interval(one.interval, signed)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ragassay.cli.options import AsJson
 from ragassay.cli.terminal import print_json, print_table
 from ragassay.core.errors import BadSettings, Unavailable, UnknownName
+from ragassay.core.settings import Settings
 from ragassay.metrics.names import split_names
-
-if TYPE_CHECKING:
-    from ragassay.core.settings import Settings
-    from ragassay.service.access import Access, Permission
-    from ragassay.service.health import ServiceHealth
-    from ragassay.service.projects import ProjectRedis
+from ragassay.service import wiring
+from ragassay.service.access import SCOPES, Access, Permission, check_project
+from ragassay.service.connection import outages
+from ragassay.service.health import ServiceHealth
+from ragassay.service.health import health as service_health
+from ragassay.service.local_up import state_url
+from ragassay.service.project_budgets import ProjectBudgets, estimated_part
+from ragassay.service.projects import ProjectRedis
 
 MOST_USD = 1_000_000_000
 _NEEDS = "needs RAGASSAY_STATE_URL, and RAGASSAY_BROKER_URL where it is set."
@@ -29,9 +32,6 @@ admin.add_typer(keys, name="keys")
 
 def _settings() -> Settings:
     """The settings, with the Redis of ``ragassay serve`` in this folder where none is named."""
-    from ragassay.core.settings import Settings
-    from ragassay.service.local_up import state_url
-
     settings = Settings()
     return settings.model_copy(update={"state_url": state_url(settings)})
 
@@ -39,18 +39,12 @@ def _settings() -> Settings:
 @contextmanager
 def _store() -> Iterator[ProjectRedis]:
     """The service's Redis; raises Unavailable while it does not answer."""
-    from ragassay.service.connection import outages
-    from ragassay.service.projects import ProjectRedis
-
     with outages():
         yield ProjectRedis(_settings().state, patient=False)
 
 
 @contextmanager
 def _access() -> Iterator[Access]:
-    """The keys in the service's Redis. Raises Unavailable while it does not answer."""
-    from ragassay.service.access import Access
-
     with _store() as store:
         yield Access(store, _settings())
 
@@ -58,10 +52,6 @@ def _access() -> Iterator[Access]:
 @admin.command()
 def health(as_json: AsJson = False) -> None:
     """Show the state of Redis, workers, schedulers, queues and jobs; exit code 3 if something needs attention."""
-    from ragassay.service import wiring
-    from ragassay.service.connection import outages
-    from ragassay.service.health import health as service_health
-
     settings = _settings()
     with outages():
         store = wiring.jobs_for(settings, patient=False).store
@@ -99,9 +89,6 @@ def budget(
     as_json: AsJson = False,
 ) -> None:
     """Show what a project may spend in this month and has spent, or change the cap."""
-    from ragassay.service.access import check_project
-    from ragassay.service.project_budgets import ProjectBudgets, estimated_part
-
     check_project(project)
     if usd is not None and (none or not 0 < usd <= MOST_USD):
         what = "can't be given with --none" if none else f"should be above 0 and at most {MOST_USD:,}, is {usd:g}"
@@ -170,12 +157,9 @@ def revoke(key: Annotated[str, typer.Argument(metavar="ID", help="The part of th
 
 
 def _scopes(given: list[str] | None) -> list[Permission]:
-    from ragassay.service.access import SCOPES
-
-    known: dict[str, Permission] = {name: name for name in SCOPES}
-    names = [name for text in given or ("submit", "read") for name in split_names(text)]
-    if unknown := next((name for name in names if name not in known), None):
+    names = split_names(",".join(given or ("submit", "read")))
+    if unknown := next((name for name in names if name not in SCOPES), None):
         raise UnknownName("scope", unknown, SCOPES, where="--scope")
     if not names:
         raise BadSettings("names no scope", where="--scope", hint=f"known: {', '.join(SCOPES)}")
-    return [known[name] for name in names]
+    return [scope for scope in SCOPES if scope in names]

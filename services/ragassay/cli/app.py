@@ -7,58 +7,70 @@ import os
 import signal
 import sys
 import warnings
-from typing import NoReturn
+from functools import cache
+from importlib import import_module
+from typing import Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
-from ragassay.cli import (
-    ab,
-    admin,
-    compare,
-    cost,
-    data,
-    evaluate,
-    gate,
-    info,
-    jobs,
-    judge,
-    live,
-    runs,
-    schedules,
-    serve,
-    trec,
-    trend,
-    view,
-)
 from ragassay.core.errors import AssayError, BadData, BadSettings, class_and_reason
 
 logger = logging.getLogger("ragassay")
 
+_COMMANDS = {
+    "evaluate": ("evaluate", "Evaluate systems on a dataset and print a report."),
+    "demo": ("evaluate", "Evaluate the systems of the quickstart dataset; needs no key."),
+    "gate": ("gate", "Check the gates of a configuration; exit code 1 if one is missed."),
+    "compare": ("compare", "Compare systems of runs, jobs and data files with the first one."),
+    "runs": ("runs", "List the runs, newest first."),
+    "show": ("runs", "Show a report or a comparison, or its rows, or write it with -o."),
+    "cost": ("trends", "Show what accurate answers cost over the runs so far."),
+    "trend": ("trends", "Show a metric over the runs so far, and where its level changed."),
+    "view": ("view", "Show runs in the browser."),
+    "data": ("data", "Import, list, show, compare, split and generate datasets."),
+    "judge": ("judge", "Measure a judge."),
+    "trec": ("trec", "Compute retrieval metrics from TREC qrels and run files."),
+    "ab": ("ab", "Compare two retrieval configurations on the same queries, offline."),
+    "job": ("jobs", "List, resume, retry and cancel jobs of a service."),
+    "schedule": ("schedules", "Plan jobs of a service: nightly runs."),
+    "live": ("live", "Evaluate requests in files of OpenTelemetry spans."),
+    "serve": ("serve", "Run the service on this machine, or one of its parts."),
+    "admin": ("admin", "Look after a running service: its health, keys and budgets."),
+    "info": ("info", "List metrics, print schemas, check this machine, write a configuration."),
+}  # by word, the module that has the command, and what the list of commands says of it
+
+
+@cache
+def _command(word: str) -> Any:
+    """The command or group of that word, whose module is imported now."""
+    thing = getattr(import_module(f"ragassay.cli.{_COMMANDS[word][0]}"), word)
+    alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+    if isinstance(thing, typer.Typer):
+        alone.add_typer(thing, name=word)
+    else:
+        alone.command(word)(thing)
+    return typer.main.get_group(alone).commands[word]
+
+
+class _Commands(TyperGroup):
+    """The commands, of which only the one that is called is imported, so that help is quick."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands: Any = dict.fromkeys(_COMMANDS)  # whose keys are listed, and suggested for a word that is none
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as typer calls it
+        return _command(cmd_name) if cmd_name in _COMMANDS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as typer calls it
+        with formatter.section("Commands"):
+            formatter.write_dl([(word, about) for word, (_, about) in _COMMANDS.items()])
+
+
 app = typer.Typer(
-    name="ragassay",
-    add_completion=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+    name="ragassay", cls=_Commands, add_completion=True, rich_markup_mode=None, pretty_exceptions_enable=False
 )
-app.command("evaluate")(evaluate.evaluate)
-app.command("demo")(evaluate.demo)
-app.command("gate")(gate.gate)
-app.command("compare")(compare.compare)
-app.command("runs")(runs.runs)
-app.command("show")(runs.show)
-app.command("cost")(cost.cost)
-app.command("trend")(trend.trend)
-app.command("view")(view.view)
-app.add_typer(data.data, name="data")
-app.add_typer(judge.judge, name="judge")
-app.command("trec")(trec.trec)
-app.command("ab")(ab.ab)
-app.add_typer(jobs.job, name="job")
-app.add_typer(schedules.schedule, name="schedule")
-app.add_typer(live.live, name="live")
-app.command("serve")(serve.serve)
-app.add_typer(admin.admin, name="admin")
-app.add_typer(info.info, name="info")
 
 _INSTEAD = {
     "run": "ragassay evaluate --config FILE",
@@ -124,11 +136,7 @@ def _unforeseen(error: Exception) -> tuple[str, int]:
     from ragassay.core.files import FULL
 
     if hasattr(error, "format_message"):  # of the parser
-        from ragassay.cli.options import instead_of
-
-        flag = getattr(error, "option_name", None)
-        instead = instead_of(flag) if flag else None
-        return f"{error.format_message()}; {f'write: {instead}' if instead else 'see: ragassay --help'}", 2
+        return f"{error.format_message()}; see: ragassay --help", 2
     if isinstance(error, OSError) and error.errno in FULL:
         if error.filename is None:  # a write to stdout; what it still holds would fail again at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from ragassay.analysis import comparison
+from ragassay.analysis.comparing import Unevaluated
+from ragassay.analysis.difference import Difference
+from ragassay.analysis.models import Comparison
+from ragassay.analysis.sides import Side
 from ragassay.cli.options import (
     AsJson,
     Config,
@@ -19,15 +24,17 @@ from ragassay.cli.options import (
 )
 from ragassay.cli.pairwise import prefer
 from ragassay.cli.terminal import Terminal, print_document, refuse_unscored, show
+from ragassay.config import ProjectConfig
 from ragassay.core.errors import BadInput, BadSettings
-
-if TYPE_CHECKING:
-    from ragassay.analysis.comparing import Unevaluated
-    from ragassay.analysis.difference import Difference
-    from ragassay.analysis.sides import Side
-    from ragassay.config import ProjectConfig
-    from ragassay.sdk.evaluation import Given
-    from ragassay.sdk.progress import Reporter
+from ragassay.metrics.names import split_names
+from ragassay.reporting.comparison import EXPORTERS, of_comparison
+from ragassay.reporting.document import Document, Table
+from ragassay.sdk.compare import compared, sides_of
+from ragassay.sdk.evaluation import Given
+from ragassay.sdk.progress import Reporter
+from ragassay.sdk.references import resolve
+from ragassay.stats.power import needed_n, power_of
+from ragassay.stats.tests import correction_named
 
 _CORRECTIONS = ("holm", "bh", "bonferroni", "none")
 
@@ -87,11 +94,6 @@ def compare(
     **options: Any,
 ) -> None:
     """Compare the systems of a run, or of several runs, jobs and data files, with the first one."""
-    from ragassay.metrics.names import split_names
-    from ragassay.reporting.comparison import EXPORTERS, of_comparison
-    from ragassay.sdk.compare import compared
-    from ragassay.stats.tests import correction_named
-
     if pairwise is not None:
         prefer(runs, pairwise, server, config, options, output or [], as_json=as_json, dry_run=dry_run)
         return
@@ -99,10 +101,12 @@ def compare(
         raise BadSettings("--dry-run is about the calls of --pairwise", hint="add --pairwise MODEL, or leave it out")
     EXPORTERS.check(output or ())
     import_plugins(options.pop("plugins", None))
-    if detect is not None:
-        _print_needed(runs, detect, server, metrics, baseline=baseline, alpha=alpha, power=power)
-        return
     reporter, asked = Terminal(quiet=as_json), None if metrics is None else split_names(metrics)
+    if detect is not None:
+        sides = [resolve(run, server).side() for run in runs]
+        found = comparison.compare(sides, baseline=baseline, metrics=asked, alpha=alpha, correction="none")
+        _print_needed(found, detect, power)
+        return
     result, made = compared(
         _sides(runs, server, config, {**options, "metrics": metrics}, reporter),
         reporter,
@@ -124,9 +128,6 @@ def _sides(
     references: list[str], server: str | None, config: Path | None, options: dict[str, Any], reporter: Reporter
 ) -> list[Side | Unevaluated]:
     """``sides_of`` what the command line names; ``config`` and ``options`` are about data files only."""
-    from ragassay.analysis.comparing import Unevaluated
-    from ragassay.sdk.compare import sides_of
-    from ragassay.sdk.evaluation import Given
 
     def configure(data: str) -> tuple[ProjectConfig, Given]:
         if len(references) == 1:
@@ -143,49 +144,23 @@ def _sides(
     return sides
 
 
-def _print_needed(
-    runs: list[str],
-    difference: float,
-    server: str | None,
-    metrics: str | None,
-    *,
-    baseline: str | None,
-    alpha: float,
-    power: float,
-) -> None:
-    """How many queries show a difference, from the spread between the systems that are named."""
-    from ragassay.analysis import comparison
-    from ragassay.metrics.names import split_names
-    from ragassay.reporting.document import Document, Table
-    from ragassay.sdk.references import resolve
-
-    result = comparison.compare(
-        [resolve(run, server).side() for run in runs],
-        baseline=baseline,
-        metrics=None if metrics is None else split_names(metrics),
-        alpha=alpha,
-        correction="none",
-    )
+def _print_needed(found: Comparison, difference: float, power: float) -> None:
+    """How many queries show a difference, from the spread between the systems that are compared."""
+    to_show = f"to show a difference of {difference:g} with a chance of {power:.0%}"
     columns = ("metric", "sd", "queries", "chance", "needed")
-    print_document(
-        Document(
-            "",
-            blocks=tuple(
-                Table(
-                    f"{pair.b} against {pair.a}: to show a difference of {difference:g} with a chance of {power:.0%}",
-                    columns,
-                    tuple((name, *_needed(delta, difference, alpha, power)) for name, delta in pair.metrics.items()),
-                )
-                for pair in result.pairs
-            ),
+    tables = [
+        Table(
+            f"{pair.b} against {pair.a}: {to_show}",
+            columns,
+            tuple((name, *_needed(delta, difference, found.alpha, power)) for name, delta in pair.metrics.items()),
         )
-    )
+        for pair in found.pairs
+    ]
+    print_document(Document("", blocks=tuple(tables)))
 
 
 def _needed(delta: Difference, difference: float, alpha: float, power: float) -> tuple[str, ...]:
     """Spread and number of the pairs at hand, the chance that so many show the difference, and how many would."""
-    from ragassay.stats.power import needed_n, power_of
-
     if not delta.sd:
         return ("no spread" if delta.paired else "no shared query", "", "", "")
     chance = power_of(difference, delta.n, delta.sd, alpha=alpha)

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from ragassay.cli.options import AsJson, BudgetUsd, Concurrency, Map, Plugins, import_plugins, pairs
 from ragassay.cli.terminal import print_document, print_json
 from ragassay.core.errors import BadSettings
+from ragassay.core.files import check_output, to_lines, write_whole
 from ragassay.core.formatting import listed
-
-if TYPE_CHECKING:
-    from ragassay.datasets.describe import DatasetDescription
-    from ragassay.datasets.versions import DatasetVersion
-    from ragassay.storage.datasets import FolderDatasets
-    from ragassay.testset.generate import GeneratedVersion
+from ragassay.core.settings import Settings
+from ragassay.datasets.dataset import canonical
+from ragassay.datasets.describe import DatasetDescription
+from ragassay.datasets.ir import PREFIX, ir_passages
+from ragassay.datasets.versions import DatasetVersion, file_or_version
+from ragassay.reporting.datasets import alike, change, changes, made, tables
+from ragassay.reporting.document import Document, Sentences
+from ragassay.sdk.datasets import Datasets
+from ragassay.storage.datasets import FolderDatasets, open_data
+from ragassay.testset.generate import GeneratedVersion, calls_text
+from ragassay.testset.passages import read_passages
 
 VersionArgument = Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="The beginning of a version is enough.")]
 DataArgument = Annotated[str, typer.Argument(metavar="DATA", help="NAME[@VERSION], or a file.")]
@@ -51,10 +57,6 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Keep the rows of files, or of ir:NAME of ir_datasets, as a version of a dataset; the same rows are the same version."""
-    from ragassay.core.files import check_output, to_lines, write_whole
-    from ragassay.datasets.ir import PREFIX, ir_passages
-    from ragassay.sdk.datasets import Datasets
-
     columns = pairs(mapping, "--map", "OURS=THEIRS")
     of_library = next((str(file) for file in files if str(file).startswith(PREFIX)), None)
     if of_library and (len(files) > 1 or columns or format != "auto"):
@@ -73,8 +75,6 @@ def import_(
 @data.command("list")
 def list_(as_json: AsJson = False) -> None:
     """List the datasets, each with its latest version."""
-    from ragassay.sdk.datasets import Datasets
-
     _print_versions(Datasets().list(), as_json=as_json)
 
 
@@ -92,12 +92,6 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show a file or a dataset: its versions, columns, counts, labels, missing fields, similar questions, possible metrics."""
-    from ragassay.core.settings import Settings
-    from ragassay.datasets.dataset import canonical
-    from ragassay.datasets.versions import file_or_version
-    from ragassay.sdk.datasets import Datasets
-    from ragassay.storage.datasets import FolderDatasets, open_data
-
     import_plugins(plugin)
     columns = pairs(mapping, "--map", "OURS=THEIRS")
     store = FolderDatasets(Settings().home)
@@ -120,10 +114,6 @@ def show(
 @data.command("diff")
 def diff(a: DataArgument, b: DataArgument, as_json: AsJson = False) -> None:
     """Compare two versions row by row: what was added, removed or changed, and in which fields."""
-    from ragassay.reporting.datasets import change, changes
-    from ragassay.reporting.document import Document
-    from ragassay.sdk.datasets import Datasets
-
     found = Datasets().diff(a, b)
     if as_json:
         print_json(found)
@@ -145,8 +135,6 @@ def split(
     as_json: AsJson = False,
 ) -> None:
     """Split a dataset into NAME-train, NAME-validation and NAME-test."""
-    from ragassay.sdk.datasets import Datasets
-
     made = Datasets().split(reference, train=train, validation=validation, test=test, seed=seed, by=by)
     if as_json:
         print_json(made)
@@ -179,10 +167,6 @@ def generate(
     as_json: AsJson = False,
 ) -> None:
     """Make questions with ground truth from documents, offline or with a model, and keep them as a dataset."""
-    from ragassay.core.files import check_output, to_lines, write_whole
-    from ragassay.sdk.datasets import Datasets
-    from ragassay.testset.passages import read_passages
-
     if model is None and budget_usd:
         raise BadSettings("--budget-usd is about a model; templates make no call")
     if passages:
@@ -197,8 +181,6 @@ def generate(
     typer.echo(f"{report.version.reference}: {report.rows} questions from {report.passages} passages")
     _print_candidates(report, count)
     if report.usage:
-        from ragassay.testset.generate import calls_text
-
         typer.echo(calls_text(report.usage))
 
 
@@ -212,8 +194,6 @@ def _print_candidates(report: GeneratedVersion, wanted: int) -> None:
 
 
 def _print_versions(versions: Sequence[DatasetVersion], *, as_json: bool) -> None:
-    from ragassay.reporting.datasets import made
-
     if as_json:
         print_json(versions)
         return
@@ -223,8 +203,6 @@ def _print_versions(versions: Sequence[DatasetVersion], *, as_json: bool) -> Non
 
 def _print_version(version: DatasetVersion, versions: Sequence[DatasetVersion], store: FolderDatasets) -> None:
     """Where a version comes from, where its rows are, and the other versions of its name."""
-    from ragassay.reporting.datasets import made
-
     lineage = version.lineage
     how = ", ".join(f"{key} {value}" for key, value in lineage.options.items() if key != "columns")
     facts = {
@@ -246,9 +224,6 @@ def _print_version(version: DatasetVersion, versions: Sequence[DatasetVersion], 
 
 def _print_description(description: DatasetDescription) -> None:
     """What a dataset holds."""
-    from ragassay.reporting.datasets import alike, tables
-    from ragassay.reporting.document import Document, Sentences
-
     digest = f", digest {description.digest[:12]}" if description.digest else ""
     sentences = {
         "Read as our fields": [

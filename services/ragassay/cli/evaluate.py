@@ -7,10 +7,12 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from ragassay import config
+from ragassay.cli.estimate import estimate
 from ragassay.cli.options import (
     AsJson,
     AtServer,
@@ -30,13 +32,22 @@ from ragassay.cli.terminal import (
     warnings_shown,
     write,
 )
+from ragassay.config import ProjectConfig
 from ragassay.core.errors import BadSettings, DiskFull
-
-if TYPE_CHECKING:
-    from ragassay.config import ProjectConfig
-    from ragassay.evaluation.runtime import Runtime
-    from ragassay.sdk.benchmark import Begun
-    from ragassay.storage.folder import FolderRun
+from ragassay.core.eval_config import Budget, EvalConfig
+from ragassay.core.package_data import folder
+from ragassay.core.settings import Settings
+from ragassay.evaluation import local
+from ragassay.evaluation.inputs import load
+from ragassay.evaluation.runtime import Runtime
+from ragassay.reporting import EXPORTERS
+from ragassay.reporting.comparison import of_comparison
+from ragassay.reporting.report import of_report
+from ragassay.sdk import benchmark, evaluation
+from ragassay.sdk.benchmark import Begun, benchmark_of, check_outputs, inputs_by_dataset, resumed, started
+from ragassay.sdk.evaluation import read_inputs, runtime_for
+from ragassay.sdk.loop import finished
+from ragassay.storage.folder import FolderRun
 
 _ON_RESUME = ("plugins", "output", "budget_usd", "settings")  # options that a resumed run takes
 _LIMITS = ("budget", "performance.provider_outage_timeout_s")  # keys that --set may change then
@@ -69,7 +80,10 @@ def evaluate(
     if server is None and no_wait:
         raise BadSettings("--no-wait is about a service", hint="add --server URL")
     if resume is not None:
-        check_resume(options, {"DATA": data, "--config": config, "--dry-run": dry_run or None, "--server": server})
+        others = {"DATA": data, "--config": config, "--dry-run": dry_run or None, "--server": server}
+        fixed = [name for name, value in others.items() if value is not None]
+        if fixed := [*fixed, *used({key: value for key, value in options.items() if key not in _ON_RESUME})]:
+            raise BadSettings(f"--resume takes everything from the run, so {', '.join(fixed)} can't be given with it")
         _resume(resume, options, as_json=as_json)
     elif server is None:
         _evaluate(configured(config, options, data=data), dry_run=dry_run, as_json=as_json)
@@ -89,14 +103,6 @@ def evaluate(
 
 def _evaluate(configuration: ProjectConfig, *, dry_run: bool, as_json: bool) -> None:
     """Evaluate on the dataset of a configuration, or on each of its datasets."""
-    from ragassay.cli.estimate import estimate
-    from ragassay.core.eval_config import Budget
-    from ragassay.core.settings import Settings
-    from ragassay.evaluation import local
-    from ragassay.reporting import EXPORTERS
-    from ragassay.sdk.benchmark import check_outputs, inputs_by_dataset, started
-    from ragassay.sdk.evaluation import read_inputs, runtime_for
-
     reporter, outputs, spec = Terminal(quiet=as_json), list(configuration.output), configuration.evaluation
     several = bool(configuration.datasets)
     runtime = runtime_for(settings=Settings().of_dry_run if dry_run else Settings())
@@ -121,12 +127,6 @@ def _evaluate(configuration: ProjectConfig, *, dry_run: bool, as_json: bool) -> 
 
 
 def _resume(reference: str, options: Mapping[str, Any], *, as_json: bool) -> None:
-    from ragassay.core.settings import Settings
-    from ragassay.evaluation import local
-    from ragassay.reporting import EXPORTERS
-    from ragassay.sdk.benchmark import benchmark_of, check_outputs, resumed
-    from ragassay.sdk.evaluation import runtime_for
-
     settings, outputs, limits = Settings(), options["output"] or [], limits_of(options)
     runtime, reporter = runtime_for(settings=settings), Terminal(quiet=as_json)
     import_plugins(options["plugins"])
@@ -146,10 +146,7 @@ def _resume(reference: str, options: Mapping[str, Any], *, as_json: bool) -> Non
 def _complete(
     runtime: Runtime, run: FolderRun, reporter: Terminal, outputs: list[Path], *, as_json: bool, **limits: Any
 ) -> None:
-    from ragassay.sdk.evaluation import completed
-    from ragassay.sdk.loop import finished
-
-    report = finished(partial(completed, runtime, run, reporter, **limits))
+    report = finished(partial(evaluation.completed, runtime, run, reporter, **limits))
     try:
         show_report(report, str(run.report_file), outputs, as_json=as_json)
     except DiskFull as full:
@@ -160,12 +157,7 @@ def _complete(
 def _complete_benchmark(
     runtime: Runtime, begun: Begun, reporter: Terminal, outputs: list[Path], *, as_json: bool, **limits: Any
 ) -> None:
-    from ragassay.reporting.comparison import of_comparison
-    from ragassay.reporting.report import of_report
-    from ragassay.sdk.benchmark import completed
-    from ragassay.sdk.loop import finished
-
-    result = finished(partial(completed, runtime, begun, reporter, **limits))
+    result = finished(partial(benchmark.completed, runtime, begun, reporter, **limits))
     for path in outputs:
         result.save(path)
     places = [f"report of {dataset}: {run.report_file}" for dataset, run in begun.runs.items()]
@@ -183,22 +175,8 @@ def _complete_benchmark(
         refuse_unscored(report)
 
 
-def check_resume(options: Mapping[str, Any], others: Mapping[str, Any]) -> None:
-    """Raise BadSettings for an option, or one of ``others`` that is not None, that a resumed run can't take."""
-    fixed = [name for name, value in others.items() if value is not None]
-    fixed += used({key: value for key, value in options.items() if key not in _ON_RESUME})
-    if fixed:
-        raise BadSettings(f"--resume takes everything from the run, so {', '.join(fixed)} can't be given with it")
-
-
 def demo() -> None:
     """Evaluate the two recorded systems of the quickstart dataset; needs no key, no network and no server."""
-    from ragassay.core.eval_config import EvalConfig
-    from ragassay.core.package_data import folder
-    from ragassay.evaluation import local
-    from ragassay.evaluation.inputs import load
-    from ragassay.sdk.evaluation import runtime_for
-
     quickstart, runtime = folder("datasets") / "quickstart", runtime_for()
     systems = {path.stem: path for path in sorted((quickstart / "responses").glob("*.jsonl"))}
     inputs = load(quickstart / "queries.jsonl", systems, name="quickstart")
@@ -215,13 +193,11 @@ def demo() -> None:
 
 def limits_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """The budget and the time that take the place of a run's own when it is resumed; raises BadSettings for other keys."""
-    from ragassay.config import load
-
     given = overrides({key: options[key] for key in ("budget_usd", "settings")})
     for override in given:
         if not any(f"{'.'.join(override.location)}.".startswith(f"{key}.") for key in _LIMITS):
             raise BadSettings("a resumed run takes this from its start", where=override.source)
-    configuration, sections = load(None, given), {override.location[0] for override in given}
+    configuration, sections = config.load(None, given), {override.location[0] for override in given}
     limits: dict[str, Any] = {"budget": configuration.budget} if "budget" in sections else {}
     return limits | (
         {"outage_timeout_s": configuration.performance.provider_outage_timeout_s} if "performance" in sections else {}

@@ -7,9 +7,12 @@ from typing import Annotated
 
 import typer
 
+from ragassay import config as configurations
 from ragassay.cli.options import AsJson, Outputs, Plugins, configured
 from ragassay.cli.terminal import Terminal, refuse_unscored, show
 from ragassay.core.errors import GateFailed, NotFound
+from ragassay.reporting.gates import EXPORTERS, of_gates
+from ragassay.sdk.gate import check
 
 Config = Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="Configuration with gates. [./ragassay.yaml]")]
 RunName = Annotated[
@@ -36,10 +39,6 @@ def gate(
     as_json: AsJson = False,
 ) -> None:
     """Evaluate, or take a run, and check the gates of the configuration; exit code 1 when one is missed."""
-    from ragassay import config as configurations
-    from ragassay.reporting.gates import EXPORTERS, of_gates
-    from ragassay.sdk.gate import check
-
     EXPORTERS.check(output or ())
     if config is None and configurations.find(Path()) is None:
         what = f"there is no {configurations.FILE_NAME} in this folder"

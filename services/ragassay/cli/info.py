@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import orjson
 import typer
 
+from ragassay import config
 from ragassay.cli.options import AsJson, Plugins, import_plugins
 from ragassay.cli.terminal import print_fields, print_json
 from ragassay.core.errors import BadSettings, Conflict, UnknownName
-
-if TYPE_CHECKING:
-    from ragassay.core.settings import Settings
+from ragassay.core.files import write_whole
+from ragassay.core.settings import Settings
+from ragassay.metrics.metric import METRICS
 
 _KINDS = ("retrieval", "quality", "performance", "cost")
 
@@ -23,8 +25,6 @@ info = typer.Typer(help="List metrics, print schemas, check this machine, write 
 @info.command("metrics")
 def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
     """List the metrics: name, kind, what they need and what they measure."""
-    from ragassay.metrics.metric import METRICS
-
     import_plugins(plugin)
     known = sorted(METRICS, key=lambda metric: (_KINDS.index(metric.kind), metric.family))
     if as_json:
@@ -75,9 +75,6 @@ def init(
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Where to write it. [ragassay.yaml]")] = None,
 ) -> None:
     """Write a commented configuration with every key and its default."""
-    from ragassay import config
-    from ragassay.core.files import write_whole
-
     path = file or Path(config.FILE_NAME)
     if path.exists() or path.is_symlink():
         raise Conflict(f"{path} is there already", hint="name another file: ragassay info init FILE")
@@ -91,9 +88,6 @@ def init(
 @info.command("doctor")
 def doctor(as_json: AsJson = False) -> None:
     """List what works on this machine, and how to get the rest. Makes no call."""
-    import orjson
-
-    from ragassay.core.settings import Settings
 
     for what, ok, detail in _findings(Settings()):
         if as_json:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from itertools import islice
+from typing import Annotated, Any
 
 import typer
 
 from ragassay.cli.options import AsJson, Last, Server
 from ragassay.cli.terminal import Terminal, print_json, print_table, show_report
+from ragassay.client import Client
+from ragassay.config import GatedConfig, ProjectConfig
 from ragassay.core.errors import BadSettings, GateFailed
+from ragassay.core.jobs import Job
+from ragassay.core.settings import Settings
+from ragassay.datasets.versions import file_or_version
+from ragassay.reporting import EXPORTERS
+from ragassay.sdk.evaluation import read_inputs
 from ragassay.sdk.progress import progress
-
-if TYPE_CHECKING:
-    from ragassay.client import Client
-    from ragassay.config import ProjectConfig
-    from ragassay.core.jobs import Job
+from ragassay.storage.datasets import FolderDatasets
 
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The id that evaluate --no-wait printed.")]
 
@@ -23,12 +27,10 @@ job = typer.Typer(help="List, resume, retry and cancel jobs of a service.", no_a
 
 def evaluate_at(server: str, configuration: ProjectConfig, registered: list[str], *, wait: bool, as_json: bool) -> None:
     """Have a service evaluate rows and its ``registered`` systems; print the report, or without ``wait`` the job's id."""
-    from ragassay.reporting import EXPORTERS
-
     EXPORTERS.check(configuration.output)
     if configuration.data is None and not configuration.systems:
         raise BadSettings("DATA is missing", hint="name a file, or 'data:' in the configuration")
-    with connected(server) as service:
+    with Client(server) as service:
         job = _submitted(service, configuration, registered)
         at = f"{job.id} --server {server}"
         if not wait:
@@ -52,11 +54,6 @@ def evaluate_at(server: str, configuration: ProjectConfig, registered: list[str]
 
 def _submitted(service: Client, configuration: ProjectConfig, registered: list[str]) -> Job:
     """Queue the evaluation of a configuration; a dataset that is stored here is named, other rows are sent."""
-    from ragassay.core.settings import Settings
-    from ragassay.datasets.versions import file_or_version
-    from ragassay.sdk.evaluation import read_inputs
-    from ragassay.storage.datasets import FolderDatasets
-
     keys = job_keys(configuration)
     if configuration.data and not (configuration.limit or configuration.labels or configuration.systems):
         version = file_or_version(FolderDatasets(Settings().home), configuration.data)
@@ -68,19 +65,10 @@ def _submitted(service: Client, configuration: ProjectConfig, registered: list[s
 
 def job_keys(configuration: ProjectConfig) -> dict[str, Any]:
     """The keys of a configuration that a job may set; raises BadSettings for the judge's prompt, which it may not."""
-    from ragassay.config import GatedConfig
-
     if configuration.judge_prompt:
         what = "the service's operator sets the judge's prompt, so 'judge_prompt' can't be sent"
         raise BadSettings(what, hint="leave it out, or evaluate without --server")
     return configuration.model_dump(mode="json", exclude_unset=True, include=set(GatedConfig.model_fields))
-
-
-def connected(server: str | None) -> Client:
-    """A client of the service, to be used in a ``with``."""
-    from ragassay.client import Client
-
-    return Client(server)
 
 
 @job.command("list")
@@ -93,9 +81,7 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first."""
-    from itertools import islice
-
-    with connected(server) as service:
+    with Client(server) as service:
         jobs = list(islice(service.jobs(status), last))
     if as_json:
         print_json(jobs)
@@ -118,7 +104,7 @@ def list_(
 @job.command("show")
 def show_job(name: JobArgument, server: Server = None, as_json: AsJson = False) -> None:
     """Show a job: its status, how many rows are done, and why it waits or failed."""
-    with connected(server) as service:
+    with Client(server) as service:
         _print(service.job(name), as_json=as_json)
 
 
@@ -136,21 +122,21 @@ def resume(
 ) -> None:
     """Resume a job that paused because its budget was reached; a cap that is not given stays."""
     caps: dict[str, Any] = {"budget_usd": usd, "budget_tokens": tokens}
-    with connected(server) as service:
+    with Client(server) as service:
         _print(service.resume(name, **caps), as_json=as_json)
 
 
 @job.command("retry")
 def retry(name: JobArgument, server: Server = None, as_json: AsJson = False) -> None:
     """Evaluate the failed rows of a job that has ended again; the others stay, and nothing is paid twice."""
-    with connected(server) as service:
+    with Client(server) as service:
         _print(service.retry(name), as_json=as_json)
 
 
 @job.command("cancel")
 def cancel(name: JobArgument, server: Server = None, as_json: AsJson = False) -> None:
     """Cancel a job; finished rows stay."""
-    with connected(server) as service:
+    with Client(server) as service:
         _print(service.cancel(name), as_json=as_json)
 
 

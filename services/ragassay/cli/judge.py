@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ragassay.cli.options import AsJson, configured, takes_options
 from ragassay.cli.terminal import Terminal, refuse_unscored, show
-
-if TYPE_CHECKING:
-    from ragassay.evaluation.agreement import JudgeAgreement
-    from ragassay.reporting.document import Document
+from ragassay.core.formatting import interval, number, percent
+from ragassay.evaluation.agreement import JudgeAgreement, LabelledRows
+from ragassay.reporting.document import Document, Table
+from ragassay.sdk.evaluation import evaluated, runtime_for
+from ragassay.sdk.loop import finished
 
 _NOT_TAKEN = ("system", "dataset", "output", "metrics", "baseline")  # they have no meaning here
 _SHOWN = {
@@ -52,10 +53,6 @@ def agreement(
     **options: Any,
 ) -> None:
     """Measure how far a judge agrees with labels by people."""
-    from ragassay.evaluation.agreement import LabelledRows
-    from ragassay.sdk.evaluation import evaluated, runtime_for
-    from ragassay.sdk.loop import finished
-
     configuration = configured(None, options, data=data)
     rows = LabelledRows(
         data, metric, **{key: value for key, value in configuration.reading.items() if key != "max_grade"}
@@ -69,9 +66,6 @@ def agreement(
 
 
 def _document(found: JudgeAgreement) -> Document:
-    from ragassay.core.formatting import interval, number, percent
-    from ragassay.reporting.document import Document, Table
-
     items = f"{found.n} items" if found.n == found.rows else f"{found.n} items of {found.rows} rows"
     missing = (
         f"no score: {count} of {found.n + found.missing} items: {reason}" for reason, count in found.reasons.items()

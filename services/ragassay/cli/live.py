@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from ragassay.cli.options import AsJson, Config, Server, configured, takes_options
+from ragassay.cli.options import AsJson, Config, Server, configured, takes_options, without_none
 from ragassay.cli.terminal import Terminal, print_json, print_table
+from ragassay.client import Client
 from ragassay.core.errors import BadSettings, BudgetReached
-
-if TYPE_CHECKING:
-    from ragassay.core.eval_config import EvalConfig
-    from ragassay.live.files import OpenRequest, SpanFiles
-    from ragassay.live.models import LiveRule, LiveWindow
-    from ragassay.live.store import Figures
+from ragassay.core.eval_config import EvalConfig
+from ragassay.core.formatting import number
+from ragassay.core.report import Source
+from ragassay.core.settings import Settings
+from ragassay.datasets.dataset import digest_of_dataset
+from ragassay.evaluation.inputs import recorded
+from ragassay.live.files import OpenRequest, SpanFiles
+from ragassay.live.models import Counts, LiveRule, LiveStream
+from ragassay.live.store import ChosenRow, Figures
+from ragassay.live.windows import WindowRows, figures_of
+from ragassay.metrics.names import split_names
+from ragassay.sdk import evaluation
+from ragassay.sdk.loop import finished
 
 _EVERY_S = 5.0
 _NO_FILES = ("name", "system", "dataset", "baseline", "limit", "map", "output")  # flags of commands that read a dataset
@@ -49,47 +56,25 @@ LowScore = Annotated[
 
 
 def _rule(rate: float, low_score: float | None) -> LiveRule:
-    from ragassay.live.models import LiveRule
-
     return LiveRule(rate=rate, low_score=low_score)
 
 
 def _files(path: Path) -> SpanFiles:
-    from ragassay.core.settings import Settings
-    from ragassay.live.files import SpanFiles
-
     return SpanFiles(path, Settings().redacted_attributes)
 
 
 @live.command("check")
 def check(path: PathArgument, rate: Rate = 1.0, low_score: LowScore = None, as_json: AsJson = False) -> None:
     """Show what would happen to each request in files, and which spans are read; nothing is sent or evaluated."""
-    rule = _rule(rate, low_score)
+    rule, keys = _rule(rate, low_score), ("trace", "stream", "status", "reason", "read_from")
     decided = [(one, one.decide(rule)) for one in _files(path).complete()]
+    rows = [(one.trace, one.stream, made.status, made.reason, made.read_from) for one, made in decided]
     if as_json:
-        print_json(
-            [
-                {
-                    "trace": one.trace,
-                    "stream": one.stream,
-                    "status": decision.status,
-                    "reason": decision.reason,
-                    "read_from": decision.read_from,
-                }
-                for one, decision in decided
-            ]
-        )
+        print_json([dict(zip(keys, row, strict=True)) for row in rows])
         return
-    table = [
-        (one.trace, one.stream, decision.status, decision.reason, _read_from(decision.read_from))
-        for one, decision in decided
-    ]
+    table = [(*cells, ", ".join(f"{what}: {name}" for what, name in spans.items())) for *cells, spans in rows]
     columns = ("trace", "stream", "status", "why", "read from")
     print_table(columns, table, least=("read from", "stream"), empty="there is no request")
-
-
-def _read_from(spans: Mapping[str, str]) -> str:
-    return ", ".join(f"{what}: {name}" for what, name in spans.items())
 
 
 @live.command("run")
@@ -108,7 +93,7 @@ def run(
         raise BadSettings("--follow prints tables", hint="leave out --json")
     configuration = configured(config, options)
     files, evaluated = _files(path), _Evaluated(configuration.evaluation, _rule(rate, low_score))
-    rounds = None if not follow else int(_silence_s() / _EVERY_S)
+    rounds = int(Settings().live_silence_s / _EVERY_S) if follow else None
     while True:
         new = files.complete(silent_rounds=rounds)
         evaluated.add(new)
@@ -117,12 +102,6 @@ def run(
         if not follow:
             return
         time.sleep(_EVERY_S)
-
-
-def _silence_s() -> float:
-    from ragassay.core.settings import Settings
-
-    return Settings().live_silence_s
 
 
 class _Evaluated:
@@ -137,8 +116,6 @@ class _Evaluated:
 
     def add(self, requests: list[OpenRequest]) -> None:
         """Decide on requests, and evaluate those that are chosen, a run for each hour of a stream."""
-        from ragassay.live.store import ChosenRow
-
         chosen: dict[tuple[str, str], dict[str, ChosenRow]] = {}
         for one in requests:
             decision, window = one.decide(self._rule), (one.stream, one.hour)
@@ -150,13 +127,6 @@ class _Evaluated:
             self._evaluate(window, rows)
 
     def _evaluate(self, window: tuple[str, str], rows: dict[str, Any]) -> None:
-        from ragassay.core.report import Source
-        from ragassay.datasets.dataset import digest_of_dataset
-        from ragassay.evaluation.inputs import recorded
-        from ragassay.live.windows import figures_of
-        from ragassay.sdk import evaluation
-        from ragassay.sdk.loop import finished
-
         samples = [row.sample for row in rows.values()]
         source = Source(name=window[0], digest=digest_of_dataset(samples), rows=len(samples))
         spec, usd = self._spec, self._spec.budget.usd
@@ -181,23 +151,12 @@ class _Evaluated:
         self._states.setdefault(window, Counter())[status] += number
         self._reasons[status, reason] += number
 
-    def windows(self) -> list[LiveWindow]:
-        """The windows, by stream and hour."""
-        from ragassay.live.models import Counts
-        from ragassay.live.windows import WindowRows
-
-        return [
-            WindowRows.of(window[1], self._figures.get(window, {})).window(
-                *window, Counts(received=states.total(), **states)
-            )
-            for window, states in sorted(self._states.items())
-        ]
-
     def show(self, files: SpanFiles, *, as_json: bool) -> None:
-        """Print windows and states."""
-        from ragassay.core.formatting import number
-
-        windows = self.windows()
+        """Print the windows, by stream and hour, and the states of requests."""
+        windows = [
+            WindowRows.of(place[1], self._figures.get(place, {})).window(*place, Counts(received=one.total(), **one))
+            for place, one in sorted(self._states.items())
+        ]
         if as_json:
             print_json(windows)
             return
@@ -228,15 +187,9 @@ def set_rule(
     as_json: AsJson = False,
 ) -> None:
     """Have a service evaluate requests of a stream; what is left out has its default."""
-    from ragassay.cli.jobs import connected
-    from ragassay.live.models import LiveStream
-    from ragassay.metrics.names import split_names
-
-    job = {"metrics": split_names(metrics) if metrics else None, "judge": judge}
-    given = {"rate": rate, "budget_usd": budget_usd, "low_score": low_score}
-    body: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    body["job"] = {key: value for key, value in job.items() if value is not None}
-    with connected(server) as service:
+    job = without_none({"metrics": split_names(metrics) if metrics else None, "judge": judge})
+    body = without_none({"rate": rate, "budget_usd": budget_usd, "low_score": low_score, "job": job})
+    with Client(server) as service:
         put = service.request(LiveStream, "PUT", "live", "streams", stream, body=body)
     if as_json:
         print_json(put)

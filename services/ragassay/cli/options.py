@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
+from ragassay import config
+from ragassay.config import Override, ProjectConfig
 from ragassay.core.errors import BadSettings
-
-if TYPE_CHECKING:
-    from ragassay.config import Override, ProjectConfig
+from ragassay.metrics.names import split_names
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -37,60 +37,14 @@ Outputs = Annotated[
     typer.Option("-o", "--output", metavar="FILE", help="Also write FILE; its extension picks the format. Repeatable."),
 ]
 
-System = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--system",
-        metavar="NAME=FILE|URL",
-        help="Responses of a system, or the address that it answers at. Repeatable.",
-    ),
-]
-Judge = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--judge",
-        metavar="local|MODEL",
-        help="A judge: local, or a model that LiteLLM supports; MODEL,samples=3 or MODEL,role=reference,on=0.2. "
-        "Repeatable. [local]",
-    ),
-]
-Metrics = Annotated[
-    str | None,
-    typer.Option(
-        "--metrics",
-        metavar="A,B",
-        help="Metrics to compute; see: ragassay info metrics. [every usual one that the rows have the input for]",
-    ),
-]
-Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the run. [that of the data]")]
-Limit = Annotated[int | None, typer.Option("--limit", metavar="N", help="Only the first N rows. [all]")]
 Map = Annotated[
     list[str] | None,
     typer.Option("--map", metavar="OURS=THEIRS", help="Column of a field that isn't recognized. Repeatable."),
-]
-Seed = Annotated[
-    int | None, typer.Option("--seed", metavar="N", help="Seed of the judge and of every random draw. [0]")
-]
-Dataset = Annotated[
-    list[str] | None,
-    typer.Option("--dataset", metavar="NAME=FILE", help="A file of queries, or a stored dataset. Repeatable."),
-]
-BaselineName = Annotated[
-    str | None,
-    typer.Option("--baseline", metavar="SYSTEM", help="With several datasets: the system to compare with. [the first]"),
 ]
 Concurrency = Annotated[int | None, typer.Option("-j", "--concurrency", metavar="N", help="Judge calls at once. [8]")]
 BudgetUsd = Annotated[
     float | None,
     typer.Option("--budget-usd", metavar="USD", help="The most that judge calls may cost, in USD. [no cap]"),
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Any key of the configuration, such as statistics.alpha=0.01; see: ragassay info init. Repeatable.",
-    ),
 ]
 
 
@@ -102,21 +56,55 @@ class Flag(NamedTuple):
     annotation: Any
 
 
+def _flag(name: str, key: str, kind: Any, metavar: str, about: str) -> Flag:
+    return Flag(name, (key,), Annotated[kind, typer.Option(name, metavar=metavar, help=about)])
+
+
+_TEXT, _TEXTS = str | None, list[str] | None
 FLAGS = {
-    "system": Flag("--system", ("systems",), System),
-    "judge": Flag("--judge", ("judges",), Judge),
-    "dataset": Flag("--dataset", ("datasets",), Dataset),
-    "baseline": Flag("--baseline", ("baseline",), BaselineName),
-    "metrics": Flag("--metrics", ("metrics",), Metrics),
-    "name": Flag("--name", ("name",), Name),
-    "limit": Flag("--limit", ("limit",), Limit),
+    "system": _flag(
+        "--system",
+        "systems",
+        _TEXTS,
+        "NAME=FILE|URL",
+        "Responses of a system, or its address, which is sent {query} and replies {answer, contexts}. Repeatable.",
+    ),
+    "judge": _flag(
+        "--judge",
+        "judges",
+        _TEXTS,
+        "local|MODEL",
+        "A judge: local, or a model that LiteLLM supports; MODEL,samples=3 or MODEL,role=reference,on=0.2. "
+        "Repeatable. [local]",
+    ),
+    "dataset": _flag(
+        "--dataset", "datasets", _TEXTS, "NAME=FILE", "A file of queries, or a stored dataset. Repeatable."
+    ),
+    "baseline": _flag(
+        "--baseline", "baseline", _TEXT, "SYSTEM", "With several datasets: the system to compare with. [the first]"
+    ),
+    "metrics": _flag(
+        "--metrics",
+        "metrics",
+        _TEXT,
+        "A,B",
+        "Metrics to compute; see: ragassay info metrics. [every usual one that the rows have the input for]",
+    ),
+    "name": _flag("--name", "name", _TEXT, "NAME", "Name of the run. [that of the data]"),
+    "limit": _flag("--limit", "limit", int | None, "N", "Only the first N rows. [all]"),
     "map": Flag("--map", ("map",), Map),
-    "seed": Flag("--seed", ("seed",), Seed),
+    "seed": _flag("--seed", "seed", int | None, "N", "Seed of the judge and of every random draw. [0]"),
     "concurrency": Flag("-j", ("performance", "concurrency"), Concurrency),
     "budget_usd": Flag("--budget-usd", ("budget", "usd"), BudgetUsd),
     "output": Flag("-o", ("output",), Outputs),
     "plugins": Flag("--import", ("plugins",), Plugins),
-    "settings": Flag("--set", (), Set),
+    "settings": _flag(
+        "--set",
+        "",
+        _TEXTS,
+        "KEY=VALUE",
+        "Any key of the configuration, such as statistics.alpha=0.01; see: ragassay info init. Repeatable.",
+    ),
 }
 
 
@@ -147,11 +135,13 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if value is not None and value != []}
 
 
+def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are given."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
 def overrides(options: Mapping[str, Any]) -> list[Override]:
     """What the flags that were used set in a configuration; ``--set`` comes last."""
-    from ragassay.config import Override
-    from ragassay.metrics.names import split_names
-
     values = _given(options)
     texts = values.pop("settings", ())
     read: dict[str, Callable[[Any], Any]] = {
@@ -182,13 +172,10 @@ def configured(
     one, and a line on stderr says so. ``remote``: a service does the work. ``schedule``: keys of that section.
     Raises BadSettings, UnknownName, NotFound.
     """
-    from ragassay import config
-
     given = overrides(options)
     if data is not None:
         given.append(config.Override(("data",), str(data), "DATA"))
-    keys = {key: value for key, value in (schedule or {}).items() if value is not None}
-    given += [config.Override(("schedule", key), value, f"--{key}") for key, value in keys.items()]
+    given += [config.Override(("schedule", key), value, f"--{key}") for key, value in (schedule or {}).items()]
     names_data = any(override.location[0] in ("data", "datasets") for override in given)
     if path is None and not names_data and (path := config.find(Path())) is not None:
         typer.echo(f"configuration: {path}", err=True)
@@ -197,8 +184,6 @@ def configured(
 
 def import_plugins(names: Sequence[str] | None) -> None:
     """Run the plug-ins of the environment and those of ``--import``, for a command without a configuration."""
-    from ragassay import config
-
     config.import_plugins(config.Document({"plugins": list(names or ())}, "--import"))
 
 
@@ -213,14 +198,3 @@ def pairs(texts: Sequence[str] | None, flag: str, form: str) -> dict[str, str]:
             raise BadSettings(f"{flag} names {name.strip()!r} twice")
         pairs[name.strip()] = value.strip()
     return pairs
-
-
-def instead_of(flag: str) -> str | None:
-    """How to set the key of the configuration that a flag seems to mean; None for a flag that means none."""
-    from ragassay.config.model import ProjectConfig, section_of
-
-    key = flag.removeprefix("--").replace("-", "_")
-    section = section_of(key)
-    if section is None and key not in ProjectConfig.model_fields:
-        return None
-    return f"--set {f'{section}.{key}' if section else key}=VALUE"

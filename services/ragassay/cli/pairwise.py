@@ -8,9 +8,22 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from ragassay.analysis.pairwise import Contest
+from ragassay.analysis.sides import labelled
+from ragassay.cli.estimate import print_calls
 from ragassay.cli.options import configured
 from ragassay.cli.terminal import print_notice, show, warnings_shown
 from ragassay.core.errors import BadInput, Unscored
+from ragassay.core.settings import Settings
+from ragassay.evaluation.outage import through_outages
+from ragassay.evaluation.runtime import preference_judge
+from ragassay.llm import Prices
+from ragassay.llm.journal import CostEstimator
+from ragassay.reporting.pairwise import EXPORTERS, of_preferences
+from ragassay.sdk.progress import progress
+from ragassay.sdk.references import resolve
+from ragassay.storage.folder import new_run_id
+from ragassay.storage.journal import CallCache, FolderJournal
 
 
 def prefer(
@@ -28,20 +41,6 @@ def prefer(
 
     ``dry_run``: print the first and make no call.
     """
-    from ragassay.analysis.pairwise import Contest
-    from ragassay.analysis.sides import labelled
-    from ragassay.cli.estimate import print_calls
-    from ragassay.core.settings import Settings
-    from ragassay.evaluation.outage import through_outages
-    from ragassay.evaluation.runtime import preference_judge
-    from ragassay.llm import Prices
-    from ragassay.llm.journal import CostEstimator
-    from ragassay.reporting.pairwise import EXPORTERS, of_preferences
-    from ragassay.sdk.progress import progress
-    from ragassay.sdk.references import resolve
-    from ragassay.storage.folder import new_run_id
-    from ragassay.storage.journal import CallCache, FolderJournal
-
     EXPORTERS.check(outputs)
     configuration, settings = configured(config, {**options, "judge": [model]}), Settings()
     settings = settings.of_dry_run if dry_run else settings

@@ -7,20 +7,29 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import orjson
 import typer
 
-from ragassay.cli.options import AsJson, Last, Outputs, Plugins, Server, import_plugins
+from ragassay.cli.options import AsJson, Last, Outputs, Plugins, Server, import_plugins, without_none
 from ragassay.cli.terminal import print_fields, print_json, show_report, warnings_shown, write
 from ragassay.cli.terminal import show as show_document
 from ragassay.core.errors import BadSettings, NotFound, UnknownName
-
-if TYPE_CHECKING:
-    from ragassay.core.models import Result
-    from ragassay.core.report import ReportWithResults
-    from ragassay.sdk.references import Reference
-    from ragassay.storage.folder import FolderRun
+from ragassay.core.formatting import number
+from ragassay.core.models import Result
+from ragassay.core.report import ReportWithResults
+from ragassay.core.settings import Settings
+from ragassay.judges.combine import disagreements
+from ragassay.judges.verdict import number_units
+from ragassay.metrics.failures import attribute
+from ragassay.metrics.names import split_names
+from ragassay.reporting import BINARY, EXPORTERS, comparison
+from ragassay.reporting.failing import why, worst_first
+from ragassay.reporting.listing import summary
+from ragassay.sdk.references import Reference, open_comparison, resolve
+from ragassay.storage.benchmarks import FolderBenchmarks
+from ragassay.storage.folder import FolderRun, FolderStore
 
 Run = Annotated[
     str,
@@ -67,11 +76,6 @@ MOST_SHOWN = 20
 
 def runs(last: Last = 20, as_json: AsJson = False) -> None:
     """List the runs, newest first: when, on what, how far, and how good the answers are."""
-    from ragassay.core.settings import Settings
-    from ragassay.reporting.listing import summary
-    from ragassay.storage.benchmarks import FolderBenchmarks
-    from ragassay.storage.folder import FolderStore
-
     store = FolderStore(Settings().home)
     ids = store.ids()[::-1]
     of_benchmark = FolderBenchmarks(store.root).of_runs()
@@ -129,8 +133,6 @@ def show(
 
     A row is shown with query, answer, ground truth, and each sentence and fact with its verdict, evidence and reason.
     """
-    from ragassay.sdk.references import resolve
-
     import_plugins(plugin)
     selection = _selection(where or [], system=system, sort=sort)
     if not (rows or wrong or worst or query or selection):
@@ -148,8 +150,7 @@ def show(
 
 def _selection(where: Sequence[str], **named: str | None) -> dict[str, Any]:
     """The arguments of ``Reference.results``."""
-    selection: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
-    bounds = []
+    selection, bounds = without_none(named), []
     for text in where:
         name, equals, value = text.partition("=")
         if equals and name.strip() in _LABELS:
@@ -162,12 +163,6 @@ def _selection(where: Sequence[str], **named: str | None) -> dict[str, Any]:
 def _show_report(
     run: str, outputs: list[Path], form: str | None, fields: str | None, server: str | None, *, as_json: bool
 ) -> None:
-    from ragassay.core.settings import Settings
-    from ragassay.metrics.names import split_names
-    from ragassay.reporting import BINARY, EXPORTERS, comparison
-    from ragassay.sdk.references import open_comparison, resolve
-    from ragassay.storage.benchmarks import FolderBenchmarks
-
     benchmarks = FolderBenchmarks(Settings().home)
     if run in benchmarks.ids():
         if not (place := benchmarks.comparison_file(run)).is_file():
@@ -197,8 +192,6 @@ def _chosen(
     named: Reference, selection: dict[str, Any], query: str | None, *, wrong: bool, worst: int | None
 ) -> Iterable[Result]:
     """The rows that are asked for; raises UnknownName for a query that there is not."""
-    from ragassay.metrics.failures import attribute
-
     rows: Iterable[Result] = named.results(**selection)
     if query is not None:
         every = list(rows)
@@ -215,9 +208,6 @@ def _chosen(
 
 def _print_lines(rows: Iterable[Result], run: FolderRun | None) -> None:
     """A line of JSON for each row, with why it failed and the text of its evidence."""
-    import orjson
-
-    from ragassay.metrics.failures import attribute
 
     for row in rows:
         failure = attribute(row)
@@ -227,8 +217,6 @@ def _print_lines(rows: Iterable[Result], run: FolderRun | None) -> None:
 
 def _worst(report: ReportWithResults, rows: list[Result], most: int) -> Iterator[Result]:
     """The worst of the rows of each system, as the report ranks them."""
-    from ragassay.reporting.failing import worst_first
-
     for name, system in report.systems.items():
         yield from islice(worst_first(system, [row for row in rows if row.system == name]), most)
 
@@ -238,8 +226,6 @@ def _evidence(row: Result, run: FolderRun | None) -> dict[str, str]:
 
     Empty where the run does not keep the contexts.
     """
-    from ragassay.judges.verdict import number_units
-
     sample = run.sample(row.query_id, row.system) if run else None
     if sample is None or row.verdict is None:
         return {}
@@ -262,9 +248,6 @@ def _print(rows: list[Result], run: FolderRun | None, most: int | None) -> None:
 
 def _fields(row: Result, evidence: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """What a row is, by label: texts, scores, and a line for each sentence and fact with its evidence."""
-    from ragassay.judges.combine import disagreements
-    from ragassay.reporting.failing import why
-
     if row.history:
         yield "history", " | ".join(f"{turn.role}: {turn.content}" for turn in row.history)
     yield "query", row.query
@@ -300,8 +283,6 @@ def _fields(row: Result, evidence: Mapping[str, str]) -> Iterator[tuple[str, str
 
 
 def _scores(row: Result) -> str:
-    from ragassay.core.formatting import number
-
     known = [f"{name} {number(score.value)}" for name, score in row.scores.items() if score.value is not None]
     missing = [f"{name} none ({score.reason})" for name, score in row.scores.items() if score.value is None]
     return ", ".join([*known, *missing])

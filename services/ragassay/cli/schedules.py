@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from ragassay.cli.jobs import connected, job_keys
-from ragassay.cli.options import AsJson, Last, Server, configured, takes_options
+from ragassay.cli.jobs import job_keys
+from ragassay.cli.options import AsJson, Last, Server, configured, takes_options, without_none
 from ragassay.cli.terminal import print_json, print_table
+from ragassay.client import Client, ServiceError
+from ragassay.config.schedules import JobSchedule
 from ragassay.core.errors import BadSettings, Conflict
 from ragassay.core.formatting import cut
-
-if TYPE_CHECKING:
-    from ragassay.config.schedules import JobSchedule
+from ragassay.reporting.text import width
 
 schedule = typer.Typer(help="Plan jobs of a service: nightly runs.", no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The schedule.")]
@@ -44,14 +45,12 @@ def add(
     **options: Any,
 ) -> None:
     """Plan a job: 'schedule' and the options of a configuration, over which those of the command go."""
-    from ragassay.client import ServiceError
-
-    keys = {"name": name, "cron": cron, "zone": zone, "dataset": dataset, "systems": system or None}
+    keys = without_none({"name": name, "cron": cron, "zone": zone, "dataset": dataset, "systems": system or None})
     configuration = configured(file, options, remote=True, schedule=keys)
     if (section := configuration.schedule) is None:
         hint = "'schedule: {cron: ...}' in the configuration, or --cron '30 2 * * *'"
         raise BadSettings("it is not said when", hint=hint)
-    with connected(server) as service:
+    with Client(server) as service:
         body = section.request(job_keys(configuration))
         try:
             added = service.schedules.add(**body, replace=replace)
@@ -65,7 +64,7 @@ def add(
 @schedule.command("list")
 def list_(server: Server = None, as_json: AsJson = False) -> None:
     """List schedules with their next time and newest run."""
-    with connected(server) as service:
+    with Client(server) as service:
         schedules = service.schedules.list()
     if as_json:
         print_json(schedules)
@@ -88,11 +87,8 @@ def list_(server: Server = None, as_json: AsJson = False) -> None:
 @schedule.command("show")
 def show(name: NameArgument, server: Server = None, last: Last = 10, as_json: AsJson = False) -> None:
     """Show a schedule: its next times and its last runs, in its time zone."""
-    from itertools import islice
 
-    from ragassay.reporting.text import width
-
-    with connected(server) as service:
+    with Client(server) as service:
         known = service.schedules.show(name)
         runs = list(islice(service.schedules.runs(name), last))
     if as_json:
@@ -120,18 +116,17 @@ def set_(
     as_json: AsJson = False,
 ) -> None:
     """Change when a schedule runs, pause it, or resume it. Times while it is paused are not missed."""
-    given = {"cron": cron, "zone": zone, "paused": pause}
-    changes = {key: value for key, value in given.items() if value is not None}
+    changes = without_none({"cron": cron, "zone": zone, "paused": pause})
     if not changes:
         raise BadSettings("nothing is changed", hint="give --cron, --zone, --pause or --resume")
-    with connected(server) as service:
+    with Client(server) as service:
         _print_next(service.schedules.change(name, **changes), as_json=as_json)
 
 
 @schedule.command("run")
 def run(name: NameArgument, server: Server = None, as_json: AsJson = False) -> None:
     """Start a run now, in addition to those that are planned."""
-    with connected(server) as service:
+    with Client(server) as service:
         made = service.schedules.run(name)
     typer.echo(made.model_dump_json() if as_json else made.slot)
     typer.echo(f"follow it: ragassay schedule show {name}{f' --server {server}' if server else ''}", err=True)
@@ -140,7 +135,7 @@ def run(name: NameArgument, server: Server = None, as_json: AsJson = False) -> N
 @schedule.command("remove")
 def remove(name: NameArgument, server: Server = None) -> None:
     """Delete a schedule and its history; its jobs stay."""
-    with connected(server) as service:
+    with Client(server) as service:
         service.schedules.delete(name)
     typer.echo(f"{name} is removed")
 

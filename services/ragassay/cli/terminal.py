@@ -5,50 +5,27 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from asyncio import CancelledError
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
 
 import typer
 
 from ragassay.core.errors import Unscored
 from ragassay.core.formatting import json_document, printable
+from ragassay.core.report import Report, ReportWithResults
+from ragassay.evaluation.aggregate import beyond
+from ragassay.reporting import EXPORTERS
+from ragassay.reporting.document import Document
+from ragassay.reporting.exporters import Exporters
+from ragassay.reporting.report import of_report
+from ragassay.reporting.rows import printable_json
+from ragassay.reporting.text import table, text_lines, width
 from ragassay.sdk.progress import Reporter, progress
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ragassay.core.report import Report, ReportWithResults
-    from ragassay.reporting.document import Document
-    from ragassay.reporting.exporters import Exporters
-    from ragassay.storage.folder import FolderRun
-
-
-class _Printable:
-    """A text stream that shows control characters; its buffer takes bytes as they are."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self.rich_proxied_file = stream  # where rich writes, whose own control codes are meant
-
-    def write(self, text: str) -> int:
-        return self.rich_proxied_file.write(printable(text))
-
-    def writelines(self, lines: Iterable[str]) -> None:
-        self.write("".join(lines))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.rich_proxied_file, name)
-
-
-@contextmanager
-def printable_streams() -> Iterator[None]:
-    """Within the block, ``sys.stdout`` and ``sys.stderr`` show control characters instead of sending them."""
-    streams = sys.stdout, sys.stderr  # either is None in a process that was started without it
-    sys.stdout, sys.stderr = (stream and cast("TextIO", _Printable(stream)) for stream in streams)
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = streams
+from ragassay.storage.folder import FolderRun
 
 
 def print_json(document: object) -> None:
@@ -67,15 +44,11 @@ def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, least: Sequence[str] = (), empty: str = ""
 ) -> None:
     """A table that fits the terminal, or the line ``empty`` if it has no row; ``least``: columns that may be left out."""
-    from ragassay.reporting.text import table
-
     typer.echo("\n".join(table(columns, rows, least=least)) if rows else empty)
 
 
 def print_document(document: Document, *places: str) -> None:
     """The document, then where all of it lies."""
-    from ragassay.reporting.text import text_lines
-
     for line, is_title in text_lines(document):
         write(line, bold=is_title)
     for place in places:
@@ -101,7 +74,11 @@ def show(
     if as_json:
         print_json(document)
     else:
-        print_document(of(document), *places, *(f"also: {path}" for path in outputs))
+        print_document(of(document), *places, *_also(outputs))
+
+
+def _also(outputs: Sequence[Path]) -> list[str]:
+    return [f"also: {path}" for path in outputs]
 
 
 def _write_files(document: Any, exporters: Exporters[Any], outputs: Sequence[Path], **written: Any) -> None:
@@ -110,22 +87,8 @@ def _write_files(document: Any, exporters: Exporters[Any], outputs: Sequence[Pat
             exporters.write(document, path, **written)
 
 
-def print_report(report: ReportWithResults, place: str, outputs: Sequence[Path], server: str | None = None) -> None:
-    """A sentence on each system, its figures, which rows failed and why, and last where it all lies."""
-    from ragassay.reporting.report import of_report
-
-    failed = any(system.fix_first or system.failed_responses for system in report.systems.values())
-    rows = f"rows: ragassay show {report.run.id} {'--wrong' if failed else '--worst 10'}"
-    at = f" --server {server}" if server else ""
-    also = [f"also: {output}" for output in outputs]
-    print_document(of_report(report), "", f"report: {place}", *also, f"{rows}{at}")
-
-
 def print_fields(fields: Iterable[tuple[str, str]]) -> None:
     """A line for each label and text, indented; a text that is longer than the terminal is wide stays in its column."""
-    from textwrap import wrap
-
-    from ragassay.reporting.text import width
 
     pairs = list(fields)
     column = max(len(label) for label, _ in pairs) + 6
@@ -154,8 +117,6 @@ class Terminal(Reporter):
     @contextmanager
     def watch(self, runs: Collection[FolderRun], resume_command: str) -> Iterator[Callable[[int], object]]:
         """Within the block, show a bar that the function it returns moves."""
-        from asyncio import CancelledError
-
         total = sum(run.record.rows_in(chunk) for run in runs for chunk in run.record.chunks())
         left = sum(run.record.rows_in(chunk) for run in runs for chunk in run.pending())
         try:
@@ -201,22 +162,20 @@ def show_report(
 
     ``server``: the service that has the rows, where it was named. ``written``: the form and fields of the files.
     """
-    from ragassay.reporting import EXPORTERS
-    from ragassay.reporting.rows import printable_json
-
     _write_files(report, EXPORTERS, outputs, **written)
     if as_json:
         for part in printable_json(report):
             typer.echo(part, nl=False)
     else:
-        print_report(report, place, outputs, server)
+        failed = any(system.fix_first or system.failed_responses for system in report.systems.values())
+        rows = f"rows: ragassay show {report.run.id} {'--wrong' if failed else '--worst 10'}"
+        at = f" --server {server}" if server else ""
+        print_document(of_report(report), "", f"report: {place}", *_also(outputs), f"{rows}{at}")
     refuse_unscored(report)
 
 
 def refuse_unscored(report: Report, limit: float | None = None) -> None:
     """Raise Unscored when more than a share ``limit``, by default that of the report, of a metric's rows failed."""
-    from ragassay.evaluation.aggregate import beyond
-
     limit = report.provenance.configuration.max_failed_share if limit is None else limit
     if what := beyond(report, limit):
         raise Unscored(f"{what}; allowed: {limit:.0%} (max_failed_share)")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from ragassay.analysis.trec import evaluate_run, mean, retrieval_metric
 from ragassay.cli.terminal import print_json
 from ragassay.core.errors import NothingToEvaluate
-
-if TYPE_CHECKING:
-    from ragassay.metrics.ranked import Array
+from ragassay.datasets.trec import read_retrieved
+from ragassay.metrics.ranked import Array
 
 METRICS = "Such as nDCG@10, P@5, RR, AP, bpref, rbp@0.8; ragassay info metrics lists them."
 
@@ -32,9 +32,6 @@ def trec(
     Documents are ranked by score, compared as float64; ties by document id, descending, as in trec_eval. The rank field
     is not read. A judged query that the run lacks scores 0. Needs the extra 'trec'.
     """
-    from ragassay.analysis.trec import evaluate_run, mean, retrieval_metric
-    from ragassay.datasets.trec import read_retrieved
-
     started = time.perf_counter()
     metrics = {name: retrieval_metric(name) for name in " ".join(metric).split()}
     retrieved = read_retrieved(qrels, run)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import socket
+import webbrowser
 from typing import Annotated
 
 import typer
 
+from ragassay.api.server import server
+from ragassay.api.view import create_view
 from ragassay.cli.options import Plugins, import_plugins
 from ragassay.core.errors import BadSettings
+from ragassay.core.settings import Settings
+from ragassay.dashboard.folder import FolderLibrary
+from ragassay.storage.folder import FolderStore
 
 Runs = Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Only these runs. [all]")]
 Port = Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on. [any free one]")]
@@ -17,13 +23,6 @@ NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address
 
 def view(run: Runs = None, port: Port = 0, no_browser: NoBrowser = False, plugin: Plugins = None) -> None:
     """Show runs in the browser: figures with intervals, and each answer with its verdicts. Ctrl-C ends it."""
-    import webbrowser
-
-    from ragassay.api.server import server
-    from ragassay.api.view import create_view
-    from ragassay.core.settings import Settings
-    from ragassay.dashboard.folder import FolderLibrary
-    from ragassay.storage.folder import FolderStore
 
     import_plugins(plugin)
     store = FolderStore(Settings().home)

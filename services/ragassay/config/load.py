@@ -7,10 +7,10 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+import yaml
 from pydantic import ValidationError
 
 from ragassay.config.errors import first_problem
@@ -25,9 +25,6 @@ from ragassay.datasets.versions import is_file, reference_in
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.composite import check_own, own_metrics
 from ragassay.metrics.metric import parse
-
-if TYPE_CHECKING:
-    import yaml
 
 FILE_NAME = "ragassay.yaml"
 _TAG = "tag:yaml.org,2002:"
@@ -191,11 +188,9 @@ def read_yaml(path: Path) -> Document:
 
 def document_of(text: str, name: str) -> Document:
     """YAML with its lines. Plain words are read as in YAML 1.2: 'on' and 'no' are words, 1e-3 is a number."""
-    import yaml
-
     document = Document(None, name)
     try:
-        root = yaml.compose(text, _loader())
+        root = yaml.compose(text, _Loader)
         document.values = None if root is None else _value(root, (), document)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -208,27 +203,21 @@ def document_of(text: str, name: str) -> Document:
     return document
 
 
-@cache
-def _loader() -> type[yaml.SafeLoader]:
-    import yaml
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
-        yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
-    number = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
-    for tag, pattern, first in (
-        ("null", r"null|Null|NULL|~|", ["n", "N", "~", ""]),
-        ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-        ("int", r"[-+]?[0-9]+", list("-+0123456789")),
-        ("float", number, list("-+.0123456789")),
-    ):
-        Loader.add_implicit_resolver(f"{_TAG}{tag}", re.compile(f"^(?:{pattern})$"), first)
-    return Loader
+_NUMBER = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+for _kind, _pattern, _first in (
+    ("null", r"null|Null|NULL|~|", ["n", "N", "~", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?[0-9]+", list("-+0123456789")),
+    ("float", _NUMBER, list("-+.0123456789")),
+):
+    _Loader.add_implicit_resolver(f"{_TAG}{_kind}", re.compile(f"^(?:{_pattern})$"), _first)
 
 
 def _value(node: yaml.Node, place: Location, document: Document) -> Any:
-    import yaml
-
     where = f"{document.name}:{node.start_mark.line + 1}"
     document.places.setdefault(place, where)
     if isinstance(node, yaml.SequenceNode):
@@ -263,52 +252,39 @@ def _scalar(tag: str, text: str, where: str) -> Any:
 def rebased_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Relative paths as seen from where the command runs; whatever is no text is left for the checks to refuse."""
 
-    def rebase(value: Any) -> Any:
+    def path(value: Any) -> Any:
         return str(folder / value) if isinstance(value, str) and value else value
+
+    def path_if(is_path: Callable[[str], bool]) -> Callable[[Any], Any]:
+        return lambda value: path(value) if isinstance(value, str) and is_path(value) else value
+
+    def each(rebase: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def rebase_all(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {name: rebase(inner) for name, inner in value.items()}
+            return list(map(rebase, value)) if isinstance(value, list) else value
+
+        return rebase_all
+
+    model = path_if(lambda name: (folder / name).is_dir())
+    dataset = path_if(lambda name: reference_in(name) is None or is_file(folder / name))
+    function = path_if(lambda name: name.partition(":")[0].endswith(".py"))
 
     def system(choice: Any) -> Any:
         if not isinstance(choice, dict):
-            return choice if is_url(choice) else rebase(choice)
-        local = () if choice.get("kind") == "openai" else ("model", "rerank")
-        models = {key: choice[key] for key in local if isinstance(choice.get(key), str)}
-        own = {key: rebase(name) for key, name in models.items() if (folder / name).is_dir()}
-        function = choice.get("function")
-        if isinstance(function, str) and function.partition(":")[0].endswith(".py"):
-            own["function"] = rebase(function)
-        return {**choice, **own}
+            return choice if is_url(choice) else path(choice)
+        local = {} if choice.get("kind") == "openai" else {"model": model, "rerank": model}
+        own = {key: rebase for key, rebase in {"function": function, **local}.items() if key in choice}
+        return choice | {key: rebase(choice[key]) for key, rebase in own.items()}
 
-    def dataset(given: Any) -> Any:
-        stored = isinstance(given, str) and reference_in(given) is not None and not is_file(folder / given)
-        return given if stored else rebase(given)
-
-    def plugin(name: Any) -> Any:
-        return rebase(name) if isinstance(name, str) and name.endswith(".py") else name
-
-    def baseline(reference: Any) -> Any:
-        is_text = isinstance(reference, str)
-        return rebase(reference) if is_text and (folder / run_and_system(reference, folder)[0]).exists() else reference
-
-    def model(name: Any) -> Any:
-        return rebase(name) if isinstance(name, str) and (folder / name).is_dir() else name
-
-    one: dict[str, Callable[[Any], Any]] = {
+    keys: dict[str, Callable[[Any], Any]] = {
         **dict.fromkeys(("embeddings", "bertscore_model"), model),
-        **dict.fromkeys(("corpus", "judge_prompt", "labels"), rebase),
+        **dict.fromkeys(("corpus", "judge_prompt", "labels"), path),
         "data": dataset,
-        "baseline": baseline,
+        "baseline": path_if(lambda reference: (folder / run_and_system(reference, folder)[0]).exists()),
+        "datasets": each(dataset),
+        "systems": each(system),
+        "output": each(path),
+        "plugins": each(path_if(lambda name: name.endswith(".py"))),
     }
-    many: dict[str, Callable[[Any], Any]] = {
-        "datasets": dataset,
-        "systems": system,
-        "output": rebase,
-        "plugins": plugin,
-    }
-    rebased = dict(values)
-    for key in one.keys() & values.keys():
-        rebased[key] = one[key](values[key])
-    for key in many.keys() & values.keys():
-        if isinstance(given := values[key], dict):
-            rebased[key] = {name: many[key](inner) for name, inner in given.items()}
-        elif isinstance(given, list):
-            rebased[key] = [many[key](inner) for inner in given]
-    return rebased
+    return {key: keys[key](value) if key in keys else value for key, value in values.items()}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -202,9 +204,6 @@ def template() -> str:
 
 
 def _commented(model: type[BaseModel], values: Mapping[str, Any], indent: str) -> list[str]:
-    import json
-
-    import yaml
 
     lines: list[str] = []
     for key in in_order(model):

@@ -114,15 +114,16 @@ def _mean(mean: Aggregate, scale: tuple[float, float] | None, by: str, *, percen
     if found := mean.corrected:
         known = f"{number(found.mean)} {bounds(found.interval)} by {found.labels:,} {by}"
         notes["corrected"] = found.reason or "" if found.mean is None else known
+    known_notes = tuple((label, text) for label, text in notes.items() if text)
     if mean.value is None:
-        return Figure("not scored", "", f"0/{mean.rows}", _reasons(mean), tuple(notes.items()))
+        return Figure("not scored", "", f"0/{mean.rows}", _reasons(mean), known_notes)
     write = "{:.0%}".format if percents else _two_digits
     return Figure(
         f"{mean.value:.1%}" if percents else number(mean.value),
         bounds(mean.interval, write),
         of_rows(mean.n, mean.unscored),
         _reasons(mean),
-        tuple((label, text) for label, text in notes.items() if text),
+        known_notes,
         _bar(mean.value, mean.interval, scale) if scale and mean.interval.low is not None else None,
     )
 

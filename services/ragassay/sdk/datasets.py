@@ -6,21 +6,30 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from ragassay.core.errors import BadSettings, BudgetReached, ProviderDown
+from ragassay.core.eval_config import Budget
+from ragassay.core.models import Sample
+from ragassay.core.protocols import digest
 from ragassay.core.settings import Settings
+from ragassay.datasets.corpus import Corpus
+from ragassay.datasets.describe import DatasetDescription, describe
+from ragassay.datasets.diff import DatasetDifference, difference
+from ragassay.datasets.ir import PREFIX
+from ragassay.datasets.load import are_files, load
+from ragassay.datasets.rows import Duplicates
+from ragassay.datasets.split import SplitVersions, split_version
+from ragassay.datasets.versions import DatasetVersion, check_name, import_rows, resolve
+from ragassay.evaluation.runtime import llm_of
+from ragassay.metrics.metric import METRICS
 from ragassay.sdk.progress import caller
 from ragassay.storage.datasets import FolderDatasets, open_data
-
-if TYPE_CHECKING:
-    from ragassay.core.models import Sample
-    from ragassay.datasets.corpus import Corpus
-    from ragassay.datasets.describe import DatasetDescription
-    from ragassay.datasets.diff import DatasetDifference
-    from ragassay.datasets.rows import Duplicates
-    from ragassay.datasets.split import SplitVersions
-    from ragassay.datasets.versions import DatasetVersion
-    from ragassay.testset.generate import GeneratedVersion, Written
+from ragassay.storage.journal import CallCache, FolderJournal
+from ragassay.testset.generate import GeneratedVersion, Written, calls_text, check_count, generate
+from ragassay.testset.model import QuestionWriter
+from ragassay.testset.offline import VERSION, candidates
+from ragassay.testset.passages import read_passages
 
 
 class Datasets:
@@ -49,11 +58,6 @@ class Datasets:
 
         The same rows are the same version. Raises BadData with a line for every bad row, and keeps nothing then.
         """
-        from ragassay.core.errors import BadSettings
-        from ragassay.datasets.ir import PREFIX
-        from ragassay.datasets.load import are_files, load
-        from ragassay.datasets.versions import check_name, import_rows
-
         files = [data] if isinstance(data, str | Path) else data if are_files(data) else []
         sources = [str(file) for file in files]
         if not sources and name is None:
@@ -78,8 +82,6 @@ class Datasets:
 
     def show(self, dataset: str) -> DatasetVersion:
         """One version: digest, number of rows, description, times and lineage."""
-        from ragassay.datasets.versions import resolve
-
         return resolve(self._store, dataset)
 
     def rows(self, dataset: str) -> Iterator[Sample]:
@@ -96,16 +98,11 @@ class Datasets:
         duplicates: Duplicates = "error",
     ) -> DatasetDescription:
         """Counts, lengths, labels, similar questions and the metrics that the rows allow, of a dataset or a file."""
-        from ragassay.datasets.describe import describe
-        from ragassay.metrics.metric import METRICS
-
         dataset = open_data(self._store, Path(data), format=format, mapping=map, duplicates=duplicates)
         return describe(dataset, {metric.family: metric.lacks for metric in METRICS}, similar=similar)
 
     def diff(self, a: str | Path, b: str | Path) -> DatasetDifference:
         """What changed from ``a`` to ``b``, row by row; datasets or files."""
-        from ragassay.datasets.diff import difference
-
         rows_a, rows_b = (open_data(self._store, Path(each)) for each in (a, b))
         return difference(rows_a, rows_b, names=(str(rows_a.path), str(rows_b.path)))
 
@@ -120,8 +117,6 @@ class Datasets:
         by: Literal["category", "difficulty", "none"] = "category",
     ) -> SplitVersions:
         """Keep parts as ``NAME-train``, ``NAME-validation`` and ``NAME-test``."""
-        from ragassay.datasets.split import split_version
-
         shares = {"train": train, "validation": validation, "test": test}
         return split_version(self._store, dataset, shares, seed=seed, by=by)
 
@@ -139,11 +134,6 @@ class Datasets:
 
         Options of a model: ``api_base``, ``usd`` (a cap), ``concurrency``. Raises BudgetReached.
         """
-        from ragassay.datasets.versions import check_name
-        from ragassay.testset.generate import Written, check_count, generate
-        from ragassay.testset.offline import VERSION, candidates
-        from ragassay.testset.passages import read_passages
-
         check_count(count)
         path = Path(documents)
         corpus, chosen = read_passages(path), check_name(name or f"{path.resolve().stem}-generated")
@@ -169,14 +159,6 @@ def _questions_of_model(
 
     Raises BudgetReached; what is answered then is kept.
     """
-    from ragassay.core.errors import BudgetReached, ProviderDown
-    from ragassay.core.eval_config import Budget
-    from ragassay.core.protocols import digest
-    from ragassay.evaluation.runtime import llm_of
-    from ragassay.storage.journal import CallCache, FolderJournal
-    from ragassay.testset.generate import Written, calls_text
-    from ragassay.testset.model import QuestionWriter
-
     of_call = {**how, "corpus": corpus.digest}
     calls = settings.home / "datasets" / "calls" / f"{name}-{digest([model, of_call])[:12]}.jsonl"
     with ExitStack() as opened:

@@ -1,27 +1,20 @@
-"""``runs``, ``show`` and ``report`` of runs in a folder."""
+"""``ragassay runs`` and ``show``: runs in a folder, their rows, and the files that ``show -o`` writes."""
 
 import json
 import os
 
+import orjson
 import pytest
 
 from offline_runs import ScriptedJudge, evaluated, new_run, sample
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import FactVerdict, Rating, SentenceVerdict, Verdict
+from reporting.exported import a_comparison, a_report
 
+LYON = SentenceVerdict(id="A1", text="It is Lyon.", support="not_found", truth="conflicts", why="no context names Lyon")
+PARIS = FactVerdict(id="G1", text="Paris.", covered="no", evidence=("C1.1",), why="it names another city")
 WRONG = Rating(
-    verdict=Verdict(
-        judge="t",
-        sentences=(
-            SentenceVerdict(
-                id="A1", text="It is Lyon.", support="not_found", truth="conflicts", why="no context names Lyon"
-            ),
-        ),
-        facts=(FactVerdict(id="G1", text="Paris.", covered="no", evidence=("C1.1",), why="it names another city"),),
-        relevance="full",
-        has_contexts=True,
-        has_truth=True,
-    )
+    verdict=Verdict(judge="t", sentences=(LYON,), facts=(PARIS,), relevance="full", has_contexts=True, has_truth=True)
 )
 JUDGE = ScriptedJudge(q2=WRONG, q6=WRONG)
 
@@ -59,10 +52,10 @@ def test_runs_are_listed_with_the_newest_first_and_say_how_far_and_how_good(run)
     assert old == "  old: 11 of 13 answers are accurate (85 %, 95 % interval 58 % to 96 %)"
     assert new.startswith("  new: ")
     listed = json.loads(run("runs", "--json")[1])
-    assert [(one["status"], one["done"], one["rows"]) for one in listed] == [
-        ("unfinished", 50, 60),
-        ("finished", 26, 26),
-    ]
+    states = [(one["status"], one["done"], one["rows"]) for one in listed]
+    assert states == [("unfinished", 50, 60), ("finished", 26, 26)]
+    _, out, err = run("runs", "--last", "1")
+    assert (run.finished in out, "and 1 older: --last 2 lists all" in err) == (False, True)
 
 
 def test_runs_counts_rows_whose_replies_are_kept(run, home):
@@ -75,9 +68,7 @@ def test_runs_counts_rows_whose_replies_are_kept(run, home):
         calls.unlink()
 
 
-def test_older_runs_and_a_damaged_one_are_not_left_out_in_silence(run, home):
-    _, out, err = run("runs", "--last", "1")
-    assert (run.finished in out, "and 1 older: --last 2 lists all" in err) == (False, True)
+def test_runs_lists_a_damaged_run_and_says_that_there_is_none(run, home, tmp_path, monkeypatch):
     path = home / "runs" / run.finished / "run.json"
     whole, times = path.read_bytes(), path.stat()
     try:
@@ -87,10 +78,8 @@ def test_older_runs_and_a_damaged_one_are_not_left_out_in_silence(run, home):
     finally:
         path.write_bytes(whole)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-
-
-def test_no_run_at_all_is_said(cli):
-    code, out, err = cli("runs")
+    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "empty"))
+    code, out, err = run("runs")
     assert (code, out, "ragassay evaluate DATA" in err) == (0, "", True)
 
 
@@ -108,53 +97,27 @@ def test_a_row_shows_each_sentence_and_fact_with_verdict_evidence_and_why(run):
         "retrieved 2 documents, 1 of 1 relevant ones at 1",
     ):
         assert part in text
-
-
-SELECTED = {
-    "wrong": (["--wrong"], ["old q2", "old q6", "new q2", "new q6"]),
-    "worst": (["--worst", "3"], ["old q2", "old q6", "old q1", "new q2", "new q6", "new q1"]),
-    "sorted, and within a bound": (["--sort", "-LATENCY_MS", "--where", "latency_ms>=1300"], ["old q13", "new q13"]),
-    "a category of one system": (
-        ["--where", "category=conceptual", "--system", "new"],
-        [f"new q{n}" for n in (2, 4, 6, 8, 10, 12)],
-    ),
-    "both": (["--wrong", "--query", "q6"], ["old q6", "new q6"]),
-}
-
-
-@pytest.mark.parametrize("case", SELECTED)
-def test_rows_are_selected_and_ordered(run, case):
-    options, expected = SELECTED[case]
-    rows = map(json.loads, run("show", "--rows", run.finished, *options, "--json")[1].splitlines())
-    assert [f"{row['system']} {row['query_id']}" for row in rows] == expected
-
-
-def test_a_row_as_json_has_its_failure_and_the_text_of_its_evidence(run):
     row = json.loads(run("show", f"{run.finished}#old", "--query", "q2", "--json")[1])
     assert row["failure"] == {"cause": "unfaithful", "why": "faithfulness is 0"}
     assert row["evidence"] == {"C1.1": "Paris is the capital of France."}
 
 
-REFUSED = {
-    "run": (["show", "--rows", "france"], "there is no run 'france'", "-france-"),
-    "query": (["show", "RUN", "--query", "q99"], "unknown query 'q99'", "did you mean"),
-    "metric": (["show", "RUN", "--sort", "recal@10"], "unknown figure of the rows 'recal@10'", "recall@10"),
-    "system": (["show", "RUN", "--system", "older"], "unknown system", "old"),
-    "no report yet": (["show", "HALF"], "has no report yet", "--resume"),
-    "report of none": (["show", "nowhere"], "there is no run 'nowhere'", "ragassay runs lists them"),
-}
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--wrong"], "old q2, old q6, new q2, new q6"),
+        (["--worst", "3"], "old q2, old q6, old q1, new q2, new q6, new q1"),
+        (["--sort", "-LATENCY_MS", "--where", "latency_ms>=1300"], "old q13, new q13"),
+        (["--where", "category=conceptual", "--system", "new"], "new q2, new q4, new q6, new q8, new q10, new q12"),
+        (["--wrong", "--query", "q6"], "old q6, new q6"),
+    ],
+)
+def test_rows_are_selected_and_ordered(run, options, expected):
+    rows = map(json.loads, run("show", "--rows", run.finished, *options, "--json")[1].splitlines())
+    assert ", ".join(f"{row['system']} {row['query_id']}" for row in rows) == expected
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_not_there_is_one_error_that_names_what_is(run, case):
-    command, *says = REFUSED[case]
-    names = {"RUN": run.finished, "HALF": run.half}
-    code, out, err = run(*(names.get(word, word) for word in command))
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert [text for text in says if text not in err] == []
-
-
-def test_report_and_show_take_a_run_its_folder_and_a_file(run, home, tmp_path):
+def test_show_takes_a_run_its_folder_and_a_file(run, home, tmp_path):
     folder = home / "runs" / run.finished
     for place in (run.finished, str(folder), str(folder / "report.json")):
         code, out, _ = run("show", place, "-o", "copy.json")
@@ -166,9 +129,51 @@ def test_report_and_show_take_a_run_its_folder_and_a_file(run, home, tmp_path):
     assert len(run("show", "--rows", "--json", "last")[1].splitlines()) == 50  # what is there of the unfinished one
 
 
-def test_rows_whose_system_failed_are_failed_rows(run, home, tmp_path):
+def test_rows_whose_system_failed_are_failed_rows(cli, tmp_path):
     samples = [sample(1), sample(2, error="no reply")]
     report = evaluated(new_run(tmp_path, samples, EvalConfig(metrics=("mrr",))))
     (tmp_path / "r.json").write_text(report.model_dump_json())
-    code, out, _ = run("show", "r.json", "--wrong")
+    code, out, _ = cli("show", "r.json", "--wrong")
     assert (code, "1 row" in out, "no reply" in out) == (0, True, True)
+
+
+@pytest.fixture
+def files(cli, tmp_path):
+    for name, made in (("report", a_report()), ("comparison", a_comparison())):
+        (tmp_path / f"{name}.json").write_bytes(orjson.dumps(made.model_dump(mode="json")))
+    return tmp_path
+
+
+def test_a_report_and_a_comparison_are_written_as_files_that_only_their_owner_reads(cli, files):
+    _, out, err = cli("show", "report.json", "-o", "out/r.csv", "-o", "out/r.xlsx", "--fields", "query_id, mrr")
+    assert "also: out/r.csv" in out, err
+    assert (files / "out/r.summary.csv").is_file()
+    assert (files / "out/r.csv").read_text().splitlines()[:2] == ["query_id,mrr", "q1,0.5"]
+    assert (files / "out/r.xlsx").stat().st_mode & 0o777 == 0o600
+    code, out, _ = cli("show", "comparison.json", "-o", "c.any", "--format", "csv")
+    assert (code, "also: c.any" in out) == (0, True)
+    assert (files / "c.any").read_text().startswith("a,b,metric,better,")
+
+
+REFUSED = (
+    ("--rows france", "there is no run 'france'", "-france-"),
+    ("RUN --query q99", "unknown query 'q99'", "did you mean"),
+    ("RUN --sort recal@10", "unknown figure of the rows 'recal@10'", "recall@10"),
+    ("RUN --system older", "unknown system", "old"),
+    ("HALF", "has no report yet", "--resume"),
+    ("nowhere", "there is no run 'nowhere'", "ragassay runs lists them"),
+    ("report.json -o r.docx", "output 'r.docx': unknown exporter 'docx'; known: csv, "),
+    ("report.json --format cvs", "unknown exporter 'cvs'; did you mean csv"),
+    ("report.json -o r.csv --fields acurate", "unknown field 'acurate'; did you mean accurate"),
+    ("broken.json -o r.csv", "broken.json: not a comparison of this version"),
+)
+
+
+@pytest.mark.parametrize(("command", "says"), [(command, says) for command, *says in REFUSED])
+def test_what_is_not_there_or_can_not_be_written_is_one_line_and_no_file(run, files, command, says):
+    (files / "broken.json").write_text('{"kind": "comparison"}')
+    there, names = sorted(files.iterdir()), {"RUN": run.finished, "HALF": run.half}
+    code, out, err = run("show", *(names.get(word, word) for word in command.split()))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert [text for text in says if text not in err] == []
+    assert sorted(files.iterdir()) == there
