@@ -7,7 +7,8 @@ import orjson
 import pytest
 
 from api_server import problem, rows
-from browsing import PAYLOADS, Elements
+from browsing import Elements
+from payloads import PAYLOADS
 from ragassay.api import schedules
 from ragassay.config.schedules import ScheduleChange
 from receiver import Receiver
@@ -192,7 +193,8 @@ def test_what_can_not_be_shown_is_a_page_that_says_why(served, path, status, sai
 
 
 def test_text_of_schedules_and_webhooks_stays_text_on_their_pages(planned):
-    for n, text in enumerate(PAYLOADS):
+    texts = PAYLOADS[:64:9]
+    for n, text in enumerate(texts):
         create(planned, name=f"plan-{n}", job={"name": text})
         hook = {"url": f"https://alerts.example/{text}".replace(" ", "+")}
         assert planned.http.post("/v1/webhooks", json=hook).status_code == 201
@@ -201,7 +203,7 @@ def test_text_of_schedules_and_webhooks_stays_text_on_their_pages(planned):
         "/ui/schedules",
         "/ui/schedules/plan-0",
         "/ui/alerts",
-        *(f"/ui/alerts?kind={one}" for one in PAYLOADS),
+        *(f"/ui/alerts?kind={one}" for one in texts),
     ):
         for tag, attributes in Elements(planned.http.get(path).text).found:
             assert tag not in ("iframe", "object", "img", "base"), path

@@ -53,18 +53,14 @@ class ObservingMiddleware:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        given, parent = headers.get("x-request-id", ""), headers.get("traceparent", "")
+        given, parent = headers.get("x-request-id", ""), headers.get("traceparent")
+        parent = parent if parent and _TRACEPARENT.fullmatch(parent) else None
         request = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         method = scope["method"] if scope["method"] in _METHODS else "other"
         began, status, took = time.perf_counter(), 0, 0.0
         with (
             observability.about(request=request),
-            observability.span(
-                method,
-                "server",
-                {"http.request.method": method},
-                parent=parent if _TRACEPARENT.fullmatch(parent) else None,
-            ) as span,
+            observability.span(method, "server", {"http.request.method": method}, parent=parent) as span,
         ):
 
             async def out(message: Message) -> None:
@@ -84,21 +80,10 @@ class ObservingMiddleware:
                     observability.fail(span, str(status))
                 if status:
                     self._requests.answered(route, method, status, took)
-                    _log.log(
-                        logging.DEBUG if route in _ASKED_OFTEN else logging.INFO,
-                        "%s %s: %d in %.1f ms",
-                        method,
-                        route,
-                        status,
-                        took * 1000,
-                        extra={
-                            "event": "request",
-                            "method": method,
-                            "route": route,
-                            "status": status,
-                            "duration_ms": round(took * 1000, 3),
-                        },
-                    )
+                    level = logging.DEBUG if route in _ASKED_OFTEN else logging.INFO
+                    fields = {"method": method, "route": route, "status": status, "duration_ms": round(took * 1000, 3)}
+                    line = "%(method)s %(route)s: %(status)d in %(duration_ms).1f ms"
+                    _log.log(level, line, fields, extra={"event": "request", **fields})
 
 
 class SecurityMiddleware:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Annotated
 from urllib.parse import quote
 
-import orjson
 from anyio import to_thread
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.responses import RedirectResponse
@@ -161,8 +160,8 @@ def _submitted(request: Request, jobs: Jobs, fields: Mapping[str, str]) -> str:
         "name": fields.get("name", "").strip(),
         "metrics": split_names(fields.get("metrics", "")),
     }
-    document = orjson.dumps({key: value for key, value in given.items() if value})
-    job = submission.read(document, request.app.state.settings, jobs.registered, RedisDatasets(jobs.store))
+    template = {key: value for key, value in given.items() if value}
+    job = submission.read_scheduled(template, request.app.state.settings, jobs)
     return jobs.submit(*job, idempotency_key=fields.get("once"))[0].id
 
 
