@@ -1,17 +1,104 @@
-"""Notifications in the outbox: each sent once, tried again when a receiver fails, and never lost."""
+"""Notifications in the outbox: each sent once, tried again when a receiver fails, never lost; and what people read of them."""
 
-import logging
+import json
+import re
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from polling import until
 from ragassay.core.errors import Conflict, NotFound
+from ragassay.core.http_guard import Allowed
 from ragassay.service import counters, notifier
-from ragassay.service.notifications import ALERTS
-from ragassay.service.notifier import DELIVERIES, MAX_TRIES, RETRY_DELAYS_S
+from ragassay.service.notifications import ALERTS, KINDS, OPT_IN, Notification
+from ragassay.service.notifier import DELIVERIES, MAX_TRIES, RETRY_DELAYS_S, Notifier
+from ragassay.service.redis import OUTBOX, RedisStore
 from receiver import Receiver
+from redis_server import RedisServer
+
+PAGE = (Path(__file__).parents[2] / "docs" / "alerts.md").read_text()
+(VERIFY,) = (code for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "def verified" in code)
+
+
+@pytest.fixture(scope="module")
+def redis():
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def store(redis):
+    store = RedisStore(redis.url)
+    store.redis.flushall()
+    yield store
+    store.redis.close()
+
+
+@pytest.fixture
+def alerts(store):
+    return Notifier(store, allowed=Allowed.read(["127.0.0.1"]))
+
+
+@pytest.fixture
+def notify(store):
+    """What a step of a job does that is worth a notification."""
+    return lambda notification: store.redis.rpush(OUTBOX, notification.model_dump_json())
+
+
+@pytest.fixture
+def receiver():
+    with Receiver() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def webhook(alerts, receiver):
+    """A webhook for all alerts, with its secret."""
+    return alerts.add_webhook("default", receiver.url)
+
+
+@pytest.fixture
+def work(alerts):
+    """A round of a beat."""
+    return alerts.deliver_due
+
+
+@pytest.fixture
+def make_due(store):
+    """What the time does: it goes by until the next try is due."""
+
+    def due():
+        waiting = dict(store.redis.zrange(DELIVERIES, 0, -1, withscores=True))
+        ahead = min(waiting.values(), default=0) - store.redis.time()[0] * 1000
+        if ahead > 0:
+            store.redis.zadd(DELIVERIES, {each: score - ahead for each, score in waiting.items()}, xx=True)
+
+    return due
+
+
+@pytest.fixture
+def notice():
+    """A gate that was missed; ``more`` overrides its fields."""
+
+    def make(number=1, **more):
+        fields = {
+            "id": f"job-{number}:gate_missed:mrr",
+            "kind": "gate_missed",
+            "project": "default",
+            "at": "2026-01-31T14:05:00.000+00:00",
+            "job": f"job-{number}",
+            "system": "v2",
+            "gate": "v2: mrr >= 0.800",
+            "metric": "mrr",
+            "value": 0.75,
+            "threshold": 0.8,
+            "cause": "threshold",
+        }
+        return Notification(**{**fields, **more})
+
+    return make
 
 
 def state(alerts, webhook):
@@ -25,49 +112,6 @@ def due_in_s(store):
 
 
 # --- one delivery ---
-
-
-def test_a_receiver_gets_a_signed_notice_that_the_standard_library_for_it_verifies(
-    alerts, receiver, webhook, work, notice, notify
-):
-    notify(notice())
-    work()
-    (got,) = receiver.got
-    assert got.verified(webhook.secret) == {
-        "type": "gate_missed",
-        "timestamp": "2026-01-31T14:05:00.000+00:00",
-        "data": {
-            "id": "job-1:gate_missed:mrr",
-            "project": "default",
-            "job": "job-1",
-            "system": "v2",
-            "gate": "v2: mrr >= 0.800",
-            "metric": "mrr",
-            "value": 0.75,
-            "threshold": 0.8,
-            "cause": "threshold",
-            "count": 1,
-        },
-    }
-    assert got.headers["content-type"] == "application/json"
-    shown = state(alerts, webhook)
-    assert (shown.last_status, shown.last_error) == (204, None)
-
-
-def test_a_notice_is_told_once_however_many_notice_it_at_the_same_time(
-    alerts, receiver, webhook, work, notice, caplog, notify
-):
-    caplog.set_level(logging.INFO, "ragassay.alerts")
-    for _ in range(8):
-        notify(notice())
-    threads = [threading.Thread(target=alerts.empty_outbox) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    work()
-    assert len(receiver.got) == 1
-    assert sum("gate missed" in record.getMessage() for record in caplog.records) == 1
 
 
 def test_every_webhook_gets_the_kinds_that_it_asks_for_and_no_other_project_s(alerts, work, notice, notify):
@@ -110,10 +154,17 @@ def test_a_notice_that_did_not_arrive_is_seen_on_webhook_and_job_and_the_next_is
 ):
     receiver.answers += [500] * MAX_TRIES
     store.redis.hset("ra:{job-1}:meta", "status", "finished")
-    notify(notice(1))
+    for _ in range(8):  # that several noticed
+        notify(notice(1))
+    threads = [threading.Thread(target=alerts.empty_outbox) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     for _ in range(MAX_TRIES):
         work()
         make_due()
+    assert len(receiver.got) == MAX_TRIES
     assert (state(alerts, webhook).last_error, due_in_s(store)) == ("it answered 500", [])
     undelivered = store.redis.hget("ra:{job-1}:meta", f"undelivered:{webhook.webhook.id}")
     assert undelivered == b"gate_missed: it answered 500"
@@ -122,15 +173,6 @@ def test_a_notice_that_did_not_arrive_is_seen_on_webhook_and_job_and_the_next_is
     work()
     assert receiver.got[-1].document["data"]["job"] == "job-2"
     assert state(alerts, webhook).last_status == 204
-
-
-def test_notices_and_their_outcomes_are_counted_once(notify, receiver, webhook, work, make_due, notice, store):
-    receiver.answers += [204, *[500] * MAX_TRIES]
-    for number in (1, 1, 2):
-        notify(notice(number))
-    for _ in range(MAX_TRIES):
-        work()
-        make_due()
     counted = {"notifications": {("gate_missed",): 2}, "deliveries": {("delivered",): 1, ("failed",): 1}}
     assert counters.read(store.redis) == counted
 
@@ -163,20 +205,6 @@ def test_two_beats_do_not_deliver_at_once(notify, receiver, webhook, work, notic
     first.join(30)
     assert [got.document["data"]["job"] for got in receiver.got] == ["job-0", "job-1", "job-2"]
     assert receiver.most_at_once == 1
-
-
-def test_a_receiver_that_does_not_answer_holds_no_other_one_up(alerts, receiver, webhook, work, notice, notify):
-    go = threading.Event()
-    receiver.answers.append(lambda: go.wait(20))
-    with Receiver() as other:
-        alerts.add_webhook("elsewhere", other.url)
-        notify(notice())
-        notify(notice(project="elsewhere"))
-        round_ = threading.Thread(target=work)
-        round_.start()
-        until(lambda: other.got)
-        go.set()
-        round_.join(30)
 
 
 def test_a_round_ends_in_time_however_many_receivers_are_slow_and_no_webhook_waits_for_ever(
@@ -284,3 +312,111 @@ def test_the_end_of_a_job_is_kept_only_where_somebody_asks_for_it(alerts, webhoo
     notify(finished)
     work()
     assert alerts.page("default", kind="job_finished", cursor=None, limit=10).alerts == (finished,)
+
+
+# --- what people read ---
+
+ALL = {
+    "gate_missed": ({}, "gate missed: v2: mrr >= 0.800: 0.750", "/v1/jobs/job-1/gates"),
+    "regression": (
+        {"gate": "v2: mrr drop <= 0.100", "value": 0.5, "baseline": 0.75, "threshold": 0.1},
+        "regression: v2: mrr drop <= 0.100: 0.500 after 0.750",
+        "/v1/jobs/job-1/gates",
+    ),
+    "coverage_low": (
+        {"metric": "faithfulness", "value": 0.7, "threshold": 0.95, "count": 3, "gate": None},
+        "rows failed: faithfulness has 70 % of the rows, wanted are 95 %, and 2 more",
+        "/v1/jobs/job-1/report",
+    ),
+    "budget_reached": (
+        {"rows": 150, "done": 50},
+        "budget reached: the job is paused, 50 of 150 rows are done",
+        "/v1/jobs/job-1",
+    ),
+    "run_missed": (
+        {"schedule": "nightly", "slot": "2026-01-31T02:00:00Z"},
+        "no run: schedule nightly began none for 2026-01-31T02:00:00Z",
+        "/v1/schedules/nightly",
+    ),
+    "drift": (
+        {
+            "stream": "shop",
+            "window": "2026-01-31T02",
+            "metric": "faithfulness",
+            "value": 0.7,
+            "baseline": 0.9,
+            "low": -0.3,
+            "high": -0.1,
+            "rows": 60,
+            "count": 2,
+            "job": None,
+            "gate": None,
+        },
+        "drift: faithfulness of shop is 0.700 after 0.900 (difference -0.300 to -0.100) in 2026-01-31T02, 60 rows, and 1 more",
+        "/v1/live/streams/shop/windows?kind=hour",
+    ),
+    "job_finished": (
+        {"rows": 10, "done": 10, "failed": 2},
+        "job finished: 10 of 10 rows, 2 with a failure",
+        "/v1/jobs/job-1",
+    ),
+    "job_failed": ({"rows": 10, "done": 4}, "job failed: 4 of 10 rows were done", "/v1/jobs/job-1"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_is_delivered_and_says_what_happened_in_a_line(alerts, receiver, work, notice, kind, notify):
+    fields, headline, path = ALL[kind]
+    added = alerts.add_webhook("default", receiver.url, [kind])
+    made = notice(kind=kind, **fields)
+    assert (made.headline, made.path) == (headline, path)
+    notify(made)
+    notify(made)
+    work()
+    (got,) = receiver.got
+    document = got.verified(added.secret)
+    assert (document["type"], got.headers["content-type"]) == (kind, "application/json")
+    assert document["data"] == made.model_dump(exclude_none=True, exclude={"kind", "at"})
+    assert made.text.startswith(f"{headline}\nproject: default\n")
+    assert made.text.endswith(f"GET {path}")
+
+
+@pytest.mark.parametrize(
+    ("fields", "headline"),
+    [
+        ({"cause": "unchecked", "gate": None}, "the gates could not be checked"),
+        ({"cause": "missing", "value": None}, "gate missed: v2: mrr >= 0.800: none (missing)"),
+        ({"count": 3, "gate": "v2, each category: mrr >= 0.800"}, "gate missed: v2, each category: mrr >= 0.800 and 2 more: 0.750"),
+        ({"value": 0.7999, "threshold": 0.8}, "gate missed: v2: mrr >= 0.800: 0.7999"),
+    ],
+)  # fmt: skip
+def test_a_missed_gate_says_why_and_how_many_it_stands_for(notice, fields, headline):
+    made = notice(**fields)
+    assert made.headline == headline
+    assert made.path == ("/v1/jobs/job-1" if made.cause == "unchecked" else "/v1/jobs/job-1/gates")
+
+
+# --- docs/alerts.md ---
+
+
+def test_the_page_has_code_that_takes_what_is_ours_and_nothing_else(notify, receiver, webhook, work, notice):
+    scope = {}
+    exec(VERIFY, scope)
+    verified = scope["verified"]
+    notify(notice())
+    work()
+    (got,) = receiver.got
+    assert verified(webhook.secret, got.headers, got.body) == got.document
+    old = {**got.headers, "webhook-timestamp": "1769868300"}
+    for headers, body in ((got.headers, got.body + b" "), (old, got.body)):
+        with pytest.raises(ValueError, match=r"not signed|too old"):
+            verified(webhook.secret, headers, body)
+
+
+def test_the_page_shows_a_notification_as_it_is_and_each_kind(notify, receiver, webhook, work):
+    (example,) = (json.loads(code) for code in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL) if '"type"' in code)
+    notify(Notification(kind=example["type"], at=example["timestamp"], **example["data"]))
+    work()
+    assert receiver.got[0].document == example
+    section = PAGE.partition("\n## Kinds of notifications\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)`", section, re.MULTILINE) == list(KINDS) == [*ALERTS, *OPT_IN]

@@ -152,9 +152,8 @@ def test_no_text_of_a_job_is_in_what_a_receiver_gets(served, receiver):
         }
         for n in range(3)
     ]
-    gates = [{"faithfulness": ">= 1.1"}]
-    by = ("category", f"category={MARK} category", "metadata.customer")
-    gates += [{"metric": "mrr", "min": 1.1, "slice": each} for each in by]
+    by = (f"category={MARK} category", "metadata.customer")
+    gates = [*({"metric": "mrr", "min": 1.1, "slice": each} for each in by), {"faithfulness": ">= 1.1"}]
     with Receiver() as slack:
         every = ["gate_missed", "regression", "coverage_low", "job_finished"]
         served.http.post("/v1/webhooks", json={"url": slack.url, "format": "slack", "kinds": every})
@@ -164,9 +163,7 @@ def test_no_text_of_a_job_is_in_what_a_receiver_gets(served, receiver):
         assert len(slack.got) == len(receiver.got)
         sent = [got.body + str(got.headers).encode() for got in (*receiver.got, *slack.got)]
     assert not any(MARK.encode() in each for each in sent)
-    assert {"v1, each category: mrr >= 1.100", "v1, each metadata.customer: mrr >= 1.100"} <= {
-        each["gate"] for each in told(receiver, job, "gate_missed")
-    }
+    assert [each["gate"] for each in told(receiver, job, "gate_missed")] == ["v1, each category: mrr >= 1.100"]
     assert MARK not in served.http.get("/v1/alerts").text
     assert job in served.http.get("/v1/alerts").text
 

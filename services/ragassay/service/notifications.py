@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, get_args
@@ -31,7 +30,6 @@ KINDS: tuple[NotificationKind, ...] = get_args(NotificationKind)
 # no alerts: sent, and kept, only if a webhook asks for them
 OPT_IN: tuple[NotificationKind, ...] = ("job_finished", "job_failed")
 ALERTS: tuple[NotificationKind, ...] = tuple(kind for kind in KINDS if kind not in OPT_IN)
-MAX_NOTIFICATIONS = 20  # of the missed gates of one job; another counts the rest
 MAX_NAME, MAX_ID = 200, 300  # characters
 
 WebhookFormat = Literal["standard", "slack"]
@@ -93,10 +91,8 @@ class Notification(FrozenModel):
             case "gate_missed" if self.gate:
                 why = "" if self.cause == "threshold" else f" ({self.cause})"
                 return f"gate missed: {self.gate}{more}: {now}{why}"
-            case "gate_missed" if self.cause == "unchecked":
-                return "the gates could not be checked"
             case "gate_missed":
-                return f"{self.count} more gates missed"
+                return "the gates could not be checked"
             case "regression":
                 return f"regression: {self.gate}{more}: {now} after {number(self.baseline, beside=self.value)}"
             case "coverage_low":
@@ -199,7 +195,7 @@ def of_report(state: JobState, report: Report, results: GateReport | None) -> tu
     """
     missed = [*_missed(state, results)] if results else []
     if results is None and state.gating.get("gates"):
-        missed = [_notification(state, "gate_missed", "unchecked", cause="unchecked")]
+        missed = [_notification(state, "gate_missed", cause="unchecked")]
     return (*missed, *_coverage(state, report))
 
 
@@ -212,30 +208,19 @@ def of_change(state: JobState, kind: NotificationKind) -> Notification:
 
 
 def _missed(state: JobState, results: GateReport) -> Iterator[Notification]:
-    """A notification for each gate and system. One on slices has one, by their field: its values are text of the data."""
-    gates: dict[tuple[NotificationKind, str], list[GateResult]] = {}
+    """A notification of the first gate that was missed, of the first regression another; each counts those of its kind."""
+    by_kind: dict[NotificationKind, list[GateResult]] = {"gate_missed": [], "regression": []}
     for result in results.missed:
         fell = result.drop is not None and result.cause in ("threshold", "undecided")
-        gates.setdefault(("regression" if fell else "gate_missed", _gate_name(result)), []).append(result)
-    for (kind, name), [first, *more] in list(gates.items())[:MAX_NOTIFICATIONS]:
-        yield _notification(
-            state,
-            kind,
-            hashlib.sha256(name.encode()).hexdigest()[:16],
-            gate=name,
-            system=first.system,
-            metric=first.metric,
-            value=first.value,
-            threshold=first.threshold,
-            baseline=first.baseline,
-            cause=first.cause,
-            count=1 + len(more),
-        )
-    if rest := sum(map(len, list(gates.values())[MAX_NOTIFICATIONS:])):
-        yield _notification(state, "gate_missed", "more", count=rest)
+        by_kind["regression" if fell else "gate_missed"].append(result)
+    for kind, missed in by_kind.items():
+        if missed:
+            numbers = missed[0].model_dump(include={"system", "metric", "value", "threshold", "baseline", "cause"})
+            yield _notification(state, kind, gate=_gate_name(missed[0]), count=len(missed), **numbers)
 
 
 def _gate_name(result: GateResult) -> str:
+    """Its name; of a gate on a slice without the slice's value, which is text of the data."""
     if result.slice is None:
         return result.name
     field = result.slice.partition("=")[0]
