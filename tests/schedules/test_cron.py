@@ -32,7 +32,7 @@ ZONES = ["Europe/Berlin", "America/New_York", "Asia/Kolkata", "UTC", "Africa/Cas
 
 
 @pytest.mark.parametrize("zone", ZONES)
-@pytest.mark.parametrize("expression", ["0,45 1,2 * * *", "*/15 2 * * 0-5", "0 */3 * * *", "*/30 1,2 29 3 *"])  # fmt: skip
+@pytest.mark.parametrize("expression", ["0,45 1,2 * * *", "*/15 2 * * 0-5"])
 def test_a_year_is_that_of_a_wall_clock_that_is_walked(zone, expression):
     since, until = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
     made = list(takewhile(lambda at: at < until, Cron(expression, zone).after(since - timedelta(seconds=1))))

@@ -4,8 +4,8 @@ A round of a beat claims the times that have come, each once, before anything is
 each; a worker makes the job. The job's id is a hash of schedule and time, and a job is never made twice, so a message that
 comes again makes no second run.
 
-The keys of a project are ``ra:p:{PROJECT}:schedules`` (name -> record), ``due`` (name, by the time that it is due next),
-``runs:NAME`` (claimed time -> entry) and ``unstarted`` (``NAME TIME`` of runs without a job, by when to look at them next).
+The keys of a project are ``ra:p:{PROJECT}:schedules`` (name -> record), ``runs:NAME`` (claimed time -> entry) and ``due``: a
+name by the time that it is due next, ``NAME TIME`` of a run without a job by when to look at it next.
 ``ra:schedules`` has the projects. Times are milliseconds since 1970.
 """
 
@@ -100,7 +100,7 @@ class Schedules:
 
     def _scope(self, project: str) -> None:
         self.project, self.jobs = project, self._all_jobs.of(project)
-        self._schedules, self._due, self._unstarted = map(self._key, ("schedules", "due", "unstarted"))
+        self._schedules, self._due = map(self._key, ("schedules", "due"))
 
     def of(self, project: str) -> Schedules:
         """The schedules of another project."""
@@ -265,15 +265,15 @@ class Schedules:
         """
         for project in sorted(each.decode() for each in self._redis.smembers(SCHEDULES)):
             scoped, now = self.of(project), self._now()
-            for work, key in ((scoped._claim, scoped._due), (scoped._look, scoped._unstarted)):
-                for member, score in self._redis.zrangebyscore(key, "-inf", now, withscores=True):
-                    name, _, ms = member.decode().partition(" ")
-                    try:
-                        work(name, int(ms or score), now)
-                    except AssayError as error:
-                        if error.retryable:
-                            raise
-                        _warn_once(name, str(error))
+            for member, score in self._redis.zrangebyscore(scoped._due, "-inf", now, withscores=True):
+                name, _, ms = member.decode().partition(" ")
+                work = scoped._look if ms else scoped._claim
+                try:
+                    work(name, int(ms or score), now)
+                except AssayError as error:
+                    if error.retryable:
+                        raise
+                    _warn_once(name, str(error))
 
     def _claim(self, name: str, due_ms: int, now: int) -> None:
         """Claim the newest time that has come; of several that have passed, because no scheduler ran, it alone has a run."""
@@ -304,14 +304,14 @@ class Schedules:
         """Look at a run without a job: send its message again, or give it up when its deadline has passed."""
         known, entry = self._stored(name), self._entries(name, [ms]).get(ms)
         if known is None or entry is None or entry.status != "waiting" or self._is_there(self._job_id(known, ms)):
-            self._redis.zrem(self._unstarted, f"{name} {ms}")
+            self._redis.zrem(self._due, f"{name} {ms}")
         elif now > entry.until_ms:
             last = f": {entry.reason}" if entry.reason else ""
             reason = f"no worker could make the job until the deadline{last}"
             self._keep(name, ms, entry.model_copy(update={"status": "failed_to_start", "reason": reason}))
         else:
             self._queue.start(self.project, name, ms)
-            self._redis.zadd(self._unstarted, {f"{name} {ms}": now + self._again_ms}, xx=True)
+            self._redis.zadd(self._due, {f"{name} {ms}": now + self._again_ms}, xx=True)
 
     # --- in Redis ---------------------------------------------------------------------------------------------
 
@@ -365,7 +365,7 @@ class Schedules:
             if not claimed:
                 self._write(pipe, name, ms, entry)
                 if entry.status == "waiting":
-                    pipe.zadd(self._unstarted, {f"{name} {ms}": self._now() + self._again_ms})
+                    pipe.zadd(self._due, {f"{name} {ms}": self._now() + self._again_ms})
             return not claimed
 
         watched = (self._schedules, self._due, runs)
@@ -406,8 +406,8 @@ class Schedules:
 
     def _unstarted_times(self, name: str) -> list[int]:
         """The times of a schedule's runs that have not begun."""
-        members = (each.decode().partition(" ") for each in self._redis.zrange(self._unstarted, 0, -1))
-        return [int(ms) for of, _, ms in members if of == name]
+        members = (each.decode().partition(" ") for each in self._redis.zrange(self._due, 0, -1))
+        return [int(ms) for of, _, ms in members if ms and of == name]
 
     def _entries(self, name: str, times: Sequence[int]) -> dict[int, RunEntry]:
         """The entries of these times in the history."""
@@ -422,7 +422,7 @@ class Schedules:
             run: dict[str, Any] = {"slot": iso(ms), **entry.model_dump(include={"trigger", "status", "reason"})}
             if entry.status in ("waiting", "failed_to_start"):
                 run |= _outcome(self.jobs, job)
-            if run["status"] == "waiting" and self._redis.zscore(self._unstarted, f"{schedule.name} {ms}") is None:
+            if run["status"] == "waiting" and self._redis.zscore(self._due, f"{schedule.name} {ms}") is None:
                 run |= {"status": "expired", "job": job, "reason": None}  # it had a job, whose retention is over
             yield ScheduledRun(**run)
 
