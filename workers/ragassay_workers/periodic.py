@@ -17,27 +17,23 @@ HEARTBEAT_EVERY_S, HEARTBEAT_LASTS_S = 5, 30
 logger = logging.getLogger(__name__)
 
 
-class Periodic:
-    """A thread that calls ``action`` at once and then every ``every_s`` seconds, and ``at_end`` when it is stopped."""
+class Heartbeat(threading.Thread):
+    """Tells Redis every few seconds that this worker runs, with so many processes for chunks, and when it stops."""
 
-    def __init__(self, name: str, every_s: float, action: Callable[[], object], at_end: Callable[[], object]) -> None:
-        self._name, self._every_s, self._action, self._at_end = name, every_s, action, at_end
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True, name=name)
+    def __init__(self, store: RedisStore, processes: int) -> None:
+        self._store, self._worker, self._stopped = store, process_name(processes), threading.Event()
+        super().__init__(daemon=True, name=f"heartbeat of worker {self._worker}")
 
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
+    def run(self) -> None:
+        """Send heartbeats until it is stopped."""
+        while not self._stopped.is_set():
+            attempt(self.name, lambda: self._store.heartbeat("worker", self._worker, for_s=HEARTBEAT_LASTS_S))
+            self._stopped.wait(HEARTBEAT_EVERY_S)
+        attempt(self.name, lambda: self._store.deregister("worker", self._worker))
 
     def stop(self) -> None:
-        """Begin no further call. ``at_end`` runs in the thread: a signal handler need not wait for it."""
+        """Send no further one. The end is told in the thread: a signal handler need not wait for it."""
         self._stopped.set()
-
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            attempt(self._name, self._action)
-            self._stopped.wait(self._every_s)
-        attempt(self._name, self._at_end)
 
 
 def attempt(what: str, action: Callable[[], object]) -> bool:
@@ -53,14 +49,3 @@ def attempt(what: str, action: Callable[[], object]) -> bool:
 def process_name(processes: int = 1) -> str:
     """Under which name this process sends heartbeats, as the parent of so many processes."""
     return f"{socket.gethostname()}:{os.getpid()}:{processes}"
-
-
-def heartbeat(store: RedisStore, processes: int) -> Periodic:
-    """Tells Redis every few seconds that this worker runs, with so many processes for chunks, and when it stops."""
-    name = process_name(processes)
-    return Periodic(
-        f"heartbeat of worker {name}",
-        HEARTBEAT_EVERY_S,
-        lambda: store.heartbeat("worker", name, for_s=HEARTBEAT_LASTS_S),
-        at_end=lambda: store.deregister("worker", name),
-    )

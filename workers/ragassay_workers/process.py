@@ -25,13 +25,13 @@ from ragassay.service.jobs import Jobs
 from ragassay.service.queue import CHUNKS
 from ragassay.service.redis import RedisStore
 from ragassay.service.schedules import Schedules
-from ragassay_workers.periodic import Periodic, heartbeat
+from ragassay_workers.periodic import Heartbeat
 
 VERBOSE_LIBRARIES = ("LiteLLM", "httpx", "httpcore", "openai", "sentence_transformers", "transformers")
 AHEAD_S = 2.0  # a child gives its chunk back this long before Celery would end it
 
 _pipe: tuple[int, int] | None = None
-_heartbeat: Periodic | None = None
+_heartbeat: Heartbeat | None = None
 
 
 @cache
@@ -111,7 +111,7 @@ def _ready(sender: Any, **_: Any) -> None:
     log_redis(settings.redis_servers)
     takes_chunks = CHUNKS in sender.app.amqp.queues.consume_from
     processes = sender.controller.concurrency if takes_chunks else 0
-    _heartbeat = heartbeat(RedisStore(settings.state), processes)
+    _heartbeat = Heartbeat(RedisStore(settings.state), processes)
     _heartbeat.start()
     # Celery's own handlers first sleep for as long as chunks may still run, and only then send worker_shutting_down.
     for number in (signal.SIGTERM, signal.SIGQUIT):
