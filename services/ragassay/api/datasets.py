@@ -27,7 +27,6 @@ from ragassay.datasets.versions import (
     resolve,
 )
 from ragassay.service.access import Requester
-from ragassay.service.job_results import offset
 from ragassay.service.redis_datasets import RedisDatasets
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ def versions(datasets: Reads, dataset: Name, query: Annotated[Page, Query()]) ->
 @router.get("/{dataset}/rows", operation_id="listRows", summary="Read the rows", response_model=RowPage)
 def rows(datasets: Reads, dataset: Named, query: Annotated[Page, Query()]) -> Response:
     """The rows in their order, as Samples without the fields that they lack; a page has 4 MB or one row at the most."""
-    version, first = _resolved(datasets, dataset), offset(query.cursor)
+    version, first = _resolved(datasets, dataset), _offset(query.cursor)
     page = datasets.page(version, first, query.limit)
     after = first + len(page)
     rest = b"null" if after >= version.rows else b'"%d"' % after
@@ -191,3 +190,12 @@ def _not_found(error: UnknownName) -> AssayError:
 
 def _json(document: bytes, status: int = 200, **headers: str) -> Response:
     return Response(document, status, headers, media_type="application/json")
+
+
+def _offset(cursor: str | None) -> int:
+    """The place from which a page is to begin; raises BadInput."""
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdecimal()) or len(cursor) > 9:
+        raise bad_cursor(cursor)
+    return int(cursor)

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any, Literal
 
+from redis.exceptions import RedisError, ResponseError
+
 from ragassay.core.errors import Unavailable
 from ragassay.core.models import FrozenModel
 from ragassay.service.connection import connect
@@ -91,7 +93,7 @@ def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
             if broker:
                 redis.append(redis_server(connection, "broker"))
             waiting, taken = depths(connection)
-    except _redis_error() as error:
+    except RedisError as error:
         problems.append(f"the broker does not answer ({error}): jobs wait")
     ready = not problems
     problems += [problem for server in redis for problem in server.problems]
@@ -156,8 +158,6 @@ def _overdue_s(store: RedisStore) -> list[float]:
 
 def redis_server(redis: Any, role: RedisRole) -> RedisServer:
     """What a Redis says of itself; one command, or two if it lets us ask for its settings."""
-    from redis.exceptions import ResponseError
-
     info = redis.info()
     try:
         fsync = redis.config_get("appendfsync").get("appendfsync")
@@ -229,15 +229,9 @@ def _log_redis(servers: Mapping[RedisRole, str]) -> None:
         try:
             with connect(url, patient=False) as redis:
                 server = redis_server(redis, role)
-        except _redis_error() as error:
+        except RedisError as error:
             logger.warning("Redis (%s) does not answer now: %s", role, error)
             continue
         logger.info("Redis (%s) %s", role, server.summary)
         for problem in server.problems:
             logger.warning("%s (%s)", problem, role)
-
-
-def _redis_error() -> type[Exception]:
-    from redis.exceptions import RedisError
-
-    return RedisError

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -17,7 +17,7 @@ from ragassay.analysis.models import Comparison
 from ragassay.analysis.trends import Trend
 from ragassay.core.errors import BadInput, BadSettings, Conflict, NotFound, UnknownName
 from ragassay.core.eval_config import Statistics
-from ragassay.core.formatting import json_document, number
+from ragassay.core.formatting import number
 from ragassay.core.jobs import Alert, JobStatus
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.report import JOB_ID, ReportWithResults, run_and_system
@@ -48,30 +48,6 @@ class Gating(FrozenModel):
     gates: GateList = ()
     baseline: str | None = None
     statistics: Statistics = Statistics()
-
-
-class CheckedGates(NamedTuple):
-    """The results of gates, their document, and an alert for each one missed. ``results``: None if they could not be checked."""
-
-    results: GateReport | None
-    document: bytes
-    alerts: tuple[Alert, ...]
-    more: str
-
-    @property
-    def shown(self) -> str:
-        """The alerts as a job's record has them, JSON; one more says how many are left out."""
-        alerts = self.alerts[:MOST_ALERTS]
-        if left := len(self.alerts) - len(alerts):
-            alerts += (Alert(reason=self.more.format(left)),)
-        return orjson.dumps([alert.model_dump(mode="json") for alert in alerts]).decode()
-
-    def log(self, job: str) -> None:
-        """A line in the log for each alert."""
-        for alert in self.alerts:
-            form = "gate missed: job=%s metric=%s value=%s threshold=%s: %s"
-            about = {"event": "gate_missed", "job": job, **alert.model_dump(include=_LOGGED)}
-            _log.error(form, job, alert.metric, number(alert.value), alert.threshold, alert.reason, extra=about)
 
 
 class JobReports:
@@ -154,14 +130,16 @@ class JobReports:
             hint = "name a system of the job or an earlier job: 'baseline': 'SYSTEM', 'JOB' or 'JOB#SYSTEM'"
             raise BadSettings(without, where="gates", hint=hint)
 
-    def check_gates(self, job: str, gating: Gating, report: ReportWithResults) -> CheckedGates:
-        """Check a finished job's gates."""
+    def check_gates(self, gating: Gating, report: ReportWithResults) -> tuple[GateReport | None, tuple[Alert, ...]]:
+        """The results of a finished job's gates, None if they could not be checked, and an alert for each one missed."""
         try:
             results = self._checked(gating, report)
         except (BadInput, NotFound, Conflict) as error:  # the baseline's retention ended since the job was submitted
-            return CheckedGates(None, b"", (Alert(reason=f"the gates could not be checked: {error}"),), "")
-        more = f"... and {{}} more: GET /v1/jobs/{job}/gates"
-        return CheckedGates(results, json_document(results), _alerts(results), more)
+            return None, (Alert(reason=f"the gates could not be checked: {error}"),)
+        return results, tuple(
+            Alert(gate=one.name, metric=one.metric, value=one.value, threshold=one.threshold, reason=one.reason)
+            for one in results.missed
+        )
 
     def _checked(self, gating: Gating, report: ReportWithResults) -> GateReport:
         earlier, system = None, None
@@ -182,14 +160,17 @@ class JobReports:
         return document
 
 
-def _alerts(report: GateReport) -> tuple[Alert, ...]:
-    return tuple(
-        Alert(
-            gate=result.name,
-            metric=result.metric,
-            value=result.value,
-            threshold=result.threshold,
-            reason=result.reason,
-        )
-        for result in report.missed
-    )
+def shown_alerts(job: str, alerts: Sequence[Alert]) -> str:
+    """The alerts as a job's record has them, JSON; one more says how many are left out."""
+    shown = [alert.model_dump(mode="json") for alert in alerts[:MOST_ALERTS]]
+    if left := len(alerts) - len(shown):
+        shown.append(Alert(reason=f"... and {left} more: GET /v1/jobs/{job}/gates").model_dump(mode="json"))
+    return orjson.dumps(shown).decode()
+
+
+def log_alerts(job: str, alerts: Sequence[Alert]) -> None:
+    """A line in the log for each alert."""
+    for alert in alerts:
+        form = "gate missed: job=%s metric=%s value=%s threshold=%s: %s"
+        about = {"event": "gate_missed", "job": job, **alert.model_dump(include=_LOGGED)}
+        _log.error(form, job, alert.metric, number(alert.value), alert.threshold, alert.reason, extra=about)

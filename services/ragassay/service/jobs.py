@@ -24,6 +24,7 @@ from ragassay.core.errors import (
     class_and_reason,
 )
 from ragassay.core.eval_config import Budget, EvalConfig
+from ragassay.core.formatting import json_document
 from ragassay.core.jobs import Alert, Job, JobPage, JobStatus, Planned, Progress, ResultPage
 from ragassay.core.report import DEFAULT_PROJECT, ReportWithResults
 from ragassay.datasets.dataset import digest_of_samples
@@ -33,11 +34,11 @@ from ragassay.evaluation.inputs import Inputs
 from ragassay.evaluation.outage import waiting_text
 from ragassay.evaluation.prepare import prepare, with_judges
 from ragassay.evaluation.runtime import Runtime
-from ragassay.service import job_results, notifications
+from ragassay.service import notifications
 from ragassay.service.health import check_memory
-from ragassay.service.job_reports import MOST_LOOKED_AT, Gating, JobReports
+from ragassay.service.job_reports import MOST_LOOKED_AT, Gating, JobReports, log_alerts, shown_alerts
 from ragassay.service.job_run import JobRun, run_of
-from ragassay.service.job_state import Claim, JobState, not_under_way
+from ragassay.service.job_state import DAY_S, Claim, JobState, not_under_way
 from ragassay.service.notifier import Notifier
 from ragassay.service.projects import clock_time
 from ragassay.service.queue import CHUNKS, REPORTS, Queue
@@ -48,7 +49,7 @@ from ragassay.storage.columns import FAILED, label_column, label_value
 from ragassay.storage.protocol import ChunkId
 from ragassay.storage.row_index import RowIndex
 from ragassay.storage.runs import GATES_FILE, REPORT_FILE
-from ragassay.storage.selection import Selection
+from ragassay.storage.selection import Selection, cursor_at
 
 logger = logging.getLogger("ragassay.jobs")
 _RESPONSE_FAILED = label_value("response_failed")
@@ -191,8 +192,25 @@ class Jobs:
         limit: int,
         selection: Selection = Selection(),  # noqa: B008 - frozen
     ) -> ResultPage:
-        """The results that are there; see ``job_results.page``."""
-        return job_results.page(self.store, job, selection, cursor=cursor, limit=limit)
+        """The rows that are there over all systems, by default system by system in the dataset's order.
+
+        Columns decide, so that only the page's own rows are read. Raises NotFound for an unknown job and where the rows'
+        time is over, UnknownName for a figure or system that it has not, BadInput for a cursor that no such page gave.
+        """
+        state, rows, begin = self.store.state(job), RowIndex(JobRun(self.store, job)), 0
+        ordered = rows.selected(selection)
+        if (after := cursor_at(cursor, selection.tag)) is not None:
+            at = np.flatnonzero(ordered == after)
+            if not len(at):
+                raise BadInput("the cursor is of rows that are gone", where="cursor", hint="begin without a cursor")
+            begin = int(at[0]) + 1
+        found = [int(number) for number in ordered[begin : begin + limit]]
+        results = rows.at(found)
+        if not results and state.status == "finished" and (found or selection.takes_all):
+            what = f"the results of job {job} were kept for {self.store.retention.results_s // DAY_S} days and are gone"
+            raise NotFound(what, hint="the report holds them")
+        more = begin + limit < len(ordered)
+        return ResultPage(results=tuple(results), next=f"{found[-1]}-{selection.tag}" if more else None)
 
     def cancel(self, job: str) -> Job:
         """Stop a job: no new call is made for it. A job that has ended can't be cancelled (Conflict)."""
@@ -352,18 +370,18 @@ class Jobs:
         """Check the gates and finish the job with all that is kept of it, in one step, unless it was retried meanwhile."""
         gating, fields = Gating.model_validate(state.gating), dict[str, str]()
         contents = {REPORT_FILE: report.figures.model_dump_json().encode()}
-        checked = self.reports.check_gates(job, gating, report) if gating.gates else None
-        if checked:
-            contents[GATES_FILE], fields["alerts"] = checked.document, checked.shown
-        outbox = notifications.of_report(state, report, checked.results if checked else None)
+        results, alerts = self.reports.check_gates(gating, report) if gating.gates else (None, ())
+        if gating.gates:
+            contents[GATES_FILE] = json_document(results) if results else b""
+            fields["alerts"] = shown_alerts(job, alerts)
+        outbox = notifications.of_report(state, report, results)
         outbox = (*outbox, notifications.of_change(state, "job_finished"))
         retried = ("retries", state.retries)
         _, finished = self.store.transition(
             job, "finished", guard=retried, fields=fields, notifications=outbox, contents=contents
         )
         if finished:
-            if checked:
-                checked.log(job)
+            log_alerts(job, alerts)
             _note_end(job, state)
         self._close(job)
 
@@ -507,7 +525,7 @@ def _failed_rows(store: RedisStore, job: str, state: JobState) -> tuple[dict[Chu
     for system, source in record.systems.items():
         rows = index.of_system(system)
         failed = rows.there & (rows.column(FAILED) > 0)
-        if not (source.called or source.built):
+        if not source.answers:
             given = failed & (rows.column(label_column("failure")) == _RESPONSE_FAILED)
             recorded += int(given.sum())
             failed &= ~given

@@ -451,8 +451,7 @@ def headline_blob(retries: int) -> str:
 
 def input_chunk(chunk: ChunkId, record: RunRecord) -> ChunkId:
     """The chunk under which a chunk's input is kept: systems without recorded responses share theirs."""
-    source = record.systems[chunk.system]
-    return ChunkId("", chunk.number) if source.called or source.built else chunk
+    return ChunkId("", chunk.number) if record.systems[chunk.system].answers else chunk
 
 
 def row_names(record: RunRecord) -> list[str]:
