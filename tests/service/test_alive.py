@@ -1,4 +1,4 @@
-"""``ragassay alive``: a health check fails when nobody runs, and when those who run do nothing."""
+"""``ragassay serve worker --check``: a health check fails when nobody runs, and when those who run do nothing."""
 
 import socket
 import time
@@ -29,40 +29,41 @@ def put_job(store, job, *, age_ms, leased=False, **meta):
         store.redis.zadd(store.key(job, "lease"), {"default:0": now_ms + MINUTES})
 
 
-def run_worker(store, kind="worker"):
+def put_process(store, kind="worker"):
     store.heartbeat(kind, f"{socket.gethostname()}:1:2", for_s=60)
 
 
-def test_nobody_runs(cli, store):
-    code, _, err = cli("serve", "worker", "--check")
-    assert code == 3
-    assert err == "error: no worker on this host has sent a heartbeat for 30 s; restart it, and see its log\n"
+def check(cli, part="worker"):
+    code, _, err = cli("serve", part, "--check")
+    return code, err
 
 
-def test_work_waits_and_nobody_takes_it(cli, store):
-    run_worker(store)
-    put_job(store, "stuck", age_ms=MINUTES)
-    code, _, err = cli("serve", "worker", "--check")
-    assert code == 3
-    assert "chunks wait, and no worker has claimed one for 60 s (job stuck)" in err
-    run_worker(store, "beat")
-    assert cli("serve", "scheduler", "--check")[0] == 0
-
-
-def test_a_schedule_is_due_and_no_beat_takes_it(cli, store):
-    run_worker(store, "beat")
-    store.redis.sadd("ra:schedules", "default")
-    store.redis.zadd("ra:p:{default}:due", {"nightly": (time.time() - 50) * 1000})
-    assert cli("serve", "scheduler", "--check")[0] == 0
-    store.redis.zadd("ra:p:{default}:due", {"nightly": (time.time() - 65) * 1000})
-    code, _, err = cli("serve", "scheduler", "--check")
-    assert code == 3
-    assert "a schedule is due, and no scheduler has started it for 60 s" in err
-
-
-def test_no_beat_has_completed_a_round(cli, store):
-    code, _, err = cli("serve", "scheduler", "--check")
+def test_check_names_a_part_that_does_not_run(cli, store):
+    assert check(cli) == (
+        3,
+        "error: no worker on this host has sent a heartbeat for 30 s; restart it, and see its log\n",
+    )
+    code, err = check(cli, "scheduler")
     assert (code, "no scheduler on this host has sent a heartbeat for 60 s" in err) == (3, True)
+
+
+def test_check_names_work_that_waits_and_nobody_takes(cli, store):
+    put_process(store)
+    put_process(store, "beat")
+    put_job(store, "stuck", age_ms=MINUTES)
+    code, err = check(cli)
+    assert (code, "chunks wait, and no worker has claimed one for 60 s (job stuck)" in err) == (3, True)
+    assert check(cli, "scheduler")[0] == 0
+
+
+def test_check_names_a_schedule_that_is_due_and_that_no_beat_takes(cli, store):
+    put_process(store, "beat")
+    store.redis.sadd("ra:schedules", "default")
+    for late_s, expected in ((50, 0), (65, 3)):
+        store.redis.zadd("ra:p:{default}:due", {"nightly": (time.time() - late_s) * 1000})
+        code, err = check(cli, "scheduler")
+        assert code == expected
+    assert "a schedule is due, and no scheduler has started it for 60 s" in err
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_no_beat_has_completed_a_round(cli, store):
     ],
     ids=["new", "claimed lately", "worked on", "paused", "waits for its provider"],
 )
-def test_work_waits_with_a_reason(cli, store, options):
-    run_worker(store)
+def test_check_passes_where_work_waits_with_a_reason(cli, store, options):
+    put_process(store)
     put_job(store, "fine", **options)
-    assert cli("serve", "worker", "--check")[0] == 0
+    assert check(cli)[0] == 0

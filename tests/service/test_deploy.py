@@ -1,20 +1,52 @@
-"""deploy/: each form fits its own schema, all of them say the same, and the commands do their work as they stand there.
+"""The compose files and deploy/: each form fits its schema, all of them say the same, and the commands work as they stand there.
 
 Nothing is built or deployed here: the commands of the production compose file run on this machine as processes.
 """
 
+import copy
 import re
+import shlex
 import subprocess
 import sys
 
-import httpx
+import click
 import pytest
-import redis
 import yaml
+from typer.main import get_command
 
-from polling import until
-from service.running import ROOT, rows
-from service.stack import KEY, Stack, services_of, settings_that_parts_share
+from ragassay.cli.app import app
+from ragassay.service.queue import CHUNKS
+from service.running import ROOT
+
+KEY = "a-key-for-the-tests"
+
+
+def interpolated(text, given):
+    """Compose's ``${NAME:-default}`` and ``${NAME:?message}``, innermost first."""
+    pattern = re.compile(r"\$\{(\w+)(?::([-?])([^${}]*))?\}")
+    while found := pattern.search(text):
+        name, kind, rest = found.groups()
+        if name not in given and kind == "?":
+            raise LookupError(f"{name}: {rest}")
+        text = text[: found.start()] + given.get(name, rest or "") + text[found.end() :]
+    return text
+
+
+def services_of(*files):
+    """The services of compose files, each file over those before: mappings are merged, all else is replaced."""
+    merged = {}
+    for file in files:
+        _merge(merged, yaml.safe_load(file.read_text())["services"])
+    return merged
+
+
+def _merge(under, over):
+    for key, value in over.items():
+        if isinstance(value, dict) and isinstance(under.get(key), dict):
+            _merge(under[key], value)
+        else:
+            under[key] = copy.deepcopy(value)
+
 
 DEPLOY = ROOT / "deploy"
 FILE = DEPLOY / "compose.production.yml"
@@ -27,6 +59,18 @@ MANIFESTS = [
     if path.name != "kustomization.yaml"
 ]
 OURS = ("api", "worker", "beat")
+DOTENV = {
+    "RAGASSAY_BOOTSTRAP_KEY": KEY,
+    "RAGASSAY_KEY_PEPPER": "pepper",
+    "OPENAI_API_KEY": "sk-1",
+    "RAGASSAY_BROKER_URL": "redis://other/1",
+    "RAGASSAY_SYSTEMS": "/data/systems.yaml",
+    "RAGASSAY_PLUGINS": "/data/metrics.py",
+    "RAGASSAY_KEEP_RESULTS_DAYS": "7",
+    "RAGASSAY_KEEP_REPORTS_DAYS": "70",
+    "RAGASSAY_OUTGOING_ALLOWED": "hooks.internal",
+}
+OF_THE_API = ("RAGASSAY_BOOTSTRAP_KEY", "RAGASSAY_KEY_PEPPER")
 
 
 def manifest(kind, name):
@@ -67,10 +111,50 @@ def test_every_container_is_restarted_checked_and_limited_and_has_no_rights(name
     assert (SERVICES["beat"]["deploy"]["replicas"], SERVICES["worker"]["deploy"]["replicas"]) == (2, 2)
 
 
-def test_all_parts_see_the_files_of_systems_and_plugins():
-    settings_that_parts_share(SERVICES)
+def received(services, name):
+    """The environment of a container if ``.env`` is ``DOTENV``: its ``env_file`` under its ``environment``."""
+    service = services[name]
+    files = [each["path"] for each in service.get("env_file", ())]
+    assert files in ([], [".env"])
+    given = {
+        key: DOTENV.get(key) if value is None else interpolated(value, DOTENV)
+        for key, value in service["environment"].items()
+    }
+    return {**(DOTENV if files else {}), **{key: value for key, value in given.items() if value is not None}}
+
+
+@pytest.mark.parametrize("files", [FILES[:1], FILES], ids=["simple", "production"])
+def test_services_secrets_reach_the_part_that_needs_them_and_other_settings_all(files):
+    services = services_of(*files)
+    parts = {name: received(services, name) for name in OURS}
+    for name in OF_THE_API:
+        assert [part for part in OURS if parts[part].get(name)] == ["api"]
+    assert [part for part in OURS if "OPENAI_API_KEY" in parts[part]] == ["worker"]
+    for name in ("RAGASSAY_STATE_URL", *(DOTENV.keys() - {*OF_THE_API, "OPENAI_API_KEY", "RAGASSAY_BROKER_URL"})):
+        values = {parts[part].get(name) for part in OURS}
+        assert len(values) == 1, name
+        assert values <= {DOTENV.get(name, *values)}, name
+    for name in OURS:
+        assert "${DATA_FOLDER:-./data}:/data:ro" in services[name]["volumes"], name
     (container,) = pod("ragassay-worker")["containers"]
     assert {"name": "data", "mountPath": "/data", "readOnly": True} in container["volumeMounts"]
+
+
+def test_compose_does_not_start_without_a_key_and_its_redis_forgets_nothing():
+    simple = services_of(FILES[0])
+    value = simple["api"]["environment"]["RAGASSAY_BOOTSTRAP_KEY"]
+    assert (interpolated(value, DOTENV), value.startswith("${RAGASSAY_BOOTSTRAP_KEY:?")) == (KEY, True)
+    command = shlex.join(simple["redis"]["command"])
+    for option in ("--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction"):
+        assert option in command
+    assert simple["redis"]["volumes"] == ["redis-data:/data"]
+
+
+def test_docker_copies_what_the_build_needs():
+    kept = {line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines() if line[0] == "!"}
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(), re.M)
+    assert {name for line in copied for name in line.split()} == kept
+    assert all((ROOT / name).exists() for name in kept)
 
 
 def test_all_forms_start_redis_with_the_same_options():
@@ -81,64 +165,36 @@ def test_all_forms_start_redis_with_the_same_options():
     assert options(SERVICES["redis"]["command"])["appendfsync"] == "always"
 
 
-def test_the_file_s_own_commands_survive_a_dead_beat_and_a_wiped_broker():
-    with Stack(*FILES, lease_s=2, sweep_s=0.5) as stack, httpx.Client(timeout=20) as client:
-        client.headers = {"Authorization": f"Bearer {KEY}"}
-        client.base_url = f"http://127.0.0.1:{stack.port}"
-        for name in ("redis", "broker", "api", "worker", "worker.2", "beat", "beat.2"):
-            stack.start(name)
-
-        def ready():
-            try:
-                there = client.get("/readyz").json()
-            except httpx.HTTPError:
-                return False
-            return (there.get("workers"), there.get("beats")) == (2, 2) and there
-
-        assert until(ready, 60, "two workers and two beats")["warnings"] == []
-        for name in OURS:
-            until(lambda name=name: stack.healthy(name), 30, stack.log(name))
-        health = stack.run("beat", "ragassay", "admin", "health", check=True).stdout
-        assert re.search(r"redis \(state\): .* noeviction, append-only file, fsync always\n", health)
-        assert re.search(r"redis \(broker\): .* of 268 MB, noeviction, append-only file, fsync everysec\n", health)
-        assert "workers:        2 with 6 processes\nschedulers:     2\n" in health
-        stack.kill("beat")
-        body = {"samples": rows(1200), "metrics": ["mrr"]}
-        job = client.post("/v1/jobs", json=body).raise_for_status().json()["id"]
-        broker = redis.Redis(port=stack.redis_ports["broker"])
-        scaler = [
-            trigger["metadata"]["listName"]
-            for trigger in manifest("ScaledObject", "ragassay-worker")["spec"]["triggers"]
-        ]
-        until(lambda: any(_length(broker, key) for key in scaler), 10, "what the scaler counts")
-        broker.flushall()  # no message is left; the other beat sends them again
-
-        def finished():
-            return client.get(f"/v1/jobs/{job}").json()["status"] == "finished"
-
-        until(finished, 60, "the job")
-        assert client.get(f"/v1/jobs/{job}").json()["progress"] == {"rows": 1200, "done": 1200, "failed": 0}
-        broker.close()
-        for name in ("state", "broker"):
-            assert "Redis (" + name + ") " in stack.log("worker") + stack.log("beat.2")
-        assert stack.healthy("beat"), "the other one is on this host too"
+def test_commands_of_all_forms_are_those_of_the_command_line():
+    words = [service.get("command", []) for service in SERVICES.values()]
+    words += [service["healthcheck"]["test"][1:] for service in SERVICES.values()]
+    for container in (container for name in OURS for container in pod(f"ragassay-{name}")["containers"]):
+        probes = (container[name] for name in ("startupProbe", "livenessProbe") if name in container)
+        words += [container["args"], *(probe["exec"]["command"] for probe in probes if "exec" in probe)]
+    ours = [line[1:] for line in words if line and line[0] == "ragassay"]
+    assert len(ours) > 10
+    assert ours.count(["serve", "worker", "--check"]) == ours.count(["serve", "scheduler", "--check"]) > 1
+    for line in ours:
+        command = get_command(app)
+        while isinstance(command, click.Group):
+            command, *line = command.commands[line[0]], *line[1:]
+        command.make_context(command.name, line)
 
 
-def _length(broker, key):
-    """As KEDA's scaler asks for it, whatever kind of key it is."""
-    return broker.hlen(key) if broker.type(key) == b"hash" else broker.llen(key)
+def test_the_scaler_counts_what_waits_and_what_is_taken():
+    triggers = manifest("ScaledObject", "ragassay-worker")["spec"]["triggers"]
+    assert {trigger["metadata"]["listName"] for trigger in triggers} == {CHUNKS, "unacked"}
 
 
 # --- kubernetes -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", ["1.37"])
-def test_the_manifests_fit_the_schemas_of_kubernetes(version):
+def test_the_manifests_fit_the_schemas_of_kubernetes():
     import kubernetes_validate
 
     for one in MANIFESTS:
         if one["kind"] != "ScaledObject":
-            kubernetes_validate.validate(one, version, strict=True)
+            kubernetes_validate.validate(one, "1.37", strict=True)
     kinds = {one["kind"] for one in MANIFESTS}
     assert {"Deployment", "StatefulSet", "PodDisruptionBudget", "NetworkPolicy", "ScaledObject", "Ingress"} <= kinds
     listed = yaml.safe_load((DEPLOY / "kubernetes" / "kustomization.yaml").read_text())["resources"]
@@ -163,20 +219,12 @@ def test_every_pod_runs_without_root_and_can_write_to_its_volumes_only(name):
     assert {"startupProbe", "livenessProbe"} & set(container)
 
 
-def test_probes_test_progress_and_selectors_name_pods_that_are_there():
-    for name, part in (("worker", "worker"), ("beat", "scheduler")):
-        probe = pod(f"ragassay-{name}")["containers"][0]["livenessProbe"]["exec"]["command"]
-        assert probe == ["ragassay", "serve", part, "--check"]
-        assert manifest("PodDisruptionBudget", f"ragassay-{name}")["spec"]["maxUnavailable"] == 1
+def test_selectors_name_pods_that_are_there():
     workloads = [m for m in MANIFESTS if m["kind"] in ("Deployment", "StatefulSet")]
     labels = [m["spec"]["template"]["metadata"]["labels"].items() for m in workloads]
-    for workload in workloads:
-        assert (
-            workload["spec"]["selector"]["matchLabels"].items()
-            <= workload["spec"]["template"]["metadata"]["labels"].items()
-        )
-    for one in MANIFESTS:
-        wanted = one["spec"].get("podSelector", {}).get("matchLabels") if one["kind"] == "NetworkPolicy" else None
-        wanted = one["spec"]["selector"] if one["kind"] == "Service" else wanted
-        assert wanted is None or any(wanted.items() <= each for each in labels), one["metadata"]
-    assert manifest("Deployment", "ragassay-beat")["spec"]["replicas"] == 2
+    selectors = [m["spec"]["selector"]["matchLabels"] for m in workloads]
+    selectors += [m["spec"]["selector"] for m in MANIFESTS if m["kind"] == "Service"]
+    policies = (m["spec"]["podSelector"] for m in MANIFESTS if m["kind"] == "NetworkPolicy")
+    selectors += [policy["matchLabels"] for policy in policies if policy]
+    for selector in selectors:
+        assert any(selector.items() <= each for each in labels), selector

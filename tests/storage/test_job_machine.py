@@ -12,6 +12,7 @@ from redis_server import RedisServer
 
 WHO, CALLS = st.integers(0, 3), st.sampled_from(["c0", "c1"])
 MOST_DEATHS, USD, SPENT = 2, 0.5, 0.25  # sums of these are exact
+CHANGES = "pause,pause,pause late,resume,resume with more,cancelled,failed,finished,retry,retry,retry"
 
 
 class Life(RuleBasedStateMachine):
@@ -157,24 +158,7 @@ class Life(RuleBasedStateMachine):
         assert sorted(self.job.sweep(token, MOST_DEATHS)) == poisoned
         self.todo = self.job.todo if sorted(self.todo) == sorted(self.job.todo) else self.todo  # ties are in any order
 
-    @rule(
-        what=st.sampled_from(
-            [
-                *[""] * 8,
-                "pause",
-                "pause",
-                "pause late",
-                "resume",
-                "resume with more",
-                "cancelled",
-                "failed",
-                "finished",
-                "retry",
-                "retry",
-                "retry",
-            ]
-        )
-    )
+    @rule(what=st.sampled_from([*[""] * 8, *CHANGES.split(",")]))
     def change(self, what):
         if not what:
             return  # else most lives would be short

@@ -1,9 +1,8 @@
 """What happens to a chunk when its worker dies, stops, hangs or loses it; with real Redis and no Celery."""
 
 import asyncio
-import subprocess
-import sys
 import threading
+import time
 from contextlib import suppress
 
 import orjson
@@ -25,20 +24,10 @@ from job_workers import (
 from polling import until
 from ragassay.core.errors import Conflict, Unavailable
 from ragassay.evaluation import aggregate
+from ragassay.judges import local
 from ragassay.service.job_run import JobRun
 from ragassay.service.jobs import MOST_FINALIZES
 from ragassay.service.redis import MOST_DEATHS
-
-FINALIZER = """
-import sys, time
-from ragassay.service.worker import report_claimed
-from ragassay.service.redis import RedisStore
-
-url, job = sys.argv[1:]
-with report_claimed(RedisStore(url, lease_s=2), job) as ours:
-    print(ours, flush=True)
-    time.sleep(60)
-"""
 
 
 @pytest.fixture
@@ -50,19 +39,6 @@ def begun(make_jobs, queue):
     end = in_a_thread(lambda: deliver(jobs, queue))
     assert judge.began.wait(5)
     return judge, jobs, job, end
-
-
-def test_workers_log_a_jobs_start_once_and_its_end_with_how_well_it_retrieved(jobs, queue, caplog):
-    with caplog.at_level("INFO", "ragassay"):
-        job = submit(jobs)
-        deliver(jobs, queue)
-        deliver(jobs, queue)
-        jobs.finalize(job)
-    # paris, the only relevant one, is first of two everywhere: 1/5, 1/10, 1
-    assert [r.getMessage() for r in caplog.records if r.name == "ragassay"] == [
-        f"evaluation of 60 queries starts: {job}, systems default",
-        f"evaluation of 60 queries ends: {job}, system default: P@5 0.200, P@10 0.100, MRR 1.000",
-    ]
 
 
 def test_a_job_is_done_chunk_by_chunk_and_finished_once(jobs, queue, store):
@@ -79,19 +55,25 @@ def test_a_job_is_done_chunk_by_chunk_and_finished_once(jobs, queue, store):
     assert store.active() == []
 
 
-def test_a_chunk_that_kills_its_worker_again_and_again_becomes_failed_rows(jobs, queue, store):
+@pytest.mark.parametrize("error", [None, ZeroDivisionError("a bug")], ids=["killed", "a bug"])
+def test_a_chunk_that_fails_again_and_again_becomes_failed_rows(make_jobs, queue, store, error):
+    buggy, jobs = make_jobs(error=error), make_jobs()
     job = submit(jobs, 60)
     for _ in range(MOST_DEATHS):
-        assert str(store.claim(job)) == "default:0"
-        expire_leases(store, job)
+        if error:
+            with pytest.raises(ZeroDivisionError):
+                buggy.work(job)
+        else:
+            assert str(store.claim(job)) == "default:0"
+            expire_leases(store, job)
         jobs.tick()
     assert jobs.get(job).progress.failed == 50
     finish(jobs, queue, job)
     page = jobs.results(job, cursor=None, limit=200)
     reasons = [result.scores["faithfulness"].reason for result in page.results]
-    assert reasons[:50] == ["worker crashed repeatedly on this chunk"] * 50
-    assert page.results[50].scores["faithfulness"].value == 1.0
-    assert jobs.get(job).status == "finished"
+    why = ": ZeroDivisionError: a bug" if error else ""
+    assert reasons[:50] == [f"worker crashed repeatedly on this chunk{why}"] * 50
+    assert (page.results[50].scores["faithfulness"].value, jobs.get(job).status) == (1.0, "finished")
 
 
 def test_a_worker_that_stops_gives_its_chunk_back_and_nothing_is_held_against_it(make_jobs, begun, queue, store):
@@ -159,34 +141,20 @@ def test_a_lease_is_kept_for_as_long_as_the_chunk_takes(begun, store):
     assert deaths(store, job) == {}
 
 
-def test_a_chunk_that_meets_a_bug_again_and_again_becomes_failed_rows_with_its_error(make_jobs, queue):
-    buggy, jobs = make_jobs(error=ZeroDivisionError("a bug")), make_jobs()
-    job = submit(jobs, 60)
-    for _ in range(MOST_DEATHS):
-        with pytest.raises(ZeroDivisionError):
-            buggy.work(job)
-    jobs.tick()
-    assert jobs.get(job).progress.failed == 50
-    finish(jobs, queue, job)
-    assert jobs.get(job).status == "finished"
-    page = jobs.results(job, cursor=None, limit=200)
-    reasons = [result.scores["faithfulness"].reason for result in page.results[:50]]
-    assert reasons == ["worker crashed repeatedly on this chunk: ZeroDivisionError: a bug"] * 50
-    assert page.results[50].scores["faithfulness"].value == 1.0
-
-
-def test_a_report_that_can_not_be_made_is_tried_a_few_times_and_then_fails_the_job(make_jobs, queue, store):
-    jobs, buggy = make_jobs(), make_jobs(error=ZeroDivisionError("a bug"))
+@pytest.mark.parametrize("error", [ZeroDivisionError("a bug"), SystemExit()], ids=["a bug", "killed"])
+def test_a_report_that_can_not_be_made_is_tried_a_few_times_and_then_fails_the_job(make_jobs, queue, store, error):
+    """No handler of errors sees a SystemExit, as none sees a SIGKILL."""
+    jobs, buggy = make_jobs(), make_jobs(error=error)
     job = submit(jobs, 10)
     deliver(jobs, queue)
-    statuses = []
     for _ in range(MOST_FINALIZES):
-        with pytest.raises(ZeroDivisionError):
+        assert jobs.get(job).status == "finalizing"
+        with pytest.raises(type(error)):
             buggy.finalize(job)
-        statuses.append(jobs.get(job).status)
-    assert statuses == [*["finalizing"] * (MOST_FINALIZES - 1), "failed"]
-    assert "ZeroDivisionError: a bug" in jobs.get(job).error
-    assert store.active() == []
+    jobs.finalize(job)
+    assert (jobs.get(job).status, store.active()) == ("failed", [])
+    why = "worker crashed repeatedly on it" if isinstance(error, SystemExit) else "ZeroDivisionError: a bug"
+    assert jobs.get(job).error == f"the report can't be made: {why}"
 
 
 @pytest.mark.parametrize("error", [Unavailable("the embedding server is away"), RedisAway("connection refused")])
@@ -229,23 +197,6 @@ def test_a_record_of_another_version_holds_up_no_other_job(jobs, queue, store, c
         jobs.get(unreadable)
 
 
-def test_a_report_that_kills_its_worker_again_and_again_ends_the_job(jobs, queue, store, monkeypatch):
-    job = submit(jobs, 10)
-    deliver(jobs, queue)
-
-    def die(*_, **__):
-        raise SystemExit  # no handler of errors sees it, as none sees a SIGKILL
-
-    monkeypatch.setattr("ragassay.service.jobs.aggregate.finish", die)
-    for _ in range(MOST_FINALIZES):
-        with pytest.raises(SystemExit):
-            jobs.finalize(job)
-    assert jobs.get(job).status == "finalizing"
-    jobs.finalize(job)
-    assert (jobs.get(job).status, store.active()) == ("failed", [])
-    assert jobs.get(job).error == "the report can't be made: worker crashed repeatedly on it"
-
-
 def test_a_report_that_takes_longer_than_its_lease_is_made_once(jobs, queue, store, monkeypatch):
     job = submit(jobs, 10)
     deliver(jobs, queue)
@@ -273,9 +224,9 @@ def test_a_report_that_takes_longer_than_its_lease_is_made_once(jobs, queue, sto
 def test_a_report_whose_worker_was_killed_is_made_by_another_when_its_lease_is_over(jobs, queue, store):
     job = submit(jobs, 10)
     deliver(jobs, queue)
-    with subprocess.Popen([sys.executable, "-c", FINALIZER, store.url, job], stdout=subprocess.PIPE) as killed:
-        assert killed.stdout.readline() == b"True\n"
-        killed.kill()
+    assert store.report_lock(job).acquire()  # by a worker that is killed
+    jobs.finalize(job)
+    assert jobs.get(job).status == "finalizing"
 
     def taken_over():
         jobs.tick()
@@ -323,3 +274,43 @@ def test_results_that_were_evicted_before_the_report_fail_the_job_instead_of_lac
     failed = jobs.get(job)
     assert (failed.status, store.active()) == ("failed", [])
     assert f"the report can't be made: the results of chunk default:1 of job {job} are gone from Redis" in failed.error
+
+
+def test_a_worker_stops_local_work_when_its_job_is_cancelled(make_jobs, queue, monkeypatch):
+    begun, rating = [], local._rating
+    monkeypatch.setattr(local, "_rating", lambda one: begun.append(time.sleep(0.1)) or rating(one))
+    jobs = make_jobs(local.LocalJudge())
+    job = submit(jobs, 200)
+    end = in_a_thread(lambda: deliver(jobs, queue))
+    until(lambda: begun)
+    jobs.cancel(job)
+    end()
+    judged = len(begun)
+    time.sleep(0.5)
+    assert len(begun) <= min(judged + 1, 199)
+
+
+@pytest.mark.parametrize(
+    ("judge", "workers", "chunks"),
+    [
+        ("a-model", {"a": 3}, 2),
+        ("a-model", {"a": 3, "b": 4}, 6),
+        ("a-model", {"a": 1}, 1),
+        ("a-model", {}, 9),  # of 56 rows; nobody sends a heartbeat: no limit is known
+        ("local", {"a": 3}, 10),
+    ],
+)
+def test_a_job_that_asks_a_provider_leaves_one_process_to_the_others(jobs, store, judge, workers, chunks):
+    for name, processes in workers.items():
+        store.heartbeat("worker", f"{name}:1:{processes}", for_s=60)
+    job = submit(jobs, 500, judges=(judge,))
+    assert sum(store.claim(job) is not None for _ in range(11)) == chunks
+
+
+@pytest.mark.parametrize(("processes", "messages"), [(0, 4), (1, 2), (2, 3), (3, 4), (40, 4)])
+def test_a_job_has_a_message_for_each_process_and_one_that_waits(jobs, queue, store, processes, messages):
+    """A small job's message waits behind those of a large one, each of which is a chunk."""
+    if processes:
+        store.heartbeat("worker", f"a:1:{processes}", for_s=60)
+    submit(jobs, 500)
+    assert len(queue.sent) == messages

@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 import provider as play
-from job_workers import deliver_all, finish
+from job_workers import PayingJudge, deliver_all, finish, submit
 from offline_runs import sample, source_of
 from provider import Provider
 from ragassay.core.eval_config import EvalConfig
@@ -98,3 +98,14 @@ def test_two_systems_of_a_job_with_the_same_answers_are_judged_once_and_get_the_
     a, b = (orjson.loads(JobRun(jobs.store, job.id).report_document())["systems"][name] for name in ("a", "b"))
     assert a["metrics"]["faithfulness"] == b["metrics"]["faithfulness"]
     assert [system["evaluation"]["usage"]["calls"] for system in (a, b)] == [len(rows), 0]
+
+
+def test_a_paid_call_is_a_hit_for_later_jobs_of_its_project_only(make_jobs, queue):
+    judge, made = PayingJudge(), []
+    jobs = make_jobs(judge)
+    for project in ("a", "b", "a", "default", "default"):
+        before = judge.made
+        submit(jobs.of(project), 10, metrics=("faithfulness",), judges=("a-model",))
+        deliver_all(jobs, queue)
+        made.append(judge.made - before)
+    assert made == [10, 10, 0, 10, 0]

@@ -1,4 +1,4 @@
-"""Jobs of many rows: their report is made of one chunk at a time, and is the one of rows that are held."""
+"""Jobs of many rows, whose report is made of one chunk at a time; and what is kept of jobs that have ended, how long."""
 
 import os
 import tracemalloc
@@ -9,6 +9,7 @@ import pytest
 from redis import exceptions
 from redis.client import Pipeline
 
+from api_server import serving
 from job_workers import deliver, finish, source_of, submit
 from offline_runs import sample
 from polling import until
@@ -21,8 +22,10 @@ from ragassay.core.settings import Settings
 from ragassay.datasets.versions import Lineage, Origin
 from ragassay.evaluation.inputs import recorded
 from ragassay.service.job_run import JobRun
+from ragassay.service.job_state import DAY_S, Retention
+from ragassay.service.redis import PARTIAL_FILE
 from ragassay.service.redis_datasets import RedisDatasets
-from ragassay.storage.runs import ChunkedResults
+from ragassay.storage.runs import GATES_FILE, REPORT_FILE, ChunkedResults
 
 
 @pytest.fixture
@@ -131,3 +134,51 @@ def test_a_job_is_made_once_though_the_connection_is_lost_while_it_is_made(jobs,
     (job,) = store.active()
     assert store.state(job).rows == 3
     assert store.redis.ttl(store.key(job, "inputs")) == -1
+
+
+def lives(store, job):
+    """Seconds that each key of a job has left; -1 without an end."""
+    keys = sorted(store.redis.scan_iter(f"ra:{{{job}}}:*"))
+    return {key.decode().split("}:")[1]: store.redis.ttl(key) for key in keys}
+
+
+@pytest.mark.parametrize("how", ["finished", "cancelled", "failed"])
+def test_every_key_of_a_job_that_has_ended_has_an_end(store, queue, jobs, how):
+    store.retention = Retention.of_days(results=3, reports=9)
+    job = submit(jobs)
+    if how == "cancelled":
+        jobs.work(queue.sent.pop(0))
+        jobs.cancel(job)
+        jobs.finalize(job)
+    elif how == "failed":
+        store.transition(job, "failed", fields={"error": "it can't go on"})
+        jobs.tick()
+    else:
+        finish(jobs, queue, job)
+    assert jobs.get(job).status == how
+    left = lives(store, job)
+    assert all(0 < seconds <= 9 * DAY_S for seconds in left.values()), left
+    assert left["meta"] > 3 * DAY_S >= left["inputs"]
+    reports = {"meta", REPORT_FILE, PARTIAL_FILE, GATES_FILE}
+    assert {name for name, seconds in left.items() if seconds > 3 * DAY_S} <= reports
+
+
+def test_a_round_of_the_sweeper_takes_out_ids_whose_record_is_long_gone_and_no_others(store, jobs):
+    kept = [submit(jobs) for _ in range(3)]
+    store.redis.zadd("ra:jobs", {"gone": 1, "later": store.now_ms() - 450 * DAY_S * 1000})
+    jobs.tick()
+    assert [job for job, _ in store.jobs(before=None, limit=10)] == [*reversed(kept), "later"]
+
+
+def test_readiness_does_not_look_at_jobs(server, store):
+    store.redis.eval("for n = 1, 100000 do redis.call('ZADD', 'ra:jobs', n, string.format('%032x', n)) end", 0)
+    store.heartbeat("worker", "host:1:2", for_s=60)
+    store.heartbeat("beat", "host:2:1", for_s=60)
+    with serving(server.url) as served:
+        store.redis.config_resetstat()
+        for _ in range(5):
+            assert served.http.get("/readyz").status_code == 200
+        asked = store.redis.info("commandstats")
+        commands = {name.removeprefix("cmdstat_") for name in asked}
+    connecting = {"client", "hello", "ping", "config"}
+    assert commands <= {"info", "zrangebyscore", "time", "smembers", "zcard", "llen", "hlen", *connecting}

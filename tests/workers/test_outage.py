@@ -2,7 +2,7 @@
 
 import pytest
 
-from job_workers import deaths, deliver, deliver_all, expire_leases, finish, meta, submit
+from job_workers import deaths, deliver, deliver_all, finish, meta, submit
 from offline_runs import ScriptedJudge
 from ragassay.core.errors import ProviderDown, Unavailable
 from ragassay.core.models import Rating, Usage
@@ -149,16 +149,6 @@ def test_a_worker_that_meets_the_outage_after_the_job_gave_up_gives_up_too(jobs,
     third = store.claim(job)
     assert store.wait_for_provider(third, DOWN, wait_s=5, outage_timeout_s=600) is False
     assert jobs.get(job).waiting is None
-
-
-def test_a_worker_that_lost_its_chunk_does_not_make_the_job_wait(jobs, store):
-    job = submit(jobs, 10)
-    lost = store.claim(job)
-    expire_leases(store, job)
-    jobs.tick()
-    assert store.wait_for_provider(lost, DOWN, wait_s=5, outage_timeout_s=600) is True
-    assert jobs.get(job).waiting is None
-    assert store.claim(job) is not None
 
 
 def test_a_provider_that_asks_for_a_longer_wait_gets_it(jobs, queue, store, judge):

@@ -167,41 +167,6 @@ def test_the_budget_holds_over_all_times_and_a_paused_one_goes_on_under_another(
     assert spent(after) == (10 * PRICE, 0.0, 2)
 
 
-def test_asked_for_again_it_changes_nothing_and_where_there_is_nothing_to_do_it_is_a_conflict(jobs, judge, work):
-    judge.down = {"q1"}
-    job = submit(jobs, 10, metrics=("faithfulness",))
-    with pytest.raises(Conflict, match="is queued"):
-        jobs.retry(job)
-    work(job)
-    judge.down = set()
-    assert [jobs.retry(job).retries for _ in range(3)] == [1, 1, 1]
-    work(job)
-    with pytest.raises(Conflict, match="no row of job"):
-        jobs.retry(job)
-    with pytest.raises(NotFound):
-        jobs.retry("0" * 32)
-
-
-def test_a_cancelled_retry_has_the_report_of_all_rows_and_no_further_one(jobs, judge, work):
-    judge.down = {"q1"}
-    job, before = finished(jobs, work, 10)
-    jobs.retry(job)
-    jobs.cancel(job)
-    assert JobRun(jobs.store, job).report_with_results() == before
-    with pytest.raises(Conflict, match="is cancelled"):
-        jobs.retry(job)
-
-
-def test_what_a_recorded_response_lacks_can_not_be_tried_again(jobs, judge, work):
-    rows = [sample(0), sample(1, response=Response(error="it timed out"))]
-    inputs = recorded(source_of(rows), rows)
-    job, _ = jobs.submit(EvalConfig(metrics=("faithfulness",)), inputs)
-    work(job.id)
-    assert jobs.get(job.id).progress.failed == 1
-    with pytest.raises(Conflict, match="1 rows were submitted with an error"):
-        jobs.retry(job.id)
-
-
 def test_a_job_that_fails_as_a_whole_goes_on_with_failed_rows_and_with_those_that_have_no_results(
     jobs, judge, queue, work, store
 ):
@@ -238,15 +203,6 @@ def test_a_finalize_of_the_time_before_changes_nothing_of_the_one_after(jobs, ju
     assert failed(work(job)) == set()
 
 
-def test_its_end_is_told_again(jobs, judge, work, store):
-    judge.down = {"q1"}
-    job, _ = finished(jobs, work, 10)
-    jobs.retry(job)
-    work(job)
-    told = [Notification.model_validate_json(each).id for each in store.redis.lrange(OUTBOX, 0, -1)]
-    assert told[-1] == f"{job}:job_finished:1"
-
-
 def test_a_reply_of_before_is_used_unless_it_could_not_be_read_and_is_not_counted_again(jobs, judge, work, store):
     job, _ = finished(jobs, work, 10)
     store.redis.hset(store.key(job, "meta"), "status", "running")
@@ -272,18 +228,36 @@ def test_a_reply_of_before_is_used_unless_it_could_not_be_read_and_is_not_counte
     assert (other.text, other.usage) == ("first", Usage()), "the row's result has what it took"
 
 
-def test_rows_whose_time_is_over_are_not_there_to_be_tried(jobs, judge, work, store):
+def test_retry_is_refused_where_nothing_can_be_tried_again(jobs, judge, work, store):
     judge.down = {"q1"}
-    job, _ = finished(jobs, work, 10)
-    store.redis.hdel(store.key(job, "inputs"), "default:0")
-    with pytest.raises(NotFound, match="rows or results"):
+    job = submit(jobs, 10, metrics=("faithfulness",))
+    with pytest.raises(Conflict, match="is queued"):
         jobs.retry(job)
-
-
-def test_a_provider_that_was_given_up_is_asked_again(jobs, judge, work, store):
-    judge.down = {f"q{n}" for n in range(10)}
-    job, _ = finished(jobs, work, 10)
-    store.redis.hset(store.key(job, "meta"), "given_up", "it is down")
+    work(job)
     judge.down = set()
-    jobs.retry(job)
-    assert (failed(work(job)), jobs.get(job).error) == (set(), None)
+    assert [jobs.retry(job).retries for _ in range(3)] == [1, 1, 1], "asked for again it changes nothing"
+    work(job)
+    told = [Notification.model_validate_json(each).id for each in store.redis.lrange(OUTBOX, 0, -1)]
+    assert told[-1] == f"{job}:job_finished:1"
+    with pytest.raises(Conflict, match="no row of job"):
+        jobs.retry(job)
+    with pytest.raises(NotFound):
+        jobs.retry("0" * 32)
+    rows = [sample(0), sample(1, response=Response(error="it timed out"))]
+    failed, _ = jobs.submit(EvalConfig(metrics=("faithfulness",)), recorded(source_of(rows), rows))
+    work(failed.id)
+    with pytest.raises(Conflict, match="1 rows were submitted with an error"):
+        jobs.retry(failed.id)
+    judge.down = {"q1"}
+    cancelled, before = finished(jobs, work, 10, performance={"cache": False})
+    inputs = store.key(cancelled, "inputs")
+    content = store.redis.hget(inputs, "default:0")
+    store.redis.hdel(inputs, "default:0")
+    with pytest.raises(NotFound, match="rows or results"):
+        jobs.retry(cancelled)
+    store.redis.hset(inputs, "default:0", content)
+    jobs.retry(cancelled)
+    jobs.cancel(cancelled)
+    assert JobRun(jobs.store, cancelled).report_with_results() == before
+    with pytest.raises(Conflict, match="is cancelled"):
+        jobs.retry(cancelled)

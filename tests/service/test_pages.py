@@ -1,4 +1,4 @@
-"""Every command of docs/nightly.md works: with the service against a real one, without it in a folder of its own."""
+"""Every command of docs/service.md and docs/nightly.md works as it stands there, and prints what the pages show."""
 
 import json
 import os
@@ -14,19 +14,28 @@ from polling import until
 from redis_server import free_port
 from service.running import ROOT, Service
 
-PAGE = (ROOT / "docs" / "nightly.md").read_text()
-WITH, _, WITHOUT = PAGE.partition("## Without the service")
+SERVICE, NIGHTLY = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("service", "nightly"))
+WITH, _, WITHOUT = NIGHTLY.partition("## Without the service")
+RAG_SERVER = [sys.executable, ROOT / "examples" / "rag_server.py", "--port"]
 
 
 def blocks(text, language):
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.S | re.M)
 
 
+def run(commands, folder, **variables):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands], cwd=folder, capture_output=True, text=True, timeout=240,
+        env={**os.environ, "PATH": path, "COLUMNS": "140", **variables},
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def system():
     """The port of the example server."""
     port = free_port()
-    server = subprocess.Popen([sys.executable, ROOT / "examples" / "rag_server.py", "--port", str(port)])
+    server = subprocess.Popen([*RAG_SERVER, str(port)])
 
     def answers():
         try:
@@ -42,12 +51,20 @@ def system():
         server.wait()
 
 
-def run(commands, folder, **variables):
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", commands], cwd=folder, capture_output=True, text=True, timeout=240,
-        env={**os.environ, "PATH": path, "COLUMNS": "140", **variables},
-    )  # fmt: skip
+def test_the_commands_of_the_page_on_the_service_work_and_show_what_it_shows():
+    first, *others = blocks(SERVICE, "bash")
+    assert first == "ragassay serve\n"
+    with Service(preload="nothing") as service:
+        done = run("\n".join(others).replace("http://127.0.0.1:8400", service.url), service.folder, COLUMNS="120")
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+        started, mean, alerts = blocks(SERVICE, "text")
+        assert [line.split()[:3] for line in started.splitlines()] == [line.split()[:3] for line in service.info]
+        assert '"status":"finished"' in (service.folder / "events.txt").read_text().splitlines()[-2]
+        assert json.loads((service.folder / "comparison.json").read_text())["kind"] == "comparison"
+        assert len(json.loads((service.folder / "trend.json").read_text())["systems"]["default"]["points"]) == 2
+    # the job that was cancelled had ended
+    for text in (mean, alerts, '"next":"1"', '"status":409', '"status":"ready"'):
+        assert text in done.stdout
 
 
 def test_the_commands_with_the_service_work_and_show_what_the_page_shows(system, tmp_path):
@@ -86,8 +103,8 @@ def test_three_runs_with_a_regression_end_in_one_verified_alert_and_a_cost_repor
     asked, received = free_port(), free_port()
     systems = tmp_path / "systems.yaml"
     systems.write_text((example / "systems.yaml").read_text().replace(":8001/", f":{asked}/"))
-    broken = ["--port", str(asked), "--wrong-from", "5"]
-    server = subprocess.Popen([sys.executable, ROOT / "examples" / "rag_server.py", *broken])
+    broken = [str(asked), "--wrong-from", "5"]
+    server = subprocess.Popen([*RAG_SERVER, *broken])
     try:
         with Service(preload="nothing", systems=systems, outgoing_allowed="127.0.0.1") as service:
             service.ready()
