@@ -25,7 +25,10 @@ class Life(RuleBasedStateMachine):
         self.job = RawJob(self.server, 3, **({} if most is None else {"most_usd": most}))
         self.most, self.status, self.resumes = most, "running", 0
         self.todo, self.owner, self.dead, self.done = list(self.job.chunks), {}, {}, set()
-        self.open, self.settled = {}, set()  # by chunk, call and number the token of a request; calls with a reply
+        self.open, self.settled = (
+            {},
+            {},
+        )  # by chunk, call and number the token of a request; the first reply of each call
         self.numbers = Counter()  # requests of each call
         self.spent, self.uncertain, self.ends, self.late = 0.0, 0, 0, set()
         self.used = self.again = 0
@@ -44,10 +47,12 @@ class Life(RuleBasedStateMachine):
         self.todo.insert(0, chunk)
 
     @precondition(lambda self: self.todo)
-    @rule()
-    def claim(self):
+    @rule(again=st.booleans())
+    def claim(self, again):
+        """A claim; sent again after a lost answer it gives the same chunk."""
         token, works = self.new_token(), self.status == "running" and self.todo
-        assert self.job.claim(token) == (self.todo[0] if works else None)
+        expected = self.todo[0] if works else None
+        assert [self.job.claim(token) for _ in range(1 + again)] == [expected] * (1 + again)
         if works:
             chunk = self.todo.pop(0)
             self.owner[chunk] = token
@@ -71,7 +76,7 @@ class Life(RuleBasedStateMachine):
         number = self.numbers[one] + (not again or not self.numbers[one])
         answer = self.job.reserve(chunk, token, call, number=number, usd=USD, tokens=0)
         if one in self.settled:
-            assert answer == "settled reply"
+            assert answer == f"settled {self.settled[one]}"
         elif self.status == "cancelled" or self.owner.get(chunk) != token:
             assert answer == "stop"
         elif self.open.get((*one, number)) == token:
@@ -95,12 +100,12 @@ class Life(RuleBasedStateMachine):
     def settle(self, at, whose, came, twice):
         """A request ends, with a reply or without, by the worker that made it or one whose requests are booked."""
         chunk, call, number = one = sorted(self.open)[at % len(self.open)]
-        mine, reply = whose == "mine", "reply" if came else ""
+        mine, reply = whose == "mine", f"reply to {number}" if came else ""
         token = self.open[one] if mine else whose
         ended = [self.job.settle(chunk, token, call, reply, number=number, spent=(SPENT, 0)) for _ in range(1 + twice)]
         assert ended == [mine, 0][: 1 + twice]
         if came:
-            self.settled.add((chunk, call))
+            self.settled.setdefault((chunk, call), reply)
         if mine:
             del self.open[one]
             self.spent += SPENT
