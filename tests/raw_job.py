@@ -11,10 +11,7 @@ import ragassay.service
 from ragassay.service.job_state import TRANSITIONS
 
 LUA = Path(ragassay.service.__file__).parent / "scripts"
-LIFE = (
-    *("claim", "renew", "reserve", "settle", "commit", "release", "sweep", "close"),
-    *("transition", "retry"),
-)
+LIFE = (*("claim", "renew", "reserve", "settle", "commit", "release", "sweep", "close"), *("transition", "retry"))
 HEADS = {
     name: re.search(r"^-- KEYS (.*?)(?:   ARGV|   ->|$)", (LUA / f"{name}.lua").read_text(), re.M) for name in LIFE
 }

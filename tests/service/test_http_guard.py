@@ -131,13 +131,7 @@ def test_no_form_of_an_address_leads_to_a_private_one(sink, form):
 
 
 @pytest.mark.parametrize(
-    "addresses",
-    [
-        ["127.0.0.1"],
-        [PUBLIC, "127.0.0.1"],
-        ["127.0.0.1", PUBLIC],
-        ["64:ff9b::7f00:1"],
-    ],
+    "addresses", [["127.0.0.1"], [PUBLIC, "127.0.0.1"], ["127.0.0.1", PUBLIC], ["64:ff9b::7f00:1"]]
 )
 def test_a_name_with_one_address_that_is_not_public_is_refused(sink, names, addresses):
     names["hooks.example"] = [addresses]

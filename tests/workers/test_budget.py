@@ -2,28 +2,22 @@
 
 import asyncio
 
-import orjson
 import pytest
 
 from job_workers import (
     CALL,
     PayingJudge,
     deliver_all,
-    expire_leases,
     finish,
     in_a_thread,
-    meta,
     submit,
     submit_with_budget,
 )
 from offline_runs import ScriptedJudge
-from ragassay.analysis.costs import CostQuery
 from ragassay.core.errors import BudgetReached, Conflict
 from ragassay.core.eval_config import Budget
 from ragassay.core.models import Rating, Usage
 from ragassay.core.protocols import Call, Reply
-from ragassay.service.job_reports import JobReports
-from ragassay.service.job_run import JobRun
 from ragassay.service.project_budgets import ProjectBudgets
 from ragassay.service.redis_journal import RedisJournal
 
@@ -54,25 +48,6 @@ def test_a_budget_holds_over_all_workers_and_a_higher_one_goes_on(make_jobs, que
     assert (second.get(job).status, second.get(job).error, judge.made) == ("finished", None, 150)
     with pytest.raises(Conflict, match="is finished, not paused"):
         second.resume(job, Budget())
-
-
-def test_a_worker_that_died_in_a_call_has_spent_what_it_reserved(jobs, queue, store):
-    job = submit_with_budget(jobs, tokens=1_000_000)
-    claim = store.claim(job)
-    most = Usage(input_tokens=50, output_tokens=50)
-    dead = RedisJournal(store, claim, cache=False)
-    asyncio.run(dead.reserve(Call(id="default/q0", content="x", purpose="judge"), most))
-    expire_leases(store, job)
-    jobs.tick()
-    deliver_all(jobs, queue)
-    books = meta(store, job)
-    assert float(books["spent_tokens"]) == 150 * 60 + 100
-    assert (float(books["open_tokens"]), books["in_flight"], books["uncertain_calls"]) == (0, b"0", b"1")
-    jobs.finalize(job)
-    report = orjson.loads(JobRun(store, job).report_document())
-    assert report["interrupted"]["uncertain_calls"] == jobs.get(job).uncertain_calls == 1
-    costs = JobReports(store).costs(CostQuery())
-    assert costs.interrupted.uncertain_calls == 1
 
 
 def test_a_call_waits_for_those_in_flight_and_is_refused_when_they_leave_nothing(jobs, queue, store):

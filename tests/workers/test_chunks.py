@@ -1,6 +1,5 @@
 """What happens to a chunk when its worker dies, stops, hangs or loses it; with real Redis and no Celery."""
 
-import asyncio
 import threading
 import time
 from contextlib import suppress
@@ -10,7 +9,6 @@ import pytest
 from redis.exceptions import ConnectionError as RedisAway
 
 from job_workers import (
-    PayingJudge,
     SlowJudge,
     deaths,
     deliver,
@@ -87,28 +85,6 @@ def test_a_worker_that_stops_gives_its_chunk_back_and_nothing_is_held_against_it
     other = make_jobs()
     deliver(other, queue)
     assert queue.finalized == [job]
-
-
-class OneCallATry(PayingJudge):
-    """Pays for one new call, and is then broken off."""
-
-    async def judge(self, samples, journal):
-        for each in samples:
-            made = self.made
-            await super().judge([each], journal)
-            if self.made > made:
-                self.jobs.break_off(stopping=False)
-                await asyncio.sleep(60)
-        return await super().judge(samples, journal)
-
-
-def test_work_goes_on_with_a_slow_chunk_that_makes_progress(make_jobs, queue):
-    judge = OneCallATry()
-    judge.jobs = jobs = make_jobs(judge)
-    job = submit(jobs, MOST_DEATHS + 3, performance={"cache": False, "batch": 50})
-    finish(jobs, queue, job)
-    progress = jobs.get(job).progress
-    assert (progress.done, progress.failed, judge.made) == (MOST_DEATHS + 3, 0, MOST_DEATHS + 3)
 
 
 def test_a_chunk_that_takes_too_long_is_given_back_and_counts_as_a_death(begun, queue, store):

@@ -99,29 +99,6 @@ def test_a_probe_is_one_call_and_the_next_one_is_later(jobs, queue, store, judge
     assert waits == pytest.approx([5000, 10_000, 20_000], abs=3000)
 
 
-def test_after_the_outage_every_row_is_scored_and_settled_calls_are_not_made_again(jobs, queue, judge, probe_due):
-    job = submit(jobs, 10)
-    judge.outage = None
-    ask = judge._ask
-
-    async def fails_at_q5(sample, journal):
-        if sample.query_id == "q5" and "q5" not in judge.asked_for:
-            judge.outage = down()
-        return await ask(sample, journal)
-
-    judge._ask = fails_at_q5
-    deliver(jobs, queue)
-    assert jobs.get(job).waiting
-    judge.outage = None
-    probe_due(job)
-    jobs.tick()
-    finish(jobs, queue, job)
-    assert jobs.get(job).status == "finished"
-    scores = [result.scores["faithfulness"].value for result in jobs.results(job, cursor=None, limit=200).results]
-    assert scores == [1.0] * 10
-    assert judge.asked_for == ["q0", "q1", "q2", "q3", "q4", "q5", "q5", "q6", "q7", "q8", "q9"]
-
-
 def test_a_provider_that_failed_for_too_long_costs_the_judged_scores_alone(jobs, queue, probe_due, give_up_due):
     job = submit(jobs, 120, performance={"provider_outage_timeout_s": 600})
     deliver_all(jobs, queue)

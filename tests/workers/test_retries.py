@@ -29,14 +29,11 @@ class FaultyJudge(ScriptedJudge):
     def __init__(self, down=(), garbled=()):
         super().__init__()
         self.down, self.garbled, self.paid = set(down), set(garbled), []
-        self.dies_at = None
 
     async def judge(self, samples, journal):
         return [await self._judged(sample, journal) for sample in samples]
 
     async def _judged(self, sample, journal):
-        if sample.query_id == self.dies_at:
-            raise RuntimeError("the worker dies")
         call = Call(id=sample.query_id, content=sample.query_id, purpose="judge", query_id=sample.query_id)
         async with journal.attempt(call, MOST) as attempt:
             if attempt.reply is None and sample.query_id in self.down:
@@ -116,23 +113,6 @@ def test_a_reply_that_was_no_verdict_is_asked_for_again_and_both_are_counted(job
     assert (failed(before), judge.paid.count("q0"), len(judge.paid)) == (set(), 3, 12)
     assert spent(before) == (10 * PRICE, 2 * PRICE, 0)
     assert books(store, job) == (12 * PRICE, 0, 0)
-
-
-def test_a_worker_that_dies_in_between_loses_nothing_and_nothing_is_paid_twice(jobs, judge, queue, work, store):
-    judge.down = {"q1", "q2", "q3"}
-    job, _ = finished(jobs, work, 10)
-    jobs.retry(job)
-    judge.down, judge.dies_at = set(), "q3"
-    with pytest.raises(RuntimeError):
-        deliver(jobs, queue)
-    assert failed(JobRun(jobs.store, job).report_with_results()) == {"q1", "q2", "q3"}
-    assert sum(row.failed for row in jobs.results(job, cursor=None, limit=200).results) == 3
-    judge.dies_at = None
-    jobs.wake(job)
-    after = work(job)
-    assert (failed(after), sorted(judge.paid)) == (set(), [f"q{n}" for n in range(10)])
-    assert spent(after) == (10 * PRICE, 0.0, 3)
-    assert books(store, job) == (10 * PRICE + 3 * MOST.cost_usd, 0, 0)
 
 
 def test_rows_that_fail_again_and_again_stay_failed_and_the_others_stay_as_they_were(jobs, judge, queue, work, store):

@@ -17,14 +17,7 @@ from ragassay.evaluation.aggregate import unscored
 from ragassay.service.job_state import JobState
 
 NotificationKind = Literal[
-    "gate_missed",
-    "regression",
-    "coverage_low",
-    "budget_reached",
-    "run_missed",
-    "drift",
-    "job_finished",
-    "job_failed",
+    "gate_missed", "regression", "coverage_low", "budget_reached", "run_missed", "drift", "job_finished", "job_failed"
 ]
 KINDS: tuple[NotificationKind, ...] = get_args(NotificationKind)
 # no alerts: sent, and kept, only if a webhook asks for them

@@ -41,11 +41,7 @@ def post(notification: Notification, delivery: str, url: str, secret: str | None
         body = orjson.dumps({"type": notification.kind, "timestamp": notification.at, "data": data})
         now = datetime.now(UTC)
         signed = Webhook(secret).sign(delivery, now, body.decode())
-        headers |= {
-            "webhook-id": delivery,
-            "webhook-timestamp": str(int(now.timestamp())),
-            "webhook-signature": signed,
-        }
+        headers |= {"webhook-id": delivery, "webhook-timestamp": str(int(now.timestamp())), "webhook-signature": signed}
     try:
         status = http_guard.post(url, body, headers, allowed=allowed, timeout_s=TIMEOUT_S)
     except (BadInput, Unavailable) as error:
