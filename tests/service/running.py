@@ -108,7 +108,7 @@ class Service:
 
     def ready(self, within_s=120):
         """Wait until a worker is there."""
-        until(lambda: "workers are ready" in self.info, within_s, "workers")
+        until(lambda: "workers are ready" in "".join(self.info), within_s, "workers")
         return self
 
     def stop(self, number=signal.SIGTERM):

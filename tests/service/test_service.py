@@ -1,4 +1,4 @@
-"""One ``ragassay serve`` that is used, hurt and asked too much: reports, budgets, outages, live systems, schedules, uploads."""
+"""One ``ragassay serve`` that is used, hurt and asked too much: traces, reports, budgets, outages, systems, schedules, uploads."""
 
 import html
 import json
@@ -17,6 +17,7 @@ from redis import Redis
 
 from endpoint import CAPITAL, Endpoint
 from offline_runs import without_times
+from otlp_receiver import OtlpReceiver
 from polling import patience, slowness, until
 from provider import Answer, Provider, empty, hang, reset, status, tokens
 from ragassay.llm import Prices
@@ -37,16 +38,18 @@ FAULTS = {
     "hang": hang,
     "429-for-an-hour": status(429, {"Retry-After": "3600"}),
 }
+CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+SERVER, CLIENT, PRODUCER, CONSUMER = 2, 3, 4, 5
 RETRIEVAL = {"judge": "local", "metrics": ["ndcg@10", "mrr"]}  # nothing that takes seconds to import
 JSON_LINES = {"Content-Type": "application/x-ndjson"}
 
 
 class Counting(Endpoint):
-    """Repeats the query in its answer; ``most`` is how many requests were in flight at once."""
+    """Repeats the query in its answer; ``most`` is how many requests were in flight at once, ``traced`` whose they were."""
 
     def __init__(self):
         super().__init__(lambda _: 0.05)
-        self.now = self.most = 0
+        self.now, self.most, self.traced = 0, 0, []
 
     def answer(self, request):
         with self.lock:
@@ -59,6 +62,7 @@ class Counting(Endpoint):
                 self.now -= 1
 
     def reply(self, request, body):
+        self.traced.append(request.headers["traceparent"])
         self.send(request, 200, json.dumps({**CAPITAL, "answer": f"Paris, to {body['query']}"}).encode())
 
 
@@ -81,15 +85,24 @@ def provider(judges):
 
 
 @pytest.fixture(scope="module")
-def service(provider, endpoint, tmp_path_factory):
+def collector():
+    with OtlpReceiver() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def service(provider, endpoint, collector, tmp_path_factory):
     path = tmp_path_factory.mktemp("operator") / "systems.yaml"
     path.write_text(
         f"systems:\n  slow: {{kind: http, url: {endpoint.url}, concurrency: 3}}\n"
         f"  rated: {{kind: http, url: {endpoint.url}, concurrency: 3, rate: 40}}\n"
     )
+    env = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
+    env["PYTHONWARNINGS"] = "ignore:You're running the worker"  # as root, before anything could be set up
+    settings = {"api_base": provider.url, "systems": path, "log_format": "json"}
     with (
         RedisServer() as broker,
-        Service(api_base=provider.url, systems=path, broker_url=broker.url, traced=False) as running,
+        Service(broker_url=broker.url, traced=False, env=env, **settings) as running,
     ):
         yield running.ready()
 
@@ -110,6 +123,70 @@ def amounts(store, job):
     return {
         name: float(n or 0) for name, n in zip(names, store.redis.hmget(store.key(job, "meta"), names), strict=True)
     }
+
+
+# --- what operators see ---
+
+
+def test_a_job_is_one_trace_from_its_request_to_the_provider_and_its_log_lines_say_so(
+    service, provider, endpoint, collector
+):
+    gates = {"gates": [{"mrr": ">= 0.8"}], "systems": ["slow"], "metrics": ["faithfulness", "mrr"]}
+    samples = [
+        {"query_id": f"q{n}", "query": f"Secret {n}?", "ground_truth_answer": "Paris.", "relevant_doc_ids": ["lyon"]}
+        for n in range(3)
+    ]
+    answer = service.client.post(
+        "/v1/jobs",
+        json={"samples": samples, "judge": "traced", **gates},
+        headers={"traceparent": CALLER, "X-Request-ID": "request-7"},
+    )
+    assert (answer.status_code, answer.headers["x-request-id"]) == (202, "request-7"), answer.text
+    job, trace = answer.json()["id"], CALLER.split("-")[1]
+    service.finished(job, within_s=120)
+    metrics = service.client.get("/metrics").text
+
+    def spans():
+        by_name = {span.name: span for span in collector.spans if span.trace == trace}
+        return by_name if {"job", "finalize", "POST /v1/jobs"} <= by_name.keys() else None
+
+    by_name = until(spans, what="the last span")
+    request, submit, chunk, chat = (by_name[name] for name in ("POST /v1/jobs", "submit", "chunk", "chat traced"))
+    assert (request.parent, request.kind, request.service) == (CALLER.split("-")[2], SERVER, "ragassay-api")
+    assert request.attributes["http.response.status_code"] == 202
+    assert (submit.parent, submit.kind, submit.attributes["ragassay.job"]) == (request.span, PRODUCER, job)
+    assert (chunk.parent, chunk.kind, chunk.service) == (submit.span, CONSUMER, "ragassay-worker")
+    assert by_name["finalize"].parent == by_name["job"].parent == submit.span
+    assert {by_name[name].parent for name in ("chat traced", "ask system", "commit")} == {chunk.span}
+    assert (chat.kind, chat.attributes["gen_ai.operation.name"]) == (CLIENT, "chat")
+    assert (chat.attributes["gen_ai.request.model"], chat.attributes["gen_ai.provider.name"]) == ("traced", "openai")
+    assert chat.attributes["gen_ai.response.finish_reasons"] == ["stop"]
+    assert min(chat.attributes[f"gen_ai.usage.{kind}_tokens"] for kind in ("input", "output")) > 0
+    seen = {one.headers["traceparent"][:52] for one in provider.log if one.body["model"] == "traced"}
+    assert seen == {span.traceparent for span in collector.named("chat traced")}
+    asked = {span.traceparent for span in collector.named("ask system") if span.trace == trace}
+    assert {header[:52] for header in endpoint.traced if trace in header} == asked
+    assert "Secret" not in json.dumps([span.attributes for span in collector.spans])
+    for line in (
+        'provider_requests_total{model="traced",outcome="answered"} 3.0',
+        'provider_seconds_count{model="traced"} 3.0',
+    ):
+        assert f"ragassay_{line}" in metrics.splitlines()
+
+    # Celery says past all loggers that it starts and stops, and Redis has a form of its own
+    lines = [json.loads(line) for line in (*service.info, *service.lines) if not re.match(r"$|worker: |\d+:", line)]
+    assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)
+    events = {line["event"]: line for line in lines if line.get("job") == job and "event" in line}
+    about = {"job": job, "trace": trace}
+    assert events["evaluation_started"].items() >= {"level": "INFO", "queries": 3, "chunk": "slow:0", **about}.items()
+    ended = events["evaluation_ended"]
+    assert (ended["P@5"], ended["P@10"], ended["MRR"]) == (0.2, 0.1, 0.5)  # second of two
+    missed = {"level": "ERROR", "metric": "mrr", "value": 0.5, "threshold": 0.8}
+    assert events["gate_missed"].items() >= missed.items()
+    assert events["job_finished"].items() >= {"rows": 3, "rows_failed": 0, **about}.items()
+    (of_request,) = [line for line in lines if line.get("request") == "request-7" and line.get("event") == "request"]
+    expected = {"method": "POST", "route": "/v1/jobs", "status": 202, "project": "default", "trace": trace}
+    assert of_request.items() >= expected.items()
 
 
 # --- starts and parts ---
