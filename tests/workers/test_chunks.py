@@ -46,8 +46,10 @@ def test_a_job_is_done_chunk_by_chunk_and_finished_once(jobs, queue, store):
     assert jobs.get(job).progress.done == 50
     deliver(jobs, queue)
     assert queue.finalized == [job]
+    store.redis.hset(store.key(job, "meta"), "uncertain_calls", 3)
     jobs.finalize(job)
     report, ended = JobRun(jobs.store, job).report_document(), jobs.get(job).ended_at
+    assert orjson.loads(report)["interrupted"]["uncertain_calls"] == jobs.get(job).uncertain_calls == 3
     jobs.finalize(job)
     assert (JobRun(jobs.store, job).report_document(), jobs.get(job).ended_at) == (report, ended)
     assert store.active() == []
