@@ -71,11 +71,6 @@ class Notification(FrozenModel):
     high: float | None = None
 
     @property
-    def is_alert(self) -> bool:
-        """Is something wrong?"""
-        return self.kind in ALERTS
-
-    @property
     def headline(self) -> str:
         """What happened, in a line."""
         more = f" and {self.count - 1} more" if self.count > 1 and self.gate else ""

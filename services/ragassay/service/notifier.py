@@ -100,10 +100,9 @@ class Notifier:
             receivers = self._receivers(notification.project).items()
             wanted = [webhook for webhook, receiver in receivers if notification.kind in receiver.kinds]
             if (wanted or notification.kind not in OPT_IN) and self._list(notification, wanted):
-                level = logging.INFO
-                if notification.is_alert and notification.kind not in _LOGGED_ELSEWHERE:
-                    level = logging.ERROR
+                is_error = notification.kind in ALERTS and notification.kind not in _LOGGED_ELSEWHERE
                 about = (notification.id, notification.project, notification.job)
+                level = logging.ERROR if is_error else logging.INFO
                 _log.log(level, "%s: id=%s project=%s job=%s", notification.headline, *about)
             self.store.redis.lrem(OUTBOX, 1, head)  # last: a round that dies before is repeated
 

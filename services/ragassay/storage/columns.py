@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import orjson
@@ -31,13 +31,6 @@ QUESTION = "?question"  # equal for rows that are no independent observations, a
 ID = "?id"  # of the query, as ``label_value`` has it
 FAILED = "?failed"  # 1 where its response failed, or the scoring
 _WIDTH = 8  # bytes of a value
-
-
-class Columns(Protocol):
-    """Rows' figures by name."""
-
-    def column(self, name: str) -> Any:
-        """A value for each row; NaN where it has none."""
 
 
 def names(metrics: Iterable[str]) -> tuple[str, ...]:

@@ -18,7 +18,6 @@ from ragassay.storage.blobs import Blobs, FolderBlobs
 from ragassay.storage.columns import (
     ID,
     THERE,
-    Columns,
     label_value,
     read_column,
     rows_with,
@@ -104,7 +103,7 @@ class RowIndex:
             if selection.system not in (None, system):
                 continue
             columns = self.of_system(system)
-            mask = resolved.wanted(columns, columns.there)
+            mask = resolved.wanted(columns.column, columns.there)
             if selection.text is not None:
                 mask &= self._with_text(system, selection.text.casefold(), mask)
             numbers.append(np.flatnonzero(mask) + at * self.record.dataset.rows)
@@ -137,7 +136,7 @@ class RowIndex:
         return found
 
 
-class SystemColumns(Columns):
+class SystemColumns:
     """The columns of one system's rows, in the order of evaluation."""
 
     def __init__(self, blobs: Blobs, run: Run, system: str) -> None:

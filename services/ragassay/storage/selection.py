@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ from ragassay.core.errors import BadInput, UnknownName, bad_cursor
 from ragassay.core.models import FrozenModel, Result
 from ragassay.core.validation import problems
 from ragassay.metrics.failures import FailureName
-from ragassay.storage.columns import FAILED, FIGURES, LABELS, Columns, columns, label_column, label_value, texts
+from ragassay.storage.columns import FAILED, FIGURES, LABELS, columns, label_column, label_value, texts
 
 _BOUND = re.compile(r"([^<>=\s(][^<>=(]*(?:\([^()]*\)\s*)?)(<=|>=|<|>|=)\s*(\S+)")
 _COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "=": np.equal}
@@ -128,24 +128,13 @@ class Selection(FrozenModel):
         rows = [row for name, of_system in systems.items() if self.system in (None, name) for row in of_system]
         if not rows:
             return []
-        table = _InMemory(columns(rows))
-        wanted = chosen.wanted(table, np.ones(len(rows), dtype=bool))
+        table = columns(rows)
+        wanted = chosen.wanted(table.__getitem__, np.ones(len(rows), dtype=bool))
         if self.text is not None:
             wanted &= np.array([self.text.casefold() in text for text in texts(rows)])
         places = np.flatnonzero(wanted)
-        key = None if chosen.sort is None else table.column(chosen.sort)[places]
+        key = None if chosen.sort is None else table[chosen.sort][places]
         return [rows[place] for place in chosen.ordered(places, key)]
-
-
-@dataclass(frozen=True)
-class _InMemory:
-    """Columns of rows that are in memory."""
-
-    by_name: Mapping[str, Any]
-
-    def column(self, name: str) -> Any:
-        """See ``Columns``."""
-        return self.by_name[name]
 
 
 @dataclass(frozen=True)
@@ -157,16 +146,16 @@ class Resolved:
     sort: str | None
     descending: bool
 
-    def wanted(self, of: Columns, there: Any) -> Any:
-        """Which of the rows that are ``there`` are wanted as far as columns tell: all but the text."""
+    def wanted(self, column: Callable[[str], Any], there: Any) -> Any:
+        """Which of the rows that are ``there`` are wanted as far as columns, each by its name, tell: all but the text."""
         asked, mask = self.selection, there.copy()
         for label in LABELS:
             if (value := getattr(asked, label)) is not None:
-                mask &= of.column(label_column(label)) == label_value(value)
+                mask &= column(label_column(label)) == label_value(value)
         if asked.failed is not None:
-            mask &= (of.column(FAILED) > 0) == asked.failed
+            mask &= (column(FAILED) > 0) == asked.failed
         for one in self.conditions:
-            mask &= _COMPARE[one.operator](of.column(one.name), one.bound)
+            mask &= _COMPARE[one.operator](column(one.name), one.bound)
         return mask
 
     def ordered(self, places: Any, key: Any) -> Any:
