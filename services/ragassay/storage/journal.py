@@ -7,7 +7,7 @@ import logging
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -82,27 +82,25 @@ class CallCache:
 
 def calls_about(path: Path, system: str, query_id: str) -> list[tuple[Purpose, Reply]]:
     """The finished calls about a query of a system among those of a run, in their order."""
-    wanted, of_system = b'"query_id":' + orjson.dumps(query_id), b'{"id":' + orjson.dumps(f"{system}/")[:-1]
-    found = []
-    with suppress(FileNotFoundError), path.open("rb") as file:
-        for line in file:
-            if line.startswith(of_system) and wanted in line:
-                row = orjson.loads(line)
-                if row.get("query_id") == query_id and "reply" in row:
-                    found.append((row["purpose"], Reply.model_validate(row["reply"])))
-    return found
+    return [
+        (row["purpose"], Reply.model_validate(row["reply"]))
+        for row in _finished(path, b'"query_id":' + orjson.dumps(query_id))
+        if (row["id"].partition("/")[0], row["query_id"]) == (system, query_id)
+    ]
 
 
 def rows_with_replies(path: Path) -> int:
     """The number of rows that the calls of a run have a reply for, of whatever chunk; 0 if no call was made."""
-    rows = set()
+    return len({(row["id"].partition("/")[0], row["query_id"]) for row in _finished(path)})
+
+
+def _finished(path: Path, mark: bytes = b"") -> Iterator[dict[str, Any]]:
+    """The finished calls of a run, those whose line holds ``mark``; but not in a line that a kill has cut."""
     with suppress(FileNotFoundError), path.open("rb") as file:
         for line in file:
-            if b'"reply":' in line:
-                with suppress(orjson.JSONDecodeError):  # a line that a kill has cut
-                    row = orjson.loads(line)
-                    rows.add((row["id"].partition("/")[0], row["query_id"]))
-    return len(rows)
+            if b'"reply":' in line and mark in line:
+                with suppress(orjson.JSONDecodeError):
+                    yield orjson.loads(line)
 
 
 class FolderJournal(StoredJournal):
