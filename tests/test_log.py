@@ -135,6 +135,7 @@ def test_the_command_line_logs_each_gate_missed_as_an_error(tmp_path, cli, monke
     (tmp_path / "ragassay.yaml").write_text("data: rows.jsonl\nmetrics: [mrr]\ngates:\n  - mrr: '>= 0.8'\n")
 
     def said(*options):
+        logging.getLogger().handlers.clear()  # those of pytest, for which a command sets up none
         code, _, err = cli(*options, "gate", "--json")
         assert code == 1
         return err
