@@ -1,14 +1,19 @@
 """Live traffic under load: what it costs the sender, whether memory is flat, and whether a row is lost or paid twice.
 
     python benchmarks/live.py --number 10000 --rate 200 [--langchain PYTHON] [--kill]
+    python benchmarks/live.py --regression
 
 Starts ``ragassay serve`` and a mock provider. A sender (``live_sender.py``) is run without tracing, then with the exporter of
 OpenTelemetry's SDK. ``--kill``: worker processes and the API are killed while it sends. ``--langchain``: an interpreter that
 has langchain-core and openinference-instrumentation-langchain.
+
+``--regression`` sends 21 streams an hour of good traffic, and then an hour in which one of them has wrong contexts for 20 % of
+its requests. The first hour is moved back by renaming keys in Redis: the service counts requests by its own clock.
 """
 
 import argparse
 import json
+import random
 import subprocess
 import sys
 import tempfile
@@ -17,19 +22,29 @@ import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
+from redis.exceptions import ResponseError
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "service")]
 
 from running import Service  # noqa: E402
 
+from live_traffic import GOOD, WRONG, otlp_lines, spans_of  # noqa: E402
 from polling import until  # noqa: E402
 from provider import Provider  # noqa: E402
+from ragassay.datasets.traces import TraceSpan  # noqa: E402
+from ragassay.live.models import before  # noqa: E402
 
 SENDER = ROOT / "benchmarks" / "live_sender.py"
 METRICS = ["faithfulness", "relevance"]
+STREAMS = [f"stream{n}" for n in range(21)]
+REGRESSED = STREAMS[0]
+BEFORE, NOW = range(150), range(1000, 1200)  # numbers of requests
+BATCH = 50  # requests in a body
+OTHER = "Invoices are sent on the first day of each month."
 
 
 def send(python: str, *options: object) -> dict[str, float]:
@@ -80,7 +95,11 @@ def main() -> None:
     options.add_argument("--budget", type=float, default=1.0)
     options.add_argument("--langchain", help="an interpreter with OpenInference's instrumentation")
     options.add_argument("--kill", action="store_true")
+    options.add_argument("--regression", action="store_true", help="the alert of a planted regression, nothing else")
     given = options.parse_args()
+    if given.regression:
+        regression()
+        return
     load = ("--number", given.number, "--rate", given.rate)
     untraced = send(sys.executable, *load, "--number", min(given.number, 2000), "--exporter", "none")
     print("without tracing:", untraced)
@@ -120,6 +139,71 @@ def main() -> None:
         report_memory(memory)
         report_calls(provider, stream["spent_usd"], given.budget)
         compare(service, spans, provider.url)
+
+
+def regression() -> None:
+    """Plant a regression in one of the streams, over HTTP, and print the alerts."""
+    with Service(workers=2, traced=False) as service:
+        service.ready()
+        for stream in STREAMS:
+            rule = {"rate": 1.0, "job": {"metrics": METRICS, "judge": "local"}}
+            service.answered("PUT", f"/v1/live/streams/{stream}", json=rule).raise_for_status()
+        send_requests(service, BEFORE)
+        for stream in STREAMS:
+            move_back(service, stream)
+        early = drift_alerts(service)
+        send_requests(service, NOW)
+        alerts = drift_alerts(service)
+    print(f"alerts before the regression: {len(early)}")
+    for alert in alerts:
+        print(f"{alert['headline']}; difference {alert['low']:.3f} to {alert['high']:.3f}; {alert['path']}")
+    others = {alert["stream"] for alert in alerts} - {REGRESSED}
+    print(
+        f"{REGRESSED} is alerted: {len(alerts) > len(others)}; false alerts of {len(STREAMS) - 1} streams: {len(others)}"
+    )
+
+
+def send_requests(service: Service, numbers: range) -> None:
+    """Send requests of these numbers to each stream as OTLP in JSON, and wait until they are evaluated."""
+    for stream in STREAMS:
+        rng = random.Random(f"{stream} {numbers.start}")
+        for first in range(numbers.start, numbers.stop, BATCH):
+            lines = otlp_lines(
+                [request_of(n, stream, rng) for n in range(first, min(first + BATCH, numbers.stop))], stream
+            )
+            for line in lines.splitlines():
+                sent = service.answered(
+                    "POST", "/v1/traces", content=line, headers={"Content-Type": "application/json"}
+                )
+                sent.raise_for_status()
+    for stream in STREAMS:
+        until(lambda stream=stream: settled(service, stream), 600, f"the end of {stream}: {counts(service, stream)}")
+    time.sleep(5)  # the scheduler looks at the windows after it has summed them up
+
+
+def request_of(n: int, stream: str, rng: random.Random) -> list[TraceSpan]:
+    """The spans of a request. One answer of ten is invented; of the regressed stream one in five has a wrong context."""
+    wrong = stream == REGRESSED and n in NOW and n % 5 == 0
+    answer = WRONG if rng.random() < 0.1 else GOOD
+    return spans_of(n, of=stream, answer=answer, context=OTHER if wrong else GOOD)
+
+
+def move_back(service: Service, stream: str) -> None:
+    """Make the hours of a stream one hour older, the oldest first, in the keys of its figures and counts."""
+    prefix, redis = "ra:p:default:live:", service.redis
+    for name, at in redis.zrange(f"{prefix}hours:{stream}", 0, -1, withscores=True):
+        hour = name.decode()
+        [earlier] = before(hour, 1)
+        for kind in ("counts", "window", "looks"):
+            with suppress(ResponseError):  # there is no such key
+                redis.rename(f"{prefix}{kind}:{stream}:{hour}", f"{prefix}{kind}:{stream}:{earlier}")
+        redis.zrem(f"{prefix}hours:{stream}", hour)
+        redis.zadd(f"{prefix}hours:{stream}", {earlier: at - 3.6e6})
+
+
+def drift_alerts(service: Service) -> list[dict[str, Any]]:
+    """The alerts about drift."""
+    return service.answered("GET", "/v1/alerts?kind=drift&limit=100").json()["alerts"]
 
 
 def report_memory(memory: list[dict[str, float]]) -> None:

@@ -92,9 +92,15 @@ def test_append_a_request_is_of_the_stream_of_its_root(live, queue):
     assert (counts(live, "search"), counts(live)) == ({"received": 1, "waiting": 1}, {})
     live.store.append(received([root]))
     assert counts(live, "search") == {}
+    assert [one.name for one in live.streams()] == ["shop"]  # an internal service is no stream, unless it has a rule
+    set_rule(live, "ruled")
+    *inner, root = spans_of(2)
+    for spans, stream in ((inner, "ruled"), ([root], "shop")):
+        live.store.append(received(spans, stream=stream))
+    assert [one.name for one in live.streams()] == ["ruled", "shop"]
     work_all(live, queue)
-    assert counts(live) == {"received": 1, "evaluated": 1}
-    assert [one.trace for one in live.store.recent("shop", 9)] == [trace_id(1)]
+    assert counts(live) == {"received": 2, "evaluated": 2}
+    assert {one.trace for one in live.store.recent("shop", 9)} == {trace_id(1), trace_id(2)}
     assert live.store.recent("search", 9) == []
 
 

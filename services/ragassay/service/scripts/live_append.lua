@@ -37,7 +37,10 @@ end
 local function leave(trace, request)
   redis.call('HINCRBY', counts(request), 'received', -1)
   redis.call('HINCRBY', counts(request), 'waiting', -1)
-  redis.call('ZREM', p .. 'recent:' .. request.stream, trace)
+  local recent = p .. 'recent:' .. request.stream
+  redis.call('ZREM', recent, trace)
+  local is_inner = redis.call('ZCARD', recent) == 0 and redis.call('HGET', KEYS[2], request.stream) == '{}'
+  if is_inner then redis.call('HDEL', KEYS[2], request.stream) end  -- no request of its own, and no rule
 end
 
 local new, i = 0, first
