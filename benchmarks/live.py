@@ -22,7 +22,6 @@ import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 from redis.exceptions import ResponseError
@@ -37,6 +36,8 @@ from polling import until  # noqa: E402
 from provider import Provider  # noqa: E402
 from ragassay.datasets.traces import TraceSpan  # noqa: E402
 from ragassay.live.models import before  # noqa: E402
+from ragassay.service.notifications import Notification, NotificationPage  # noqa: E402
+from ragassay.service.projects import project_key  # noqa: E402
 
 SENDER = ROOT / "benchmarks" / "live_sender.py"
 METRICS = ["faithfulness", "relevance"]
@@ -151,15 +152,13 @@ def regression() -> None:
         send_requests(service, BEFORE)
         for stream in STREAMS:
             move_back(service, stream)
-        early = drift_alerts(service)
         send_requests(service, NOW)
         alerts = drift_alerts(service)
-    print(f"alerts before the regression: {len(early)}")
     for alert in alerts:
-        print(f"{alert['headline']}; difference {alert['low']:.3f} to {alert['high']:.3f}; {alert['path']}")
-    others = {alert["stream"] for alert in alerts} - {REGRESSED}
+        print(f"{alert.headline}: {alert.path}")
+    alerted = {alert.stream for alert in alerts}
     print(
-        f"{REGRESSED} is alerted: {len(alerts) > len(others)}; false alerts of {len(STREAMS) - 1} streams: {len(others)}"
+        f"{REGRESSED} is alerted: {REGRESSED in alerted}; false alerts: {len(alerted - {REGRESSED})} of {len(STREAMS) - 1}"
     )
 
 
@@ -190,7 +189,7 @@ def request_of(n: int, stream: str, rng: random.Random) -> list[TraceSpan]:
 
 def move_back(service: Service, stream: str) -> None:
     """Make the hours of a stream one hour older, the oldest first, in the keys of its figures and counts."""
-    prefix, redis = "ra:p:default:live:", service.redis
+    prefix, redis = project_key("default", "live:"), service.redis
     for name, at in redis.zrange(f"{prefix}hours:{stream}", 0, -1, withscores=True):
         hour = name.decode()
         [earlier] = before(hour, 1)
@@ -201,9 +200,9 @@ def move_back(service: Service, stream: str) -> None:
         redis.zadd(f"{prefix}hours:{stream}", {earlier: at - 3.6e6})
 
 
-def drift_alerts(service: Service) -> list[dict[str, Any]]:
+def drift_alerts(service: Service) -> tuple[Notification, ...]:
     """The alerts about drift."""
-    return service.answered("GET", "/v1/alerts?kind=drift&limit=100").json()["alerts"]
+    return NotificationPage.model_validate(service.answered("GET", "/v1/alerts?kind=drift&limit=100").json()).alerts
 
 
 def report_memory(memory: list[dict[str, float]]) -> None:

@@ -69,6 +69,16 @@ STREAMS = {
     "half-a-letter": [b'data: {"choices": [{"delta": {"content": "\xc3"}}]}\n\n'],
 }
 
+WHOLE = {
+    "redirects": (307, b"", {"Location": "http://127.0.0.1:1/elsewhere"}),
+    "fails": (500, b"<h1>broken</h1>", {}),
+    "html": (200, b"<html>hello</html>", {}),  # it says that this is JSON
+    "empty": (200, {}, {}),
+    "twice": (200, {**CAPITAL, "retrieved_doc_ids": ["a", "a"]}, {}),
+    "cookie": (200, CAPITAL, {"Set-Cookie": "session=1"}),
+    "null": (200, {"answer": "none", "contexts": None}, {}),
+}
+
 
 @cache
 def bomb():
@@ -105,20 +115,8 @@ class Endpoint(LoopbackServer):
 
     def reply(self, request, body):
         what, *_ = str(body.get("query", "")).split() or [""]
-        if what == "redirects":
-            return self.send(request, 307, b"", Location="http://127.0.0.1:1/elsewhere")
-        if what == "fails":
-            return self.send(request, 500, b"<h1>broken</h1>")
         if what == "hangs":
             time.sleep(1.5)
-        if what == "html":
-            return self.send(request, 200, b"<html>hello</html>")  # it says that this is JSON
-        if what == "huge":
-            return self.send(request, 200, b'{"answer": "' + b"x" * 20_000_000 + b'"}')
-        if what == "empty":
-            return self.send(request, 200, b"{}")
-        if what == "twice":
-            return self.send(request, 200, json.dumps({**CAPITAL, "retrieved_doc_ids": ["a", "a"]}).encode())
         if what == "drops":
             request.close_connection = True
             return request.connection.close()
@@ -127,15 +125,9 @@ class Endpoint(LoopbackServer):
                 self.refused += 1
                 first = self.refused == 1
             if first:
-                status, wait = [*body["query"].split(), "429", "0.2"][1:3]
+                _, status, wait = body["query"].split()
                 return self.send(request, int(status), b"later", **{"Retry-After": wait})
-        if what == "cookie":
-            return self.send(request, 200, json.dumps(CAPITAL).encode(), **{"Set-Cookie": "session=1"})
-        if what == "gzip":
-            return self.send(request, 200, gzip.compress(json.dumps(CAPITAL).encode()), **{"Content-Encoding": "gzip"})
-        if what == "null":
-            return self.send(request, 200, json.dumps({"answer": "none", "contexts": None}).encode())
-        if what in STREAMS or what in ("slowly", "endless-events", "json-only", "html-only"):
+        if what in STREAMS or what in ("slowly", "endless-events", "json-only"):
             return self.stream(request, what)
         if what in FAULTY:
             request.close_connection = True
@@ -143,7 +135,10 @@ class Endpoint(LoopbackServer):
                 FAULTY[what](request.connection, what)
                 request.connection.shutdown(socket.SHUT_RDWR)
             return request.connection.close()
-        return self.send(request, 200, json.dumps(CAPITAL).encode())
+        status, content, headers = WHOLE.get(what, (200, CAPITAL, {}))
+        return self.send(
+            request, status, content if isinstance(content, bytes) else json.dumps(content).encode(), **headers
+        )
 
     def send(self, request, status, body, **headers):
         request.send_response(status)
@@ -154,16 +149,12 @@ class Endpoint(LoopbackServer):
             request.wfile.write(body)
 
     def stream(self, request, what):
-        kind = {"json-only": "application/json", "html-only": "text/html", "lines": "application/x-ndjson"}.get(
-            what, "text/event-stream"
-        )
+        kinds = {"json-only": "application/json", "lines": "application/x-ndjson"}
         request.send_response(200)
-        request.send_header("Content-Type", kind)
+        request.send_header("Content-Type", kinds.get(what, "text/event-stream"))
         request.send_header("Transfer-Encoding", "chunked")
         request.end_headers()
-        pieces = STREAMS.get(
-            what, {"json-only": [json.dumps(CAPITAL).encode()], "html-only": [b"<html>"]}.get(what, CHAT)
-        )
+        pieces = [json.dumps(CAPITAL).encode()] if what == "json-only" else STREAMS.get(what, CHAT)
         if what == "endless-events":
             pieces = (CHAT[1] for _ in iter(lambda: time.sleep(0.02), 1))
         with suppress(OSError):

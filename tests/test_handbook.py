@@ -17,10 +17,6 @@ def numbers(text):
     return set(re.findall(r"\d+(?:[.,]\d+)*", text))
 
 
-def words(text):
-    return set(re.findall(r"[a-z]{4,}", text.lower()))
-
-
 def test_there_are_the_documents_and_chunks_that_were_promised():
     pages = {page.name for page in (HOME / "documents").glob("*.md")}
     assert len(pages) >= 20

@@ -1,156 +1,188 @@
-"""Where a name has two meanings the other columns decide, or ``--map`` does; what nobody knows becomes metadata."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+"""Which column is which field: native names, those of other tools, and ``--map``; what nobody knows becomes metadata."""
 
 import pytest
 
 from ragassay.core.errors import BadData
-from ragassay.core.models import Sample
+from ragassay.core.models import Message, Sample
+from ragassay.datasets.columns import ALIASES
 from ragassay.datasets.load import load
 
-Write = Callable[[str, Any], Path]
-
 Q = {"query": "Where is Paris?"}
-
-
-def only(path: Path, **options: Any) -> Sample:
-    (sample,) = load(path, **options).samples
-    return sample
-
-
-GOLD_OR_RETRIEVED: dict[str, tuple[dict[str, Any], str]] = {
-    "DeepEval test case": ({"input": "q", "actual_output": "r"}, "gold"),
-    "DeepEval export with nulls": ({"input": "q", "actual_output": None, "retrieval_context": None}, "gold"),
-    "LangChain with a result": ({"question": "q", "answer": "r"}, "retrieved"),
-    "RAGAS with a response": ({"user_input": "q", "response": "r", "reference": "t"}, "retrieved"),
-    "beside document ids": ({"query": "q", "retrieved_doc_ids": ["d"]}, "retrieved"),
-    "beside gold and retrieved": ({"query": "q", "reference_contexts": ["x"], "contexts": ["y"]}, "kept"),
-    "input and output": ({"input": "q", "output": "t"}, "undecided"),
-    "a run beside an expected output": ({"input": "q", "output": "r", "expected_output": "t"}, "undecided"),
+VALUES = {
+    "key_facts": (["f", "g"], ("f", "g")),
+    "ground_truth_answer": ("t", ("t",)),
+    "history": ([{"role": "assistant", "content": "Hello."}], (Message(role="assistant", content="Hello."),)),
+    "contexts": ([{"page_content": "c"}, {"text": "d"}], ("c", "d")),
+    "reference_contexts": ([{"content": "c", "doc_uri": "d"}], ("c",)),
+    "relevance_scores": ({"d": 2, "e": 0, "f": None}, {"d": 2.0, "e": 0.0}),
+    "input_tokens": (5, 5),
+    "output_tokens": (6, 6),
+    "cost_usd": (0.5, 0.5),
+    "latency_ms": (1.5, 1500.0),  # DeepEval gives seconds
+    **dict.fromkeys(("relevant_doc_ids", "retrieved_doc_ids"), (["d", 2], ("d", "2"))),
 }
+"""What a field is given, and what it becomes; texts otherwise."""
 
 
-@pytest.mark.parametrize(("row", "meaning"), GOLD_OR_RETRIEVED.values(), ids=GOLD_OR_RETRIEVED.keys())
-def test_context_is_gold_or_retrieved_by_what_stands_beside_it(row: dict[str, Any], meaning: str, write: Write) -> None:
-    path = write("a.json", [{**row, "context": ["C"]}])
-    if meaning == "undecided":
-        with pytest.raises(BadData) as caught:
-            load(path)
-        assert str(caught.value) == (
-            "a.json: context: may be what was retrieved or the reference (gold) contexts, and the other columns do not "
-            "decide; say --map contexts=context if it was retrieved, --map reference_contexts=context if it is gold"
-        )
-        return
-    dataset = load(path)
+@pytest.mark.parametrize(("ours", "alias"), [(ours, alias) for ours in ALIASES for alias in ALIASES[ours]])
+def test_load_accepts_the_names_of_other_tools(ours, alias, only):
+    given, expected = VALUES.get(ours, ("x", "x"))
+    nested = given
+    for key in reversed(alias.split(".")):
+        nested = {key: nested}
+    for row in ({alias: given}, nested):
+        sample = only(row if ours == "query" else {**Q, **row})
+        is_of_sample = ours in Sample.model_fields
+        assert getattr(sample if is_of_sample else sample.response, ours) == expected
+        assert (sample.metadata, sample.response is None) == ({}, is_of_sample)
+
+
+def test_load_reads_all_native_fields_flat_and_nested(only):
+    row = {
+        "query_id": "a", "query": "q", "ground_truth_answer": ["t"], "key_facts": ["f"], "relevant_doc_ids": ["d"],
+        "relevance_scores": {"d": 3}, "primary_relevant": "d", "reference_contexts": ["c"], "category": "factual",
+        "difficulty": "easy", "description": "x", "split": "test", "answerable": True, "best_route": "vector",
+        "retrieval_needed": False, "subtopics": {"d": ["s"]}, "doc_timestamps": {"d": "2024-01-01", "e": 5},
+        "labels": {"human": 1}, "metadata": {"team": "a"},
+    }  # fmt: skip
+    response = {
+        "answer": "r", "contexts": ["c"], "retrieved_doc_ids": ["d"], "retrieved_scores": [0.5], "model": "m",
+        "doc_ids_before_reranking": ["d"], "input_tokens": 1, "output_tokens": 2, "cost_usd": 0.1, "latency_ms": 9,
+        "retrieval_latency_ms": 4, "generation_latency_ms": 5, "route": "vector", "clicks": ["d"], "dwell_ms": 10,
+        "error": "e",
+    }  # fmt: skip
+    nested = {**row, "response": {**response, "metadata": {"run": 1}}}
+    assert only({**row, **response}) == Sample.model_validate({**row, "response": response})
+    assert only(nested) == Sample.model_validate(nested)
+
+
+def test_load_accepts_the_names_of_other_tools_inside_a_nested_response(write):
+    rows = [{**Q, "response": {"output": "r", "context": ["c"], "completion_time": 2, "seed": 1}}]
+    dataset = load(write("a.json", rows))
+    response = dataset.samples[0].response
+    assert (response.answer, response.contexts, response.latency_ms) == ("r", ("c",), 2000.0)
+    assert (response.metadata, dataset.mapped["answer"]) == ({"seed": 1}, "response.output")
+
+
+def test_load_an_empty_nested_response_is_a_response_and_a_null_one_is_none(write):
+    rows = [{**Q, "response": {}}, {**Q, "response": None}, {**Q, "response": {"answer": "r"}}]
+    first, second, third = load(write("a.json", rows)).samples
+    assert (first.response.answer, second.response, third.answer) == (None, None, "r")
+
+
+@pytest.mark.parametrize(
+    ("row", "meaning"),
+    [
+        ({"input": "q", "actual_output": "r"}, "gold"),  # DeepEval
+        ({"input": "q", "actual_output": None, "retrieval_context": None}, "gold"),
+        ({"question": "q", "answer": "r"}, "retrieved"),  # LangChain
+        ({"user_input": "q", "response": "r", "reference": "t"}, "retrieved"),  # RAGAS
+        ({"query": "q", "retrieved_doc_ids": ["d"]}, "retrieved"),
+        ({"query": "q", "reference_contexts": ["x"], "contexts": ["y"]}, "kept"),
+    ],
+)
+def test_load_context_is_gold_or_retrieved_by_the_other_columns(row, meaning, write):
+    dataset = load(write("a.json", [{**row, "context": ["C"]}]))
     (sample,) = dataset.samples
     found = {"gold": sample.reference_contexts, "retrieved": sample.contexts, "kept": sample.metadata.get("context")}
     assert [name for name, value in found.items() if value is not None and list(value) == ["C"]] == [meaning]
-    told = [text for text in dataset.warnings if text.startswith("context is read as ")]
-    assert len(told) == (0 if meaning == "kept" else 1)
+    warned = [text for text in dataset.warnings if text.startswith("context is read as ")]
+    assert len(warned) == (0 if meaning == "kept" else 1)
 
 
-OUTPUT: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
-    "alone": ({}, {}, "truth"),
-    "beside a reference": ({"reference": "t"}, {}, "answer"),
-    "beside a latency": ({"latency_ms": 3}, {}, "answer"),
-    "beside a native answer": ({"answer": "r"}, {}, "metadata"),
-    "mapped to the truth beside a run": ({"latency_ms": 3}, {"ground_truth_answer": "output"}, "truth"),
-    "beside a truth that map names": ({"gold": "t"}, {"ground_truth_answer": "gold"}, "answer"),
-}
+@pytest.mark.parametrize("row", [{"output": "t"}, {"output": "r", "expected_output": "t"}])
+def test_load_context_that_nothing_decides_needs_a_mapping(row, only):
+    with pytest.raises(BadData, match="say --map contexts=context if it was retrieved, --map reference_contexts="):
+        only({"input": "q", "context": ["C"], **row})
 
 
-@pytest.mark.parametrize(("row", "mapping", "meaning"), OUTPUT.values(), ids=OUTPUT.keys())
-def test_output_in_a_dataset_without_a_run_is_the_reference(
-    row: dict[str, Any], mapping: dict[str, str], meaning: str, write: Write
-) -> None:
+@pytest.mark.parametrize(
+    ("row", "mapping", "meaning"),
+    [
+        ({}, {}, "truth"),
+        ({"reference": "t"}, {}, "answer"),
+        ({"latency_ms": 3}, {}, "answer"),
+        ({"answer": "r"}, {}, "metadata"),
+        ({"latency_ms": 3}, {"ground_truth_answer": "output"}, "truth"),
+        ({"gold": "t"}, {"ground_truth_answer": "gold"}, "answer"),
+    ],
+)
+def test_load_output_in_a_dataset_without_a_run_is_the_reference(row, mapping, meaning, write):
     dataset = load(write("a.json", [{"input": "q", "output": "O", **row}]), mapping=mapping)
     (sample,) = dataset.samples
-    found = {
-        "truth": sample.ground_truth_answer == ("O",),
-        "answer": sample.answer == "O",
-        "metadata": sample.metadata.get("output") == "O",
-    }
+    found = {"truth": sample.ground_truth_answer == ("O",), "answer": sample.answer == "O"}
+    found["metadata"] = sample.metadata.get("output") == "O"
     assert [name for name, is_it in found.items() if is_it] == [meaning]
     guessed = meaning == "truth" and not mapping
     assert any("--map answer=output" in text for text in dataset.warnings) == guessed
 
 
-def test_a_native_name_wins_and_the_other_column_is_kept_as_metadata(write: Write) -> None:
+def test_load_a_native_name_wins_and_the_other_column_is_metadata(write):
     dataset = load(write("a.json", [{"query_id": "a", "id": "b", "query": "q", "question": "Q"}]))
     (sample,) = dataset.samples
     assert (sample.query_id, sample.query, sample.metadata) == ("a", "q", {"id": "b", "question": "Q"})
-    assert dataset.warnings == (
-        "id is kept as metadata, since query_id is read from query_id",
-        "question is kept as metadata, since query is read from query",
-    )
+    assert dataset.warnings[0] == "id is kept as metadata, since query_id is read from query_id"
 
 
-def test_map_decides_between_two_names(write: Write) -> None:
+def test_map_decides_between_two_names(write, only):
     row = {"question": "q", "response": "r", "outputs": "s"}
     dataset = load(write("a.json", [row]))
     assert (dataset.samples[0].answer, dataset.samples[0].metadata) == ("r", {"outputs": "s"})
     assert dataset.warnings == ("outputs is kept as metadata, since answer is read from response",)
-    sample = only(write("a.json", [row]), mapping={"answer": "outputs"})
-    assert sample.answer == "s"
-    assert sample.metadata == {"response": "r"}
+    sample = only(row, mapping={"answer": "outputs"})
+    assert (sample.answer, sample.metadata) == ("s", {"response": "r"})
 
 
-def test_map_reaches_into_objects_and_lists(write: Write) -> None:
-    row = {
-        "payload": {"ask": {"text": "q"}, "user": "u"},
-        "hits": [{"id": "d", "body": {"text": "c"}}, {"id": "e", "body": {"text": "f"}}],
-    }
+def test_map_reaches_into_objects_and_lists(only):
+    hits = [{"id": "d", "body": {"text": "c"}}, {"id": "e", "body": {"text": "f"}}]
     mapping = {"query": "payload.ask.text", "contexts": "hits[].body.text", "retrieved_doc_ids": "hits.id"}
-    sample = only(write("a.json", [row]), mapping=mapping)
+    sample = only({"payload": {"ask": {"text": "q"}, "user": "u"}, "hits": hits}, mapping=mapping)
     assert (sample.query, sample.contexts, sample.retrieved_doc_ids) == ("q", ("c", "f"), ("d", "e"))
     assert sample.metadata == {"payload.user": "u"}
 
 
-def test_map_takes_completion_time_as_it_is(write: Write) -> None:
-    rows = [{**Q, "completion_time": 1500}]
-    assert load(write("a.json", rows)).warnings == (
+def test_map_takes_completion_time_as_it_is(write):
+    path = write("a.json", [{**Q, "completion_time": 1500}])
+    assert load(path).warnings == (
         "completion_time is read as seconds, as DeepEval gives it; if it is in ms: --map latency_ms=completion_time",
     )
-    mapped = load(write("a.json", rows), mapping={"latency_ms": "completion_time"})
-    assert mapped.samples[0].response is not None
-    assert mapped.samples[0].response.latency_ms == 1500.0
-    assert mapped.warnings == ()
+    mapped = load(path, mapping={"latency_ms": "completion_time"})
+    assert (mapped.samples[0].response.latency_ms, mapped.warnings) == (1500.0, ())
 
 
-def test_a_nested_response_in_which_nothing_is_known_is_pointed_out(write: Write) -> None:
+def test_load_warns_of_a_nested_response_in_which_nothing_is_known(write):
     path = write("a.json", [{**Q, "response": {"text": "r"}}])
     dataset = load(path)
     assert dataset.kept == ("response.text",)
     assert dataset.warnings == ("response is an object of which no entry is known; --map answer=response.KEY names it",)
-    assert only(path, mapping={"answer": "response.text"}).answer == "r"
+    assert load(path, mapping={"answer": "response.text"}).samples[0].answer == "r"
 
 
-def test_unknown_columns_are_kept_as_metadata(write: Write) -> None:
+def test_load_keeps_unknown_columns_as_metadata(write):
     rows = [
         {"inputs": {"question": "q", "user": "u"}, "metadata": {"a": 1, "none": None}, "team": {"x": [1, None]}},
         {"inputs": {"question": "r"}, "expectations": {"guidelines": ["g"], "expected_facts": ["f"]}, "gone": None},
         {"inputs": {"question": "s"}, "vars": "odd"},
     ]
     dataset = load(write("a.json", rows))
-    first, second, third = dataset.samples
-    assert first.metadata == {"a": 1, "team": {"x": [1, None]}, "inputs.user": "u"}
-    assert second.metadata == {"expectations.guidelines": ["g"]}
-    assert third.metadata == {"vars": "odd"}
+    assert [sample.metadata for sample in dataset.samples] == [
+        {"a": 1, "team": {"x": [1, None]}, "inputs.user": "u"}, {"expectations.guidelines": ["g"]}, {"vars": "odd"}
+    ]  # fmt: skip
     assert dataset.kept == ("inputs.user", "team", "expectations.guidelines", "vars")
 
 
-def test_a_name_that_comes_close_to_ours_is_named_in_a_warning(write: Write) -> None:
+def test_load_warns_of_a_name_that_comes_close_to_ours(write):
     dataset = load(write("a.json", [{**Q, "relevent_doc_ids": ["d"], "Ground Truth": "t", "zebra": 1, "anwser": "r"}]))
+    meant = (("relevent_doc_ids", "relevant_doc_ids"), ("Ground Truth", "ground_truth_answer"), ("anwser", "answer"))
     assert dataset.warnings == tuple(
-        f"{theirs} is kept as metadata; did you mean {ours}? --map {ours}={theirs}"
-        for theirs, ours in (
-            ("relevent_doc_ids", "relevant_doc_ids"),
-            ("Ground Truth", "ground_truth_answer"),
-            ("anwser", "answer"),
-        )
+        f"{theirs} is kept as metadata; did you mean {ours}? --map {ours}={theirs}" for theirs, ours in meant
     )
     assert dataset.kept == ("relevent_doc_ids", "Ground Truth", "zebra", "anwser")
+
+
+def test_load_decides_by_the_first_1000_rows(save, tmp_path):
+    rows = [{"question": f"q{n}"} for n in range(1_500)]
+    rows[1_200]["reference"] = "late"
+    dataset = load(save(rows, tmp_path / "late.jsonl"))
+    assert next(s for s in dataset if s.query == "q1200").metadata == {"reference": "late"}
+    assert "reference is kept as metadata; did you mean ground_truth_answer?" in dataset.warnings[0]

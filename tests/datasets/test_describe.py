@@ -1,25 +1,14 @@
-"""A description says what is in a dataset, what is missing, and what looks wrong."""
-
-# ruff: noqa: E501 - tables are read by their rows
-
-from __future__ import annotations
-
-import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+"""A description says what is in a dataset, what is missing, what looks wrong, and which questions read alike."""
 
 import pytest
 
-from ragassay.core.models import Sample
-from ragassay.datasets.describe import Range, describe
+from ragassay.datasets import describe as describing
+from ragassay.datasets.describe import Range, describe, normalised, similar_groups
 from ragassay.datasets.load import load
 from ragassay.datasets.versions import import_rows
 from ragassay.storage.datasets import FolderDatasets, version_dataset
 
-Write = Callable[[str, Any], Path]
-
-ROWS: list[dict[str, Any]] = [
+ROWS = [
     {"id": "a", "query": "What is  ONE?", "reference": ["one two", "three"], "category": "factual", "difficulty": "easy",
      "relevance_scores": {"d1": 2, "d2": 1, "d3": 0}, "answer": "a b c", "contexts": ["x y", "z"],
      "retrieved_doc_ids": ["d1", "d9"], "anwser": 1},
@@ -29,12 +18,11 @@ ROWS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def test_counts_tables_and_lengths(write: Write) -> None:
+def test_describe_counts_tables_lengths_and_repeated_queries(write):
     described = describe(load(write("a.json", {"name": "N", "description": "D", "examples": ROWS})))
     assert (described.name, described.path, described.description) == ("N", "a.json", "D")
-    assert (described.rows, described.responses) == (3, 2)
+    assert (described.rows, described.responses, described.kept_as_metadata) == (3, 2, ("anwser",))
     assert described.mapped["query_id"] == "id"
-    assert described.kept_as_metadata == ("anwser",)
     assert described.fields == {
         "query_id": 3, "query": 3, "ground_truth_answer": 1, "relevant_doc_ids": 1, "relevance_scores": 1,
         "category": 3, "difficulty": 1, "answer": 2, "contexts": 1, "retrieved_doc_ids": 2, "metadata": 2,
@@ -50,67 +38,84 @@ def test_counts_tables_and_lengths(write: Write) -> None:
         "contexts": Range(n=2, mean=1.5, min=1, max=2),
         "answer": Range(n=2, mean=2, min=1, max=3),
     }
-
-
-def test_queries_that_read_the_same_are_listed(write: Write) -> None:
-    (repeated,) = describe(load(write("a.json", ROWS))).repeated_queries
+    (repeated,) = described.repeated_queries
     assert (repeated.query, repeated.query_ids) == ("What is  ONE?", ("a", "b"))
 
 
-def test_each_metric_says_for_how_many_rows_it_can_be_computed(write: Write) -> None:
-    def lacks(sample: Sample) -> str | None:
+def test_describe_says_for_how_many_rows_each_metric_can_be_computed(write):
+    def lacks(sample):
         if sample.answer is None:
             return "no answer"
         return None if sample.contexts else "no contexts"
 
-    faithfulness, always = describe(
-        load(write("a.json", ROWS)), {"faithfulness": lacks, "always": lambda sample: None}
-    ).metrics
+    rows = load(write("a.json", ROWS))
+    faithfulness, always = describe(rows, {"faithfulness": lacks, "always": lambda sample: None}).metrics
     assert (faithfulness.metric, faithfulness.rows) == ("faithfulness", 1)
     assert faithfulness.lacking == {"no contexts": 1, "no answer": 1}
     assert (always.rows, always.lacking) == (3, {})
 
 
-DOUBTS: dict[str, tuple[list[dict[str, Any]], str]] = {
-    "a column misspelt": ([{"query": "q", "anwser": "r"}], "anwser is kept as metadata; did you mean answer?"),
-    "judgments of nothing": (
-        [{"query": "q", "relevant_doc_ids": []}, {"query": "r", "relevance_scores": {"d": 0}}, {"query": "s", "relevant_doc_ids": ["d"]}],
-        "2 of 3 rows have judgments that name no relevant document; retrieval metrics are 0 there: q_0 and q_1",
-    ),
-    "empty answers": (
-        [{"query": str(n), "answer": " "} for n in range(4)],
-        "4 of 4 rows have an empty answer: q_0, q_1, q_2 and q_3",
-    ),
-    "ids of two kinds": (
-        [{"query": "q", "relevant_doc_ids": ["doc-1"], "retrieved_doc_ids": ["1"]}],
-        "in none of 1 rows is a retrieved document a judged one; are they ids of the same kind?",
-    ),
-}  # fmt: skip
+SOUND = {"relevant_doc_ids": ["d"], "primary_relevant": "d", "retrieved_doc_ids": ["d"]}
 
 
-@pytest.mark.parametrize(("rows", "doubt"), DOUBTS.values(), ids=DOUBTS.keys())
-def test_what_is_not_likely_to_be_meant_is_a_warning(rows: list[dict[str, Any]], doubt: str, write: Write) -> None:
-    (warning,) = describe(load(write("a.json", rows))).warnings
-    assert warning.startswith(doubt)
+@pytest.mark.parametrize(
+    ("rows", "warnings"),
+    [
+        ([SOUND], ()),
+        ([{"anwser": "r"}], ("anwser is kept as metadata; did you mean answer?",)),
+        (
+            [{"relevant_doc_ids": []}, {"relevance_scores": {"d": 0}}, {"relevant_doc_ids": ["d"]}],
+            ("2 of 3 rows have judgments that name no relevant document; retrieval metrics are 0 there: q_0 and q_1",),
+        ),
+        ([{"answer": " "}] * 4, ("4 of 4 rows have an empty answer: q_0, q_1, q_2 and q_3",)),
+        (
+            [{"relevant_doc_ids": ["doc-1"], "retrieved_doc_ids": ["1"]}],
+            ("in none of 1 rows is a retrieved document a judged one; are they ids of the same kind?",),
+        ),
+    ],
+)
+def test_describe_warns_of_what_is_not_likely_to_be_meant(rows, warnings, write):
+    described = describe(load(write("a.json", [{"query": str(n), **row} for n, row in enumerate(rows)])))
+    found = [warning.startswith(start) for warning, start in zip(described.warnings, warnings, strict=True)]
+    assert all(found), described.warnings
 
 
-def test_a_sound_dataset_has_no_warnings_and_its_description_is_json(write: Write) -> None:
-    rows = [{"query": "q", "relevant_doc_ids": ["d"], "primary_relevant": "d", "retrieved_doc_ids": ["d"]}]
-    described = describe(load(write("a.json", rows)))
-    assert described.warnings == ()
-    assert json.loads(described.model_dump_json())["relevant_per_query"] == {
-        "n": 1,
-        "mean": 1.0,
-        "min": 1.0,
-        "max": 1.0,
-    }
-    assert described.contexts_per_query is None
-
-
-def test_describe_keeps_the_description_of_a_version(tmp_path: Path) -> None:
+def test_describe_keeps_the_description_of_a_version(tmp_path):
     store = FolderDatasets(tmp_path)
     rows = [{"query": "Who IS it?"}, {"query": "who is it"}, {"query": "Who is  it here?"}]
     version = import_rows(store, "a", load(rows), description="three")
     described = describe(version_dataset(store, version), similar=0.5)
     assert described.description == "three"
     assert [each.query for each in described.similar_queries] == ["Who IS it?"]
+
+
+def groups_of(texts, least=0.7):
+    return similar_groups([normalised(text) for text in texts], least)
+
+
+def test_similar_groups_compares_by_the_jaccard_index():
+    # abcd; bcde, bcdf: 1 of 3
+    assert similar_groups(["abcde", "abcdf"], 1 / 3) == [[0, 1]]
+    assert similar_groups(["abcde", "abcdf"], 0.34) == []
+
+
+def test_similar_groups_leaves_unlike_texts_apart():
+    texts = ["What is the capital of France?", "What is the capital of Spain?", "", "?"]
+    assert groups_of(texts) == [[2, 3]]  # no word is left of either
+    assert groups_of(texts[:2], least=0.6) == [[0, 1]]
+    assert groups_of([]) == []
+
+
+@pytest.mark.parametrize("text", ["Überprüfung der Zugriffstoken, monatlich", "バックアップはいつ始まりますか"])
+def test_similar_groups_compares_other_scripts(text):
+    assert groups_of([text, "x", text + "!"]) == [[0, 2]]
+
+
+def test_normalised_keeps_vowel_signs():
+    # without its vowel sign, "कि" (that) would be the letter of "का" (of)
+    assert normalised("कि?") != normalised("का?")
+
+
+def test_similar_groups_compares_the_first_texts_of_many(monkeypatch):
+    monkeypatch.setattr(describing, "MAX_COMPARED", 2)
+    assert similar_groups(["abcde", "abcdf", "abcdg", "abcde"], 1 / 3) == [[0, 1, 3]]

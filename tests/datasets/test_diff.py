@@ -1,19 +1,15 @@
 """What changed between two versions of a dataset."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ragassay.core.models import Sample
-from ragassay.datasets.diff import ChangedRow, DatasetDifference, NamedRow, difference
+from ragassay.datasets.diff import ChangedRow, NamedRow, difference
 
 
-def differ(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> DatasetDifference:
+def differ(a, b):
     one, other = ([Sample(**row) for row in rows] for rows in (a, b))
     return difference(one, other, names=("a", "b"))
 
 
-def test_rows_are_told_apart_by_their_id_and_changes_by_their_fields() -> None:
+def test_difference_tells_rows_apart_by_their_id_and_changes_by_their_fields():
     kept = {"query_id": "1", "query": "Kept?"}
     found = differ(
         [
@@ -34,7 +30,7 @@ def test_rows_are_told_apart_by_their_id_and_changes_by_their_fields() -> None:
     assert found.changed == (ChangedRow(query_id="3", query="How long is it?", fields=fields),)
 
 
-def test_rows_whose_ids_only_number_them_belong_together_by_their_question() -> None:
+def test_difference_of_rows_with_numbers_for_ids_goes_by_their_question():
     found = differ(
         [{"query_id": "q_0", "query": "A?"}, {"query_id": "q_1", "query": "B?"}, {"query_id": "q_2", "query": "B?"}],
         [

@@ -1,23 +1,19 @@
-"""Judgments in a file of their own are joined to the queries that name the file."""
+"""Judgments apart from the queries: in a file that these name, TREC qrels and runs, and BEIR folders."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+import json
 
 import pytest
 
-from ragassay.core.errors import BadData
+from ragassay.core.errors import AssayError, BadData, BadInput, NotFound
 from ragassay.datasets.load import load
+from ragassay.datasets.responses import join, load_responses
 
-Write = Callable[[str, Any], Path]
-
-QUERIES: dict[str, Any] = {
+TEXTS = (("Q1", "a"), (2, "b"), ("Q3", "c"), ("Q4", "d"))
+QUERIES = {
     "judgments": "grades.json",
-    "queries": [{"query_id": query_id, "query": text} for query_id, text in (("Q1", "a"), (2, "b"), ("Q3", "c"), ("Q4", "d"))],
-}  # fmt: skip
-GRADES: dict[str, Any] = {
+    "queries": [{"query_id": query_id, "query": text} for query_id, text in TEXTS],
+}
+GRADES = {
     "judgments": {
         "2": {"relevance_scores": {"d2": 1, "d3": 0}},
         "Q1": {"relevance_scores": {"d1": 3}, "primary_relevant": "d1"},
@@ -26,30 +22,25 @@ GRADES: dict[str, Any] = {
 }
 
 
-def test_judgments_from_the_file_beside_it_are_those_of_the_row(write: Write) -> None:
+def test_load_joins_the_judgments_of_the_file_that_the_queries_name(write):
     write("grades.json", GRADES)
     dataset = load(write("queries.json", QUERIES))
     assert [sample.judgments for sample in dataset.samples] == [{"d1": 3}, {"d2": 1, "d3": 0}, {"d4": 1}, None]
-    assert dataset.samples[0].primary_relevant == "d1"
-    rows = [{**QUERIES["queries"][0], **GRADES["judgments"]["Q1"]}, *QUERIES["queries"][1:]]
-    rows[1:3] = [{**rows[1], **GRADES["judgments"]["2"]}, {**rows[2], **GRADES["judgments"]["Q3"]}]
+    rows = [{**row, **GRADES["judgments"].get(str(row["query_id"]), {})} for row in QUERIES["queries"]]
     assert dataset.digest == load(write("whole.json", rows)).digest
 
 
 @pytest.mark.parametrize("row", [{"id": "q_0"}, {}])
-def test_judgments_from_the_file_beside_it_are_joined_by_the_id_that_the_row_has(
-    write: Write, row: dict[str, str]
-) -> None:
+def test_load_joins_judgments_by_the_id_that_the_row_has(write, row):
     write("grades.json", {"judgments": {"q_0": {"relevance_scores": {"d1": 3}}}})
     dataset = load(write("queries.json", {"judgments": "grades.json", "queries": [{**row, "query": "a"}]}))
     assert [(sample.query_id, sample.judgments) for sample in dataset.samples] == [("q_0", {"d1": 3})]
 
 
-def test_without_a_name_of_a_file_judgments_beside_the_queries_are_metadata(write: Write) -> None:
+def test_load_judgments_that_are_no_name_of_a_file_are_metadata(write):
     write("judgments.json", GRADES)
     dataset = load(write("queries.json", {**QUERIES, "judgments": "by two annotators"}))
-    assert dataset.samples[0].judgments is None
-    assert dataset.metadata == {"judgments": "by two annotators"}
+    assert (dataset.samples[0].judgments, dataset.metadata) == (None, {"judgments": "by two annotators"})
 
 
 @pytest.mark.parametrize(
@@ -59,12 +50,117 @@ def test_without_a_name_of_a_file_judgments_beside_the_queries_are_metadata(writ
         ("../grades.json", GRADES, "queries.json: judgments: there is no file '../grades.json' in its folder"),
         ("grades.json", "[", "grades.json:1: column 2: is not valid JSON"),
         ("grades.json", {"judgments": {"Q1": 3}}, "grades.json: should be {'judgments': {query_id: "),
-        ("grades.json", {"judgments": {"Q9": {}}}, "queries.json: judgments: grades.json judges 'Q9', which is no query"),
-        ("grades.json", {"judgments": {"Q1": {"query": "x"}}}, "queries.json: row 1: query: is given here and in grades.json"),
+        ("grades.json", {"judgments": {"Q9": {}}}, "grades.json judges 'Q9', which is no query"),
+        ("grades.json", {"judgments": {"Q1": {"query": "x"}}}, "row 1: query: is given here and in grades.json"),
     ],
-)  # fmt: skip
-def test_a_broken_file_of_judgments_is_one_clear_line(write: Write, name: str, grades: Any, line: str) -> None:
+)
+def test_load_a_broken_file_of_judgments_is_one_clear_line(write, name, grades, line):
     write("grades.json", grades)
     with pytest.raises(BadData) as caught:
         load(write("queries.json", {**QUERIES, "judgments": name}))
     assert line in str(caught.value)
+
+
+# --- TREC ---
+
+QRELS = "301 0 d1 2\n301 0 d2 0\n\n302\t0\td3\t-1\n"
+RUN = "301 Q0 d9 1 0.5 tag\n301 Q0 d1 2 1.5 tag\n301 Q0 d0 3 0.5 tag\n303 Q0 d1 1 1 tag\n"
+
+
+def test_load_qrels_are_a_dataset_whose_queries_are_known_by_their_ids(write):
+    dataset = load(write("robust.qrels", QRELS))
+    assert [(s.query_id, s.query, s.judgments) for s in dataset.samples] == [
+        ("301", "301", {"d1": 2.0, "d2": 0.0}),
+        ("302", "302", {"d3": -1.0}),
+    ]
+    assert dataset.name == "robust"
+    assert "stands for its text" in dataset.warnings[0]
+
+
+def test_load_responses_of_a_run_orders_ties_as_trec_eval(write):
+    responses = load_responses(write("bm25.txt", RUN))
+    assert responses.by_id["301"].retrieved_doc_ids == ("d1", "d9", "d0")
+    assert responses.by_id["301"].retrieved_scores == (1.5, 0.5, 0.5)
+
+
+def test_join_leaves_out_and_counts_queries_of_a_run_that_nobody_judged(write, caplog):
+    dataset, responses = load(write("a.qrels", QRELS)), load_responses(write("a.run", RUN))
+    assert [s.response is not None for s in join(dataset, responses, "bm25")] == [True, False]
+    assert caplog.messages == ["bm25: 1 of 2 queries have no judgments and are left out"]
+
+
+def test_load_responses_a_document_twice_is_a_bad_row_or_its_best_place_is_kept(write):
+    path = write("a.run", "301 Q0 d1 1 0.5 t\n301 Q0 d2 2 0.4 t\n301 Q0 d1 3 0.9 t\n")
+    with pytest.raises(BadData, match=r"a\.run:1: retrieved_doc_ids: .*'d1' is listed twice"):
+        load_responses(path)
+    kept = load_responses(path, duplicates="keep_first").by_id["301"]
+    assert (kept.retrieved_doc_ids, kept.retrieved_scores) == (("d1", "d2"), (0.9, 0.4))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("301 0 d1\n", "a.txt:1: has 3 columns; TREC qrels have 4 columns"),
+        ("301 0 d1 1\n301 Q0 d1 1 1 t\n", "a.txt:2: has 6 columns, the lines before it have 4"),
+        ("301 0 d1 high\n", "a.txt:1: grade: should be a finite number, is 'high'"),
+        ("301 0 d1 1\n301 0 d1 0\n", "a.txt:2: document 'd1' is judged twice for query '301'"),
+        ("301 Q0 d1 1 nan t\n", "a.txt:1: score: should be a finite number, is 'nan'"),
+    ],
+)
+def test_load_names_a_bad_line_of_trec_with_file_and_line(write, text, message):
+    with pytest.raises(AssayError) as caught:
+        load(write("a.txt", text))
+    assert message in str(caught.value)
+
+
+# --- BEIR ---
+
+OF_BEIR = [{"_id": "a", "text": "Which?", "metadata": {"lang": "en"}}, {"_id": "b", "text": "Why?", "metadata": {}}]
+
+
+@pytest.fixture
+def beir(tmp_path):
+    """A BEIR folder with these splits; returns its path."""
+
+    def beir(**splits):
+        folder = tmp_path / "scifact"
+        (folder / "qrels").mkdir(parents=True)
+        (folder / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in OF_BEIR))
+        for name, rows in splits.items():
+            (folder / "qrels" / f"{name}.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
+        return folder
+
+    return beir
+
+
+def test_load_a_beir_folder_is_the_queries_that_its_test_split_judges(beir):
+    dataset = load(beir(test="a\td1\t1\na\td2\t0\n", dev="b\td1\t1\n"))
+    [sample] = dataset.samples
+    assert (sample.query_id, sample.query, sample.judgments) == ("a", "Which?", {"d1": 1.0, "d2": 0.0})
+    assert (sample.split, sample.metadata, dataset.name) == ("test", {"lang": "en"}, "scifact")
+    assert "1 of 2 queries are not judged in" in dataset.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("splits", "error", "message"),
+    [
+        ({}, NotFound, "holds no split, such as test.tsv"),
+        ({"dev": "b\td1\t1\n", "train": ""}, BadInput, "several splits and none called test; name one: "),
+        ({"test": "z\td1\t1\n"}, BadData, "test.tsv:2: query 'z' is not in"),
+        ({"test": "a\td1\tx\n"}, BadData, "test.tsv:2: grade: should be a finite number, is 'x'"),
+        ({"test": "a\t\t1\n"}, BadData, "test.tsv:2: the id of the query or of the document is empty"),
+    ],
+)
+def test_load_a_broken_beir_folder_is_one_clear_line(beir, splits, error, message):
+    with pytest.raises(error) as caught:
+        load(beir(**splits))
+    assert message in str(caught.value)
+
+
+def test_evaluate_a_run_on_a_beir_folder(beir, cli, tmp_path):
+    folder = beir(test="a\td1\t1\nb\td2\t1\n")
+    run = tmp_path / "bm25.run"
+    run.write_text("a Q0 d2 1 2 t\na Q0 d1 2 1 t\n")  # rank 2 for a, nothing for b: (1/2 + 0) / 2
+    code, out, err = cli("evaluate", folder, "--system", f"bm25={run}", "--metrics", "mrr", "--json")
+    assert code == 0, err
+    assert json.loads(out)["systems"]["bm25"]["metrics"]["mrr"]["value"] == 0.25

@@ -53,28 +53,26 @@ TABLES = {
 
 
 @pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
-def test_each_kind_of_table_is_the_dataset_that_a_file_of_its_rows_is(make, tmp_path):
+def test_load_of_each_kind_of_table_is_that_of_a_file_of_its_rows(make, tmp_path):
     of_file = load(write_jsonl(tmp_path / "rows.jsonl", ROWS))
     assert load(make()).samples == of_file.samples
 
 
-def test_samples_are_taken_as_they_are_whatever_their_metadata_is_called():
-    samples = [
-        sample.model_copy(update={"metadata": {"question": "another", "category": "mine"}})
-        for sample in load(ROWS).samples
-    ]
+def test_load_takes_samples_as_they_are_whatever_their_metadata_is_called():
+    metadata = {"question": "another", "category": "mine"}
+    samples = [sample.model_copy(update={"metadata": metadata}) for sample in load(ROWS).samples]
     assert load(samples).samples == tuple(samples)
     assert load(samples, limit=2).beyond_limit == {"q_2": "Where is 2?"}
     with pytest.raises(BadData, match="query_id: 'q_0' is used more than once"):
         load([samples[0], samples[0]])
 
 
-def test_responses_come_from_a_table_too_and_are_matched_by_the_text_of_the_query():
+def test_load_responses_of_a_table_are_matched_by_the_text_of_the_query():
     frame = pl.DataFrame([{"question": row["question"], "answer": "Elsewhere."} for row in ROWS])
     assert [response.answer for response in load_responses(frame).by_query.values()] == ["Elsewhere."] * 3
 
 
-def test_numbers_of_other_types_are_numbers():
+def test_load_numbers_of_other_types_are_numbers():
     row = {"query": "?", "answer": "!", "latency_ms": np.float32(0.5), "cost_usd": Decimal("0.25"), "n": np.int64(7)}
     (sample,) = load([row]).samples
     assert (sample.response.latency_ms, sample.response.cost_usd, sample.metadata) == (0.5, 0.25, {"n": 7})
@@ -94,6 +92,6 @@ def test_numbers_of_other_types_are_numbers():
         (pd.DataFrame(), NothingToEvaluate, "data: there are no rows"),
     ],
 )
-def test_what_can_not_be_read_is_one_error_that_names_the_row(data, error, says):
+def test_load_what_can_not_be_read_is_one_error_that_names_the_row(data, error, says):
     with pytest.raises(error, match=says):
         load(data)

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from dataclasses import replace
 
 import pytest
 from google.protobuf.internal.encoder import _VarintBytes
@@ -10,10 +9,7 @@ from google.protobuf.json_format import MessageToDict
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTracePartialSuccess,
-    ExportTraceServiceResponse,
-)
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -27,6 +23,8 @@ from ragassay.live import otlp, store
 from ragassay.live.traffic import LiveTraffic
 
 PROTOBUF = "application/x-protobuf"
+BINARY, JSON = {"Content-Type": PROTOBUF}, {"Content-Type": "application/json"}
+PACKED = {**BINARY, "Content-Encoding": "gzip"}
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +128,8 @@ def test_redaction_cuts_what_is_larger_than_the_limits():
     span = TraceSpan("a", "b", "p" * 99, "K" * 99, 1.0, 2.0, attributes, "e" * 3000, "s" * 300)
     kept = otlp.Redaction([])(span)
     assert [len(part) for part in (kept.parent, kept.kind, kept.error, kept.name)] == [64, 50, 2000, 200]
-    assert {name: len(otlp.stored(replace(kept, attributes={name: kept.attributes[name]}))) < 210_000
-            for name in kept.attributes} == {"n" * 200: True, "input.value": True}  # fmt: skip
+    assert kept.attributes.keys() == {"n" * 200, "input.value"}
+    assert len(otlp.stored(kept)) < 210_000
     assert otlp.restored(otlp.stored(span)).attributes == {}
 
 
@@ -139,9 +137,9 @@ def test_send_answers_partial_success_for_spans_that_are_not_taken(http, monkeyp
     message, _ = encoded()
     monkeypatch.setattr(store, "MAX_SPANS", 1)
     message.resource_spans[0].scope_spans[0].spans.add(name="without ids")
-    answer = http.post("/v1/traces", content=message.SerializeToString(), headers={"Content-Type": PROTOBUF})
+    answer = http.post("/v1/traces", content=message.SerializeToString(), headers=BINARY)
     assert (answer.status_code, answer.headers["content-type"]) == (200, PROTOBUF)
-    partial = ExportTraceServiceResponse.FromString(answer.content).partial_success
+    partial = trace_service_pb2.ExportTraceServiceResponse.FromString(answer.content).partial_success
     assert partial.rejected_spans == 2
     assert "1 spans have no trace id or no span id; 1 spans are beyond the most spans or bytes" in partial.error_message
     document = in_hex(MessageToDict(message, use_integers_for_enums=True))
@@ -157,42 +155,30 @@ def _message(spans):
 
 
 @pytest.mark.parametrize(
-    ("content", "headers", "status", "said"),
+    ("content", "headers", "status", "message"),
     [
-        (b"\xff\xff", {"Content-Type": PROTOBUF}, 400, "no ExportTraceServiceRequest"),
-        (b"[1", {"Content-Type": "application/json"}, 400, "not JSON"),
-        (b"[]", {"Content-Type": "application/json"}, 400, "no export request"),
-        (b'{"resourceSpans": [7, {"scopeSpans": 7}, {"resource": 3}]}', {"Content-Type": "application/json"}, 200, ""),
-        (b"x", {"Content-Type": PROTOBUF, "Content-Encoding": "gzip"}, 400, "not gzip"),
-        (gzip.compress(bytes(20_000_000)), {"Content-Type": PROTOBUF, "Content-Encoding": "gzip"}, 413, "unpacked"),
-        (
-            gzip.compress(b"x" * 99, mtime=0)[:10] + b"\xff" * 40,
-            {"Content-Type": PROTOBUF, "Content-Encoding": "gzip"},
-            400,
-            "not gzip",
-        ),
-        (b"[" + b"{}," * 200_000 + b"{}]", {"Content-Type": "application/json"}, 413, "200,000 parts"),
-        (_message(b"\x12\x00" * 10_001), {"Content-Type": PROTOBUF}, 413, "10,000 spans"),
-        (_message(b"\x12\x00" * 500_001), {"Content-Type": PROTOBUF}, 413, "500,000 parts"),
-        (
-            json.dumps(
-                {"resourceSpans": [{"resource": {"attributes": 7}}, {"resource": {"attributes": [7]}}]}
-            ).encode(),
-            {"Content-Type": "application/json"},
-            200,
-            "",
-        ),
-        (b"x", {"Content-Type": PROTOBUF, "Content-Encoding": "br"}, 415, "identity or gzip"),
+        (b"\xff\xff", BINARY, 400, "no ExportTraceServiceRequest"),
+        (b"[1", JSON, 400, "not JSON"),
+        (b"[]", JSON, 400, "no export request"),
+        (b'{"resourceSpans": [7, {"scopeSpans": 7}, {"resource": 3}]}', JSON, 200, ""),
+        (b'{"resourceSpans": [{"resource": {"attributes": 7}}, {"resource": {"attributes": [7]}}]}', JSON, 200, ""),
+        (b"x", PACKED, 400, "not gzip"),
+        (gzip.compress(bytes(20_000_000)), PACKED, 413, "unpacked"),
+        (gzip.compress(b"x" * 99, mtime=0)[:10] + b"\xff" * 40, PACKED, 400, "not gzip"),
+        (b"[" + b"{}," * 200_000 + b"{}]", JSON, 413, "200,000 parts"),
+        (_message(b"\x12\x00" * 10_001), BINARY, 413, "10,000 spans"),
+        (_message(b"\x12\x00" * 500_001), BINARY, 413, "500,000 parts"),
+        (b"x", {**BINARY, "Content-Encoding": "br"}, 415, "identity or gzip"),
         (b"x", {"Content-Type": "text/plain"}, 415, "text/plain"),
     ],
 )
-def test_send_refuses_with_a_status_of_otlp(http, content, headers, status, said):
+def test_send_refuses_with_a_status_of_otlp(http, content, headers, status, message):
     answer = http.post("/v1/traces", content=content, headers=headers)
     assert answer.status_code == status
     if answer.headers["content-type"] == PROTOBUF:
-        assert said in ExportTracePartialSuccess.FromString(answer.content).error_message
+        assert message in trace_service_pb2.ExportTracePartialSuccess.FromString(answer.content).error_message
     else:
-        assert said in answer.json().get("message", "")
+        assert message in answer.json().get("message", "")
 
 
 def hostile(**attributes):
@@ -217,10 +203,7 @@ def hostile(**attributes):
 )
 def test_send_keeps_whatever_an_attribute_holds(served, http, value):
     names = ("input.value", "metadata", "retrieval.documents.0.document.content", "llm.output_messages.0.message.role")
-    answer = http.post("/v1/traces", content=json.dumps(hostile(**dict.fromkeys(names, value))))
-    assert answer.status_code == 415
-    headers = {"Content-Type": "application/json"}
-    answer = http.post("/v1/traces", content=json.dumps(hostile(**dict.fromkeys(names, value))), headers=headers)
+    answer = http.post("/v1/traces", content=json.dumps(hostile(**dict.fromkeys(names, value))), headers=JSON)
     assert (answer.status_code, answer.content) == (200, b"{}")
     traffic = LiveTraffic(served.jobs.of("default"), served.settings)
     assert "f" * 32 in _due(served)
@@ -232,14 +215,14 @@ def test_send_keeps_whatever_an_attribute_holds(served, http, value):
 def test_send_takes_no_span_with_an_id_that_is_none(http):
     body = hostile()
     body["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["traceId"] = "a b\ud800"
-    answer = http.post("/v1/traces", content=json.dumps(body), headers={"Content-Type": "application/json"})
+    answer = http.post("/v1/traces", content=json.dumps(body), headers=JSON)
     assert answer.json()["partialSuccess"]["rejectedSpans"] == "1"
 
 
 def test_send_asks_to_come_again_while_too_many_requests_wait(http, monkeypatch):
     monkeypatch.setattr(store, "MAX_WAITING", 0)
     message, _ = encoded()
-    answer = http.post("/v1/traces", content=message.SerializeToString(), headers={"Content-Type": PROTOBUF})
+    answer = http.post("/v1/traces", content=message.SerializeToString(), headers=BINARY)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "10")
 
 

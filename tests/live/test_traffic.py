@@ -32,6 +32,7 @@ def test_settle_each_request_has_a_state_and_its_reason(live, queue):
         spans_of(5, root=False),
     ]
     live.store.append(received(*requests))
+    live.store.append(received(spans_of(6), stream="other"))
     work_all(live, queue)
     assert state(live, 1) == ("not_sampled", "not among the 0 of the requests")
     assert state(live, 2) == ("evaluated", "its response failed: timeout")
@@ -39,22 +40,18 @@ def test_settle_each_request_has_a_state_and_its_reason(live, queue):
     assert state(live, 4)[0] == "no_answer"
     assert "input.value, other" in state(live, 4)[1]
     assert state(live, 5) == ("waiting", "waiting for its root span")
+    assert state(live, 6) == ("not_sampled", "stream other has no rule")
     assert counts(live) == {"received": 5, "waiting": 1, "not_sampled": 1, "no_answer": 1, "evaluated": 2}
+    [window] = live.windows("shop", "hour", 1)
+    assert (window.rows, window.always) == (0, 2)
 
 
-def test_settle_a_request_that_failed_is_evaluated_without_others_too(live, queue):
-    set_rule(live, rate=0.0)
+def test_settle_a_batch_whose_requests_all_failed_needs_no_job(live, queue):
+    set_rule(live)
     live.store.append(received(spans_of(2, error="timeout", answer=None)))
     work_all(live, queue)
     assert state(live, 2) == ("evaluated", "its response failed: timeout")
-    [window] = live.windows("shop", "hour", 1)
-    assert (window.rows, window.always) == (0, 1)
-
-
-def test_settle_a_stream_without_a_rule_says_so(live, queue):
-    live.store.append(received(spans_of(1), stream="other"))
-    work_all(live, queue)
-    assert state(live, 1) == ("not_sampled", "stream other has no rule")
+    assert not live.store.redis.keys("ra:{*}:meta")
 
 
 def test_append_a_request_without_root_is_complete_after_a_silence(make_live, store, queue):
@@ -65,9 +62,7 @@ def test_append_a_request_without_root_is_complete_after_a_silence(make_live, st
     work_all(live, queue)
     status, reason = state(live, 1)
     assert status == "no_answer"
-    assert reason.startswith(
-        "its root span did not come, and no question is found; spans are of kind LLM and RETRIEVER"
-    )
+    assert reason.startswith("its root span did not come, and no question is found; spans are of kind LLM and RETR")
 
 
 def test_append_late_spans_and_those_beyond_the_limit_are_counted(live, queue, monkeypatch):
@@ -79,7 +74,7 @@ def test_append_late_spans_and_those_beyond_the_limit_are_counted(live, queue, m
     assert counts(live) == {"received": 1, "evaluated": 1, "late": 3, "refused": 3}
 
 
-def test_append_spans_beyond_the_bytes_of_a_trace_are_refused(live, queue):
+def test_append_spans_beyond_the_bytes_of_a_trace_are_refused(live):
     spans = spans_of(1, **{f"text{n}": "x" * 200_000 for n in range(20)})
     assert live.store.append(received(spans[:2], spans[2:])) == (0, 1)
     assert counts(live) == {"received": 1, "waiting": 1, "refused": 1}
@@ -147,15 +142,6 @@ def test_put_stream_and_streams_are_of_one_project(live):
         other.stream("shop")
 
 
-def test_tick_rows_wait_for_their_batch(make_live, queue):
-    live = make_live(batch_s=60.0)
-    set_rule(live)
-    live.store.append(received(spans_of(1)))
-    live.tick_all()
-    assert state(live, 1) == ("evaluating", "chosen by the rate")
-    assert live.store.open_batches() == []
-
-
 @pytest.mark.parametrize(("limit", "most"), [("MAX_BATCH", 2), ("MAX_BATCH_BYTES", 600)])
 def test_tick_closes_a_batch_of_many_rows_or_bytes_at_once(make_live, monkeypatch, limit, most):
     live = make_live(batch_s=60.0)
@@ -163,7 +149,8 @@ def test_tick_closes_a_batch_of_many_rows_or_bytes_at_once(make_live, monkeypatc
     set_rule(live)
     live.store.append(received(*(spans_of(n) for n in range(5))))
     live.tick_all()
-    assert [len(live.store.rows(batch)) for batch in live.store.open_batches()] == [2, 2]
+    assert [len(live.store.rows(batch)) for batch in live.store.open_batches()] == [2, 2]  # the fifth row waits
+    assert (counts(live)["evaluating"], state(live, 1)) == (5, ("evaluating", "chosen by the rate"))
 
 
 def test_tick_a_request_that_breaks_the_reader_holds_up_no_other(live, queue, monkeypatch):
@@ -280,15 +267,6 @@ def test_harvest_counts_that_have_expired_stay_away(live, queue):
     assert counts(live) == {}
 
 
-def test_tick_the_jobs_of_live_traffic_are_in_no_list(live, queue):
-    set_rule(live)
-    live.store.append(received(spans_of(1)))
-    work_all(live, queue)
-    job = live.store.request(trace_id(1)).job
-    assert live.jobs.get(job).status == "finished"
-    assert live.jobs.page(cursor=None, limit=10).jobs == ()
-
-
 def test_add_to_dataset_adds_the_question_once(live, queue):
     set_rule(live)
     live.store.append(received(spans_of(1), spans_of(2)))
@@ -301,7 +279,7 @@ def test_add_to_dataset_adds_the_question_once(live, queue):
         live.add_to_dataset(trace_id(3), "hard")
 
 
-def test_worst_rows_name_their_job(live, queue):
+def test_worst_rows_name_their_job_which_is_in_no_list(live, queue):
     set_rule(live)
     live.store.append(received(*(spans_of(n) for n in range(4)), spans_of(9, context=WRONG)))
     work_all(live, queue)
@@ -309,3 +287,5 @@ def test_worst_rows_name_their_job(live, queue):
     assert worst.trace == trace_id(9)
     assert worst.job == live.store.request(trace_id(9)).job
     assert worst.value < 0.5
+    assert live.jobs.get(worst.job).status == "finished"
+    assert live.jobs.page(cursor=None, limit=10).jobs == ()

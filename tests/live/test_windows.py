@@ -148,12 +148,9 @@ def test_look_twenty_streams_without_a_change_have_at_most_one_false_alert(live)
             live.store.redis.zadd(live.store.key("hours", stream), {hour: place})
             for part in range(4):
                 chosen, results = rows_of([1.0] * 30)
-                results = [
-                    one.model_copy(
-                        update={"scores": {name: Score(value=float(rng.choice(of))) for name, of in draws.items()}}
-                    )
-                    for one in results
-                ]
+                for n, one in enumerate(results):
+                    scores = {name: Score(value=float(rng.choice(of))) for name, of in draws.items()}
+                    results[n] = one.model_copy(update={"scores": scores})
                 figures = figures_of(chosen, results)
                 live.store.redis.hset(live.store.key("window", stream, hour), f"{part}", json.dumps(figures))
                 live.store.redis.hincrby(live.store.key("counts", stream, hour), "sampled", 30)

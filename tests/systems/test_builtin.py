@@ -1,17 +1,17 @@
-"""A built-in system: what its responses carry, how many queries it takes at once, and what a slow or failing part does."""
-
-from __future__ import annotations
+"""A built-in system: what its responses carry, who answers, how many queries it takes, and what a slow or failing part does."""
 
 import asyncio
 import time
 
 import pytest
 
+from provider import Provider, says
 from ragassay.core.errors import BadInput, Unavailable
 from ragassay.core.models import Response, Sample
-from ragassay.core.protocols import System
 from ragassay.datasets.corpus import Corpus, Passage
-from ragassay.systems.builtin import BuiltIn
+from ragassay.llm import LLM
+from ragassay.llm.journal import MemoryJournal
+from ragassay.systems.builtin import NOTHING, BuiltIn, Extractive, Generative, extract
 from ragassay.systems.options import SystemConfig
 from ragassay.systems.retrieval import build
 
@@ -45,9 +45,8 @@ class Says:
             self.now -= 1
         if self.error:
             raise self.error
-        return Response(
-            answer="Red.", generation_latency_ms=20.0, model="m", input_tokens=9, output_tokens=2, cost_usd=0.5
-        )
+        spent = {"model": "m", "input_tokens": 9, "output_tokens": 2, "cost_usd": 0.5}
+        return Response(answer="Red.", generation_latency_ms=20.0, **spent)
 
 
 def system(answerer=None, **options):
@@ -55,14 +54,20 @@ def system(answerer=None, **options):
     return BuiltIn("s", config, build(config, CORPUS), answerer)
 
 
-def ask(strategy, query="red apples"):
-    return asyncio.run(strategy.respond(Sample(query_id="q", query=query)))
+def ask(strategy, number=1):
+    """The responses to so many queries at once."""
+
+    async def all_at_once():
+        return await asyncio.gather(
+            *(strategy.respond(Sample(query_id=str(n), query="red apples")) for n in range(number))
+        )
+
+    return asyncio.run(all_at_once())
 
 
-def test_a_response_carries_what_was_retrieved_and_how_long_it_took():
+def test_respond_carries_what_was_retrieved_and_how_long_it_took():
     strategy = system(k=2, contexts=1)
-    assert isinstance(strategy, System)
-    response = ask(strategy)
+    [response] = ask(strategy)
     assert response.retrieved_doc_ids == ("a", "b")
     assert response.contexts == ("Apples. Apples are red.",)
     assert list(response.retrieved_scores) == [h.score for h in strategy.retriever.search("red apples", 2).hits]
@@ -70,16 +75,16 @@ def test_a_response_carries_what_was_retrieved_and_how_long_it_took():
     assert (response.answer, response.route, response.error, response.metadata) == (None, None, None, {})
 
 
-def test_an_answer_brings_its_own_bill():
+def test_respond_with_an_answer_brings_its_own_bill():
     answerer = Says()
-    response = ask(system(answerer, contexts=1))
+    [response] = ask(system(answerer, contexts=1))
     assert answerer.read == [("Apples. Apples are red.",)]
     assert (response.answer, response.model, response.cost_usd) == ("Red.", "m", 0.5)
     assert (response.input_tokens, response.output_tokens, response.generation_latency_ms) == (9, 2, 20.0)
     assert response.latency_ms == pytest.approx(response.retrieval_latency_ms + 20.0)
 
 
-def test_a_reranked_response_says_what_the_order_was_before():
+def test_respond_reranked_says_what_the_order_was_before():
     class Backwards:
         name = "backwards"
 
@@ -89,72 +94,97 @@ def test_a_reranked_response_says_what_the_order_was_before():
     strategy = system()
     before = strategy.retriever.search("red apples", 3).hits
     strategy.retriever._reranker = Backwards()
-    response = ask(strategy)
+    [response] = ask(strategy)
     assert response.doc_ids_before_reranking == tuple(h.id for h in before)
     assert list(response.retrieved_doc_ids) == [h.id for h in before][::-1]
 
 
-def test_a_slow_retrieval_is_a_response_with_an_error(monkeypatch):
-    strategy = system(timeout_s=0.05)
-    monkeypatch.setattr(strategy.retriever, "search", lambda query, k: time.sleep(0.3))
-    response = ask(strategy)
-    assert response.error == "nothing was retrieved within 0.05 s"
-    assert (response.retrieved_doc_ids, response.answer) == ((), None)
-
-
-def test_builtin_does_not_search_beside_a_search_that_came_too_late(monkeypatch):
+def test_respond_a_slow_search_is_an_error_and_no_other_begins_beside_it(monkeypatch):
     strategy, running, peak = system(timeout_s=0.05), [], []
 
     def slow(query, k):
         running.append(query)
         peak.append(len(running))
         time.sleep(0.3)
-        running.remove(query)
-
-    async def two():
-        await strategy.respond(Sample(query_id="1", query="red"))
-        await strategy.respond(Sample(query_id="2", query="apples"))
+        running.pop()
 
     monkeypatch.setattr(strategy.retriever, "search", slow)
     monkeypatch.setattr(strategy.retriever, "warm_up", lambda: None)
-    asyncio.run(two())
-    assert peak == [1, 1]
+    responses = ask(strategy, 2)
+    assert responses[0].error == "nothing was retrieved within 0.05 s"
+    assert (responses[0].retrieved_doc_ids, responses[0].answer, peak) == ((), None, [1, 1])
 
 
-def test_a_slow_answer_is_an_error_and_what_was_retrieved_stays():
-    response = ask(system(Says(seconds=30), timeout_s=1))
+def test_respond_a_slow_answer_is_an_error_and_what_was_retrieved_stays():
+    [response] = ask(system(Says(seconds=30), timeout_s=1))
     assert response.error == "nothing was answered within 1 s"
     assert response.retrieved_doc_ids == ("a", "b")
     assert (response.answer, response.latency_ms) == (None, None)
 
 
 @pytest.mark.parametrize("error", [BadInput("too long"), Unavailable("is down")])
-def test_a_query_that_can_not_be_answered_does_not_end_the_run(error):
-    response = ask(system(Says(error)))
+def test_respond_a_query_that_can_not_be_answered_does_not_end_the_run(error):
+    [response] = ask(system(Says(error)))
     assert (response.error, response.answer) == (str(error), None)
 
 
-def test_the_start_is_in_no_latency_and_no_timeout_and_stands_beside_the_first_response():
-    strategy = system(Says(start_s=0.3), timeout_s=0.25, concurrency=4)
-
-    async def all_at_once():
-        return await asyncio.gather(*(strategy.respond(Sample(query_id=str(n), query="red")) for n in range(4)))
-
-    first, *others = asyncio.run(all_at_once())
+def test_respond_the_start_is_in_no_latency_and_no_timeout_but_with_the_first_response():
+    first, *others = ask(system(Says(start_s=0.3), timeout_s=0.25, concurrency=4), 4)
     assert [response.error for response in (first, *others)] == [None] * 4
-    assert first.first_call_ms >= 300 > first.latency_ms
     assert first.first_call_ms >= first.latency_ms + 300
     assert [response.first_call_ms for response in others] == [None] * 3
-    assert all(response.latency_ms < 300 for response in others)
+    assert all(response.latency_ms < 300 for response in (first, *others))
 
 
-def test_no_more_queries_are_in_flight_than_allowed():
+def test_respond_to_no_more_queries_at_once_than_allowed():
     answerer = Says(seconds=0.01)
-    strategy = system(answerer, concurrency=3)
-
-    async def all_at_once():
-        return await asyncio.gather(*(strategy.respond(Sample(query_id=str(n), query="red")) for n in range(12)))
-
-    assert {response.answer for response in asyncio.run(all_at_once())} == {"Red."}
+    assert {response.answer for response in ask(system(answerer, concurrency=3), 12)} == {"Red."}
     assert answerer.peak == 3
-    assert (SystemConfig(kind="bm25").concurrency, SystemConfig(kind="bm25").timeout_s) == (4, 30.0)
+
+
+# --- who answers ---
+
+RATES = "The API has limits. Plus may send 60 requests per minute. Team may send 300 requests per minute."
+TOKENS = "Tokens expire after 90 days. A token is shown once."
+
+
+@pytest.mark.parametrize(
+    ("query", "contexts", "answer"),
+    [
+        ("When do tokens expire?", [RATES, TOKENS], "Tokens expire after 90 days."),
+        (
+            "How many requests may Plus send and when do tokens expire?",
+            [RATES, TOKENS],
+            "Plus may send 60 requests per minute. Tokens expire after 90 days.",
+        ),
+        *(("When do tokens expire?", contexts, NOTHING) for contexts in ([], [""], ["Apples are red."])),
+    ],
+)
+def test_extract_is_the_sentences_that_share_most_with_the_query(query, contexts, answer):
+    assert extract(query, contexts) == answer
+
+
+def test_extractive_answer_costs_nothing_and_takes_time():
+    given = asyncio.run(Extractive().answer(Sample(query_id="q", query="When do tokens expire?"), [TOKENS]))
+    assert (given.answer, given.cost_usd) == ("Tokens expire after 90 days.", 0)
+    assert (given.input_tokens, given.output_tokens) == (0, 0)
+    assert given.generation_latency_ms > 0
+
+
+def test_generative_reads_the_passages_in_order_and_asks_once():
+    journal = MemoryJournal()
+
+    async def twice(answerer):
+        sample = Sample(query_id="q", query="When do tokens expire?")
+        return [await answerer.answer(sample, [RATES, TOKENS]) for _ in range(2)]
+
+    with Provider(then=says(" After 90 days. ")) as provider:
+        answerer = Generative(LLM("openai/m", api_base=provider.url), journal, max_tokens=77)
+        first, second = asyncio.run(twice(answerer))
+    [seen] = provider.log
+    assert first == second
+    assert (first.answer, first.model, first.output_tokens) == ("After 90 days.", "openai/m", 4)  # 16 characters
+    assert first.generation_latency_ms > 0
+    assert seen.user == f"Passages:\n\n[1] {RATES}\n\n[2] {TOKENS}\n\nQuestion: When do tokens expire?"
+    assert seen.body.get("max_tokens", seen.body.get("max_completion_tokens")) == 77
+    assert [call.purpose for call in journal.calls] == ["answer"]

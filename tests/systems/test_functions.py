@@ -7,6 +7,7 @@ import time
 import pytest
 
 from live_systems import TURNS, answer_of
+from offline_runs import write_jsonl
 from ragassay.core.models import Response, Sample
 from ragassay.llm.journal import MemoryJournal
 from ragassay.systems.base import LiveOptions, LoadController
@@ -14,14 +15,8 @@ from ragassay.systems.functions import FunctionClient, RegisteredConfig, make_cl
 from ragassay.systems.runner import LiveSystem
 
 OWN = """
-import asyncio
-CALLED = []
 def ask(query):
-    CALLED.append(query)
     return {"answer": f"{query} Paris.", "retrieved_doc_ids": ["paris"], "contexts": ["Paris is the capital."]}
-async def slowly(query):
-    await asyncio.sleep(0.01)
-    return "Paris."
 text = "no function"
 """
 
@@ -35,33 +30,36 @@ def ask(function, queries=("capital?",), **options):
     return asyncio.run(all_of_them())
 
 
-@pytest.mark.parametrize("kind", ["plain", "async", "generator"])
-def test_a_function_with_a_parameter_history_is_given_the_earlier_turns(kind):
-    def plain(query, history):
-        return f"{len(history)} {history[0]['role']} {query}"
+def plain(query, history):
+    return f"{len(history)} {history[0]['role']} {query}"
 
-    async def coroutine(query, *, history=()):
-        return plain(query, history)
 
-    def generator(query, history):
-        yield plain(query, history)
+async def coroutine(query, *, history=()):
+    return plain(query, history)
 
-    function = {"plain": plain, "async": coroutine, "generator": generator}[kind]
+
+def generator(query, history):
+    yield plain(query, history)
+
+
+@system(name="takes_history")
+def registered(query, history, mark):
+    return f"{plain(query, history)}{mark}"
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        *map(FunctionClient, (plain, coroutine, generator)),
+        make_client(RegisteredConfig(kind="takes_history", options={"mark": ""}), "systems.x"),
+    ],
+)
+def test_ask_gives_the_earlier_turns_to_a_parameter_history(client):
     sample = Sample(query_id="a", query="And Plus?", history=TURNS)
-    assert asyncio.run(answer_of(FunctionClient(function), sample)).answer == "2 user And Plus?"
+    assert asyncio.run(answer_of(client, sample)).answer == "2 user And Plus?"
 
 
-def test_a_registered_function_may_need_the_earlier_turns():
-    @system(name="takes_history")
-    def takes_history(query, history, mark):
-        return f"{len(history)}{mark}"
-
-    client = make_client(RegisteredConfig(kind="takes_history", options={"mark": "!"}), "systems.x")
-    sample = Sample(query_id="a", query="And Plus?", history=TURNS)
-    assert asyncio.run(answer_of(client, sample)).answer == "2!"
-
-
-def test_a_row_that_failed_is_asked_once_in_a_process_and_anew_in_the_next_one():
+def test_query_all_asks_a_row_that_failed_once_in_a_process_and_anew_in_the_next_one():
     asked, rows, journal = [], [Sample(query_id=q, query=q) for q in "abc"], MemoryJournal()
 
     def function(query):
@@ -104,39 +102,93 @@ async def answers(query):
     ],
     ids=["text", "object", "response", "async", "awaitable"],
 )
-def test_a_function_returns_text_an_object_or_a_response(function, response):
+def test_ask_a_function_returns_text_an_object_or_a_response(function, response):
     [made] = ask(function)
     assert made.latency_ms > 0
-    expected = Response(**response, latency_ms=made.latency_ms)
-    assert made.model_dump(exclude={"timing"}) == expected.model_dump()
+    assert made.model_dump(exclude={"timing"}) == Response(**response, latency_ms=made.latency_ms).model_dump()
+
+
+async def streams(query):
+    for part in ({"contexts": ["c"], "retrieved_doc_ids": ["paris"]}, "Pa", "ris."):
+        await asyncio.sleep(0.05)
+        yield part
+    yield {"output_tokens": 2}
+
+
+def streams_in_a_thread(query):
+    for part in ({"contexts": ["c"], "retrieved_doc_ids": ["paris"]}, "Pa", "ris."):
+        time.sleep(0.05)
+        yield part
+    yield {"output_tokens": 2}
+
+
+@pytest.mark.parametrize("function", [streams, streams_in_a_thread])
+def test_ask_a_generator_streams_its_answer(function):
+    [response] = ask(function)
+    expected = Response(answer="Paris.", contexts=["c"], retrieved_doc_ids=["paris"], output_tokens=2)
+    timed = {"timing", "latency_ms", "first_token_ms", "retrieval_latency_ms", "generation_latency_ms"}
+    assert response.model_dump(exclude=timed) == expected.model_dump(exclude=timed)
+    assert 50 <= response.retrieval_latency_ms <= response.first_token_ms - 50
+    assert response.first_token_ms <= response.latency_ms - 50
+    assert response.retrieval_latency_ms + response.generation_latency_ms == pytest.approx(response.latency_ms)
+
+
+async def raises(query):
+    yield "Pa"
+    raise RuntimeError("no index")
+
+
+async def never_waits(query):
+    while True:
+        yield ""
+
+
+def never_ends(query):
+    while True:
+        yield ""
+
+
+async def floods(query):
+    while True:
+        yield "x" * 1_000_000
+
+
+async def yields_a_number(query):
+    yield 7
+
+
+async def hangs(query):
+    yield "Pa"
+    await asyncio.sleep(60)
 
 
 @pytest.mark.parametrize(
-    ("returns", "reason"),
+    ("function", "reason"),
     [
         (lambda _: 1 / 0, "the system raised ZeroDivisionError: division by zero"),
         (lambda _: 7, "the system returned the number 7; text or an object with 'answer' is needed"),
-        (
-            lambda _: {"answerr": "x"},
-            "the reply can't be used: unknown key answerr; did you mean answer?",
-        ),
-        (lambda _: time.sleep(5), "no answer within 0.2 s"),
+        (lambda _: {"answerr": "x"}, "the reply can't be used: unknown key answerr; did you mean answer?"),
+        (lambda _: time.sleep(5), "no answer within 0.5 s"),
+        (raises, "the system raised RuntimeError: no index"),
+        (never_waits, "the answer did not end within its time"),
+        (never_ends, "no answer within 0.5 s"),
+        (floods, "the answer is longer than 10 million characters"),
+        (yields_a_number, "the system yielded the number 7; parts of the answer as text, or objects, are needed"),
+        (hangs, "the answer had not ended after 0.5 s; its first part came after "),
     ],
-    ids=["raises", "number", "key", "hangs"],
 )
-def test_what_a_function_does_wrong_is_the_reason_of_its_row(returns, reason):
+def test_ask_what_a_function_does_wrong_is_the_reason_of_its_row(function, reason):
     began = time.monotonic()
-    [response] = ask(returns, timeout_s=0.2)
-    assert response.error == reason
+    [response] = ask(function, timeout_s=0.5)
+    assert response.error.startswith(reason)
     assert time.monotonic() - began < 3, "a thread that hangs must not keep the run"
 
 
-def write(tmp_path, function="own.py:ask", file="live.yaml"):
-    row = {"query_id": "q", "query": "Where?", "ground_truth_answer": "Paris", "relevant_doc_ids": ["paris"]}
-    (tmp_path / "data.jsonl").write_text(json.dumps(row) + "\n")
+def write(tmp_path, function="own.py:ask"):
+    write_jsonl(tmp_path / "data.jsonl", [{"query": "Where?", "relevant_doc_ids": ["paris"]}])
     (tmp_path / "own.py").write_text(OWN)
     document = {"data": "data.jsonl", "systems": {"v2": {"kind": "python", "function": function}}}
-    (tmp_path / file).write_text(json.dumps(document))
+    (tmp_path / "live.yaml").write_text(json.dumps(document))
 
 
 def test_evaluate_calls_the_function_that_a_named_configuration_names(cli, tmp_path):
@@ -155,7 +207,7 @@ def test_evaluate_calls_the_function_that_a_named_configuration_names(cli, tmp_p
         ("own.py", "should match"),
     ],
 )
-def test_a_function_that_is_not_there_is_one_clear_error(cli, tmp_path, function, why):
+def test_evaluate_a_function_that_is_not_there_is_one_clear_error(cli, tmp_path, function, why):
     write(tmp_path, function)
     code, _, err = cli("evaluate", "--config", "live.yaml")
     assert code == 2

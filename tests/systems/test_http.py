@@ -1,16 +1,49 @@
-"""A system that answers over HTTP: what its replies become, what a failing one costs, and what latency is."""
+"""A system over HTTP: what it is sent, what its replies become, what a failing one costs, and what latency is."""
 
 import asyncio
 import json
+import socket
+import threading
+import time
+import tracemalloc
 
 import pytest
 from pydantic import ValidationError
 
-from endpoint import Endpoint
-from live_systems import TURNS, answer_of, ask
+import provider as play
+from endpoint import CHAT, FAULTY, Endpoint
+from live_systems import TURNS, answer_of, ask, respond
+from offline_runs import write_jsonl
+from ragassay.core.errors import BadSettings
 from ragassay.core.models import Sample
 from ragassay.llm.journal import MemoryJournal
-from ragassay.systems.http import HttpClient, HttpConfig, _filled
+from ragassay.systems.base import LiveOptions
+from ragassay.systems.functions import FunctionClient
+from ragassay.systems.http import HttpClient, HttpConfig, OpenAIConfig
+
+REASONS = {
+    "redirects": "the system redirects (307) to 'http://127.0.0.1:1/elsewhere'; redirects are not followed",
+    "fails": "the system replied 500: '<h1>broken</h1>'",
+    "hangs": "no answer within 1 s",
+    "html": "the reply is not JSON: '<html>hello</html>'",
+    "empty": "the reply has no answer at $.answer: '{}'",
+    "twice": "the reply can't be used: retrieved_doc_ids: document id 'a' is listed twice",
+    "drops": "no reply: Server disconnected without sending a response. (it was sent an object with the keys 'query')",
+    "drips": "no answer within 1 s",
+    "endless-headers": "no reply: ",
+    "cuts": "the reply breaks off: peer closed connection",
+    "resets": "no reply: ",
+    "resets-midway": "the reply breaks off: ",
+    "not-utf-8": 'the reply is not UTF-8 from byte 15: \'{"answer": "caf',
+    "half-a-character": "the reply can't be kept: Error serializing to JSON: UnicodeEncodeError",
+    "no-gzip": "the reply is not gzip, although it says so",
+    "half-gzip": "the reply breaks off: its gzip is not whole",
+    "brotli": "the reply is packed as 'br'; gzip, deflate or nothing was asked for",
+    "bomb": "the reply is longer than 10 MB",
+    "no-http": "no reply: ",
+    "bottomless": "the reply is not JSON: '[[[[",
+    "100-mb": "the reply is longer than 10 MB",
+}
 
 
 @pytest.fixture(scope="module")
@@ -19,100 +52,85 @@ def endpoint():
         yield running
 
 
-def test_a_reply_is_read_where_its_paths_say_and_timed_here(endpoint):
-    [plain] = ask(["capital?"], url=endpoint.url)
-    assert (plain.answer, plain.contexts, plain.retrieved_doc_ids) == (
-        "Paris is the capital.",
-        ("Paris is the capital of France.",),
-        ("paris", "lyon"),
-    )
-    assert 0 < plain.latency_ms < 5000
-    [other] = ask(["capital?"], url=endpoint.url, reply={"answer": "$.contexts[0]", "model": "$.answer"})
-    assert (other.answer, other.model, other.contexts) == (
-        "Paris is the capital of France.",
-        "Paris is the capital.",
-        None,
-    )
+@pytest.fixture
+def evaluate(cli, tmp_path):
+    """The report of a run that asks a system ``count`` times."""
+
+    def evaluate(system, count, *, batch=50, **more):
+        row = {"query": "capital?", "ground_truth_answer": "Paris", "relevant_doc_ids": ["paris"]}
+        write_jsonl(tmp_path / "data.jsonl", [row | {"query_id": f"q{n}"} for n in range(count)])
+        document = {"data": "data.jsonl", "systems": {"live": system}, "performance": {"batch": batch}, **more}
+        (tmp_path / "live.yaml").write_text(json.dumps(document))
+        code, out, err = cli("evaluate", "--config", "live.yaml", "--json", "--metrics", "mrr")
+        assert code == 0, err
+        return json.loads(out)
+
+    return evaluate
 
 
-def test_the_body_is_the_template_with_the_rows_values_in_it(endpoint):
+def over_http(system, **options):
+    return {"kind": "http", "url": system.url, **options}
+
+
+# --- requests ---
+
+
+def test_ask_sends_the_template_with_the_rows_values_in_it(endpoint):
     template = {"input": [{"q": "Please: {query}"}], "user": "{metadata.user}", "k": 3, "none": "{category}"}
     ask(["where?"], url=endpoint.url, request=template)
     assert endpoint.asked[-1][0] == {"input": [{"q": "Please: where?"}], "user": 7, "k": 3, "none": None}
 
 
-def test_the_body_has_the_earlier_turns_as_a_list_spliced_or_as_text(endpoint):
+@pytest.mark.parametrize(("value", "text"), [(0, "0"), (False, "False"), (None, "")])
+def test_ask_keeps_values_that_are_false_in_a_text(endpoint, value, text):
+    sample = Sample(query_id="q", query="q", metadata={} if value is None else {"x": value})
+    client = HttpClient(
+        HttpConfig(url=endpoint.url, kind="http", request={"q": "{query}", "x": "of {metadata.x}"}), "s"
+    )
+    asyncio.run(answer_of(client, sample))
+    assert endpoint.asked[-1][0]["x"] == f"of {text}"
+
+
+def test_ask_sends_the_earlier_turns_as_a_list_spliced_or_as_text(endpoint):
     template = {
         "turns": "{history}",
         "messages": ["{history}", {"role": "user", "content": "{query}"}],
         "q": "{history}\n{query}",
+        "chat": "{conversation_id}",
     }
-    turns, chat = [turn.model_dump() for turn in TURNS], "{conversation_id}"
-    config = HttpConfig(kind="http", url=endpoint.url, request=template | {"chat": chat})
-    sample = Sample(query_id="a", query="And Plus?", history=TURNS, conversation_id="c1")
-    assert asyncio.run(answer_of(HttpClient(config, "live"), sample)).answer == "Paris is the capital."
+    client = HttpClient(HttpConfig(kind="http", url=endpoint.url, request=template), "live")
+    asyncio.run(answer_of(client, Sample(query_id="a", query="And Plus?", history=TURNS, conversation_id="c1")))
+    turns = [turn.model_dump() for turn in TURNS]
     assert endpoint.asked[-1][0] == {
         "turns": turns,
         "messages": [*turns, {"role": "user", "content": "And Plus?"}],
         "q": "user: What does Free cost?\nassistant: Nothing.\nAnd Plus?",
         "chat": "c1",
     }
-    asyncio.run(answer_of(HttpClient(config, "live"), Sample(query_id="a", query="Why?")))
+    asyncio.run(answer_of(client, Sample(query_id="a", query="Why?")))
     first = endpoint.asked[-1][0]
     assert (first["turns"], first["messages"], first["q"]) == ([], [{"role": "user", "content": "Why?"}], "\nWhy?")
 
 
+def test_ask_sends_headers_with_keys_of_the_environment_and_no_cookie(endpoint, monkeypatch):
+    monkeypatch.setenv("RAG_TOKEN", "s3cret")
+    headers = {"Authorization": "Bearer ${RAG_TOKEN}", "X-Team": "search"}
+    ask(["cookie", "capital?"], url=endpoint.url, headers=headers, concurrency=1)
+    assert (endpoint.headers[-1]["Authorization"], endpoint.headers[-1]["X-Team"]) == ("Bearer s3cret", "search")
+    assert "Cookie" not in endpoint.headers[-1]  # which the first reply set
+
+
 @pytest.mark.parametrize(
-    ("query", "reason"),
+    ("value", "why"),
     [
-        ("redirects", "the system redirects (307) to 'http://127.0.0.1:1/elsewhere'; redirects are not followed"),
-        ("fails", "the system replied 500: '<h1>broken</h1>'"),
-        ("hangs", "no answer within 1 s"),
-        ("html", "the reply is not JSON: '<html>hello</html>'"),
-        ("empty", "the reply has no answer at $.answer: '{}'"),
-        (
-            "twice",
-            "the reply can't be used: retrieved_doc_ids: document id 'a' is listed twice (set duplicates=keep_first)",
-        ),
-        (
-            "drops",
-            "no reply: Server disconnected without sending a response. (it was sent an object with the keys 'query')",
-        ),
+        (None, r"s\.headers: the environment variable TOKEN is not set"),
+        *((value, "a header can't have line breaks") for value in ("a\r\nX-Other: b", "caf\xe9", "a\x00b")),
     ],
 )
-def test_what_is_wrong_with_a_reply_is_the_error_of_its_row_and_of_no_other(endpoint, query, reason):
-    wrong, right = ask([query, "capital?"], url=endpoint.url, timeout_s=1 if query == "hangs" else 30)
-    assert (wrong.error, wrong.answer) == (reason, None)
-    assert (right.error, right.answer) == (None, "Paris is the capital.")
-
-
-def test_a_finished_query_is_not_asked_again_and_a_failed_one_is(endpoint):
-    journal, before = MemoryJournal(), len(endpoint.asked)
-    first = ask(["capital?", "fails"], url=endpoint.url, journal=journal)
-    again = ask(["capital?", "fails"], url=endpoint.url, journal=journal)
-    assert first[0] == again[0]
-    assert len(endpoint.asked) - before == 3
-
-
-def test_under_a_rate_latency_counts_from_when_a_request_was_due():
-    """A stall of a second at 8 requests per second with one in flight: those behind it were late because of it."""
-    with Endpoint(lambda n: 1.0 if n == 3 else 0.0) as stalls:
-        latencies = [r.latency_ms for r in ask(["capital?"] * 20, url=stalls.url, rate=8, concurrency=1)]
-        begun = min(arrived - n / 8 for n, (_, arrived, _) in enumerate(stalls.asked))
-        true = [(arrived + took - begun - n / 8) * 1000 for n, (_, arrived, took) in enumerate(stalls.asked)]
-    assert sum(latency > 300 for latency in latencies) > 3
-    # What the system took by its own clock, and no more than the way there and back besides; generous, for a busy machine.
-    assert all(0 <= latency - least + 5 < 700 for latency, least in zip(latencies, true, strict=True))
-    with Endpoint(lambda n: 1.0 if n == 5 else 0.0) as stalls:
-        closed = ask(["capital?"] * 20, url=stalls.url, concurrency=1)
-    assert sum(response.latency_ms >= 1000 for response in closed) == 1
-
-
-def test_headers_take_their_keys_from_the_environment(endpoint, monkeypatch):
-    monkeypatch.setenv("RAG_TOKEN", "s3cret")
-    ask(["capital?"], url=endpoint.url, headers={"Authorization": "Bearer ${RAG_TOKEN}", "X-Team": "search"})
-    assert endpoint.headers[-1]["Authorization"] == "Bearer s3cret"
-    assert endpoint.headers[-1]["X-Team"] == "search"
+def test_client_refuses_a_header_that_can_not_be_sent(monkeypatch, value, why):
+    monkeypatch.setattr("os.environ", {"TOKEN": value} if value else {})
+    with pytest.raises(BadSettings, match=why):
+        HttpClient(HttpConfig(kind="http", url="http://x/", headers={"X-Token": "${TOKEN}"}), "s")
 
 
 @pytest.mark.parametrize(
@@ -126,52 +144,227 @@ def test_headers_take_their_keys_from_the_environment(endpoint, monkeypatch):
         ({"concurrency": 0}, "greater than or equal to 1"),
     ],
 )
-def test_a_configuration_that_could_not_work_is_refused(options, why):
+def test_config_that_could_not_work_is_refused(options, why):
     with pytest.raises(ValidationError, match=why):
         HttpConfig(**{"kind": "http", "url": "http://x/y", **options})
 
 
-def write(tmp_path, endpoint, count=3, **more):
-    rows = [
-        {"query_id": f"q{n}", "query": "capital?", "ground_truth_answer": "Paris", "relevant_doc_ids": ["paris"]}
-        for n in range(count)
-    ]
-    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    document = {"data": "data.jsonl", "systems": {"live": {"kind": "http", "url": endpoint.url, **more}}}
-    (tmp_path / "live.yaml").write_text(json.dumps(document))
+# --- replies ---
 
 
-def test_evaluate_asks_each_query_once_and_reports_what_it_took(cli, tmp_path, endpoint):
-    write(tmp_path, endpoint)
-    before = len(endpoint.asked)
-    code, out, err = cli("evaluate", "--config", "live.yaml", "--json", "--metrics", "mrr,completeness")
-    assert code == 0, err
-    system = json.loads(out)["systems"]["live"]
-    assert system["metrics"]["mrr"]["value"] == 1.0
-    assert system["metrics"]["completeness"]["n"] == 3
-    assert system["latency_ms"]["n"] == 3
+def test_ask_reads_a_reply_where_its_paths_say_and_times_it(endpoint):
+    [plain] = ask(["capital?"], url=endpoint.url)
+    assert (plain.answer, plain.contexts) == ("Paris is the capital.", ("Paris is the capital of France.",))
+    assert plain.retrieved_doc_ids == ("paris", "lyon")
+    assert 0 < plain.latency_ms < 5000
+    [other] = ask(["capital?"], url=endpoint.url, reply={"answer": "$.contexts[0]", "model": "$.answer"})
+    assert (other.answer, other.model) == ("Paris is the capital of France.", "Paris is the capital.")
+    assert other.contexts is None
+
+
+def test_ask_a_list_that_is_not_there_is_missing_and_one_that_is_empty_is_empty(endpoint, monkeypatch):
+    [absent] = ask(["capital?"], url=endpoint.url, reply={"answer": "$.answer", "contexts": "$.sources[*].text"})
+    [null] = ask(["null"], url=endpoint.url, reply={"answer": "$.answer", "contexts": "$.contexts[*]"})
+    assert (absent.contexts, null.contexts) == (None, None)
+    reply = b'{"answer": "x", "contexts": []}'
+    monkeypatch.setattr(endpoint, "reply", lambda request, _: endpoint.send(request, 200, reply))
+    [empty] = ask(["?"], url=endpoint.url, reply={"answer": "$.answer", "contexts": "$.contexts[*].text"})
+    assert empty.contexts == ()
+
+
+@pytest.mark.parametrize("query", REASONS)
+def test_ask_a_wrong_reply_is_the_error_of_its_row_and_of_no_other(endpoint, query):
+    wrong, right = ask([query, "capital?"], url=endpoint.url, timeout_s=1 if query in ("hangs", "drips") else 30)
+    assert wrong.answer is None
+    assert wrong.error.startswith(REASONS[query])
+    assert (right.error, right.answer) == (None, "Paris is the capital.")
+    assert REASONS.keys() >= FAULTY.keys()
+
+
+@pytest.mark.parametrize("fault", ["bomb", "100-mb"])
+def test_ask_takes_no_long_reply_into_memory(endpoint, fault):
+    """10 MB, as they grow, and a piece more; unpacked at once, a piece of the bomb has 64 MB."""
+    ask([fault], url=endpoint.url)
+    tracemalloc.start()
+    try:
+        ask([fault], url=endpoint.url)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 45_000_000
+
+
+@pytest.mark.parametrize("piece", [b"%x\r\n%s" % (1000, CHAT[1]), b"zz"])
+def test_ask_a_stream_that_is_closed_in_the_middle_of_a_piece_breaks_off(piece):
+    """A raw server: it announces a piece of 1,000 bytes, sends less, and closes."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        connection, _ = listening.accept()
+        connection.recv(65536)
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        connection.sendall(head + piece)
+        time.sleep(0.1)
+        connection.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    [broken] = ask(["?"], url=f"http://127.0.0.1:{listening.getsockname()[1]}/", stream="sse", reply={"answer": "$.x"})
+    listening.close()
+    assert broken.error.startswith("the reply breaks off: ")
+
+
+# --- again, in time, and measured ---
+
+
+def test_ask_does_not_ask_a_finished_query_again_and_asks_a_failed_one(endpoint):
+    journal, before = MemoryJournal(), len(endpoint.asked)
+    first, again = (ask(["capital?", "fails"], url=endpoint.url, journal=journal) for _ in range(2))
+    assert first[0] == again[0]
     assert len(endpoint.asked) - before == 3
 
 
-def test_an_address_is_an_endpoint_with_the_usual_body_and_reply(cli, tmp_path, endpoint):
-    write(tmp_path, endpoint)
-    code, out, err = cli("evaluate", "data.jsonl", "--system", f"live={endpoint.url}", "--metrics", "mrr", "--json")
-    assert code == 0, err
-    assert json.loads(out)["systems"]["live"]["metrics"]["mrr"]["value"] == 1.0
+@pytest.mark.parametrize("status", [429, 503])
+def test_ask_a_busy_system_again_when_it_says_and_the_wait_is_latency(status):
+    with Endpoint() as busy:
+        [response] = ask([f"busy {status} 0.3"], url=busy.url, attempts=2)
+    assert (response.error, response.answer, response.timing.attempts) == (None, "Paris is the capital.", 2)
+    assert response.latency_ms >= 300, "a user waits from the first attempt on"
+
+
+def test_ask_does_not_begin_a_wait_that_is_longer_than_the_time_left():
+    began = time.perf_counter()
+    with Endpoint() as busy:
+        [response] = ask(["busy 503 3600"], url=busy.url, attempts=3, timeout_s=5)
+    assert time.perf_counter() - began < 5
+    assert response.error.endswith("the wait of 3.6e+03 s before another attempt is longer than what is left of 5 s")
+
+
+def test_ask_tries_a_system_that_can_not_be_reached_as_often_as_allowed():
+    [response] = ask(["capital?"], url="http://127.0.0.1:1/ask", attempts=3)
+    assert response.error.startswith("no reply: ")
+    assert response.error.endswith("(3 attempts)")
+
+
+def test_ask_without_a_rate_a_stall_is_the_latency_of_one_query():
+    with Endpoint(lambda n: 0.5 if n == 5 else 0.0) as stalls:
+        closed = ask(["capital?"] * 12, url=stalls.url, concurrency=1)
+    assert sum(response.latency_ms >= 500 for response in closed) == 1
+
+
+def test_warm_up_queries_are_asked_alone_and_their_latency_is_apart():
+    """The first query takes 300 ms, as one that loads a model; no latency has it, and it is asked once."""
+    with Endpoint(lambda n: 0.0 if n else 0.3) as cold:
+        responses = ask(["capital?"] * 6, url=cold.url, warm_up=2, ahead=True)
+    assert len(cold.asked) == 6
+    assert [response.latency_ms is None for response in responses] == [True, True, False, False, False, False]
+    assert [response.first_call_ms is None for response in responses] == [False, True, True, True, True, True]
+    assert responses[0].first_call_ms >= 300
+    assert all(response.answer for response in responses), "the answers count"
+    spans = [(arrived, arrived + took) for _, arrived, took in cold.asked]
+    assert spans[0][1] <= spans[1][0]
+    assert spans[1][1] <= spans[2][0]
+
+
+def test_query_all_ends_with_the_first_error_of_the_journal():
+    class Full(MemoryJournal):
+        async def settle(self, call, reply):
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        respond(LiveOptions(), ["a", "b", "c"], Full(), ahead=True, asks=FunctionClient(lambda query: query))
+
+
+def test_evaluate_asks_each_query_once_and_throughput_is_of_the_wall_time(evaluate):
+    """Twelve queries of 100 ms, three at once: 0.4 s at least, whatever is judged before or after."""
+    with Endpoint(lambda _: 0.1) as system:
+        live = evaluate(over_http(system, concurrency=3), 12)["systems"]["live"]
+    assert (len(system.asked), live["metrics"]["mrr"]["value"]) == (12, 1.0)
+    spans = [(arrived, arrived + took) for _, arrived, took in system.asked]
+    asked_s = max(end for _, end in spans) - min(begin for begin, _ in spans)
+    assert asked_s <= live["load"]["wall_s"] <= asked_s + 0.5
+    assert live["throughput_qps"] == pytest.approx(12 / live["load"]["wall_s"])
+
+
+def test_evaluate_an_address_is_an_endpoint_with_the_usual_body_and_reply(evaluate, cli, endpoint):
+    assert evaluate(endpoint.url, 1)["systems"]["live"]["metrics"]["mrr"]["value"] == 1.0
     assert endpoint.asked[-1][0].keys() == {"query"}
-    named = tmp_path / "named.yaml"
-    named.write_text(f"data: data.jsonl\nmetrics: [mrr]\nsystems: {{live: {endpoint.url}}}\n")
-    assert cli("evaluate", "--config", "named.yaml", "--json")[0] == 0
+    code, out, err = cli("evaluate", "data.jsonl", "--system", f"live={endpoint.url}", "--metrics", "mrr", "--json")
+    assert (code, json.loads(out)["systems"]["live"]["metrics"]["mrr"]["value"]) == (0, 1.0), err
 
 
-def test_a_variable_that_is_not_set_ends_the_run_before_it_begins(cli, tmp_path, endpoint):
-    write(tmp_path, endpoint, headers={"Authorization": "Bearer ${NOT_SET_ANYWHERE}"})
-    code, _, err = cli("evaluate", "--config", "live.yaml")
-    assert code == 2
-    assert "systems.live.headers: the environment variable NOT_SET_ANYWHERE is not set" in err
+def test_evaluate_a_break_between_two_chunks_delays_no_query_that_is_due(evaluate):
+    """Chunks of five at 20 a second; the last of each stalls half a second, beyond the due time of the next five."""
+    with Endpoint(lambda n: 0.5 if n % 5 == 4 else 0.0) as system:
+        report = evaluate(over_http(system, rate=20, concurrency=20), 20, batch=5)
+    arrivals = sorted(arrived for _, arrived, _ in system.asked)
+    assert arrivals[-1] - arrivals[0] < 19 / 20 + 0.45, "three stalls would have made it 1.5 s longer"
+    load = report["systems"]["live"]["load"]
+    assert (load["finished"], load["rate"], load["concurrency"], load["waited"]) == (20, 20, 20, 0)
 
 
-@pytest.mark.parametrize(("value", "text"), [(0, "0"), (False, "False"), (None, "")])
-def test_request_template_keeps_values_that_are_false(value, text):
-    sample = Sample(query_id="q", query="q", metadata={} if value is None else {"x": value})
-    assert _filled("of {metadata.x}", sample) == f"of {text}"
+def test_evaluate_warns_of_a_cap_that_keeps_queries_waiting(evaluate):
+    with Endpoint(lambda _: 0.2) as slow:
+        report = evaluate(over_http(slow, rate=20, concurrency=1), 6)
+    assert report["systems"]["live"]["load"]["waited"] == 5
+    assert any("5 queries were due while 1 were under way" in caution for caution in report["cautions"])
+    assert report["systems"]["live"]["latency_ms"]["p99"] > 700, "six of 200 ms one after another, due 50 ms apart"
+
+
+# --- APIs like OpenAI's ---
+
+
+def openai(provider, **options):
+    return OpenAIConfig(kind="openai", url=provider.url, model="gpt-4o-mini", **options).over_http
+
+
+@pytest.fixture
+def provider():
+    with play.Provider(then=play.says("Paris is the capital.")) as running:
+        yield running
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_openai_answer_tokens_and_model_are_read(provider, stream):
+    [response] = respond(openai(provider, stream=stream), ["Where?"])
+    assert (response.error, response.answer, response.model) == (None, "Paris is the capital.", "gpt-4o-mini")
+    assert (response.input_tokens, response.output_tokens) == (2, 6), "a token is four characters there"
+    assert (response.first_token_ms is not None) == stream
+
+
+def test_openai_request_has_model_messages_parameters_and_key(provider, monkeypatch):
+    monkeypatch.setenv("CHAT_KEY", "s3cret")
+    options = {"system": "Be brief.", "prompt": "Q: {query}", "parameters": {"temperature": 0}, "stream": True}
+    client = HttpClient(openai(provider, api_key="${CHAT_KEY}", **options), "live")
+    asyncio.run(answer_of(client, Sample(query_id="a", query="And Plus?", history=TURNS)))
+    [seen] = provider.log
+    assert seen.auth == "Bearer s3cret"
+    turns = [turn.model_dump() for turn in TURNS]
+    assert seen.body == {
+        "model": "gpt-4o-mini",
+        "messages": [{"role": "system", "content": "Be brief."}, *turns, {"role": "user", "content": "Q: And Plus?"}],
+        "temperature": 0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+def test_openai_run_prices_the_answers_and_keeps_no_key(evaluate, monkeypatch, provider):
+    monkeypatch.setenv("CHAT_KEY", "s3cret")
+    system = {"kind": "openai", "url": provider.url, "model": "own", "stream": True, "api_key": "${CHAT_KEY}"}
+    report = evaluate(system, 1, prices={"own": {"input_per_1m": 1_000, "output_per_1m": 10_000}})
+    assert "s3cret" not in json.dumps(report)
+    live = report["systems"]["live"]
+    assert live["cost_usd"]["total"] == pytest.approx((2 * 1_000 + 6 * 10_000) / 1_000_000)
+    assert (live["priced_by_us"], live["first_token_ms"]["n"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"api_key": "sk-123"}, r"write \$\{NAME\} and set that environment variable"),
+        ({"reply": {"contexts": "$.a["}}, "is not a JSONPath"),
+    ],
+)
+def test_openai_config_that_could_not_work_is_refused(options, why):
+    with pytest.raises(ValidationError, match=why):
+        OpenAIConfig(kind="openai", url="http://x/v1", model="m", **options)

@@ -1,13 +1,10 @@
 """Retrievers: what each stage computes, in which order it answers, and what an index may not be used for."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
 import subprocess
 import sys
-import textwrap
 
 import numpy as np
 import pytest
@@ -54,7 +51,7 @@ def test_bm25_is_the_formula():
     assert hits[0].stages == {"bm25": hits[0].score}
 
 
-def test_equal_scores_are_ordered_by_id_whatever_the_order_of_the_file():
+def test_search_orders_equal_scores_by_id_whatever_the_order_of_the_file():
     texts = {"10": "same words", "9": "same words", "a": "same words"}
     for kind in ("bm25", "dense", "hybrid"):
         assert ids(retriever(dict(reversed(texts.items())), kind=kind).search("words", 3).hits) == ["10", "9", "a"]
@@ -65,7 +62,34 @@ def test_dense_scores_are_cosines_of_six_digits():
     assert [(h.id, h.score) for h in hits] == [("x", round(1 / math.sqrt(2), 6)), ("y", round(1 / math.sqrt(3), 6))]
 
 
-def test_a_blank_passage_is_no_candidate_of_embeddings():
+def found(query="apple", **options):
+    texts = {"a": "apple banana", "b": "banana cherry", "c": "date", "d": "elder"}
+    return {hit.id: hit.score for hit in retriever(texts, **options).search(query, 10).hits}
+
+
+def test_feedback_bm25_finds_words_of_the_first_passages():
+    assert list(found()) == ["a"]
+    scores = found(feedback=1)
+    # 'apple' is in 1 of 4 passages, 'banana' in 2; each is half of passage a
+    apple, banana = math.log(1 + 3.5 / 1.5), math.log(1 + 2.5 / 2.5)
+    taken = 0.6 * banana / (apple + banana)
+    # lengths 2, 2, 1, 1, mean 1.5
+    in_b = banana * 1 / (1 + 1.2 * (0.25 + 0.75 * 2 / 1.5))
+    assert list(scores) == ["a", "b"]
+    assert scores["b"] == pytest.approx(taken * in_b)
+
+
+def test_feedback_dense_moves_the_query_towards_the_mean_of_the_passages():
+    plain, moved = found(kind="dense"), found(kind="dense", feedback=1)
+    # words are at right angles: q = (1, 0), a = (1, 1) / sqrt(2), b shares only 'banana'
+    share = 0.6 / math.sqrt(2)
+    length = math.hypot(0.4 + share, share)
+    assert plain["a"] == pytest.approx(math.sqrt(0.5), abs=1e-6)
+    assert moved["a"] == pytest.approx((0.4 + 2 * share) / math.sqrt(2) / length, abs=1e-6)
+    assert (plain["b"], moved["b"]) == (0, pytest.approx(share / math.sqrt(2) / length, abs=1e-6))
+
+
+def test_dense_a_blank_passage_is_no_candidate():
     assert ids(retriever({"x": " ", "y": "red"}, kind="dense").search("blue", 5).hits) == ["y"]
     with pytest.raises(BadInput, match="nothing to embed"):
         retriever({"x": " "}, kind="dense")
@@ -107,7 +131,7 @@ def tiny(tmp_path_factory):
     return folder
 
 
-def test_a_cross_encoder_reads_query_and_passage_together(tiny):
+def test_rerank_reads_query_and_passage_together(tiny):
     found = retriever(rerank=str(tiny / "1")).search("apple cherry", 3)
     scores = CrossEncoder(str(tiny / "1")).score("apple cherry", [TEXTS[h.id] for h in found.hits])
     assert [h.score for h in found.hits] == pytest.approx(scores.tolist(), abs=1e-5)
@@ -117,7 +141,7 @@ def test_a_cross_encoder_reads_query_and_passage_together(tiny):
     assert again[:4].tolist() == again[4:].tolist()
 
 
-def test_a_model_that_is_no_cross_encoder_is_refused(tiny, tmp_path):
+def test_cross_encoder_refuses_a_model_that_is_none(tiny, tmp_path):
     with pytest.raises(BadSettings, match="2 numbers for a pair"):
         CrossEncoder(str(tiny / "2")).score("q", ["t"])
     with pytest.raises(BadSettings, match="can't be loaded"):
@@ -147,18 +171,18 @@ def test_terms_are_stems_without_accents(text, expected):
         ({"kind": "splade"}, "bm25"),
     ],
 )
-def test_an_option_that_would_do_nothing_is_refused(options, said):
+def test_config_refuses_an_option_that_would_do_nothing(options, said):
     with pytest.raises(ValidationError, match=said):
         RetrievalConfig.model_validate(options)
 
 
 @pytest.mark.parametrize(("query", "k", "said"), [("apple", 0, "at least 1"), (" ", 3, "blank")])
-def test_a_search_for_nothing_is_refused(query, k, said):
+def test_search_for_nothing_is_refused(query, k, said):
     with pytest.raises(BadInput, match=said):
         retriever().search(query, k)
 
 
-def test_a_corpus_is_read_from_json_lines(tmp_path):
+def test_corpus_is_read_from_json_lines(tmp_path):
     file = tmp_path / "corpus.jsonl"
     file.write_text('\ufeff{"_id": 7, "text": "seven", "title": null, "metadata": {}}\n\n{"id": "10", "text": "ten"}\n')
     read = Corpus.read(file)
@@ -167,7 +191,7 @@ def test_a_corpus_is_read_from_json_lines(tmp_path):
     assert read.digest != corpus({"7": "seven", "10": "ten!"}).digest
 
 
-def test_every_bad_line_of_a_corpus_is_named(tmp_path):
+def test_corpus_names_every_bad_line(tmp_path):
     file = tmp_path / "corpus.jsonl"
     lines = ['{"id": "a", "text": "x"}', "{", "[]", '{"id": "b"}', '{"text": "x"}', '{"id": "a", "text": "y"}']
     file.write_text("\n".join([*lines, '{"id": "c", "text": 5}', '{"id": "", "text": "x"}']))
@@ -177,23 +201,26 @@ def test_every_bad_line_of_a_corpus_is_named(tmp_path):
     assert [p[:2] for p in problems] == [f"{n}:" for n in (2, 3, 4, 5, 6, 7, 8)]
 
 
-def test_an_empty_corpus_a_missing_one_and_a_double_id_are_errors(tmp_path):
+@pytest.mark.parametrize(
+    ("make", "error", "what"),
+    [
+        (lambda path: Corpus.read(path), BadData, "no passage"),
+        (lambda path: Corpus.read(path.with_name("none.jsonl")), NotFound, "no such corpus"),
+        (lambda _: Corpus.of([]), BadData, "without passages"),
+        (lambda _: Corpus.of([Passage(id="a", text="x")] * 2), BadData, "'a' comes twice"),
+    ],
+)
+def test_corpus_that_is_empty_missing_or_has_an_id_twice_is_refused(make, error, what, tmp_path):
     (tmp_path / "empty.jsonl").write_text("\n")
-    with pytest.raises(BadData, match="no passage"):
-        Corpus.read(tmp_path / "empty.jsonl")
-    with pytest.raises(NotFound, match="no such corpus"):
-        Corpus.read(tmp_path / "none.jsonl")
-    with pytest.raises(BadData, match="without passages"):
-        Corpus.of([])
-    with pytest.raises(BadData, match="'a' comes twice"):
-        Corpus.of([Passage(id="a", text="x"), Passage(id="a", text="y")])
+    with pytest.raises(error, match=what):
+        make(tmp_path / "empty.jsonl")
 
 
 def dense_with(cache, texts=TEXTS, **options):
     return retriever(texts, cache=cache, kind="dense", **options).search("apple cherry", 4).hits
 
 
-def test_vectors_are_made_once_and_give_the_same_scores_from_the_cache(tmp_path, monkeypatch):
+def test_cache_vectors_are_made_once_and_give_the_same_scores(tmp_path, monkeypatch):
     first = dense_with(tmp_path)
     monkeypatch.setattr(retrieval, "_keep", None)  # keeping vectors again fails
     assert dense_with(tmp_path) == first
@@ -202,7 +229,7 @@ def test_vectors_are_made_once_and_give_the_same_scores_from_the_cache(tmp_path,
 @pytest.mark.parametrize(
     "damage", [lambda content: content[:-40], lambda content: b"", lambda content: b"PK" + content]
 )
-def test_damaged_vectors_are_made_again(tmp_path, damage):
+def test_cache_damaged_vectors_are_made_again(tmp_path, damage):
     whole = dense_with(tmp_path)
     (file,) = tmp_path.iterdir()
     file.write_bytes(damage(file.read_bytes()))
@@ -210,37 +237,27 @@ def test_damaged_vectors_are_made_again(tmp_path, damage):
 
 
 PROGRAM = """
-    import json, sys
-    from pathlib import Path
-    from ragassay.datasets.corpus import Corpus
-    from ragassay.systems.options import RetrievalConfig
-    from ragassay.systems.retrieval import build
-    config = RetrievalConfig(kind="hybrid", feedback=2, mmr=0.8)
-    for cache in sys.argv[2:]:
-        found = build(config, Corpus.read(Path(sys.argv[1])), cache=Path(cache))
-        print(json.dumps([found.search(query, 10).hits for query in ("How do I pay?", "rate limits of the API")]))
-    print(sorted({m.split(".")[0] for m in sys.modules} & {"jax", "numba"}), file=sys.stderr)
+import json, sys
+from pathlib import Path
+from ragassay.datasets.corpus import Corpus
+from ragassay.systems.options import RetrievalConfig
+from ragassay.systems.retrieval import build
+config = RetrievalConfig(kind="hybrid", feedback=2, mmr=0.8)
+for cache in sys.argv[2:]:
+    found = build(config, Corpus.read(Path(sys.argv[1])), cache=Path(cache))
+    print(json.dumps([found.search(query, 10).hits for query in ("How do I pay?", "rate limits of the API")]))
 """
 
 
-def test_the_bundled_model_gives_the_same_bytes_in_every_process_with_and_without_a_cache(tmp_path):
+def test_search_gives_the_same_bytes_in_every_process_with_and_without_a_cache(tmp_path):
     lines = (folder("datasets") / "quickstart/corpus.jsonl").read_text().splitlines()
     (tmp_path / "corpus.jsonl").write_text("\n".join(lines[:20]))
-    said = []
+    outputs = []
     for seed, caches in (("1", ["x"]), ("2", ["x", "y"])):
-        run = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(PROGRAM), "corpus.jsonl", *caches],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert run.stderr.strip() == "[]"
-        said += run.stdout.splitlines()
-    assert len(said) == 3
-    assert len(set(said)) == 1
-    pay, limits = json.loads(said[0])
-    assert limits[0][0] == "api-02"
-    assert len(pay) == 10
+        command = [sys.executable, "-c", PROGRAM, "corpus.jsonl", *caches]
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        outputs += subprocess.check_output(command, env=environment, cwd=tmp_path, text=True).splitlines()
+    assert (len(outputs), len(set(outputs))) == (3, 1)
+    pay, limits = json.loads(outputs[0])
+    assert (limits[0][0], len(pay)) == ("api-02", 10)
     assert np.all(np.diff([hit[1] for hit in pay]) <= 0)

@@ -1,15 +1,9 @@
 """Answers that are streamed: how they are put together, when their first token came, and what a broken one costs."""
 
-import asyncio
-import time
-
 import pytest
 
 from endpoint import Endpoint
-from live_systems import ask, respond
-from ragassay.core.models import Response
-from ragassay.systems.base import LiveOptions
-from ragassay.systems.functions import FunctionClient
+from live_systems import ask
 
 CHAT = {
     "stream": "sse",
@@ -41,13 +35,13 @@ def endpoint():
 
 
 @pytest.mark.parametrize("query", ["chat", "comments", "split"])
-def test_the_parts_of_a_chat_are_joined_and_its_usage_is_read(endpoint, query):
+def test_stream_parts_of_a_chat_are_joined_and_its_usage_is_read(endpoint, query):
     [response] = ask([query], url=endpoint.url, **CHAT)
     assert response.error is None
     assert (response.answer, response.model, response.input_tokens, response.output_tokens) == ("Paris.", "m-1", 7, 3)
 
 
-def test_lines_of_json_have_the_contexts_first_which_tells_retrieval_from_generation(endpoint):
+def test_stream_contexts_that_come_first_tell_retrieval_from_generation(endpoint):
     [response] = ask(["lines"], url=endpoint.url, **LINES)
     assert (response.answer, response.contexts) == ("Paris.", ("Paris is the capital.",))
     assert (response.retrieved_doc_ids, response.output_tokens) == (("paris",), 3)
@@ -55,7 +49,7 @@ def test_lines_of_json_have_the_contexts_first_which_tells_retrieval_from_genera
     assert response.retrieval_latency_ms + response.generation_latency_ms == pytest.approx(response.latency_ms)
 
 
-def test_the_first_token_is_when_the_first_text_came_and_latency_ends_with_the_last(endpoint):
+def test_stream_first_token_is_when_the_first_text_came_and_latency_ends_with_the_last(endpoint):
     """Five pieces 150 ms apart: the second one has the first text."""
     [response] = ask(["slowly"], url=endpoint.url, **CHAT)
     assert 150 <= response.first_token_ms < response.latency_ms - 400
@@ -83,108 +77,22 @@ def test_the_first_token_is_when_the_first_text_came_and_latency_ends_with_the_l
         ("endless-events", "the answer had not ended after 1 s; its first part came after "),
     ],
 )
-def test_a_stream_that_is_broken_is_the_error_of_its_row_and_of_no_other(endpoint, query, reason):
+def test_stream_that_is_broken_is_the_error_of_its_row_and_of_no_other(endpoint, query, reason):
     broken, whole = ask([query, "chat"], url=endpoint.url, timeout_s=1 if query == "endless-events" else 30, **CHAT)
     assert broken.error.startswith(reason)
     assert broken.answer is None
     assert (whole.error, whole.answer) == (None, "Paris.")
 
 
-def test_a_stream_that_is_closed_is_whole_where_no_end_is_named(endpoint):
+def test_stream_that_is_closed_is_whole_if_no_end_is_named(endpoint):
     [response] = ask(["cut-off"], url=endpoint.url, **{**CHAT, "stream_end": None})
     assert (response.error, response.answer) == (None, "Pa")
 
 
-def test_a_connection_is_used_again_after_a_stream(endpoint):
+def test_stream_connection_is_used_again(endpoint, monkeypatch):
     """Else each query would be measured with a handshake: the server counts the connections."""
-    connections = set()
-    original = endpoint.reply
-    endpoint.reply = lambda request, body: (connections.add(request.client_address), original(request, body))
-    try:
-        ask(["chat"] * 5, url=endpoint.url, concurrency=1, **CHAT)
-    finally:
-        endpoint.reply = original
+    connections, reply = set(), endpoint.reply
+    spy = lambda request, body: (connections.add(request.client_address), reply(request, body))  # noqa: E731
+    monkeypatch.setattr(endpoint, "reply", spy)
+    ask(["chat"] * 5, url=endpoint.url, concurrency=1, **CHAT)
     assert len(connections) == 1
-
-
-async def streams(query):
-    await asyncio.sleep(0.05)
-    yield {"contexts": ["Paris is the capital."], "retrieved_doc_ids": ["paris"]}
-    await asyncio.sleep(0.05)
-    yield "Pa"
-    await asyncio.sleep(0.05)
-    yield "ris."
-    yield {"output_tokens": 2}
-
-
-def streams_in_a_thread(query):
-    time.sleep(0.05)
-    yield {"contexts": ["Paris is the capital."], "retrieved_doc_ids": ["paris"]}
-    time.sleep(0.05)
-    yield "Pa"
-    time.sleep(0.05)
-    yield "ris."
-    yield {"output_tokens": 2}
-
-
-def call(function, **options):
-    [response] = respond(LiveOptions(**options), ["?"], asks=FunctionClient(function))
-    return response
-
-
-@pytest.mark.parametrize("function", [streams, streams_in_a_thread])
-def test_a_generator_streams_its_answer(function):
-    response = call(function)
-    expected = Response(
-        answer="Paris.", contexts=["Paris is the capital."], retrieved_doc_ids=["paris"], output_tokens=2
-    )
-    timed = {"timing", "latency_ms", "first_token_ms", "retrieval_latency_ms", "generation_latency_ms"}
-    assert response.model_dump(exclude=timed) == expected.model_dump(exclude=timed)
-    assert 50 <= response.retrieval_latency_ms <= response.first_token_ms - 50
-    assert response.first_token_ms <= response.latency_ms - 50
-    assert response.retrieval_latency_ms + response.generation_latency_ms == pytest.approx(response.latency_ms)
-
-
-async def raises(query):
-    yield "Pa"
-    raise RuntimeError("no index")
-
-
-async def never_waits(query):
-    while True:
-        yield ""
-
-
-def never_ends(query):
-    while True:
-        yield ""
-
-
-async def floods(query):
-    while True:
-        yield "x" * 1_000_000
-
-
-async def yields_a_number(query):
-    yield 7
-
-
-async def hangs(query):
-    yield "Pa"
-    await asyncio.sleep(60)
-
-
-@pytest.mark.parametrize(
-    ("function", "reason"),
-    [
-        (raises, "the system raised RuntimeError: no index"),
-        (never_waits, "the answer did not end within its time"),
-        (never_ends, "no answer within 0.5 s"),
-        (floods, "the answer is longer than 10 million characters"),
-        (yields_a_number, "the system yielded the number 7; parts of the answer as text, or objects, are needed"),
-        (hangs, "the answer had not ended after 0.5 s; its first part came after "),
-    ],
-)
-def test_a_generator_that_is_broken_is_the_error_of_its_row(function, reason):
-    response = call(function, timeout_s=0.5)
-    assert response.error.startswith(reason)

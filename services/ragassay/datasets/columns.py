@@ -42,10 +42,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     ),
     "key_facts": ("expectations.expected_facts", "expected_facts"),
     "contexts": ("retrieved_contexts", "retrieval_context", "retrievalContext"),
-    "retrieved_doc_ids": (
-        "retrieved_context_ids", "doc_uri", "document.id", "reranked_doc_ids", "doc_ids_after_reranking",
-    ),
-    "doc_ids_before_reranking": ("retrieved_doc_ids_before_reranking", "ranking_before_reranking"),
+    "retrieved_doc_ids": ("retrieved_context_ids", "doc_uri", "document.id"),
     "reference_contexts": (
         "expected_retrieved_context", "expectations.expected_retrieved_context", "expected_chunks",
     ),
@@ -64,7 +61,6 @@ ALIASES: dict[str, tuple[str, ...]] = {
 _FIELDS_BY_ALIAS = {alias: ours for ours, names in reversed(ALIASES.items()) for alias in names}  # the first field wins
 
 SECONDS = "completion_time"
-_RERANKED = ("reranked_doc_ids", "doc_ids_after_reranking")
 _GOLD_BESIDE = ("actual_output", "actualOutput", "retrieval_context", "retrievalContext")
 _GOLD_PERHAPS = ("expected_output", "expectedOutput")
 
@@ -166,7 +162,6 @@ class _ColumnMapper:
         self._check_given()
         for ours in FIELDS:
             self._map(ours)
-        self._map_reranked()
         self._map_output()
         self._map_context()
         self._require_input()
@@ -233,14 +228,6 @@ class _ColumnMapper:
     def _is_open(self, name: str) -> bool:
         """Does the file have this column, with a value, and does no ``--map`` say what it is?"""
         return name not in self._given.values() and self._fills(name)
-
-    def _map_reranked(self) -> None:
-        """Beside ``reranked_doc_ids``, ``retrieved_doc_ids`` is what was there before, unless another column holds that."""
-        own, before = ("response." if self._nested else "") + "retrieved_doc_ids", "doc_ids_before_reranking"
-        after = next((name for name in _RERANKED if self._fills(own.replace("retrieved_doc_ids", name))), None)
-        if after and self._is_open(own) and own == self._sources["retrieved_doc_ids"] and not self._has(before):
-            self._sources["retrieved_doc_ids"] = own.replace("retrieved_doc_ids", after)
-            self._sources[before] = own
 
     def _map_output(self) -> None:
         """``output`` is a recorded answer beside a reference or a run; in a dataset without either, the reference."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,7 @@ def _response(result: Mapping[str, Any]) -> dict[str, Any]:
     usage = (reply.get("tokenUsage") if isinstance(reply, Mapping) else None) or {}
     contexts = next((result["vars"][name] for name in _CONTEXT_VARS if result["vars"].get(name)), None)
     provider = result["provider"]
-    row = {
+    row: dict[str, Any] = {
         "query_id": _test(result),
         "vars": result["vars"],
         "answer": output if output is None or isinstance(output, str) else orjson.dumps(output).decode(),
@@ -105,8 +105,4 @@ def _response(result: Mapping[str, Any]) -> dict[str, Any]:
         "latency_ms": result.get("latencyMs"),
         "error": None if output is not None else str(result.get("error") or "no output"),
     }
-    return dict(_filled(row))
-
-
-def _filled(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    return ((name, value) for name, value in row.items() if value is not None)
+    return {name: value for name, value in row.items() if value is not None}

@@ -7,6 +7,7 @@ import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -135,11 +136,6 @@ def read_csv(path: Path, delimiter: str = ",") -> Source:
     source.set_columns(name.strip() or f"column {n}" for n, name in enumerate(header, 1))
     source.rows = _csv_rows(source, records)
     return source
-
-
-def read_tsv(path: Path) -> Source:
-    """A file with tabs between its columns."""
-    return read_csv(path, "\t")
 
 
 def _csv_rows(source: Source, records: Iterable[tuple[int, list[str]]]) -> Iterator[NumberedRow]:
@@ -342,7 +338,7 @@ FORMATS = {
         Format("json", (".json",), read_json),
         Format("jsonl", (".jsonl", ".ndjson"), read_jsonl),
         Format("csv", (".csv",), read_csv),
-        Format("tsv", (".tsv", ".tab"), read_tsv),
+        Format("tsv", (".tsv", ".tab"), partial(read_csv, delimiter="\t")),
         Format("parquet", (".parquet", ".pq"), read_parquet, is_text=False),
         Format("trec", (".qrels", ".run", ".trec", ".txt"), read_trec),
         Format("traces", (), read_traces),

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,7 +23,7 @@ from ragassay.stats.tests import correct, never_zero, p_of_t
 
 LEVEL = 0.95
 MIN_ROWS = 30  # on each side of a comparison
-_MEASURES = ("latency_ms", "cost_usd", "refused", "failures")
+_MEASURES = ("latency_ms", "cost_usd", "refused")
 LOOK_AGAIN = 1.5  # times the rows of the look before
 
 
@@ -51,70 +49,49 @@ def figures_of(rows: Mapping[str, ChosenRow], results: Iterable[Result]) -> Figu
     }
 
 
-@dataclass
-class WindowRows:
-    """The rows of some hours, in columns. Means and intervals are of the ``sampled`` ones."""
+class Part(NamedTuple):
+    """What one job found of the requests of an hour."""
 
-    traces: list[str] = field(default_factory=list)
-    jobs: list[str] = field(default_factory=list)
-    hours: list[str] = field(default_factory=list)
-    judging_usd: float | None = 0.0
-    _sampled: list[bool] = field(default_factory=list)
-    _scores: dict[str, list[float | None]] = field(default_factory=dict)
-    _reasons: dict[str, list[Any]] = field(default_factory=dict)
-    _others: dict[str, list[Any]] = field(default_factory=dict)
+    hour: str
+    job: str
+    figures: Figures
+
+
+class WindowRows:
+    """The rows of some hours. Means and intervals are of the ``sampled`` ones: those chosen by the rate."""
+
+    def __init__(self, parts: Iterable[Part]) -> None:
+        self.parts = tuple(parts)
+        self.traces = self._joined("traces")
+        self._sampled = self._joined("sampled")
+        self.sampled = np.array(self._sampled, bool)
 
     @classmethod
     def of(cls, hour: str, by_job: Mapping[str, Figures]) -> WindowRows:
-        """The rows of an hour that jobs found, by job, as ``figures_of`` wrote them."""
-        return cls.joined(cls._of_job(hour, job, kept) for job, kept in sorted(by_job.items()))
+        """The rows of an hour, as ``figures_of`` wrote them for each job."""
+        return cls(Part(hour, job, figures) for job, figures in sorted(by_job.items()))
 
     @classmethod
-    def _of_job(cls, hour: str, job: str, kept: Figures) -> WindowRows:
-        traces = kept["traces"]
-        return cls(
-            traces,
-            [job] * len(traces),
-            [hour] * len(traces),
-            kept["judging_usd"],
-            kept["sampled"],
-            kept["metrics"],
-            kept["reasons"],
-            {name: kept[name] for name in _MEASURES},
-        )
+    def joined(cls, several: Iterable[WindowRows]) -> WindowRows:
+        """The rows of all of these."""
+        return cls(part for one in several for part in one.parts)
 
-    @classmethod
-    def joined(cls, parts: Iterable[WindowRows]) -> WindowRows:
-        """The rows of all parts; a metric that a part has not is missing there."""
-        whole = cls()
-        for part in parts:
-            rows, new = len(whole.traces), len(part.traces)
-            whole.traces += part.traces
-            whole.jobs += part.jobs
-            whole.hours += part.hours
-            whole._sampled += part._sampled
-            known = whole.judging_usd, part.judging_usd
-            whole.judging_usd = None if None in known else sum(usd or 0.0 for usd in known)
-            for of_whole, of_part in ((whole._scores, part._scores), (whole._reasons, part._reasons)):
-                for name in {*of_whole, *of_part}:
-                    of_whole.setdefault(name, [None] * rows).extend(of_part.get(name) or [None] * new)
-            for name in _MEASURES:
-                whole._others.setdefault(name, []).extend(part._others.get(name, ()))
-        return whole
+    def _joined(self, name: str) -> list[Any]:
+        return [value for part in self.parts for value in part.figures[name]]
 
-    @cached_property
-    def sampled(self) -> Any:
-        """Which rows were chosen by the rate."""
-        return np.array(self._sampled, bool)
+    def _of_metric(self, kind: Literal["metrics", "reasons"], name: str) -> list[Any]:
+        """A value for each row; None in the rows of a job that was not asked for the metric."""
+        columns = (part.figures[kind].get(name) or [None] * len(part.figures["traces"]) for part in self.parts)
+        return [value for column in columns for value in column]
 
     @property
     def metrics(self) -> list[str]:
         """The metrics that some row was asked for."""
-        return sorted(self._scores)
+        return sorted({name for part in self.parts for name in part.figures["metrics"]})
 
     def column(self, name: str) -> Floats:
         """A value for each sampled row: a metric or a measure; NaN where it has none."""
-        given = self._scores.get(name) or self._others.get(name) or [None] * len(self.traces)
+        given = self._joined(name) if name in _MEASURES else self._of_metric("metrics", name)
         values: Floats = np.array(given, np.float64)[self.sampled]
         return values
 
@@ -126,7 +103,8 @@ class WindowRows:
     def estimate(self, name: str) -> Estimate:
         """The mean of a metric, its interval, and why rows have none."""
         values, metric = self.known(name), known_metric(name, {})
-        chosen = [reason for reason, sampled in zip(self._reasons[name], self._sampled, strict=True) if sampled]
+        reasons = zip(self._of_metric("reasons", name), self._sampled, strict=True)
+        chosen = [reason for reason, sampled in reasons if sampled]
         missing = Counter(str(reason[1]) for reason in chosen if reason)
         return Estimate(
             value=float(values.mean()) if len(values) else None,
@@ -144,19 +122,15 @@ class WindowRows:
         """The rows with the lowest scores, whatever they were chosen for."""
         known = known_metric(metric, {})
         sign = -1.0 if known is not None and known.better == "lower" else 1.0
-        scored = [
-            (sign * score, -number) for number, score in enumerate(self._scores.get(metric, ())) if score is not None
-        ]
-        return [
-            WorstRow(
-                job=self.jobs[-number],
-                trace=self.traces[-number],
-                hour=self.hours[-number],
-                value=sign * score,
-                failure=self._others["failures"][-number],
-            )
-            for score, number in sorted(scored)[:limit]
-        ]
+        scores = enumerate(self._of_metric("metrics", metric))
+        scored = sorted((sign * score, -number) for number, score in scores if score is not None)
+        places = [part[:2] for part in self.parts for _ in part.figures["traces"]]
+        failures = self._joined("failures")
+        rows = []
+        for score, number in scored[:limit]:
+            (hour, job), trace, cause = places[-number], self.traces[-number], failures[-number]
+            rows.append(WorstRow(job=job, trace=trace, hour=hour, value=sign * score, failure=cause))
+        return rows
 
     def window(
         self, stream: str, name: str, counts: Counts, *, reference: Sequence[str] = (), drift: Sequence[Difference] = ()
@@ -169,9 +143,8 @@ class WindowRows:
             reason = "no row has a cost and an accuracy"
         elif not sums.accurate:
             reason = "no answer is accurate"
-        chosen = [
-            kind for kind, sampled in zip(self._others.get("failures", ()), self._sampled, strict=True) if sampled
-        ]
+        failures = zip(self._joined("failures"), self._sampled, strict=True)
+        spent = [part.figures["judging_usd"] for part in self.parts]
         return LiveWindow(
             stream=stream,
             kind=kind_of(name),
@@ -191,9 +164,9 @@ class WindowRows:
                 questions=sums.n,
                 reason=reason,
             ),
-            judging_usd=self.judging_usd,
+            judging_usd=None if None in spent else math.fsum(spent),
             refusals=share_of(int(refused.sum()), len(refused), level=LEVEL, undefined="no answer was judged"),
-            failures=dict(Counter(kind for kind in chosen if kind).most_common()),
+            failures=dict(Counter(kind for kind, sampled in failures if kind and sampled).most_common()),
             reference=tuple(reference),
             drift=tuple(drift),
         )
