@@ -39,14 +39,15 @@ def received(*requests, stream="shop"):
     return [Received(stream, span) for spans in requests for span in spans]
 
 
+_KINDS = {str: "stringValue", float: "doubleValue", int: "intValue"}
+
+
 def otlp_lines(requests, stream="shop"):
     """The spans of requests as JSON Lines of OTLP, a batch a line."""
 
-    def value(given):
-        return {"doubleValue" if isinstance(given, float) else "stringValue": given}
-
     def written(span):
-        attributes = {**span.attributes, "openinference.span.kind": span.kind}
+        kind = {"openinference.span.kind": span.kind} if span.kind else {}
+        pairs = ({**kind, **span.attributes}).items()
         return {
             "traceId": span.trace,
             "spanId": span.id,
@@ -55,7 +56,7 @@ def otlp_lines(requests, stream="shop"):
             "startTimeUnixNano": str(int(span.began_ms * 1e6)),
             "endTimeUnixNano": str(int(span.ended_ms * 1e6)),
             "status": {"code": 2, "message": span.error} if span.error else {},
-            "attributes": [{"key": key, "value": value(given)} for key, given in attributes.items()],
+            "attributes": [{"key": key, "value": {_KINDS[type(value)]: value}} for key, value in pairs],
         }
 
     service = {"attributes": [{"key": "service.name", "value": {"stringValue": stream}}]}

@@ -85,7 +85,7 @@ def test_append_a_request_is_of_the_stream_of_its_root(live, queue):
     *inner, root = spans_of(1)
     live.store.append(received(inner, stream="search"))
     assert (counts(live, "search"), counts(live)) == ({"received": 1, "waiting": 1}, {})
-    live.store.append(received([root]))
+    live.store.append(received([root]))  # the last of its spans
     assert counts(live, "search") == {}
     assert [one.name for one in live.streams()] == ["shop"]  # an internal service is no stream, unless it has a rule
     set_rule(live, "ruled")
@@ -93,9 +93,12 @@ def test_append_a_request_is_of_the_stream_of_its_root(live, queue):
     for spans, stream in ((inner, "ruled"), ([root], "shop")):
         live.store.append(received(spans, stream=stream))
     assert [one.name for one in live.streams()] == ["ruled", "shop"]
+    for span in reversed(received(spans_of(3))):  # its root comes first
+        live.store.append([span])
     work_all(live, queue)
-    assert counts(live) == {"received": 2, "evaluated": 2}
-    assert {one.trace for one in live.store.recent("shop", 9)} == {trace_id(1), trace_id(2)}
+    assert counts(live) == {"received": 3, "evaluated": 3}
+    assert {one.trace for one in live.store.recent("shop", 9)} == {trace_id(n) for n in (1, 2, 3)}
+    assert live.store.request(trace_id(1)).read_from == {"query": "answer", "answer": "answer", "contexts": "search"}
     assert live.store.recent("search", 9) == []
 
 
@@ -113,15 +116,6 @@ def test_append_nothing_is_taken_while_too_many_wait(live, queue, monkeypatch):
     live.store.append(received([root]))  # of a request that waits already
     work_all(live, queue)
     assert state(live, 1)[0] == "not_sampled"
-
-
-def test_append_the_spans_of_a_request_may_come_in_any_order_and_in_parts(live, queue):
-    set_rule(live)
-    for span in reversed(received(spans_of(1))):
-        live.store.append([span])
-    work_all(live, queue)
-    assert state(live, 1)[0] == "evaluated"
-    assert live.store.request(trace_id(1)).read_from == {"query": "answer", "answer": "answer", "contexts": "search"}
 
 
 def test_append_remembers_the_newest_requests_only(live, queue, monkeypatch):

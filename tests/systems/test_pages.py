@@ -1,12 +1,7 @@
 """The pages about systems and retrieval: their configurations are valid, their code runs, their tables name every key."""
 
 import asyncio
-import json
 import re
-import socket
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -39,28 +34,6 @@ def test_a_function_on_the_page_answers(code):
     function = next(each for name, each in names.items() if callable(each) and not name.startswith("_"))
     sample = Sample(query_id="q", query="Where?")
     assert asyncio.run(answer_of(FunctionClient(function), sample)).answer
-
-
-def test_the_server_of_the_examples_is_asked_as_the_page_shows(cli, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    serve, ask = (block for block in blocks(SYSTEMS, "sh") if "\n" not in block)
-    [example] = [block for block in blocks(SYSTEMS, "yaml") if block.startswith("# live.yaml")]
-    (tmp_path / "live.yaml").write_text(example.replace("8000", str(port)))
-    (tmp_path / "questions.jsonl").write_text(blocks(SYSTEMS, "json")[0])
-    command = serve.replace("8000", str(port)).replace("examples/", f"{ROOT / 'examples'}/").split()[1:]
-    with subprocess.Popen([sys.executable, *command], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout.readline() == f"http://127.0.0.1:{port}/\n"
-            code, out, err = cli(*ask.split()[1:], "--json")
-            until = time.monotonic() + 10
-            while len(log := (tmp_path / "asked.jsonl").read_text().splitlines()) < 2 and time.monotonic() < until:
-                time.sleep(0.02)
-        finally:
-            server.terminate()
-    assert code == 0, err
-    assert json.loads(out)["systems"]["rag"]["metrics"]["mrr"]["value"] == 1.0
-    assert all(one["left"] - one["came"] >= 0.02 for one in map(json.loads, log))
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import orjson
 from pydantic import ValidationError
 
 from ragassay.core.errors import BadData, NotFound
-from ragassay.core.files import numbered_lines
 from ragassay.core.models import FrozenModel, Id
 from ragassay.core.validation import problems
+from ragassay.datasets.source import Source
+from ragassay.datasets.strict_json import jsonl_rows
 
 _SHAPE = '{"id": "...", "text": "...", "title": "..."}'
 
@@ -62,39 +62,19 @@ class Corpus:
         """
         if not path.is_file():
             raise NotFound(f"{path}: there is no such corpus")
-        passages: list[Passage] = []
-        problems: list[str] = []
-        first_lines: dict[str, int] = {}
-
-        for number, line in numbered_lines(path):
-            if line.isspace():
-                continue
+        source = Source(path, hint=f"a line should be {_SHAPE}")
+        passages: dict[str, tuple[int, Passage]] = {}
+        for number, row in jsonl_rows(source):
+            known = {"id": row.get("id", row.get("_id")), "text": row.get("text"), "title": row.get("title")}
             try:
-                passage = _passage(line)
-            except ValueError as error:
-                problems.append(f"{path}:{number}: {error}")
+                passage = Passage.model_validate({key: value for key, value in known.items() if value is not None})
+            except ValidationError as error:
+                source.add_problem(number, str(problems(error)[0]))
                 continue
-            first = first_lines.setdefault(passage.id, number)
+            first, _ = passages.setdefault(passage.id, (number, passage))
             if first != number:
-                problems.append(f"{path}:{number}: passage id {passage.id!r} stands in line {first} already")
-            passages.append(passage)
-        if problems:
-            raise BadData(problems, hint=f"a line should be {_SHAPE}")
+                source.add_problem(number, f"passage id {passage.id!r} stands in line {first} already")
+        source.check()
         if not passages:
-            raise BadData([f"{path}: holds no passage"], hint=f"a line should be {_SHAPE}")
-        return cls.of(passages)
-
-
-def _passage(line: bytes) -> Passage:
-    """A line as a passage; raises ValueError with a short description."""
-    try:
-        row: Any = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise ValueError(f"not JSON ({error})") from None
-    if isinstance(row, dict):
-        known = {"id": row.get("id", row.get("_id")), "text": row.get("text"), "title": row.get("title") or ""}
-        row = {key: value for key, value in known.items() if value is not None}
-    try:
-        return Passage.model_validate(row)
-    except ValidationError as error:
-        raise ValueError(str(problems(error)[0])) from None
+            raise BadData([f"{path}: holds no passage"], hint=source.hint)
+        return cls.of(passage for _, passage in passages.values())

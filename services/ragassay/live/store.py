@@ -11,7 +11,6 @@ last batch), ``to_look_at`` (hours with new rows). Of a trace: ``spans:<trace>``
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
@@ -100,13 +99,6 @@ class LiveStore:
         self._kept_s = settings.keep_live_days * DAY_S
         self._silence_ms, self._grace_ms = int(settings.live_silence_s * 1000), int(grace_s * 1000)
         self._batch_ms = int(batch_s * 1000)
-
-    def of(self, store: RedisStore) -> LiveStore:
-        """The live traffic of the project of another store."""
-        other = copy.copy(self)
-        other.store, other.project = store, store.project or DEFAULT_PROJECT
-        other._prefix = project_key(other.project, "live:")
-        return other
 
     def key(self, *name: str) -> str:
         """The Redis key of something of the project's live traffic."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import logging
 import time
@@ -56,6 +55,7 @@ class LiveTraffic:
 
     def __init__(self, jobs: Jobs, settings: Settings, **options: float) -> None:
         self.jobs, self.store = jobs, LiveStore(jobs.store, settings, **options)
+        self._settings, self._options = settings, options
 
     # --- for everybody ----------------------------------------------------------------------------------------
 
@@ -133,10 +133,7 @@ class LiveTraffic:
 
     def of(self, project: str) -> LiveTraffic:
         """The live traffic of another project."""
-        other = copy.copy(self)
-        other.jobs = self.jobs.of(project)
-        other.store = self.store.of(other.jobs.store)
-        return other
+        return LiveTraffic(self.jobs.of(project), self._settings, **self._options)
 
     def tick(self) -> None:
         """Decide on requests that are complete, make jobs of the rows that wait, and sum up those that have ended."""

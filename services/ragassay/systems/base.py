@@ -167,20 +167,15 @@ class LoadController:
     @asynccontextmanager
     async def warming(self) -> AsyncIterator[int | None]:
         """How many queries have warmed the system up before this one, which is alone; None where it is warm."""
-        if self._warmed >= self.options.warm_up:
-            yield None
-            return
-        await self._warming.acquire()
-        if self._warmed >= self.options.warm_up:
-            self._warming.release()
-            yield None
-            return
-        try:
-            yield self._warmed
-        finally:
-            self._warmed += 1
-            self._restart()
-            self._warming.release()
+        async with self._warming:
+            if self._warmed < self.options.warm_up:
+                try:
+                    yield self._warmed
+                finally:
+                    self._warmed += 1
+                    self._restart()
+                return
+        yield None
 
     def _restart(self) -> None:
         self._last = time.perf_counter()
