@@ -20,7 +20,7 @@ D2 = {"id": "d2", "content": "Kept for 30 days.", "score": 0.4}
 
 
 def span(name, kind, parent=None, attributes=(), *, at=0, took=10, error=None, trace="f0"):
-    began = 1.7e12 + at
+    began = 1e9 + at  # ns of it are whole numbers as floats
     return TraceSpan(trace, name, parent, kind, began, began + took, dict(attributes), error, name)
 
 

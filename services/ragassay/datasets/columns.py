@@ -58,7 +58,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "latency_ms": ("completion_time",),
 }  # fmt: skip
 """Accepted as they are. ``context`` and ``output`` are missing: they mean one thing here and another there."""
-_FIELDS_BY_ALIAS = {alias: ours for ours, names in reversed(ALIASES.items()) for alias in names}  # the first field wins
+FIELDS_BY_ALIAS = {alias: ours for ours, names in reversed(ALIASES.items()) for alias in names}  # the first field wins
 
 SECONDS = "completion_time"
 _GOLD_BESIDE = ("actual_output", "actualOutput", "retrieval_context", "retrievalContext")
@@ -165,7 +165,9 @@ class _ColumnMapper:
         self._map_output()
         self._map_context()
         self._require_input()
-        seconds = [ours for ours, path in self._sources.items() if ours not in self._given and _is_in_seconds(path)]
+        seconds = [
+            ours for ours, path in self._sources.items() if ours not in self._given and path.split(".")[-1] == SECONDS
+        ]
         if self._has(*seconds):
             self._warnings.append(
                 f"{SECONDS} is read as seconds, as DeepEval gives it; if it is in ms: --map latency_ms={SECONDS}"
@@ -178,7 +180,7 @@ class _ColumnMapper:
             where = f"--map {ours}={theirs}"
             if ours not in (*FIELDS, "metadata"):
                 unknown = UnknownName("field", ours, FIELDS, where=where)
-                meant = field_of_alias(ours) or near(ours)
+                meant = FIELDS_BY_ALIAS.get(ours) or near(ours)
                 unknown.hint = f"did you mean {meant}={theirs}? our name stands on the left" if meant else unknown.hint
                 raise unknown
             if theirs not in self._columns and not self._fills(theirs):
@@ -318,18 +320,9 @@ def near(name: str) -> str | None:
     return _KNOWN.get(written) or (_KNOWN[close[0]] if close else None)
 
 
-def field_of_alias(alias: str) -> str | None:
-    """The field that an accepted name stands for; None for names of ours and unknown ones."""
-    return _FIELDS_BY_ALIAS.get(alias)
-
-
 def field_of_place(place: str) -> str:
     """The field in a place such as ``contexts[2]`` or ``relevance_scores.d1``."""
     return re.split(r"[.\[]", place, maxsplit=1)[0]
-
-
-def _is_in_seconds(path: str) -> bool:
-    return path.split(".")[-1] == SECONDS
 
 
 def _letters(name: str) -> str:

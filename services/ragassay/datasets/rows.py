@@ -13,10 +13,10 @@ from ragassay.core.models import Response, Sample
 from ragassay.core.validation import place_of, problems, shown
 from ragassay.datasets.cells import plain, value_of
 from ragassay.datasets.columns import (
+    FIELDS_BY_ALIAS,
     RESPONSE_FIELDS,
     SAMPLE_FIELDS,
     ColumnMapping,
-    field_of_alias,
     field_of_place,
     near,
     value_at,
@@ -59,7 +59,7 @@ class RowBuilder:
         except ValueProblem as error:
             bad["history"] = error.what
         of_row, of_response = self.columns.left_over(values)
-        self._keep((*of_row, *(f"response.{name}" for name in of_response)))
+        self.kept |= dict.fromkeys((*of_row, *(f"response.{name}" for name in of_response)))
         fields["metadata"] = self._metadata(values, self.columns.metadata, of_row, bad)
         if response or self._has_nested(values, bad):
             self._drop_duplicates(response)
@@ -91,11 +91,11 @@ class RowBuilder:
             path, left = "response.metadata", of_response
             self.ignored |= dict.fromkeys(of_row)
         else:
-            about_query = {name for name in of_row if field_of_alias(name) in SAMPLE_FIELDS}
+            about_query = {name for name in of_row if FIELDS_BY_ALIAS.get(name) in SAMPLE_FIELDS}
             self.ignored |= dict.fromkeys(name for name in of_row if name in about_query)
             path = self.columns.metadata
             left = {name: value for name, value in of_row.items() if name not in about_query}
-        self._keep(left)
+        self.kept |= dict.fromkeys(left)
         self._drop_duplicates(fields)
         self._has_nested(values, bad)
         fields["metadata"] = self._metadata(values, path, left, bad)
@@ -124,7 +124,7 @@ class RowBuilder:
         if self.columns.nested and self.kept and not self._response_fields:
             warnings.append("response is an object of which no entry is known; --map answer=response.KEY names it")
         for name in islice(self.kept, MAX_HINTS):
-            alias, meant = field_of_alias(name), near(name)
+            alias, meant = FIELDS_BY_ALIAS.get(name), near(name)
             if alias and alias in self.columns.sources:
                 warnings.append(f"{name} is kept as metadata, since {alias} is read from {self.columns.sources[alias]}")
             elif meant and meant not in self.columns.sources:
@@ -147,10 +147,6 @@ class RowBuilder:
             if value is not None:
                 fields[name] = _in_ms(value) if name in self.columns.in_seconds else value
         return fields
-
-    def _keep(self, left: Iterable[str]) -> None:
-        for name in left:
-            self.kept.setdefault(name)
 
     def _metadata(
         self, values: Mapping[str, Any], path: str, left: Mapping[str, Any], bad: dict[str, str]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -93,28 +93,27 @@ def row_of_trace(spans: Sequence[TraceSpan], rule: SpanRule = SpanRule()) -> Tra
 
 def are_spans(value: object) -> bool:
     """Is this object, the first of a file, a span or a batch of spans, rather than a row of a dataset?"""
-    if not isinstance(value, Mapping):
-        return False
-    if isinstance(value.get("resourceSpans"), list) or _is_of_otlp(value):
-        return True
-    of_phoenix = {"trace_id", "span_id"} <= _object(value.get("context")).keys()
-    of_frame = {"context.trace_id", "context.span_id"} <= value.keys()
-    of_langfuse = {"traceId", "id", "type", "startTime"} <= value.keys()
-    return of_phoenix or of_frame or of_langfuse
+    return isinstance(value, Mapping) and (isinstance(value.get("resourceSpans"), list) or _reader(value) is not None)
 
 
 def spans_in(value: Mapping[str, Any]) -> Iterator[TraceSpan | None]:
     """The spans of an object that is one, or a batch of them; None for one without a trace id or a span id."""
-    if "resourceSpans" in value:
-        for resource in _objects(value, "resourceSpans"):
-            for scope in _objects(resource, "scopeSpans"):
-                yield from map(_of_otlp, _objects(scope, "spans"))
-    elif _is_of_otlp(value):
-        yield _of_otlp(value)
-    elif "traceId" in value:
-        yield _of_langfuse(value)
-    else:
-        yield _of_phoenix(value)
+    if read := _reader(value):
+        yield read(value)
+    for resource in _objects(value, "resourceSpans"):
+        for scope in _objects(resource, "scopeSpans"):
+            yield from map(_of_otlp, _objects(scope, "spans"))
+
+
+def _reader(value: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], TraceSpan | None] | None:
+    """What reads an object that is a span."""
+    if isinstance(value.get("attributes"), list) and ("spanId" in value or "span_id" in value):
+        return _of_otlp
+    if {"traceId", "id", "type", "startTime"} <= value.keys():
+        return _of_langfuse
+    in_context, in_frame = _object(value.get("context")).keys(), value.keys()
+    is_phoenix = {"trace_id", "span_id"} <= in_context or {"context.trace_id", "context.span_id"} <= in_frame
+    return _of_phoenix if is_phoenix else None
 
 
 def _object(value: Any) -> Mapping[str, Any]:
@@ -124,10 +123,6 @@ def _object(value: Any) -> Mapping[str, Any]:
 def _objects(value: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
     entries = value.get(key) or ()
     return (entry for entry in entries if isinstance(entry, Mapping)) if isinstance(entries, list) else iter(())
-
-
-def _is_of_otlp(value: Mapping[str, Any]) -> bool:
-    return isinstance(value.get("attributes"), list) and ("spanId" in value or "span_id" in value)
 
 
 def _of_otlp(given: Mapping[str, Any]) -> TraceSpan | None:
@@ -372,12 +367,12 @@ class _Trace:
         if self._root.kind != "LLM":
             for span in (self._root, *self._outer("RETRIEVER", "RERANKER")):
                 found = _text(span.attributes.get("input.value"), _QUESTION, _ASKING)
-                found = found or _last(_messages(span, "gen_ai.input.messages"), _ASKING)
+                found = found or _last(_numbered(span, "gen_ai.input.messages"), _ASKING)
                 if found := found or span.attributes.get("gen_ai.retrieval.query.text"):
                     self._read_from["query"] = span.name
                     return str(found)
         for span in self._outer("LLM"):
-            said = _messages(span, "llm.input_messages", "gen_ai.input.messages", "gen_ai.prompt")
+            said = _numbered(span, "llm.input_messages", "gen_ai.input.messages", "gen_ai.prompt")
             if found := _last(said, _ASKING) or _text(span.attributes.get("input.value"), _QUESTION, _ASKING):
                 self._lacks.append("the question is read from a model's prompt, which may hold more,")
                 self._read_from["query"] = span.name
@@ -388,7 +383,7 @@ class _Trace:
         """Of the root, else of the model that was called last; of the last span of a name, if the answer's is given."""
         named = [span for span in reversed(self._spans) if span.name == self._answering]
         for span in named if self._answering else (self._root, *reversed(models)):
-            said = _messages(span, "llm.output_messages", "gen_ai.output.messages", "gen_ai.completion")
+            said = _numbered(span, "llm.output_messages", "gen_ai.output.messages", "gen_ai.completion")
             if found := _last(said, _ANSWERING) or _text(span.attributes.get("output.value"), _ANSWER, _ANSWERING):
                 self._read_from["answer"] = span.name
                 return found
@@ -470,21 +465,23 @@ def _total(spans: Sequence[TraceSpan]) -> float | None:
     return math.fsum(took) if took else None
 
 
-def _numbered(span: TraceSpan, prefix: str) -> list[dict[str, Any]]:
-    """The objects of a list whose entries are attributes: ``PREFIX.0.document.id`` and so on."""
-    entries: dict[int, dict[str, Any]] = {}
-    for name, value in span.attributes.items():
-        if name.startswith(f"{prefix}."):
-            place, _, key = name.removeprefix(f"{prefix}.").partition(".")
-            if place.isdecimal():
-                entries.setdefault(int(place), {})[re.sub(r"^(document|message)\.", "", key)] = value
-    return [entries[place] for place in sorted(entries)]
+def _numbered(span: TraceSpan, *prefixes: str) -> list[dict[str, Any]]:
+    """The objects of a list whose entries are attributes: ``PREFIX.0.document.id`` and so on; of the first prefix with any."""
+    for prefix in prefixes:
+        entries: dict[int, dict[str, Any]] = {}
+        for name, value in span.attributes.items():
+            if name.startswith(f"{prefix}."):
+                place, _, key = name.removeprefix(f"{prefix}.").partition(".")
+                if place.isdecimal():
+                    entries.setdefault(int(place), {})[re.sub(r"^(document|message)\.", "", key)] = value
+        if entries:
+            return [entries[place] for place in sorted(entries)]
+    return []
 
 
 def _documents(span: TraceSpan) -> list[dict[str, Any]]:
     """What a retriever or reranker gave, each with ``content``, ``id`` and ``score`` as far as they are there."""
-    prefixes = ("retrieval.documents", "gen_ai.retrieval.documents", "reranker.output_documents")
-    found = next((entries for prefix in prefixes if (entries := _numbered(span, prefix))), [])
+    found = _numbered(span, "retrieval.documents", "gen_ai.retrieval.documents", "reranker.output_documents")
     for each in found:
         metadata = _metadata_of(each)
         named = (each.get("id"), *(metadata.get(key) for key in ("id", "doc_id", "document_id")))
@@ -507,10 +504,6 @@ def _merged(lists: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     for each in (each for one in lists for each in one):
         by_key.setdefault(each.get("id") or each.get("content"), each)
     return list(by_key.values())
-
-
-def _messages(span: TraceSpan, *prefixes: str) -> list[dict[str, Any]]:
-    return next((found for prefix in prefixes if (found := _numbered(span, prefix))), [])
 
 
 def _last(messages: Iterable[Mapping[str, Any]], roles: Sequence[str]) -> str | None:

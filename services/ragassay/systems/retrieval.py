@@ -318,11 +318,4 @@ def build(
     return Pipeline(config, corpus, scorers, reranker, dense)
 
 
-@cache
-def _embedder(model: str | None) -> LocalEmbedder:
-    return LocalEmbedder(model)
-
-
-@cache
-def _cross_encoder(model: str) -> CrossEncoder:
-    return CrossEncoder(model)
+_embedder, _cross_encoder = cache(LocalEmbedder), cache(CrossEncoder)  # each model is loaded once in a process
