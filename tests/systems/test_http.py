@@ -56,12 +56,12 @@ def endpoint():
 def evaluate(cli, tmp_path):
     """The report of a run that asks a system ``count`` times."""
 
-    def evaluate(system, count, *, batch=50, **more):
+    def evaluate(system, count, *, batch=50, metric="mrr", **more):
         row = {"query": "capital?", "ground_truth_answer": "Paris", "relevant_doc_ids": ["paris"]}
         write_jsonl(tmp_path / "data.jsonl", [row | {"query_id": f"q{n}"} for n in range(count)])
         document = {"data": "data.jsonl", "systems": {"live": system}, "performance": {"batch": batch}, **more}
         (tmp_path / "live.yaml").write_text(json.dumps(document))
-        code, out, err = cli("evaluate", "--config", "live.yaml", "--json", "--metrics", "mrr")
+        code, out, err = cli("evaluate", "--config", "live.yaml", "--json", "--metrics", metric)
         assert code == 0, err
         return json.loads(out)
 
@@ -351,7 +351,8 @@ def test_openai_request_has_model_messages_parameters_and_key(provider, monkeypa
 def test_openai_run_prices_the_answers_and_keeps_no_key(evaluate, monkeypatch, provider):
     monkeypatch.setenv("CHAT_KEY", "s3cret")
     system = {"kind": "openai", "url": provider.url, "model": "own", "stream": True, "api_key": "${CHAT_KEY}"}
-    report = evaluate(system, 1, prices={"own": {"input_per_1m": 1_000, "output_per_1m": 10_000}})
+    prices = {"own": {"input_per_1m": 1_000, "output_per_1m": 10_000}}
+    report = evaluate(system, 1, metric="token_f1", prices=prices)
     assert "s3cret" not in json.dumps(report)
     live = report["systems"]["live"]
     assert live["cost_usd"]["total"] == pytest.approx((2 * 1_000 + 6 * 10_000) / 1_000_000)
