@@ -36,11 +36,7 @@ def test_a_webhook_is_added_listed_without_its_secrets_and_deleted(served):
     [
         ({}, "url"),
         ({"url": "nonsense"}, "url its scheme should be https or http"),
-        ({"url": "https://h.example/a b"}, "url it is no address"),
-        ({"url": "https://user:pw@h.example/"}, "url it holds a user or a password"),
         ({"url": "http://10.0.0.1/"}, "url the host is not on the public internet"),
-        ({"url": "http://2130706434:9188/"}, "url the host is not on the public internet"),
-        ({"url": "http://h.example:25/"}, "url port 25 is refused"),
         ({"url": "https://h.example/" + "x" * 2000}, "url"),
         ({"url": "https://h.example/", "kinds": []}, "kinds"),
         ({"url": "https://h.example/", "kinds": ["test"]}, "kinds"),

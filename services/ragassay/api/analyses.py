@@ -66,13 +66,11 @@ class _TrendQuery(QueryParameters):
 
 @router.post(
     "/comparisons",
-    operation_id="compareJobs",
-    summary="Compare finished jobs",
     response_class=Response,
     responses=answers(Comparison, *(form for form in FILES if form in EXPORTERS)),
     openapi_extra=takes("NewComparison"),
 )
-async def compare(
+async def compare_jobs(
     jobs: Reads,
     request: Request,
     new: Annotated[NewComparison, json_body(NewComparison)],
@@ -88,8 +86,8 @@ async def compare(
     )
 
 
-@router.get("/trends", operation_id="getTrend", summary="Follow a figure over jobs")
-async def trend(jobs: Reads, request: Request, query: Annotated[_TrendQuery, Query()]) -> Trend:
+@router.get("/trends")
+async def get_trend(jobs: Reads, request: Request, query: Annotated[_TrendQuery, Query()]) -> Trend:
     """The document that ``ragassay trend --json`` prints: a figure over finished jobs of one dataset and judge."""
     return await analyse(request, lambda: jobs.reports.trend(**query.model_dump()))
 
@@ -116,14 +114,8 @@ class _CostsQuery(FileForm):
     ] = None
 
 
-@router.get(
-    "/costs",
-    operation_id="getCosts",
-    summary="Read what accurate answers cost",
-    response_class=Response,
-    responses=answers(CostReport, "csv", "html", "md", "pdf"),
-)
-async def costs(jobs: Reads, request: Request, query: Annotated[_CostsQuery, Query()]) -> Response:
+@router.get("/costs", response_class=Response, responses=answers(CostReport, "csv", "html", "md", "pdf"))
+async def get_costs(jobs: Reads, request: Request, query: Annotated[_CostsQuery, Query()]) -> Response:
     """The document that ``ragassay cost --json`` prints, over the newest 2,000 reports that are asked for."""
     terms = query.model_dump(exclude={"format", "fields"})
     return await analyse(request, lambda: query.respond(COST_EXPORTERS, jobs.reports.costs(asked(**terms)), "costs"))

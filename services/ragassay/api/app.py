@@ -14,6 +14,7 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse, RedirectResponse
+from pydantic.alias_generators import to_camel
 from pydantic.json_schema import models_json_schema
 from starlette.staticfiles import StaticFiles
 
@@ -127,6 +128,7 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
         responses=problems.DOCUMENTED,
         lifespan=_traced_to_the_end,
         telemetry=_NO_SPANS_OF_ITS_OWN,
+        generate_unique_id_function=lambda route: to_camel(route.name),
     )
     app.state.jobs, app.state.settings, app.state.guard = service, settings, Guard(service, settings)
     app.state.analyses, app.state.dataset_work = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)

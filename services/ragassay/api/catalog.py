@@ -30,7 +30,7 @@ class MetricList(FrozenModel):
     metrics: tuple[MetricInfo, ...]
 
 
-@router.get("/metrics", operation_id="listMetrics", summary="List the metrics")
+@router.get("/metrics")
 def list_metrics(_: Reader) -> MetricList:
     """The metrics that a job may name, what each needs and what it says."""
     listed = (
@@ -54,7 +54,7 @@ class SystemList(FrozenModel):
     systems: tuple[SystemInfo, ...]
 
 
-@router.get("/systems", operation_id="listSystems", summary="List the systems")
+@router.get("/systems")
 def list_systems(jobs: Reads) -> SystemList:
     """The registered systems that a job may name in ``systems``."""
     listed = (SystemInfo(name=one.name, kind=one.config.kind, description=one.description) for one in jobs.registered)

@@ -13,9 +13,8 @@ from pydantic import Field
 from ragassay.api import dataset_work as work
 from ragassay.api.dependencies import LOCATED, Page, QueryParameters, jobs_of, scoped
 from ragassay.api.problems import respond
-from ragassay.api.security import Submitter
 from ragassay.api.uploads import TABLES, received
-from ragassay.core.errors import AssayError, BadData, BadSettings, NotFound, Unavailable, UnknownName, bad_cursor
+from ragassay.core.errors import AssayError, BadData, NotFound, Unavailable, UnknownName, bad_cursor
 from ragassay.datasets.versions import (
     NAME,
     REFERENCE,
@@ -30,7 +29,7 @@ from ragassay.service.access import Requester
 from ragassay.service.redis_datasets import RedisDatasets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    pass
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 T = TypeVar("T")
@@ -62,16 +61,9 @@ class _UploadQuery(QueryParameters):
         Field(description="'ours': keys are those of a Sample, as GET .../rows has them, and nothing is mapped"),
     ] = "auto"
     map: Annotated[
-        list[str], Field(max_length=100, description="OURS=THEIRS: a column that is not understood by its name")
-    ] = []  # noqa: RUF012 - a default of a model
-
-    @property
-    def mapping(self) -> Mapping[str, str]:
-        """Our fields to their columns; raises BadSettings."""
-        pairs = [each.partition("=") for each in self.map]
-        if bad := next((each for each in pairs if not (each[0].strip() and each[2].strip())), None):
-            raise BadSettings(f"{''.join(bad)[:100]!r} is not of the form OURS=THEIRS", where="map")
-        return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
+        tuple[Annotated[str, Field(pattern=r"^\w+=\s*\S")], ...],
+        Field(max_length=100, description="OURS=THEIRS: a column that is not understood by its name"),
+    ] = ()
 
 
 _UPLOAD: dict[str, Any] = {
@@ -90,16 +82,16 @@ _UPLOAD: dict[str, Any] = {
 }
 
 
-@router.put("/{dataset}", operation_id="uploadDataset", summary="Upload rows as a version", **_UPLOAD)
-async def upload(
-    request: Request, datasets: Changes, caller: Submitter, dataset: Name, query: Annotated[_UploadQuery, Query()]
+@router.put("/{dataset}", **_UPLOAD)
+async def upload_dataset(
+    request: Request, datasets: Changes, dataset: Name, query: Annotated[_UploadQuery, Query()]
 ) -> Response:
     """Keep the rows of the body as the latest version of a name: all of them, or none where one is bad.
 
     The same rows are the same version, however often and in whatever format they come.
     """
-    mapping = query.mapping
-    async with received(request, caller.project, dataset) as path:
+    mapping = {ours: theirs.strip() for ours, _, theirs in (each.partition("=") for each in query.map)}
+    async with received(request, datasets.place.project, dataset) as path:
         options = {"mapping": mapping, **query.model_dump(exclude={"map"})}
         try:
             document, new = await apart(request, datasets, work.keep, path, **options)
@@ -109,7 +101,7 @@ async def upload(
     return _json(document, status=201 if new else 200, Location=f"/v1/datasets/{version.name}@{version.digest}")
 
 
-@router.get("", operation_id="listDatasets", summary="List datasets")
+@router.get("")
 def list_datasets(datasets: Reads, query: Annotated[Page, Query()]) -> DatasetPage:
     """The datasets by name, each with its latest version."""
     names = datasets.names_after(query.cursor, query.limit + 1)
@@ -117,14 +109,14 @@ def list_datasets(datasets: Reads, query: Annotated[Page, Query()]) -> DatasetPa
     return DatasetPage(datasets=tuple(page), next=names[query.limit - 1] if len(names) > query.limit else None)
 
 
-@router.get("/{dataset}", operation_id="getDataset", summary="Look at a version")
-def get(datasets: Reads, dataset: Named) -> DatasetVersion:
+@router.get("/{dataset}")
+def get_dataset(datasets: Reads, dataset: Named) -> DatasetVersion:
     """One version: its digest, description, number of rows, when it came and what it was made from."""
     return _resolved(datasets, dataset)
 
 
-@router.get("/{dataset}/versions", operation_id="listVersions", summary="List the versions of a name")
-def versions(datasets: Reads, dataset: Name, query: Annotated[Page, Query()]) -> DatasetPage:
+@router.get("/{dataset}/versions")
+def list_versions(datasets: Reads, dataset: Name, query: Annotated[Page, Query()]) -> DatasetPage:
     """The versions of a dataset, the latest first."""
     _resolved(datasets, dataset)
     found = datasets.versions(dataset)
@@ -136,8 +128,8 @@ def versions(datasets: Reads, dataset: Name, query: Annotated[Page, Query()]) ->
     return DatasetPage(datasets=tuple(found[first:last]), next=digests[last - 1] if last < len(found) else None)
 
 
-@router.get("/{dataset}/rows", operation_id="listRows", summary="Read the rows", response_model=RowPage)
-def rows(datasets: Reads, dataset: Named, query: Annotated[Page, Query()]) -> Response:
+@router.get("/{dataset}/rows", response_model=RowPage)
+def list_rows(datasets: Reads, dataset: Named, query: Annotated[Page, Query()]) -> Response:
     """The rows in their order, as Samples without the fields that they lack; a page has 4 MB or one row at the most."""
     version, first = _resolved(datasets, dataset), _offset(query.cursor)
     page = datasets.page(version, first, query.limit)
@@ -146,8 +138,8 @@ def rows(datasets: Reads, dataset: Named, query: Annotated[Page, Query()]) -> Re
     return _json(b'{"rows":[%s],"next":%s}' % (b",".join(page), rest))
 
 
-@router.delete("/{dataset}", operation_id="deleteDataset", summary="Delete a version, or all of a name")
-def delete(datasets: Changes, dataset: Named) -> DeletedVersions:
+@router.delete("/{dataset}")
+def delete_dataset(datasets: Changes, dataset: Named) -> DeletedVersions:
     """NAME@VERSION deletes that version, NAME alone all of them. Jobs have copies of their rows and go on."""
     version = _resolved(datasets, dataset)
     found = [version] if "@" in dataset else datasets.versions(version.name)

@@ -30,13 +30,13 @@ class Readiness(FrozenModel):
     warnings: tuple[str, ...]
 
 
-@router.get("/healthz", operation_id="health", summary="Is the server up?")
+@router.get("/healthz")
 async def health() -> Health:
     """Answers as long as the process does; depends on nothing else."""
     return Health(version=metadata.version("ragassay"))
 
 
-@router.get("/readyz", operation_id="readiness", summary="Are jobs processed?")
+@router.get("/readyz")
 def readiness(request: Request) -> Readiness:
     """Redis answers, the broker's too, and at least one worker is running. Looks at no job that has ended."""
     now = service_health(request.app.state.jobs.store, request.app.state.settings.redis_servers.get("broker"))

@@ -53,15 +53,8 @@ class _JobQuery(Page):
     status: Annotated[JobStatus | None, Field(description="only jobs with this status")] = None
 
 
-@router.post(
-    "",
-    status_code=202,
-    operation_id="submitJob",
-    summary="Queue an evaluation",
-    responses={202: LOCATED},
-    openapi_extra=takes("JobRequest"),
-)
-async def submit(
+@router.post("", status_code=202, responses={202: LOCATED}, openapi_extra=takes("JobRequest"))
+async def submit_job(
     jobs: Submits,
     request: Request,
     response: Response,
@@ -85,26 +78,20 @@ async def submit(
     return job
 
 
-@router.get("", operation_id="listJobs", summary="List jobs")
+@router.get("")
 def list_jobs(jobs: Reads, query: Annotated[_JobQuery, Query()]) -> JobPage:
     """Jobs, newest first. With ``status``, a page may hold fewer than ``limit``, even none, and have a ``next``."""
     return jobs.page(cursor=query.cursor, limit=query.limit, status=query.status)
 
 
-@router.get("/{job}", operation_id="getJob", summary="Look at a job")
-def get(jobs: Reads, job: JobId) -> Job:
+@router.get("/{job}")
+def get_job(jobs: Reads, job: JobId) -> Job:
     """The current state of a job: ``queued`` until a worker takes it; ``finished`` also when rows failed."""
     return jobs.get(job)
 
 
-@router.get(
-    "/{job}/report",
-    operation_id="getReport",
-    summary="Read the report",
-    response_class=Response,
-    responses=answers(ReportWithResults, *FILES),
-)
-async def report(jobs: Reads, request: Request, job: JobId, query: Annotated[FileForm, Query()]) -> Response:
+@router.get("/{job}/report", response_class=Response, responses=answers(ReportWithResults, *FILES))
+async def get_report(jobs: Reads, request: Request, job: JobId, query: Annotated[FileForm, Query()]) -> Response:
     """The report of a finished job; of a paused or cancelled one, the report of the finished rows.
 
     As JSON, or as a file: a page, a PDF, a workbook, JUnit XML and so on; csv has the rows, summary.csv the figures.
@@ -116,20 +103,14 @@ async def report(jobs: Reads, request: Request, job: JobId, query: Annotated[Fil
     return await analyse(request, lambda: query.respond(EXPORTERS, report_of(run), job))
 
 
-@router.get(
-    "/{job}/gates",
-    operation_id="getGates",
-    summary="Read the results of the gates",
-    response_class=Response,
-    responses=answers(GateReport, "md", "xml"),
-)
-def gates(jobs: Reads, job: JobId, query: Annotated[FileForm, Query()]) -> Response:
+@router.get("/{job}/gates", response_class=Response, responses=answers(GateReport, "md", "xml"))
+def get_gates(jobs: Reads, job: JobId, query: Annotated[FileForm, Query()]) -> Response:
     """The result of each gate of a finished job that was submitted with ``gates``, as JSON, JUnit XML or Markdown."""
     return query.respond(GATE_EXPORTERS, GateReport.model_validate_json(jobs.reports.gates(job)), f"{job}-gates")
 
 
-@router.get("/{job}/results", operation_id="listResults", summary="Read the results")
-def results(jobs: Reads, job: JobId, query: Annotated[_ResultsQuery, Query()]) -> ResultPage:
+@router.get("/{job}/results")
+def list_results(jobs: Reads, job: JobId, query: Annotated[_ResultsQuery, Query()]) -> ResultPage:
     """The results of finished rows, also while the job runs: system by system in the dataset's order, or
     sorted by any figure; all or a selection. Keep the parameters from page to page.
     """
@@ -141,8 +122,8 @@ async def _followed(jobs: Reads, job: JobId) -> Job:
     return await to_thread.run_sync(jobs.get, job)
 
 
-@router.get("/{job}/events", operation_id="followJob", summary="Follow a job", response_class=EventSourceResponse)
-async def follow(jobs: Reads, job: Annotated[Job, Depends(_followed)]) -> AsyncIterable[ServerSentEvent]:
+@router.get("/{job}/events", response_class=EventSourceResponse)
+async def follow_job(jobs: Reads, job: Annotated[Job, Depends(_followed)]) -> AsyncIterable[ServerSentEvent]:
     """Server-sent events: the job now, and again after each change, until it has ended.
 
     A comment every 15 seconds keeps the connection. To continue after a lost connection, connect again.
@@ -162,14 +143,14 @@ async def follow(jobs: Reads, job: Annotated[Job, Depends(_followed)]) -> AsyncI
                 _log.warning("job %s can't be followed now: %s", job.id, error)
 
 
-@router.post("/{job}/cancel", operation_id="cancelJob", summary="Cancel a job")
-def cancel(jobs: Submits, job: JobId) -> Job:
+@router.post("/{job}/cancel")
+def cancel_job(jobs: Submits, job: JobId) -> Job:
     """Stop a job: no new call is made for it. Its results so far stay; again for a cancelled job changes nothing."""
     return jobs.cancel(job)
 
 
-@router.post("/{job}/retry", status_code=202, operation_id="retryJob", summary="Try failed rows again")
-def retry(jobs: Submits, job: JobId) -> Job:
+@router.post("/{job}/retry", status_code=202)
+def retry_job(jobs: Submits, job: JobId) -> Job:
     """Evaluate the failed rows of a job that has ended again; the other rows keep their results, and cost nothing.
 
     Its budget still holds, and what was spent before is part of it. Until the new report is made, the one before is read;
@@ -189,8 +170,8 @@ class _ResumeQuery(QueryParameters):
     ] = None
 
 
-@router.post("/{job}/resume", operation_id="resumeJob", summary="Go on with a paused job")
-def resume(jobs: Submits, job: JobId, query: Annotated[_ResumeQuery, Query()]) -> Job:
+@router.post("/{job}/resume")
+def resume_job(jobs: Submits, job: JobId, query: Annotated[_ResumeQuery, Query()]) -> Job:
     """Go on with a job that paused because its budget was reached. A cap that is not given stays."""
     caps = {"usd": query.budget_usd, "tokens": query.budget_tokens}
     given = {name: cap for name, cap in caps.items() if cap != "none"}

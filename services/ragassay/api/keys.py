@@ -54,19 +54,19 @@ class KeyList(FrozenModel):
     keys: tuple[ApiKey, ...]
 
 
-@router.get("", operation_id="listKeys", summary="List the keys")
+@router.get("")
 def list_keys(keys: Keys) -> KeyList:
     """The project's keys without their secrets."""
     return KeyList(keys=tuple(keys.listed()))
 
 
-@router.post("", status_code=201, operation_id="makeKey", summary="Make a key", openapi_extra=takes("NewKey"))
-def make(keys: Keys, caller: Operator, new: Annotated[NewKey, json_body(NewKey)]) -> MadeKey:
+@router.post("", status_code=201, openapi_extra=takes("NewKey"))
+def make_key(keys: Keys, caller: Operator, new: Annotated[NewKey, json_body(NewKey)]) -> MadeKey:
     """Make a key of the caller's project. It is shown only in this answer."""
     return keys.make(project=caller.project, **dict(new))
 
 
-@router.delete("/{key}", operation_id="revokeKey", summary="Revoke a key")
-def revoke(keys: Keys, key: KeyId) -> ApiKey:
+@router.delete("/{key}")
+def revoke_key(keys: Keys, key: KeyId) -> ApiKey:
     """Remove a key: it is refused from the next request on."""
     return keys.revoke(key)

@@ -66,10 +66,8 @@ Reads = Annotated[LiveTraffic, scoped(_live, "read")]
 Changes = Annotated[LiveTraffic, scoped(_live, "submit")]
 
 
-@router.post(
-    "/traces", operation_id="sendTraces", summary="Send spans (OTLP/HTTP)", openapi_extra=_OTLP, responses=_ANSWERED
-)
-async def send(request: Request, live: Changes) -> Response:
+@router.post("/traces", openapi_extra=_OTLP, responses=_ANSWERED)
+async def send_traces(request: Request, live: Changes) -> Response:
     """Point an OpenTelemetry exporter at it: `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://HOST/v1/traces`.
 
     Spans are parsed, attributes that are never stored are taken out, and the rest is kept until the request that they belong
@@ -115,21 +113,19 @@ def _kept(live: LiveTraffic, body: bytes, form: otlp.Form, gzipped: bool, settin
     return otlp.response(form, sum(refused.values()), why)
 
 
-@router.get("/live/streams", operation_id="listStreams", summary="List streams")
+@router.get("/live/streams")
 def list_streams(live: Reads) -> StreamList:
     """The streams of live traffic by name, each with its rule and the states of today's requests."""
     return StreamList(streams=tuple(live.streams()))
 
 
-@router.get("/live/streams/{stream}", operation_id="getStream", summary="Look at a stream")
+@router.get("/live/streams/{stream}")
 def get_stream(live: Reads, stream: Stream) -> LiveStream:
     """The stream with its rule, and the states of today's requests."""
     return live.stream(stream)
 
 
-@router.put(
-    "/live/streams/{stream}", operation_id="putStream", summary="Set a stream's rule", openapi_extra=takes("NewStream")
-)
+@router.put("/live/streams/{stream}", openapi_extra=takes("NewStream"))
 async def put_stream(
     request: Request, live: Changes, stream: Stream, new: Annotated[NewStream, json_body(NewStream)]
 ) -> LiveStream:
@@ -145,7 +141,7 @@ async def put_stream(
     return await analyse(request, work)
 
 
-@router.delete("/live/streams/{stream}", operation_id="deleteStream", summary="Delete a stream's rule")
+@router.delete("/live/streams/{stream}")
 def delete_stream(live: Changes, stream: Stream) -> LiveStream:
     """Forget a rule; what was received stays for its time. The answer is what it was."""
     known = live.stream(stream)
@@ -158,8 +154,10 @@ class _WindowQuery(QueryParameters):
     limit: Annotated[int, Field(ge=1, le=48, description="most windows")] = 24
 
 
-@router.get("/live/streams/{stream}/windows", operation_id="listWindows", summary="Read figures over time")
-async def windows(request: Request, live: Reads, stream: Stream, query: Annotated[_WindowQuery, Query()]) -> WindowPage:
+@router.get("/live/streams/{stream}/windows")
+async def list_windows(
+    request: Request, live: Reads, stream: Stream, query: Annotated[_WindowQuery, Query()]
+) -> WindowPage:
     """Hours or days, the newest first: metrics with intervals, latency, cost, states, and drift against the windows before."""
     found = await analyse(request, lambda: live.windows(stream, query.kind, query.limit))
     return WindowPage(windows=tuple(found))
@@ -170,26 +168,20 @@ class _RequestQuery(QueryParameters):
     limit: Annotated[int, Field(ge=1, le=200, description="most requests")] = 50
 
 
-@router.get("/live/streams/{stream}/requests", operation_id="listRequests", summary="List the newest requests")
+@router.get("/live/streams/{stream}/requests")
 def list_requests(live: Reads, stream: Stream, query: Annotated[_RequestQuery, Query()]) -> RequestPage:
     """The newest requests of a stream, each with its state and why it is in it."""
     live.store.stream(stream)
     return RequestPage(requests=tuple(live.store.recent(stream, query.limit, query.status)))
 
 
-@router.get("/live/requests/{trace}", operation_id="getRequest", summary="Look at a request")
+@router.get("/live/requests/{trace}")
 def get_request(live: Reads, trace: Trace) -> LiveRequest:
     """The state of a request by its trace id, and why it is in it."""
     return live.store.request(trace)
 
 
-@router.post(
-    "/live/requests/{trace}/dataset",
-    status_code=201,
-    operation_id="addToDataset",
-    summary="Add a request to a dataset",
-    openapi_extra=takes("DatasetAddition"),
-)
+@router.post("/live/requests/{trace}/dataset", status_code=201, openapi_extra=takes("DatasetAddition"))
 async def add_to_dataset(
     live: Changes, trace: Trace, given: Annotated[DatasetAddition, json_body(DatasetAddition)]
 ) -> DatasetVersion:

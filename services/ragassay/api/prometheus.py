@@ -6,7 +6,6 @@ import secrets
 import threading
 import time
 from collections.abc import Iterable
-from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import PlainTextResponse
@@ -167,12 +166,11 @@ async def _operator(caller: Operator) -> None:
 def router(settings: Settings) -> APIRouter:
     """``/metrics``, which is of all projects: for the holder of the key for it, else for the service's operator."""
     made = APIRouter(tags=["health"], dependencies=[Depends(_metrics_key if settings.metrics_key else _operator)])
-    named: Any = {"operation_id": "prometheusMetrics", "summary": "Numbers for Prometheus"}
-    made.add_api_route("/metrics", metrics, response_class=PlainTextResponse, **named)
+    made.add_api_route("/metrics", prometheus_metrics, response_class=PlainTextResponse)
     return made
 
 
-def metrics(request: Request) -> Response:
+def prometheus_metrics(request: Request) -> Response:
     """Numbers of all jobs in the text format of Prometheus. For the key RAGASSAY_METRICS_KEY, else the bootstrap key."""
     requests: Requests = request.app.state.requests
     return Response(generate_latest(requests.registry), media_type=CONTENT_TYPE_LATEST)

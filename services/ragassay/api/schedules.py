@@ -41,15 +41,8 @@ Reads = Annotated[Schedules, scoped(_schedules, "read")]
 Submits = Annotated[Schedules, scoped(_schedules, "submit")]
 
 
-@router.post(
-    "",
-    status_code=201,
-    operation_id="createSchedule",
-    summary="Plan a job",
-    responses={201: LOCATED},
-    openapi_extra=takes("NewSchedule"),
-)
-async def create(
+@router.post("", status_code=201, responses={201: LOCATED}, openapi_extra=takes("NewSchedule"))
+async def create_schedule(
     request: Request, response: Response, schedules: Submits, new: Annotated[NewSchedule, json_body(NewSchedule)]
 ) -> JobSchedule:
     """Keep a schedule, whose first run is at the next time of its cron expression. Its job is checked now and at every run."""
@@ -59,30 +52,28 @@ async def create(
     return made
 
 
-@router.get("", operation_id="listSchedules", summary="List schedules")
+@router.get("")
 def list_schedules(schedules: Reads, query: Annotated[Page, Query()]) -> SchedulePage:
     """Schedules by name, each with its next times and its newest run."""
     return schedules.page(cursor=query.cursor, limit=query.limit)
 
 
-@router.get("/{schedule}", operation_id="getSchedule", summary="Look at a schedule")
-def get(schedules: Reads, schedule: Name, response: Response) -> JobSchedule:
+@router.get("/{schedule}")
+def get_schedule(schedules: Reads, schedule: Name, response: Response) -> JobSchedule:
     """The schedule with its next five times, none while it is paused, and its newest run. ``ETag`` names its state."""
     found = schedules.get(schedule)
     response.headers["ETag"] = _tag(found)
     return found
 
 
-@router.get("/{schedule}/runs", operation_id="listScheduledRuns", summary="Read its history")
-def runs(schedules: Reads, schedule: Name, query: Annotated[Page, Query()]) -> RunPage:
+@router.get("/{schedule}/runs")
+def list_scheduled_runs(schedules: Reads, schedule: Name, query: Annotated[Page, Query()]) -> RunPage:
     """The runs of a schedule, newest first: the job with status and gates, or why there is none. 400 are kept."""
     return schedules.runs(schedule, cursor=query.cursor, limit=query.limit)
 
 
-@router.patch(
-    "/{schedule}", operation_id="changeSchedule", summary="Change a schedule", openapi_extra=takes("ScheduleChange")
-)
-async def change(
+@router.patch("/{schedule}", openapi_extra=takes("ScheduleChange"))
+async def change_schedule(
     request: Request,
     response: Response,
     schedules: Submits,
@@ -111,14 +102,14 @@ def _tag(schedule: KeptSchedule) -> str:
     return f'"{schedule.changed_at}"'
 
 
-@router.delete("/{schedule}", operation_id="deleteSchedule", summary="Delete a schedule")
-def delete(schedules: Submits, schedule: Name) -> JobSchedule:
+@router.delete("/{schedule}")
+def delete_schedule(schedules: Submits, schedule: Name) -> JobSchedule:
     """Delete a schedule and its history. Its jobs stay."""
     return schedules.delete(schedule)
 
 
-@router.post("/{schedule}/run", status_code=202, operation_id="runSchedule", summary="Run it now")
-def run(schedules: Submits, schedule: Name) -> ScheduledRun:
+@router.post("/{schedule}/run", status_code=202)
+def run_schedule(schedules: Submits, schedule: Name) -> ScheduledRun:
     """Start a run now, in addition to scheduled ones, also while the schedule is paused."""
     return schedules.run(schedule)
 

@@ -33,7 +33,7 @@ TABLES = {
 
 
 @asynccontextmanager
-async def received(request: Request, project: str, name: str) -> AsyncIterator[Path]:
+async def received(request: Request, project: str | None, name: str) -> AsyncIterator[Path]:
     """The body as a file ``name`` with the extension of its Content-Type, alone in a folder that goes with the block.
 
     Raises Refused for another Content-Type, a body that is too slow or breaks off, TooLarge, Unavailable while many
@@ -51,9 +51,9 @@ async def received(request: Request, project: str, name: str) -> AsyncIterator[P
 
 
 @asynccontextmanager
-async def _folder(request: Request, project: str) -> AsyncIterator[Path]:
+async def _folder(request: Request, project: str | None) -> AsyncIterator[Path]:
     """A folder for an upload, one of a few of a project at a time; it goes with the block."""
-    uploading: Counter[str] = request.app.state.uploading
+    uploading: Counter[str | None] = request.app.state.uploading
     if uploading[project] >= MOST_OF_A_PROJECT or uploading.total() >= MOST_AT_ONCE:
         what = f"{uploading[project]} uploads of this project arrive already"
         raise Unavailable(what, hint="send it again in a minute", retry_after=60)

@@ -51,7 +51,7 @@ class _AlertsQuery(Page):
     kind: Annotated[NotificationKind | None, Field(description="only those of this kind")] = None
 
 
-@router.get("/alerts", operation_id="listAlerts", summary="List the alerts")
+@router.get("/alerts")
 def list_alerts(jobs: Reads, caller: Reader, query: Annotated[_AlertsQuery, Query()]) -> NotificationPage:
     """Notifications of the project's jobs and schedules, newest first, for 90 days.
 
@@ -61,27 +61,27 @@ def list_alerts(jobs: Reads, caller: Reader, query: Annotated[_AlertsQuery, Quer
     return jobs.notifier.page(caller.project, kind=query.kind, cursor=query.cursor, limit=query.limit)
 
 
-@router.post(
-    "/webhooks", status_code=201, operation_id="addWebhook", summary="Add a webhook", openapi_extra=takes("NewWebhook")
-)
-async def add(jobs: Submits, caller: Submitter, new: Annotated[NewWebhook, json_body(NewWebhook)]) -> WebhookSecret:
+@router.post("/webhooks", status_code=201, openapi_extra=takes("NewWebhook"))
+async def add_webhook(
+    jobs: Submits, caller: Submitter, new: Annotated[NewWebhook, json_body(NewWebhook)]
+) -> WebhookSecret:
     """Send notifications to a URL. The answer holds the secret that signs them, which is not shown again."""
     return await to_thread.run_sync(jobs.notifier.add_webhook, caller.project, new.url, new.kinds, new.format)
 
 
-@router.get("/webhooks", operation_id="listWebhooks", summary="List the webhooks")
+@router.get("/webhooks")
 def list_webhooks(jobs: Reads, caller: Reader) -> WebhookList:
     """The project's webhooks, the oldest first, with the outcome of the last try of each."""
     return WebhookList(webhooks=tuple(jobs.notifier.webhooks(caller.project)))
 
 
-@router.delete("/webhooks/{webhook}", operation_id="deleteWebhook", summary="Delete a webhook")
-def delete(jobs: Submits, caller: Submitter, webhook: WebhookId) -> Webhook:
+@router.delete("/webhooks/{webhook}")
+def delete_webhook(jobs: Submits, caller: Submitter, webhook: WebhookId) -> Webhook:
     """Delete a webhook and all that waits for it; the answer is what it was."""
     return jobs.notifier.remove_webhook(caller.project, webhook)
 
 
-@router.post("/webhooks/{webhook}/test", status_code=202, operation_id="testWebhook", summary="Test a webhook")
-def test(jobs: Submits, caller: Submitter, webhook: WebhookId) -> Webhook:
+@router.post("/webhooks/{webhook}/test", status_code=202)
+def test_webhook(jobs: Submits, caller: Submitter, webhook: WebhookId) -> Webhook:
     """Queue a notification of the kind ``test``; its outcome is ``last_status`` or ``last_error`` in the list of webhooks."""
     return jobs.notifier.test_webhook(caller.project, webhook)
