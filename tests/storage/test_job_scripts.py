@@ -68,6 +68,19 @@ def test_a_call_is_reserved_once_and_spent_when_it_is_settled_however_often_that
     assert job.books == (0.25, 0, 60, 0, 0, 0)
 
 
+def test_of_two_replies_to_a_call_the_first_is_kept_whoever_brings_them(job):
+    job.claim("mine")
+    for n in (1, 2):
+        assert job.reserve(FIRST, "mine", number=n) == "granted"
+    assert [job.settle(FIRST, "mine", reply=f"reply {n}", number=n) for n in (2, 1)] == [1, 1]
+    assert job.settle(FIRST, "late", reply="reply 3", number=3) == 0
+    assert job.reserve(FIRST, "mine", number=4) == "settled reply 2"
+
+
+def test_a_claim_that_is_sent_again_gives_the_same_chunk(job):
+    assert [job.claim("mine"), job.claim("mine"), job.claim("other")] == [FIRST, FIRST, SECOND]
+
+
 def test_a_request_with_an_unknown_outcome_is_spent_at_its_estimate_and_another_may_follow(job):
     job.claim("mine")
     job.reserve(FIRST, "mine")
