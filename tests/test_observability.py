@@ -4,7 +4,6 @@ import json
 import logging
 import subprocess
 import sys
-import timeit
 
 import pytest
 
@@ -43,17 +42,10 @@ def test_without_a_collector_no_process_imports_what_sends_spans_or_is_heavy_or_
     assert done.stdout == "\n"
 
 
-def test_without_a_collector_a_span_records_nothing_and_costs_next_to_nothing():
+def test_without_a_collector_a_span_records_nothing():
     with observability.span("a", "client", {"x": 1}) as span:
         assert not span.is_recording()
         assert (observability.traceparent(), dict(observability.headers())) == (None, {})
-
-    def traced():
-        with observability.span("chunk") as span:
-            span.set_attributes({})
-
-    per_span = min(timeit.repeat(traced, number=10_000, repeat=5)) / 10_000
-    assert per_span < 100e-6  # about a microsecond; a call to a provider takes a million
 
 
 def test_what_was_counted_is_taken_once():
@@ -82,13 +74,6 @@ def test_a_span_that_fails_has_the_code_of_the_error_and_not_its_message(collect
         {"error.type": "ValueError"},
     ]
     assert all(span.failed for span in collector.spans)
-
-
-def test_a_span_reads_no_file_for_the_version(collector, monkeypatch):
-    observability.start_tracing(Settings(), "worker")
-    monkeypatch.setattr("importlib.metadata.version", None)
-    with observability.span("chunk") as span:
-        assert span.is_recording()
 
 
 def test_a_job_goes_on_with_the_trace_of_its_record(collector):

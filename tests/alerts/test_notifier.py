@@ -241,17 +241,6 @@ def test_slack_gets_a_text_whose_names_act_on_nobody(alerts, receiver, work, not
 # --- test, deletion ---
 
 
-def test_a_test_goes_to_one_webhook_whatever_it_asks_for_and_is_no_alert(alerts, receiver, work, webhook):
-    with Receiver() as other:
-        alerts.add_webhook("default", other.url)
-        alerts.test_webhook("default", webhook.webhook.id)
-        work()
-        assert other.got == []
-    (got,) = receiver.got
-    assert got.verified(webhook.secret)["type"] == "test"
-    assert alerts.page("default", kind=None, cursor=None, limit=10).alerts == ()
-
-
 def test_a_webhook_that_is_deleted_gets_nothing_and_leaves_nothing_that_stays(
     alerts, webhook, receiver, work, notice, store, notify
 ):

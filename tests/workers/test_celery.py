@@ -119,22 +119,6 @@ def test_the_sweeper_goes_on_whatever_happens(caplog, error, traceback):
     assert ("Traceback" in caplog.text) == traceback
 
 
-def test_a_child_whose_parent_died_ends(monkeypatch):
-    exits = []
-
-    def leave(code):
-        exits.append(code)
-        raise SystemExit
-
-    monkeypatch.setattr(process.os, "_exit", leave)
-    reader, writer = os.pipe()
-    os.close(writer)
-    with pytest.raises(SystemExit):
-        process._watch_parent(reader, parent=os.getppid() + 1)
-    os.close(reader)
-    assert exits == [1]
-
-
 def test_a_message_that_can_not_be_acknowledged_gives_its_place_back(monkeypatch):
     """A worker without a free place would not ask for the next message, and not see that its connection is gone."""
     monkeypatch.setattr(transport.Channel, "QoS", process.FreeingQoS)

@@ -9,7 +9,6 @@ import pytest
 from redis import exceptions
 from redis.client import Pipeline
 
-from api_server import serving
 from job_workers import deliver, finish, source_of, submit
 from offline_runs import sample
 from polling import until
@@ -168,17 +167,3 @@ def test_a_round_of_the_sweeper_takes_out_ids_whose_record_is_long_gone_and_no_o
     store.redis.zadd("ra:jobs", {"gone": 1, "later": store.now_ms() - 450 * DAY_S * 1000})
     jobs.tick()
     assert [job for job, _ in store.jobs(before=None, limit=10)] == [*reversed(kept), "later"]
-
-
-def test_readiness_does_not_look_at_jobs(server, store):
-    store.redis.eval("for n = 1, 100000 do redis.call('ZADD', 'ra:jobs', n, string.format('%032x', n)) end", 0)
-    store.heartbeat("worker", "host:1:2", for_s=60)
-    store.heartbeat("beat", "host:2:1", for_s=60)
-    with serving(server.url) as served:
-        store.redis.config_resetstat()
-        for _ in range(5):
-            assert served.http.get("/readyz").status_code == 200
-        asked = store.redis.info("commandstats")
-        commands = {name.removeprefix("cmdstat_") for name in asked}
-    connecting = {"client", "hello", "ping", "config"}
-    assert commands <= {"info", "zrangebyscore", "time", "smembers", "zcard", "llen", "hlen", *connecting}

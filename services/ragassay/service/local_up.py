@@ -14,7 +14,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -64,40 +66,35 @@ class _Part:
         self._start()
 
 
+@dataclass
 class Up:
     """The service on this machine. ``info`` gets lines for the user, ``warn`` what goes wrong."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        data: Path,
-        *,
-        host: str,
-        port: int,
-        workers: int,
-        info: Callable[[str], None],
-        warn: Callable[[str], None],
-    ) -> None:
-        self._settings, self._data, self._host, self._port, self._workers = settings, data, host, port, workers
-        self._info, self._warn = info, warn
-        self._parts: list[_Part] = []
-        self._socket: Path | None = None  # of its Redis
-        self._signals = 0
+    settings: Settings
+    data: Path
+    host: str
+    port: int
+    workers: int
+    info: Callable[[str], None]
+    warn: Callable[[str], None]
+    _parts: list[_Part] = field(default_factory=list)
+    _socket: Path | None = None  # of its Redis
+    _signals: int = 0
 
     def run(self) -> None:
         """Serve until a signal comes. Raises what prevents the start."""
         try:
             with (
                 self._signals_counted(),
-                _locked(self._data) as lock,
-                _listening(self._host, self._port) as listener,
+                _locked(self.data) as lock,
+                _listening(self.host, self.port) as listener,
                 subprocess.Popen(GUARD, stdin=subprocess.PIPE, process_group=0) as guard,  # noqa: S603 - our own command
             ):
-                self._port = listener.getsockname()[1]
+                self.port = listener.getsockname()[1]
                 try:
                     self._serve(guard.pid, listener.fileno(), lock)
                 finally:
-                    self._info("stopping ...")
+                    self.info("stopping ...")
                     self._stop()
                     with suppress(ProcessLookupError, PermissionError):  # macOS: for a group of zombies
                         os.killpg(guard.pid, signal.SIGKILL)
@@ -109,16 +106,16 @@ class Up:
                             self._socket.parent.rmdir()
         except OSError as error:
             raise Unavailable(
-                f"cannot work in {self._data}: {error.strerror or error}", hint="choose another folder: --data DIR"
+                f"cannot work in {self.data}: {error.strerror or error}", hint="choose another folder: --data DIR"
             ) from error
 
     def _serve(self, group: int, listener: int, lock: int) -> None:
-        redis = None if self._settings.state_url else prepare_redis(self._data / "redis")
-        command, state_url, self._socket = redis or ((), self._settings.state, None)
+        redis = None if self.settings.state_url else prepare_redis(self.data / "redis")
+        command, state_url, self._socket = redis or ((), self.settings.state, None)
         environment = {
             **os.environ,
             "RAGASSAY_STATE_URL": state_url,
-            "RAGASSAY_SHUTDOWN_S": str(min(WORKERS_GRACE_S, self._settings.shutdown_s)),
+            "RAGASSAY_SHUTDOWN_S": str(min(WORKERS_GRACE_S, self.settings.shutdown_s)),
         }
 
         def start(name: str, command: Sequence[str], *fds: int) -> None:
@@ -131,30 +128,35 @@ class Up:
         start("api", (*ragassay, "serve", "api", "--fd", str(listener)), listener)
         with connect(state_url, patient=False) as state:
             hint = "see its lines above" if redis else "check RAGASSAY_STATE_URL"
-            self._wait("Redis", lambda: _redis_error(state), REDIS_WITHIN_S, hint)
-            self._wait("the API", self._api_error, API_WITHIN_S, "see its lines above")
+            self._wait("Redis", state.ping, REDIS_WITHIN_S, hint)
+            self._wait("the API", self._ask_api, API_WITHIN_S, "see its lines above")
             if self._signals:
                 return
-            url = f"http://{_named(self._host)}:{self._port}"
-            self._info(f"ragassay is up: {url}   (pages: {url}/ui, data: {self._data}; stop it with Ctrl-C)")
-            self._info(f"try it: ragassay evaluate FILE --server {url}")
-            start("worker", (*ragassay, "serve", "worker", "--workers", str(self._workers)))
+            url = f"http://{_named(self.host)}:{self.port}"
+            self.info(f"ragassay is up: {url}   (pages: {url}/ui, data: {self.data}; stop it with Ctrl-C)")
+            self.info(f"try it: ragassay evaluate FILE --server {url}")
+            start("worker", (*ragassay, "serve", "worker", "--workers", str(self.workers)))
             start("beat", (*ragassay, "serve", "scheduler"))
             announced = False
             while not self._signals:
                 self._check()
                 if not announced and (announced := _has_heartbeat(state, self._parts[-2].process.pid)):
-                    self._info("workers are ready")
+                    self.info("workers are ready")
                 time.sleep(0.1)
 
     def _check(self) -> None:
         for part in self._parts:
-            part.check(self._warn)
+            part.check(self.warn)
 
-    def _wait(self, what: str, error: Callable[[], str | None], within_s: float, hint: str) -> None:
-        """Wait until there is no error or a signal came. Raises Unavailable when it takes too long."""
+    def _wait(self, what: str, ask: Callable[[], object], within_s: float, hint: str) -> None:
+        """Wait until there is an answer or a signal came. Raises Unavailable when it takes too long."""
         limit = time.monotonic() + within_s
-        while not self._signals and (why := error()) is not None:
+        while not self._signals:
+            try:
+                ask()
+                break
+            except (RedisError, OSError, http.client.HTTPException) as error:
+                why = str(error) or type(error).__name__
             if "loading" in why.lower():  # Redis reads a large file
                 limit = time.monotonic() + within_s
             if time.monotonic() > limit:
@@ -162,16 +164,12 @@ class Up:
             self._check()
             time.sleep(0.02)
 
-    def _api_error(self) -> str | None:
-        connection = http.client.HTTPConnection(_named(self._host).strip("[]"), self._port, timeout=0.5)
-        try:
+    def _ask_api(self) -> None:
+        """Raise OSError or HTTPException until it answers."""
+        with closing(http.client.HTTPConnection(_named(self.host).strip("[]"), self.port, timeout=0.5)) as connection:
             connection.request("GET", "/healthz")
-            status = connection.getresponse().status
-        except (OSError, http.client.HTTPException) as error:
-            return str(error) or type(error).__name__
-        finally:
-            connection.close()
-        return None if status == 200 else f"GET /healthz: {status}"
+            if (status := connection.getresponse().status) != HTTPStatus.OK:
+                raise OSError(f"GET /healthz: {status}")
 
     def _stop(self) -> None:
         """End the parts, Redis last. What has not ended in time, or after a second signal, is left to the caller."""
@@ -197,14 +195,6 @@ class Up:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def _redis_error(redis: Any) -> str | None:
-    try:
-        redis.ping()
-    except (RedisError, OSError) as error:
-        return str(error) or type(error).__name__
-    return None
 
 
 def _has_heartbeat(redis: Any, process: int) -> bool:
