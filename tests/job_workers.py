@@ -6,8 +6,9 @@ import threading
 import pytest
 
 from offline_runs import ScriptedJudge, sample, source_of
+from ragassay.core.errors import ProviderDown, Unavailable
 from ragassay.core.eval_config import EvalConfig
-from ragassay.core.models import Usage
+from ragassay.core.models import Rating, Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.evaluation.inputs import recorded
 from ragassay.service.redis import RedisStore
@@ -71,22 +72,49 @@ class SlowJudge(ScriptedJudge):
 
 
 class PayingJudge(ScriptedJudge):
-    """Makes one call of 60 tokens for each sample, which may have taken 100; counts those it made."""
+    """Makes one call of 60 tokens for each sample, which may have taken 100 and twice as much. ``paid``: about which queries.
 
-    def __init__(self):
+    ``down``: queries whose call has an unknown outcome; ``garbled``: those whose reply is no verdict; ``outage``: the error of
+    a provider that refuses every call, ``refused``: about which queries.
+    """
+
+    def __init__(self, price=0.001, outage=None):
         super().__init__()
-        self.made = 0
+        self.most = Usage(calls=1, input_tokens=50, output_tokens=50, cost_usd=2 * price)
+        self.bill = Usage(calls=1, input_tokens=30, output_tokens=30, cost_usd=price)
+        self.down, self.garbled, self.outage, self.paid, self.refused = set(), set(), outage, [], []
+
+    @property
+    def made(self):
+        return len(self.paid)
 
     async def judge(self, samples, journal):
-        for each in samples:
-            call = Call(id=each.query_id, content=f"x{each.query_id}", purpose="judge")
-            most = Usage(calls=1, input_tokens=50, output_tokens=50, cost_usd=0.002)
-            async with journal.attempt(call, most) as attempt:
-                if attempt.reply is None:
-                    self.made += 1
-                    bill = Usage(calls=1, input_tokens=30, output_tokens=30, cost_usd=0.001)
-                    attempt.settle(Reply(text="{}", usage=bill))
-        return await super().judge(samples, journal)
+        return [await self._judged(sample, journal) for sample in samples]
+
+    async def _judged(self, sample, journal):
+        query = sample.query_id
+        try:
+            async with journal.attempt(
+                Call(id=query, content=f"x{query}", purpose="judge", query_id=query), self.most
+            ) as attempt:
+                if attempt.reply is None and self.outage:
+                    self.refused.append(query)
+                    attempt.free()
+                elif attempt.reply is None and query in self.down:
+                    return Rating(reason="the judge failed: 500", waste=Usage(uncertain_calls=1))
+                elif attempt.reply is None:
+                    self.paid.append(query)
+                    garbled = query in self.garbled
+                    attempt.settle(Reply(text="?" if garbled else "{}", usage=self.bill, unreadable=garbled))
+        except ProviderDown:
+            raise
+        except Unavailable as error:  # as the judges do: an error of one sample is the reason of its row
+            return Rating(reason=f"the judge failed: {error}")
+        if attempt.reply is None:
+            raise self.outage
+        if attempt.reply.text == "?":
+            return Rating(reason="the judge's reply could not be read", waste=attempt.reply.usage)
+        return self._one(sample).model_copy(update={"usage": attempt.reply.usage})
 
 
 def submit(jobs, count=60, **spec):

@@ -23,8 +23,7 @@ from provider import Answer, Provider, empty, hang, reset, status, tokens
 from ragassay.llm import Prices
 from ragassay.service.redis import RedisStore
 from redis_server import RedisServer
-from service.chaos import stamped
-from service.chaos_checks import MICRO_USD, CapWatch
+from service.chaos_checks import MICRO_USD, CapWatch, stamped
 from service.running import Service, environment, rows, run_up, write_rows
 
 OUTAGE_S = float(os.environ.get("OUTAGE_S", "8"))  # two minutes in ``make outages``

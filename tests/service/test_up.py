@@ -15,7 +15,7 @@ from ragassay.core.settings import Settings
 from ragassay.service import local_up
 from ragassay.service.local_up import Up
 from redis_server import redis_server
-from service.chaos import StopMonitor, stamping_provider
+from service.chaos_checks import StopMonitor, stamping_provider
 from service.running import Service, rows, run_up
 
 

@@ -2,42 +2,10 @@
 
 import pytest
 
-from job_workers import deaths, deliver, deliver_all, finish, meta, submit
-from offline_runs import ScriptedJudge
+from job_workers import PayingJudge, deaths, deliver, deliver_all, finish, meta, submit
 from ragassay.core.errors import ProviderDown, Unavailable
-from ragassay.core.models import Rating, Usage
-from ragassay.core.protocols import Call, Reply
 
 DOWN = "the provider failed (503): overloaded"
-BILL = Usage(calls=1, input_tokens=30, output_tokens=30)
-
-
-class RemoteJudge(ScriptedJudge):
-    """Makes one call for each sample; ``outage`` is the error with which its provider fails now."""
-
-    def __init__(self, outage=None):
-        super().__init__()
-        self.outage, self.asked_for = outage, []
-
-    async def judge(self, samples, journal):
-        return [await self._ask(sample, journal) for sample in samples]
-
-    async def _ask(self, sample, journal):
-        call = Call(id=sample.query_id, content=sample.query_id, purpose="judge")
-        try:
-            async with journal.attempt(call, BILL) as attempt:
-                if attempt.reply is None:
-                    self.asked_for.append(sample.query_id)
-                    attempt.free()
-                    if not self.outage:
-                        attempt.settle(Reply(text="{}", usage=BILL))
-        except ProviderDown:
-            raise
-        except Unavailable as error:  # as the judges do: an error of one sample is the reason of its row
-            return Rating(reason=f"the judge failed: {error}")
-        if attempt.reply is None:
-            raise self.outage
-        return self._one(sample)
 
 
 def down(**more):
@@ -46,7 +14,7 @@ def down(**more):
 
 @pytest.fixture
 def judge():
-    return RemoteJudge(down())
+    return PayingJudge(outage=down())
 
 
 @pytest.fixture
@@ -63,7 +31,7 @@ def give_up_due(store):
 
 @pytest.mark.parametrize("error", [down(), Unavailable(DOWN)], ids=["the judge's", "any other"])
 def test_a_provider_that_is_down_makes_the_job_wait_and_is_no_death(make_jobs, queue, store, error):
-    jobs = make_jobs(RemoteJudge(error))
+    jobs = make_jobs(PayingJudge(outage=error))
     job = submit(jobs, 10)
     deliver(jobs, queue)
     assert jobs.get(job).status == "running"
@@ -95,7 +63,7 @@ def test_a_probe_is_one_call_and_the_next_one_is_later(jobs, queue, store, judge
         now_ms = store.now_ms()
         waits.append(int(meta(store, job)["next_ms"]) - now_ms)
         probe_due(job)
-    assert judge.asked_for == ["q0"] * 3
+    assert judge.refused == ["q0"] * 3
     assert waits == pytest.approx([5000, 10_000, 20_000], abs=3000)
 
 

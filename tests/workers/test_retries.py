@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from job_workers import deliver, deliver_all, expire_leases, finish, meta, submit
-from offline_runs import ScriptedJudge, sample, source_of
+from job_workers import PayingJudge, deliver, deliver_all, expire_leases, finish, meta, submit
+from offline_runs import sample, source_of
 from ragassay.core.errors import Conflict, NotFound
 from ragassay.core.eval_config import Budget, EvalConfig
-from ragassay.core.models import Rating, Response, Usage
+from ragassay.core.models import Response, Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.evaluation.inputs import recorded
 from ragassay.service.job_run import JobRun
@@ -18,39 +18,12 @@ from ragassay.service.redis_journal import RedisJournal, Retry
 from ragassay.storage.selection import Selection
 
 PRICE = 0.25  # sums of it are exact
-MOST = Usage(calls=1, input_tokens=50, output_tokens=50, cost_usd=2 * PRICE)
-BILL = Usage(calls=1, input_tokens=30, output_tokens=30, cost_usd=PRICE)
-LOST = Usage(uncertain_calls=1)
-
-
-class FaultyJudge(ScriptedJudge):
-    """Makes one call for each sample. ``down``: queries whose call fails; ``garbled``: whose reply is no verdict."""
-
-    def __init__(self, down=(), garbled=()):
-        super().__init__()
-        self.down, self.garbled, self.paid = set(down), set(garbled), []
-
-    async def judge(self, samples, journal):
-        return [await self._judged(sample, journal) for sample in samples]
-
-    async def _judged(self, sample, journal):
-        call = Call(id=sample.query_id, content=sample.query_id, purpose="judge", query_id=sample.query_id)
-        async with journal.attempt(call, MOST) as attempt:
-            if attempt.reply is None and sample.query_id in self.down:
-                return Rating(reason="the judge failed: 500", waste=LOST)
-            if attempt.reply is None:
-                self.paid.append(sample.query_id)
-                garbled = sample.query_id in self.garbled
-                attempt.settle(Reply(text="?" if garbled else "{}", usage=BILL, unreadable=garbled))
-            reply = attempt.reply
-        if reply.text == "?":
-            return Rating(reason="the judge's reply could not be read", waste=reply.usage)
-        return self._one(sample).model_copy(update={"usage": reply.usage})
+MOST, BILL = PayingJudge(PRICE).most, PayingJudge(PRICE).bill
 
 
 @pytest.fixture
 def judge():
-    return FaultyJudge()
+    return PayingJudge(PRICE)
 
 
 @pytest.fixture
