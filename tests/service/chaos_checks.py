@@ -1,4 +1,4 @@
-"""What has to hold of a job whatever was killed while it ran, each breach a line; and a provider whose replies name their prompt."""
+"""What has to hold of a job whatever was killed while it ran, each breach a line; and replies that name their prompt."""
 
 from __future__ import annotations
 
