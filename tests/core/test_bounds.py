@@ -2,7 +2,6 @@
 
 import json
 import math
-from itertools import product
 
 import pytest
 from pydantic import ValidationError
@@ -61,23 +60,17 @@ def limits(model, name):
     return schema.get("minimum", schema.get("exclusiveMinimum")), schema.get("maximum", schema.get("exclusiveMaximum"))
 
 
-@pytest.mark.parametrize(
-    ("model", "name", "given"),
-    [
-        *((Response, name, {}) for name in (*MEASURED, "input_tokens", "output_tokens", "cost_usd")),
-        (EvalConfig, "max_grade", {}),
-        (EvalConfig, "relevant_from", {}),
-        (Statistics, "confidence", {}),
-        (Statistics, "alpha", {}),
-        (Price, "input_per_1m", {"output_per_1m": 1}),
-        (Budget, "usd", {}),
-        (Budget, "tokens", {}),
-        (Gate, "min", {"metric": "mrr"}),
-        (Gate, "max_drop", {"metric": "mrr"}),
-        (Gate, "relative_drop", {"metric": "mrr"}),
-    ],
-    ids=lambda part: getattr(part, "__name__", None),
-)
+NUMBERS = [
+    *((Response, name, {}) for name in (*MEASURED, "input_tokens", "output_tokens", "cost_usd")),
+    *((EvalConfig, name, {}) for name in ("max_grade", "relevant_from")),
+    *((Statistics, name, {}) for name in ("confidence", "alpha")),
+    (Price, "input_per_1m", {"output_per_1m": 1}),
+    *((Budget, name, {}) for name in ("usd", "tokens")),
+    *((Gate, name, {"metric": "mrr"}) for name in ("min", "max_drop", "relative_drop")),
+]
+
+
+@pytest.mark.parametrize(("model", "name", "given"), NUMBERS, ids=lambda part: getattr(part, "__name__", None))
 def test_beyond_its_limit_a_number_is_refused_with_field_value_and_limit(model, name, given):
     _, largest = limits(model, name)
     for beyond in (largest * 1.001 if isinstance(largest, float) else largest + 1, 1e308):
@@ -113,48 +106,25 @@ def test_what_no_metric_could_take_is_refused(name, value):
         Sample(query_id="q1", query="?", **{name: value})
 
 
-ORDINARY = {
-    **dict.fromkeys(MEASURED, 120.0),
-    "input_tokens": 100,
-    "output_tokens": 10,
-    "cost_usd": 0.01,
-    "retrieved_scores": [0.9, 0.1],
-    "grade": 1.0,
-    "time": 1_700_000_000.0,
+SPENT = (*MEASURED, "cost_usd")
+TOKENS = ("input_tokens", "output_tokens")
+ORDINARY = {**dict.fromkeys(MEASURED, 120.0), "cost_usd": 0.01, "input_tokens": 100, "output_tokens": 10}
+ORDINARY |= {"retrieved_scores": [0.9, 0.1], "grade": 1.0, "time": 1_700_000_000.0}
+LARGEST = {name: limits(Response, name)[1] for name in (*SPENT, *TOKENS)}
+LARGEST |= {"retrieved_scores": [1e40, -1e40], "grade": 1000.0, "time": 253_402_300_800.0}
+NONE = dict.fromkeys(TOKENS, 0)
+SMALLEST = {
+    **dict.fromkeys(SPENT, TINY),
+    **NONE,
+    "retrieved_scores": [TINY, 0.0],
+    "grade": TINY,
+    "time": -62_135_596_800.0,
 }
-EXTREMES = {
-    "largest": {
-        **{name: limits(Response, name)[1] for name in (*MEASURED, "input_tokens", "output_tokens", "cost_usd")},
-        "retrieved_scores": [1e40, -1e40],
-        "grade": 1000.0,
-        "time": 253_402_300_800.0,
-    },
-    "tiny": {
-        **dict.fromkeys((*MEASURED, "cost_usd"), TINY),
-        "input_tokens": 0,
-        "output_tokens": 0,
-        "retrieved_scores": [TINY, 0.0],
-        "grade": TINY,
-        "time": -62_135_596_800.0,
-    },
-    "zero": {
-        **dict.fromkeys((*MEASURED, "cost_usd"), 0.0),
-        "input_tokens": 0,
-        "output_tokens": 0,
-        "retrieved_scores": [0.0, 0.0],
-        "grade": 0.0,
-        "time": 0.0,
-    },
-}
-CASES = {"ordinary": [ORDINARY], **{name: [extreme] for name, extreme in EXTREMES.items()}}
-CASES["mixed"] = [ORDINARY, *EXTREMES.values()]
+ZERO = {**dict.fromkeys(SPENT, 0.0), **NONE, "retrieved_scores": [0.0, 0.0], "grade": 0.0, "time": 0.0}
+CASES = {"largest": [LARGEST], "tiny": [SMALLEST], "zero": [ZERO], "mixed": [ORDINARY, LARGEST, SMALLEST, ZERO]}
 
 
-PLANS = {name: {"max_grade": 1000.0} for name in CASES}
-PLANS["tiny"] = {"max_grade": TINY, "relevant_from": TINY}
-
-
-def evaluated(case, *, spec, **options):
+def evaluated(case, **options):
     samples = []
     for n in range(12):
         values = dict(case[n % len(case)])
@@ -182,38 +152,34 @@ def evaluated(case, *, spec, **options):
     names = [f"{m.family}{parameters[m.takes]}" for m in METRICS if m.kind != "quality"]
     names += ["correctness", "accurate", "exact_match"]
     results = results_of(samples, *names, accurate="correctness >= 0.5", **options)
-    return make_report({"default": results}, **spec)
+    return make_report({"default": results}, max_grade=1000, statistics={"confidence": 0.9999})
 
 
 def check_finite(document):
     if isinstance(document, float):
         assert math.isfinite(document)
-    elif isinstance(document, dict):
-        for part in document.values():
+    elif isinstance(document, dict | list):
+        for part in document.values() if isinstance(document, dict) else document:
             check_finite(part)
-    elif isinstance(document, list):
-        for part in document:
-            check_finite(part)
+
+
+@pytest.fixture(scope="module")
+def ordinary():
+    return evaluated([ORDINARY], max_grade=1000.0)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_within_bounds_is_evaluated_reported_compared_and_gated(case):
-    spec = {"max_grade": 1000, "statistics": {"confidence": 0.9999}}
-    ordinary, extreme = (evaluated(CASES[name], spec=spec, **PLANS[name]) for name in ("ordinary", case))
+def test_what_is_within_bounds_is_evaluated_reported_compared_and_gated(case, ordinary):
+    grades = {"max_grade": TINY, "relevant_from": TINY} if case == "tiny" else {"max_grade": 1000.0}
+    extreme = evaluated(CASES[case], **grades)
     assert extreme.systems["default"].queries == 12
-    for one in (extreme, ordinary):
-        for exporter in EXPORTERS:
-            assert exporter(one)
+    assert all(exporter(extreme) for exporter in EXPORTERS)
     check_finite(json.loads(b"".join(EXPORTERS.get("json")(extreme))))
     extreme = extreme.model_copy(update={"run": extreme.run.model_copy(update={"id": "run-2"})})
-    for chosen, alpha in product(([ordinary, extreme], [extreme, ordinary], [extreme, extreme]), (0.05, 0.0001)):
-        chosen = [(one, None) for one in chosen]
-        if chosen[0] is chosen[1] or chosen[0][0] is chosen[1][0]:
-            continue
-        comparison = compare(chosen, alpha=alpha)
+    for (a, b), alpha in (((ordinary, extreme), 0.05), ((extreme, ordinary), 0.0001)):
+        comparison = compare([(a, None), (b, None)], alpha=alpha)
         check_finite(comparison.model_dump())
-        for exporter in COMPARISON_EXPORTERS:
-            assert exporter(comparison)
+        assert all(exporter(comparison) for exporter in COMPARISON_EXPORTERS)
     rules = [
         Gate(metric="latency_ms.p95", max=1e15),
         Gate(metric="latency_ms", max_drop=1e15),
@@ -226,13 +192,10 @@ def test_what_is_within_bounds_is_evaluated_reported_compared_and_gated(case):
         check_finite(trend(stored([ordinary, extreme] * 6), figure).model_dump())
 
 
-def test_a_metric_whose_value_no_sum_could_take_is_a_failed_score():
+def test_a_metric_whose_value_no_sum_could_take_is_a_failed_score(own_metrics):
     def huge(sample: Sample) -> float:
         return 1e308
 
     metric(better="higher")(huge)
-    try:
-        [score] = score_chunk(parse("huge"), Chunk([sample()]))
-    finally:
-        METRICS._things.pop("huge")
+    [score] = score_chunk(parse("huge"), Chunk([sample()]))
     assert (score.missing, score.reason) == ("failed", "huge returned 1e+308")

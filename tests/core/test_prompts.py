@@ -1,3 +1,5 @@
+"""Prompts are files of one folder, named by what they are for and versioned by their content."""
+
 import hashlib
 
 import pytest
@@ -17,9 +19,7 @@ def shelf(tmp_path, monkeypatch):
 def test_the_version_is_the_hash_of_the_whole_file(shelf):
     content = "---\npurpose: say hello\n---\nHello {{ name }}, {{name}}!\n"
     (shelf / "judge" / "hello.md").write_text(content)
-
     prompt = prompts.load("judge/hello")
-
     assert prompt.version == hashlib.sha256(content.encode()).hexdigest()[:12]
     assert prompt.text == "Hello {{ name }}, {{name}}!"
     assert prompt.render(name="[A1] <b>") == "Hello [A1] <b>, [A1] <b>!"
@@ -27,7 +27,6 @@ def test_the_version_is_the_hash_of_the_whole_file(shelf):
 
 def test_an_unknown_prompt_is_an_error_that_names_the_near_ones(shelf):
     (shelf / "judge" / "verdict.md").write_text("x")
-
     with pytest.raises(UnknownName, match=r"unknown prompt 'judge/verdicts'; did you mean judge/verdict\?"):
         prompts.load("judge/verdicts")
 
@@ -35,7 +34,6 @@ def test_an_unknown_prompt_is_an_error_that_names_the_near_ones(shelf):
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "judge/../../x", "", "judge//verdict", "Judge/Verdict"])
 def test_a_name_never_leads_out_of_the_folder(shelf, name):
     (shelf.parent / "secret.md").write_text("not a prompt")
-
     with pytest.raises(UnknownName):
         prompts.load(name)
 
@@ -43,11 +41,5 @@ def test_a_name_never_leads_out_of_the_folder(shelf, name):
 @pytest.mark.parametrize("values", [{}, {"name": "x", "other": "y"}])
 def test_slots_and_values_must_match(shelf, values):
     (shelf / "hello.md").write_text("Hello {{ name }}")
-
     with pytest.raises(BadSettings, match=r"prompt 'hello': slots and values differ: (name|other)"):
         prompts.load("hello").render(**values)
-
-
-@pytest.mark.parametrize("name", ["judge/verdict", "judge/repair", "judge/again"])
-def test_the_judges_prompts_are_shipped(name):
-    assert prompts.load(name).text

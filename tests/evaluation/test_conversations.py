@@ -43,11 +43,10 @@ def test_an_interval_is_that_of_the_means_of_conversations():
 
 
 def test_a_comparison_counts_conversations():
-    [pair] = compare([(make_report({"a": ROWS}), None), (make_report({"b": WORSE}, run="r2"), None)]).pairs
-    [as_rows] = compare(
-        [(make_report({"a": alone(ROWS)}), None), (make_report({"b": alone(WORSE)}, run="r2"), None)]
-    ).pairs
-    assert (pair.metrics["mrr"].questions, as_rows.metrics["mrr"].questions) == (5, 15)
+    for rows, questions in ((lambda of: of, 5), (alone, 15)):
+        systems = {"a": rows(ROWS)}, {"b": rows(WORSE)}
+        [pair] = compare([(make_report(one, run=f"r{n}"), None) for n, one in enumerate(systems)]).pairs
+        assert pair.metrics["mrr"].questions == questions
 
 
 def test_one_conversation_has_no_interval():
@@ -55,14 +54,10 @@ def test_one_conversation_has_no_interval():
     assert (metric.value, metric.interval.low) == (pytest.approx(0.5), None)
 
 
-def test_numbered_keeps_an_instruction_apart_from_a_conversation():
-    assert numbered([question_key("Summarise.", ())] * 3) is None
+def test_questions_are_numbered_by_conversation_else_by_words_and_earlier_turns():
+    assert numbered([question_key("Summarise.", ())] * 3) is None  # an instruction
     assert numbered([question_key(text, (), (), "c") for text in "ab"]).tolist() == [0, 0]
-
-
-def test_the_same_words_after_other_turns_are_another_question():
-    keys = [question_key("And Plus?", (), history) for history in (("a",), ("b",), ("a",))]
-    assert numbered(keys).tolist() == [0, 1, 0]
+    assert numbered([question_key("And Plus?", (), (turn,)) for turn in "aba"]).tolist() == [0, 1, 0]
 
 
 @pytest.fixture
@@ -85,15 +80,11 @@ def test_a_report_has_slices_by_conversation_and_exports_have_its_turns(report):
     )
 
 
-def test_the_page_of_a_row_shows_earlier_turns_where_evidence_leads(report):
+def test_the_pages_of_a_row_and_of_its_labels_show_earlier_turns(report):
     with browsing() as http:
-        text = http.get(f"/ui/runs/{report.run.id}/row?id=q_0").text
-    assert '<a href="#H2">H2</a>' in text
-    assert '<span id="H2"><sup>H2</sup> <strong>assistant</strong>: Free costs nothing.</span>' in text
-    assert "conversation s0" in text
-
-
-def test_people_who_label_a_row_see_its_earlier_turns(report):
-    with browsing() as http:
-        text = http.get(f"/ui/runs/{report.run.id}/label?metric=faithfulness").text
-    assert "<strong>assistant</strong>: Free costs nothing.</span></li>" in text
+        row = http.get(f"/ui/runs/{report.run.id}/row?id=q_0").text
+        label = http.get(f"/ui/runs/{report.run.id}/label?metric=faithfulness").text
+    assert '<a href="#H2">H2</a>' in row
+    assert '<span id="H2"><sup>H2</sup> <strong>assistant</strong>: Free costs nothing.</span>' in row
+    assert "conversation s0" in row
+    assert "<strong>assistant</strong>: Free costs nothing.</span></li>" in label

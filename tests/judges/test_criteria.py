@@ -23,7 +23,7 @@ CRITERIA = {"polite": POLITE, "short": "It is one sentence."}
 
 
 def judged(*entries):
-    return {**reply(), "criteria": [dict(zip(("id", "step", "why"), entry, strict=True)) for entry in entries]}
+    return {**reply(), "criteria": [dict(zip(("id", "step", "why"), (*entry, ""), strict=False)) for entry in entries]}
 
 
 def scores(rating, name="polite", given=None):
@@ -36,7 +36,6 @@ def scores(rating, name="polite", given=None):
 def test_criteria_are_asked_in_the_same_call_as_instructions_and_the_sample_stays_data():
     with Provider() as provider:
         (rating,) = judge(model_at(provider), [sample()], criteria=CRITERIA)
-
     (seen,) = provider.log
     assert f"[K1] {POLITE}\n[K2] It is one sentence." in seen.system
     assert POLITE not in seen.user
@@ -59,7 +58,6 @@ def test_a_criterion_has_five_steps_and_a_reason(step, value):
 def test_a_criterion_that_a_reply_leaves_out_is_asked_once_more_and_then_missing():
     with Provider(then=play.missing("K2")) as provider:
         (rating,) = judge(model_at(provider), [sample()], criteria=CRITERIA)
-
     assert len(provider.log) == 2
     assert provider.log[1].user.endswith("Give entries for these labels only: K2. Leave the others out.")
     assert scores(rating).value is not None
@@ -67,16 +65,16 @@ def test_a_criterion_that_a_reply_leaves_out_is_asked_once_more_and_then_missing
     assert (left.value, left.missing, left.reason) == (None, "failed", "the judge left the criterion short unanswered")
 
 
-@pytest.mark.parametrize(
-    "entries",
-    [
-        [("K1", "excellent", "")],
-        [("K1", 0.9, "")],
-        [("K1", "full", ""), ("K1", "none", "")],
-        [("K9", "full", "")],
-        [("polite", "full", "")],
-    ],
+UNREAD = (
+    [("K1", "excellent")],
+    [("K1", 0.9)],
+    [("K1", "full"), ("K1", "none")],
+    [("K9", "full")],
+    [("polite", "full")],
 )
+
+
+@pytest.mark.parametrize("entries", UNREAD)
 def test_a_free_number_an_unknown_step_two_answers_or_another_label_is_no_answer(entries):
     (rating,) = judge(FakeLLM(lambda _: judged(*entries)), [sample()], criteria={"polite": POLITE})
     assert scores(rating).missing == "failed"
@@ -114,56 +112,39 @@ def test_a_name_that_something_else_has_or_that_is_none_is_refused(name):
     assert refused.value.hint
 
 
-@pytest.fixture
-def data(tmp_path):
-    return write_jsonl(
-        tmp_path / "data.jsonl", [{**GOOD, "query_id": f"q{n}", "query": f"Well, {n}?"} for n in range(4)]
-    )
-
-
 CRITERION = ("--set", f"criteria.polite={POLITE}")
 
 
-def test_gates_compare_trend_csv_and_rules_know_a_criterion_by_its_name(cli, data, tmp_path):
-    (tmp_path / "ragassay.yaml").write_text(
-        f'data: {data.name}\ncriteria: {{polite: "{POLITE}"}}\naccurate: polite >= 0.5\n'
-        "gates:\n  - polite: '>= 0.5'\n  - {metric: polite, max: 0.4}\n"
-    )
-    with Provider() as provider:
-        model = ("--judge", "gpt-4o-mini", "--set", f"api_base={provider.url}")
-        code, _, err = cli(
-            "evaluate", *model[:2], "--config", "ragassay.yaml", *model[2:], "-o", "a.json", "-o", "a.csv"
-        )
-        assert code == 0, err
-        assert len(provider.log) == 4
-        code, _, err = cli("evaluate", data, *CRITERION, *model, "-o", "b.json")
-        assert code == 0, err
-        assert len(provider.log) == 4  # the same text: the same calls
-    report = json.loads((tmp_path / "a.json").read_text())
-    system = report["systems"]["default"]
-    assert system["metrics"]["polite"]["n"] == 4
-    assert {row["scores"]["polite"]["reason"] for row in report["results"]["default"]} == {"a word too many"}
-    assert system["metrics"]["accurate"]["value"] == 1.0
-    assert report["provenance"]["configuration"]["criteria"] == {"polite": POLITE}
-    assert "polite" in (tmp_path / "a.csv").read_text().splitlines()[0].split(",")
+@pytest.fixture
+def data(tmp_path):
+    rows = [{**GOOD, "query_id": f"q{n}", "query": f"Well, {n}?"} for n in range(4)]
+    return write_jsonl(tmp_path / "data.jsonl", rows)
 
-    (tmp_path / "judge.yaml").write_text((tmp_path / "ragassay.yaml").read_text() + "judge: gpt-4o-mini\n")
+
+def test_gates_compare_trend_csv_and_rules_know_a_criterion_by_its_name(cli, data, tmp_path):
     with Provider() as provider:
-        (tmp_path / "judge.yaml").write_text((tmp_path / "judge.yaml").read_text() + f"api_base: {provider.url}\n")
-        code, out, err = cli("gate", "judge.yaml")
-    assert code == 1, err
-    assert "1 of 2 gates missed" in out
+        (tmp_path / "ragassay.yaml").write_text(
+            f"data: {data.name}\njudge: gpt-4o-mini\napi_base: {provider.url}\ncriteria: {{polite: {POLITE}}}\n"
+            "accurate: polite >= 0.5\ngates: [{metric: polite, min: 0.5}, {metric: polite, max: 0.4}]\n"
+        )
+        code, out, err = cli("gate", "ragassay.yaml", "-o", "a.json", "-o", "a.csv")
+        assert (code, len(provider.log)) == (1, 4), err
+        model = ("--judge", "gpt-4o-mini", "--set", f"api_base={provider.url}")
+        code, _, err = cli("evaluate", data, *CRITERION, *model, "-o", "b.json")
+        assert (code, len(provider.log)) == (0, 4), err  # the same text: the same calls
     assert re.search(r"^default: polite >= 0\.500 +passed", out, re.MULTILINE)
     assert re.search(r"^default: polite <= 0\.400 +MISSED", out, re.MULTILINE)
+    report = json.loads((tmp_path / "a.json").read_text())
+    metrics = report["systems"]["default"]["metrics"]
+    assert (metrics["polite"]["n"], metrics["accurate"]["value"]) == (4, 1.0)
+    assert {row["scores"]["polite"]["reason"] for row in report["results"]["default"]} == {"a word too many"}
+    assert report["provenance"]["configuration"]["criteria"] == {"polite": POLITE}
+    assert "polite" in (tmp_path / "a.csv").read_text().splitlines()[0].split(",")
     code, out, _ = cli("compare", "a.json", "b.json", "--metrics", "polite", "--json")
     assert (code, json.loads(out)["pairs"][0]["metrics"]["polite"]["n"]) == (0, 4)
-    code, out, _ = cli("trend", "polite")
-    assert code == 0
-    assert "polite on data, judge gpt-4o-mini (higher is better)" in out
+    assert "polite on data, judge gpt-4o-mini (higher is better)" in cli("trend", "polite")[1]
     code, _, err = cli("trend", "politte")
     assert (code, "did you mean polite" in err) == (2, True)
-    code, _, err = cli("evaluate", "--resume", "last", "-o", "c.json")
-    assert code == 0, err
 
 
 def test_without_a_model_criteria_are_warned_of_at_the_start_and_missing_with_that_reason(cli, data):
@@ -171,18 +152,3 @@ def test_without_a_model_criteria_are_warned_of_at_the_start_and_missing_with_th
     assert code == 0
     assert err.startswith("warning: the judge local can't judge criteria (polite); a model can: --judge")
     assert "polite: 4 of 4 without a score (the judge local can't judge criteria" in " ".join(out.split())
-
-
-def test_a_dry_run_says_what_criteria_add(cli, data):
-    arguments = ("evaluate", data, "--judge", "gpt-4o-mini", "--dry-run")
-    plain, more = cli(*arguments)[1], cli(*arguments, *CRITERION)[1]
-
-    def tokens(text):
-        line = next(line for line in text.splitlines() if "judge calls" in line)
-        return [int(word.replace(",", "")) for word in line.split() if word[0].isdigit()]
-
-    assert tokens(plain)[0] == tokens(more)[0] == 4
-    added = [more - before for more, before in zip(tokens(more)[1:], tokens(plain)[1:], strict=True)]
-    assert min(added) > 0
-    assert added[0] > 4 * len(POLITE) / 4
-    assert added[1] > 0

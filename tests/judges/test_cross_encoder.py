@@ -8,12 +8,11 @@ import json
 import pytest
 
 from ragassay.core.errors import BadSettings
-from ragassay.core.eval_config import EvalConfig, judge_of_text
+from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Response, Sample
 from ragassay.embeddings import CrossEncoder
 from ragassay.judges.cross_encoder import CrossEncoderJudge, meaning
 from ragassay.metrics.judged import faithfulness
-from ragassay.sdk.evaluation import configured
 
 LABELS = ("contradiction", "entailment", "neutral")
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] apples are red blue pears sweet not . gates open".split()
@@ -34,12 +33,9 @@ def nli(tmp_path_factory):
     model = BertForSequenceClassification(
         BertConfig(vocab_size=len(WORDS), id2label=dict(enumerate(LABELS)), label2id={}, **sizes)
     )
-    pairs = [
-        ("apples are blue.", "apples are red."),
-        ("apples are red.", "apples are red."),
-        ("pears are sweet.", "apples are red."),
-    ]
-    batch = tokenizer([a for a, _ in pairs], [b for _, b in pairs], return_tensors="pt")
+    batch = tokenizer(
+        ["apples are blue.", "apples are red.", "pears are sweet."], ["apples are red."] * 3, return_tensors="pt"
+    )
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(60):
         loss = model(**batch, labels=torch.tensor([0, 1, 2])).loss
@@ -73,27 +69,18 @@ def test_judge_takes_support_from_the_labels_of_the_model(nli):
     chances = [one.probability["faithfulness"] for one in found]
     assert chances[0] > 0.8 > 0.2 > max(chances[1:])
     assert {one.judge for one in found} == {f"cross_encoder:{nli}"}
+    assert "sha256" in CrossEncoderJudge(str(nli)).settings["model"]
 
 
 def test_judge_takes_the_rest_from_the_local_judge(nli):
     row = sample("Apples are red.", truths=("Apples are red.",))
     (found,) = verdicts(nli, row)
-    assert (found.sentences[0].truth, found.facts[0].covered, found.relevance, found.refusal) == (
-        "agrees",
-        "yes",
-        "full",
-        False,
-    )
+    assert (found.sentences[0].truth, found.facts[0].covered) == ("agrees", "yes")
+    assert (found.relevance, found.refusal) == ("full", False)
     (empty,) = verdicts(nli, sample("Apples are red.", answer=""))
     assert empty.sentences == ()
     (none,) = verdicts(nli, Sample(query_id="q", query="?", response=Response(answer="Apples are red.")))
     assert none.sentences[0].support is None
-
-
-def test_the_model_is_named_by_the_digest_of_its_weights(nli):
-    settings = CrossEncoderJudge(str(nli)).settings
-    assert "sha256" in settings["model"]
-    assert settings["judge"] == "cross_encoder"
 
 
 @pytest.mark.parametrize(
@@ -123,11 +110,8 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
 
 
 def test_a_cross_encoder_is_configured_by_its_own_key():
-    assert judge_of_text({"cross_encoder": "some/model"}) == {"model": "cross_encoder:some/model"}
     spec = EvalConfig(judges=({"cross_encoder": "some/model"},))
     assert (spec.judges[0].cross_encoder, spec.is_local) == ("some/model", True)
-    configuration, _ = configured([{}], {"judge": {"cross_encoder": "some/model"}})
-    assert configuration.judges == spec.judges
 
 
 def test_evaluate_judges_with_a_cross_encoder(cli, tmp_path, nli):

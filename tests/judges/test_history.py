@@ -2,18 +2,14 @@
 
 import asyncio
 import hashlib
-import json
-import re
 
 import pytest
 
 import ragassay
 from judge_replies import model_at, sample
-from provider import Answer, Provider, says
+from provider import Provider, says
 from ragassay.core.models import Message, SentenceVerdict, Verdict
-from ragassay.core.text import content
 from ragassay.datasets.load import load
-from ragassay.judges.llm import LLMJudge
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.preference import PreferenceJudge
 from ragassay.judges.prompt import render_prompt, suspicious
@@ -36,24 +32,6 @@ def continued(**changes):
 
 def prompt_of(row):
     return render_prompt(row, number_units(row), "v1")
-
-
-def reads(seen):
-    """A provider that supports a sentence if two thirds of its stems stand in contexts and earlier turns."""
-    texts = dict(re.findall(r"^\[([ACGH][\d.]+)\] (.*)$", seen.user, re.MULTILINE))
-    sources = {label: content(text) for label, text in texts.items() if label[0] in "CH"}
-
-    def entry(label):
-        stems = content(texts[label])
-        evidence = [one for one in sources if len(stems & sources[one]) >= min(2, len(stems))]
-        shared = stems & frozenset[str]().union(*(sources[one] for one in evidence))
-        supported = len(shared) >= 2 / 3 * len(stems)
-        support = "supported" if supported else "not_found"
-        return {"id": label, "evidence": evidence[:3] if supported else [], "support": support, "truth": "agrees"}
-
-    facts = [{"id": label, "evidence": [], "covered": "yes"} for label in texts if label[0] == "G"]
-    answer = [entry(label) for label in texts if label[0] == "A"]
-    return Answer(json.dumps({"answer": answer, "facts": facts, "why": "", "relevance": "full", "refusal": False}))
 
 
 def test_the_prompt_has_earlier_turns_before_the_question_and_says_what_they_are():
@@ -104,20 +82,12 @@ def test_evidence_in_earlier_turns_supports_sentences_and_holds_no_facts():
     def sentence(label, *evidence):
         return {"id": label, "text": "", "support": "supported", "truth": "agrees", "evidence": evidence}
 
-    raw = Verdict.model_validate(
-        {
-            "judge": "",
-            "sentences": [sentence("A1", "H3"), sentence("A2", "C2.1", "H3"), sentence("A3", "H1", "H9")],
-            "facts": [{"id": f"G{n}", "text": "", "covered": "yes", "evidence": ["H3", "C1.1"][:n]} for n in (1, 2)],
-            "relevance": "full",
-            "refusal": False,
-        }
-    )
-    row = continued()
-    verdict = check_verdict(raw, number_units(row), "x")
-    assert [one.support for one in verdict.sentences] == ["supported", "supported", "not_found"], (
-        "H1 instructs, H9 is not"
-    )
+    sentences = [sentence("A1", "H3"), sentence("A2", "C2.1", "H3"), sentence("A3", "H1", "H9")]
+    facts = [{"id": f"G{n}", "text": "", "covered": "yes", "evidence": ["H3", "C1.1"][:n]} for n in (1, 2)]
+    raw = Verdict.model_validate({"judge": "", "sentences": sentences, "facts": facts})
+    verdict = check_verdict(raw, number_units(continued()), "x")
+    supports = [one.support for one in verdict.sentences]
+    assert supports == ["supported", "supported", "not_found"], "H1 instructs, H9 is not"
     assert [one.evidence for one in verdict.facts] == [(), ("C1.1",)]
     assert (verdict.evidence_dropped, verdict.support_withdrawn) == (2, 1)
     scored = faithfulness(verdict)
@@ -135,26 +105,14 @@ def test_context_faithfulness_halves_the_probability_of_a_probe():
     assert (faithfulness(verdict).value, context_faithfulness(verdict).value) == (0.8, 0.4)
 
 
-@pytest.mark.parametrize(("history_tokens", "by_turns", "by_contexts"), [(1000, 0.85, 0.5125), (0, 0.45, 0.45)])
-def test_twenty_conversations_by_a_model_over_http(history_tokens, by_turns, by_contexts, monkeypatch, tmp_path):
-    monkeypatch.setenv("RAGASSAY_API_KEY", "sk-test")
+@pytest.mark.parametrize("tokens", [1000, 0])
+def test_a_run_shows_its_judge_as_many_turns_as_it_is_told_to(tokens, monkeypatch, tmp_path):
     monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path))
-    with Provider(then=reads) as provider:
-        report = ragassay.evaluate(
-            CONVERSATIONS,
-            judge="openai/m",
-            api_base=provider.url,
-            metrics="faithfulness,context_faithfulness,accurate",
-            history_tokens=history_tokens,
-        )
-    assert len(provider.log) == 20
-    assert all(("[H1] " in seen.user) == (history_tokens > 0) for seen in provider.log)
-    assert len({seen.system for seen in provider.log}) == 1, (
-        "the instructions are the same, so that providers cache them"
-    )
-    scores = report.metrics
-    assert scores["faithfulness"].value == pytest.approx(by_turns, abs=0.0005)
-    assert scores["context_faithfulness"].value == pytest.approx(by_contexts, abs=0.0005)
+    with Provider() as provider:
+        given = {"judge": "openai/m", "api_base": provider.url, "metrics": "faithfulness", "history_tokens": tokens}
+        ragassay.evaluate(CONVERSATIONS, **given)
+    assert [("[H1] " in seen.user) for seen in provider.log] == [tokens > 0] * 20
+    assert len({seen.system for seen in provider.log}) == 1, "the same instructions, so that providers cache them"
 
 
 @pytest.mark.parametrize(
@@ -185,9 +143,8 @@ def test_probes_read_earlier_turns():
         assert rating.verdict.sentences[0].evidence == ("H3",)
         asked = [seen.user for seen in provider.log]
         assert any("assistant: Refunds take 14 days." in text.partition("</text")[0] for text in asked)
-        assert all(
-            "It continues a conversation: user: How long" in text for text in asked if "question:" in text.lower()
-        )
+        questions = [text for text in asked if "question:" in text.lower()]
+        assert all("It continues a conversation: user: How long" in text for text in questions)
 
 
 def test_a_preference_is_asked_with_earlier_turns():
@@ -195,9 +152,3 @@ def test_a_preference_is_asked_with_earlier_turns():
         judge = PreferenceJudge(model_at(provider))
         asyncio.run(judge.prefer("q", "And where?", (), ("Here.", "There."), MemoryJournal(), history=TURNS))
     assert all("[H3] assistant: Refunds take 14 days." in seen.user for seen in provider.log)
-
-
-def test_the_version_of_the_instructions_on_history_is_in_the_settings():
-    with Provider() as provider:
-        prompts = LLMJudge(model_at(provider)).settings["prompts"]
-    assert {"judge/verdict", "judge/history"} <= prompts.keys()

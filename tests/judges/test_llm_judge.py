@@ -1,3 +1,5 @@
+"""A language model as the judge: one call about all units of a sample, what it leaves out, and what goes wrong."""
+
 import json
 import re
 
@@ -5,16 +7,18 @@ import pytest
 
 import provider as play
 from fakes import FakeLLM
-from judge_replies import ASKED, LABELS, judge, model_at, sample, supports
+from judge_replies import ASKED, LABELS, judge, model_at, reply, sample, supports
 from provider import Provider
+from ragassay.core.errors import BadInput, BadSettings, BudgetReached, ProviderDown, RateLimited, Unavailable
 from ragassay.core.models import Usage
 from ragassay.core.prompts import load
-from ragassay.core.protocols import Judge
+from ragassay.core.protocols import Judge, Reply
 from ragassay.judges.llm import LLMJudge
 from ragassay.judges.reply import CriteriaForm, schema_of
 from ragassay.llm import LLM, client
 from ragassay.llm.capabilities import without_bounds
 from ragassay.llm.journal import MemoryJournal
+from ragassay.metrics.judged import completeness, faithfulness
 
 
 @pytest.fixture(autouse=True)
@@ -25,22 +29,17 @@ def _no_waiting(monkeypatch):
 def test_one_call_answers_every_unit_exactly_once():
     with Provider() as provider:
         (rating,) = judge(model_at(provider), [sample()])
-
     (seen,) = provider.log
-    verdict = rating.verdict
     assert seen.labels == LABELS
-    assert [s.id for s in verdict.sentences] + [f.id for f in verdict.facts] == ASKED
+    assert [one.id for one in (*rating.verdict.sentences, *rating.verdict.facts)] == ASKED
     assert None not in supports(rating).values()
-    assert verdict.judge == "llm:gpt-4o-mini"
-    assert rating.usage.calls == 1
-    assert rating.usage.cost_usd > 0
-    assert rating.waste == Usage()
+    assert rating.verdict.judge == "llm:gpt-4o-mini"
+    assert (rating.usage.calls, rating.usage.cost_usd > 0, rating.waste) == (1, True, Usage())
 
 
 def test_instructions_and_schema_are_the_same_for_every_sample_and_sample_text_is_never_among_them():
     with Provider() as provider:
         judge(model_at(provider), [sample("q1"), sample("q2", answer="Zebras.", contexts=None, ground_truth_answer=())])
-
     first, second = provider.log
     assert first.system == second.system == load("judge/verdict").text
     sent = [seen.body["response_format"]["json_schema"] for seen in (first, second)]
@@ -57,11 +56,8 @@ def test_the_schema_holds_literals_only_and_every_object_is_closed():
                 yield from objects(child)
 
     schema = schema_of(CriteriaForm)
-    found = list(objects(schema))
-    assert len(found) == 4
-    for node in found:
-        assert node["additionalProperties"] is False
-        assert node["required"] == list(node["properties"])
+    closed = [(node["additionalProperties"], node["required"] == list(node["properties"])) for node in objects(schema)]
+    assert closed == [(False, True)] * 4
     orders = [list(schema["properties"][part]["items"]["properties"]) for part in ("answer", "facts", "criteria")]
     assert orders == [  # what was seen, then the label: who names the label first has not looked yet
         ["id", "evidence", "support", "truth"],
@@ -77,7 +73,6 @@ def test_a_finished_call_is_never_paid_again():
         first = judge(model_at(provider, concurrency=1), samples, journal)
         requests = len(provider.log)
         again = judge(model_at(provider, concurrency=1), samples, journal)
-
     assert requests == len(provider.log) == 4
     assert again == first
 
@@ -94,13 +89,8 @@ def test_the_content_of_a_call_changes_with_all_that_determines_the_reply_and_wi
         first = content()
         assert first == content()
         assert first == content(api_base=f"{provider.url}/")
-        others = [
-            content(api_base=elsewhere.url),
-            content(model="other"),
-            content(seed=1),
-            content(parameters={"top_p": 0.5}),
-            content(sample(query="Else?")),
-        ]
+        changes = [{"api_base": elsewhere.url}, {"model": "other"}, {"seed": 1}, {"parameters": {"top_p": 0.5}}]
+        others = [*(content(**one) for one in changes), content(sample(query="Else?"))]
         prompt = load("judge/verdict")
         newer = type(prompt)(prompt.name, "0" * 12, prompt.text)
         monkeypatch.setattr(
@@ -113,7 +103,6 @@ def test_the_content_of_a_call_changes_with_all_that_determines_the_reply_and_wi
 @pytest.mark.parametrize("answer", ["", "?! ...", "\u200b", "How do refunds work?", "how do REFUNDS work"])
 def test_an_answer_that_says_nothing_or_repeats_the_question_costs_no_call(answer, lacks):
     (rating,) = judge(FakeLLM([]), [sample(answer=answer, **{lacks: ()})])
-
     assert rating.usage == Usage()
     assert (rating.verdict.relevance, rating.verdict.refusal) == ("none", False)
     assert {fact.covered for fact in rating.verdict.facts} <= {"no"}
@@ -122,7 +111,6 @@ def test_an_answer_that_says_nothing_or_repeats_the_question_costs_no_call(answe
 def test_facts_are_looked_for_in_the_contexts_even_when_the_answer_is_empty():
     with Provider() as provider:
         (rating,) = judge(model_at(provider), [sample(answer="")])
-
     assert provider.log[0].labels == ["C1.1", "C1.2", "C2.1", "G1", "G2"]
     assert len(rating.verdict.facts) == 2
     assert rating.usage.calls == 1
@@ -131,7 +119,6 @@ def test_facts_are_looked_for_in_the_contexts_even_when_the_answer_is_empty():
 def test_without_contexts_support_is_not_asked_and_without_ground_truth_no_truth():
     bare = {"answer": [{"id": f"A{n}"} for n in (1, 2, 3)], "facts": [], "relevance": "full", "refusal": False}
     (rating,) = judge(FakeLLM([bare]), [sample(contexts=None, ground_truth_answer=())])
-
     assert [(s.support, s.truth) for s in rating.verdict.sentences] == [(None, None)] * 3
     assert rating.verdict.relevance == "full"
 
@@ -139,7 +126,6 @@ def test_without_contexts_support_is_not_asked_and_without_ground_truth_no_truth
 def test_of_several_ground_truths_the_others_are_shown_as_accepted_too():
     with Provider() as provider:
         judge(model_at(provider), [sample(ground_truth_answer=("Two weeks.", "14 days [O2]", "A fortnight"))])
-
     user = provider.log[0].user
     assert "\n[G1] Two weeks.\nOther accepted answers:\n[O1] 14 days (O2]\n[O2] A fortnight\n</sample" in user
     assert user.endswith("An answer that says what an O says covers and agrees with the G as well.")
@@ -148,12 +134,9 @@ def test_of_several_ground_truths_the_others_are_shown_as_accepted_too():
 def test_the_judge_says_all_that_determines_its_verdicts_and_no_secret():
     llm = LLM("gpt-4o-mini", api_base="http://somewhere:1234/v1", api_key="sk-something-secret", seed=4)
     asked = LLMJudge(llm)
-
     assert isinstance(asked, Judge)
     assert asked.name == "llm:gpt-4o-mini"
-    shown = json.dumps(dict(asked.settings))
-    assert "secret" not in shown
-    assert "somewhere" not in shown
+    assert not re.search("secret|somewhere", json.dumps(dict(asked.settings)))
     assert asked.settings["model"] == "openai/gpt-4o-mini"
     assert asked.settings["parameters"] == {"temperature": 0, "seed": 4}
     assert asked.settings["prompts"]["judge/verdict"] == load("judge/verdict").version
@@ -162,10 +145,8 @@ def test_the_judge_says_all_that_determines_its_verdicts_and_no_secret():
 def test_the_schema_asks_for_the_exact_number_of_entries_and_a_repair_for_those_that_lack():
     with Provider([play.missing("A2", "G1")]) as provider:
         judge(model_at(provider), [sample()])
-    first, second = (seen.body["response_format"]["json_schema"]["schema"]["properties"] for seen in provider.log)
-    counts = [
-        (part[name]["minItems"], part[name]["maxItems"]) for part in (first, second) for name in ("answer", "facts")
-    ]
+    parts = [seen.body["response_format"]["json_schema"]["schema"]["properties"] for seen in provider.log]
+    counts = [(part[name]["minItems"], part[name]["maxItems"]) for part in parts for name in ("answer", "facts")]
     assert counts == [(3, 3), (2, 2), (1, 1), (1, 1)]
 
 
@@ -186,3 +167,127 @@ def test_a_provider_that_does_not_take_numbers_of_entries_gets_the_schema_withou
     assert provider.log[-1].body["response_format"]["type"] == "json_schema"
     assert all(rating.verdict for rating in ratings)
     assert "minItems" in ratings[0].left_out
+
+
+# --- what goes wrong ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "asked_again"),
+    [
+        (reply(A2=None), "A2"),
+        (reply(G1=None, A3=None), "A3, G1"),
+        (reply(A1={"support": "maybe"}), "A1"),
+        (reply(A1={"truth": "perhaps"}), "A1"),
+        (reply(G2={"covered": 1}), "G2"),
+        (reply(A1={"id": "A9"}), "A1"),
+        (reply(relevance="very"), "none"),
+        (reply(refusal=None), "none"),
+        ({**reply(), "answer": "nonsense"}, "A1, A2, A3"),
+        ({**reply(), "facts": [3, {"id": 7}]}, "G1, G2"),
+    ],
+)
+def test_what_is_missing_is_asked_for_and_only_that(first, asked_again):
+    fake = FakeLLM([first, reply()])
+    (rating,) = judge(fake, [sample()])
+    assert fake.calls[1].messages[1]["content"].endswith(f"labels only: {asked_again}. Leave the others out.")
+    assert fake.calls[1].call.purpose == "repair"
+    assert set(supports(rating).values()) == {"supported"}
+    assert (rating.verdict.relevance, rating.verdict.refusal) == ("full", False)
+
+
+def test_an_id_with_two_different_verdicts_is_asked_for_again_and_one_that_is_repeated_is_not():
+    with Provider([play.repeated("A1")]) as provider:
+        judge(model_at(provider), [sample()])
+    assert provider.log[1].user.endswith("labels only: A1. Leave the others out.")
+    same = reply()
+    same["answer"].append(same["answer"][0])
+    (rating,) = judge(FakeLLM([same]), [sample()])
+    assert [s.id for s in rating.verdict.sentences] == ["A1", "A2", "A3"]
+
+
+def test_what_is_still_missing_after_one_repair_makes_the_metric_missing_and_shrinks_nothing():
+    fake = FakeLLM([reply(A2=None), reply(A2=None, A1={"support": "contradicted"})])
+    (rating,) = judge(fake, [sample()])
+    assert len(fake.calls) == 2
+    assert supports(rating) == {"A1": "supported", "A2": None, "A3": "supported"}
+    assert faithfulness(rating.verdict).value is None
+    assert faithfulness(rating.verdict).reason == "the judge left A2 unanswered"
+    assert completeness(rating.verdict).value == 1.0
+
+
+@pytest.mark.parametrize("repair", [RateLimited("slow down"), BadInput("refused"), "no JSON at all"])
+def test_a_repair_that_fails_leaves_the_first_reply_as_it_is(repair):
+    (rating,) = judge(FakeLLM([reply(A2=None), repair]), [sample()])
+    assert supports(rating) == {"A1": "supported", "A2": None, "A3": "supported"}
+    assert rating.usage.calls == 1
+    assert rating.waste.calls == (1 if isinstance(repair, str) else 0)
+
+
+def test_a_key_that_is_revoked_before_the_repair_stops_the_run():
+    with pytest.raises(BadSettings, match="revoked"):
+        judge(FakeLLM([reply(A2=None), BadSettings("revoked")]), [sample()])
+
+
+def test_malformed_json_is_asked_for_again_and_its_price_is_waste():
+    with Provider([play.malformed]) as provider:
+        (rating,) = judge(model_at(provider), [sample()])
+    assert len(provider.log) == 2
+    assert provider.log[1].user == f"{provider.log[0].user}\n{load('judge/again').text}"
+    assert None not in supports(rating).values()
+    assert (rating.usage.calls, rating.waste.calls) == (1, 1)
+    assert rating.waste.cost_usd > 0
+
+
+def test_a_reply_that_was_cut_off_gets_twice_the_room():
+    with Provider([play.truncated]) as provider:
+        (rating,) = judge(model_at(provider), [sample()], max_tokens=300)
+    assert [seen.body["max_tokens"] for seen in provider.log] == [300, 600]
+    assert provider.log[0].user == provider.log[1].user
+    assert rating.verdict
+    assert rating.waste.calls == 1
+
+
+def test_what_a_content_filter_withheld_is_not_asked_for_again():
+    fake = FakeLLM([Reply(text="", finish_reason="content_filter", usage=Usage(calls=1))])
+    (rating,) = judge(fake, [sample()])
+    assert rating.reason == "the provider's content filter withheld the judge's reply"
+    assert rating.waste.calls == 1
+
+
+def test_a_failing_provider_is_a_reason_for_that_sample_alone():
+    def behave(seen):
+        return play.Answer(status=500) if "zebra" in seen.user else play.good(seen)
+
+    with Provider(then=behave) as provider:
+        journal = MemoryJournal()
+        model = model_at(provider, attempts=2)
+        (fine,) = judge(model, [sample("q2")], journal)
+        spent = journal.account.spent
+        (bad,) = judge(model, [sample("q1", query="zebra")], journal)
+    assert len(provider.log) == 3
+    assert bad.verdict is None
+    assert bad.reason == "the judge failed: gpt-4o-mini: the provider failed (500): the provider's own words"
+    assert (bad.waste, journal.account.spent) == (Usage(retries=1), spent)
+    assert fine.verdict
+
+
+def test_a_provider_that_is_down_stops_the_judging_and_one_failing_call_does_not():
+    samples = [sample(f"q{n}") for n in range(30)]
+    found = judge(FakeLLM(lambda messages: Unavailable("away")), samples)
+    assert {rating.reason for rating in found} == {"the judge failed: away"}
+    with pytest.raises(ProviderDown, match="away"):
+        judge(FakeLLM(lambda messages: ProviderDown("away")), samples)
+
+
+def test_a_reached_budget_passes_through_and_what_was_answered_stays_settled():
+    class Budget(MemoryJournal):
+        async def reserve(self, call, most):
+            if len(self.settled) == 2:
+                raise BudgetReached("2 calls are the limit")
+            return await super().reserve(call, most)
+
+    journal = Budget()
+    with Provider() as provider, pytest.raises(BudgetReached):
+        judge(model_at(provider, concurrency=1), [sample(f"q{n}") for n in range(5)], journal)
+    assert (len(provider.log), len(journal.settled)) == (2, 2)

@@ -66,9 +66,6 @@ def test_a_prompt_without_what_a_reply_needs_is_refused_at_the_start(own, text, 
     assert str(own) in str(refused.value)
 
 
-# --- in a run -------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def project(tmp_path, own):
     write_jsonl(tmp_path / "d.jsonl", [GOOD | {"query_id": f"q{n}", "query": f"{n}?"} for n in range(3)])
@@ -78,23 +75,14 @@ def project(tmp_path, own):
 def test_a_run_keeps_its_prompt_and_goes_on_with_it_though_the_file_changed(cli, project, own, monkeypatch):
     monkeypatch.setenv("RAGASSAY_API_KEY", "sk-test")
     with Provider() as provider:
-        options = (
-            "--judge",
-            "openai/gpt-4o-mini",
-            "--set",
-            f"api_base={provider.url}",
-            "--metrics",
-            "faithfulness",
-            "--set",
-            "performance.cache=false",
-        )
-        code, out, err = cli("evaluate", "d.jsonl", *options, "--set", "judge_prompt=own.md", "--json")
+        given = (f"api_base={provider.url}", "performance.cache=false", "judge_prompt=own.md")
+        options = ("--judge", "openai/gpt-4o-mini", "--metrics", "faithfulness", "--json")
+        code, out, err = cli("evaluate", "d.jsonl", *options, *(part for one in given for part in ("--set", one)))
         assert code == 0, err
         report = json.loads(out)
         assert {seen.system for seen in provider.log} == {instructions(read_prompt(own)).text}
         assert next(iter(report["provenance"]["judge"]["prompts"])) == "own.md"
         assert report["provenance"]["configuration"]["judge_prompt"] == {"name": "own.md", "text": AROUND}
-
         run = report["run"]["id"]
         shutil.rmtree(project / "home" / "runs" / run / "results" / "default")
         own.unlink()
@@ -110,19 +98,15 @@ def test_the_local_judge_reads_no_prompt_and_says_so(cli, project):
     assert "warning: the judge local reads no prompt (own.md); a model does" in err
 
 
-# --- of the service -------------------------------------------------------------------------------------------------
-
-
 def test_a_job_brings_no_prompt_and_gets_the_operators(own):
-    body = {"samples": [GOOD], "judge": "gpt-4o-mini"}
+    def prompt_of(judge, **more):
+        body = json.dumps({"samples": [GOOD], "judge": judge, **more}).encode()
+        return read(body, Settings(judge_prompt=own), Registered())[0].judge_prompt
+
     with pytest.raises(BadSettings, match="judge_prompt: a job can't set this; the server's operator does"):
-        read(
-            json.dumps({**body, "judge_prompt": {"name": "own.md", "text": AROUND}}).encode(), Settings(), Registered()
-        )
-    spec, *_ = read(json.dumps(body).encode(), Settings(judge_prompt=own), Registered())
-    assert spec.judge_prompt == JudgePrompt(name="own.md", text=AROUND)
-    spec, *_ = read(json.dumps({"samples": [GOOD]}).encode(), Settings(judge_prompt=own), Registered())
-    assert spec.judge_prompt is None  # the local judge reads none
+        prompt_of("gpt-4o-mini", judge_prompt={"name": "own.md", "text": AROUND})
+    assert prompt_of("gpt-4o-mini") == JudgePrompt(name="own.md", text=AROUND)
+    assert prompt_of("local") is None  # it reads none
 
 
 def test_the_service_does_not_start_with_a_prompt_that_is_no_good(own):

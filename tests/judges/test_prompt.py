@@ -3,7 +3,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from provider import LABEL, Answer, Provider
@@ -33,26 +33,25 @@ def whole(**changes):
     return {"answer": [entry], "facts": [], "relevance": "full", "refusal": False, "why": "", **changes}
 
 
+SHEET = r"""<sample ([0-9a-f]{16})>
+Question:
+\[Q\] Why\?
+Contexts:
+\[C1.1\] Alpha.
+\[C1.2\] Beta.
+\[C2.1\] Gamma.
+Answer:
+\[A1\] First one.
+\[A2\] Second one.
+Facts:
+\[G1\] Fact one
+</sample \1>
+Give one entry for each of A1 to A2 and G1."""
+
+
 def test_every_unit_stands_on_a_line_of_its_own_between_two_delimiters_with_one_marker():
     text = sheet(sample("First one.\n\nSecond\none.", ("Alpha.  Beta.", "Gamma."), key_facts=("Fact\tone",)))
-
-    lines = text.splitlines()
-    marker = re.fullmatch(r"<sample ([0-9a-f]{16})>", lines[0]).group(1)
-    assert lines[1:] == [
-        "Question:",
-        "[Q] Why?",
-        "Contexts:",
-        "[C1.1] Alpha.",
-        "[C1.2] Beta.",
-        "[C2.1] Gamma.",
-        "Answer:",
-        "[A1] First one.",
-        "[A2] Second one.",
-        "Facts:",
-        "[G1] Fact one",
-        f"</sample {marker}>",
-        "Give one entry for each of A1 to A2 and G1.",
-    ]
+    assert re.fullmatch(SHEET, text)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +103,6 @@ def test_no_text_whatever_makes_a_line_of_its_own(answer, context, query):
     asked = number_units(odd)
     text = sheet(odd)
     body = text.split("\n")
-
     assert LABEL.findall(text) == [*asked.contexts, *asked.answer, *asked.facts]
     assert sum(not line.startswith("[") for line in body[1:-2]) == len(
         [t for t in body if re.fullmatch(r"[A-Z]\w+:", t)]
@@ -128,6 +126,11 @@ OBJECT = json.dumps(whole())
 )
 def test_the_one_object_of_the_agreed_form_is_found(text):
     assert find_object(text, "a sample") == whole()
+
+
+def test_half_a_surrogate_pair_in_an_object_is_replaced():
+    text = json.dumps(whole(why="WHY")).replace("WHY", r"half \ud800")
+    assert find_object(text, "a sample") == whole(why="half \ufffd")
 
 
 @pytest.mark.parametrize(
@@ -155,11 +158,11 @@ def test_an_object_that_stands_in_the_sample_is_not_the_judges():
     assert find_object(json.dumps(whole(relevance="none")), sheet(attacked))
 
 
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
-    )
-)
+VALUES = st.none() | st.booleans() | st.integers() | st.text()
+
+
+@given(st.recursive(VALUES, lambda x: st.lists(x) | st.dictionaries(st.text(), x), max_leaves=10))
+@settings(max_examples=50)
 def test_no_reply_whatever_breaks_the_reader(value):
     asked = number_units(sample())
     raw = parse_reply({"answer": value, "facts": value, "relevance": value, "refusal": value, "why": value}, asked)
@@ -167,40 +170,21 @@ def test_no_reply_whatever_breaks_the_reader(value):
 
 
 def test_labels_and_words_are_read_with_their_usual_slips():
-    raw = parse_reply(
-        {
-            "answer": [
-                {
-                    "id": "[a1]",
-                    "support": "Not found",
-                    "truth": "ABSENT",
-                    "evidence": ["[C1.1]", 3, ""],
-                    "why": " so\n so ",
-                },
-                {"id": "A2.", "support": "supported ", "truth": "agrees", "evidence": None, "why": None},
-            ]
-        },
-        number_units(sample()),
-    )
-    first, second = raw.sentences
+    slips = {"id": "[a1]", "support": "Not found", "truth": "ABSENT", "evidence": ["[C1.1]", 3, ""], "why": " so\n so "}
+    nulls = {"id": "A2.", "support": "supported ", "truth": "agrees", "evidence": None, "why": None}
+    first, second = parse_reply({"answer": [slips, nulls]}, number_units(sample())).sentences
     assert (first.support, first.truth, first.evidence, first.why) == ("not_found", "absent", ("C1.1",), "so so")
     assert (second.support, second.evidence, second.why) == ("supported", (), "")
 
 
-def marks(
-    answer,
-    context="Refunds take fourteen days after the return.",
-    evidence=("C1.1",),
-    support="supported",
-    refusal=False,
-    query="How?",
-    **more,
-):
+DAYS = "Refunds take fourteen days after the return."
+
+
+def marks(answer, context=DAYS, support="supported", query="How?", **more):
     judged = sample(answer, (context,), query, **more)
     asked = number_units(judged)
-    entries = [{"id": i, "support": support, "evidence": list(evidence)} for i in asked.answer]
-    verdict = check_verdict(parse_reply({"answer": entries, "refusal": refusal}, asked), asked, "x")
-    return suspicious(verdict, judged, asked)
+    entries = [{"id": i, "support": support, "evidence": ["C1.1"]} for i in asked.answer]
+    return suspicious(check_verdict(parse_reply({"answer": entries}, asked), asked, "x"), judged, asked)
 
 
 def test_support_that_shares_no_word_with_the_contexts_is_suspicious():

@@ -75,9 +75,8 @@ def test_an_answer_that_is_neither_is_a_reason():
 
 
 def test_criteria_are_asked_about_too():
-    rating, _ = probed(
-        by_question({"Criterion: The answer is polite": 0.5}), criteria={"polite": "The answer is polite."}
-    )
+    polite = {"polite": "The answer is polite."}
+    rating, _ = probed(by_question({"Criterion: The answer is polite": 0.5}), criteria=polite)
     (criterion,) = rating.verdict.criteria
     assert (criterion.name, criterion.step) == ("polite", "partly")
 
@@ -98,24 +97,18 @@ def test_the_chance_is_read_from_the_first_word(text, alternatives, chance):
     assert found == (pytest.approx(chance) if chance is not None else None)
 
 
-@pytest.mark.parametrize(
-    ("chance", "nearest"), [(0.0, "none"), (0.3, "barely"), (0.5, "partly"), (0.8, "mostly"), (1.0, "full")]
-)
-def test_a_chance_is_the_nearest_of_five_steps(chance, nearest):
-    assert step(chance) == nearest
+def test_a_chance_is_the_nearest_of_five_steps():
+    assert [step(chance) for chance in (0.0, 0.3, 0.5, 0.8, 1.0)] == ["none", "barely", "partly", "mostly", "full"]
 
 
 @pytest.mark.parametrize(
     ("spec", "what"),
     [
-        ({"judges": ("local",), "judge_mode": "probe"}, "for models"),
-        (
-            {"judges": ("gpt-4o-mini",), "judge_mode": "probe", "judge_prompt": {"name": "a", "text": "b"}},
-            "their own questions",
-        ),
+        ({"judges": ("local",)}, "for models"),
+        ({"judges": ("gpt-4o-mini",), "judge_prompt": {"name": "a", "text": "b"}}, "their own questions"),
     ],
 )
 def test_what_can_not_be_probed_is_refused(spec, what):
     with pytest.raises(BadSettings, match=what) as refused:
-        runtime.panel(EvalConfig(**spec), Settings())
+        runtime.panel(EvalConfig(judge_mode="probe", **spec), Settings())
     assert refused.value.where == "judge_mode"

@@ -1,15 +1,25 @@
+"""A model behind LiteLLM, over a real HTTP server: one request, what is tried again, what is refused, and odd replies."""
+
 import asyncio
 import gc
+import logging
+import re
+import time
+import traceback
 
 import pytest
 
 import provider as play
-from llm_calls import HELLO, OBJECT, SCHEMA, Account, ask, llm, reply_of
-from provider import Provider
-from ragassay.core.errors import BadSettings, BudgetReached
+from llm_calls import HELLO, OBJECT, SCHEMA, Account, ask, call, llm, reply_of
+from provider import Answer, Provider
+from ragassay.core.errors import BadInput, BadSettings, BudgetReached, RateLimited, TimedOut, TooLarge, Unavailable
 from ragassay.core.models import Usage
 from ragassay.llm import LLM, client
+from ragassay.llm.errors import redact
 from ragassay.llm.journal import MemoryJournal
+from ragassay.llm.rate_limit import retry_after
+
+KEY = "sk-this-is-a-very-secret-key-0123456789"
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +31,6 @@ def _no_waiting(monkeypatch):
 def test_a_call_is_one_request_at_temperature_0_with_a_seed_and_a_strict_schema():
     with Provider(then=OBJECT) as provider:
         reply = reply_of(llm(provider, seed=7), schema=SCHEMA)
-
     (seen,) = provider.log
     assert (reply.text, reply.finish_reason, reply.model) == ("{}", "stop", "gpt-4o-mini")
     assert reply.left_out == ()
@@ -46,7 +55,6 @@ def test_the_price_of_a_known_model_is_tokens_times_its_listed_price():
 def test_a_server_that_counts_no_tokens_gets_an_estimate_and_no_price():
     with Provider(then=play.raw(usage=None)) as provider:
         reply = reply_of(llm(provider), "x" * 392)
-
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (100, 1)  # characters / 4, rounded up
     assert reply.usage.cost_usd is None
 
@@ -86,7 +94,6 @@ def test_parameters_that_a_provider_does_not_take_are_left_out_and_listed():
     with Provider(then=HELLO) as provider:
         judge = llm(provider, "openai/o3-mini", parameters={"reasoning_effort": "low"}, seed=3)
         reply_of(judge)
-
     assert judge.settings == {
         "model": "openai/o3-mini",
         "parameters": {"seed": 3, "reasoning_effort": "low"},
@@ -102,7 +109,6 @@ def test_a_name_that_is_no_providers_belongs_to_the_own_server():
     with Provider(then=HELLO) as provider:
         judge = llm(provider, "meta-llama/Llama-3-8B")
         reply_of(judge)
-
     assert provider.log[0].body["model"] == "meta-llama/Llama-3-8B"
     assert judge.settings["model"] == "openai/meta-llama/Llama-3-8B"
     assert judge.model == "meta-llama/Llama-3-8B"
@@ -114,19 +120,15 @@ def test_an_unknown_model_is_an_error_before_anything_is_sent():
 
 
 @pytest.mark.parametrize(
-    ("options", "text"),
+    ("parameters", "text"),
     [
-        ({"model": "m", "parameters": {"max_retries": 3, "api_key": "x"}}, "can't set api_key, max_retries; known: "),
-        (
-            {"model": "m", "parameters": {"aws_bedrock_runtime_endpoint": "x"}},
-            "what only this provider knows goes into",
-        ),
-        ({"model": "m", "parameters": {"extra_body": {"messages": []}}}, "extra_body: it can't set messages"),
+        ({"max_retries": 3, "api_key": "x"}, "can't set api_key, max_retries; known: .* goes into extra_body"),
+        ({"extra_body": {"messages": []}}, "extra_body: it can't set messages"),
     ],
 )
-def test_bad_options_are_bad_settings(options, text):
+def test_bad_parameters_are_bad_settings(parameters, text):
     with pytest.raises(BadSettings, match=text):
-        LLM(**options)
+        LLM("m", parameters=parameters)
 
 
 def test_one_object_serves_several_event_loops_and_leaves_no_connection_open():
@@ -135,3 +137,279 @@ def test_one_object_serves_several_event_loops_and_leaves_no_connection_open():
         for n in range(3):
             assert reply_of(judge, name=f"c{n}").text == "hello"
         gc.collect()  # an open connection would warn here, and warnings are errors
+
+
+# --- faults and refusals ------------------------------------------------------------------------------------------------
+
+FAULTS = {
+    "408": (play.status(408), 0),
+    "409": (play.status(409), 0),
+    "429": (play.status(429), 0),
+    "500": (play.status(500), 0),
+    "502": (play.status(502), 0),
+    "503": (play.status(503), 0),
+    "529 in the body": (play.raw(error={"message": "overloaded", "code": 529}), 1),
+    "lost connection": (play.reset, 1),
+    "empty body": (play.empty, 1),
+    "html": (lambda seen: Answer(raw=b"<html>Bad gateway</html>"), 1),
+    "no choices": (play.raw(choices=[]), 1),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_passing_fault_costs_exactly_one_more_request(fault):
+    behaviour, uncertain = FAULTS[fault]
+    journal = MemoryJournal()
+    with Provider([behaviour], then=HELLO) as provider:
+        reply = reply_of(llm(provider), journal=journal)
+    assert reply.text == "hello"
+    assert len(provider.log) == 2
+    assert reply.waste == Usage(retries=1, uncertain_calls=uncertain)
+    assert journal.settled == {"c1": reply}
+    assert journal.account.spent.uncertain_calls == uncertain
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "error", "uncertain"),
+    [
+        (play.status(500, message="out of order"), Unavailable, 0),
+        (play.status(429, message="too fast"), RateLimited, 0),
+        (play.reset, Unavailable, 1),
+    ],
+)
+def test_after_the_last_attempt_the_caller_receives_what_was_spent(behaviour, error, uncertain):
+    journal, account = MemoryJournal(), Account()
+    with Provider(then=behaviour) as provider, pytest.raises(error, match=r"^gpt-4o-mini: ") as raised:
+        reply_of(llm(provider, attempts=3), journal=journal, account=account)
+    assert type(raised.value) is error
+    assert len(provider.log) == 3
+    assert account.lost == Usage(retries=2, uncertain_calls=3 * uncertain)
+    assert journal.account.spent.uncertain_calls == 3 * uncertain
+    assert journal.settled == {}
+
+
+def test_a_hang_ends_with_the_timeout_and_may_have_been_paid():
+    account = Account()
+    began = time.monotonic()
+    with Provider(then=play.hang) as provider, pytest.raises(TimedOut, match=r"no answer within 0\.3 s"):
+        reply_of(llm(provider, timeout_s=0.3, attempts=2), account=account)
+    assert len(provider.log) == 2
+    assert account.lost == Usage(retries=1, uncertain_calls=2)
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("at_no_cost", [429, 500])
+@pytest.mark.parametrize(("first", "uncertain"), [(play.reset, 1), (play.status(500), 0)])
+def test_attempts_are_told_of_where_the_call_ends_between_two(first, uncertain, at_no_cost, monkeypatch):
+    """The time of its sample is up while the call waits; the last attempt cost nothing, the one before may have."""
+    account, tasks = Account(), []
+
+    def pause(tries):
+        if tries == 2:
+            tasks[0].cancel()
+        return 0.0
+
+    async def cancelled():
+        tasks.append(asyncio.create_task(ask(llm(provider), account=account)))
+        with pytest.raises(asyncio.CancelledError):
+            await tasks[0]
+
+    monkeypatch.setattr(client, "backoff", pause)
+    with Provider([first], then=play.status(at_no_cost)) as provider:
+        asyncio.run(cancelled())
+    assert len(provider.log) == 2
+    assert account.lost == Usage(retries=1, uncertain_calls=uncertain)
+
+
+TOO_LONG = "This model's maximum context length is 8192 tokens."
+REFUSALS = [
+    (play.status(400, message="bad"), BadInput, "refused the request (400): bad"),
+    (play.status(400, message=TOO_LONG), TooLarge, "longer than the model reads"),
+    (play.status(401), BadSettings, "rejected the key (401)"),
+    (play.status(403), BadInput, "denied access (403)"),
+    (play.status(404, message="no m"), BadSettings, "does not have this model or address (404): no m"),
+    (play.status(429, message="You exceeded", kind="insufficient_quota"), BadSettings, "has no credit left"),
+]
+
+
+@pytest.mark.parametrize(("behaviour", "error", "text"), REFUSALS)
+def test_a_refusal_is_not_tried_again(behaviour, error, text):
+    account = Account()
+    with Provider(then=behaviour) as provider, pytest.raises(error, match=re.escape(text)) as raised:
+        reply_of(llm(provider), account=account)
+    assert type(raised.value) is error
+    assert len(provider.log) == 1
+    assert account.lost == Usage()
+
+
+def test_a_missing_key_is_named_by_its_variable_and_nothing_is_sent():
+    with pytest.raises(BadSettings, match="there is no key for this model; set OPENAI_API_KEY"):
+        reply_of(LLM("gpt-4o-mini"))
+    with pytest.raises(BadSettings, match="set ANTHROPIC_API_KEY"):
+        reply_of(LLM("anthropic/claude-sonnet-4-5"))
+
+
+@pytest.mark.parametrize("given", ["argument", "environment"])
+@pytest.mark.parametrize("code", [400, 401, 404, 429, 500])
+def test_a_key_never_shows_in_an_error_a_log_or_a_traceback(given, code, monkeypatch, caplog, capfd):
+    caplog.set_level(logging.DEBUG)
+    if given == "environment":
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    told = f"Incorrect API key provided: {KEY}. Authorization: Bearer {KEY}"
+    with Provider(then=play.status(code, message=told)) as provider:
+        judge = llm(provider, attempts=1, api_key=KEY if given == "argument" else None)
+        with pytest.raises((BadInput, Unavailable)) as raised:
+            reply_of(judge)
+    assert provider.log[0].auth == f"Bearer {KEY}"
+    shown = "".join(traceback.format_exception(raised.value)) + repr(judge) + str(judge.settings)
+    shown += caplog.text + "".join(capfd.readouterr())
+    assert "Incorrect API key provided: ***" in str(raised.value)
+    assert KEY not in shown
+    assert "Give Feedback" not in shown
+
+
+def test_redact_takes_out_a_key_of_any_form_and_leaves_ordinary_words(monkeypatch):
+    for secret in ("correct horse battery staple", "0123456789abcdef"):
+        assert redact(f"bad key {secret}!", secret) == "bad key ***!"
+        monkeypatch.setenv("OF_SOME_PROVIDER_API_KEY", secret)
+        assert redact(f"bad key {secret}!", None) == "bad key ***!"
+    for text in ("skeleton-based", "an sk-learn-compatible server", "skippingwhatever", "send a bearer token."):
+        assert redact(text, None) == text
+
+
+def several(judge, count, journal=None):
+    """The texts of the replies to so many calls at once."""
+
+    async def all_of_them():
+        return await asyncio.gather(*(ask(judge, name=f"c{n}", journal=journal) for n in range(count)))
+
+    return [reply.text for reply in asyncio.run(all_of_them())]
+
+
+def of_four(provider):
+    """The requests of four calls, one at a time, all of which are answered in the end."""
+    assert several(llm(provider, concurrency=1), 4) == ["hello"] * 4
+    return provider.log
+
+
+def test_retry_after_is_obeyed_by_the_call_that_was_told_and_the_others_go_on():
+    with Provider([play.status(429, {"Retry-After": "3"})], then=HELLO) as provider:
+        refused, *others = of_four(provider)
+    assert len(others) == 4
+    assert others[-1].t - refused.done >= 2.99
+    assert max(seen.t for seen in others[:-1]) - refused.done < 2.9
+
+
+def test_all_calls_wait_once_three_in_a_row_are_told_to():
+    with Provider([play.status(429, {"Retry-After": "1"})] * 3, then=HELLO) as provider:
+        *refused, last = of_four(provider)[:4]
+    assert last.t - refused[-1].done >= 0.99
+
+
+def test_a_429_uses_up_no_attempt_while_other_calls_get_through(monkeypatch):
+    monkeypatch.setattr(client, "backoff", lambda tries: 0.05)
+
+    def behave(seen):
+        slow = sum("slow" in earlier.user for earlier in provider.log)
+        return Answer(status=429) if "slow" in seen.user and slow < 5 else Answer("hello")
+
+    with Provider(then=behave) as provider:
+        judge = llm(provider, attempts=2, concurrency=2)
+
+        async def both():
+            slow = asyncio.create_task(ask(judge, "slow", name="slow"))
+            while not slow.done():
+                await ask(judge, "quick", name=f"c{len(provider.log)}")
+            return await slow
+
+        slow = asyncio.run(both())
+    assert slow.text == "hello"
+    assert slow.waste == Usage(retries=4)
+
+
+def test_no_more_calls_are_in_flight_or_reserved_than_there_are_slots():
+    reserved = []
+
+    class Watching(MemoryJournal):
+        async def reserve(self, call, most):
+            reserved.append(len(reserved) + 1 - len(self.settled))
+            return await super().reserve(call, most)
+
+    with Provider(then=HELLO, latency_s=0.1) as provider:
+        several(llm(provider, concurrency=3), 12, Watching())
+    assert (provider.peak, max(reserved), len(provider.log)) == (3, 3, 12)
+
+
+def test_retry_after_is_read_in_all_its_forms():
+    read = {"7": 7.0, "1.5": 1.5, "Wed, 21 Oct 2015 07:28:00 GMT": 0.0, "Wed, 21 Oct 2015 07:28:00": 0.0, "soon": None}
+    assert {text: retry_after({"retry-after": text}) for text in read} == read
+    in_ms = {"250": 0.25, "inf": None, "-5": 0.0}
+    assert {text: retry_after({"retry-after-ms": text}) for text in in_ms} == in_ms
+    assert retry_after({"retry-after": "7", "retry-after-ms": "250"}) == 0.25
+    assert retry_after({}) is None
+
+
+# --- odd replies -------------------------------------------------------------------------------------------------------
+
+DENIED, FLAGGED = play.status(403, message="no access"), play.status(403, message="your input was flagged")
+
+
+@pytest.mark.parametrize(
+    ("text", "read"), [(r"a\ud800b", "a\ufffdb"), (r"\ud83d\ude00", "\U0001f600"), (r"\udc00", "\ufffd")]
+)
+def test_half_a_surrogate_pair_in_a_reply_is_replaced(text, read):
+    message = {"role": "assistant", "content": "TEXT"}
+    body = play.raw(choices=[{"index": 0, "message": message, "finish_reason": "stop"}])(None).raw
+    with Provider(then=lambda _: Answer(raw=body.replace(b"TEXT", text.encode()))) as provider:
+        reply = reply_of(llm(provider))
+    assert (reply.text, reply.usage.input_tokens) == (read, 10)
+    assert reply.model_dump_json()
+
+
+@pytest.mark.parametrize("changes", [{"choices": []}, {"choices": None}, {"choices": [{"index": 0}]}])
+def test_a_reply_without_a_message_says_so(changes):
+    account = Account()
+    with Provider(then=play.raw(**changes)) as provider, pytest.raises(Unavailable) as raised:
+        reply_of(llm(provider, attempts=1), account=account)
+    assert "has no message" in str(raised.value) or "no usable answer" in str(raised.value)
+    assert "index out of range" not in str(raised.value)
+    assert account.lost.uncertain_calls == 1
+
+
+def test_a_denied_call_after_a_reply_is_that_calls_affair():
+    with Provider([play.says("ok"), DENIED, DENIED, DENIED, DENIED], then=play.says("ok")) as provider:
+        model = llm(provider)
+
+        async def several():
+            return [await asyncio.gather(ask(model, name=f"c{n}"), return_exceptions=True) for n in range(6)]
+
+        outcomes = [type(outcome) for (outcome,) in asyncio.run(several())]
+    assert outcomes[1:5] == [BadInput] * 4
+    assert BadInput not in (outcomes[0], outcomes[5])
+
+
+@pytest.mark.parametrize(("refusal", "last"), [(DENIED, BadSettings), (FLAGGED, BadInput)])
+def test_calls_that_are_all_denied_end_the_run_and_those_that_moderation_flags_do_not(refusal, last):
+    with Provider(then=refusal) as provider:
+        model = llm(provider)
+        for name, error in (("c1", BadInput), ("c1", BadInput), ("c2", BadInput), ("c3", last)):
+            with pytest.raises(error, match="denied access"):
+                reply_of(model, name=name)
+
+
+@pytest.mark.parametrize("value", [None, 0])
+def test_a_reply_in_which_the_caller_finds_nothing_is_unreadable(value):
+    journal, messages, parsed = MemoryJournal(), [{"role": "user", "content": "hi"}], []
+
+    def read(reply):
+        parsed.append(reply.text)
+        return value
+
+    async def twice(model):
+        asked = {"max_tokens": 50, "call": call(), "journal": journal, "read": read}
+        return [await model.complete(messages, **asked) for _ in "12"]
+
+    with Provider(then=play.says("ok")) as provider:
+        outcomes = asyncio.run(twice(llm(provider)))
+    assert [(reply.unreadable, found) for reply, found in outcomes] == [(value is None, value)] * 2
+    assert (len(provider.log), parsed) == (1, ["ok"] * 2)  # once for each call, a settled one too

@@ -21,25 +21,22 @@ KEY = "the-key-of-one-address"
 OURS, OTHER = "http://ours.example/v1", "http://other.example/v1"
 
 
-@pytest.mark.parametrize(
-    ("model", "configured", "address", "sent"),
-    [
-        ("m", OURS, OURS, True),
-        ("m", OURS, f"{OURS}/", True),
-        ("m", OURS, OTHER, False),  # --api-base, or the api_base of a system, beside RAGASSAY_API_BASE
-        ("m", None, OTHER, True),  # the address of the command line or the configuration is the only one
-        ("gpt-4o-mini", None, None, True),
-        ("groq/llama-3.1-8b-instant", None, None, True),
-        ("gpt-4o-mini", "", None, True),
-        ("llamafile/m", None, None, False),
-        ("docker_model_runner/m", None, None, False),
-        ("lm_studio/m", None, None, False),
-        ("ollama/m", None, None, False),
-        ("hosted_vllm/m", None, None, False),
-        ("llamafile/m", "", "", False),
-        ("llamafile/m", OURS, OURS, True),
-    ],
-)
+LOCAL = ("llamafile/m", "docker_model_runner/m", "lm_studio/m", "ollama/m", "hosted_vllm/m")
+SENT = [
+    ("m", OURS, OURS, True),
+    ("m", OURS, f"{OURS}/", True),
+    ("m", OURS, OTHER, False),  # --api-base, or the api_base of a system, beside RAGASSAY_API_BASE
+    ("m", None, OTHER, True),  # the address of the command line or the configuration is the only one
+    ("gpt-4o-mini", None, None, True),
+    ("groq/llama-3.1-8b-instant", None, None, True),
+    ("gpt-4o-mini", "", None, True),
+    *((model, None, None, False) for model in LOCAL),
+    ("llamafile/m", "", "", False),
+    ("llamafile/m", OURS, OURS, True),
+]
+
+
+@pytest.mark.parametrize(("model", "configured", "address", "sent"), SENT)
 def test_the_key_goes_to_its_own_address_or_to_a_hosted_provider(model, configured, address, sent):
     settings = Settings(api_base=configured, api_key=KEY)
     assert runtime.api_key(model, address, settings) == (KEY if sent else None)
@@ -72,10 +69,12 @@ def test_a_dotenv_of_the_folder_is_not_read_by_us_or_by_litellm(tmp_path):
     (tmp_path / ".env").write_text(
         "RAGASSAY_API_BASE=http://other.example/v1\nOPENAI_BASE_URL=http://other.example/v1\n"
     )
-    code = (
-        "import os\nfrom ragassay.llm.resolve import litellm\nfrom ragassay.core.settings import Settings\nlitellm()\n"
-        "print(Settings().api_base, os.environ.get('OPENAI_BASE_URL'))"
-    )
+    code = """
+import os
+from ragassay.llm.resolve import litellm
+from ragassay.core.settings import Settings
+litellm()
+print(Settings().api_base, os.environ.get('OPENAI_BASE_URL'))"""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI", "RAGASSAY"))}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.stdout == "None None\n", done.stderr

@@ -39,14 +39,20 @@ def spacing(request, redis):
     store.redis.close()
 
 
-def ask_at_once(model, calls):
-    async def run():
-        await asyncio.gather(*(ask(model, f"text {n}", f"c{n}") for n in range(calls)))
+class Noting(LocalSpacing):
+    """Keeps what was asked of it."""
 
-    model.warm_up()
-    began = time.monotonic()
-    asyncio.run(run())
-    return began
+    def __init__(self):
+        super().__init__()
+        self.taken, self.corrected = [], []
+
+    def wait_s(self, line, request_s, tokens_s):
+        self.taken.append(tokens_s)
+        return super().wait_s(line, request_s, tokens_s)
+
+    def correct(self, line, tokens_s):
+        self.corrected.append(tokens_s)
+        super().correct(line, tokens_s)
 
 
 def test_a_line_hands_out_moments_that_are_as_far_apart_as_requests_and_tokens_need(spacing):
@@ -65,26 +71,19 @@ def test_a_line_hands_out_moments_that_are_as_far_apart_as_requests_and_tokens_n
 
 
 def test_calls_come_no_faster_than_the_limit_however_many_may_be_in_flight():
+    async def at_once(model):
+        await asyncio.gather(*(ask(model, name=f"c{n}") for n in range(6)))
+
     with Provider(then=HELLO) as provider:
-        began = ask_at_once(llm(provider, concurrency=6, limit=RateLimit(requests=200)), 6)
+        model = llm(provider, concurrency=6, limit=RateLimit(requests=200))
+        model.warm_up()
+        began = time.monotonic()
+        asyncio.run(at_once(model))
     for n, seen in enumerate(provider.log):
         assert seen.t >= began + 0.3 * n
 
 
 def test_tokens_count_as_what_a_call_may_take_until_its_bill_comes():
-    class Noting(LocalSpacing):
-        def __init__(self):
-            super().__init__()
-            self.taken, self.corrected = [], []
-
-        def wait_s(self, line, request_s, tokens_s):
-            self.taken.append(tokens_s)
-            return super().wait_s(line, request_s, tokens_s)
-
-        def correct(self, line, tokens_s):
-            self.corrected.append(tokens_s)
-            super().correct(line, tokens_s)
-
     noted = Noting()
     limit = RateLimit(tokens=60_000, spacing=noted)  # a token takes a millisecond
     with Provider([play.status(400), HELLO]) as provider:
@@ -103,19 +102,12 @@ def test_tokens_count_as_what_a_call_may_take_until_its_bill_comes():
     [({"requests_per_minute": 600}, {}), ({}, {"requests_per_minute": 600}), ({"tokens_per_minute": 10**7}, {})],
 )
 def test_the_judge_keeps_the_limit_of_the_run_else_that_of_the_service(spec, settings):
-    class Counting(LocalSpacing):
-        waits = 0
-
-        def wait_s(self, *line):
-            self.waits += 1
-            return super().wait_s(*line)
-
-    spacing = Counting()
+    spacing = Noting()
     with Provider() as provider:
         given = EvalConfig(judges=("m",), api_base=provider.url, performance=spec)
         panel = runtime.panel(given, Settings(**settings), runtime.Shared(spacing))
         asyncio.run(panel.rate([sample("q1"), sample("q2")], MemoryJournal()))
-    assert spacing.waits == 2
+    assert len(spacing.taken) == 2
 
 
 def test_the_workers_of_a_service_share_the_limit_by_way_of_redis(redis, monkeypatch):

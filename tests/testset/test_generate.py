@@ -57,16 +57,9 @@ def test_every_row_is_marked_and_leads_back_to_its_passage(drawn):
 
 
 def test_what_is_thrown_away_is_listed_with_its_reason(drawn):
-    passages = [
-        Passage(
-            id="a", text="It may differ by 60 seconds. A role is a set of permissions. The log is kept for 3 months."
-        ),
-        Passage(
-            id="b", text="A role is a part that somebody plays. A file is the thing.  The log is kept for 3 months."
-        ),
-    ]
-    corpus = Corpus.of(passages)
-    _, report = drawn(corpus=corpus)
+    a = "It may differ by 60 seconds. A role is a set of permissions. The log is kept for 3 months."
+    b = "A role is a part that somebody plays. A file is the thing.  The log is kept for 3 months."
+    _, report = drawn(corpus=Corpus.of(Passage(id=name, text=text) for name, text in (("a", a), ("b", b))))
     reasons = {each.reason: each.examples for each in report.dropped}
     assert reasons["it is not clear without its passage"] == ("It may differ by how many seconds?",)
     assert reasons["passages answer it differently"] == ("What is a role?", "What is a role?")
@@ -92,34 +85,26 @@ def test_markdown_is_cut_at_headings_and_between_paragraphs(tmp_path):
     (tmp_path / "sub").mkdir()
     long = "\n\n".join(" ".join(["word"] * 150) for _ in range(2))
     (tmp_path / "guide.md").write_text(
-        f"# Guide\n\nFirst\nline.\n\n## Keys {{#keys}}\n\n- one\n- two\n\n## Long\n\n{long}\n"
+        f"# Guide\n\nFirst\nline.\n\n## Keys {{#keys}}\n\n- one\n- two\n\n## Long\n\n{long}\n\n## Code\n\n```sh\n# make\n```\n"
     )
     (tmp_path / "sub" / "plain.txt").write_text("# no heading here\n")
     (tmp_path / "other.csv").write_text("x")
     passages = {passage.id: passage for passage in read_passages(tmp_path).passages}
-    assert sorted(passages) == ["guide-1", "guide-2", "guide-3", "guide-4", "sub-plain-1"]
+    assert sorted(passages) == [*(f"guide-{n}" for n in range(1, 6)), "sub-plain-1"]
     assert (passages["guide-1"].title, passages["guide-1"].text) == ("Guide", "First line.")
     assert (passages["guide-2"].title, passages["guide-2"].text) == ("Guide: Keys", "- one - two")
+    assert (passages["guide-5"].title, passages["guide-5"].text) == ("Guide: Code", "```sh # make ```")
     assert passages["sub-plain-1"].text == "# no heading here"
-
-
-def test_read_passages_takes_no_heading_from_code(tmp_path):
-    (tmp_path / "guide.md").write_text("# Guide\n\n```sh\n# a comment\nmake\n```\n\n## End\n\nDone.\n")
-    assert [passage.title for passage in read_passages(tmp_path).passages] == ["Guide", "Guide: End"]
 
 
 def test_the_command_keeps_questions_as_a_dataset_that_can_be_retrieved_for(cli, tmp_path):
     handbook = folder("datasets") / "handbook" / "corpus.jsonl"
-    code, out, err = cli(
-        "data", "generate", handbook, "-n", 8, "--seed", 7, "--name", "made", "--passages", "corpus.jsonl", "--json"
-    )
+    options = ("data", "generate", handbook, "-n", 8, "--seed", 7, "--name", "made")
+    code, out, err = cli(*options, "--passages", "corpus.jsonl", "--json")
     assert code == 0, err
     made = json.loads(out)
-    assert made["version"]["lineage"]["options"]["by"] == "templates 2"
-    assert made["rows"] == 8
-    assert cli("data", "generate", handbook, "-n", 8, "--seed", 7, "--name", "made")[1].startswith(
-        f"made@{made['version']['digest'][:12]}: 8 questions"
-    )
+    assert (made["version"]["lineage"]["options"]["by"], made["rows"]) == ("templates 2", 8)
+    assert cli(*options)[1].startswith(f"made@{made['version']['digest'][:12]}: 8 questions")
     assert re.search(r"made by a program +8 +100 %", cli("data", "show", "made")[1])
     configuration = "data: made\ncorpus: corpus.jsonl\nsystems: {bm25: {kind: bm25}}\nmetrics: [hit@10]\n"
     (tmp_path / "ragassay.yaml").write_text(configuration)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -19,13 +20,8 @@ def name_and_days(seen):
 
 
 def question(name, days, **changes):
-    row = {
-        "question": f"How many days does {name} stay in its vault?",
-        "answer": f"{name} stays for {days} days.",
-        "evidence": f"{name} is kept for\n{days} days",
-        "category": "factual",
-        "difficulty": "easy",
-    }
+    row = {"question": f"How many days does {name} stay in its vault?", "answer": f"{name} stays for {days} days."}
+    row |= {"evidence": f"{name} is kept for\n{days} days", "category": "factual", "difficulty": "easy"}
     return row | changes
 
 
@@ -57,10 +53,8 @@ def generate(cli, tmp_path, monkeypatch):
 
 
 def both(name, days):
-    return [
-        question(name, days),
-        question(name, days, question=f"In which vault is {name} kept for {days} days today?"),
-    ]
+    other = f"In which vault is {name} kept for {days} days today?"
+    return [question(name, days), question(name, days, question=other)]
 
 
 def test_checked_questions_become_marked_rows_and_a_repetition_asks_nobody(generate, cli):
@@ -77,17 +71,12 @@ def test_checked_questions_become_marked_rows_and_a_repetition_asks_nobody(gener
         again = json.loads(generate(provider, "--json")[1])
         assert len(provider.log) == 9
         assert again["version"]["digest"] == made["version"]["digest"]
-    rows = [json.loads(line) for line in _rows_of(cli)]
+    file = Path(json.loads(cli("data", "show", "made", "--json")[1])["file"])
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert {row["relevant_doc_ids"][0] for row in rows} == TEXTS.keys()
     generated = rows[0]["metadata"]["generated"]
     assert (generated["by"], generated["passages"]) == ("model gpt-4o-mini", rows[0]["relevant_doc_ids"])
     assert re.fullmatch(r"\w+ stays for 1\d days.", rows[0]["ground_truth_answer"][0])
-
-
-def _rows_of(cli):
-    from pathlib import Path
-
-    return Path(json.loads(cli("data", "show", "made", "--json")[1])["file"]).read_text().splitlines()
 
 
 WRONG = {
@@ -135,14 +124,14 @@ def test_a_budget_is_kept_and_what_is_answered_is_not_paid_again(generate):
         assert len(provider.log) == 9
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "code", "parts"),
-    [
-        (play.status(500, message="broken"), 3, ["the provider failed (500): broken", "0 calls"]),
-        (play.says("garbage"), 5, ["the model's reply could not be read", "calls", " USD"]),
-        (play.status(400, message="nope"), 5, ["refused the request (400): nope", "0 calls"]),
-    ],
-)
+NO_QUESTION = [
+    (play.status(500, message="broken"), 3, ["the provider failed (500): broken", "0 calls"]),
+    (play.says("garbage"), 5, ["the model's reply could not be read", "calls", " USD"]),
+    (play.status(400, message="nope"), 5, ["refused the request (400): nope", "0 calls"]),
+]
+
+
+@pytest.mark.parametrize(("behaviour", "code", "parts"), NO_QUESTION)
 def test_generate_says_why_a_model_gave_no_question_and_what_it_took(generate, behaviour, code, parts):
     with play.Provider(then=behaviour) as provider:
         found, _, err = generate(provider)

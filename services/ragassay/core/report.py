@@ -183,38 +183,20 @@ class Load(FrozenModel):
     retried: int
 
 
-class AgreedLabels(FrozenModel):
-    """Of ``n`` labels that two gave to the same units, how many are the same.
-
-    ``kappa``: Cohen's, of what chance left to agree on the share that was agreed on; None if chance leaves nothing.
-    """
-
-    n: int
-    agreed: int
-    kappa: float | None
-
-
 class JuryMember(FrozenModel):
     """A judge of a jury: rows that it ``judged``; of those that it ``failed`` on, ``reasons`` counts why.
 
-    ``labels``: its labels against those of the jury.
+    ``agreed``: how many of its ``labels`` are those that the jury elected.
     """
 
     judge: str
     judged: int
     failed: int
     reasons: dict[str, int]
-    labels: AgreedLabels
+    labels: int
+    agreed: int
     usage: Usage
     waste: Usage
-
-
-class JuryPair(FrozenModel):
-    """The labels of two of its judges."""
-
-    a: str
-    b: str
-    labels: AgreedLabels
 
 
 class Jury(FrozenModel):
@@ -226,7 +208,6 @@ class Jury(FrozenModel):
     divided: int
     without_verdict: int
     members: tuple[JuryMember, ...]
-    pairs: tuple[JuryPair, ...]
 
 
 class SystemReport(FrozenModel):

@@ -1,19 +1,19 @@
-"""How far raters agree: a judge with people, by its scores, and the judges of a jury, by their labels."""
+"""How far raters agree: a judge with people, by its scores, and the judges of a jury with its vote, by their labels."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from typing import Literal
 
 import numpy as np
 import scipy  # loads scipy.special and scipy.stats at the first use
 
 from ragassay.core.errors import NothingToEvaluate
 from ragassay.core.models import Chance, FrozenModel, Rating, Result
-from ragassay.core.report import AgreedLabels, Jury, JuryMember, JuryPair
+from ragassay.core.report import Jury, JuryMember
 from ragassay.core.statistics import Interval
 from ragassay.judges.combine import by_judge, disagreements
 from ragassay.judges.verdict import labels as labels_of
@@ -22,7 +22,6 @@ from ragassay.stats.intervals import Floats, clustered_intervals, wilson_ends
 FROM = 0.5  # the least score that is a yes
 BINS = 10
 MEASURES = ("accuracy", "balanced_accuracy", "kappa", "auc", "ece")
-_JURY = "(the jury)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +171,8 @@ class JuryCount:
     def __init__(self) -> None:
         self._rows = self._divided = self._without = 0
         self._members: dict[str, Rating] = {}  # whose usage and waste are sums
-        self._judged, self._reasons = Counter[str](), defaultdict[str, Counter[str]](Counter)
-        self._labels = defaultdict[tuple[str, str], Counter[tuple[str, str, str]]](Counter)
+        self._reasons = defaultdict[str, Counter[str]](Counter)
+        self._counts = defaultdict[str, Counter[Literal["judged", "labels", "agreed"]]](Counter)
 
     def add(self, row: Result) -> None:
         """The next row; one that no jury judged counts nothing."""
@@ -182,61 +181,31 @@ class JuryCount:
         self._rows += 1
         self._divided += any(True for _ in disagreements(row.ratings))
         self._without += row.verdict is None
+        elected = labels_of(row.verdict) if row.verdict else {}
         for name, one in members.items():
             sums = self._members.setdefault(name, Rating())
             spent = {"usage": sums.usage + one.usage, "waste": sums.waste + one.waste}
             self._members[name] = sums.model_copy(update=spent)
-            if one.verdict:
-                self._judged[name] += 1
-            else:
+            if one.verdict is None:
                 self._reasons[name][one.reason or "no verdict"] += 1
-        verdicts = {name: one.verdict for name, one in members.items()} | {_JURY: row.verdict}
-        given = {name: labels_of(verdict) for name, verdict in verdicts.items() if verdict}
-        for a, b in combinations(given, 2):
-            self._labels[a, b].update(
-                (unit.rpartition(" ")[2], label, given[b][unit])  # its kind: support of "A1 support"
-                for unit, label in given[a].items()
-                if unit in given[b]
-            )
+                continue
+            alike = [label == elected[unit] for unit, label in labels_of(one.verdict).items() if unit in elected]
+            self._counts[name].update(judged=1, labels=len(alike), agreed=sum(alike))
 
     @property
     def jury(self) -> Jury | None:
         """The figures; None if no jury judged."""
         if not self._rows:
             return None
-        members = [
+        members = (
             JuryMember(
                 judge=name,
-                judged=self._judged[name],
                 failed=self._reasons[name].total(),
                 reasons=dict(sorted(self._reasons[name].items())),
-                labels=agreed_labels(self._labels[name, _JURY]),
+                **{count: self._counts[name][count] for count in ("judged", "labels", "agreed")},
                 usage=sums.usage,
                 waste=sums.waste,
             )
             for name, sums in self._members.items()
-        ]
-        pairs = [JuryPair(a=a, b=b, labels=agreed_labels(self._labels[a, b])) for a, b in self._labels if b != _JURY]
-        return Jury(
-            rows=self._rows,
-            divided=self._divided,
-            without_verdict=self._without,
-            members=tuple(members),
-            pairs=tuple(pairs),
         )
-
-
-def agreed_labels(counts: Mapping[tuple[str, str, str], int]) -> AgreedLabels:
-    """How far two raters agree, from counts of (kind of label, label of one, label of the other).
-
-    Chance goes by how often each gave a label, kind by kind (Cohen 1960).
-    """
-    kinds, one, other = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for (kind, a, b), count in counts.items():
-        kinds[kind] += count
-        one[kind, a] += count
-        other[kind, b] += count
-    n, agreed = kinds.total(), sum(count for (_, a, b), count in counts.items() if a == b)
-    expected = sum(count * other[label] / kinds[label[0]] for label, count in one.items())
-    kappa = (agreed - expected) / (n - expected) if n - expected > 1e-9 else None
-    return AgreedLabels(n=n, agreed=agreed, kappa=kappa)
+        return Jury(rows=self._rows, divided=self._divided, without_verdict=self._without, members=tuple(members))

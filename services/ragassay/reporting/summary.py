@@ -8,10 +8,8 @@ from ragassay.core.formatting import listed, number, percent
 from ragassay.core.models import Usage
 from ragassay.core.report import (
     Aggregate,
-    AgreedLabels,
     Distribution,
     JuryMember,
-    JuryPair,
     Report,
     ReportWithResults,
     SystemReport,
@@ -45,14 +43,11 @@ def _table(title: str, report: Report, figures: Figures) -> Table:
 
 
 def _jury(systems: list[SystemReport]) -> Iterator[tuple[str, ...]]:
-    """What each member of a jury judged, how often it is with the others, and what it took; then every two of them."""
+    """What each member of a jury judged, how often it is with the others, and what it took."""
     juries = [s.jury for s in systems]
     for name in dict.fromkeys(one.judge for jury in juries if jury for one in jury.members):
         members = [next((one for one in jury.members if one.judge == name), None) if jury else None for jury in juries]
         yield name, *(_member(one) for one in members)
-    for pair in dict.fromkeys((one.a, one.b) for jury in juries if jury for one in jury.pairs):
-        pairs = [next((one for one in jury.pairs if (one.a, one.b) == pair), None) if jury else None for jury in juries]
-        yield " and ".join(pair), *(_pair(one) for one in pairs)
     yield "rows on which they differ", *(f"{jury.divided} of {jury.rows}" if jury else NOTHING for jury in juries)
 
 
@@ -61,18 +56,8 @@ def _member(member: JuryMember | None) -> str:
         return NOTHING
     failed = f", failed on {member.failed}" if member.failed else ""
     wasted = f", wasted {spent(member.waste)}" if member.waste != Usage() else ""
-    return f"judged {member.judged}{failed}; {_agreed(member.labels)} as the jury; {spent(member.usage)}{wasted}"
-
-
-def _pair(pair: JuryPair | None) -> str:
-    if pair is None:
-        return NOTHING
-    kappa = "undefined" if pair.labels.kappa is None else number(pair.labels.kappa)
-    return f"{_agreed(pair.labels)} alike, kappa {kappa}"
-
-
-def _agreed(labels: AgreedLabels) -> str:
-    return f"{percent(labels.agreed / labels.n)} of {labels.n:,} labels" if labels.n else "no label"
+    agreed = f"{percent(member.agreed / member.labels)} of {member.labels:,} labels" if member.labels else "no label"
+    return f"judged {member.judged}{failed}; {agreed} as the jury; {spent(member.usage)}{wasted}"
 
 
 def partial(report: Report) -> str | None:

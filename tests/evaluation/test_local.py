@@ -1,4 +1,4 @@
-"""What becomes of a run while its provider fails: it waits, asks now and then, and gives up in the end.
+"""A run in a folder: its progress, row by row, and what becomes of it while its provider fails.
 
 The provider is a real HTTP server behind the real LiteLLM; the waits are shortened, not skipped.
 """
@@ -10,18 +10,18 @@ import orjson
 import pytest
 
 import provider as play
-from offline_runs import GOOD, FakeRuntime, new_run, sample, write_jsonl
+from offline_runs import GOOD, FakeRuntime, ScriptedJudge, new_run, sample, write_jsonl
 from provider import Provider
 from ragassay.core.errors import ProviderDown, Unavailable
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
+from ragassay.core.settings import Settings
 from ragassay.evaluation import local, outage
 from ragassay.evaluation.aggregate import finish
 from ragassay.judges.llm import LLMJudge
 from ragassay.llm import LLM
 from ragassay.llm.journal import CallScope, Circuit, MemoryJournal, given_up
-from ragassay.storage.folder import FolderStore
 
 ROWS = 50
 METRICS = ("mrr", "faithfulness", "relevance")
@@ -47,18 +47,9 @@ def litellm_is_warm():
         )
 
 
-def failing(behave, until):
-    """``behave`` until ``until()`` is true, then good replies."""
-    return lambda seen: play.good(seen) if until() else behave(seen)
-
-
 def run_of(root, outage_timeout_s):
     rows = [sample(n, query=f"What is number {n}?") for n in range(ROWS)]
-    return new_run(
-        root,
-        rows,
-        EvalConfig(metrics=METRICS, judges=("m",), performance={"provider_outage_timeout_s": outage_timeout_s}),
-    )
+    return new_run(root, rows, EvalConfig(metrics=METRICS, judges=("m",), performance={"provider_outage_timeout_s": outage_timeout_s}))
 
 
 def work_through(run, provider, **options):
@@ -79,17 +70,16 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(
-    "fault", sorted(FAULTS.keys() - {"429 for an hour"})
-)  # that one waits for the hour, or gives up
+@pytest.mark.parametrize("fault", ["502", "hang"])
 def test_after_an_outage_every_row_is_scored_and_few_requests_were_made_meanwhile(tmp_path, fault):
     with Provider() as provider:
-        # the outage begins with the first request, however late that comes
-        provider.then = failing(FAULTS[fault], lambda: time.monotonic() > provider.log[0].t + 2.5)
-        system, told = work_through(
-            run_of(tmp_path, outage_timeout_s=60), provider, timeout_s=0.5 if fault == "hang" else 10
-        )
-        during = [seen for seen in provider.log if seen.t < provider.log[0].t + 2.5]
+
+        def is_over(t):  # the outage begins with the first request, however late that comes
+            return t > provider.log[0].t + 2.5
+
+        provider.then = lambda seen: play.good(seen) if is_over(time.monotonic()) else FAULTS[fault](seen)
+        system, told = work_through(run_of(tmp_path, outage_timeout_s=60), provider, timeout_s=0.5 if fault == "hang" else 10)
+        during = [seen for seen in provider.log if not is_over(seen.t)]
     assert system.metrics["faithfulness"].n == ROWS
     assert system.metrics["mrr"].n == ROWS
     assert len(during) <= MOST_REQUESTS
@@ -128,28 +118,23 @@ def test_a_provider_that_never_recovers_costs_the_judged_scores_and_the_others_a
     assert requests <= MOST_REQUESTS
 
 
-def test_rows_that_were_given_up_are_judged_when_the_run_is_resumed(tmp_path):
+def test_rows_that_were_given_up_are_judged_when_the_run_is_resumed_with_a_wait_of_its_own(tmp_path, cli):
+    data = write_jsonl(tmp_path / "data.jsonl", [{**GOOD, "query_id": f"q{n}"} for n in range(5)])
     with Provider(then=play.status(500)) as provider:
-        run = run_of(tmp_path, outage_timeout_s=0.5)
-        work_through(run, provider)
-        again = FolderStore(tmp_path).open("last")
-        assert again.pending() == []
-        again.evaluate_failed_again()
-        assert [chunk.number for chunk in again.pending()] == [0]
-        provider.then = play.good
-        system, _ = work_through(again, provider)
-    assert system.metrics["faithfulness"].n == ROWS
-    assert FolderStore(tmp_path).open("last").pending() == []
 
+        def judged(*options):
+            _, out, _ = cli("evaluate", *options, "--json")
+            return orjson.loads(out)["systems"]["default"]["metrics"]["faithfulness"]
 
-def test_how_long_a_resumed_run_waits_can_be_given_anew(tmp_path, cli):
-    with Provider(then=play.status(500)) as provider:
-        data = write_jsonl(tmp_path / "data.jsonl", [{**GOOD, "query_id": f"q{n}"} for n in range(5)])
         judge = ("--judge", "gpt-4o-mini", "--set", f"api_base={provider.url}", "--metrics", "mrr,faithfulness")
-        cli("evaluate", data, *judge, "--set", "performance.provider_outage_timeout_s=0.5")
-        _, out, _ = cli("evaluate", "--resume", "last", "--set", "performance.provider_outage_timeout_s=0.25", "--json")
-    [reason] = orjson.loads(out)["systems"]["default"]["metrics"]["faithfulness"]["missing"]
-    assert reason.startswith("the judge failed: given up after 0.25 s: ")
+        judged(data, *judge, "--set", "performance.provider_outage_timeout_s=0.5")
+        [reason] = judged("--resume", "last", "--set", "performance.provider_outage_timeout_s=0.25")["missing"]
+        assert reason.startswith("the judge failed: given up after 0.25 s: ")
+        provider.then = play.good
+        assert judged("--resume", "last")["n"] == 5
+        asked = len(provider.log)
+        judged("--resume", "last")
+        assert len(provider.log) == asked
 
 
 def call(name):
@@ -213,3 +198,41 @@ def test_a_settled_call_proves_nothing_and_is_returned_in_any_case():
             await make(without, "c")
 
     asyncio.run(ask())
+
+
+class CallingJudge(ScriptedJudge):
+    """Makes a call for each sample, and a second one for every third, before it gives any verdict."""
+
+    def __init__(self, told):
+        super().__init__()
+        self.told, self.told_before_the_chunk_ended = told, []
+
+    async def judge(self, samples, journal):
+        for number, one in enumerate(samples):
+            for text in ("first", "again")[: 1 + (number % 3 == 0)]:
+                async with journal.attempt(Call.about(one.query_id, "judge", text), Usage()) as attempt:
+                    attempt.settle(Reply(text=text))
+        self.told_before_the_chunk_ended.append(sum(self.told))
+        return await super().judge(samples, journal)
+
+
+def told_of(root, rows, judge=None, told=None, **spec):
+    """What the caller of a run of so many rows is told."""
+    told = [] if told is None else told
+    runtime = FakeRuntime(judge)
+    runtime.settings = Settings(home=root)
+    run = new_run(root, [sample(n) for n in range(1, rows + 1)], EvalConfig(**spec), judge=judge)
+    asyncio.run(local.complete(runtime, run, done=told.append))
+    return told
+
+
+@pytest.mark.parametrize(("rows", "judge"), [(60, "gpt-4o-mini"), (50, "gpt-4o-mini,samples=2")])
+def test_rows_are_told_when_their_first_call_is_answered_and_never_twice(tmp_path, rows, judge):
+    calling = CallingJudge([])
+    spec = {"judges": (judge,), "metrics": ("faithfulness",), "performance": {"cache": False}}
+    assert told_of(tmp_path, rows, calling, calling.told, **spec) == [1] * rows
+    assert calling.told_before_the_chunk_ended[0] >= 50
+
+
+def test_chunks_of_a_judge_that_makes_no_calls_are_told_when_they_are_done(tmp_path):
+    assert sorted(told_of(tmp_path, 60, metrics=("mrr",))) == [10, 50]

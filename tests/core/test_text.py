@@ -1,0 +1,232 @@
+"""What is read in a text: where its sentences end, its words, stems, numbers and names, denials and refusals."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rouge_score.tokenizers import DefaultTokenizer
+
+from ragassay.core.text import content, names, negated, numbers, refuses, sentences, stem, words
+
+CASES: dict[str, tuple[str, list[str]]] = {
+    "nothing": ("", []),
+    "white space": (" \n\t ", []),
+    "no letters": ("... !!! --- 👍", []),
+    "no full stop": ("Paris lies on the Seine", ["Paris lies on the Seine"]),
+    "question and exclamation": ("Is it so? Yes! Good.", ["Is it so?", "Yes!", "Good."]),
+    "title": ("Dr. Smith met Mr. Jones. They spoke.", ["Dr. Smith met Mr. Jones.", "They spoke."]),
+    "title before a starter": ("See fig. The first one. Then go.", ["See fig. The first one.", "Then go."]),
+    "for example": ("Use a tool, e.g. Vim or nano. Save.", ["Use a tool, e.g. Vim or nano.", "Save."]),
+    "et al": ("Shown by Lee et al. Journal of Tests, 2020.", ["Shown by Lee et al. Journal of Tests, 2020."]),
+    "etc at the end": ("Bring pens, paper etc. The rest is here.", ["Bring pens, paper etc.", "The rest is here."]),
+    "time of day goes on": ("Open until 5 p.m. Monday to Friday.", ["Open until 5 p.m. Monday to Friday."]),
+    "time of day at the end": ("It closes at 5 p.m. The door locks.", ["It closes at 5 p.m.", "The door locks."]),
+    "country goes on": ("The U.S. Army left. All did.", ["The U.S. Army left.", "All did."]),
+    "country at the end": ("He lives in the U.S. He likes it.", ["He lives in the U.S.", "He likes it."]),
+    "company": ("Acme Inc. Europe grew. It hired.", ["Acme Inc. Europe grew.", "It hired."]),
+    "company at the end": ("He joined Acme Inc. It grew.", ["He joined Acme Inc.", "It grew."]),
+    "initials": ("J. K. Rowling wrote it. J. A. Smith did not.", ["J. K. Rowling wrote it.", "J. A. Smith did not."]),
+    "letter at the end": ("It holds vitamin C. It is sour.", ["It holds vitamin C.", "It is sour."]),
+    "I at the end": ("So do I. Then we go.", ["So do I.", "Then we go."]),
+    "number sign": ("See no. 5 in the list. Done.", ["See no. 5 in the list.", "Done."]),
+    "no as a word": ("The answer is no. We do not ship.", ["The answer is no.", "We do not ship."]),
+    "month": ("It opens on Dec. 24 at noon.", ["It opens on Dec. 24 at noon."]),
+    "decimal": ("It costs 3.50 USD. Pay now.", ["It costs 3.50 USD.", "Pay now."]),
+    "web address at the end": ("Visit example.com. It helps.", ["Visit example.com.", "It helps."]),
+    "mail": ("Write to jo.doe@example.com. We answer.", ["Write to jo.doe@example.com.", "We answer."]),
+    "code": ("Call foo.bar(x) and obj.run(). It returns.", ["Call foo.bar(x) and obj.run().", "It returns."]),
+    "quote inside": ('He said "Stop." Then he left.', ['He said "Stop."', "Then he left."]),
+    "quote goes on": ('"Is it far?" she asked.', ['"Is it far?" she asked.']),
+    "curly quotes": ("“It is.” “Good.”", ["“It is.”", "“Good.”"]),
+    "brackets": ("It rains (a lot.) We stay.", ["It rains (a lot.)", "We stay."]),
+    "name with a mark": ("Yahoo! said so. It did.", ["Yahoo! said so.", "It did."]),
+    "ellipsis goes on": ("Well... maybe so. Fine.", ["Well... maybe so.", "Fine."]),
+    "ellipsis ends": ("Wait… What now?", ["Wait…", "What now?"]),
+    "lower case of any script": ("Das ist etc. übrig. Gut.", ["Das ist etc. übrig.", "Gut."]),
+    "citation": ("It takes 14 days.[1] Refunds are free.[2][3] Ask.", ["It takes 14 days.[1]", "Refunds are free.[2][3]", "Ask."]),
+    "bullets": ("Steps:\n- Open it\n- Close it.", ["Steps:", "Open it", "Close it."]),
+    "other bullets": ("• one\n* two\n– three", ["one", "two", "three"]),
+    "numbered": ("Do this:\n1. Open it.\n2) Close it.\n(3) Go.", ["Do this:", "Open it.", "Close it.", "Go."]),
+    "numbered without a colon": ("Do this\n1. Open it\n2. Close it", ["Do this", "Open it", "Close it"]),
+    "number on a wrapped line": ("The answer is\n42. It is known.", ["The answer is 42.", "It is known."]),
+    "numbered in line": ("Steps: 1. Open the page.", ["Steps: 1. Open the page."]),
+    "headings": ("# Refunds\nThey take 14 days.\n## More\nAsk us.", ["Refunds", "They take 14 days.", "More", "Ask us."]),
+    "table": ("Prices\n| Plan | USD |\n|---|---|\n| Team | 20 |", ["Prices", "| Plan | USD |", "| Team | 20 |"]),
+    "wrapped lines": ("It takes\nfourteen days. Then\nit ends.", ["It takes fourteen days.", "Then it ends."]),
+    "windows lines": ("One.\r\nTwo.\r\n\r\nThree", ["One.", "Two.", "Three"]),
+    "bold": ("**Dr. Who** is old. **He** is.", ["**Dr. Who** is old.", "**He** is."]),
+    "chinese": ("今天下雨。我们在家！好吗？", ["今天下雨。", "我们在家！", "好吗？"]),
+    "japanese quotes": ("「行く。」と言った。終わり。", ["「行く。」", "と言った。", "終わり。"]),
+    "hindi": ("यह सच है। वह गया।", ["यह सच है।", "वह गया।"]),
+    "arabic": ("هل هذا صحيح؟ نعم.", ["هل هذا صحيح؟", "نعم."]),
+    "spanish": ("¿Es verdad? Sí. ¡Claro!", ["¿Es verdad?", "Sí.", "¡Claro!"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_text_is_cut_where_a_reader_would_cut_it(case):
+    text, expected = CASES[case]
+    assert sentences(text) == expected
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=300))
+def test_every_piece_is_stripped_and_says_something_and_no_word_is_lost_but_list_numbers(text):
+    pieces = sentences(text)
+    assert all(piece == piece.strip() and any(c.isalnum() for c in piece) for piece in pieces)
+    letters = [c for c in text if c.isalpha()]
+    assert [c for piece in pieces for c in piece if c.isalpha()] == letters
+
+
+@given(st.lists(st.sampled_from(["It rains.", "We stay!", "Is it 3.5?", "Dr. No left."]), max_size=6))
+def test_sentences_joined_by_spaces_come_back(pieces):
+    assert sentences(" ".join(pieces)) == pieces
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The U.S. isn't far_off", ["the", "u", "s", "isn", "t", "far", "off"]),
+        ("Größe, naïve!", ["größe", "naïve"]),
+        ("नमस्ते दुनिया", ["नमस्ते", "दुनिया"]),
+        ("東京は広い", ["東", "京", "は", "広", "い"]),
+        ("iPhone 15 Pro 价格", ["iphone", "15", "pro", "价", "格"]),
+        ("…—!", []),
+    ],
+)
+def test_words_are_found_in_every_script(text, expected):
+    assert words(text) == expected
+
+
+@given(st.text(alphabet=st.characters(codec="ascii"), max_size=80))
+def test_words_of_ascii_are_the_tokens_of_rouge_score(text):
+    assert words(text) == DefaultTokenizer().tokenize(text)
+
+
+FAMILIES = """refund refunds refunded refunding / company companies / stop stops stopped stopping / use uses used
+quick quickly / organise organize organised organizes / pay pays payment payments paying / box boxes / three 3"""
+
+
+@pytest.mark.parametrize("family", FAMILIES.replace("\n", " / ").split(" / "))
+def test_forms_of_a_word_share_a_stem(family):
+    assert len(set(map(stem, family.split()))) == 1
+
+
+@pytest.mark.parametrize(("one", "other"), [("bus", "but"), ("class", "clas"), ("thing", "th"), ("days", "dates")])
+def test_other_words_keep_other_stems(one, other):
+    assert stem(one) != stem(other)
+
+
+@given(st.text(max_size=20))
+def test_a_stem_is_never_empty_but_of_nothing(word):
+    assert bool(stem(word)) == bool(word)
+
+
+def test_content_leaves_out_words_that_carry_no_meaning_unless_there_are_no_others():
+    assert content("The refunds are not for you, but for the company.") == {"refund", "company"}
+    assert content("Yes, it is.") == {"yes", "it", "is"}
+    assert content("!?") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1,000 and 1000.0 and 01000", {"1000"}),
+        ("2.50 or 2.5", {"2.5"}),
+        ("0 and 0.0 and 0.5", {"0", "0.5"}),
+        ("v1.2.3 and B2B and 10kg", {"10"}),
+        ("the season 2018–19", {"2018", "2019"}),
+        ("twelve of twenty, but one", {"12", "20"}),
+        ("3,14", {"3,14"}),
+        ("nothing", set()),
+    ],
+)
+def test_numbers_have_one_spelling(text, expected):
+    assert numbers(text) == expected
+
+
+def test_names_are_capitalised_words_but_the_first():
+    assert names("Refunds go to Anna Lee in New York. The end.") == {"anna", "lee", "new", "york", "end"} - {"end"}
+    assert names("paris") == names("Paris") == frozenset()
+
+
+DENIALS = """It does not ship. / It doesn't ship. / It doesn’t ship / no refunds / It cannot / without a fee / It never does"""
+NO_DENIALS = "It ships. / Not only that, it ships too. / See no. 5. / nothings / a knot"
+
+
+def test_a_denial_is_seen_and_what_denies_nothing_is_none():
+    assert [text for text in DENIALS.split(" / ") if not negated(text)] == []
+    assert [text for text in NO_DENIALS.split(" / ") if negated(text)] == []
+
+
+REFUSALS = """
+I don't know.
+I do not know the answer to that.
+I'm sorry, but I couldn’t find any information about this.
+Sorry, I can't help with that.
+Unfortunately, I was not able to find the release date.
+We don't have enough information to answer.
+There is no information about refunds in the documents.
+There are no search results that answer the question.
+None of the documents mentions a fee.
+No relevant information was found.
+Insufficient context.
+Unable to answer.
+The provided context does not contain the answer.
+The context doesn't mention shipping.
+These documents are not relevant.
+Based on the provided documents, it is not clear who owns it.
+According to the context, there is no mention of a fee.
+As an AI language model, I cannot answer this.
+It is unclear who opened the gate.
+That is not mentioned.
+The answer cannot be found in the given text.
+The information about parks is not provided.
+Not specified.
+Unknown
+N/A
+"I cannot answer this question."
+I could not find it. Please contact support.
+I could not find it. However, the handbook covers refunds.
+I don't know, but you can ask the desk.
+The documents don't mention a fee. They only cover loans of 2019.
+Das weiß ich leider nicht.
+Dazu gibt es in den Unterlagen keine Angaben.
+Die Dokumente enthalten dazu nichts.
+Je ne sais pas. Les documents ne le disent pas.
+No lo sé.
+""".strip().splitlines()
+ANSWERS = """
+Refunds take 14 days.
+No, refunds are not possible after 30 days.
+No.
+None of the plans is free.
+You can't cancel after the trial.
+The context menu does not open.
+The documents must be signed.
+The answer is 42.
+The information is available on the billing page.
+It is not possible for guests, only for owners.
+Nobody knows.
+The plan includes refunds. The price is not specified.
+I know it well.
+There is no charge for refunds.
+Unknown devices are blocked after 3 attempts, and the owner is told.
+I don't know for sure, but the hall costs 80 euros an evening.
+I'm not able to find the exact price; however, it is about 80 euros.
+It is not clear from the documents, but it probably takes a week.
+I don't know for sure. The hall costs 80 euros.
+The context does not say. I think it opens at noon.
+Die Halle kostet 80 Euro.
+I couldn't find the fee. Refunds take 14 days. They are free. Ask the owner.
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", REFUSALS)
+def test_a_refusal_is_seen(text):
+    assert refuses(sentences(text))
+
+
+@pytest.mark.parametrize("text", [*ANSWERS, ""])
+def test_an_answer_is_not_a_refusal(text):
+    assert not refuses(sentences(text))

@@ -1,0 +1,394 @@
+"""A jury, several samples of a judge, and reference judges, over a provider that plays each: votes, calls, failures, money."""
+
+import csv
+import hashlib
+import json
+import math
+import statistics
+from pathlib import Path
+
+import pytest
+
+import provider as play
+from offline_runs import write_jsonl
+from provider import Answer, Provider, verdicts
+from ragassay.judges.panel import is_chosen
+
+ROWS = 24
+JURY = ("openai/a", "openai/b", "openai/c")
+
+
+def row(n, **changes):
+    kept = f"Book {n} may be kept for {n} days."
+    return {
+        "query_id": f"q{n}",
+        "query": f"How long may book {n} be kept?",
+        "contexts": [kept],
+        "answer": kept,
+        **changes,
+    }
+
+
+def with_truth(count, answer="Book {} may be kept for {} days."):
+    return [row(n, answer=answer.format(n, n), ground_truth_answer=f"For {n} days.") for n in range(count)]
+
+
+def options_of(*judges):
+    return [option for judge in judges for option in ("--judge", judge)]
+
+
+@pytest.fixture
+def evaluate(cli, tmp_path):
+    """Evaluates rows with judges; the report, or what is written to stderr where it ends with another code."""
+
+    def run(provider, rows, judges, *options, metrics="faithfulness", code=0):
+        write_jsonl(tmp_path / "rows.jsonl", rows)
+        given = (*options_of(*judges), "--set", f"api_base={provider.url}", "--metrics", metrics, "--json")
+        status, out, err = cli("evaluate", "rows.jsonl", *given, *options)
+        assert status == code, err
+        return json.loads(out) if code in (0, 3) else err
+
+    return run
+
+
+def system_of(report):
+    return report["systems"]["default"]
+
+
+def rows_of(report, system="default"):
+    return report["results"][system]
+
+
+def values(report, metric="faithfulness"):
+    return [row["scores"][metric].get("value") for row in rows_of(report)]
+
+
+def shown_by(cli, *options):
+    code, shown, err = cli("show", "last", *options)
+    assert code == 0, err
+    return " ".join(shown.split())
+
+
+def labelled(seen, support="supported", truth="agrees", covered="yes", relevance="full"):
+    """A verdict that gives all units the same labels."""
+    reply = verdicts(seen)
+    evidence = ["C1.1"] if support in ("supported", "partly") else []
+    for entry in reply["answer"]:
+        entry |= {"support": support, "evidence": evidence, "truth": truth, "why": f"{seen.body['model']} saw it"}
+    for entry in reply["facts"]:
+        entry |= {"covered": covered, "evidence": ["C1.1"]}
+    return Answer(json.dumps({**reply, "relevance": relevance, "refusal": False}))
+
+
+def says(*labels, **more):
+    return lambda seen: labelled(seen, *labels, **more)
+
+
+def models(**behaviours):
+    """A provider that answers as the model that is asked for would."""
+    return lambda seen: behaviours[seen.body["model"].rpartition("/")[2]](seen)
+
+
+def book(seen):
+    return int(seen.user.partition("may book ")[2].split()[0])
+
+
+# --- a jury ---------------------------------------------------------------------------------------------------------
+
+OF_JURY = with_truth(6, "For {} days. The shelf is blue.")
+
+
+def test_a_jury_votes_by_unit_and_rows_and_report_show_where_judges_differ(evaluate, cli):
+    play_all = models(a=says(), b=says("not_found", "absent", "no", "none"), c=says(relevance="partly"))
+    with Provider(then=play_all) as provider:
+        metrics = "faithfulness,correctness,relevance"
+        report = evaluate(provider, OF_JURY, JURY, "-o", "rows.csv", metrics=metrics)
+        assert len(provider.log) == 18
+    assert [values(report, metric) for metric in metrics.split(",")] == [[1.0] * 6, [1.0] * 6, [0.5] * 6]
+    row = rows_of(report)[0]
+    assert row["verdict"]["judge"] == "jury of llm:openai/a, llm:openai/b, llm:openai/c"
+    assert (row["verdict"]["sentences"][0]["evidence"], row["verdict"]["sentences"][0]["why"]) == (["C1.1"], "a saw it")
+    second = row["ratings"][1]
+    assert (second["rater"], second["verdict"]["sentences"][0]["support"]) == ("llm:openai/b", "not_found")
+    assert second["scores"] == {"faithfulness": 0.0, "correctness": 0.0, "relevance": 0.0}
+    assert row["evaluation"]["calls"] == 3
+    with Path("rows.csv").open(encoding="utf-8-sig") as file:
+        assert next(csv.DictReader(file))["divided"].startswith("A1 support: supported 2, not_found 1; A1 truth: ")
+    assert "A2 support: supported 2, not_found 1" in shown_by(cli, "--query", "q1")
+    jury = system_of(report)["jury"]
+    assert (jury["rows"], jury["divided"], jury["without_verdict"]) == (6, 6, 0)
+    assert [(one["judged"], one["failed"], one["usage"]["calls"]) for one in jury["members"]] == [(6, 0, 6)] * 3
+    # of each row 2 sentences with support and truth, 1 fact, relevance, refusal: b agrees on the refusal alone
+    assert [(one["labels"], one["agreed"]) for one in jury["members"]] == [(42, 42), (42, 6), (42, 36)]
+    shown = shown_by(cli)
+    assert "judged 6; 14.3 % of 42 labels as the jury; 6 calls" in shown
+    assert "rows on which they differ" in shown
+
+
+def test_a_member_that_fails_is_left_out_of_the_vote_and_counted(evaluate, cli):
+    with Provider(then=models(a=says(), b=says("partly"), c=play.says("no verdict"))) as provider:
+        report = evaluate(provider, OF_JURY, JURY)
+    assert values(report) == [0.5] * 6  # supported and partly: the more sceptical one
+    member = system_of(report)["jury"]["members"][2]
+    assert (member["judged"], member["failed"], member["waste"]["calls"] >= 12) == (
+        0,
+        6,
+        True,
+    )  # in other forms as well
+    assert list(member["reasons"]) == ["the judge's reply could not be read as a verdict, twice"]
+    assert "llm:openai/c has no vote on 6 of 6 rows (the judge's reply could not be read" in shown_by(cli)
+
+
+def test_where_too_few_are_left_the_run_waits_and_gives_up(evaluate):
+    with Provider(then=models(a=says(), b=play.status(503), c=play.status(503))) as provider:
+        report = evaluate(provider, OF_JURY, JURY, "--set", "performance.provider_outage_timeout_s=1", code=3)
+    reasons = system_of(report)["metrics"]["faithfulness"]["missing"]
+    assert all("2 of 3 judges gave no verdict" in reason and "given up" in reason for reason in reasons)
+
+
+def test_one_key_is_not_sent_to_several_providers(cli, tmp_path, monkeypatch):
+    write_jsonl(tmp_path / "rows.jsonl", OF_JURY)
+    monkeypatch.setenv("RAGASSAY_API_KEY", "sk-of-one-of-them")
+    code, _, err = cli("evaluate", "rows.jsonl", *options_of("gpt-4o", "anthropic/claude-3-5-haiku-20241022"))
+    assert (code, "RAGASSAY_API_KEY would be sent to several providers" in err) == (2, True)
+    assert "OPENAI_API_KEY, ANTHROPIC_API_KEY" in err
+
+
+REFERENCE = "openai/tiny,role=reference,on=0.3"
+REFUSED = {
+    "twice": (("openai/a", "openai/a"), (), "openai/a is named twice"),
+    "other spelling": (("openai/gpt-4o", "gpt-4o"), (), "are the same model"),
+    "local": (("local", "openai/a"), (), "the local judge takes no part in a jury"),
+    "local reference": (("local,role=reference,on=0.3", "openai/a"), (), "the local judge is no reference"),
+    "reference alone": ((REFERENCE,), (), "no judge judges all rows"),
+    "reference without a share": (("openai/a,role=reference", "local"), (), "a reference judge needs 'on'"),
+    "other shares": (("local", REFERENCE, "openai/b,role=reference,on=0.2"), (), "judge the same rows"),
+    "share of no reference": (("openai/a,on=0.3",), (), "'on' is for a judge with role: reference"),
+    "criteria": (("local", REFERENCE), ("criteria.a=Is it?",), "criteria can't be judged by the local judge"),
+    "labels": (("local", REFERENCE), ("labels=labels.csv",), "labels and a reference judge both"),
+}
+
+
+@pytest.mark.parametrize(("judges", "settings", "message"), REFUSED.values(), ids=REFUSED)
+def test_judges_that_make_no_sense_together_are_refused(evaluate, tmp_path, judges, settings, message):
+    (tmp_path / "labels.csv").write_text("query_id,faithfulness\nq1,1\n")
+    with Provider() as provider:
+        given = (option for setting in settings for option in ("--set", setting))
+        assert message in evaluate(provider, OF_JURY, judges, *given, code=2)
+        assert provider.log == []
+
+
+# --- samples of one judge -------------------------------------------------------------------------------------------
+
+
+def wavers(seen):
+    """Supports an answer with a chance of its own for each question, drawn by question and seed."""
+    drawn = hashlib.sha256(f"{book(seen)} {seen.body.get('seed')}".encode()).digest()[0] / 256
+    good = drawn < (0.9, 0.5, 0.1)[book(seen) % 3]
+    return labelled(seen) if good else labelled(seen, "not_found", "conflicts", "no", "partly")
+
+
+def by_sample(row):
+    return [rating["scores"]["faithfulness"] for rating in row["ratings"] if "faithfulness" in rating["scores"]]
+
+
+def drawn(samples):
+    return [f"openai/tiny,samples={samples}"]
+
+
+def test_each_sample_has_calls_and_a_seed_of_its_own_and_the_row_scores_by_their_vote(evaluate, cli):
+    with Provider(then=wavers) as provider:
+        report = evaluate(provider, with_truth(ROWS), drawn(3), "--seed", "7", "-o", "rows.csv")
+        seeds = [seen.body["seed"] for seen in provider.log]
+    system, rows = system_of(report), rows_of(report)
+    assert sorted(seeds) == sorted([7, 8, 9] * ROWS)
+    assert (system["evaluation"]["usage"]["calls"], system["evaluation"]["usage"]["cache_hits"]) == (3 * ROWS, 0)
+    assert all([one["sample"] for one in row["ratings"]] == [1, 2, 3] for row in rows)
+    assert values(report) == [float(sum(by_sample(row)) >= 2) for row in rows]
+    within = statistics.fmean(statistics.variance(by_sample(row)) for row in rows)
+    assert 0 < system["metrics"]["faithfulness"]["judge_sd"] == pytest.approx(within**0.5)
+    assert "faithfulness, judge sd" in shown_by(cli)
+    with Path("rows.csv").open() as file:
+        assert {round(float(row["faithfulness_sd"]), 3) for row in csv.DictReader(file)} == {0.0, 0.577}
+
+
+def test_the_first_sample_is_the_verdict_of_a_run_with_one_whichever_came_first(evaluate):
+    with Provider(then=wavers) as provider:
+        reports, asked = [], []
+        for samples in (1, 3, 3, 2):
+            reports.append(evaluate(provider, with_truth(ROWS), drawn(samples)))
+            asked.append(len(provider.log))
+        assert asked == [ROWS, 3 * ROWS, 3 * ROWS, 3 * ROWS]
+        evaluate(provider, with_truth(ROWS), drawn(1), "--seed", "1")
+        assert len(provider.log) == 4 * ROWS  # another seed is another judge, not the second sample of this one
+    once, thrice, again, _ = reports
+    for report, samples in zip(reports[1:], (3, 3, 2), strict=True):
+        assert [by_sample(row)[0] for row in rows_of(report)] == values(once)
+        assert {len(row["ratings"]) for row in rows_of(report)} == {samples}
+    assert values(thrice) == values(again)
+    assert (system_of(once)["metrics"]["faithfulness"]["judge_sd"], rows_of(once)[0]["ratings"]) == (None, [])
+
+
+def test_a_budget_that_ends_between_samples_is_resumed_without_paying_twice(evaluate, cli):
+    with Provider(then=wavers) as provider:
+        evaluate(provider, with_truth(ROWS), drawn(2), "--set", "budget.tokens=12000", "-j", "2", code=4)
+        assert 0 < len(provider.log) < 2 * ROWS
+        code, out, err = cli("evaluate", "--resume", "last", "--set", "budget.tokens=10000000", "--json")
+        assert (code, len(provider.log)) == (0, 2 * ROWS), err
+    report = json.loads(out)
+    assert system_of(report)["evaluation"]["usage"]["calls"] == 2 * ROWS
+    assert {len(by_sample(row)) for row in rows_of(report)} == {2}
+
+
+@pytest.mark.parametrize(
+    ("judges", "mode", "calls"),
+    [(drawn(3), "verdict", 12), (drawn(3), "probe", 60), (JURY, "verdict", 12)],
+    ids=["samples", "probe", "jury"],
+)
+def test_the_estimate_counts_the_calls_that_are_made(evaluate, cli, judges, mode, calls):
+    with Provider(then=wavers if mode == "verdict" else play.says("yes")) as provider:
+        rows = with_truth(4)
+        given = (*options_of(*judges), "--set", f"api_base={provider.url}", "--set", f"judge_mode={mode}")
+        evaluate(provider, rows, judges, "--set", f"judge_mode={mode}")
+        asked = len(provider.log)
+        code, out, err = cli("evaluate", "rows.jsonl", *given, "--metrics", "faithfulness", "--dry-run")
+        assert (code, len(provider.log)) == (0, asked), err
+    assert f"{asked} judge calls" in out
+    assert asked == calls
+
+
+def test_a_sample_that_fails_is_kept_with_its_reason_and_the_others_vote(evaluate):
+    def at_times(seen):
+        return Answer("no verdict at all") if seen.body["seed"] == book(seen) % 4 else wavers(seen)
+
+    with Provider(then=at_times) as provider:
+        report = evaluate(provider, with_truth(ROWS), drawn(3))
+    for row in rows_of(report):  # seeds 0 to 2 fail for the rows of which n % 4 is 0 to 2
+        failed = [one for one in row["ratings"] if one["verdict"] is None]
+        assert len(failed) == (int(row["query_id"][1:]) % 4 != 3)
+        assert all("could not be read" in one["reason"] for one in failed)
+        assert len(by_sample(row)) == 3 - len(failed)
+    assert system_of(report)["metrics"]["faithfulness"]["n"] == ROWS
+
+
+# --- a reference judge on a share -----------------------------------------------------------------------------------
+
+INVENTED = "A blue umbrella is given to every reader."
+OF_REFERENCE = [row(n) if n % 5 else row(n, answer=INVENTED) for n in range(80)]
+
+
+def strict(seen):
+    """Says what the words say, and denies every fourth row."""
+    return labelled(seen, "supported" if book(seen) % 5 and book(seen) % 4 else "not_found")
+
+
+def with_reference(share):
+    return ["local", f"openai/tiny,role=reference,on={share}"]
+
+
+def test_a_reference_judge_is_asked_about_a_share_and_corrects_the_local_judge(evaluate, cli):
+    with Provider(then=strict) as provider:
+        report = evaluate(provider, OF_REFERENCE, with_reference(0.5))
+        asked = len(provider.log)
+    mean = system_of(report)["metrics"]["faithfulness"]
+    assert abs(asked - 40) <= 3 * math.sqrt(80 / 4)
+    assert (mean["corrected"]["labels"], mean["corrected"]["rows"]) == (asked, 80)
+    assert system_of(report)["evaluation"]["usage"]["calls"] == asked
+    # of 80 rows, 16 invent and 16 more are denied: the model would say 0.6, the local judge says 0.8
+    assert mean["value"] == pytest.approx(0.8)
+    assert mean["corrected"]["interval"]["low"] <= 0.6 <= mean["corrected"]["interval"]["high"] < 0.8
+    assert "reference llm:openai/tiny on 50%" in report["provenance"]["judge"]["name"]
+    assert f"{asked} rows by openai/tiny" in shown_by(cli)
+
+
+def test_a_reference_judge_that_fails_corrects_no_mean_and_ends_with_3(evaluate, cli):
+    def refuses_some(seen):
+        return play.status(400, message="content filter")(seen) if seen.n % 4 == 0 else strict(seen)
+
+    with Provider(then=refuses_some) as provider:
+        report = evaluate(provider, OF_REFERENCE, with_reference(0.5), "-j", "1", code=3)
+        evaluate(provider, OF_REFERENCE, with_reference(0.5), "-j", "1", "--set", "max_failed_share=0.5")
+    chosen = sum(is_chosen(row["query_id"], 0.5, 0) for row in rows_of(report))
+    reference, mean = (
+        system_of(report)["evaluation"]["reference"],
+        system_of(report)["metrics"]["faithfulness"]["corrected"],
+    )
+    assert (reference["asked"], reference["failed"]) == (chosen, chosen // 4)
+    failures = [one["reason"] for row in rows_of(report) for one in row["ratings"][1:] if not one["verdict"]]
+    assert sum("content filter" in reason for reason in failures) == chosen // 4
+    assert (mean["mean"], "content filter" in mean["reason"]) == (None, True)
+    failed, triage = report["cautions"]
+    assert failed.startswith(f"default: the reference judge failed on {chosen // 4} of {chosen} rows")
+    assert triage.startswith("judge local is a triage")
+
+
+def test_the_same_seed_asks_about_the_same_rows_and_another_about_others(evaluate):
+    def chosen(*options):
+        with Provider(then=strict) as provider:
+            report = evaluate(provider, OF_REFERENCE, with_reference(0.3), "--set", "performance.cache=false", *options)
+        return [row["query_id"] for row in rows_of(report) if row["ratings"]]
+
+    assert chosen() == chosen("--limit", "80") != chosen("--seed", "1")
+
+
+def test_several_reference_judges_label_a_row_with_the_mean_of_its_scores_by_each(evaluate):
+    references = [f"openai/{name},role=reference,on=0.5" for name in "abc"]
+    with Provider(then=models(a=says(), b=says("not_found"), c=says("not_found"))) as provider:
+        report = evaluate(provider, OF_JURY, ["local", *references])
+        asked = len(provider.log)
+    chosen = [row for row in rows_of(report) if len(row["ratings"]) > 1]
+    assert asked == 3 * len(chosen) > 0
+    assert {tuple(one["scores"]["faithfulness"] for one in row["ratings"][1:]) for row in chosen} == {(1.0, 0.0, 0.0)}
+    assert system_of(report)["jury"] is None
+
+
+def test_probes_may_be_asked_about_the_share(evaluate):
+    with Provider(then=play.says("yes")) as provider:
+        report = evaluate(provider, OF_REFERENCE, with_reference(0.2), "--set", "judge_mode=probe")
+        asked = len(provider.log)
+    rated = [row for row in rows_of(report) if row["ratings"]]
+    assert system_of(report)["evaluation"]["usage"]["calls"] == asked == 2 * len(rated) > 0
+    for row in rated:  # a yes without a sentence that shares a word with the answer is no support
+        assert row["ratings"][1]["scores"] == {"faithfulness": float("umbrella" not in row["answer"])}
+
+
+# --- what is paid ---------------------------------------------------------------------------------------------------
+
+PAID, ONE = with_truth(4), ["gpt-4o-mini"]
+
+
+def test_two_systems_with_the_same_answers_are_judged_once_and_get_the_same_verdicts(evaluate, tmp_path):
+    options = ["--set", "performance.cache=false"]
+    for name in ("a", "b"):
+        answers = [{key: row[key] for key in ("query_id", "answer", "contexts")} for row in PAID]
+        options += ["--system", f"{name}={write_jsonl(tmp_path / f'{name}.jsonl', answers)}"]
+    queries = [{key: row[key] for key in ("query_id", "query", "ground_truth_answer")} for row in PAID]
+    with Provider(latency_s=0.05) as provider:
+        report = evaluate(provider, queries, ONE, *options)
+        assert len(provider.log) == len(PAID)
+    assert [row["scores"] for row in rows_of(report, "a")] == [row["scores"] for row in rows_of(report, "b")]
+    usages = [report["systems"][name]["evaluation"]["usage"] for name in ("a", "b")]
+    assert sum(each["calls"] for each in usages) == sum(each["cache_hits"] for each in usages) == len(PAID)
+
+
+def test_a_reply_that_could_not_be_read_is_asked_for_again_by_the_next_run_and_by_resume(evaluate, cli):
+    def garbled(seen):
+        return play.says('{"what": 1}')(seen) if "book 1 " in seen.user else play.good(seen)
+
+    def failed(report):
+        return [row["query_id"] for row in rows_of(report) if row["scores"]["faithfulness"].get("value") is None]
+
+    with Provider(then=garbled) as provider:
+        assert failed(evaluate(provider, PAID, ONE, code=3)) == ["q1"]
+        assert len(provider.log) == 3 + 2  # it is asked twice for one row
+        assert cli("evaluate", "--resume", "last", "--json")[0] == 3
+        assert len(provider.log) == 3 + 2 + 2
+        provider.then = play.good
+        code, out, err = cli("evaluate", "--resume", "last", "--json")
+        assert len(provider.log) == 3 + 2 + 2 + 1
+        assert failed(evaluate(provider, PAID, ONE)) == []
+        assert len(provider.log) == 3 + 2 + 2 + 1  # nothing but the reply that was read is kept for the next run
+    report = json.loads(out)
+    assert (code, failed(report)) == (0, []), err
+    spent = system_of(report)["evaluation"]
+    assert (spent["usage"]["calls"], spent["waste"]["calls"]) == (4, 4)
