@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import json
 import random
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,9 +24,8 @@ from typing import Any
 
 import numpy as np
 
-sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+sys.path.append(str(Path(__file__).parent))
 import perturb
-from measured import put
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import GroupKFold
@@ -131,14 +131,10 @@ def measured(labels: np.ndarray, chances: np.ndarray) -> tuple[float, float, flo
 
 def judged(one: Labelled) -> tuple[float, float, float]:
     """Of the judge itself, with the weights that are set; the best row of an item counts."""
-    samples = [
-        Sample(
-            query_id=str(n),
-            query=row.get("query") or "?",
-            response=Response(answer=row["answer"], contexts=row.get("contexts")),
-        )
-        for n, row in enumerate(one.rows)
-    ]
+    samples = []
+    for n, row in enumerate(one.rows):
+        response = Response(answer=row["answer"], contexts=row.get("contexts"))
+        samples.append(Sample(query_id=str(n), query=row.get("query") or "?", response=response))
     items: dict[str, tuple[float, float]] = {}
     for n, rating in enumerate(asyncio.run(LocalJudge().judge(samples, journal=None))):
         item = str(one.rows[n].get("max_group") or f"row {n}")
@@ -218,7 +214,8 @@ def main() -> None:
     print("\n".join(lines), python_of(weights), sep="\n\n")
     if options.write:
         WEIGHTS.write_text(python_of(weights))
-        put(PAGE, "fit", "\n".join([*lines, ""]))
+        shown = re.compile("(<!-- fit measured -->\n).*?(<!-- /fit measured -->)", re.DOTALL)
+        PAGE.write_text(shown.sub(lambda page: "\n".join([page[1] + lines[0], *lines[1:], page[2]]), PAGE.read_text()))
 
 
 if __name__ == "__main__":

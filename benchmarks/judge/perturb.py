@@ -20,35 +20,12 @@ _WORD = re.compile(r"[A-Za-z][a-z'-]{3,}")
 _VERB = re.compile(r"\b(is|are|was|were|can|could|will|would|should|has|have|had|may|must|does|do|did)\b(?! not\b)")
 _NOT = re.compile(r"\b(is|are|was|were|can|could|will|would|should|has|have|had|may|must|does|do|did) not\b|\bcannot\b")
 _ASIDE = re.compile(r" \([^()]*\)|, (?:which|who|where|including|such as)[^,.;]*(?=[,.;])")
-_OPPOSITES = [
-    *(("more", "less"), ("most", "least"), ("increase", "decrease"), ("increased", "decreased"), ("high", "low")),
-    *(
-        ("higher", "lower"),
-        ("first", "last"),
-        ("before", "after"),
-        ("always", "never"),
-        ("all", "no"),
-        ("large", "small"),
-    ),
-    *(("larger", "smaller"), ("many", "few"), ("open", "closed"), ("won", "lost"), ("old", "new"), ("early", "late")),
-    *(("above", "below"), ("north", "south"), ("east", "west"), ("began", "ended"), ("rise", "fall"), ("rose", "fell")),
-    *(
-        ("male", "female"),
-        ("his", "her"),
-        ("father", "mother"),
-        ("good", "bad"),
-        ("best", "worst"),
-        ("same", "different"),
-    ),
-    *(
-        ("with", "without"),
-        ("possible", "impossible"),
-        ("allowed", "forbidden"),
-        ("including", "except"),
-        ("up", "down"),
-    ),
-]
-_OPPOSITE = {a: b for pair in _OPPOSITES for a, b in (pair, pair[::-1])}
+_OPPOSITES = """more less / most least / increase decrease / increased decreased / high low / higher lower / first last / before
+after / always never / all no / large small / larger smaller / many few / open closed / won lost / old new /
+early late / above below / north south / east west / began ended / rise fall / rose fell / male female / his her
+/ father mother / good bad / best worst / same different / with without / possible impossible / allowed
+forbidden / including except / up down"""
+_OPPOSITE = {a: b for one in _OPPOSITES.split("/") for pair in [one.split()] for a, b in (pair, pair[::-1])}
 
 Change = Callable[[str, Sequence[str], random.Random], str | None]
 

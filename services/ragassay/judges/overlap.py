@@ -19,10 +19,7 @@ MAX_EVIDENCE = 3  # sentences
 MIN_GAIN = 0.15  # share of a claim's stems that a further sentence must add to count as evidence
 WINDOW = 3  # neighbouring sentences that are evidence together
 PREFIX = 5  # letters; words that share them are taken for forms of one
-COPIED_FROM, COPIED_OVER = (
-    0.4,
-    0.4,
-)  # share of triples of words from which a claim counts as copied; fully, so much above
+COPIED = (0.4, 0.8)  # share of triples of words from which a claim counts as copied, and as copied fully
 CANDIDATES = 50  # sentences that share most with a claim; no other is looked at
 UNKNOWN_NUMBERS = UNKNOWN_NAMES = 0.25  # off the similarity, if none of the claim's is in the source
 REVERSED = 0.45  # highest similarity of a claim whose roles are reversed
@@ -31,10 +28,7 @@ TOPIC_SHARE_ALIKE = 0.6  # the same, if that sentence says little else
 ALIKE = 0.7  # share of that sentence's stems in the claim from which it says little else
 MAX_CACHED = 1000  # characters
 MAX_CLAUSES = 200
-FEATURES = (
-    *("pool", "window", "pool_prefix", "pairs", "unknown_numbers", "unknown_names"),
-    *("copied_changes", "copied_sign"),
-)
+FEATURES = tuple("pool window pool_prefix pairs unknown_numbers unknown_names copied_changes copied_sign".split())
 _CLAUSE = re.compile(
     r"[;:()\u2013\u2014]|,(?! ?\d)|\b(?:and|but|while|whereas|although|though|however|und|aber|sondern)\b",
     re.IGNORECASE,
@@ -58,14 +52,19 @@ class Terms:
 
     def runs(self, n: int) -> list[tuple[str, ...]]:
         """Every ``n`` words that follow each other, as stems."""
-        return list(zip(*(self.sequence[start:] for start in range(n)), strict=False))
+        return _runs(self.sequence, n)
+
+
+def _runs(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
+    return list(zip(*(words[start:] for start in range(n)), strict=False))
 
 
 def terms_of(text: str) -> Terms:
     """The terms of a text; cached for usual lengths, since contexts come back from query to query."""
-    return _cached_terms(text) if len(text) <= MAX_CACHED else _terms(text)
+    return _terms(text) if len(text) <= MAX_CACHED else _terms.__wrapped__(text)
 
 
+@lru_cache(maxsize=16384)
 def _terms(text: str) -> Terms:
     in_digits, carrying = numbers(text), content(text)
     sequence = tuple(map(stem, words(text)))
@@ -78,9 +77,6 @@ def _terms(text: str) -> Terms:
         negated=negated(text),
         passive=_PASSIVE.search(text) is not None,
     )
-
-
-_cached_terms = lru_cache(maxsize=16384)(_terms)
 
 
 @lru_cache(maxsize=4096)
@@ -244,20 +240,16 @@ def is_reversed(claim: str, other: str) -> bool:
 
     "By" in one of them alone turns the order round: "is paid by".
     """
-    (active, passive), (others_active, others_passive) = _around(claim), _around(other)
-    turned_active, turned_passive = {run[::-1] for run in others_active}, {run[::-1] for run in others_passive}
-    return bool(
-        active & others_passive or passive & others_active or active & turned_active or passive & turned_passive
-    )
+    theirs = _around(other)
+    return any((run, not passive) in theirs or (run[::-1], passive) in theirs for run, passive in _around(claim))
 
 
-def _around(sentence: str) -> tuple[set[tuple[str, ...]], set[tuple[str, ...]]]:
-    """Every three different words that carry meaning and follow each other, of a sentence's active and passive clauses."""
-    runs = set[tuple[str, ...]](), set[tuple[str, ...]]()
+def _around(sentence: str) -> set[tuple[tuple[str, ...], bool]]:
+    """Every three different words that carry meaning and follow each other; whether their clause is passive."""
+    runs = set[tuple[tuple[str, ...], bool]]()
     for clause in clauses(sentence):
         carrying = [one[:PREFIX].rstrip("e") for one in clause.sequence if one in clause.stems]
-        of_clause = runs[clause.passive]
-        of_clause.update(r for r in zip(carrying, carrying[1:], carrying[2:], strict=False) if len(set(r)) == 3)
+        runs.update((run, clause.passive) for run in _runs(carrying, 3) if len(set(run)) == 3)
     return runs
 
 
@@ -273,7 +265,7 @@ def features(claim: Terms, source: Source) -> tuple[float, ...]:
     is_held = float(claim.stems <= source.tokens)
     changes = sum(run not in source.runs[3] for run in triples)
     unchanged = 1 - changes / len(triples) if triples else is_held
-    copied = min(1.0, max(0.0, (unchanged - COPIED_FROM) / COPIED_OVER))
+    copied = min(1.0, max(0.0, (unchanged - COPIED[0]) / (COPIED[1] - COPIED[0])))
     best = min(in_sentence, key=lambda i: (-in_sentence[i], i), default=None)
     prefixes = {one[:PREFIX] for one in claim.stems}
     return (
