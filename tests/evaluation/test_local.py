@@ -49,7 +49,11 @@ def litellm_is_warm():
 
 def run_of(root, outage_timeout_s):
     rows = [sample(n, query=f"What is number {n}?") for n in range(ROWS)]
-    return new_run(root, rows, EvalConfig(metrics=METRICS, judges=("m",), performance={"provider_outage_timeout_s": outage_timeout_s}))
+    return new_run(
+        root,
+        rows,
+        EvalConfig(metrics=METRICS, judges=("m",), performance={"provider_outage_timeout_s": outage_timeout_s}),
+    )
 
 
 def work_through(run, provider, **options):
@@ -78,7 +82,9 @@ def test_after_an_outage_every_row_is_scored_and_few_requests_were_made_meanwhil
             return t > provider.log[0].t + 2.5
 
         provider.then = lambda seen: play.good(seen) if is_over(time.monotonic()) else FAULTS[fault](seen)
-        system, told = work_through(run_of(tmp_path, outage_timeout_s=60), provider, timeout_s=0.5 if fault == "hang" else 10)
+        system, told = work_through(
+            run_of(tmp_path, outage_timeout_s=60), provider, timeout_s=0.5 if fault == "hang" else 10
+        )
         during = [seen for seen in provider.log if not is_over(seen.t)]
     assert system.metrics["faithfulness"].n == ROWS
     assert system.metrics["mrr"].n == ROWS
