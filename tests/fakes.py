@@ -59,7 +59,7 @@ class FakeLLM:
         call: Call,
         journal: Journal,
         read: Callable[[Reply], Any],
-        wasted: Callable[[Usage], object] = int,
+        wasted: Callable[[Usage], object] = lambda _: None,
         schema: Mapping[str, Any] | None = None,
         schema_name: str = "reply",
         alternatives: int = 0,

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -109,21 +108,14 @@ class JudgeConfig(FrozenModel):
 
 
 def judge_of_text(given: object) -> object:
-    """``MODEL,samples=3`` as the mapping that it is short for; anything that is no text as it is."""
+    """``MODEL,samples=3`` or ``{cross_encoder: MODEL}`` as the mapping that it is short for; anything else as it is."""
     if isinstance(given, Mapping) and "cross_encoder" in given and "model" not in given:
-        rest = {key: value for key, value in given.items() if key != "cross_encoder"}
-        return {**rest, "model": judge_name({"cross_encoder": given["cross_encoder"]})}
+        rest = dict(given)
+        return {"model": judge_name({"cross_encoder": rest.pop("cross_encoder")}), **rest}
     if not isinstance(given, str):
         return given
     model, *options = given.split(",")
-    judge: dict[str, str | float] = {"model": model}
-    numbers: dict[str, Callable[[str], str | float]] = {"samples": int, "on": float}
-    for option in options:
-        key, _, text = option.strip().partition("=")
-        judge[key] = text
-        with suppress(ValueError):  # what is no number is refused as it is
-            judge[key] = numbers.get(key, str)(text)
-    return judge
+    return {"model": model, **dict(option.strip().partition("=")[::2] for option in options)}
 
 
 _Name = Annotated[str, Field(min_length=1)]

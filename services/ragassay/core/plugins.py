@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """Names of one kind of thing. Names are case-insensitive; plug-ins are read from entry points at first miss.
 
-    ``kind`` is what an error calls it ("metric"); the entry-point ``group`` is ``ragassay.<kind>s`` unless given.
+    ``kind`` is what an error calls it ("metric"); the group of entry points is ``ragassay.<kind>s``.
     ``modules`` register the things that come with ragassay; they are imported at the first miss, before the plug-ins.
     ``adopt`` makes the thing of what an entry point names, which never replaces one that is registered.
     """
@@ -32,9 +32,8 @@ class Registry(Generic[T]):
         *,
         modules: Sequence[str] = (),
         adopt: Callable[[object], T] | None = None,
-        group: str | None = None,
     ) -> None:
-        self.kind, self._adopt, self._group = kind, adopt, group or f"ragassay.{kind.replace(' ', '_')}s"
+        self.kind, self._adopt, self._group = kind, adopt, f"ragassay.{kind.replace(' ', '_')}s"
         self._things = dict(things or {})
         self._modules, self._plugins_read = tuple(modules), False
         self._packages: dict[str, tuple[str, str]] = {}

@@ -37,11 +37,12 @@ async def estimate_calls(runtime: Runtime, spec: EvalConfig, inputs: Inputs) -> 
     for name, system in runtime.systems(sources, runtime.scoring(spec), answers).items():
         joined[name] = await _answered(inputs.samples, system)
     config = runtime.scoring(spec, choose_metrics(spec, joined))
+    judged = [list(to_judge(rows, config).values()) for rows in joined.values()]
     by_judge: dict[str, list[Usage]] = {}
     for rater in config.panel.raters:
         calls = CostEstimator()
-        for rows in joined.values():
-            await Panel([rater]).rate(list(to_judge(rows, config).values()), calls)
+        for rows in judged:
+            await Panel([rater]).rate(rows, calls)
         by_judge[rater.name] = calls.estimates
     return CallEstimates(config, by_judge, answers.estimates)
 

@@ -118,7 +118,11 @@ async def evaluate(
     spec = config.spec
     samples = samples if spec.graded else [_ungraded(sample, spec.relevant_from) for sample in samples]
     answered = [_with_cost(sample, config.prices) for sample in samples]
-    ratings = await _rate(answered, config, CallScope(journal, system))
+    ratings: list[list[Rating]] = [[] for _ in answered]
+    if judged := to_judge(answered, config):
+        rated = await config.panel.rate(list(judged.values()), CallScope(journal, system))
+        for n, of_row in zip(judged, rated, strict=True):
+            ratings[n] = of_row
     combined = [combine(of) if of else None for of in ratings]
     began = time.perf_counter()
     chunk = Chunk(
@@ -143,7 +147,7 @@ async def evaluate(
             ratings[n],
             combined[n] or Rating(),
             priced=one.response is not samples[n].response,
-            took_ms=share_ms + (_latency_ms(one.response) if timed_here else 0.0),
+            took_ms=share_ms + (_latency_ms(one.response) if timed_here and one.response else 0.0),
             min_grade=config.min_grade,
         )
         for n, one in enumerate(answered)
@@ -174,8 +178,8 @@ def _with_cost(sample: Sample, prices: Prices) -> Sample:
     return sample.model_copy(update={"response": response.model_copy(update={"cost_usd": cost})})
 
 
-def _latency_ms(response: Response | None) -> float:
-    return (response.latency_ms or response.first_call_ms or 0.0) if response else 0.0
+def _latency_ms(response: Response) -> float:
+    return response.latency_ms or response.first_call_ms or 0.0
 
 
 def to_judge(samples: Sequence[Sample], config: ScoringConfig) -> dict[int, Sample]:
@@ -190,16 +194,6 @@ def to_judge(samples: Sequence[Sample], config: ScoringConfig) -> dict[int, Samp
         if any(metric.lacks(sample) is None for metric in judged)
         or (config.asks_accuracy and sample.answer is not None and is_answerable(sample) is False)
     }
-
-
-async def _rate(samples: Sequence[Sample], config: ScoringConfig, journal: Journal) -> list[list[Rating]]:
-    """The ratings of each sample; none where no judged metric has its input."""
-    ratings: list[list[Rating]] = [[] for _ in samples]
-    if judged := to_judge(samples, config):
-        rated = await config.panel.rate(list(judged.values()), journal)
-        for n, of_row in zip(judged, rated, strict=True):
-            ratings[n] = of_row
-    return ratings
 
 
 async def _with_scores(ratings: Sequence[list[Rating]], chunk: Chunk, config: ScoringConfig) -> list[list[Rating]]:
@@ -292,11 +286,13 @@ def log_start(record: RunRecord, systems: Sequence[str]) -> None:
 
 
 def _log(results: Sequence[Result]) -> None:
+    is_debug = logger.isEnabledFor(logging.DEBUG)
     for row in results:
         about = {"system": row.system, "query": row.query_id}
-        number, took_ms = row.number_of_results or 0, round(row.duration_ms, 3)
-        extra = {"event": "query", **about, "results": number, "duration_ms": took_ms}
-        logger.debug("%s: query %s: %d results in %.3f ms", row.system, row.query_id, number, took_ms, extra=extra)
+        if is_debug:
+            number, took_ms = row.number_of_results or 0, round(row.duration_ms, 3)
+            extra = {"event": "query", **about, "results": number, "duration_ms": took_ms}
+            logger.debug("%s: query %s: %d results in %.3f ms", row.system, row.query_id, number, took_ms, extra=extra)
         if row.relevant_ranks == ():
             extra = {"event": "no_relevant_result", **about}
             logger.warning("%s: query %s has no relevant result", row.system, row.query_id, extra=extra)

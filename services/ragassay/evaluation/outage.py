@@ -31,22 +31,6 @@ def given_up_text(why: str, outage_timeout_s: float) -> str:
     return f"given up after {outage_timeout_s:g} s: {why}"
 
 
-class Outage:
-    """One outage as a process that stays with its run sees it."""
-
-    def __init__(self, why: str) -> None:
-        self.why, self.since, self.probes = why, time.time(), 0
-        self._began = time.monotonic()
-
-    def next_wait_s(self, outage_timeout_s: float, retry_after: float | None) -> float | None:
-        """Seconds until the next probe; None when the provider has failed for ``outage_timeout_s``."""
-        left = outage_timeout_s - (time.monotonic() - self._began)
-        if left <= 0:
-            return None
-        wait, self.probes = wait_s(self.probes, retry_after), self.probes + 1
-        return min(wait, left)
-
-
 async def through_outages(
     work: Callable[[Journal], Awaitable[T]],
     journal: Journal,
@@ -58,7 +42,7 @@ async def through_outages(
     While a provider fails it waits, which ``waiting`` is told, and asks with one call now and then; after ``outage_timeout_s``
     calls that are not answered raise Unavailable with the provider's error.
     """
-    outage: Outage | None = None
+    why, since, ends, probes = "", 0.0, 0.0, 0
     circuit: Circuit | None = None
     used = journal
     while True:
@@ -67,13 +51,13 @@ async def through_outages(
         except ProviderDown as down:
             if is_given_up(used):
                 raise
-            if outage is None or (circuit is not None and circuit.closed):
-                outage = Outage(str(down))
-            wait = outage.next_wait_s(outage_timeout_s, down.retry_after)
-            if wait is None:
+            if circuit is None or circuit.closed:  # it was answered in between: this is another outage
+                why, since, ends, probes = str(down), time.time(), time.monotonic() + outage_timeout_s, 0
+            if (left := ends - time.monotonic()) <= 0:
                 used = given_up(journal, given_up_text(str(down), outage_timeout_s))
                 continue
-            waiting(f"{waiting_text(outage.why, outage.since)}; asked again in {wait:.0f} s")
+            wait, probes = min(wait_s(probes, down.retry_after), left), probes + 1
+            waiting(f"{waiting_text(why, since)}; asked again in {wait:.0f} s")
             await asyncio.sleep(wait)
-            circuit = Circuit(outage.why)
+            circuit = Circuit(why)
             used = CallScope(journal, circuit=circuit)

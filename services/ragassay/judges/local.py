@@ -10,21 +10,12 @@ import asyncio
 import math
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from ragassay.core.models import Covered, FactVerdict, Rating, Sample, SentenceVerdict, Step, Support, Truth, Verdict
 from ragassay.core.protocols import Journal
-from ragassay.core.text import (
-    LONGEST_WORD,
-    content,
-    is_lead_in,
-    numbers,
-    refuses,
-    says_yes,
-    sentences,
-    stem,
-    words,
-)
+from ragassay.core.text import LONGEST_WORD, content, is_lead_in, numbers, refuses, says_yes, sentences, stem, words
 from ragassay.judges import local_weights
 from ragassay.judges.overlap import FEATURES, Match, Source, features, match, share_missing, terms_of
 from ragassay.judges.verdict import check_verdict, context_number, number_units, sentence_labels, turn_sentences
@@ -81,13 +72,12 @@ class _Row:
 
     def __init__(self, sample: Sample) -> None:
         self.sample, self.units = sample, number_units(sample)
-        by_context: dict[int, list[str]] = {}
-        for label, text in self.units.contexts.items():
-            by_context.setdefault(context_number(label), []).append(text)
+        numbered = groupby(self.units.contexts.items(), key=lambda one: context_number(one[0]))
+        contexts = [[text for _, text in of_context] for _, of_context in numbered]
         truths = (s for text in sample.ground_truth_answer for s in sentences(text))
         turns = turn_sentences(sample)
-        self.with_history = Source([*by_context.values(), *turns.values()]) if turns else None
-        self.contexts, self.answer = Source(by_context.values()), Source([[*self.units.answer.values()]])
+        self.with_history = Source([*contexts, *turns.values()]) if turns else None
+        self.contexts, self.answer = Source(contexts), Source([[*self.units.answer.values()]])
         self.truth = Source([[*dict.fromkeys((*self.units.facts.values(), *truths))]])
         self.query_stems = content(sample.query)
         self.labels = sentence_labels(self.units, turns)
@@ -116,9 +106,8 @@ class _Row:
         step, why = self._relevance(judged, refusal)
         probability = {"faithfulness": min(chances.values())} if self.units.has_contexts and chances else {}
         if self.units.has_truth and not self.sample.key_facts and judged:
-            values = correctness_features(
-                self.sample.query, self.sample.answer or "", self.sample.ground_truth_answer, refusal=refusal
-            )
+            answer, truths = self.sample.answer or "", self.sample.ground_truth_answer
+            values = correctness_features(self.sample.query, answer, truths, refusal=refusal)
             probability["correctness"] = chance(local_weights.CORRECTNESS, CORRECTNESS_FEATURES, values)
         return Verdict(
             judge=NAME,

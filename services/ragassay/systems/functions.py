@@ -166,7 +166,7 @@ def _in_thread(work: Callable[[], Any]) -> Awaitable[Any]:
     return asyncio.wrap_future(future)
 
 
-SYSTEMS: Registry[Any] = Registry("system", adopt=lambda thing: _checked(thing, "system"), group="ragassay.systems")
+SYSTEMS: Registry[Any] = Registry("system", adopt=lambda thing: _checked(thing, "system"))
 
 
 @overload
