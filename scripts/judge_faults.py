@@ -1,10 +1,9 @@
 """What each judge says of the answers with known faults in datasets/faults; fills the table of docs/judge-accuracy.md.
 
 The judges are the local one and a model that is always right, in each way that a model is asked: the verdicts of the dataset,
-served over HTTP by tests/provider.py and read by the same code as those of any model. To a probe
-it is 90 % sure. ``--check`` only says whether the table is up to date.
+served over HTTP by tests/provider.py and read by the same code as those of any model. To a probe it is 90 % sure.
 
-    python scripts/judge_faults.py [--check]
+    python scripts/judge_faults.py
 """
 
 import asyncio
@@ -14,7 +13,6 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))
@@ -45,13 +43,14 @@ CONTROL = "correct"
 Outcome = tuple[int | None, str | None]  # accurate, and the cause where it is not
 
 SAMPLES = load(FAULTS / "answers.jsonl").samples
+BY_QUERY = {sample.query: sample for sample in SAMPLES}
 VERDICTS = {row["query_id"]: row for row in map(json.loads, (FAULTS / "verdicts.jsonl").read_text().splitlines())}
 
 
 def right(seen: Seen) -> Answer:
     """The reply of a model that is always right, in the form that the judge asks for."""
     query = re.search(r"^\[Q\] (.*)$", seen.user, re.MULTILINE)
-    verdict = VERDICTS[_sample(query[1] if query else "").query_id]
+    verdict = VERDICTS[BY_QUERY[query[1]].query_id] if query else {}
     answer = [
         {"id": f"A{n}", "evidence": evidence, "why": "", "support": support, "truth": truth}
         for n, (support, truth, *evidence) in enumerate(map(str.split, verdict["answer"]), 1)
@@ -62,10 +61,6 @@ def right(seen: Seen) -> Answer:
     ]
     whole = {"why": "", "relevance": verdict["relevance"], "refusal": verdict["refusal"]}
     return Answer(json.dumps({"answer": answer, "facts": facts, **whole}))
-
-
-def _sample(query: str) -> Sample:
-    return next(one for one in SAMPLES if one.query == query)
 
 
 def _patterns() -> dict[str, re.Pattern[str]]:
@@ -85,7 +80,7 @@ def says_yes_or_no(seen: Seen) -> Answer:
     """What a model that is always right says to a probe: as sure as the label is worth, 90 % at the most."""
     question = seen.user.rpartition("</text")[2].partition("\n\n")[2]
     (kind, given), *_ = [(kind, match) for kind, pattern in PROBES.items() if (match := pattern.fullmatch(question))]
-    sample = _sample(given["query"]) if "query" in given.groupdict() else _sample_of_fact(given["unit"], seen.user)
+    sample = BY_QUERY[given["query"]] if "query" in given.groupdict() else _sample_of_fact(given["unit"], seen.user)
     verdict, units = VERDICTS[sample.query_id], number_units(sample)
     if kind == "relevance":
         worth = STEPS[verdict["relevance"]]
@@ -114,9 +109,7 @@ WORTH = {"support": SUPPORT, "truth": TRUTH, "covered": COVERED}
 
 def expected() -> dict[str, Outcome]:
     """What is right for each row."""
-    return {
-        sample.query_id: (VERDICTS[i]["accurate"], VERDICTS[i]["cause"]) for sample in SAMPLES if (i := sample.query_id)
-    }
+    return {sample.query_id: tuple(map(VERDICTS[sample.query_id].get, ("accurate", "cause"))) for sample in SAMPLES}
 
 
 def outcomes(judge: Judge) -> dict[str, Outcome]:
@@ -172,16 +165,5 @@ def _words(outcome: Outcome) -> str:
     return "accurate" if accurate else f"not accurate: {(cause or 'no cause found').replace('_', ' ')}"
 
 
-def main(arguments: list[str]) -> Any:
-    """Write the table into the page, or say that it is out of date."""
-    page = PAGE.read_text()
-    fresh = TABLE.sub(lambda found: found[1] + table(of_each_judge()) + found[2], page)
-    if "--check" not in arguments:
-        PAGE.write_text(fresh)
-    elif fresh != page:
-        return "docs/judge-accuracy.md shows an old table; refresh it: python scripts/judge_faults.py"
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    PAGE.write_text(TABLE.sub(lambda page: page[1] + table(of_each_judge()) + page[2], PAGE.read_text()))

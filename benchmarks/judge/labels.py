@@ -11,35 +11,29 @@ the judge's mean alone?
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from model import judged
 
 from ragassay.core.eval_config import EvalConfig
-from ragassay.core.settings import Settings
-from ragassay.evaluation import local
 from ragassay.evaluation.agreement import LabelledRows
 from ragassay.judges.agreement import columns
-from ragassay.sdk.evaluation import runtime_for
 from ragassay.stats.intervals import Floats
 from ragassay.stats.ppi import corrected_mean
 
 
 def sets(folder: Path, swapped: list[str], home: Path) -> Iterator[tuple[str, Floats, Floats]]:
     """Name, labels and scores of each set that the local judge can be measured on."""
-    runtime = runtime_for(settings=Settings(home=home))
     for path in sorted(folder.rglob("*.jsonl")):
         first = json.loads(path.open().readline())
         if "label" not in first and "label_binary" not in first:
             continue
         rows = LabelledRows(path)
-        run = local.start(runtime, EvalConfig(metrics=(rows.metric.name,)), rows.inputs)
-        asyncio.run(local.complete(runtime, run))
-        labels, scores = columns(rows.scored(run))
+        labels, scores = columns(judged(rows, EvalConfig(), home))
         labels = 1 - labels if path.stem in swapped else labels
         if len(set(labels)) < 2:  # people say the same of all: there is nothing to measure against
             continue

@@ -49,16 +49,12 @@ def drawn(path: Path, count: int, part: int) -> list[dict[str, Any]]:
     return [row for name in sorted(chosen) for row in items[name]]
 
 
-def judged(rows: list[dict[str, Any]], spec: EvalConfig, home: Path, name: str) -> tuple[list[LabelledScore], float]:
-    """What people and the judge say of each row, and the seconds that judging them took."""
-    path = home / "drawn" / f"{name}.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    labelled = LabelledRows(path, "faithfulness")
-    runtime, began = runtime_for(settings=Settings(home=home)), time.monotonic()
-    run = local.start(runtime, spec, labelled.inputs)
+def judged(labelled: LabelledRows, spec: EvalConfig, home: Path) -> list[LabelledScore]:
+    """What people and the judge say of each row."""
+    runtime = runtime_for(settings=Settings(home=home))
+    run = local.start(runtime, spec.model_copy(update={"metrics": (labelled.metric.name,)}), labelled.inputs)
     asyncio.run(local.complete(runtime, run))
-    return list(labelled.scored(run)), time.monotonic() - began
+    return list(labelled.scored(run))
 
 
 def figures(labels: Floats, scores: Floats) -> list[str]:
@@ -93,14 +89,18 @@ def main() -> None:
         for mode in given.modes if given.judge != "local" else ["local"]:
             prompt = read_prompt(given.prompt) if given.prompt and mode == "verdict" else None
             spec = EvalConfig(
-                metrics=("faithfulness",),
                 judge=given.judge,
                 api_base=given.api_base,
                 judge_mode="verdict" if mode == "local" else mode,
                 judge_prompt=prompt,
                 performance=Performance(timeout_s=given.timeout, concurrency=1),
             )
-            said, seconds = judged(rows, spec, given.home, f"{path.stem}-{given.part}-{mode}")
+            file = given.home / "drawn" / f"{path.stem}-{given.part}-{mode}.jsonl"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+            began = time.monotonic()
+            said = judged(LabelledRows(file, "faithfulness"), spec, given.home)
+            seconds = time.monotonic() - began
             labels, scores = columns(said)
             labels = 1 - labels if path.stem in given.swapped else labels
             cells = " | ".join(figures(labels, scores))

@@ -1,3 +1,5 @@
+"""What a model is shown of a sample, how its reply is read, and the verdict that is made of it: nothing vanishes."""
+
 import asyncio
 import json
 import re
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from provider import LABEL, Answer, Provider
-from ragassay.core.models import Response, Sample
+from ragassay.core.models import FactVerdict, Response, Sample, SentenceVerdict, Verdict
 from ragassay.judges.llm import LLMJudge
 from ragassay.judges.prompt import disarm, render_prompt, suspicious
 from ragassay.judges.reply import find_object, parse_reply, unanswered
@@ -265,3 +267,75 @@ def test_one_text_says_what_is_wrong_with_which_unit(why, whole, of_units):
     raw = parse_reply(entries, asked)
     reasons = {unit.id: unit.why for unit in (*raw.sentences, *raw.facts) if unit.why}
     assert (raw.why, reasons) == (whole, of_units)
+
+
+# --- units and their verdict -------------------------------------------------------------------------------------------
+
+
+def weather(answer="It rains. We stay.", contexts=("It rains. It pours.", "We stay."), truths=("It rains.",), facts=()):
+    return sample(answer, contexts, "Is it?", ground_truth_answer=truths, key_facts=facts)
+
+
+def claim(label, support="supported", evidence=("C1.1",), **rest):
+    return SentenceVerdict(id=label, text="what the judge repeated", support=support, evidence=evidence, **rest)
+
+
+def test_units_are_numbered_from_one_in_the_order_of_the_text():
+    asked = number_units(weather())
+    assert asked.answer == {"A1": "It rains.", "A2": "We stay."}
+    assert asked.facts == {"G1": "It rains."}
+    assert asked.contexts == {"C1.1": "It rains.", "C1.2": "It pours.", "C2.1": "We stay."}
+    assert (asked.ids, asked.has_contexts, asked.has_truth) == (("A1", "A2", "G1"), True, True)
+
+
+def test_key_facts_go_before_the_sentences_of_the_ground_truth():
+    assert number_units(weather(facts=("  It pours ", " ", "Hard"))).facts == {"G1": "It pours", "G2": "Hard"}
+    assert number_units(weather(facts=(" ",))).facts == {"G1": "It rains."}
+
+
+def test_what_is_not_there_is_not_asked():
+    asked = number_units(Sample(query_id="q", query="Is it?"))
+    assert (asked.ids, asked.has_contexts, asked.has_truth) == ((), False, False)
+    assert number_units(weather(contexts=())).has_contexts
+    assert not number_units(weather(truths=("", "..."))).has_truth
+
+
+def checked(*sentences, facts=(), **row):
+    return check_verdict(Verdict(judge="", sentences=sentences, facts=facts), number_units(weather(**row)), "test")
+
+
+def test_evidence_that_points_nowhere_is_dropped_and_counted():
+    fact = FactVerdict(id="G1", text="", covered="yes", evidence=("C1.9",))
+    verdict = checked(claim("A1", evidence=("C1.1", "C9.1", "A2")), facts=(fact,))
+    assert (verdict.sentences[0].evidence, verdict.facts[0].evidence) == (("C1.1",), ())
+    assert verdict.evidence_dropped == 3
+
+
+def test_support_without_evidence_is_withdrawn_and_counted_and_a_contradiction_needs_none():
+    verdict = checked(claim("A1", evidence=("C9.1",)), claim("A2", "partly", (), why="half"))
+    assert [s.support for s in verdict.sentences] == ["not_found"] * 2
+    assert [s.why for s in verdict.sentences] == ["the judge named no sentence that supports it", "half"]
+    assert verdict.support_withdrawn == 2
+    denied = checked(claim("A1", "contradicted", ()))
+    assert (denied.sentences[0].support, denied.support_withdrawn) == ("contradicted", 0)
+
+
+def test_what_was_not_asked_is_none_whatever_the_judge_claims():
+    verdict = checked(claim("A1", truth="agrees"), contexts=None, truths=())
+    (first, _) = verdict.sentences
+    assert (first.support, first.evidence, first.truth) == (None, (), None)
+    assert (verdict.has_contexts, verdict.has_truth, verdict.support_withdrawn) == (False, False, 0)
+
+
+LABELS = st.sampled_from(["A1", "A2", "A3", "G1", "G2", "C1.1", "C2.1", "C7.7", "x"])
+CLAIMED = st.tuples(st.sampled_from(["supported", "partly", "not_found"]), st.lists(LABELS, max_size=3))
+
+
+@given(st.dictionaries(LABELS, CLAIMED))
+def test_a_verdict_has_every_unit_once_and_only_evidence_that_exists(claimed):
+    asked = number_units(weather())
+    verdict = checked(*(claim(i, support, tuple(evidence)) for i, (support, evidence) in claimed.items()))
+    assert [one.id for one in (*verdict.sentences, *verdict.facts)] == [*asked.answer, *asked.facts]
+    for sentence in verdict.sentences:
+        assert set(sentence.evidence) <= set(asked.contexts)
+        assert sentence.evidence or sentence.support not in ("supported", "partly")

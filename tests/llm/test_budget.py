@@ -70,15 +70,6 @@ def test_calls_in_flight_are_waited_for_because_they_may_leave_something():
     asyncio.run(both())
 
 
-def test_a_settled_call_costs_nothing_again():
-    async def twice():
-        journal = under({"usd": 0.01})
-        await spend(journal, 1)
-        return await journal.reserve(call("c1"), MOST)
-
-    assert asyncio.run(twice()) == reply()
-
-
 def test_each_attempt_is_booked_once_and_one_with_an_unknown_outcome_at_its_estimate():
     async def spent():
         journal = under({"usd": 1})

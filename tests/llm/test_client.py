@@ -53,8 +53,11 @@ def test_the_price_of_a_known_model_is_tokens_times_its_listed_price():
 
 
 def test_a_server_that_counts_no_tokens_gets_an_estimate_and_no_price():
-    with Provider(then=play.raw(usage=None)) as provider:
-        reply = reply_of(llm(provider), "x" * 392)
+    with Provider(then=play.raw(usage=None)) as provider:  # a name that is no provider's belongs to the own server
+        model = llm(provider, "meta-llama/Llama-3-8B")
+        reply = reply_of(model, "x" * 392)
+    assert provider.log[0].body["model"] == model.model == "meta-llama/Llama-3-8B"
+    assert model.settings["model"] == "openai/meta-llama/Llama-3-8B"
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (100, 1)  # characters / 4, rounded up
     assert reply.usage.cost_usd is None
 
@@ -103,15 +106,6 @@ def test_parameters_that_a_provider_does_not_take_are_left_out_and_listed():
     assert "temperature" not in body
     assert (body["seed"], body["reasoning_effort"]) == (3, "low")
     assert body["max_completion_tokens"] == 50 + 4096  # room to think, on top of the reply's own tokens
-
-
-def test_a_name_that_is_no_providers_belongs_to_the_own_server():
-    with Provider(then=HELLO) as provider:
-        judge = llm(provider, "meta-llama/Llama-3-8B")
-        reply_of(judge)
-    assert provider.log[0].body["model"] == "meta-llama/Llama-3-8B"
-    assert judge.settings["model"] == "openai/meta-llama/Llama-3-8B"
-    assert judge.model == "meta-llama/Llama-3-8B"
 
 
 def test_an_unknown_model_is_an_error_before_anything_is_sent():

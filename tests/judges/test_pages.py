@@ -1,12 +1,24 @@
-"""Answers with known faults: a judge that is always right gets each of them right, and the page shows what the others say."""
+"""The pages about judges say what the code does: worked numbers, and answers with known faults."""
 
+import doctest
 import importlib.util
+import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PAGE = ROOT.joinpath("docs", "judges.md").read_text("utf-8")
+EXAMPLES = "\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+
+
+def test_every_number_that_the_page_works_out_is_what_the_code_gives():
+    said = []
+    test = doctest.DocTestParser().get_doctest(EXAMPLES, {}, "judges.md", "docs/judges.md", 0)
+    failed, tried = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
+    assert not failed, "".join(said)
+    assert tried > 5
 
 
 @pytest.fixture(scope="module")
