@@ -46,13 +46,11 @@ def test_criteria_are_asked_in_the_same_call_as_instructions_and_the_sample_stay
     assert rating.usage.calls == 1
 
 
-@pytest.mark.parametrize(
-    ("step", "value"), [("none", 0), ("barely", 0.25), ("partly", 0.5), ("mostly", 0.75), ("full", 1)]
-)
-def test_a_criterion_has_five_steps_and_a_reason(step, value):
-    (rating,) = judge(FakeLLM([judged(("K1", step, "it says you"))]), [sample()], criteria={"polite": POLITE})
-    score = scores(rating)
-    assert (score.value, score.reason, score.details) == (value, "it says you", {"step": step})
+def test_a_criterion_has_five_steps_and_a_reason():
+    for step, value in {"none": 0, "barely": 0.25, "partly": 0.5, "mostly": 0.75, "full": 1}.items():
+        (rating,) = judge(FakeLLM([judged(("K1", step, "it says you"))]), [sample()], criteria={"polite": POLITE})
+        score = scores(rating)
+        assert (score.value, score.reason, score.details) == (value, "it says you", {"step": step})
 
 
 def test_a_criterion_that_a_reply_leaves_out_is_asked_once_more_and_then_missing():
