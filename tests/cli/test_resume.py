@@ -50,11 +50,11 @@ BROKEN = {
     "system": ({"systems": {"../../pwned": SOURCE}}, "system name '../../pwned' must be letters"),
     "built-in": (
         {"systems": {"a": {**SOURCE, "built": BUILT}}},
-        "systems.a.built.configuration.k: should be at least 1",
+        "run.json: k: should be at least 1",
     ),
     "no metric": ({"metrics": []}, "metrics: is empty"),
-    "unknown metric": ({"metrics": ["mmr"]}, "metrics[0]: unknown metric 'mmr'; did you mean mrr"),
-    "accuracy rule": ({"spec": {"accurate": "good"}}, "spec.accurate: "),
+    "unknown metric": ({"metrics": ["mmr"]}, "unknown metric 'mmr'; did you mean mrr"),
+    "accuracy rule": ({"spec": {"accurate": "good"}}, "accuracy rule 'good': can't read"),
     "unknown key": ({"more": 1}, "more"),
 }
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -161,24 +161,16 @@ def check_names(record: RunRecord, where: Path) -> None:
     """Raise BadData for a built-in system, a metric or a rule of a stored record that can't be read."""
     try:
         own = own_metrics(record.spec)
-    except BadInput as error:
-        raise BadData([f"{where}: spec.{error.where}: {error.message}"], hint=error.hint) from None
-    for name, source in record.systems.items():
-        try:
+        AccuracyRule.parse(record.spec.accurate, own)
+        for name in record.metrics:
+            parse(name, own)
+        for source in record.systems.values():
             if source.built is not None:
                 SystemConfig.model_validate(source.built.configuration)
-        except ValidationError as error:
-            place = f"systems.{name}.built.configuration"
-            raise BadData([f"{where}: {place}.{problems(error)[0]}"], hint="the run's folder is damaged") from None
-    rules: list[tuple[str, Callable[[str], object], str]] = [
-        *((f"metrics[{n}]", partial(parse, own=own), name) for n, name in enumerate(record.metrics)),
-        ("spec.accurate", partial(AccuracyRule.parse, own=own), record.spec.accurate),
-    ]
-    for place, read, text in rules:
-        try:
-            read(text)
-        except BadInput as error:
-            raise BadData([f"{where}: {place}: {error.message}"], hint=error.hint) from None
+    except BadInput as error:
+        raise BadData([f"{where}: {error.message}"], hint=error.hint) from None
+    except ValidationError as error:
+        raise BadData([f"{where}: {problems(error)[0]}"], hint="the run's folder is damaged") from None
 
 
 def provenance(record: RunRecord) -> Provenance:
