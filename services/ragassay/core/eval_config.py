@@ -247,8 +247,7 @@ class EvalConfig(FrozenModel):
         examples=[[{"model": "gpt-4o-mini", "samples": 3}, {"model": "gpt-4o", "role": "reference", "on": 0.2}]],
     )
     judge_prompt: JudgePrompt | None = Field(
-        None,
-        description="instructions for the judge's model around ours, which are inserted at `{{ verdict }}`",
+        None, description="instructions for the judge's model around ours, which are inserted at `{{ verdict }}`"
     )
     judge_mode: Literal["verdict", "probe"] = Field(
         "verdict", description="how a model is asked: for one verdict, or by yes-or-no questions"

@@ -67,10 +67,7 @@ class Settings(BaseSettings):
     )
     max_timeout_s: float = Field(120.0, gt=0, le=3600, description="longest time for a judge call that a job may set")
     requests_per_minute: int | None = Field(
-        None,
-        ge=1,
-        le=10**6,
-        description="most requests of all workers to one model in a minute; default: any number",
+        None, ge=1, le=10**6, description="most requests of all workers to one model in a minute; default: any number"
     )
     tokens_per_minute: int | None = Field(None, ge=1, le=10**9, description="most tokens per minute of these requests")
     tls: bool = Field(False, description="a proxy ends TLS: send Strict-Transport-Security")
@@ -83,8 +80,7 @@ class Settings(BaseSettings):
     server_key: str | None = Field(None, repr=False, description="the key that they send")
 
     plugins: str | None = Field(
-        None,
-        description="Python files and modules that register metrics, judges ..., with commas",
+        None, description="Python files and modules that register metrics, judges ..., with commas"
     )
     systems: Path | None = Field(None, description="file of the systems that jobs may name; the form of ragassay.yaml")
     state_url: Address | None = Field(
@@ -130,8 +126,7 @@ class Settings(BaseSettings):
         None, repr=False, description="key of /metrics, sent as 'Authorization: Bearer ...', in place of any other key"
     )
     traces: bool | None = Field(
-        None,
-        description="send spans to an OpenTelemetry collector; default: if OTEL_EXPORTER_OTLP_ENDPOINT is set",
+        None, description="send spans to an OpenTelemetry collector; default: if OTEL_EXPORTER_OTLP_ENDPOINT is set"
     )
     trace_headers: bool = Field(True, description="send 'traceparent' to providers and HTTP systems, if spans are sent")
 
@@ -180,7 +175,6 @@ class Settings(BaseSettings):
 
 
 def _split(names: str | None) -> list[str]:
-    """The names in a text with commas between them."""
     return [name.strip() for name in (names or "").split(",") if name.strip()]
 
 

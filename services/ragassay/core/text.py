@@ -201,7 +201,6 @@ def _numbered(line: str, before: str) -> re.Match[str] | None:
 
 
 def _ends(text: str, stop: re.Match[str], start: int) -> bool:
-    """Does this run of punctuation end a sentence?"""
     mark, end = stop.group(), stop.end()
     if end == len(text) or mark[0] in _CJK:
         return True

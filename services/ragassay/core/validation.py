@@ -66,7 +66,6 @@ def problems(error: ValidationError, model: type[BaseModel] | None = None) -> li
 
 
 def _holds(location: Location, others: Collection[Location]) -> bool:
-    """Does one of the others lie within a location?"""
     return any(len(other) > len(location) and other[: len(location)] == location for other in others)
 
 

@@ -7,13 +7,4 @@ from ragassay.embeddings.local import LocalEmbedder, unavailable, warm_up
 from ragassay.embeddings.minilm import BUNDLED
 from ragassay.embeddings.texts import DIGITS, refuse_blank, vectors_of
 
-__all__ = [
-    "BUNDLED",
-    "DIGITS",
-    "CrossEncoder",
-    "LocalEmbedder",
-    "refuse_blank",
-    "unavailable",
-    "vectors_of",
-    "warm_up",
-]
+__all__ = ["BUNDLED", "DIGITS", "CrossEncoder", "LocalEmbedder", "refuse_blank", "unavailable", "vectors_of", "warm_up"]

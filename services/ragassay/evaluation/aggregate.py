@@ -72,12 +72,7 @@ def finish(run: Run, uncertain_calls: int) -> ReportWithResults:
 
 
 def aggregate(
-    run_id: str,
-    created_at: str,
-    provenance: Provenance,
-    results: Mapping[str, Iterable[Result]],
-    *,
-    expected: int,
+    run_id: str, created_at: str, provenance: Provenance, results: Mapping[str, Iterable[Result]], *, expected: int
 ) -> Report:
     """The report on all systems, whose results are read once; incomplete when a system has fewer than ``expected``."""
     now, spec = datetime.now(UTC), provenance.configuration
@@ -356,7 +351,6 @@ class SystemAggregator:
         return corrected_by_labels(labels[rows], self.scores[metric].values[rows], level=level, failed=failed)
 
     def _by_slice(self) -> dict[str, dict[str, Slice]]:
-        """The rows grouped by category, difficulty and every metadata field that groups them."""
         return {
             field: {
                 value: Slice(
@@ -398,7 +392,6 @@ class SystemAggregator:
         )
 
     def _refusals(self) -> Refusals:
-        """How often answers refuse, and how often they should."""
         judged, refused, right = map(self.numbers.count, ("judged", "refused", "on_unanswerable"))
         unanswerable = self.numbers.count("unanswerable")
         no_verdict = "no verdict says whether the answer refuses"
@@ -490,7 +483,6 @@ def _cautions_of_judges(provenance: Provenance, aggregated: Mapping[str, SystemA
 
 
 def _log_end(run_id: str, aggregated: Mapping[str, SystemAggregator]) -> None:
-    """Log that an evaluation has ended, and how well each system retrieved, where there are relevance judgments."""
     for name, one in aggregated.items():
         means = {figure: one.numbers.mean(figure) for figure in ("P@5", "P@10", "MRR")}
         retrieval = {figure: round(mean, 3) for figure, mean in means.items() if mean is not None}

@@ -168,7 +168,6 @@ def _ungraded(sample: Sample, relevant_from: float | None) -> Sample:
 
 
 def _with_cost(sample: Sample, prices: Prices) -> Sample:
-    """The sample with the cost of its response worked out from tokens, if it is not given; else the sample itself."""
     response = sample.response
     if response is None or response.cost_usd is not None:
         return sample

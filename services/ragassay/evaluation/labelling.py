@@ -228,7 +228,6 @@ def with_labels(report: ReportWithResults, labels: Iterable[HumanLabel]) -> Repo
 
 
 def _labelled(rows: Sequence[Result], labels: Mapping[str, Mapping[str, float]]) -> Sequence[Result]:
-    """The rows with labels of people on those that have some, by query."""
 
     def labelled(row: Result) -> Result:
         return row.with_labels(labels[row.query_id]) if row.query_id in labels else row

@@ -31,10 +31,7 @@ from ragassay.systems.runner import LiveSystem
 
 
 def start(
-    runtime: Runtime,
-    spec: EvalConfig,
-    inputs: Inputs,
-    kind: Literal["evaluation", "agreement"] = "evaluation",
+    runtime: Runtime, spec: EvalConfig, inputs: Inputs, kind: Literal["evaluation", "agreement"] = "evaluation"
 ) -> FolderRun:
     """A new run, written down and not begun; raises what ``prepare`` raises, and DiskFull."""
     record = prepare(spec, inputs, new_run_id(spec.name or inputs.dataset.name))
@@ -113,7 +110,6 @@ async def complete(
 
 
 def _spent_by(run: FolderRun) -> Usage:
-    """What a run has spent of a budget so far; raises Conflict while another process works on it."""
     with run.locked():
         journal = FolderJournal(run.folder / "calls.jsonl", run=run.folder.name)
         journal.close()
@@ -172,11 +168,7 @@ def _pending_samples(run: FolderRun, system: str) -> Iterator[Sample]:
 
 
 async def _work_on_pending(
-    runtime: Runtime,
-    run: FolderRun,
-    journal: Journal,
-    called: Mapping[str, LiveSystem],
-    done: Callable[[int], object],
+    runtime: Runtime, run: FolderRun, journal: Journal, called: Mapping[str, LiveSystem], done: Callable[[int], object]
 ) -> None:
     """Have the built-in systems answer, then judge and score the chunks without results."""
     record, pending = run.record, run.pending()

@@ -32,10 +32,7 @@ def given_up_text(why: str, outage_timeout_s: float) -> str:
 
 
 async def through_outages(
-    work: Callable[[Journal], Awaitable[T]],
-    journal: Journal,
-    outage_timeout_s: float,
-    waiting: Callable[[str], object],
+    work: Callable[[Journal], Awaitable[T]], journal: Journal, outage_timeout_s: float, waiting: Callable[[str], object]
 ) -> T:
     """What ``work`` returns, begun again with what is left of it whenever the provider is down.
 

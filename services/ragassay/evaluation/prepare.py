@@ -138,7 +138,6 @@ def with_judges(record: RunRecord, config: ScoringConfig) -> RunRecord:
 
 
 def _packages_used(record: RunRecord) -> dict[str, str]:
-    """The installed packages that bring metrics and systems of the run, and the digests of their code."""
     families = (parse(name, own_metrics(record.spec)).family for name in record.metrics)
     kinds = (str(source.called.configuration.get("kind")) for source in record.systems.values() if source.called)
     packages = [*(METRICS.package(family) for family in families), *(SYSTEMS.package(kind) for kind in kinds)]

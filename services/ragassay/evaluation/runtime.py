@@ -133,7 +133,6 @@ def _judge(llm: LLM, spec: EvalConfig, seed_shift: int) -> Judge:
 
 
 def _model(model: str, spec: EvalConfig, settings: Settings, shared: Shared) -> LLM:
-    """A judge's model, as the specification would have it asked."""
     return llm_of(
         model,
         spec.api_base,
@@ -210,9 +209,7 @@ class Runtime:
         """What judges and scores a run: made once, so that its judges learn from this run's calls alone."""
         own = own_metrics(record.spec)
         return _kept(
-            self._scoring,
-            record.id,
-            lambda: self.scoring(record.spec, [parse(name, own) for name in record.metrics]),
+            self._scoring, record.id, lambda: self.scoring(record.spec, [parse(name, own) for name in record.metrics])
         )
 
     def scoring(self, spec: EvalConfig, metrics: Sequence[Metric] = ()) -> ScoringConfig:
@@ -257,7 +254,6 @@ class Runtime:
         return LiveSystem(name, config, client, journal, run=called.run, schedule=schedule)
 
     def _client(self, name: str, configuration: Mapping[str, Any]) -> tuple[LiveOptions, SystemClient]:
-        """The options of a called system, and its client."""
         where, kind = f"systems.{name}", configuration.get("kind")
         if kind == "http":
             http = HttpConfig.model_validate(configuration)

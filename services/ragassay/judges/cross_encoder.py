@@ -106,7 +106,6 @@ def meaning(labels: Sequence[str]) -> tuple[int, int | None]:
 
 
 def _claims(sample: Sample, verdict: Verdict) -> dict[str, _Claim]:
-    """By its label, each sentence that is judged by itself."""
     turns = turn_sentences(sample)
     source = Source([*(sentences(context) for context in sample.contexts or ()), *turns.values()])
     labels = sentence_labels(number_units(sample), turns)
@@ -121,7 +120,6 @@ def _claims(sample: Sample, verdict: Verdict) -> dict[str, _Claim]:
 
 
 def _supported(verdict: Verdict, chances: Mapping[str, Sequence[_Chances]], name: str) -> Verdict:
-    """The verdict with the support that the probabilities of its sentences make."""
     judged: list[SentenceVerdict] = []
     certain: list[float] = []
     for one in reversed(verdict.sentences):

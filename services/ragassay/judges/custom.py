@@ -139,7 +139,6 @@ class CustomJudge:
                 return self._failed(expired or f"raised {class_and_reason(error)}")
 
     def _read(self, reply: object, units: Units) -> Rating:
-        """The rating in the value of a function."""
         if not isinstance(reply, Mapping):
             return self._failed(f"returned {_described(reply)}, not an object")
         if unknown := next((key for key in reply if key not in _KEYS), None):
@@ -152,11 +151,7 @@ class CustomJudge:
         if not isinstance(rating, Rating):
             return self._failed(f"gave {_described(rating)}, not a Rating")
         if rating.verdict is None:
-            return (
-                rating
-                if rating.reason
-                else rating.model_copy(update={"reason": self._failed("gave no verdict").reason})
-            )
+            return rating.model_copy(update={"reason": rating.reason or self._failed("gave no verdict").reason})
         units = number_units(sample, self._criteria)
         verdict = check_verdict(rating.verdict.model_copy(update={"probability": {}}), units, self.name)
         return rating.model_copy(update={"verdict": verdict})

@@ -245,6 +245,5 @@ def chance(weights: Mapping[str, float], names: Sequence[str], values: Sequence[
 
 
 def _named(text: str, missing: frozenset[str]) -> str:
-    """The first few words of ``text`` whose stems are missing."""
     named = [word for word in dict.fromkeys(words(text)) if stem(word) in missing]
     return ", ".join(word[:LONGEST_WORD] for word in named[:MAX_WORDS_NAMED]) or "its wording"

@@ -11,15 +11,5 @@ SUPPORT = {
     "copied_changes": -0.6586,
     "copied_sign": -1.5615,
 }
-CORRECTNESS = {
-    "intercept": -3.4761,
-    "quoted": 2.1613,
-    "words": 5.0895,
-    "unknown_numbers": -1.2361,
-    "refusal": -1.8996,
-}
-BALANCED_ACCURACY = {
-    "support_min": 0.63,
-    "support_max": 0.92,
-    "correctness": 0.96,
-}
+CORRECTNESS = {"intercept": -3.4761, "quoted": 2.1613, "words": 5.0895, "unknown_numbers": -1.2361, "refusal": -1.8996}
+BALANCED_ACCURACY = {"support_min": 0.63, "support_max": 0.92, "correctness": 0.96}

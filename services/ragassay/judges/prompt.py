@@ -90,7 +90,6 @@ def enclosed(tag: str, lines: Iterable[str], prompt_version: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """``text`` on one line, without hidden characters."""
     return " ".join(_TAKEN_OUT.sub("", text).split())
 
 

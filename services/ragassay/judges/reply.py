@@ -29,18 +29,15 @@ _REASON = re.compile(r"(?:^|(?<=[\s;,.(\[]))\[?([AG]\d+)\]?\s*[:=-]")
 
 
 def _one_of(given: object, allowed: Sequence[Value]) -> Value | None:
-    """Which of the allowed words was given, in any case; None where it is none of them."""
     text = "_".join(given.lower().split()) if isinstance(given, str) else ""
     return next((value for value in allowed if value == text), None)
 
 
 def _short_reason(why: object) -> str:
-    """A reason on one line, cut where it is too long; empty where there is none."""
     return " ".join(why.split())[:_LONGEST_WHY] if isinstance(why, str) else ""
 
 
 def _label_in(value: object) -> str:
-    """A unit's id as our code writes it; empty where there is none."""
     return value.strip(" []().:").upper() if isinstance(value, str) else ""
 
 

@@ -195,5 +195,4 @@ def labels(verdict: Verdict) -> dict[str, str]:
 
 
 def _valid(evidence: Sequence[str], known: Mapping[str, str]) -> tuple[str, ...]:
-    """The labels that exist, each once, in the order given."""
     return tuple(label for label in dict.fromkeys(evidence) if label in known)

@@ -251,13 +251,11 @@ class LLM:
             return reply, value
 
     async def _may_send(self, asked: _Call[T], tokens: int) -> None:
-        """Wait until a request of so many tokens at the most may be sent; raises if the provider is known to refuse it."""
         await self._limit.wait(self._line, tokens)
         await self._provider.opened()
         self._provider.raise_if_refused(asked.outages)
 
     async def _request(self, asked: _Call[T], variant: Variant, estimated: tuple[int, int]) -> Reply | Failure:
-        """One HTTP request: a reply, or what went wrong with it."""
         resolved = self._resolved
         await close_with_loop()
         sent = self._sent(asked, variant)

@@ -156,7 +156,6 @@ def _headers(exception: BaseException) -> Mapping[str, str] | None:
 
 
 def _never_sent(exception: BaseException | None) -> bool:
-    """No connection was made, so nothing can have been paid."""
     for _ in range(20):
         if type(exception).__name__ in ("ConnectError", "ClientConnectorError", "gaierror"):
             return True

@@ -152,7 +152,6 @@ def _filtered(candidates: Iterable[Candidate]) -> tuple[list[Candidate], dict[st
 
 
 def _unfit(each: Candidate) -> str | None:
-    """Why a question can't be used; None for one that can."""
     if each.unfit:
         return each.unfit
     if not SHORTEST <= len(each.question.split()) <= LONGEST:

@@ -113,7 +113,6 @@ def _candidate(passage: Passage, row: Mapping[str, Any], unfit: str | None) -> C
 
 
 def _misfit(row: Mapping[str, Any], passage: Passage) -> str | None:
-    """What our code finds wrong with a question; None when nothing."""
     try:
         form = QuestionForm.model_validate(row)
     except ValidationError:
@@ -127,7 +126,6 @@ def _misfit(row: Mapping[str, Any], passage: Passage) -> str | None:
 
 
 def _disagreement(row: Mapping[str, Any], check: Mapping[str, Any]) -> str | None:
-    """Why the check speaks against a question; None when it doesn't."""
     if check.get("clear") is not True:
         return "it is not clear without its passage"
     if check.get("answerable") is not True:
