@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 import provider as play
+from llm_calls import call, llm, reply_of
 from offline_runs import GOOD, FakeRuntime, ScriptedJudge, new_run, sample, write_jsonl
 from provider import Provider
 from ragassay.core.errors import ProviderDown, Unavailable
@@ -20,7 +21,6 @@ from ragassay.core.settings import Settings
 from ragassay.evaluation import local, outage
 from ragassay.evaluation.aggregate import finish
 from ragassay.judges.llm import LLMJudge
-from ragassay.llm import LLM
 from ragassay.llm.journal import CallScope, Circuit, MemoryJournal, given_up
 
 ROWS = 50
@@ -40,11 +40,7 @@ def short_waits(monkeypatch):
 def litellm_is_warm():
     """Its import and first call take longer than the short time limit of these tests."""
     with Provider() as provider:
-        asyncio.run(
-            LLM("gpt-4o-mini", api_base=provider.url).complete(
-                [{"role": "user", "content": "hi"}], max_tokens=5, call=call("warm"), journal=MemoryJournal(), read=str
-            )
-        )
+        reply_of(llm(provider))
 
 
 def run_of(root, outage_timeout_s):
@@ -57,7 +53,7 @@ def run_of(root, outage_timeout_s):
 
 
 def work_through(run, provider, **options):
-    judge = LLMJudge(LLM("gpt-4o-mini", api_base=provider.url, **{"timeout_s": 10, **options}))
+    judge = LLMJudge(llm(provider, **options))
     told = []
     asyncio.run(local.work_through(FakeRuntime(judge), run, MemoryJournal(), waiting=told.append))
     return finish(run, 0).systems["default"], told
@@ -141,10 +137,6 @@ def test_rows_that_were_given_up_are_judged_when_the_run_is_resumed_with_a_wait_
         asked = len(provider.log)
         judged("--resume", "last")
         assert len(provider.log) == asked
-
-
-def call(name):
-    return Call(id=name, content=name, purpose="judge")
 
 
 async def make(journal, name, *, fails=False, answered=None):

@@ -96,13 +96,10 @@ def test_evidence_in_earlier_turns_supports_sentences_and_holds_no_facts():
     assert alone.value == pytest.approx((0 + 0.5 + 0) / 3)
     assert "A1: it rests on H3; A2: it rests on H3" in alone.reason
     assert context_recall(verdict).value == 0.5
+    probed = SentenceVerdict(id="A1", text="x", support="supported", evidence=("C1.1", "H1"), support_score=0.8)
+    probed = Verdict(judge="x", sentences=(probed,), has_contexts=True)
+    assert (faithfulness(probed).value, context_faithfulness(probed).value) == (0.8, 0.4)
     assert context_precision(verdict.model_copy(update={"facts": ()})).details["needed"] == [2]
-
-
-def test_context_faithfulness_halves_the_probability_of_a_probe():
-    sentence = SentenceVerdict(id="A1", text="x", support="supported", evidence=("C1.1", "H1"), support_score=0.8)
-    verdict = Verdict(judge="x", sentences=(sentence,), has_contexts=True)
-    assert (faithfulness(verdict).value, context_faithfulness(verdict).value) == (0.8, 0.4)
 
 
 @pytest.mark.parametrize("tokens", [1000, 0])
