@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -115,7 +116,14 @@ def judge_of_text(given: object) -> object:
     if not isinstance(given, str):
         return given
     model, *options = given.split(",")
-    return {"model": model, **dict(option.strip().partition("=")[::2] for option in options)}
+    judge: dict[str, str | float] = {"model": model}
+    numbers: dict[str, Callable[[str], str | float]] = {"samples": int, "on": float}
+    for option in options:
+        key, _, text = option.strip().partition("=")
+        judge[key] = text
+        with suppress(ValueError):  # what is no number is refused as it is
+            judge[key] = numbers.get(key, str)(text)
+    return judge
 
 
 _Name = Annotated[str, Field(min_length=1)]
