@@ -23,6 +23,8 @@ from ragassay.evaluation.aggregate import finish
 from ragassay.judges.llm import LLMJudge
 from ragassay.llm.journal import CallScope, Circuit, MemoryJournal, given_up
 
+# LiteLLM makes the coroutine of a request in a thread; of a call that is cancelled meanwhile it is never awaited.
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine", "ignore::pytest.PytestUnraisableExceptionWarning")
 ROWS = 50
 METRICS = ("mrr", "faithfulness", "relevance")
 
