@@ -77,7 +77,6 @@ def addresses(ids):
         "queries": f"/ui/runs/{last}/queries?sort=correctness",
         "row": f"/ui/runs/{last}/row?system=baseline&id=qs-18",
         "label": f"/ui/runs/{last}/label",
-        "choice": "/ui/compare",
         "compare": f"/ui/compare?run={last}",
         "changes": f"/ui/compare?run={before}%23candidate&run={last}%23candidate",
         "trends": "/ui/trends",

@@ -32,7 +32,7 @@ PAGES = {
     "label": "/ui/runs/NIGHT/label",
     "datasets": "/ui/datasets",
     "dataset": "/ui/datasets/cities",
-    "compare, to choose": "/ui/compare",
+    "compare the newest": "/ui/compare",
     "compare": "/ui/compare?run=BEFORE&run=NIGHT&run=BOTH",
     "trends": "/ui/trends",
     "cost": "/ui/cost",
@@ -198,11 +198,12 @@ def test_two_runs_are_ticked_compared_and_read_down_to_a_row_and_back_by_keys(pa
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
-    page.goto("/ui/compare")
+    page.goto("/ui/runs")
     for name in ("night 17", "night 8"):  # as they are listed, so that the older is the second
-        tab_to(page, page.get_by_role("checkbox", name=name))
+        tab_to(page, page.get_by_role("checkbox", name=f"compare {name}"))
         page.keyboard.press("Space")
-    tab_to(page, page.get_by_role("button", name="Compare"))
+    page.goto("/ui/runs#runs")
+    tab_to(page, page.get_by_role("button", name="Compare the ticked runs"))
     page.keyboard.press("Enter")
     heading = page.get_by_role("heading", name="night 8 against night 17", exact=True)
     there(page, heading)

@@ -12,11 +12,12 @@ from ragassay.analysis.models import Comparison
 from ragassay.core.statistics import Interval
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.pages.queries import CHANGES
-from ragassay.dashboard.site import AnyForm, exported, pages, shown
+from ragassay.dashboard.site import AnyForm, exported, pages, shown, shown_document
 from ragassay.metrics.names import split_names
 from ragassay.reporting.comparison import EXPORTERS, of_comparison
+from ragassay.reporting.document import Document
 
-RECENT = 30  # runs that can be ticked
+RECENT = 100  # runs among which one on the same dataset is looked for
 router = pages()
 
 
@@ -29,10 +30,14 @@ def _compare(
     form: AnyForm = "page",
 ) -> Response:
     library: Library = request.state.library
-    chosen = list(dict.fromkeys(run or ()))
+    chosen = list(dict.fromkeys(run or ())) or _newest(library)
     if not chosen:
-        recent = [one for one in islice(library.runs(), RECENT) if one.headline]
-        return shown(request, "compare_choice.html", runs=recent)
+        nothing = "There is nothing to compare yet: two runs, or one with two systems, are needed."
+        before, after = (
+            "ragassay evaluate answers.jsonl --name before",
+            "ragassay evaluate new-answers.jsonl --name after",
+        )
+        return shown_document(request, Document("Compare"), commands=(nothing, before, after))
     made = library.compare(chosen, baseline or None, split_names(metrics) or None)
     if form != "page":
         return exported("comparison", EXPORTERS, made, form)
@@ -46,6 +51,16 @@ def _compare(
         changes=CHANGES if _links_to_changes(library, made) else {},
         document=of_comparison(made, "/ui/runs", dict(_intervals(library, made))),
     )
+
+
+def _newest(library: Library) -> list[str]:
+    """The newest run, if it has several systems; else the run before on the same dataset, and it."""
+    finished = (one for one in library.runs() if one.headline)
+    newest = next(finished, None)
+    if newest is None or len(newest.systems) > 1:
+        return [newest.id] if newest else []
+    before = next((one for one in islice(finished, RECENT) if one.dataset == newest.dataset), None)
+    return [before.id, newest.id] if before else []
 
 
 def _intervals(library: Library, made: Comparison) -> Iterator[tuple[str, Interval]]:
