@@ -16,7 +16,7 @@ from ragassay.core.protocols import Purpose, Reply
 from ragassay.core.report import JOB_ID
 from ragassay.dashboard.library import Library
 from ragassay.evaluation.labelling import HumanLabel
-from ragassay.reporting.listing import Headline, RunSummary, outcome
+from ragassay.reporting.listing import Headline, RunSummary
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState, no_job
 from ragassay.service.jobs import Jobs
@@ -28,7 +28,6 @@ from ragassay.storage.runs import Entry
 
 READING_S = 3.0  # that a list may take to read the reports whose headlines are not kept yet
 _A_LOOK = 100  # jobs, or rows
-_NO_HEADLINE = Headline(systems={}, figures={}, problem=None)
 
 
 class ServiceLibrary(Library):
@@ -112,15 +111,14 @@ class ServiceLibrary(Library):
 
     def _summary(self, state: JobState, until: float) -> RunSummary:
         record = state.record
-        top = self._headline(state, until) if state.status == "finished" else _NO_HEADLINE
+        top = self._headline(state, until) if state.status == "finished" else Headline()
         return RunSummary.of(
             record,
-            status=outcome(state.status, top.problem, self.passed(record.id) if top.systems else None),
+            state.status,
+            top,
+            passed=self.passed(record.id) if top.headline else None,
             error=state.error if state.status == "failed" else None,
             done=state.rows_done,
-            headline=top.systems,
-            figures=top.figures,
-            problem=top.problem,
         )
 
     def _headline(self, state: JobState, until: float) -> Headline:
@@ -129,7 +127,7 @@ class ServiceLibrary(Library):
         if (kept := run.blobs.get(name)) is not None:
             return Headline.model_validate_json(kept)
         if time.monotonic() > until:
-            return _NO_HEADLINE
-        top = Headline.of(run.report())
+            return Headline()
+        top = Headline.of_report(run.report())
         run.blobs.put(name, top.model_dump_json().encode())
         return top

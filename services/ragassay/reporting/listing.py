@@ -33,15 +33,15 @@ class SystemFigure(FrozenModel):
 class Headline(FrozenModel):
     """A report in a list: a sentence and a figure of each system, and why the run as a whole is incomplete, if it is."""
 
-    systems: dict[str, str]
-    figures: dict[str, SystemFigure]
-    problem: str | None
+    headline: dict[str, str] = {}  # noqa: RUF012 - a default of a model
+    figures: dict[str, SystemFigure] = {}  # noqa: RUF012 - a default of a model
+    problem: str | None = None
 
     @classmethod
-    def of(cls, report: Report) -> Headline:
+    def of_report(cls, report: Report) -> Headline:
         """The headline of a report."""
-        return cls(
-            systems={name: headline(one) for name, one in report.systems.items()},
+        return Headline(
+            headline={name: headline(one) for name, one in report.systems.items()},
             figures={name: SystemFigure.of(one) for name, one in report.systems.items()},
             problem=problem_of(report),
         )
@@ -59,19 +59,10 @@ def problem_of(report: Report) -> str | None:
     return f"{problem} ({reasons.most_common(1)[0][0]})" if reasons else problem
 
 
-def outcome(status: str, problem: str | None, passed: bool | None) -> str:
-    """The status of a run with a report: whether it is incomplete or missed its gates comes first."""
-    if problem:
-        return "incomplete"
-    return "gates missed" if passed is False else status
-
-
-class RunSummary(FrozenModel):
+class RunSummary(Headline):
     """A run in one line; ``error`` says why a run can't be read or has failed.
 
     ``status``: "unfinished", "incomplete", "gates missed", "finished" or, in a service, that of an unfinished job.
-    ``headline`` and ``figures``: a sentence and a figure of each system, once there is a report.
-    ``problem``: why an incomplete run is incomplete.
     ``answered``: rows of an unfinished run that have a reply, done or not, so that a resume pays less for them.
     ``plugins``: those that a resume has to import.
     """
@@ -89,14 +80,16 @@ class RunSummary(FrozenModel):
     done: int = 0
     answered: int = 0
     plugins: tuple[str, ...] = ()
-    headline: dict[str, str] = {}  # noqa: RUF012 - a default of a model
-    figures: dict[str, SystemFigure] = {}  # noqa: RUF012 - a default of a model
-    problem: str | None = None
 
     @classmethod
-    def of(cls, record: RunRecord, **more: Any) -> RunSummary:
-        """The summary of a run whose record is known; ``more``: the other fields."""
+    def of(cls, record: RunRecord, status: str, top: Headline, *, passed: bool | None, **more: Any) -> RunSummary:
+        """The summary of a run with the headline of its report, if it has one; ``passed`` its gates; ``more``: other fields.
+
+        Whether it is incomplete or missed its gates goes before its status.
+        """
         return cls(
+            **dict(top),
+            status="incomplete" if top.problem else "gates missed" if passed is False else status,
             id=record.id,
             created_at=record.created_at,
             name=record.spec.name,
@@ -124,18 +117,15 @@ def summary(store: FolderStore, run_id: str) -> RunSummary:
     """A run of a folder in one line."""
     try:
         run = store.open(str(store.root / "runs" / run_id))
-        record, about = run.record, dict[str, Any](status="unfinished")
+        record, about = run.record, dict[str, Any]()
         rows = record.dataset.rows * len(record.systems)
         about["done"] = rows - sum(record.rows_in(chunk) for chunk in run.pending())
         about["plugins"] = tuple(
             name for name in record.plugins if name.endswith(".py") or " " not in name
         )  # not of packages
         if run.report_file.exists():
-            top = Headline.of(run.report())
-            about["status"] = outcome("finished", top.problem, run.passed)
-            about |= {"headline": top.systems, "figures": top.figures, "problem": top.problem}
-        else:
-            about["answered"] = rows_with_replies(run.folder / "calls.jsonl")
-        return RunSummary.of(record, **about)
+            return RunSummary.of(record, "finished", Headline.of_report(run.report()), passed=run.passed, **about)
+        about["answered"] = rows_with_replies(run.folder / "calls.jsonl")
+        return RunSummary.of(record, "unfinished", Headline(), passed=None, **about)
     except AssayError as error:
         return RunSummary(id=run_id, status="unreadable", error=str(error))
