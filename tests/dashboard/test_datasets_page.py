@@ -79,4 +79,4 @@ def test_runs_on_a_dataset_are_linked(keep):
         text = http.get("/ui/datasets/cities").text
     assert [row[0].split()[0] for row in table(text, "Runs")] == [run]
     assert f'href="/ui/runs/{run}"' in text
-    assert f"<pre>ragassay evaluate {kept.reference}</pre>" in text
+    assert f"<pre>ragassay evaluate {kept.reference}\n" in text
