@@ -6,7 +6,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ragassay.analysis import comparison
@@ -14,7 +13,6 @@ from ragassay.analysis.costs import CostQuery, CostReport, cost_report
 from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison
 from ragassay.analysis.trends import Trend, trend
-from ragassay.core.errors import NotFound
 from ragassay.core.models import Result, Sample
 from ragassay.core.protocols import Purpose, Reply
 from ragassay.core.report import ReportWithResults, run_and_system
@@ -23,19 +21,9 @@ from ragassay.evaluation.labelling import HumanLabel, add_labels, labels_of, wit
 from ragassay.reporting.listing import RunSummary
 from ragassay.storage.row_index import RowIndex
 from ragassay.storage.runs import Entry, Run
-from ragassay.storage.selection import Selection
 
 ANALYSES = 2  # at a time: each may take seconds of CPU
 MAX_HELD = {"report": 8, "labelled": 8, "rows": 8, "run": 2, "latest": 4, "labelling": 4}  # an open run has all samples
-
-
-@dataclass(frozen=True)
-class RowsPage:
-    """Some of the rows that were selected: those from ``start``, of ``total`` in all."""
-
-    rows: Sequence[Result]
-    start: int
-    total: int
 
 
 class Library(ABC):
@@ -100,15 +88,6 @@ class Library(ABC):
         opened = self.open(run)
         rows: RowIndex = self.held("rows", (run, self.version(run)), lambda: RowIndex(opened))
         return rows
-
-    def page(self, run: str, selection: Selection, start: int, most: int) -> RowsPage:
-        """So many of a run's rows; raises as ``report`` does, and UnknownName for a system or figure that is not there."""
-        rows = self.rows(run)
-        numbers = rows.selected(selection)
-        found = rows.at(numbers[start : start + most])
-        if not found and len(numbers[start:]):
-            raise NotFound(f"the rows of {run} were kept for their time and are gone", hint="the report stays")
-        return RowsPage(found, start, len(numbers))
 
     def compare(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
         """Systems side by side: runs, or RUN#SYSTEM; raises as ``comparison.compare`` does, and as ``report``."""

@@ -86,9 +86,8 @@ class LabelProgress(NamedTuple):
 
 
 class _RowToLabel(NamedTuple):
-    """``place`` among all rows of its system; ``chance`` of a yes by the judge, if it gives one, else the score."""
+    """``chance`` of a yes by the judge, if it gives one, else the score."""
 
-    place: int
     score: float
     chance: float
 
@@ -99,13 +98,13 @@ class Labelling:
     def __init__(self, rows: Iterable[Result], metric: str, spec: EvalConfig, dataset: str) -> None:
         self.metric, self._spec, self._unscored = metric, spec, 0
         scored: dict[str, _RowToLabel] = {}
-        for place, result in enumerate(rows):
+        for result in rows:
             score = result.scores.get(metric)
             if score is None or score.value is None or result.answer is None:
                 self._unscored += 1
                 continue
             chances = result.verdict.probability if result.verdict else {}
-            scored[result.query_id] = _RowToLabel(place, score.value, chances.get(metric, score.value))
+            scored[result.query_id] = _RowToLabel(score.value, chances.get(metric, score.value))
 
         def drawn(query: str) -> bytes:
             return hashlib.sha256(f"{spec.seed}\0{dataset}\0{query}".encode()).digest()
@@ -114,10 +113,6 @@ class Labelling:
 
     def __contains__(self, query_id: str) -> bool:
         return query_id in self._rows
-
-    def place(self, query_id: str) -> int:
-        """Where a row stands among all of its system."""
-        return self._rows[query_id].place
 
     def sample(self, size: int | None = None) -> list[str]:
         """The queries to label, in random order: ``size`` of them, or all."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import quote, unquote, urlencode
@@ -19,12 +19,11 @@ from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import body, form_of, pages, shown
 from ragassay.evaluation.labelling import LONGEST_NAME, QUESTIONS, HumanLabel, Labelling, exported, imported, latest
 from ragassay.judges.combine import disagreements
-from ragassay.storage.selection import Selection
 
 router = pages()
 NAME_COOKIE = "ragassay_name"
 MOST_BYTES = 64 * 2**20
-_SKIP, _LAST_SHOWN, _AT_ONCE, _A_YEAR_S = "skip", 10, 1000, 365 * 24 * 3600
+_SKIP, _LAST_SHOWN, _A_YEAR_S = "skip", 10, 365 * 24 * 3600
 
 
 class LabelChoice(FrozenModel):
@@ -54,8 +53,6 @@ class _RowsToLabel:
             raise UnknownName("metric that people label", self.metric, self.metrics)
         if self.system not in self.report.systems:
             raise UnknownName("system", self.system, self.report.systems)
-        several = len(self.report.systems) > 1
-        self._own = Selection(system=self.system) if several else Selection()  # that of all rows is found sooner
         self.labelling = self._labelling()
         self.said: Mapping[str, HumanLabel] = latest(self.library.labels(run), self.system, self.metric)
         self.asked: dict[str, Any] = {"metric": self.metric, "system": self.system}
@@ -66,24 +63,17 @@ class _RowsToLabel:
         """Held while the run's report does not change: all rows are read for it."""
         spec, digest = self.report.provenance.configuration, self.report.provenance.dataset.digest
         key = (self.library.where, self.run, self.library.version(self.run), self.system, self.metric)
-        made: Labelling = self.library.held(
-            "labelling", key, lambda: Labelling(self._all_rows(), self.metric, spec, digest)
-        )
+        rows = self.report.results_of(self.system)
+        made: Labelling = self.library.held("labelling", key, lambda: Labelling(rows, self.metric, spec, digest))
         return made
-
-    def _all_rows(self) -> Iterator[Result]:
-        start, total = 0, 1
-        while start < total:
-            page = self.library.page(self.run, self._own, start, _AT_ONCE)
-            yield from page.rows
-            start, total = start + _AT_ONCE, page.total
 
     def row(self, query_id: str) -> Result:
         """A row by its id; raises NotFound."""
-        if query_id not in self.labelling:
+        rows = self.library.rows(self.run)
+        number = rows.find(self.system, query_id) if query_id in self.labelling else None
+        if number is None:
             raise NotFound(f"there is no row {query_id!r} of {self.system} with a score of {self.metric}")
-        place = self.labelling.place(query_id)
-        return self.library.page(self.run, self._own, place, 1).rows[0]
+        return rows.at([number])[0]
 
     def address(self, **more: Any) -> str:
         """The page's address with what was chosen."""
@@ -118,7 +108,6 @@ def _label(request: Request, run: str, asked: Address) -> Response:
         facts=facts,
         contexts=views.contexts(sample),
         history=views.history(row) if row else [],
-        place=rows.labelling.place(query) if query else None,
         progress=labelled.progress_lines(rows.labelling.progress(rows.said, asked.size)),
         last=[(one, labelled.answered(one)) for one in list(rows.said.values())[: -_LAST_SHOWN - 1 : -1]],
         commands=labelled.commands(rows.report, rows.metric),

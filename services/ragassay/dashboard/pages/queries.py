@@ -13,7 +13,7 @@ from fastapi import Query, Request, Response
 from ragassay.core.errors import BadInput, NotFound
 from ragassay.core.models import Result
 from ragassay.dashboard import views
-from ragassay.dashboard.library import Library, RowsPage
+from ragassay.dashboard.library import Library
 from ragassay.dashboard.one_row import raw as raw_of
 from ragassay.dashboard.site import A_PAGE, MOST_PLACES, Start, pages, shown
 from ragassay.judges.combine import disagreements
@@ -49,10 +49,6 @@ class ChosenRows:
         """The numbers of the questions of which a row is chosen, in the order of the chosen rows."""
         numbers = self.places % self.rows.record.dataset.rows
         return numbers[np.sort(np.unique(numbers, return_index=True)[1])]
-
-    def page(self, start: int, most: int) -> RowsPage:
-        """So many of them."""
-        return RowsPage(self.rows.at(self.places[start : start + most]), start, len(self.places))
 
 
 def chosen(library: Library, run: str, asked: Mapping[str, Any]) -> ChosenRows:
@@ -163,10 +159,10 @@ def _row(
     found = chosen(library, run, asked)
     if at is None:
         at = _position(found, asked.get("system"), id)
-    page = found.page(at, 1)
-    if not page.rows:
+    rows = found.rows.at(found.places[at : at + 1])
+    if not rows:
         raise NotFound("there is no such row", hint="go back to the list of queries")
-    place, row = int(found.places[at]), page.rows[0]
+    place, row = int(found.places[at]), rows[0]
     sample, every = library.sample(run, row), _of_all_systems(found, place)
     sentences, facts = views.units(row)
     return shown(
@@ -176,7 +172,8 @@ def _row(
         title=report.provenance.configuration.name or run,
         listed_from=_page_of(found, place),
         asked=asked,
-        page=page,
+        at=at,
+        total=len(found.places),
         row=row,
         why=failing.why(row, judge=False),
         sentences=sentences,
