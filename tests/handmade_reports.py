@@ -71,6 +71,3 @@ def stored(reports):
             kind="evaluation", dataset=source.dataset, systems=report.systems, spec=source.configuration
         )
         yield Entry(report.run.id, "finished", SimpleNamespace(record=record, report=lambda _, report=report: report))
-
-
-__all__ = ["make_report", "mrr_report", "row", "rows", "stored"]

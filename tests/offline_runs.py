@@ -94,7 +94,7 @@ def results_of(samples, *metrics, judge=None, **options):
     """The results of a chunk, by a scripted judge; ``options`` are those of a specification."""
     spec = EvalConfig(**options)
     chosen = [parse(name, own_metrics(spec)) for name in metrics] or choose_metrics(spec, {"default": samples})
-    config = scripted_runtime(judge).scoring(spec, chosen)
+    config = FakeRuntime(judge).scoring(spec, chosen)
     return asyncio.run(evaluate(samples, "default", config, MemoryJournal()))
 
 
@@ -111,11 +111,6 @@ class FakeRuntime(Runtime):
         return ScoringConfig(spec, tuple(metrics), Panel.of(self.judge or ScriptedJudge()), FakeEmbedder())
 
 
-def scripted_runtime(judge=None):
-    """A runtime whose judge is scripted."""
-    return FakeRuntime(judge)
-
-
 def new_run(root, samples, spec=None, *, systems=("default",), dataset=None, judge=None):
     """A run in a folder, written down and not begun; all systems give the samples' responses."""
     responses = {s.query_id: s.response for s in samples if s.response}
@@ -125,14 +120,14 @@ def new_run(root, samples, spec=None, *, systems=("default",), dataset=None, jud
         for name in systems
     }
     inputs = Inputs(dataset or source_of(samples), samples, given)
-    used, spec = scripted_runtime(judge), spec or EvalConfig()
+    used, spec = FakeRuntime(judge), spec or EvalConfig()
     record = describe(used, prepare(spec, inputs, new_run_id(inputs.dataset.name)))
     return FolderStore(root).create(record, samples, inputs.responses())
 
 
 def evaluated(run, judge=None):
     """The report of a run, after its pending chunks are worked on."""
-    asyncio.run(work_through(scripted_runtime(judge), run, MemoryJournal()))
+    asyncio.run(work_through(FakeRuntime(judge), run, MemoryJournal()))
     return finish(run, 0)
 
 

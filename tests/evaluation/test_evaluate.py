@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from offline_runs import ScriptedJudge, results_of, sample, scripted_runtime
+from offline_runs import FakeRuntime, ScriptedJudge, results_of, sample
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating, Response, Score, Usage
 from ragassay.evaluation.evaluate import evaluate, respond
@@ -69,7 +69,7 @@ def test_the_time_of_a_row_is_its_own_and_not_the_mean_of_its_chunk():
             return Response(answer="x", latency_ms=300.0 if sample.query_id == "q1" else 1.0)
 
     rows = [sample(1).model_copy(update={"query_id": f"q{n}"}) for n in (1, 2, 3)]
-    config = scripted_runtime().scoring(EvalConfig(), [parse("mrr")])
+    config = FakeRuntime().scoring(EvalConfig(), [parse("mrr")])
 
     async def evaluated():
         return await evaluate(await respond(rows, Slow()), "slow", config, MemoryJournal(), timed_here=True)

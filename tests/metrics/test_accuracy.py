@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from offline_runs import ScriptedJudge, sample, scripted_runtime
+from offline_runs import FakeRuntime, ScriptedJudge, sample
 from ragassay.core.errors import BadInput, BadSettings
 from ragassay.core.eval_config import DEFAULTS, EvalConfig
 from ragassay.core.models import Rating, Score
@@ -163,7 +163,7 @@ SPEC = EvalConfig(
 
 
 def evaluated(spec, rows, judge=None):
-    config = scripted_runtime(judge).scoring(spec, choose_metrics(spec, {"default": rows}))
+    config = FakeRuntime(judge).scoring(spec, choose_metrics(spec, {"default": rows}))
     return asyncio.run(evaluate(rows, "default", config, MemoryJournal()))
 
 

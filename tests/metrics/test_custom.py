@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from offline_runs import results_of, sample, scripted_runtime
+from offline_runs import FakeRuntime, results_of, sample
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Sample, Score
@@ -130,7 +130,7 @@ def test_a_run_that_is_cancelled_cancels_its_async_metrics():
 
     async def cancelled():
         rows = [sample(1), sample(2)]
-        config = scripted_runtime().scoring(EvalConfig(), [parse("endless")])
+        config = FakeRuntime().scoring(EvalConfig(), [parse("endless")])
         task = asyncio.create_task(evaluate(rows, "default", config, MemoryJournal()))
         await asyncio.sleep(0.05)
         task.cancel()

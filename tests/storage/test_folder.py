@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from offline_runs import ScriptedJudge, evaluated, new_run, sample, scripted_runtime
+from offline_runs import FakeRuntime, ScriptedJudge, evaluated, new_run, sample
 from ragassay.core.errors import BadData, BadSettings, Conflict, NotFound, NothingToEvaluate
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating
@@ -69,9 +69,9 @@ def test_a_run_whose_judge_changed_can_not_be_resumed(tmp_path):
     run = prepare(tmp_path)
     other = ScriptedJudge()
     other.settings = {"version": 2}
-    check_unchanged(scripted_runtime(), run.record)
+    check_unchanged(FakeRuntime(), run.record)
     with pytest.raises(BadSettings, match="its judge changed since it began"):
-        check_unchanged(scripted_runtime(other), run.record)
+        check_unchanged(FakeRuntime(other), run.record)
 
 
 def test_two_processes_can_not_work_on_one_run(tmp_path):

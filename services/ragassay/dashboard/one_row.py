@@ -15,19 +15,11 @@ from ragassay.judges.verdict import number_units, with_recent_turns
 
 
 @dataclass(frozen=True)
-class ModelReply:
-    """What a model replied: for what, by which model, what it took, and the text as it came."""
-
-    about: str
-    text: str
-
-
-@dataclass(frozen=True)
 class Raw:
-    """What the judge was sent for a row, as system and user message, and what came; ``why``: why something is not shown."""
+    """What the judge was sent for a row, and what came: titles with texts; ``why``: why something is not shown."""
 
     messages: tuple[tuple[str, str], ...]
-    replies: tuple[ModelReply, ...]
+    replies: tuple[tuple[str, str], ...]
     why: tuple[str, ...]
 
 
@@ -51,7 +43,7 @@ def raw(row: Result, sample: Sample | None, calls: Sequence[tuple[Purpose, Reply
             "This run does not tell which reply was about which row. Evaluate again, and it will: replies come from the "
             "cache, at no cost."
         )
-    return Raw(messages, tuple(ModelReply(_about(purpose, reply), reply.text) for purpose, reply in calls), tuple(why))
+    return Raw(messages, tuple((_about(purpose, reply), reply.text) for purpose, reply in calls), tuple(why))
 
 
 def _about(purpose: Purpose, reply: Reply) -> str:
