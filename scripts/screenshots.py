@@ -85,6 +85,12 @@ def addresses(ids):
     }
 
 
+def show(page, address):
+    """Open a page of ours."""
+    if not page.goto(str(address)).ok:
+        sys.exit(f"{address} can't be shown")
+
+
 def small(path):
     """A picture in few colours."""
     from PIL import Image
@@ -115,12 +121,12 @@ def main():
                 with browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 800}) as context:
                     page = context.new_page()
                     for name, path in pages.items():
-                        page.goto(str(http.base_url.join(path)))
+                        show(page, http.base_url.join(path))
                         page.screenshot(path=into / f"{name}-{width}-{scheme}.png", full_page=True)
             for name, height in () if everything else SHOWN.items():
                 with browser.new_context(viewport={"width": 1280, "height": height}) as context:
                     page = context.new_page()
-                    page.goto(str(http.base_url.join(pages[name])))
+                    show(page, http.base_url.join(pages[name]))
                     page.screenshot(path=into / f"{name}.png")
                     small(into / f"{name}.png")
 
