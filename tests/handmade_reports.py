@@ -7,6 +7,7 @@ from ragassay.core.models import Result, Score
 from ragassay.core.report import Provenance, ReportWithResults, Source
 from ragassay.evaluation.aggregate import aggregate
 from ragassay.metrics.metric import parse
+from ragassay.storage.cost_records import record_of
 from ragassay.storage.runs import Entry
 
 CREATED = "2026-01-31T14:05:09.000+00:00"
@@ -64,10 +65,15 @@ def mrr_report(values, **more):
 
 
 def stored(reports):
-    """The reports as runs that a trend chooses from, newest first; they come oldest first."""
+    """The reports as runs that trends and costs choose from, newest first; they come oldest first."""
     for report in reversed(reports):
         source = report.provenance
         record = SimpleNamespace(
-            kind="evaluation", dataset=source.dataset, systems=report.systems, spec=source.configuration
+            kind="evaluation",
+            created_at=report.run.created_at,
+            dataset=source.dataset,
+            systems=report.systems,
+            spec=source.configuration,
         )
-        yield Entry(report.run.id, "finished", SimpleNamespace(record=record, report=lambda _, report=report: report))
+        of_run = {"report": lambda _, report=report: report, "costs": lambda report=report: record_of(report)}
+        yield Entry(report.run.id, "finished", SimpleNamespace(record=record, **of_run))

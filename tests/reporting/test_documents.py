@@ -27,7 +27,6 @@ from ragassay.reporting.pdf import to_pdf
 from ragassay.reporting.report import of_report
 from ragassay.reporting.text import as_text
 from ragassay.reporting.trends import of_trend
-from ragassay.storage.cost_records import record_of
 from reporting.exported import CJK, FORMULA, MARKUP, TYPST, a_comparison, a_report, squeezed, text_of
 
 
@@ -50,7 +49,7 @@ KINDS = {
     "report": lambda: of_report(a_report()),
     "comparison": lambda: of_comparison(a_comparison()),
     "gates": lambda: of_gates(check_gates(a_report(), {"mrr": ">= 0.5"}, {"accurate": ">= 0.9"})),
-    "costs": lambda: of_costs(cost_report([record_of(a_report())], asked(), datetime(2026, 2, 1, tzinfo=UTC))),
+    "costs": lambda: of_costs(cost_report(stored([a_report()]), asked(), datetime(2026, 2, 1, tzinfo=UTC))),
     "trend": lambda: of_trend(trend(stored([a_report(), a_report()]), "accurate")),
     "dataset": _dataset,
     "hostile": _hostile,

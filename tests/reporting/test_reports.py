@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offline_runs import ScriptedJudge, evaluated, new_run, sample
-from ragassay.cli.terminal import print_report
+from ragassay.cli.terminal import show_report
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import FactVerdict, Rating, Response, Score, SentenceVerdict, Verdict
 from ragassay.evaluation.aggregate import ScoreColumn, distribution
@@ -46,7 +46,7 @@ def shown(tmp_path, capsys):
 
     def texts(report):
         EXPORTERS.write(report, tmp_path / "r.md")
-        print_report(report, "here", [])
+        show_report(report, "here", [], as_json=False)
         return [" ".join(text.split()) for text in (capsys.readouterr().out, (tmp_path / "r.md").read_text())]
 
     return texts
