@@ -51,7 +51,13 @@ def cli(capsys, monkeypatch, tmp_path):
         out, err = capsys.readouterr()
         return stopped.value.code, out, err.removeprefix(run.found)
 
-    run.found = "configuration: ragassay.yaml\n"
+    def refused(*arguments, code=2):
+        """The one line on stderr of a command that ends with this code and prints nothing else."""
+        got, out, err = run(*arguments)
+        assert (got, out, err[:7], err.count("\n")) == (code, "", "error: ", 1), err
+        return err
+
+    run.found, run.refused = "configuration: ragassay.yaml\n", refused
     yield run
     logger.setLevel(level)  # what -v changed
     root.handlers[:] = handlers

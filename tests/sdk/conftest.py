@@ -4,7 +4,7 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _light(monkeypatch, tmp_path):
+def _light(monkeypatch, tmp_path, own_metrics):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("ragassay.evaluation.runtime.embedder", lambda *_: (None, "the tests need no model"))
 
@@ -22,15 +22,3 @@ def rows():
         | {"team": "red" if n else "blue", "latency_ms": 10.0 + n, "cost_usd": 0.001, "input_tokens": 5}
         for n, (question, answer, truth) in enumerate(texts)
     ]
-
-
-@pytest.fixture(autouse=True)
-def _own_metrics():
-    """What a test registers is forgotten after it."""
-    from ragassay.metrics.metric import METRICS
-
-    METRICS.registered()  # imports ours, which would not register twice
-    before = dict(METRICS._things)
-    yield
-    METRICS._things.clear()
-    METRICS._things.update(before)

@@ -13,7 +13,9 @@ from typing import Annotated, Literal, NoReturn
 
 import typer
 
-from ragassay.core.errors import BadSettings, Unavailable
+from ragassay import observability
+from ragassay.core.errors import BadSettings, Unavailable, UnknownName
+from ragassay.core.settings import Settings
 
 Part = Annotated[Literal["all", "api", "worker", "scheduler"], typer.Argument(help="What to run.")]
 Check = Annotated[
@@ -61,8 +63,6 @@ def serve(
 
 
 def _serve_all(host: str, port: int, workers: int, data: Path | None) -> None:
-    from ragassay import observability
-    from ragassay.core.settings import Settings
     from ragassay.service.local_up import Up
 
     settings = Settings()
@@ -92,11 +92,9 @@ def _serve_all(host: str, port: int, workers: int, data: Path | None) -> None:
 
 
 def _serve_api(host: str, port: int, fd: int | None) -> None:
-    from ragassay import observability
     from ragassay.api.app import create_app
     from ragassay.api.security import check_bind
     from ragassay.api.server import server
-    from ragassay.core.settings import Settings
     from ragassay.service import wiring
     from ragassay.service.health import log_redis
 
@@ -113,7 +111,6 @@ def _serve_api(host: str, port: int, fd: int | None) -> None:
 
 
 def _exec_worker(processes: int, queues: list[str] | None) -> None:
-    from ragassay.core.errors import UnknownName
     from ragassay.service.queue import CHUNKS, REPORTS, SCHEDULES
 
     known = {"chunks": CHUNKS, "reports": REPORTS, "schedules": SCHEDULES}
@@ -131,7 +128,6 @@ def _exec_worker(processes: int, queues: list[str] | None) -> None:
 
 def _check(part: str) -> None:
     """Raise Unavailable unless this host's worker takes the chunks that wait, or its scheduler starts what is due."""
-    from ragassay.core.settings import Settings
     from ragassay.service.connection import outages
     from ragassay.service.health import OVERDUE_S, STALLED_AFTER_S, health
     from ragassay.service.redis import RedisStore
@@ -161,8 +157,6 @@ def _check(part: str) -> None:
 
 def _exec(arguments: str, **environment: str) -> NoReturn:
     """Replace this process by another Python program, so that signals reach it. ``-P``: no import from this folder."""
-    from ragassay.core.settings import Settings
-
     Settings()  # what is wrong with them is one line here
     command = [sys.executable, "-P", *arguments.split()]
     os.execve(sys.executable, command, {**os.environ, **environment})  # noqa: S606 - our own program
