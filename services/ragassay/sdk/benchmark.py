@@ -104,8 +104,6 @@ def check_outputs(paths: Sequence[Path]) -> None:
 async def evaluate_all(configuration: ProjectConfig, given: Given, reporter: Reporter) -> Benchmark:
     """A new benchmark: the systems on each dataset, compared with the baseline. Raises what ``started`` and ``completed`` raise."""
     check_outputs(configuration.output)
-    if given.systems is not None:
-        given = given._replace(systems={name: _by_dataset(one) for name, one in given.systems.items()})
     inputs = inputs_by_dataset(configuration, reporter, given)
     runtime = runtime_for(next(iter(inputs.values())))
     result = await completed(runtime, started(runtime, configuration, inputs), reporter)
@@ -192,28 +190,14 @@ async def completed(runtime: Runtime, begun: Begun, reporter: Reporter, **limits
     return result
 
 
-class ByDataset(NamedTuple):
-    """The responses of a system, by dataset."""
-
-    parts: Mapping[str, Any]
-
-
-def _by_dataset(system: Any) -> Any:
-    return ByDataset(system) if isinstance(system, Mapping) and "kind" not in system else system
-
-
 def inputs_by_dataset(
     configuration: ProjectConfig,
     reporter: Reporter,
     given: Given = Given(),  # noqa: B008 - a tuple
 ) -> dict[str, Inputs]:
     """Everything that is evaluated, read, by dataset. Raises what ``read_inputs`` raises, and BadSettings for what is missing."""
-    datasets: Mapping[str, Any] = configuration.datasets
-    if given.datasets is not None:
-        datasets = {name: configuration.datasets.get(name, rows) for name, rows in given.datasets.items()}
-    systems: Mapping[str, Any] = configuration.systems
-    if given.systems is not None:
-        systems = {name: configuration.systems.get(name, one) for name, one in given.systems.items()}
+    datasets = configuration.datasets if given.datasets is None else given.datasets
+    systems = configuration.systems if given.systems is None else given.systems
     if given.data is not None or configuration.data is not None:
         hint = "give one of them: datasets: {faq: faq.jsonl}, or data: faq.jsonl"
         raise BadSettings("data and datasets are both given", hint=hint)
@@ -239,10 +223,10 @@ def inputs_by_dataset(
 
 def _part(name: str, system: Any, dataset: str, of: int) -> Any:
     """A system, or its responses to one dataset; raises BadSettings where it can't be told which they are."""
-    if isinstance(system, ByDataset):
-        if dataset not in system.parts:
+    if isinstance(system, Mapping):
+        if dataset not in system:
             raise BadSettings(f"has no responses to the dataset {dataset}", where=f"systems.{name}")
-        part = system.parts[dataset]
+        part = system[dataset]
         return Path(part) if isinstance(part, str) else part
     system = by_name(system)
     if isinstance(system, Path):

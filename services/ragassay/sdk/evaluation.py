@@ -36,7 +36,7 @@ _NAMED = ("metrics", "judge", "systems", "datasets", "baseline", "gates", "confi
 
 
 class Given(NamedTuple):
-    """What is evaluated and lies in no file: the data, and all systems and datasets, as they were given, in their order."""
+    """What is given as an argument: data in memory, and all systems and datasets in their order; None: the configuration's."""
 
     data: Any = None
     systems: Mapping[str, Any] | None = None
@@ -97,7 +97,7 @@ def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True
         _check_key(key)
     if "judge" in given and "judges" in given:
         raise BadSettings("judge is short for judges=[...]", hint="give one of the two")
-    in_memory = Given(None if isinstance(data, str | Path) else data, given.get("systems"), given.get("datasets"))
+    systems, datasets = given.get("systems"), given.get("datasets")
     if isinstance(data, str | Path):
         given["data"] = str(data)
     for key, form in (("systems", "{name: responses}"), ("datasets", "{name: data}")):
@@ -114,10 +114,18 @@ def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True
     if isinstance(given.get("output"), str | Path):
         given["output"] = [given["output"]]
     configuration = configurations.load(None if path is None else Path(path), _overrides(given))
-    is_named = configuration.data or configuration.datasets or in_memory.datasets
-    if data is None and needs_data and not is_named:
+    if data is None and needs_data and not (configuration.data or configuration.datasets or datasets):
         raise BadSettings("data is missing", hint="give rows or a path: evaluate(data)")
-    return configuration, in_memory
+    return configuration, Given(
+        None if isinstance(data, str | Path) else data,
+        _with_files(systems, configuration.systems),
+        _with_files(datasets, configuration.datasets),
+    )
+
+
+def _with_files(given: Mapping[str, Any] | None, read: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What is given by name, as it was read where it lies in a file."""
+    return None if given is None else {name: read.get(name, one) for name, one in given.items()}
 
 
 def _overrides(given: Mapping[str, Any]) -> Iterator[Override]:
@@ -137,9 +145,7 @@ def read_inputs(configuration: ProjectConfig, reporter: Reporter, given: Given =
     """
     if configuration.datasets:
         raise BadSettings("datasets: here one dataset is evaluated", hint="name it: data")
-    systems: Mapping[str, Any] = configuration.systems
-    if given.systems is not None:
-        systems = {name: configuration.systems.get(name, rows) for name, rows in given.systems.items()}
+    systems = configuration.systems if given.systems is None else given.systems
     data = given.data if given.data is not None else configuration.data
     if data is not None:
         store = FolderDatasets(Settings().home)
