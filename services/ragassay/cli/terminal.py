@@ -24,7 +24,7 @@ from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.report import of_report
 from ragassay.reporting.rows import printable_json
 from ragassay.reporting.text import table, text_lines, width
-from ragassay.sdk.progress import Reporter, progress
+from ragassay.sdk.progress import Reporter
 from ragassay.storage.folder import FolderRun
 
 
@@ -103,8 +103,7 @@ class Terminal(Reporter):
     """Lines and a progress bar on stderr; a last line says how to resume what is left. ``quiet``: no bar."""
 
     def __init__(self, *, quiet: bool) -> None:
-        super().__init__()
-        self._quiet = quiet
+        super().__init__(bar=not quiet)
 
     def warn(self, line: str) -> None:
         """Print a warning."""
@@ -117,10 +116,8 @@ class Terminal(Reporter):
     @contextmanager
     def watch(self, runs: Collection[FolderRun], resume_command: str) -> Iterator[Callable[[int], object]]:
         """Within the block, show a bar that the function it returns moves."""
-        total = sum(run.record.rows_in(chunk) for run in runs for chunk in run.record.chunks())
-        left = sum(run.record.rows_in(chunk) for run in runs for chunk in run.pending())
         try:
-            with progress(total, total - left, self._quiet) as done, warnings_shown():
+            with super().watch(runs, resume_command) as done, warnings_shown():
                 yield done
         except (KeyboardInterrupt, CancelledError):  # Ctrl-C; an event loop cancels its task
             typer.echo(f"interrupted; go on with: {resume_command}", err=True)

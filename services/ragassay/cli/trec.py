@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from ragassay.analysis.trec import evaluate_run, mean, retrieval_metric
-from ragassay.cli.terminal import print_json
 from ragassay.core.errors import NothingToEvaluate
+from ragassay.core.formatting import json_document
 from ragassay.datasets.trec import read_retrieved
 from ragassay.metrics.ranked import Array
 
@@ -51,7 +51,7 @@ def trec(
     shown = retrieved.queries if queries else None
     if as_json:
         document: dict[str, Any] = {"means": means, "n_queries": len(retrieved.queries), "seconds": seconds}
-        print_json(document | ({"per_query": _rows(shown, values)} if shown else {}))
+        typer.echo(json_document(document | ({"per_query": _rows(shown, values)} if shown else {})), nl=False)
     else:
         _print_lines(shown, values, means)
 

@@ -65,8 +65,9 @@ class Reporter:
     def watch(self, runs: Collection[FolderRun], resume_command: str) -> Iterator[Callable[[int], object]]:  # noqa: ARG002 - a terminal prints it
         """Within the block, the function it returns counts further rows as done."""
         of_runs = sum(run.record.rows_in(chunk) for run in runs for chunk in run.record.chunks())
+        left = sum(run.record.rows_in(chunk) for run in runs for chunk in run.pending())
         total = self._total or of_runs
-        with progress(of_runs, 0, quiet=not self._bar) as bar:
+        with progress(of_runs, of_runs - left, quiet=not self._bar) as bar:
 
             def count(rows: int) -> None:
                 self._done += rows
