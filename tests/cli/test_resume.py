@@ -168,7 +168,7 @@ def ragassay(folder, *arguments, largest_file=None, stdout=subprocess.PIPE, stde
 
 def ended(process):
     """stdout, exit code and stderr of a process."""
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=240)
     return out, process.returncode, err
 
 
