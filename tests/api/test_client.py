@@ -272,7 +272,7 @@ some_rows = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(st.lists(some_rows, min_size=1, max_size=4))
 def test_what_submit_sends_is_read_as_the_same_dataset(given_rows):
     try:

@@ -128,52 +128,33 @@ def chosen_rows(d):
     yield json.dumps(json.loads(d.get(f"/v1/jobs/{d.jobs[0]}/results", limit=200, **chosen))["results"])
 
 
-def comparison(d):
-    yield d.command("compare", *d.runs, "--json")
-    yield d.command("compare", *d.jobs, "--json")
-    yield d.command("compare", d.runs[0], d.jobs[1], "--json")
-    yield ragassay.compare(*d.runs).model_dump_json()
-    yield d.client.compare(*d.jobs).model_dump_json()
-    yield d.post("/v1/comparisons", {"jobs": d.jobs})
+def flags_of(options):
+    texts = {name: ",".join(one) if isinstance(one, list) else str(one) for name, one in options.items()}
+    return [text for name, one in texts.items() for text in (f"--{name}", one)]
 
 
-def comparison_with_options(d):
-    options = {"metrics": ["mrr", "correctness"], "alpha": 0.01, "correction": "bonferroni", "examples": 1}
-    flags = ("--metrics", "mrr,correctness", "--alpha", "0.01", "--correction", "bonferroni", "--examples", "1")
+def comparison(d, **options):
+    flags = flags_of(options)
     yield d.command("compare", *d.runs, *flags, "--json")
+    yield d.command("compare", *d.jobs, *flags, "--json")
+    yield d.command("compare", d.runs[0], d.jobs[1], *flags, "--json")
+    yield ragassay.compare(*d.runs, **options).model_dump_json()
     yield d.client.compare(*d.jobs, **options).model_dump_json()
     yield d.post("/v1/comparisons", {"jobs": d.jobs, **options})
 
 
-def trend(d):
-    yield d.command("trend", "mrr", "--json")
-    yield d.command("trend", "mrr", "--json", "--server", d.served.url)
-    yield d.client.trend("mrr").model_dump_json()
-    yield d.get("/v1/trends", metric="mrr")
+def trend(d, metric="mrr", **options):
+    flags = flags_of(options)
+    yield d.command("trend", metric, *flags, "--json")
+    yield d.command("trend", metric, *flags, "--json", "--server", d.served.url)
+    yield d.client.trend(metric, **options).model_dump_json()
+    yield d.get("/v1/trends", metric=metric, **options)
 
 
-def trend_of_a_system(d):
-    flags = ("latency_ms.p95", "--system", "default", "--dataset", "rivers", "--last", "1", "--json")
-    options = {"system": "default", "dataset": "rivers", "last": 1}
-    yield d.command("trend", *flags)
-    yield d.command("trend", *flags, "--server", d.served.url)
-    yield d.client.trend("latency_ms.p95", **options).model_dump_json()
-    yield d.get("/v1/trends", metric="latency_ms.p95", **options)
-
-
-def costs(d):
-    yield d.command("cost", "--json")
-    yield d.command("cost", "--json", "--server", d.served.url)
-    yield ragassay.Costs.of_runs().model_dump_json()
-    yield d.client.costs().model_dump_json()
-    yield d.get("/v1/costs")
-
-
-def costs_of_a_system(d):
-    flags = ("--by", "system,judge", "--dataset", "rivers", "--zone", "Europe/Berlin", "--json")
-    options = {"by": "system,judge", "dataset": "rivers", "zone": "Europe/Berlin"}
-    yield d.command("cost", *flags)
-    yield d.command("cost", *flags, "--server", d.served.url)
+def costs(d, **options):
+    flags = flags_of(options)
+    yield d.command("cost", *flags, "--json")
+    yield d.command("cost", *flags, "--json", "--server", d.served.url)
     yield ragassay.Costs.of_runs(**options).model_dump_json()
     yield d.client.costs(**options).model_dump_json()
     yield d.get("/v1/costs", **options)
@@ -189,21 +170,12 @@ def gates(d):
     yield d.get(f"/v1/jobs/{d.jobs[0]}/gates")
 
 
-def exported(form, read):
-    """A report as a file of a form, as JSON by ``read``."""
-
-    def case(d):
-        for each in (d.runs[0], d.jobs[0]):
-            yield json.dumps(read(d.command("show", each, "--format", form)))
-        ragassay.open_report(d.runs[0]).save(d.home / f"report.{form}")
-        yield json.dumps(read((d.home / f"report.{form}").read_text()))
-        yield json.dumps(read(d.get(f"/v1/jobs/{d.jobs[0]}/report", format=form)))
-
-    case.__name__ = form
-    return case
-
-
-FORMS = exported("csv", lambda text: list(csv.DictReader(io.StringIO(text)))), exported("md", str), exported("xml", str)
+def exported(d, form, read=str):
+    for each in (d.runs[0], d.jobs[0]):
+        yield json.dumps(read(d.command("show", each, "--format", form)))
+    ragassay.open_report(d.runs[0]).save(d.home / f"report.{form}")
+    yield json.dumps(read((d.home / f"report.{form}").read_text()))
+    yield json.dumps(read(d.get(f"/v1/jobs/{d.jobs[0]}/report", format=form)))
 
 
 def dataset(d):
@@ -248,15 +220,21 @@ def schedules(d):
     yield json.dumps(json.loads(d.get("/v1/schedules"))["schedules"])
 
 
-CASES = (
-    *(report, chosen_rows, comparison, comparison_with_options, trend, trend_of_a_system, costs, costs_of_a_system),
-    *(gates, *FORMS, dataset, dataset_rows, metrics, jobs, schedules),
-)
+CASES = [
+    *((case, {}) for case in (report, chosen_rows, comparison, trend, costs, gates, dataset, dataset_rows, metrics)),
+    *((case, {}) for case in (jobs, schedules)),
+    (comparison, {"metrics": ["mrr", "correctness"], "alpha": 0.01, "correction": "bonferroni", "examples": 1}),
+    (trend, {"metric": "latency_ms.p95", "system": "default", "dataset": "rivers", "last": 1}),
+    (costs, {"by": "system,judge", "dataset": "rivers", "zone": "Europe/Berlin"}),
+    (exported, {"form": "csv", "read": lambda text: list(csv.DictReader(io.StringIO(text)))}),
+    (exported, {"form": "md"}),
+    (exported, {"form": "xml"}),
+]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_every_door_gives_the_same_document(doors, case):
-    first, *others = [doors.plain(text) for text in case(doors)]
+@pytest.mark.parametrize(("case", "options"), CASES)
+def test_every_door_gives_the_same_document(doors, case, options):
+    first, *others = [doors.plain(text) for text in case(doors, **options)]
     assert first
     for other in others:
         assert other == first
