@@ -77,7 +77,7 @@ def fuzzed(url, config):
     return int(re.findall(r"([\d,]+) generated", done.stdout)[-1].replace(",", ""))
 
 
-@pytest.mark.timeout(3600 if CASES else 240)
+@pytest.mark.timeout(3600 if CASES else 600)
 def test_generated_requests_never_break_the_server_and_answers_conform(served, tmp_path):
     job = served.submit(rows(2), gates=[{"mrr": ">= 0.5"}])["id"]
     served.work()
