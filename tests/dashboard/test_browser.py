@@ -304,7 +304,7 @@ def test_docs_are_swagger_ui_of_this_server_alone_and_its_requests_are_answered(
     with watched_page(chromium, keyed.url) as watched:
         page = watched.page
         page.goto("/docs")
-        page.locator(".opblock").nth(47).wait_for()
+        page.locator(".opblock").nth(47).wait_for(timeout=60_000)
         page.get_by_role("button", name="Authorize").click()
         page.locator(".auth-container input").fill(made_key(keyed, "a").key)
         page.get_by_role("button", name="Apply credentials").click()

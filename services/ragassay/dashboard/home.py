@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from ragassay.analysis.trends import Trend
 from ragassay.core.errors import AssayError
-from ragassay.core.formatting import number, percent
 from ragassay.dashboard.changes import against, verdict_of
 from ragassay.dashboard.library import Library
-from ragassay.reporting.document import Bar, Card, Cards, Document, Figure, Link
+from ragassay.reporting.document import Card, Cards, Document, Link
 from ragassay.reporting.failing import first_fix, words
-from ragassay.reporting.listing import RunSummary, SystemFigure
+from ragassay.reporting.listing import RunSummary
 from ragassay.reporting.trends import change_sentence, chart_of
 
 MOST_RUNS = 14  # in the chart
 MOST_SHOWN = 3
 TROUBLE = ("failed", "incomplete", "gates missed", "unreadable", "unfinished", "paused")
-
-
-@dataclass(frozen=True)
-class RunRow:
-    """A run in the list: its summary, and each system's figure with its interval."""
-
-    run: RunSummary
-    figures: dict[str, Figure]
 
 
 def latest(library: Library, listed: Sequence[RunSummary]) -> Document | None:
@@ -95,21 +85,3 @@ def when(run: RunSummary) -> str:
 def attention(runs: Sequence[RunSummary]) -> list[tuple[RunSummary, str]]:
     """The runs that failed, missed gates or were not finished, newest first, each with why."""
     return [(run, run.error or run.problem or run.progress) for run in runs if run.status in TROUBLE]
-
-
-def table_rows(runs: Sequence[RunSummary]) -> list[RunRow]:
-    """The runs with their figures as cells."""
-    return [RunRow(run, {name: _figure(one) for name, one in run.figures.items()}) for run in runs]
-
-
-def _figure(one: SystemFigure) -> Figure:
-    if one.value is None:
-        return Figure("not scored")
-    as_share = one.metric == "accurate"
-    text = percent(round(one.value, 2)) if as_share else number(one.value)
-    if one.low is None or one.high is None:
-        return Figure(text)
-    ends = [percent(round(end, 2)) if as_share else number(end, 2) for end in (one.low, one.high)]
-    fits = one.low >= 0 and one.high <= 1
-    bar = Bar(100 * one.value, 100 * one.low, 100 * one.high, "0 to 1") if fits else None
-    return Figure(text, f"[{ends[0]}, {ends[1]}]", bar=bar)

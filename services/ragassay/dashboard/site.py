@@ -59,7 +59,13 @@ def address_of(values: Mapping[str, Any]) -> str:
 _exporting = threading.BoundedSemaphore(2)  # documents of many rows take memory
 _TEMPLATES = environment(HERE / "templates")
 _TEMPLATES.globals |= {"version": metadata.version("ragassay"), "a_page": A_PAGE}
-_TEMPLATES.filters |= {"query": address_of, "number": number, "failure": views.failure, "words": words}
+_TEMPLATES.filters |= {
+    "query": address_of,
+    "number": number,
+    "failure": views.failure,
+    "figure": views.figure,
+    "words": words,
+}
 
 
 def file(content: bytes | Iterable[bytes], name: str, form: str) -> Response:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ragassay.core.formatting import number, quantity
+from ragassay.core.formatting import number, percent, quantity
 from ragassay.core.models import FactVerdict, Result, Sample, SentenceVerdict
 from ragassay.judges.verdict import number_units
 from ragassay.metrics.failures import failure as failure_of
 from ragassay.reporting import failing
-from ragassay.reporting.document import Cell, Figure, Table
+from ragassay.reporting.document import Bar, Cell, Figure, Table
+from ragassay.reporting.listing import SystemFigure
 
 MOST_DOCUMENTS = 50
 
@@ -125,3 +126,17 @@ def _measured(rows: Sequence[Result]) -> Iterator[tuple[str, ...]]:
 def failure(row: Result) -> str:
     """What went wrong with a row, in a few words; empty where nothing is known to."""
     return failing.words(failure_of(row) or "")
+
+
+def figure(one: SystemFigure) -> Figure:
+    """The figure of a system in the list of runs."""
+    if one.value is None:
+        return Figure("not scored")
+    as_share = one.metric == "accurate"
+    text = percent(round(one.value, 2)) if as_share else number(one.value)
+    if one.low is None or one.high is None:
+        return Figure(text)
+    ends = [percent(round(end, 2)) if as_share else number(end, 2) for end in (one.low, one.high)]
+    fits = one.low >= 0 and one.high <= 1
+    bar = Bar(100 * one.value, 100 * one.low, 100 * one.high, "0 to 1") if fits else None
+    return Figure(text, f"[{ends[0]}, {ends[1]}]", bar=bar)

@@ -10,7 +10,7 @@ from fastapi.responses import RedirectResponse
 from ragassay.core.errors import Conflict
 from ragassay.dashboard.changes import verdict_of
 from ragassay.dashboard.failures import examples, failure_table, worst
-from ragassay.dashboard.home import attention, latest, table_rows
+from ragassay.dashboard.home import attention, latest
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, AnyForm, SearchText, Start, exported, pages, shown, shown_document
 from ragassay.evaluation.labelling import QUESTIONS
@@ -34,7 +34,7 @@ def _runs(request: Request, q: SearchText = "", start: Start = 0) -> Response:
         document=latest(library, listed) if is_home else None,
         newest=next((run.id for run in listed if run.figures), ""),
         attention=attention(listed[:A_PAGE]) if is_home else (),
-        runs=table_rows(listed[:A_PAGE]),
+        runs=listed[:A_PAGE],
         text=q,
         start=start,
         more=len(listed) > A_PAGE,
