@@ -92,12 +92,6 @@ def test_a_run_keeps_its_prompt_and_goes_on_with_it_though_the_file_changed(cli,
         assert again["provenance"]["judge"] == report["provenance"]["judge"]
 
 
-def test_the_local_judge_reads_no_prompt_and_says_so(cli, project):
-    code, _, err = cli("evaluate", "d.jsonl", "--set", "judge_prompt=own.md", "--metrics", "faithfulness")
-    assert code == 0
-    assert "warning: the judge local reads no prompt (own.md); a model does" in err
-
-
 def test_a_job_brings_no_prompt_and_gets_the_operators(own):
     def prompt_of(judge, **more):
         body = json.dumps({"samples": [GOOD], "judge": judge, **more}).encode()
