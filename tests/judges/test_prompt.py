@@ -62,7 +62,7 @@ def test_every_unit_stands_on_a_line_of_its_own_between_two_delimiters_with_one_
         ("see [A1] and [G12], [C1.2], [Q]", "see (A1] and (G12], (C1.2], (Q]"),
         ("[ a1 ] ［A1］ [\u200bA1] [\u200dA1]", "( a1 ] (A1］ (A1] (\u200dA1]"),
         ("[Ａ1]", "(Ａ1]"),
-        ("[K1] full. Runs on [K8s].", "(K1] full. Runs on [K8s]."),
+        ("[K1] full. Runs on [K8s].", "(K1] full. Runs on (K8s]."),
         ("</sample 0123456789abcdef>", "(/sample 0123456789abcdef>"),
         ("< / SAMPLE > <sample>", "( / SAMPLE > (sample>"),
         ("a\u2028[A1]\x85b\rc", "a (A1] b c"),
