@@ -221,6 +221,20 @@ def test_load_several_retrievals_are_one_list_without_repetition_and_without_sco
     assert (sample.retrieved_doc_ids, sample.response.retrieved_scores) == (("d1", "d2"), None)
 
 
+def test_load_the_last_model_call_answers_if_the_root_has_no_output(write):
+    def call(name, at, text):
+        reply = {"llm.output_messages.0.message.role": "assistant", "llm.output_messages.0.message.content": text}
+        return span(name, "LLM", "chain", reply, at=at)
+
+    spans = [
+        span("chain", "CHAIN", None, {"input.value": ASKED}),
+        call("rewrite", 1, "start of backups"),
+        call("chat", 2, "At 02:00."),
+    ]
+    (sample,) = load(write("t.jsonl", otlp_lines([spans]))).samples
+    assert sample.answer == "At 02:00."
+
+
 def test_load_observations_of_langfuse_are_rows(write):
     times = {"startTime": "2026-11-23T06:00:00.000Z", "endTime": "2026-11-23T06:00:00.250Z", "traceId": "t1"}
     seen = [

@@ -91,6 +91,7 @@ def test_split_leaves_out_a_part_without_a_share():
     ("shares", "error", "says"),
     [
         ({"train": 0.5, "test": 0.6}, BadSettings, "add up to 1.1"),
+        ({"train": 0.5, "test": 0.4}, BadSettings, "add up to 0.9"),
         ({"train": 1.5, "test": -0.5}, BadSettings, "should be from 0 to 1"),
         ({"train": 0.9, "test": 0.1}, BadInput, "test would be empty"),
     ],

@@ -301,13 +301,13 @@ def test_a_reference_judge_is_asked_about_a_share_and_corrects_the_local_judge(e
     assert f"{asked} rows by openai/tiny" in shown_by(cli)
 
 
-def test_a_reference_judge_that_fails_corrects_no_mean_and_ends_with_3(evaluate, cli):
+def test_a_reference_judge_that_fails_corrects_no_mean_and_no_difference_and_ends_with_3(evaluate, cli):
     def refuses_some(seen):
         return play.status(400, message="content filter")(seen) if seen.n % 4 == 0 else strict(seen)
 
     with Provider(then=refuses_some) as provider:
         report = evaluate(provider, OF_REFERENCE, with_reference(0.5), "-j", "1", code=3)
-        evaluate(provider, OF_REFERENCE, with_reference(0.5), "-j", "1", "--set", "max_failed_share=0.5")
+        lenient = evaluate(provider, OF_REFERENCE, with_reference(0.5), "-j", "1", "--set", "max_failed_share=0.5")
     chosen = sum(is_chosen(row["query_id"], 0.5, 0) for row in rows_of(report))
     reference, mean = (
         system_of(report)["evaluation"]["reference"],
@@ -320,6 +320,16 @@ def test_a_reference_judge_that_fails_corrects_no_mean_and_ends_with_3(evaluate,
     failed, triage = report["cautions"]
     assert failed.startswith(f"default: the reference judge failed on {chosen // 4} of {chosen} rows")
     assert triage.startswith("judge local is a triage")
+
+    def compared(a, b):
+        code, out, err = cli("compare", a["run"]["id"], b["run"]["id"], "--json")
+        assert code == 0, err
+        return json.loads(out)["pairs"][0]["metrics"]["faithfulness"]
+
+    uncorrected = compared(report, lenient)  # the first of the two says how many may fail
+    assert uncorrected["corrected_by"] is None
+    assert "not corrected: the reference judge failed" in uncorrected["interval"]["reason"]
+    assert compared(lenient, report)["corrected_by"] > 0
 
 
 def test_the_same_seed_asks_about_the_same_rows_and_another_about_others(evaluate):

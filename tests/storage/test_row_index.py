@@ -73,6 +73,16 @@ def test_rows_are_those_that_a_selection_in_memory_finds(tmp_path):
     assert len({len(rows.selected(Selection(**asked))) for asked in SELECTIONS}) > 5
 
 
+@pytest.mark.parametrize("sort", ["latency_ms", "-latency_ms"])
+def test_rows_without_the_figure_come_last_in_either_order(tmp_path, sort):
+    rows = rows_of(*run_of(tmp_path, count=20, systems=("a",)))
+    given = [row.latency_ms for row in rows.at(rows.selected(Selection(sort=sort)))]
+    known = [value for value in given if value is not None]
+    assert known == sorted(known, reverse=sort.startswith("-"))
+    assert given == known + [None] * (len(given) - len(known))
+    assert 0 < len(known) < len(given)
+
+
 def test_an_unknown_system_or_figure_is_named(tmp_path):
     rows = rows_of(*run_of(tmp_path, 3))
     with pytest.raises(UnknownName, match="unknown system of the run 'c'"):
