@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from itertools import takewhile
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -18,7 +17,6 @@ from ragassay.core.errors import BadSettings, UnknownName
 
 LONGEST = 200  # characters
 FIELDS = 5
-DAY_MS = 86_400_000
 _ZONE = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
 
 
@@ -66,13 +64,10 @@ class Cron:
 
     def newest(self, first: int, now: int) -> tuple[int, int | None]:
         """The newest time from ``first``, which is one, to ``now``, and the one that follows."""
-        newest = first
-        for days in (1, 40, 3660):  # back from now: ``first`` may be years ago
-            passed = takewhile(lambda ms: ms <= now, self.times(max(first, now - days * DAY_MS)))
-            if times := list(passed):
-                newest = times[-1]
-                break
-        return newest, next(self.times(now), None)
+        after_now = datetime.fromtimestamp(now / 1000, UTC) + timedelta(microseconds=1)
+        passed = CronSim(self._expression, after_now.astimezone(self._zone), reverse=True)
+        newest = next((int(local.timestamp() * 1000) for local in passed), first)
+        return max(first, newest), next(self.times(now), None)
 
 
 def _invalid(expression: str, why: str) -> BadSettings:
