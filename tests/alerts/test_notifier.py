@@ -305,51 +305,32 @@ def test_the_end_of_a_job_is_kept_only_where_somebody_asks_for_it(alerts, webhoo
 
 # --- what people read ---
 
+DRIFT = {"stream": "shop", "window": "2026-01-31T02", "metric": "faithfulness", "value": 0.7, "baseline": 0.9}
+DRIFT |= {"low": -0.3, "high": -0.1, "rows": 60, "count": 2, "job": None, "gate": None}
+FELL = {"gate": "v2: mrr drop <= 0.100", "value": 0.5, "baseline": 0.75, "threshold": 0.1}
+FAILED = {"metric": "faithfulness", "value": 0.7, "threshold": 0.95, "count": 3, "gate": None}
+JOB = "/v1/jobs/job-1"
 ALL = {
-    "gate_missed": ({}, "gate missed: v2: mrr >= 0.800: 0.750", "/v1/jobs/job-1/gates"),
-    "regression": (
-        {"gate": "v2: mrr drop <= 0.100", "value": 0.5, "baseline": 0.75, "threshold": 0.1},
-        "regression: v2: mrr drop <= 0.100: 0.500 after 0.750",
-        "/v1/jobs/job-1/gates",
-    ),
+    "gate_missed": ({}, "gate missed: v2: mrr >= 0.800: 0.750", f"{JOB}/gates"),
+    "regression": (FELL, "regression: v2: mrr drop <= 0.100: 0.500 after 0.750", f"{JOB}/gates"),
     "coverage_low": (
-        {"metric": "faithfulness", "value": 0.7, "threshold": 0.95, "count": 3, "gate": None},
+        FAILED,
         "rows failed: faithfulness has 70 % of the rows, wanted are 95 %, and 2 more",
-        "/v1/jobs/job-1/report",
+        f"{JOB}/report",
     ),
-    "budget_reached": (
-        {"rows": 150, "done": 50},
-        "budget reached: the job is paused, 50 of 150 rows are done",
-        "/v1/jobs/job-1",
-    ),
+    "budget_reached": ({"rows": 150, "done": 50}, "budget reached: the job is paused, 50 of 150 rows are done", JOB),
     "run_missed": (
         {"schedule": "nightly", "slot": "2026-01-31T02:00:00Z"},
         "no run: schedule nightly began none for 2026-01-31T02:00:00Z",
         "/v1/schedules/nightly",
     ),
     "drift": (
-        {
-            "stream": "shop",
-            "window": "2026-01-31T02",
-            "metric": "faithfulness",
-            "value": 0.7,
-            "baseline": 0.9,
-            "low": -0.3,
-            "high": -0.1,
-            "rows": 60,
-            "count": 2,
-            "job": None,
-            "gate": None,
-        },
+        DRIFT,
         "drift: faithfulness of shop is 0.700 after 0.900 (difference -0.300 to -0.100) in 2026-01-31T02, 60 rows, and 1 more",
         "/v1/live/streams/shop/windows?kind=hour",
     ),
-    "job_finished": (
-        {"rows": 10, "done": 10, "failed": 2},
-        "job finished: 10 of 10 rows, 2 with a failure",
-        "/v1/jobs/job-1",
-    ),
-    "job_failed": ({"rows": 10, "done": 4}, "job failed: 4 of 10 rows were done", "/v1/jobs/job-1"),
+    "job_finished": ({"rows": 10, "done": 10, "failed": 2}, "job finished: 10 of 10 rows, 2 with a failure", JOB),
+    "job_failed": ({"rows": 10, "done": 4}, "job failed: 4 of 10 rows were done", JOB),
 }
 
 

@@ -51,32 +51,35 @@ def system():
         server.wait()
 
 
-def test_the_commands_of_the_page_on_the_service_work_and_show_what_it_shows():
+@pytest.fixture(scope="module")
+def service(system, tmp_path_factory):
+    """The service with the system that the page on nightly runs registers."""
+    (start,) = blocks(WITH, "sh")
+    assert start.endswith("RAGASSAY_SYSTEMS=systems.yaml ragassay serve\n")
+    (registered,) = re.findall(r"<<'YAML'\n(.*?)^YAML", start, re.S | re.M)
+    systems = tmp_path_factory.mktemp("operator") / "systems.yaml"
+    systems.write_text(registered.replace(":8000/", f":{system}/"))
+    with Service(preload="nothing", systems=systems) as running:
+        yield running.ready()
+
+
+def test_the_commands_of_the_page_on_the_service_work_and_show_what_it_shows(service):
     first, *others = blocks(SERVICE, "bash")
     assert first == "ragassay serve\n"
-    with Service(preload="nothing") as service:
-        done = run("\n".join(others).replace("http://127.0.0.1:8400", service.url), service.folder, COLUMNS="120")
-        assert (done.returncode, done.stderr) == (0, ""), done.stdout
-        started, mean, alerts = blocks(SERVICE, "text")
-        assert [line.split()[:3] for line in started.splitlines()] == [line.split()[:3] for line in service.info]
-        assert '"status":"finished"' in (service.folder / "events.txt").read_text().splitlines()[-2]
-        assert json.loads((service.folder / "comparison.json").read_text())["kind"] == "comparison"
-        assert len(json.loads((service.folder / "trend.json").read_text())["systems"]["default"]["points"]) == 2
+    done = run("\n".join(others).replace("http://127.0.0.1:8400", service.url), service.folder, COLUMNS="120")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    started, mean, alerts = blocks(SERVICE, "text")
+    assert [line.split()[:3] for line in started.splitlines()] == [line.split()[:3] for line in service.info]
+    assert '"status":"finished"' in (service.folder / "events.txt").read_text().splitlines()[-2]
+    assert json.loads((service.folder / "comparison.json").read_text())["kind"] == "comparison"
+    assert len(json.loads((service.folder / "trend.json").read_text())["systems"]["default"]["points"]) == 2
     # the job that was cancelled had ended
     for text in (mean, alerts, '"next":"1"', '"status":409', '"status":"ready"'):
         assert text in done.stdout
 
 
-def test_the_commands_with_the_service_work_and_show_what_the_page_shows(system, tmp_path):
-    (start,) = blocks(WITH, "sh")
-    (registered,) = re.findall(r"<<'YAML'\n(.*?)^YAML", start, re.S | re.M)
-    systems = tmp_path / "systems.yaml"
-    systems.write_text(registered.replace(":8000/", f":{system}/"))
-    assert start.endswith("RAGASSAY_SYSTEMS=systems.yaml ragassay serve\n")
-    with Service(preload="nothing", systems=systems) as service:
-        service.ready()
-        commands = "\n".join(blocks(WITH, "bash")).replace("http://127.0.0.1:8400", service.url)
-        done = run(commands, service.folder)
+def test_the_commands_with_the_service_work_and_show_what_the_page_shows(service):
+    done = run("\n".join(blocks(WITH, "bash")).replace("http://127.0.0.1:8400", service.url), service.folder)
     assert done.returncode == 0, done.stderr + done.stdout
     (shown,) = blocks(WITH, "text")
     begin = done.stdout.index("nightly: 30 2 * * *")
