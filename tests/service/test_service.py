@@ -175,6 +175,8 @@ def test_a_job_is_one_trace_from_its_request_to_the_provider_and_its_log_lines_s
     # Celery says past all loggers that it starts and stops, and Redis has a form of its own
     lines = [json.loads(line) for line in (*service.info, *service.lines) if not re.match(r"$|worker: |\d+:", line)]
     assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)
+    for role in ("state", "broker"):
+        assert any(re.match(rf"Redis \({role}\) [\d.]+: \d+ MB", line["message"]) for line in lines)
     events = {line["event"]: line for line in lines if line.get("job") == job and "event" in line}
     about = {"job": job, "trace": trace}
     assert events["evaluation_started"].items() >= {"level": "INFO", "queries": 3, "chunk": "slow:0", **about}.items()
