@@ -96,12 +96,8 @@ def test_too_few_pairs_can_not_tell(n, outcome, says):
 
 def test_runs_are_matched_on_id_and_text_and_the_rest_is_counted():
     a = rows("a", A, ids=[f"q{n}" for n in range(10)])
-    b = rows(
-        "b",
-        B,
-        ids=[f"q{n}" for n in range(2, 12)],
-        query=["other" if n == 9 else f"question q{n + 2}" for n in range(10)],
-    )
+    asked = [*(f"question q{n}" for n in range(2, 11)), "other"]
+    b = rows("b", B, ids=[f"q{n}" for n in range(2, 12)], query=asked)
     b[0] = b[0].model_copy(update={"query": "something else"})
     b[1] = b[1].model_copy(update={"query": " question\nq3 ", "ground_truth_answer": ("new",)})
     comparison = compared(report(a=a), report(run="run-2", digest="1" * 64, b=b))
@@ -116,11 +112,8 @@ def test_runs_are_matched_on_id_and_text_and_the_rest_is_counted():
 
 
 def test_without_a_common_query_the_rows_are_two_groups():
-    a, b = (
-        report(a=rows("a", A, cost_usd=0.1)),
-        report(run="run-2", b=rows("b", B, ids=list("klmnopqrst"), cost_usd=0.3)),
-    )
-    comparison = compared(a, b)
+    second = report(run="run-2", b=rows("b", B, ids=list("klmnopqrst"), cost_usd=0.3))
+    comparison = compared(report(a=rows("a", A, cost_usd=0.1)), second)
     delta = comparison.pairs[0].metrics["mrr"]
     test, interval = welch(A, B, bounds=(0.0, 1.0))
     assert (delta.t_test, delta.p, delta.interval, delta.wins) == (test, test.p, interval, None)
@@ -140,16 +133,13 @@ def test_without_a_common_query_the_rows_are_two_groups():
 
 def test_what_was_not_measured_alike_is_a_warning_and_in_the_verdict():
     first = report(a=rows("a", A))
-    for second, says in (
-        (report(run="r2", judge={"name": "llm:x"}, b=rows("b", B)), "not the same judge: local and llm:x"),
-        (
-            report(run="r2", judge={"name": "local", "version": 2}, b=rows("b", B)),
-            "local with other settings (version)",
-        ),
-        (report(run="r2", spec={"accurate": "mrr > 0"}, b=rows("b", B)), "not the same accuracy rule"),
-        (report(run="r2", spec={"max_grade": 2}, b=rows("b", B)), "not the same greatest grade: 3.0 and 2.0"),
+    for changed, says in (
+        ({"judge": {"name": "llm:x"}}, "not the same judge: local and llm:x"),
+        ({"judge": {"name": "local", "version": 2}}, "local with other settings (version)"),
+        ({"spec": {"accurate": "mrr > 0"}}, "not the same accuracy rule"),
+        ({"spec": {"max_grade": 2}}, "not the same greatest grade: 3.0 and 2.0"),
     ):
-        comparison = compared(first, second)
+        comparison = compared(first, report(run="r2", b=rows("b", B), **changed))
         assert says in comparison.warnings[0]
         assert says in comparison.verdict[-1]
     assert compared(report(a=rows("a", A), b=rows("b", B))).warnings == ()
@@ -267,15 +257,12 @@ def test_what_can_not_be_compared_is_refused(options, error, says):
 
 def test_regressions_are_of_every_metric_that_moved_and_have_both_answers():
     why = [("map@10", Score(value=0.25, reason="found late"))]
-    a = rows(
-        "a",
-        A,
-        also=[("map@10", Score(value=0.5))],
-        answer="Old.",
-        ids=[f"q_{n}" for n in range(10)],
-        query=[f"Q{n}" for n in range(10)],
+    was, (old, new, asked) = (
+        [("map@10", Score(value=0.5))],
+        ([f"{of}{n}" for n in range(10)] for of in ("q_", "x", "Q")),
     )
-    b = rows("b", A, also=why, answer="New.", ids=[f"x{n}" for n in range(10)], query=[f"Q{n}" for n in range(10)])
+    a = rows("a", A, also=was, answer="Old.", ids=old, query=asked)
+    b = rows("b", A, also=why, answer="New.", ids=new, query=asked)
     both = compared(report(a=a), report(run="r2", b=b))
     first = both.pairs[0].regressions[0]
     assert (first.query_id, first.query_id_b) == ("q_0", "x0")

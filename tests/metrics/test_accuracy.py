@@ -59,12 +59,7 @@ BOTH = "faithfulness >= 0.8 and correctness > 0.5"
     ("rule", "scores", "value", "reason"),
     [
         (BOTH, {"faithfulness": 0.8, "correctness": 0.6}, 1.0, None),
-        (
-            BOTH,
-            {"faithfulness": 0.7, "correctness": 0.5},
-            0.0,
-            "faithfulness is 0.7, not >= 0.8; correctness is 0.5, not > 0.5",
-        ),
+        (BOTH, {"faithfulness": 0.7, "correctness": 0.5}, 0.0, "faithfulness is 0.7, not >= 0.8; correctness is 0.5, not > 0.5"),
         # one failing condition decides, though another is missing
         (
             f"{BOTH} else relevance >= 0.5",
@@ -72,14 +67,9 @@ BOTH = "faithfulness >= 0.8 and correctness > 0.5"
             0.0,
             "faithfulness is 0.1, not >= 0.8",
         ),
-        (
-            f"{BOTH} else relevance >= 0.5",
-            {"faithfulness": 0.9, "correctness": NO_INPUT, "relevance": 1.0},
-            1.0,
-            None,
-        ),
+        (f"{BOTH} else relevance >= 0.5", {"faithfulness": 0.9, "correctness": NO_INPUT, "relevance": 1.0}, 1.0, None),
     ],
-)
+)  # fmt: skip
 def test_all_conditions_of_an_alternative_must_hold(rule, scores, value, reason):
     decision = decide(rule, **scores)
     assert (decision.value, decision.reason) == (value, reason)

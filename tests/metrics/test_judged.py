@@ -73,7 +73,7 @@ FULL = verdict(
         ("context_precision", (1 / 2 + 2 / 4) / 2, None, {"needed": [2, 4], "by": "facts"}),
         ("context_recall", 2 / 3, "not in the contexts: G3", {"facts": 3, "found": 2}),
     ],
-)
+)  # fmt: skip
 def test_a_judged_metric_follows_from_the_units_and_names_what_is_wrong(name, value, reason, details):
     scored = score(name, FULL)
     assert (scored.value, scored.reason, scored.details) == (pytest.approx(value), reason, details)
@@ -109,32 +109,17 @@ NO_SUPPORT = verdict([sentence(1), sentence(2, None), sentence(3, None)])
     ("names", "given", "missing", "reason"),
     [
         ("faithfulness", verdict([], [fact(1)]), "undefined", "the answer is empty"),
-        (
-            "context_precision",
-            verdict(ONE, [fact(1, "yes")]),
-            "undefined",
-            "no context holds a fact of the ground truth",
-        ),
+        ("context_precision", verdict(ONE, [fact(1, "yes")]), "undefined", "no context holds a fact of the ground truth"),
         ("context_precision", verdict([sentence(1, "not_found")]), "undefined", "no sentence rests on a context"),
         ("context_precision", verdict([]), "undefined", "the answer is empty"),
         ("faithfulness context_precision context_recall", NO_CONTEXTS, "no_input", "the response has no contexts"),
         ("completeness correctness context_recall", NO_TRUTH, "no_input", "the query has no ground truth"),
         ("faithfulness context_precision", NO_SUPPORT, "failed", "the judge left A2 and A3 unanswered"),
-        (
-            "completeness correctness context_precision context_recall",
-            UNANSWERED,
-            "failed",
-            "the judge left G2 unanswered",
-        ),
+        ("completeness correctness context_precision context_recall", UNANSWERED, "failed", "the judge left G2 unanswered"),
         ("correctness", verdict([sentence(1, truth=None)], [fact(1)]), "failed", "the judge left A1 unanswered"),
-        (
-            "relevance",
-            verdict(ONE, relevance=None),
-            "failed",
-            "the judge did not say how far the answer addresses the query",
-        ),
+        ("relevance", verdict(ONE, relevance=None), "failed", "the judge did not say how far the answer addresses the query"),
     ],
-)
+)  # fmt: skip
 def test_what_a_verdict_does_not_say_makes_a_metric_missing_with_the_cause(names, given, missing, reason):
     for name in names.split():
         scored = score(name, given)
