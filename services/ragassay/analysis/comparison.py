@@ -290,7 +290,7 @@ def _compared(
     for two, of_pair in zip(every, tested, strict=True):
         decided = [two.decided(one, None if one.exploratory else next(adjusted), tests) for one in of_pair]
         pair = two.pair({one.metric: one for one in decided}, examples)
-        differs = cautions(two.a.report.provenance, two.b.report.provenance)
+        differs = tuple(cautions(two.a.report.provenance, two.b.report.provenance))
         sentences = verdict(pair, two.primary, alpha, method, differs)
         pairs.append(pair.model_copy(update={"verdict": sentences}))
     sides = {one.label: _system(one, rows) for two in every for one, rows in ((two.a, two.rows_a), (two.b, two.rows_b))}
@@ -401,12 +401,8 @@ def _warnings(group: Sequence[PairedSystems]) -> Iterator[str]:
             yield f"{name} is not compared: {', '.join(without)} did not compute it"
 
 
-def cautions(a: Provenance, b: Provenance) -> tuple[str, ...]:
+def cautions(a: Provenance, b: Provenance) -> Iterator[str]:
     """What was not the same when two runs were evaluated: judge, embeddings, settings, code, dataset."""
-    return tuple(_cautions(a, b))
-
-
-def _cautions(a: Provenance, b: Provenance) -> Iterator[str]:
     if a.judge != b.judge:
         if _judge(a) != _judge(b):
             yield f"not the same judge: {_judge(a)} and {_judge(b)}"

@@ -272,7 +272,7 @@ def check(
         dataset=report.provenance.dataset.name,
         passed=all(result.passed for result in results),
         alpha=alpha,
-        cautions=cautions(baseline.provenance, report.provenance) if baseline else (),
+        cautions=tuple(cautions(baseline.provenance, report.provenance)) if baseline else (),
         results=tuple(results),
     )
 

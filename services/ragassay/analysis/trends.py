@@ -142,7 +142,7 @@ def _series(reports: Sequence[Report], system: str, figure: Figure, alpha: float
                 run=report.run.id,
                 created_at=report.run.created_at,
                 status=report.run.status,
-                changed=() if before is None else cautions(before, source),
+                changed=() if before is None else tuple(cautions(before, source)),
                 dataset=source.dataset.name,
                 dataset_digest=source.dataset.digest,
                 **{name: getattr(estimate, name) for name in Estimate.model_fields},
