@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import quote, urlsplit
@@ -259,11 +260,11 @@ class Client:
         *parts: str,
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
-        content: bytes | Path | None = None,
+        content: bytes | Path | Iterable[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
         timeout_s: float = _SHORT_S,
     ) -> Document:
-        """The response at ``/v1/PART/PART``. ``body`` is sent as JSON, a file of ``content`` piece by piece.
+        """The response at ``/v1/PART/PART``. ``body`` is sent as JSON, a file or pieces of ``content`` as they are read.
 
         Of ``query``, None is left out and a list gives the name several times. Raises Unavailable and ServiceError.
         """
@@ -314,11 +315,12 @@ class ServiceDatasets:
         if path is None and name is None:
             raise BadSettings("rows in memory need a name", hint='import_(rows, "NAME")')
         rows = open_data(store, data, mapping=map, duplicates=duplicates)
-        content = b"".join([canonical_line(row) for row in rows])
+        lines = (canonical_line(row) for row in rows)
+        content = iter(lambda: b"".join(islice(lines, 1000)), b"")  # sent piece by piece, whatever their number
         kept = self._send(name or rows.name, content, description)
         return kept.model_copy(update={"warnings": tuple(rows.warnings)})
 
-    def _send(self, name: str, content: Path | bytes, description: str | None) -> KeptVersion:
+    def _send(self, name: str, content: Path | Iterable[bytes], description: str | None) -> KeptVersion:
         query, headers = {"columns": "ours", "description": description}, {"Content-Type": "application/x-ndjson"}
         path = ("datasets", check_name(name))
         return self._client.request(
