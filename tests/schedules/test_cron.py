@@ -47,6 +47,9 @@ def test_the_newest_time_is_found_however_long_nobody_asked():
     assert cron.newest(now - 30_000, now)[0] == now - 30_000
     yearly = Cron("0 0 1 1 *", "UTC")
     assert iso(yearly.newest(first, now)[0])[:10] == "2026-01-01"
+    twice = Cron("0,30 1-3 * * *", "America/New_York")  # 01:30 of the night comes twice, and is due the first time
+    found, _ = twice.newest(first, milliseconds("2025-11-02T06:28:00+00:00"))
+    assert iso(found) == "2025-11-02T05:30:00+00:00"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -66,8 +67,10 @@ class Cron:
         """The newest time from ``first``, which is one, to ``now``, and the one that follows."""
         after_now = datetime.fromtimestamp(now / 1000, UTC) + timedelta(microseconds=1)
         passed = CronSim(self._expression, after_now.astimezone(self._zone), reverse=True)
-        newest = next((int(local.timestamp() * 1000) for local in passed), first)
-        return max(first, newest), next(self.times(now), None)
+        near = max(first, next((int(local.timestamp() * 1000) for local in passed), first))
+        # going back, cronsim passes over times of an hour that comes twice
+        *_, newest = near, *takewhile(lambda ms: ms <= now, self.times(near))
+        return newest, next(self.times(now), None)
 
 
 def _invalid(expression: str, why: str) -> BadSettings:
