@@ -62,10 +62,12 @@ SHARES = {"train": 0.6, "validation": 0.2, "test": 0.2}
 
 def test_split_divides_the_shipped_corpus_by_its_shares():
     samples = load(folder("datasets") / "handbook" / "queries.json").samples
-    _, parts = split([s.query_id for s in samples], [s.category for s in samples], SHARES)
+    ids, labels = [s.query_id for s in samples], [s.category for s in samples]
+    drawn, parts = split(ids, labels, SHARES)
     assert [part.rows for part in parts] == [30, 10, 10]
     # 15 factual of 50: 9, 3 and 3
     assert [part.labels["factual"] for part in parts] == [9, 3, 3]
+    assert split(ids, labels, SHARES, seed=1)[0] != drawn
 
 
 @settings(max_examples=50, deadline=None)
