@@ -5,6 +5,7 @@ The provider is a real HTTP server behind the real LiteLLM; the waits are shorte
 
 import asyncio
 import time
+from types import SimpleNamespace
 
 import orjson
 import pytest
@@ -183,6 +184,28 @@ def test_a_probe_that_fails_stops_all_the_others():
             await second
 
     asyncio.run(probe())
+
+
+def test_an_outage_after_an_answer_has_the_whole_time_again(monkeypatch):
+    now, rounds = [0.0], []
+
+    async def sleep(seconds):
+        now[0] += seconds
+
+    monkeypatch.setattr(outage, "time", SimpleNamespace(monotonic=lambda: now[0], time=lambda: now[0]))
+    monkeypatch.setattr(outage, "asyncio", SimpleNamespace(sleep=sleep))
+
+    async def work(journal):
+        rounds.append(now[0])
+        if len(rounds) == 6:
+            await make(journal, "a")
+        if len(rounds) > 10:
+            return "done"
+        raise ProviderDown("down")
+
+    assert asyncio.run(outage.through_outages(work, MemoryJournal(), 2.0, lambda _: None)) == "done"
+    assert rounds[5] == pytest.approx(1.5)
+    assert rounds[-1] == pytest.approx(3.0)
 
 
 def test_a_settled_call_proves_nothing_and_is_returned_in_any_case():
