@@ -22,7 +22,7 @@ from ragassay.core.settings import Settings
 from ragassay.evaluation import local, outage
 from ragassay.evaluation.aggregate import finish
 from ragassay.judges.llm import LLMJudge
-from ragassay.llm.journal import CallScope, Circuit, MemoryJournal, given_up
+from ragassay.llm.journal import CallScope, Circuit, MemoryJournal, refusing_journal
 
 # LiteLLM makes the coroutine of a request in a thread; of a call that is cancelled meanwhile it is never awaited.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -212,7 +212,7 @@ def test_a_settled_call_proves_nothing_and_is_returned_in_any_case():
     async def ask():
         below = MemoryJournal()
         await make(below, "a")
-        probing, without = CallScope(below, circuit=Circuit("down")), given_up(below, "gone")
+        probing, without = CallScope(below, circuit=Circuit("down")), refusing_journal(below, "gone")
         assert await make(probing, "a") == "to a"
         assert not probing.circuit.closed
         assert await make(probing, "b") == "to b"

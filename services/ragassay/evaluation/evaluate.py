@@ -259,7 +259,7 @@ def _result(
     return result.with_labels(response.reference_labels) if response and response.reference_labels else result
 
 
-def given_up(samples: Sequence[Sample], system: str, metrics: Sequence[str], reason: str) -> list[Result]:
+def failed_results(samples: Sequence[Sample], system: str, metrics: Sequence[str], reason: str) -> list[Result]:
     """Results without a score for samples that could not be evaluated at all."""
     return [_result(sample, system, {name: Score.absent(reason, "failed") for name in metrics}) for sample in samples]
 

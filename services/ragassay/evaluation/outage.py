@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ragassay.core.errors import ProviderDown
 from ragassay.core.protocols import Journal
-from ragassay.llm.journal import CallScope, Circuit, given_up, is_given_up
+from ragassay.llm.journal import CallScope, Circuit, is_given_up, refusing_journal
 
 T = TypeVar("T")
 FIRST_WAIT_S, LONGEST_WAIT_S = 5.0, 60.0
@@ -51,7 +51,7 @@ async def through_outages(
             if circuit is None or circuit.closed:  # it was answered in between: this is another outage
                 why, since, ends, probes = str(down), time.time(), time.monotonic() + outage_timeout_s, 0
             if (left := ends - time.monotonic()) <= 0:
-                used = given_up(journal, given_up_text(str(down), outage_timeout_s))
+                used = refusing_journal(journal, given_up_text(str(down), outage_timeout_s))
                 continue
             wait, probes = min(wait_s(probes, down.retry_after), left), probes + 1
             waiting(f"{waiting_text(why, since)}; asked again in {wait:.0f} s")

@@ -12,7 +12,7 @@ from ragassay.core.errors import BadSettings, ProviderDown
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating, Role, Sample
 from ragassay.core.protocols import Journal, Judge, digest
-from ragassay.llm.journal import given_up, sample_scope
+from ragassay.llm.journal import refusing_journal, sample_scope
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Panel:
                 raise down[0]
         ratings: list[list[Rating]] = [[] for _ in samples]
         for rater, rows, of, (rated, error) in zip(self.raters, places, chosen, tried, strict=True):
-            known = await rater.rate(of, given_up(journal, str(error))) if error else rated
+            known = await rater.rate(of, refusing_journal(journal, str(error))) if error else rated
             for n, given in zip(rows, known, strict=True):
                 ratings[n] += given
         return ratings

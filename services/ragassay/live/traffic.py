@@ -19,7 +19,7 @@ from ragassay.core.report import Source
 from ragassay.core.settings import Settings
 from ragassay.datasets.dataset import digest_of_dataset
 from ragassay.datasets.versions import DatasetVersion, Lineage, Origin
-from ragassay.evaluation.evaluate import given_up
+from ragassay.evaluation.evaluate import failed_results
 from ragassay.evaluation.inputs import recorded
 from ragassay.live.decide import Decision, decide
 from ragassay.live.models import (
@@ -203,7 +203,7 @@ class LiveTraffic:
     def _give_up(self, batch: Batch, job: str, rows: Mapping[str, ChosenRow], why: str) -> None:
         """Sum up a batch that no job can evaluate: a row whose response failed needs none."""
         broken = [row.sample for row in rows.values() if row.sample.response and row.sample.response.error]
-        self._sum_up(batch, job, rows, given_up(broken, "default", (), why), ("failed", why))
+        self._sum_up(batch, job, rows, failed_results(broken, "default", (), why), ("failed", why))
 
     def _harvest(self, batch: Batch, job: str, state: JobState) -> None:
         """Sum up a batch whose job has ended."""

@@ -201,7 +201,7 @@ def sample_scope(journal: Journal, number: int) -> Journal:
     return journal if number == 1 or isinstance(journal, CostEstimator) else CallScope(journal, name, name)
 
 
-def given_up(journal: Journal, why: str) -> CallScope:
+def refusing_journal(journal: Journal, why: str) -> CallScope:
     """The journal when a provider is given up: what is settled is returned, any other call raises Unavailable."""
     return CallScope(journal, circuit=Circuit(why, given_up=True))
 

@@ -29,7 +29,7 @@ from ragassay.core.jobs import Alert, Job, JobPage, JobStatus, Planned, Progress
 from ragassay.core.report import DEFAULT_PROJECT, ReportWithResults
 from ragassay.datasets.dataset import digest_of_samples
 from ragassay.evaluation import aggregate
-from ragassay.evaluation.evaluate import given_up
+from ragassay.evaluation.evaluate import failed_results
 from ragassay.evaluation.inputs import Inputs
 from ragassay.evaluation.outage import waiting_text
 from ragassay.evaluation.prepare import prepare, with_judges
@@ -441,7 +441,7 @@ class Jobs:
         for claim in poisoned:
             run, error = run_of(self.store, claim), self.store.why_dead(claim)
             reason = "worker crashed repeatedly on this chunk" + (f": {error}" if error else "")
-            results = given_up(run.samples(claim), claim.system, state.record.metrics, reason)
+            results = failed_results(run.samples(claim), claim.system, state.record.metrics, reason)
             if run.commit(claim, results) == "last":
                 self._queue.finalize(job)
         if returned:

@@ -18,7 +18,7 @@ from ragassay.evaluation import outage
 from ragassay.evaluation.evaluate import log_start, work
 from ragassay.evaluation.outage import given_up_text
 from ragassay.evaluation.runtime import Runtime
-from ragassay.llm.journal import CallScope, Circuit, given_up
+from ragassay.llm.journal import CallScope, Circuit, refusing_journal
 from ragassay.service.job_run import JobRun, RetriedRun, run_of
 from ragassay.service.job_state import Claim, JobState
 from ragassay.service.redis import RedisStore
@@ -63,7 +63,7 @@ class Chunks:
                     store,
                     claim,
                     run,
-                    given_up(calls, given_up_text(state.given_up, spec.performance.provider_outage_timeout_s)),
+                    refusing_journal(calls, given_up_text(state.given_up, spec.performance.provider_outage_timeout_s)),
                 )
             circuit = Circuit(state.waiting or "", answered=lambda: self._store.end_wait(claim.job))
             probing = CallScope(calls, circuit=circuit)
@@ -78,7 +78,10 @@ class Chunks:
                 ):
                     return "stale"
                 return self._work(
-                    store, claim, run, given_up(calls, given_up_text(why, spec.performance.provider_outage_timeout_s))
+                    store,
+                    claim,
+                    run,
+                    refusing_journal(calls, given_up_text(why, spec.performance.provider_outage_timeout_s)),
                 )
         except asyncio.CancelledError:
             if self._broken_off:
