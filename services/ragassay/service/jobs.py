@@ -217,7 +217,7 @@ class Jobs:
         before, _ = self.store.transition(job, "cancelled")
         if before in ("finished", "failed"):
             raise Conflict(f"job {job} is {before} already")
-        self._close(job)
+        self._close_job(job)
         self._queue.finalize(job)
         return self.get(job)
 
@@ -383,7 +383,7 @@ class Jobs:
         if finished:
             log_alerts(job, alerts)
             _note_end(job, state)
-        self._close(job)
+        self._close_job(job)
 
     # --- for the sweeper --------------------------------------------------------------------------------------
 
@@ -404,7 +404,7 @@ class Jobs:
                 logger.warning("%s", unreadable)
                 continue
             if state.ended:  # whoever ended it died before the last step
-                self._close(job)
+                self._close_job(job)
                 continue
             try:
                 self._give_up_poisoned(job, state)
@@ -451,9 +451,9 @@ class Jobs:
         outbox = [notifications.of_change(self.store.state(job), "job_failed")]
         self.store.transition(job, "failed", fields={"error": error}, notifications=outbox)
         logger.error("job %s failed: %s", job, error, extra={"event": "job_failed", "job": job})
-        self._close(job)
+        self._close_job(job)
 
-    def _close(self, job: str) -> None:
+    def _close_job(self, job: str) -> None:
         self.store.close(job, self.store.state(job).record)
 
 
