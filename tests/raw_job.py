@@ -89,9 +89,9 @@ class RawJob:
         before, changed = self.run("transition", *arguments)
         return before.decode(), bool(changed)
 
-    def retry(self, *chunks, rows=0, ended_ms=None):
-        """``ended_ms``: when the caller saw that it had ended; by default it looks now."""
-        seen = self.meta.get("turned_ms", "") if ended_ms is None else ended_ms
+    def retry(self, *chunks, rows=0, changed_ms=None):
+        """``changed_ms``: when the caller saw that it had ended; by default it looks now."""
+        seen = self.meta.get("changed_ms", "") if changed_ms is None else changed_ms
         return self.run("retry", seen, rows, *chunks)
 
     # --- what is there ----------------------------------------------------------------------------------------

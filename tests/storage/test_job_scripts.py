@@ -221,7 +221,7 @@ def test_a_chunk_that_is_tried_again_is_done_no_more_and_keeps_its_results_and_t
     assert ended.redis.hget(ended.key("results"), FIRST) == b"results"
     assert (ended.redis.get(ended.key("report")), ended.redis.get(ended.key("partial"))) == (None, b"report")
     assert not ended.redis.exists(ended.key("gates"))
-    assert not {"alerts", "given_up", "turned_ms"} & ended.meta.keys()
+    assert not {"alerts", "given_up", "changed_ms"} & ended.meta.keys()
     assert ended.redis.ttl(ended.key("meta")) == -1
     assert ended.redis.smembers(ended.key("active")) == {ended.id.encode()}
     assert ended.redis.hgetall(ended.key("tries")) == {FIRST.encode(): b"1"}
@@ -231,15 +231,15 @@ def test_a_chunk_that_is_tried_again_is_done_no_more_and_keeps_its_results_and_t
 
 
 def test_a_retry_that_is_sent_again_or_comes_too_late_changes_nothing(ended):
-    seen = ended.meta["turned_ms"]
+    seen = ended.meta["changed_ms"]
     ended.retry(FIRST, rows=1)
     before = ended.everything
-    assert ended.retry(FIRST, rows=1, ended_ms=seen) == "running"
+    assert ended.retry(FIRST, rows=1, changed_ms=seen) == "running"
     assert ended.everything == before
     ended.claim("mine")
     ended.commit(FIRST, "mine", rows=1)
     ended.turn("finished")
-    ended.redis.hset(ended.key("meta"), "turned_ms", int(seen) + 1)  # it may be the same millisecond
+    ended.redis.hset(ended.key("meta"), "changed_ms", int(seen) + 1)  # it may be the same millisecond
     before = ended.everything
-    assert ended.retry(FIRST, rows=1, ended_ms=seen) == "stale"
+    assert ended.retry(FIRST, rows=1, changed_ms=seen) == "stale"
     assert ended.everything == before

@@ -120,7 +120,7 @@ class JobState(FrozenModel):
                 for name, value in meta.items()
                 if name.startswith("undelivered:")
             },
-            changed_ms=int(meta["turned_ms"]) if "turned_ms" in meta else None,
+            changed_ms=int(meta["changed_ms"]) if "changed_ms" in meta else None,
             **texts,
             **counts,
         )

@@ -259,7 +259,7 @@ class Jobs:
             store.check_rows(state.record, chunks, done)
             chunks.sort(key=lambda chunk: chunk.number)
             rows = sum(count for chunk, count in failed.items() if str(chunk) in done)
-            if store.retry(job, state.record, chunks, rows=rows, ended_ms=state.changed_ms) == "stale":
+            if store.retry(job, state.record, chunks, rows=rows, changed_ms=state.changed_ms) == "stale":
                 return self.retry(job)
         self.wake(job)
         return self.get(job)

@@ -229,14 +229,16 @@ class RedisStore(ProjectRedis):
         keys += ["ra:active", COUNTERS, *(self.key(job, name) for name in names)]
         self.run("close", keys, [self.retention.results_s, self.retention.reports_s, *chunks])
 
-    def retry(self, job: str, record: RunRecord, chunks: Sequence[ChunkId], *, rows: int, ended_ms: int | None) -> str:
-        """Have a job that ended at ``ended_ms`` work again on these chunks, ``rows`` failed ones of those with results.
+    def retry(
+        self, job: str, record: RunRecord, chunks: Sequence[ChunkId], *, rows: int, changed_ms: int | None
+    ) -> str:
+        """Have a job that ended at ``changed_ms`` work again on these chunks, ``rows`` failed ones of those with results.
 
         Returns the status before; ``stale`` where it has ended again since. Raises NotFound.
         """
         own = [self.key(job, name) for name in ("meta", "todo", "done", "tries", "lease", "owner", "dead")]
         kept = [self.key(job, name) for name in (REPORT_FILE, PARTIAL_FILE, GATES_FILE, *row_names(record))]
-        arguments = ["" if ended_ms is None else ended_ms, rows, *map(str, chunks)]
+        arguments = ["" if changed_ms is None else changed_ms, rows, *map(str, chunks)]
         before = self.run("retry", [*own, "ra:active", *kept], arguments)
         if before is None:
             raise no_job(job)

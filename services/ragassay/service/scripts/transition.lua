@@ -13,5 +13,5 @@ for field, value in pairs(cjson.decode(ARGV[5])) do
 end
 local ended = ARGV[1] == 'finished' or ARGV[1] == 'failed' or ARGV[1] == 'cancelled'
 if ended then redis.call('HINCRBY', KEYS[2], 'jobs_ended\31' .. ARGV[1], 1) end
-redis.call('HSET', KEYS[1], 'status', ARGV[1], 'turned_ms', now_ms())
+redis.call('HSET', KEYS[1], 'status', ARGV[1], 'changed_ms', now_ms())
 return {status, 1}
