@@ -35,7 +35,7 @@ class Unevaluated:
         return len(self.inputs.samples) * len(self.inputs.systems)
 
 
-def compare(
+def evaluate_and_compare(
     sides: Sequence[Side | Unevaluated],
     evaluate: Callable[[Unevaluated, EvalConfig], ReportWithResults],
     *,

@@ -117,7 +117,7 @@ def compared(
 ) -> tuple[Comparison, list[ReportWithResults]]:
     """Evaluate the sides that need it and compare all; returns the reports that were made too.
 
-    ``evaluating`` is called before each evaluation. ``terms`` are those of ``comparing.compare``.
+    ``evaluating`` is called before each evaluation. ``terms`` are those of ``comparing.evaluate_and_compare``.
     """
     runtime = runtime_for(*(side.inputs for side in sides if isinstance(side, Unevaluated)))
 
@@ -126,7 +126,7 @@ def compared(
         _, report = finished(partial(evaluated, runtime, spec, side.inputs, reporter))
         return report
 
-    document, made = comparing.compare(sides, evaluate, **terms)
+    document, made = comparing.evaluate_and_compare(sides, evaluate, **terms)
     return Comparison(**dict(document)), made
 
 
