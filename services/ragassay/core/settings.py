@@ -57,7 +57,10 @@ class Settings(BaseSettings):
     )
     wrong_keys_per_minute: int = Field(30, ge=0, description="wrong keys from one address in a minute; 0: any number")
     key_requests_per_minute: int = Field(1200, ge=0, description="requests of one key in a minute; 0: any number")
-    judges: str | None = Field(None, description="models that jobs may name, with commas, in addition to 'local'")
+    judges: str | None = Field(
+        None,
+        description="models that jobs may name, with commas, in addition to 'local'; default: any, with API keys RAGASSAY_JUDGE",
+    )
     max_body_bytes: int = Field(2_000_000, ge=1_000, description="largest request body")
     max_upload_bytes: int = Field(2**30, ge=1_000, description="largest upload of a dataset")
     max_upload_s: float = Field(1800.0, gt=0, description="longest time in which an upload has to arrive")
