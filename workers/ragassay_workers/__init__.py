@@ -1,1 +1,1 @@
-"""The processes that work on jobs: Celery tasks, each one call into ``ragassay.service.jobs``, and beat with the sweeper."""
+"""The processes that work on jobs: Celery tasks, each one call into a use case of ``ragassay.service``, and the scheduler."""

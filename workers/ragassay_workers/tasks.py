@@ -49,7 +49,7 @@ def start(project: str, schedule: str, slot_ms: int) -> None:
 
 @contextmanager
 def _one_line(about: str) -> Iterator[None]:
-    """An outage is one line in the log, and the sweeper sends the next wake-up. Anything else that is raised is a bug: Celery
+    """An outage is one line in the log, and the scheduler sends the next wake-up. Anything else that is raised is a bug: Celery
     logs it.
     """
     try:

@@ -93,7 +93,7 @@ class Settings(BaseSettings):
         None, description="Redis that carries Celery's messages; default: the same", repr=False
     )
     lease_s: float = Field(60.0, gt=0, description="seconds without a heartbeat until a chunk goes to another worker")
-    sweep_s: float = Field(15.0, gt=0, description="seconds between two rounds of the sweeper")
+    sweep_s: float = Field(15.0, gt=0, description="seconds between two rounds of the scheduler over jobs")
     keep_results_days: int = Field(
         30, ge=1, le=36_500, description="days after its end for which a job's rows are kept, no longer than its report"
     )

@@ -147,7 +147,7 @@ class Columns:
 
 
 def _numbers(row: Result) -> dict[str, float | None]:
-    """All that is summed up of a row, by the names of the report's fields; what judging and waste took behind a prefix."""
+    """All that is summed up of a row, by the names of ``Columns``; what judging and waste took behind a prefix."""
     ranks, verdict = row.relevant_ranks, row.verdict
     refused = verdict.refusal if verdict and row.answer is not None else None
     return {

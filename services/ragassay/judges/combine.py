@@ -2,7 +2,7 @@
 
 The vote is by unit and field: the label that most gave; where two have as many, the more sceptical one, in the order of
 ``SUPPORT``, ``TRUTH`` and ``COVERED``. Of steps it is the median, the lower one of two in the middle. What fewer than half
-answered is unanswered.
+answered is unanswered. Of an even number of verdicts that samples of one judge gave, the first votes twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The use cases of the service: submit, work, finalize, cancel, resume, tick. Command line, API and workers call these."""
+"""The use cases of the service: the API submits, shows, cancels, resumes, retries; workers work, finalize; the scheduler ticks."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Jobs:
         return shown(state)
 
     def check(self, spec: EvalConfig, inputs: Inputs, gating: Gating) -> None:
-        """Raise what ``submit`` would."""
+        """Raise what ``submit`` would for these; it also refuses if Redis is nearly full, a job has the id, or a key is reused."""
         record = prepare(spec, inputs, uuid.uuid4().hex)
         self.reports.check_gating(gating, record, inputs.samples)
 
@@ -385,7 +385,7 @@ class Jobs:
             _note_end(job, state)
         self._close_job(job)
 
-    # --- for the sweeper --------------------------------------------------------------------------------------
+    # --- for the scheduler ------------------------------------------------------------------------------------
 
     def tick(self) -> None:
         """Take back what dead workers held, give up chunks that kill them, and send messages again that were lost: none was
@@ -426,7 +426,7 @@ class Jobs:
         return min(SLOTS, processes + 1) if processes else SLOTS
 
     def _send(self, job: str, most: int) -> None:
-        """Send a message for each chunk that waits, or that for the report. One that can't be sent is the sweeper's."""
+        """Send a message for each chunk that waits, or that for the report. The scheduler sends again what can't be sent."""
         (work,) = self.store.workloads([job])
         if work.status == "finalizing":
             sent = self._queue.finalize(job)

@@ -22,7 +22,7 @@ _SCRIPTS = Path(__file__).parent / "scripts"
 
 
 class ProjectRedis:
-    """A connection that serves one ``project``; with None, as workers and the sweeper have it, the jobs of all."""
+    """A connection that serves one ``project``; with None, as workers and the scheduler have it, the jobs of all."""
 
     def __init__(self, url: str, *, patient: bool = True, project: str | None = None) -> None:
         self.url, self.project, self._patient = url, project, patient

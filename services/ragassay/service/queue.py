@@ -23,15 +23,15 @@ class Queue:
         self._url = url
 
     def enqueue(self, job: str) -> bool:
-        """Send a message to the workers' queue. Where the broker does not take it, the sweeper sends it again."""
+        """Send a message to the workers' queue. Where the broker does not take it, the scheduler sends it again."""
         return self._send(CHUNKS, "ragassay.work", job, about=f"job {job}")
 
     def finalize(self, job: str) -> bool:
-        """Send the message for the report. Where the broker does not take it, the sweeper sends it again."""
+        """Send the message for the report. Where the broker does not take it, the scheduler sends it again."""
         return self._send(REPORTS, "ragassay.finalize", job, about=f"job {job}")
 
     def start(self, project: str, schedule: str, slot_ms: int) -> bool:
-        """Send the message for a run that is due. Where the broker does not take it, the sweeper sends it again."""
+        """Send the message for a run that is due. Where the broker does not take it, the scheduler sends it again."""
         return self._send(SCHEDULES, "ragassay.start", project, schedule, slot_ms, about=f"schedule {schedule}")
 
     def waiting(self, queue: str) -> int:
@@ -65,7 +65,7 @@ class Queue:
             task_ignore_result=True,
             broker_transport_options={**TRANSPORT, "socket_timeout": 1, "socket_connect_timeout": 1},
             broker_connection_retry_on_startup=True,
-            task_publish_retry_policy={"max_retries": 1, "interval_start": 0.3},  # else the sweeper sends it again
+            task_publish_retry_policy={"max_retries": 1, "interval_start": 0.3},  # else the scheduler sends it again
         )
         return app
 

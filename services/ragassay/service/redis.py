@@ -1,4 +1,7 @@
-"""The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
+"""The truth about jobs, in Redis; a Celery message merely says that there may be work.
+
+Once a job exists, Lua scripts change its status, its claims and its accounts; the rest is changed by plain commands and
+transactions.
 
 The keys of a job are ``ra:{job}:meta todo lease owner dead done tries report_lock contents calls:<chunk>``, ``inputs`` (rows by
 chunk; ``new:<id>`` while the job is being made), and the blobs of its run (``storage.runs``) with ``partial.json`` and

@@ -58,9 +58,10 @@ class Retry:
 class RedisJournal(StoredJournal):
     """The calls of one chunk of a job; a settled one is returned, never paid again, however often the chunk is run.
 
-    The job's budget, and its project's for the month, hold over all workers: a request is allowed only if the most that
-    it may take still fits on top of what is spent and of what requests in flight have reserved. Two calls of a job's judge
-    with the same content are paid once: the second waits for the reply to the first, and has it as a cache hit.
+    The job's budget, its project's for the month and, for live traffic, its stream's for the day hold over all workers: a
+    request is allowed only if the most that it may take still fits on top of what is spent and of what requests in flight
+    have reserved. Two calls of a job's judge with the same content are paid once: the second waits for the reply to the
+    first, and has it as a cache hit.
 
     While Redis refuses to write a reply, because it is full for example, that reply is kept here and no further request
     is allowed.

@@ -1,6 +1,6 @@
 -- Return a chunk that could not be finished to the head of the list.
 -- 'died': it counts as a death, with `why`; after too many the chunk is not given out any more: its lease has ended, so that
--- the sweeper fails its rows. 'wait': its provider fails, and no chunk is given out until the next probe; when the provider
+-- the scheduler fails its rows. 'wait': its provider fails, and no chunk is given out until the next probe; when the provider
 -- has failed for too long, it is given up for the whole job, and the caller keeps its chunk.
 -- KEYS meta todo lease owner dead   ARGV chunk token 'back' | 'died' | 'wait' why max_deaths wait_ms give_up_ms   -> 'released' | 'given up' | 'stale'
 local meta, chunk, how, why = KEYS[1], ARGV[1], ARGV[3], ARGV[4]
