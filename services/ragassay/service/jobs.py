@@ -277,9 +277,9 @@ class Jobs:
             self.store.release(claim)
             raise
         with observability.about(**state.origin):
-            self._work(claim, state)
+            self._work_on_claim(claim, state)
 
-    def _work(self, claim: Claim, state: JobState) -> None:
+    def _work_on_claim(self, claim: Claim, state: JobState) -> None:
         job = claim.job
         try:
             with self._turn(claim, state):

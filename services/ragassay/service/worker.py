@@ -48,27 +48,31 @@ class Chunks:
         }
         span = observability.span("chunk", "consumer", about, parent=state.traceparent)
         with observability.about(chunk=str(claim), system=claim.system), span:
-            return self._evaluate(claim, state)
+            return self._evaluate_or_wait(claim, state)
 
-    def _evaluate(self, claim: Claim, state: JobState) -> Outcome:
+    def _evaluate_or_wait(self, claim: Claim, state: JobState) -> Outcome:
+        """Evaluate under the job's state of its provider: as usual, on trial after an outage, or with it given up."""
         spec = state.record.spec
         if claim.number == 0:
             log_start(state.record, [claim.system])
-        run, store = run_of(self._store, claim), self._store.of(state.project)
+        run, project_store = run_of(self._store, claim), self._store.of(state.project)
         run.record = state.record
-        calls = _calls(store, claim, run, cache=spec.performance.cache)
+        calls = _calls(project_store, claim, run, cache=spec.performance.cache)
+
+        def evaluate(journal: Journal) -> Outcome:
+            return self._run_leased(claim, self._answer_and_score(project_store, run, claim, journal))
+
+        def without_provider(why: str) -> Outcome:
+            text = given_up_text(why, spec.performance.provider_outage_timeout_s)
+            return evaluate(refusing_journal(calls, text))
+
         try:
             if state.given_up is not None:
-                return self._work(
-                    store,
-                    claim,
-                    run,
-                    refusing_journal(calls, given_up_text(state.given_up, spec.performance.provider_outage_timeout_s)),
-                )
+                return without_provider(state.given_up)
             circuit = Circuit(state.waiting or "", answered=lambda: self._store.end_wait(claim.job))
             probing = CallScope(calls, circuit=circuit)
             try:
-                return self._work(store, claim, run, calls if state.waiting is None else probing)
+                return evaluate(calls if state.waiting is None else probing)
             except Unavailable as down:
                 first = state.waiting is None or circuit.closed
                 why = str(down) if first else state.waiting or ""
@@ -77,12 +81,7 @@ class Chunks:
                     claim, why, wait_s=wait_s, outage_timeout_s=spec.performance.provider_outage_timeout_s
                 ):
                     return "stale"
-                return self._work(
-                    store,
-                    claim,
-                    run,
-                    refusing_journal(calls, given_up_text(why, spec.performance.provider_outage_timeout_s)),
-                )
+                return without_provider(why)
         except asyncio.CancelledError:
             if self._broken_off:
                 self._store.release(claim, died="it took too long" if self._broken_off == "too long" else "")
@@ -106,12 +105,11 @@ class Chunks:
             self._runner.close()
             self._runner = None
 
-    def _work(self, store: RedisStore, claim: Claim, run: JobRun, journal: Journal) -> Outcome:
-        return self._run(claim, self._evaluated(store, run, claim, journal))
-
-    async def _evaluated(self, store: RedisStore, run: JobRun, claim: Claim, journal: Journal) -> Outcome:
+    async def _answer_and_score(
+        self, project_store: RedisStore, run: JobRun, claim: Claim, journal: Journal
+    ) -> Outcome:
         source = run.record.systems[claim.system]
-        system = self._answering(store, run, claim, source, journal)
+        system = self._answering(project_store, run, claim, source, journal)
         try:
             return await work(run, claim, self._runtime.scoring_of(run.record), journal, system)
         finally:
@@ -119,7 +117,7 @@ class Chunks:
                 await system.close()
 
     def _answering(
-        self, store: RedisStore, run: JobRun, claim: Claim, source: Source, journal: Journal
+        self, project_store: RedisStore, run: JobRun, claim: Claim, source: Source, journal: Journal
     ) -> BuiltIn | LiveSystem | None:
         """The chunk's system where it answers now; None where its responses are recorded.
 
@@ -128,14 +126,14 @@ class Chunks:
         if source.called is None and source.built is None:
             return None
         own = self._registered.own(claim.system, source)
-        calls = journal if source.called is None else _calls(store, claim, run, cache=False)
+        calls = journal if source.called is None else _calls(project_store, claim, run, cache=False)
         config = self._runtime.scoring_of(run.record)
         system = self._runtime.systems({claim.system: own}, config, calls)[claim.system]
         if isinstance(system, BuiltIn):
             self._store.keep_built(claim.job, claim.system, system.models, system.retriever.index_bytes)
         return system
 
-    def _run(self, claim: Claim, evaluation: Coroutine[None, None, Outcome]) -> Outcome:
+    def _run_leased(self, claim: Claim, evaluation: Coroutine[None, None, Outcome]) -> Outcome:
         """Run an evaluation on this process's one event loop, with the lease kept; cancelled when the lease is lost."""
         if self._runner is None:
             self._runner = asyncio.Runner()
@@ -152,10 +150,10 @@ class Chunks:
             self._evaluation = None
 
 
-def _calls(store: RedisStore, claim: Claim, run: JobRun, *, cache: bool) -> Journal:
+def _calls(project_store: RedisStore, claim: Claim, run: JobRun, *, cache: bool) -> Journal:
     """The calls of a chunk."""
     retry = Retry(run.number, frozenset(run.unread)) if isinstance(run, RetriedRun) else None
-    return RedisJournal(store, claim, cache=cache, retry=retry)
+    return RedisJournal(project_store, claim, cache=cache, retry=retry)
 
 
 @contextmanager
