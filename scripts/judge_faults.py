@@ -29,12 +29,11 @@ from ragassay.judges.llm import LLMJudge  # noqa: E402
 from ragassay.judges.local import LocalJudge  # noqa: E402
 from ragassay.judges.panel import Panel  # noqa: E402
 from ragassay.judges.prompt import disarm  # noqa: E402
-from ragassay.judges.verdict import COVERED, SUPPORT, TRUTH, number_units  # noqa: E402
+from ragassay.judges.verdict import COVERED, STEP_WORTH, SUPPORT, TRUTH, number_units  # noqa: E402
 from ragassay.judges.yes_no import YES, YesNoJudge  # noqa: E402
 from ragassay.llm import LLM  # noqa: E402
 from ragassay.llm.journal import MemoryJournal  # noqa: E402
 from ragassay.metrics.failures import attribute  # noqa: E402
-from ragassay.metrics.judged import STEPS  # noqa: E402
 
 FAULTS = ROOT / "datasets" / "faults"
 PAGE = ROOT / "docs" / "judge-accuracy.md"
@@ -83,7 +82,7 @@ def says_yes_or_no(seen: Seen) -> Answer:
     sample = BY_QUERY[given["query"]] if "query" in given.groupdict() else _sample_of_fact(given["unit"], seen.user)
     verdict, units = VERDICTS[sample.query_id], number_units(sample)
     if kind == "relevance":
-        worth = STEPS[verdict["relevance"]]
+        worth = STEP_WORTH[verdict["relevance"]]
     else:
         name, texts = ("answer", units.answer) if kind in ("support", "truth") else ("facts", units.facts)
         said = verdict[name][[disarm(text) for text in texts.values()].index(given["unit"])].split()

@@ -14,8 +14,7 @@ from statistics import fmean
 from typing import TypeVar
 
 from ragassay.core.models import CriterionVerdict, FactVerdict, Rating, SentenceVerdict, Step, Usage, Verdict
-from ragassay.judges.reply import STEPS
-from ragassay.judges.verdict import COVERED, SUPPORT, TRUTH, labels
+from ragassay.judges.verdict import COVERED, STEPS, SUPPORT, TRUTH, labels
 
 Label = TypeVar("Label", bound=str)
 

@@ -20,7 +20,6 @@ from ragassay.judges.verdict import Units
 from ragassay.llm import readable
 
 Value = TypeVar("Value", bound=str)
-STEPS: tuple[Step, ...] = get_args(Step)
 _KEYS = frozenset(("answer", "facts"))
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
 _OBJECT = re.compile(r'\{\s*"')

@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ragassay.core.models import CriterionVerdict, FactVerdict, Message, Sample, SentenceVerdict, Verdict
+from ragassay.core.models import CriterionVerdict, FactVerdict, Message, Sample, SentenceVerdict, Step, Verdict
 from ragassay.core.text import is_answerable, sentences, words
 
 # What labels are worth; the most sceptical stands first, and wins where a jury is split evenly.
 SUPPORT: Mapping[str, float] = {"contradicted": 0.0, "not_found": 0.0, "partly": 0.5, "supported": 1.0}
 TRUTH: Mapping[str, float] = {"conflicts": 0.0, "absent": 0.0, "agrees": 1.0}
 COVERED: Mapping[str, float] = {"no": 0.0, "partly": 0.5, "yes": 1.0}
+STEP_WORTH: Mapping[Step, float] = {"none": 0.0, "barely": 0.25, "partly": 0.5, "mostly": 0.75, "full": 1.0}
+STEPS = tuple(STEP_WORTH)
 ECHO = "the answer only repeats the question"
 INSTRUCTIONS = ("system", "developer")  # roles whose turns tell the system what to do, and are evidence of nothing
 CHARACTERS_PER_TOKEN = 4

@@ -19,9 +19,8 @@ from ragassay.core.text import refuses
 from ragassay.judges.llm import LLMJudge
 from ragassay.judges.overlap import Source, match
 from ragassay.judges.prompt import disarm, enclosed
-from ragassay.judges.reply import STEPS
 from ragassay.judges.structured import NoAnswer, SampleCalls
-from ragassay.judges.verdict import Units, sentence_labels, turn_sentences
+from ragassay.judges.verdict import STEPS, Units, sentence_labels, turn_sentences
 from ragassay.llm import LLM
 
 _MOST_TOKENS = 4

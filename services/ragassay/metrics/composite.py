@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Result, Score, Verdict
+from ragassay.judges.verdict import STEP_WORTH
 from ragassay.metrics.accuracy import lacking
 from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.judged import EMPTY, STEPS
+from ragassay.metrics.judged import EMPTY
 from ragassay.metrics.metric import FIGURES, UNIT, Metric, parse
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -48,7 +49,7 @@ def criterion_metric(name: str) -> Metric:
             )
         if judged.step is None:
             return Score.absent(f"the judge left the criterion {name} unanswered", "failed")
-        return Score(value=STEPS[judged.step], reason=judged.why or None, details={"step": judged.step})
+        return Score(value=STEP_WORTH[judged.step], reason=judged.why or None, details={"step": judged.step})
 
     return Metric(
         family=name,

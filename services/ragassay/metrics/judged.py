@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ragassay.core.formatting import listed
 from ragassay.core.models import FactVerdict, Score, SentenceVerdict, Verdict
-from ragassay.judges.verdict import COVERED, SUPPORT, context_number, is_of_history
+from ragassay.judges.verdict import COVERED, STEP_WORTH, SUPPORT, context_number, is_of_history
 from ragassay.metrics.metric import UNIT, metric
 
-STEPS: Mapping[str, float] = {"none": 0.0, "barely": 0.25, "partly": 0.5, "mostly": 0.75, "full": 1.0}
 EMPTY = "the answer is empty"
 UNANSWERABLE = "the query can't be answered"
 RIGHT_REFUSAL = "a right refusal: the query can't be answered"
@@ -96,7 +95,7 @@ def relevance(verdict: Verdict) -> Score:
         return Score.absent("the judge did not say how far the answer addresses the query", "failed")
     marks = ["the answer refuses"] if verdict.refusal else []
     return Score(
-        value=STEPS[verdict.relevance],
+        value=STEP_WORTH[verdict.relevance],
         reason="; ".join([*marks, *([verdict.why] if verdict.why else [])]) or None,
         details={"step": verdict.relevance, "refusal": verdict.refusal},
     )
