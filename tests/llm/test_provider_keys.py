@@ -51,7 +51,7 @@ def test_a_server_that_litellm_finds_by_itself_gets_no_key(monkeypatch):
         monkeypatch.setenv("LLAMAFILE_API_BASE", provider.url)
         spec = EvalConfig(judges=("llamafile/m",), metrics=("relevance",))
         (rater,) = runtime.panel(spec, Settings(api_key=KEY)).raters
-        asyncio.run(ask(rater.samples[0]._llm))
+        asyncio.run(ask(rater.draws[0]._llm))
     assert KEY not in provider.log[0].auth
 
 

@@ -350,7 +350,7 @@ class Verdict(FrozenModel):
 
 
 class Rating(FrozenModel):
-    """One opinion on one row: of a judge, of one of its samples, of a reference judge, or of people.
+    """One opinion on one row: of a judge, of one of its draws, of a reference judge, or of people.
 
     ``rater``: the judge's name, or ``people``. ``sample``: its number, from 1, where a judge rates a row several times. A
     rating of a judge without ``verdict`` failed, and ``reason`` says why. ``scores``: by metric, what people say, or what the
@@ -450,7 +450,7 @@ class Result(FrozenModel):
             return None
         return asked[0].reason or "it gave no verdict"
 
-    def samples(self, metric: str) -> tuple[tuple[float, ...], ...]:
+    def draws(self, metric: str) -> tuple[tuple[float, ...], ...]:
         """For each judge that rated the row several times, what the row scores by each of these ratings alone."""
         by_rater: dict[str, list[float]] = {}
         for one in self.ratings:

@@ -178,16 +178,16 @@ class ScoreColumn:
 
     def __init__(self, scores: Iterable[Score] = ()) -> None:
         self._values, self._ndcg_before, self._reason_codes = array("d"), array("d"), array("i")
-        self._samples: list[Sequence[float]] = []
+        self._draws: list[Sequence[float]] = []
         self._reasons: dict[tuple[MissingCause | None, str], int] = {}
         for score in scores:
             self.add(score)
 
-    def add(self, score: Score, samples: Iterable[Sequence[float]] = ()) -> None:
+    def add(self, score: Score, draws: Iterable[Sequence[float]] = ()) -> None:
         """The next row's, and for each judge that rated it several times what it would be by each of its ratings."""
         self._values.append(nan if score.value is None else score.value)
         self._ndcg_before.append((score.details or {}).get("ndcg_before", nan))
-        self._samples += samples
+        self._draws += draws
         missing = (score.missing, score.reason or "")
         code = -1 if score.value is not None else self._reasons.setdefault(missing, len(self._reasons))
         self._reason_codes.append(code)
@@ -235,7 +235,7 @@ class ScoreColumn:
             bounds=bounds,
             sd=sd,
             corrected=corrected,
-            judge_sd=spread(self._samples) if rows is _ALL else None,
+            judge_sd=spread(self._draws) if rows is _ALL else None,
         )
 
     def _missing(self, rows: Rows) -> tuple[dict[str, int], int]:
@@ -265,7 +265,7 @@ class SystemAggregator:
     def add(self, row: Result) -> None:
         """The next row."""
         for name, column in self.scores.items():
-            column.add(row.scores[name], row.samples(name))
+            column.add(row.scores[name], row.draws(name))
         self.numbers.add(_numbers(row))
         for accumulator in (self._slices, self._load, self._jury):
             accumulator.add(row)

@@ -100,19 +100,19 @@ def _rater(config: JudgeConfig, spec: EvalConfig, settings: Settings, shared: Sh
     if spec.judge_mode != "verdict" and (is_only_local or config.model in JUDGES):
         raise BadSettings(f"{config.model} can't be asked so: {spec.judge_mode} is for models", where="judge_mode")
     if config.model == "local":
-        samples: list[Judge] = [LocalJudge()]
+        draws: list[Judge] = [LocalJudge()]
     elif config.cross_encoder:
-        samples = [CrossEncoderJudge(config.cross_encoder)]
+        draws = [CrossEncoderJudge(config.cross_encoder)]
     elif config.model in JUDGES:
         declared = JUDGES.get(config.model)
         own = CustomJudge(
             declared, criteria=spec.criteria, at_once=spec.performance.concurrency, timeout_s=spec.performance.timeout_s
         )
-        samples = [own] * config.samples
+        draws = [own] * config.samples
     else:
         llm = _model(config.model, spec, settings, shared)
-        samples = [_judge(llm, spec, seed_shift) for seed_shift in range(config.samples)]
-    return Rater(tuple(samples), config.role, config.on, spec.seed)
+        draws = [_judge(llm, spec, seed_shift) for seed_shift in range(config.samples)]
+    return Rater(tuple(draws), config.role, config.on, spec.seed)
 
 
 def _judge(llm: LLM, spec: EvalConfig, seed_shift: int) -> Judge:

@@ -60,9 +60,9 @@ def disagreements(ratings: Iterable[Rating]) -> Iterator[str]:
             yield f"{unit}: {', '.join(f'{label} {count}' for label, count in counted.most_common())}"
 
 
-def spread(samples: Iterable[Sequence[float]]) -> float | None:
-    """The standard deviation of one sample, pooled over the groups; None where no group has two. The mean is its group's."""
-    groups = [group for group in samples if len(group) > 1]
+def spread(draws: Iterable[Sequence[float]]) -> float | None:
+    """The standard deviation of one draw, pooled over the groups; None where no group has two. The mean is its group's."""
+    groups = [group for group in draws if len(group) > 1]
     if not groups:
         return None
     squares = math.fsum((value - math.fsum(group) / len(group)) ** 2 for group in groups for value in group)
@@ -70,9 +70,9 @@ def spread(samples: Iterable[Sequence[float]]) -> float | None:
 
 
 def _elect(ratings: Sequence[Rating], rater: str) -> Rating:
-    """The ratings of one judge's samples, or of several judges, as one rating by ``rater``.
+    """The ratings of one judge's draws, or of several judges, as one rating by ``rater``.
 
-    Of an even number of samples the first votes twice, so that it decides a tie: the sceptical label would make two samples
+    Of an even number of draws the first votes twice, so that it decides a tie: the sceptical label would make two draws
     score lower than one (decision 10).
     """
     if len(ratings) == 1:

@@ -33,7 +33,7 @@ class LLMJudge:
 
     ``max_tokens`` limits a reply; by default it grows with the number of units. ``criteria``, by their names, are in the
     user's words; answers are judged by them in the same call. ``prompt`` is put around our instructions.
-    ``seed_shift``: added to the model's seed, for a further sample of a verdict.
+    ``seed_shift``: added to the model's seed, for a further draw of a verdict.
     """
 
     def __init__(

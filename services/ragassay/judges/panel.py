@@ -12,17 +12,17 @@ from ragassay.core.errors import BadSettings, ProviderDown
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating, Role, Sample
 from ragassay.core.protocols import Journal, Judge, digest
-from ragassay.llm.journal import refusing_journal, sample_scope
+from ragassay.llm.journal import draw_scope, refusing_journal
 
 
 @dataclass(frozen=True)
 class Rater:
-    """A judge of rows: an object for each sample of its verdict, equal but for the seed.
+    """A judge of rows. ``draws``: an object for each time that it rates a row, equal but for the seed.
 
     ``on``: the share of the queries that it judges, drawn by ``seed`` and query id alone; None: all.
     """
 
-    samples: tuple[Judge, ...]
+    draws: tuple[Judge, ...]
     role: Role = "judge"
     on: float | None = None
     seed: int = 0
@@ -30,13 +30,13 @@ class Rater:
     @property
     def name(self) -> str:
         """The judge's."""
-        return self.samples[0].name
+        return self.draws[0].name
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All that determines its verdicts; the number of samples where there are several."""
-        several = {"samples": len(self.samples)} if len(self.samples) > 1 else {}
-        return {**self.samples[0].settings, **several}
+        """All that determines its verdicts; the number of draws where there are several."""
+        several = {"samples": len(self.draws)} if len(self.draws) > 1 else {}
+        return {**self.draws[0].settings, **several}
 
     def rates(self, query_id: str) -> bool:
         """Does it judge the query? It is the same in each chunk, run and system."""
@@ -44,9 +44,7 @@ class Rater:
 
     async def rate(self, samples: Sequence[Sample], journal: Journal) -> list[list[Rating]]:
         """Its ratings of each sample, in order. Raises what a judge raises."""
-        rounds = await together(
-            [judge.judge(samples, sample_scope(journal, n)) for n, judge in enumerate(self.samples, 1)]
-        )
+        rounds = await together([judge.judge(samples, draw_scope(journal, n)) for n, judge in enumerate(self.draws, 1)])
         about = {"rater": self.name, "role": self.role}
         return [
             [one.model_copy(update={**about, "sample": n}) for n, one in enumerate(of, 1)]
@@ -61,7 +59,7 @@ class Panel:
         self.raters = tuple(raters)
         names: dict[str, str] = {}
         for rater in self.raters:
-            if (other := names.setdefault(digest(dict(rater.samples[0].settings)), rater.name)) != rater.name:
+            if (other := names.setdefault(digest(dict(rater.draws[0].settings)), rater.name)) != rater.name:
                 raise _same(other, rater.name)
 
     @classmethod

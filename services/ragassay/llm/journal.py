@@ -195,8 +195,8 @@ class CallScope:
         return call.model_copy(update={"id": f"{self.prefix}/{call.id}", "content": content})
 
 
-def sample_scope(journal: Journal, number: int) -> Journal:
-    """The calls of a judge's ``number``th sample of the same rows; the first sample has the judge's own."""
+def draw_scope(journal: Journal, number: int) -> Journal:
+    """The calls of a judge's ``number``th draw, its rating of the same rows again; the first has the judge's own."""
     name = f"sample {number}"
     return journal if number == 1 or isinstance(journal, CostEstimator) else CallScope(journal, name, name)
 
