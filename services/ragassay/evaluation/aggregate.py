@@ -154,6 +154,7 @@ def _numbers(row: Result) -> dict[str, float | None]:
         **{name: getattr(row, name) for name in (*MEASURED, "first_call_ms", "priced_by_us")},
         **{_JUDGING + name: value for name, value in row.evaluation},
         **{_WASTE + name: value for name, value in row.waste},
+        # For the line that the log ends with, which has these whatever metrics are asked for.
         **{f"P@{k}": None if ranks is None else sum(rank <= k for rank in ranks) / k for k in (5, 10)},
         "MRR": None if ranks is None else 1 / ranks[0] if ranks else 0.0,
         "missing_from_run": not row.responded,
@@ -431,13 +432,19 @@ class SystemAggregator:
 
 def _relative_change(changes: Floats, before: Floats, spec: EvalConfig) -> tuple[float | None, Interval]:
     """The mean change over the mean before, and its interval; undefined if that mean is 0."""
-    sums = RatioSums.of(zip(changes.tolist(), before.tolist(), strict=True))
-    if not sums.accurate:
+    before_total = fsum(before)
+    if not before_total:
         return None, Interval.absent(
             "ndcg was 0 before reranking on every query", spec.statistics.confidence, "fieller"
         )
-    ci = difference_sums_interval([Stratum(sums, sums.n)], level=spec.statistics.confidence)
-    return sums.cost_usd / sums.accurate, ci
+    ci = difference_sums_interval([_stratum_of_ratio(changes, before)], level=spec.statistics.confidence)
+    return fsum(changes) / before_total, ci
+
+
+def _stratum_of_ratio(numerator: Floats, denominator: Floats) -> Stratum:
+    """The sums behind the interval of any ratio of means: its numerator stands as the cost, its denominator as accurate."""
+    sums = RatioSums.of(zip(numerator.tolist(), denominator.tolist(), strict=True))
+    return Stratum(sums, sums.n)
 
 
 def distribution(reported: Iterable[float | None] | Floats) -> Distribution:
@@ -483,6 +490,7 @@ def _cautions_of_judges(provenance: Provenance, aggregated: Mapping[str, SystemA
 
 
 def _log_end(run_id: str, aggregated: Mapping[str, SystemAggregator]) -> None:
+    """Log P@5, P@10 and MRR of each system: by the ranks of the rows, since these metrics need not be among the run's."""
     for name, one in aggregated.items():
         means = {figure: one.numbers.mean(figure) for figure in ("P@5", "P@10", "MRR")}
         retrieval = {figure: round(mean, 3) for figure, mean in means.items() if mean is not None}
