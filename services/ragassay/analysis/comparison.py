@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ragassay.analysis.describe import overall, verdict
+from ragassay.analysis.describe import overall, sentences
 from ragassay.analysis.difference import Better, Contrast, Difference
 from ragassay.analysis.models import ComparedSystem, Comparison, Matching, Pair, Pareto, Regression
 from ragassay.analysis.rows import MatchedRows, SystemRows
@@ -286,13 +286,13 @@ def _compared(
     ps = [one.p for of_pair in tested for one in of_pair if not one.exploratory]
     family, adjusted = sum(p is not None for p in ps), iter(correct(ps, method))
     tests = 1 if method == "none" else max(1, family)
-    pairs = []
+    pairs, said = [], []
     for two, of_pair in zip(every, tested, strict=True):
         decided = [two.decided(one, None if one.exploratory else next(adjusted), tests) for one in of_pair]
         pair = two.pair({one.metric: one for one in decided}, examples)
         differs = tuple(cautions(two.a.report.provenance, two.b.report.provenance))
-        sentences = verdict(pair, two.primary, alpha, method, differs)
-        pairs.append(pair.model_copy(update={"verdict": sentences}))
+        said.append(sentences(pair, two.primary, alpha, method, differs))
+        pairs.append(pair.model_copy(update={"verdict": said[-1].verdict}))
     sides = {one.label: _system(one, rows) for two in every for one, rows in ((two.a, two.rows_a), (two.b, two.rows_b))}
     apart = {pair.b for pair in pairs if not pair.matching.paired}
     front = _pareto(sides, apart, baseline) if len(groups) == 1 else Pareto()
@@ -309,7 +309,7 @@ def _compared(
         warnings=tuple(warning for group in groups for warning in _warnings(group)),
         pairs=tuple(pairs),
         pareto=front,
-        verdict=overall(pairs, front),
+        verdict=overall(pairs, said, front),
     )
     return comparison if spec.statistics.intervals else cast("Comparison", without_intervals(comparison))
 

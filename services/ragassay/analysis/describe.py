@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from ragassay.analysis.difference import Better, Difference, Outcome
 from ragassay.analysis.models import Pair, Pareto
@@ -14,16 +15,35 @@ MOST_PAIRS = 3  # pairs that a verdict over many systems speaks of
 CORRECTIONS = {"holm": "Holm", "bonferroni": "Bonferroni", "benjamini_hochberg": "Benjamini-Hochberg", "none": "no"}
 
 
-def verdict(
-    pair: Pair, primary: Sequence[str], alpha: float, correction: Correction, differs: Sequence[str]
-) -> tuple[str, ...]:
+class Sentences(NamedTuple):
+    """The sentences on a pair, in the order of its verdict; one that has nothing to say is empty."""
+
+    in_short: str
+    finding: str
+    limits: str
+    alone: str
+    price: str
+    care: str
+
+    @property
+    def verdict(self) -> tuple[str, ...]:
+        """Those that say something."""
+        return tuple(filter(None, self))
+
+
+def sentences(
+    pair: Pair, primary: Sequence[str], alpha: float, correction: Correction, differs: Sequence[str] = ()
+) -> Sentences:
     """Which answers accurately more often, what is shown, what the rows can't show, what it costs, and what to take care of."""
     deltas = {name: pair.metrics[name] for name in primary}
-    sentences = [in_short(pair), finding(pair, deltas, alpha, correction), _limits(deltas, alpha)]
-    sentences += [_alone(pair, deltas, alpha), price(pair, alpha)]
-    if differs:
-        sentences.append(f"Read this with care: {'; '.join(differs)}.")
-    return tuple(sentence for sentence in sentences if sentence)
+    return Sentences(
+        in_short=in_short(pair),
+        finding=_finding(pair, deltas, alpha, correction),
+        limits=_limits(deltas, alpha),
+        alone=_alone(pair, deltas, alpha),
+        price=_price(pair, alpha),
+        care=f"Read this with care: {'; '.join(differs)}." if differs else "",
+    )
 
 
 def describe(difference: Difference) -> str:
@@ -83,13 +103,16 @@ def accuracy_sentence(accurate: Difference) -> str:
     return f"{b} may answer accurately {more} often than {a}, but {few}: {shares}."
 
 
-def overall(pairs: Sequence[Pair], front: Pareto) -> tuple[str, ...]:
-    """The verdict of the only pair, or the first sentences of each, and which systems are Pareto-optimal."""
+def overall(pairs: Sequence[Pair], said: Sequence[Sentences], front: Pareto) -> tuple[str, ...]:
+    """The verdict of the only pair, or who is accurate and what is shown of each; and which systems are Pareto-optimal.
+
+    ``said``: the sentences on each pair.
+    """
     if len(pairs) == 1:
-        return pairs[0].verdict
+        return said[0].verdict
     one_dataset = len({pair.a for pair in pairs}) == 1
-    shown = pairs[:MOST_PAIRS] if one_dataset else pairs
-    lines = [" ".join(pair.verdict[: 2 if in_short(pair) else 1]) for pair in shown]
+    shown = said[:MOST_PAIRS] if one_dataset else said
+    lines = [" ".join(filter(None, (one.in_short, one.finding))) for one in shown]
     if len(pairs) > len(shown):
         lines[-1] += f" {len(pairs) - len(shown)} more systems have a verdict of their own."
     return tuple(line for line in (*lines, frontier(front)) if line)
@@ -111,7 +134,7 @@ def times(ratio: float) -> str:
     return f"{quantity(ratio, 2)}x"
 
 
-def finding(pair: Pair, deltas: Mapping[str, Difference], alpha: float, correction: Correction) -> str:
+def _finding(pair: Pair, deltas: Mapping[str, Difference], alpha: float, correction: Correction) -> str:
     """On which metrics b is better or worse than a, after the correction."""
     better, worse = _of(deltas, "better"), _of(deltas, "worse")
     level = percent(1 - alpha)
@@ -166,7 +189,7 @@ def _resolution(difference: Difference) -> str:
     return f"{difference.metric} ({difference.questions} pairs show about {quantity(difference.detectable, 2)} or more)"
 
 
-def price(pair: Pair, alpha: float) -> str:
+def _price(pair: Pair, alpha: float) -> str:
     """How many times as much b costs and takes, and what one more accurate answer costs; empty if nothing differs."""
     cost, latency = pair.measured.get("cost_usd"), pair.measured.get("latency_ms")
     parts = [f"costs {times(ratio)} per query"] if (ratio := _ratio(cost)) else []

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ragassay.analysis.comparison import compare
-from ragassay.analysis.describe import MOST_PAIRS, accuracy_sentence, finding, in_short, price
+from ragassay.analysis.describe import MOST_PAIRS, accuracy_sentence, sentences
 from ragassay.analysis.difference import Contrast, Difference
 from ragassay.analysis.models import Comparison
 from ragassay.analysis.rows import SystemRows
 from ragassay.core.errors import AssayError
-from ragassay.core.formatting import interval, signed
+from ragassay.core.formatting import interval, percent, signed
 from ragassay.core.report import ReportWithResults
 from ragassay.evaluation.groups import Questions
 
@@ -45,11 +45,9 @@ def verdict(report: ReportWithResults) -> tuple[str, ...]:
 
 def _sentences(made: Comparison) -> Iterator[str]:
     for pair in made.pairs[:MOST_PAIRS]:
-        primary = {name: pair.metrics[name] for name in made.primary}
-        accurate = pair.metrics.get("accurate")
-        better = _with_size(in_short(pair), accurate) if accurate else in_short(pair)
-        found = finding(pair, primary, made.alpha, made.correction)
-        yield from filter(None, (better, found, price(pair, made.alpha)))
+        said, accurate = sentences(pair, made.primary, made.alpha, made.correction), pair.metrics.get("accurate")
+        better = _with_size(said.in_short, accurate) if accurate else said.in_short
+        yield from filter(None, (better, said.finding, said.price))
     if (more := len(made.pairs) - MOST_PAIRS) > 0:
         yield f"{more} more systems are in the comparison."
 
@@ -81,4 +79,4 @@ def _with_size(sentence: str, one: Difference) -> str:
     is_corrected = one.p is not None and one.p_adjusted is not None and one.p_adjusted > one.p
     contradicts = is_corrected and one.outcome not in ("better", "worse") and not one.interval.contains(0.0)
     before = " before the correction" if contradicts else ""
-    return f"{sentence} Difference {signed(one.delta or 0.0)}, 95 % interval {ends}{before}."
+    return f"{sentence} Difference {signed(one.delta or 0.0)}, {percent(one.interval.level)} interval {ends}{before}."
