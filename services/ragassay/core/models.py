@@ -450,7 +450,7 @@ class Result(FrozenModel):
             return None
         return asked[0].reason or "it gave no verdict"
 
-    def draws(self, metric: str) -> tuple[tuple[float, ...], ...]:
+    def samples(self, metric: str) -> tuple[tuple[float, ...], ...]:
         """For each judge that rated the row several times, what the row scores by each of these ratings alone."""
         by_rater: dict[str, list[float]] = {}
         for one in self.ratings:

@@ -266,7 +266,7 @@ class SystemAggregator:
     def add(self, row: Result) -> None:
         """The next row."""
         for name, column in self.scores.items():
-            column.add(row.scores[name], row.draws(name))
+            column.add(row.scores[name], row.samples(name))
         self.numbers.add(_numbers(row))
         for accumulator in (self._slices, self._load, self._jury):
             accumulator.add(row)

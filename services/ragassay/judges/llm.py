@@ -7,6 +7,7 @@ paid again when the run is resumed.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -28,32 +29,11 @@ _TOKENS_AT_LEAST, _TOKENS_PER_UNIT = 600, 90
 _LISTS = {"answer": "A", "facts": "G", "criteria": "K"}
 
 
-class LLMJudge:
-    """Judges with the model behind ``llm``.
+class ModelJudge(ABC):
+    """Judges with the model behind ``llm``, in what way ``_ask`` says. ``criteria``, by their names, are in the user's words."""
 
-    ``max_tokens`` limits a reply; by default it grows with the number of units. ``criteria``, by their names, are in the
-    user's words; answers are judged by them in the same call. ``prompt`` is put around our instructions.
-    ``seed_shift``: added to the model's seed, for a further draw of a verdict.
-    """
-
-    def __init__(
-        self,
-        llm: LLM,
-        *,
-        max_tokens: int | None = None,
-        criteria: Mapping[str, str] = MappingProxyType({}),
-        prompt: JudgePrompt | None = None,
-        seed_shift: int = 0,
-    ) -> None:
-        self._llm, self._max_tokens, self._criteria = llm, max_tokens, dict(criteria)
-        names = ("repair", "again", "history", *(["criteria"] if criteria else []))
-        self._prompts = {"verdict": instructions(prompt), **{name: load(f"judge/{name}") for name in names}}
-        text, version = self._prompts["verdict"].text, self._prompts["verdict"].version
-        if criteria:  # configuration, not data: it belongs to the instructions, which are the same for every sample
-            listed = (f"[K{n}] {' '.join(words.split())}" for n, words in enumerate(criteria.values(), 1))
-            text += "\n" + self._prompts["criteria"].render(criteria="\n".join(listed))
-        form, keys = CriteriaForm if criteria else VerdictForm, frozenset(("answer", "facts"))
-        self._call = StructuredCall(llm, text, version, form, "verdict", keys=keys, seed_shift=seed_shift)
+    def __init__(self, llm: LLM, criteria: Mapping[str, str]) -> None:
+        self._llm, self._criteria = llm, dict(criteria)
 
     @property
     def name(self) -> str:
@@ -61,17 +41,13 @@ class LLMJudge:
         return f"llm:{self._llm.model}"
 
     @property
+    @abstractmethod
     def settings(self) -> Mapping[str, Any]:
-        """Model, parameters, prompt versions, schema: all that determines a verdict. No addresses, no keys."""
-        criteria = {name: digest(text)[:12] for name, text in self._criteria.items()}
-        return {
-            "judge": "llm",
-            **self._llm.settings,
-            "prompts": {prompt.name: prompt.version for prompt in self._prompts.values()},
-            "schema": digest(self._call.schema)[:12],
-            "max_tokens": self._max_tokens,
-            **({"criteria": criteria} if criteria else {}),
-        }
+        """All that determines a verdict. No addresses, no keys."""
+
+    @abstractmethod
+    async def _ask(self, sample: Sample, units: Units, calls: SampleCalls) -> Verdict:
+        """The model's verdict on the units, not yet checked. Raises NoAnswer."""
 
     async def judge(self, samples: Sequence[Sample], journal: Journal) -> list[Rating]:
         """One rating for each sample, in order.
@@ -93,6 +69,48 @@ class LLMJudge:
         verdict = check_verdict(raw, units, self.name)
         marks = suspicious(verdict, sample, units)
         return Rating(verdict=verdict.model_copy(update={"suspicious": marks}), **calls.spent)
+
+
+class LLMJudge(ModelJudge):
+    """Judges with the model behind ``llm``.
+
+    ``max_tokens`` limits a reply; by default it grows with the number of units. ``criteria``, by their names, are in the
+    user's words; answers are judged by them in the same call. ``prompt`` is put around our instructions.
+    ``seed_shift``: added to the model's seed, for a further draw of a verdict.
+    """
+
+    def __init__(
+        self,
+        llm: LLM,
+        *,
+        max_tokens: int | None = None,
+        criteria: Mapping[str, str] = MappingProxyType({}),
+        prompt: JudgePrompt | None = None,
+        seed_shift: int = 0,
+    ) -> None:
+        super().__init__(llm, criteria)
+        self._max_tokens = max_tokens
+        names = ("repair", "again", "history", *(["criteria"] if criteria else []))
+        self._prompts = {"verdict": instructions(prompt), **{name: load(f"judge/{name}") for name in names}}
+        text, version = self._prompts["verdict"].text, self._prompts["verdict"].version
+        if criteria:  # configuration, not data: it belongs to the instructions, which are the same for every sample
+            listed = (f"[K{n}] {' '.join(words.split())}" for n, words in enumerate(criteria.values(), 1))
+            text += "\n" + self._prompts["criteria"].render(criteria="\n".join(listed))
+        form, keys = CriteriaForm if criteria else VerdictForm, frozenset(("answer", "facts"))
+        self._call = StructuredCall(llm, text, version, form, "verdict", keys=keys, seed_shift=seed_shift)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Model, parameters, prompt versions, schema: all that determines a verdict. No addresses, no keys."""
+        criteria = {name: digest(text)[:12] for name, text in self._criteria.items()}
+        return {
+            "judge": "llm",
+            **self._llm.settings,
+            "prompts": {prompt.name: prompt.version for prompt in self._prompts.values()},
+            "schema": digest(self._call.schema)[:12],
+            "max_tokens": self._max_tokens,
+            **({"criteria": criteria} if criteria else {}),
+        }
 
     async def _ask(self, sample: Sample, units: Units, calls: SampleCalls) -> Verdict:
         """The model's verdict on the units: the first reply, and one more call for what that one left out."""

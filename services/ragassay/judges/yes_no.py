@@ -16,7 +16,7 @@ from ragassay.core.models import CriterionVerdict, FactVerdict, Sample, Sentence
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Call, Reply, digest
 from ragassay.core.text import refuses
-from ragassay.judges.llm import LLMJudge
+from ragassay.judges.llm import ModelJudge
 from ragassay.judges.overlap import Source, match
 from ragassay.judges.prompt import disarm, enclosed
 from ragassay.judges.structured import NoAnswer, SampleCalls
@@ -39,15 +39,15 @@ class _Question(NamedTuple):
     before: str
 
 
-class YesNoJudge(LLMJudge):
+class YesNoJudge(ModelJudge):
     """Asks ``llm`` one question about each unit; evidence is the context sentences that share most words with it.
 
     Where the provider gives no probabilities an answer counts 1 or 0. Criteria are asked about in the same way.
     """
 
     def __init__(self, llm: LLM, *, criteria: Mapping[str, str] = MappingProxyType({}), seed_shift: int = 0) -> None:
-        super().__init__(llm)
-        self._criteria, self._seed_shift = dict(criteria), seed_shift
+        super().__init__(llm, criteria)
+        self._seed_shift = seed_shift
         self._prompt, self._continued = load("judge/yes-no"), load("judge/continued")
 
     @property

@@ -58,7 +58,7 @@ def _columns(report: ReportWithResults) -> Iterator[tuple[str, _Column]]:
     by_jury = in_conversation = with_history = False
     for result in _results(report):
         explained.update(name for name in metrics if name not in explained and result.scores[name].reason)
-        repeated.update(name for name in metrics if name not in repeated and result.draws(name))
+        repeated.update(name for name in metrics if name not in repeated and result.samples(name))
         for name, value in result.metadata.items():
             own[name] = kind_with(own.get(name), value)
         by_jury = by_jury or len(by_judge(result.ratings)) > 1
@@ -100,7 +100,7 @@ def _reason(metric: str, row: Result) -> str | None:
 
 
 def _sd(metric: str, row: Result) -> float | None:
-    return spread(row.draws(metric))
+    return spread(row.samples(metric))
 
 
 def _own(name: str, row: Result) -> Any:
