@@ -68,16 +68,16 @@ def test_query_all_asks_a_row_that_failed_once_in_a_process_and_anew_in_the_next
             raise RuntimeError("not this one")
         return "Paris."
 
-    async def work(schedule):
-        system = LiveSystem("f", schedule.options, FunctionClient(function), journal, run="r", schedule=schedule)
+    async def work(load):
+        system = LiveSystem("f", load.options, FunctionClient(function), journal, run="r", load=load)
         await system.query_all(rows)
         responses = [await system.respond(row) for row in rows]
         await system.close()
         return [response.error for response in responses]
 
-    schedule = LoadController(LiveOptions())
+    load = LoadController(LiveOptions())
     failed = [None, "the system raised RuntimeError: not this one", None]
-    assert [asyncio.run(work(schedule)) for _ in range(3)] == [failed] * 3
+    assert [asyncio.run(work(load)) for _ in range(3)] == [failed] * 3
     assert sorted(asked) == ["a", "b", "c"]
     assert asyncio.run(work(LoadController(LiveOptions()))) == failed
     assert sorted(asked) == ["a", "b", "b", "c"]

@@ -9,7 +9,7 @@ from typing import Literal
 
 from ragassay.analysis.rows import match
 from ragassay.analysis.sides import LabelledSystem
-from ragassay.core.aio import together
+from ragassay.core.aio import ignore, together
 from ragassay.core.errors import NothingToEvaluate
 from ragassay.core.models import Chance, FrozenModel, Result, Usage
 from ragassay.core.protocols import Journal
@@ -80,7 +80,7 @@ class Contest:
         return cls(a.label, b.label, pairs)
 
     async def judged(
-        self, judge: PreferenceJudge, journal: Journal, done: Callable[[str], object] = str
+        self, judge: PreferenceJudge, journal: Journal, done: Callable[[str], object] = ignore
     ) -> list[Preference]:
         """The preference for each pair, in order; ``done`` is called with the query's id. Raises what ``prefer`` does."""
 

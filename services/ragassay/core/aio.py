@@ -1,4 +1,4 @@
-"""Work of one event loop, side by side."""
+"""Work of one event loop, side by side, and what it calls back by default."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
+
+
+def ignore(*_: object) -> None:
+    """A callback that does nothing."""
 
 
 async def together(work: Sequence[Coroutine[None, None, T]]) -> list[T]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Literal
 
-from ragassay.core.aio import together
+from ragassay.core.aio import ignore, together
 from ragassay.core.errors import BudgetReached, Conflict
 from ragassay.core.eval_config import Budget, EvalConfig
 from ragassay.core.models import Sample, Usage
@@ -67,8 +67,8 @@ async def complete(
     *,
     budget: Budget | None = None,
     outage_timeout_s: float | None = None,
-    done: Callable[[int], object] = int,
-    notice: Callable[[str], object] = str,
+    done: Callable[[int], object] = ignore,
+    notice: Callable[[str], object] = ignore,
     others: Sequence[FolderRun] = (),
 ) -> ReportWithResults:
     """Do what is left of a run, and keep its report. ``budget`` and ``outage_timeout_s`` take the place of the run's own.
@@ -133,8 +133,8 @@ async def work_through(
     runtime: Runtime,
     run: FolderRun,
     journal: Journal,
-    done: Callable[[int], object] = int,
-    waiting: Callable[[str], object] = str,
+    done: Callable[[int], object] = ignore,
+    waiting: Callable[[str], object] = ignore,
     outage_timeout_s: float | None = None,
 ) -> None:
     """Work on all chunks that have no results, many at once; ``done`` is called with the rows of each.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ragassay import llm as language_models
 from ragassay.core.errors import BadSettings
@@ -182,6 +182,15 @@ def api_key(model: str, api_base: str | None, settings: Settings) -> str | None:
     return settings.api_key if api_base.rstrip("/") == (settings.api_base or api_base).rstrip("/") else None
 
 
+class _SharedSystem(NamedTuple):
+    """What runs that call a system at the same time share, and the configuration that it was made of."""
+
+    configuration: Mapping[str, Any]
+    options: LiveOptions
+    client: SystemClient
+    load: LoadController
+
+
 class Runtime:
     """Judges, prices, embedding model and systems under test, built from the settings once in a process and kept.
 
@@ -202,7 +211,7 @@ class Runtime:
         self._embedder = cache(lambda model: embedder(model, threads))
         self._scoring: OrderedDict[str, ScoringConfig] = OrderedDict()
         self._retrievers: OrderedDict[str, Pipeline] = OrderedDict()
-        self._live: dict[str, tuple[Mapping[str, Any], LiveOptions, SystemClient, LoadController]] = {}
+        self._live: dict[str, _SharedSystem] = {}
         self._corpora: dict[str, Corpus] = {}
 
     def scoring_of(self, record: RunRecord) -> ScoringConfig:
@@ -247,11 +256,11 @@ class Runtime:
 
     def _called(self, name: str, called: Called, journal: Journal) -> LiveSystem:
         """The system that is called; runs at the same time share its client and its limit of queries in flight."""
-        if name not in self._live or self._live[name][0] != called.configuration:
-            config, client = self._client(name, called.configuration)
-            self._live[name] = called.configuration, config, client, LoadController(config)
-        _, config, client, schedule = self._live[name]
-        return LiveSystem(name, config, client, journal, run=called.run, schedule=schedule)
+        if name not in self._live or self._live[name].configuration != called.configuration:
+            options, client = self._client(name, called.configuration)
+            self._live[name] = _SharedSystem(called.configuration, options, client, LoadController(options))
+        shared = self._live[name]
+        return LiveSystem(name, shared.options, shared.client, journal, run=called.run, load=shared.load)
 
     def _client(self, name: str, configuration: Mapping[str, Any]) -> tuple[LiveOptions, SystemClient]:
         where, kind = f"systems.{name}", configuration.get("kind")

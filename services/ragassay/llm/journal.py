@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from ragassay.core.aio import ignore
 from ragassay.core.errors import ProviderDown, Unavailable
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Attempt, Call, Journal, Purpose, Reply, digest
@@ -133,7 +134,7 @@ class Circuit:
     is called once when it is answered. Open (``given_up``), every call raises Unavailable. Replies that are there pass.
     """
 
-    def __init__(self, why: str, *, given_up: bool = False, answered: Callable[[], object] = int) -> None:
+    def __init__(self, why: str, *, given_up: bool = False, answered: Callable[[], object] = ignore) -> None:
         self._why, self._answered = why, answered
         self._turn = asyncio.Lock()
         self._failed = False

@@ -20,7 +20,7 @@ class LiveSystem:
 
     Latency is from the query's beginning, under a ``rate`` from when it was due, to the end of its answer; attempts that
     failed are in it. A query that fails is a response with an error. ``run`` tells apart the calls of two runs; where
-    these go on at the same time, ``asks`` and ``schedule`` are those of both.
+    these go on at the same time, ``asks`` and ``load`` are those of both.
     """
 
     def __init__(
@@ -31,10 +31,10 @@ class LiveSystem:
         journal: Journal,
         *,
         run: str,
-        schedule: LoadController | None = None,
+        load: LoadController | None = None,
     ) -> None:
         self._name, self.options, self._asks, self._journal, self._run = name, options, asks, journal, run
-        self._schedule, self._asked = schedule or LoadController(options), False
+        self._load, self._asked = load or LoadController(options), False
 
     @property
     def name(self) -> str:
@@ -48,10 +48,10 @@ class LiveSystem:
         """
         await self._asks.warm_up()
         tasks: set[asyncio.Task[None]] = set()
-        with self._schedule.asking():
+        with self._load.asking():
             try:
                 for sample in samples:
-                    if (self._run, sample.query_id) in self._schedule.failed:
+                    if (self._run, sample.query_id) in self._load.failed:
                         continue
                     if self.options.rate is None and len(tasks) >= self.options.concurrency:
                         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -73,11 +73,11 @@ class LiveSystem:
         finally:
             begun.set()
         if response is not None and response.error is not None:
-            self._schedule.failed[self._run, sample.query_id] = response
+            self._load.failed[self._run, sample.query_id] = response
 
     async def respond(self, sample: Sample) -> LiveResponse | None:
         """The system's response, or its error."""
-        if failed := self._schedule.failed.get((self._run, sample.query_id)):
+        if failed := self._load.failed.get((self._run, sample.query_id)):
             return failed
         return await self._kept(sample, asyncio.Event())
 
@@ -85,14 +85,14 @@ class LiveSystem:
         """Close connections that no other run uses."""
         if self._asked:
             self._asked = False
-            self._schedule.users -= 1
-        if not self._schedule.users:
+            self._load.users -= 1
+        if not self._load.users:
             await self._asks.close()
 
     def _call(self, sample: Sample) -> Call:
         if not self._asked:
             self._asked = True
-            self._schedule.begin()
+            self._load.begin()
         return Call.about(sample.query_id, "answer", [self._run, self._name, sample.query_id])
 
     async def _kept(self, sample: Sample, begun: asyncio.Event) -> LiveResponse | None:
@@ -109,21 +109,21 @@ class LiveSystem:
     async def _in_turn(self, sample: Sample, begun: asyncio.Event) -> LiveResponse | None:
         """The response to a query that is asked when it is due; ``begun`` is set then."""
         await self._asks.warm_up()
-        with self._schedule.asking():
-            async with self._schedule.warming() as warmed_before:
+        with self._load.asking():
+            async with self._load.warming() as warmed_before:
                 if warmed_before is not None:
                     response = await self._ask(sample, time.perf_counter())
                     return response and _of_warm_up(response, first=not warmed_before)
-            due = await self._schedule.turn()
+            due = await self._load.turn()
             begun.set()
-            full = self._schedule.slots.locked()
-            async with self._schedule.slots:
+            full = self._load.slots.locked()
+            async with self._load.slots:
                 now = time.perf_counter()
                 response = await self._ask(sample, now if due is None else due)
                 if response is None:
                     return None
                 queue_ms = 0.0 if due is None or not full else (now - due) * 1000
-                timing = {"queue_ms": queue_ms, "wall_ms": self._schedule.wall_ms()}
+                timing = {"queue_ms": queue_ms, "wall_ms": self._load.wall_ms()}
                 return response.model_copy(update={"timing": response.timing.model_copy(update=timing)})
 
     async def _ask(self, sample: Sample, began: float) -> LiveResponse | None:
