@@ -12,7 +12,7 @@ from offline_runs import GOOD, write_jsonl
 from provider import Provider
 from ragassay.core.errors import BadSettings
 from ragassay.core.eval_config import EvalConfig
-from ragassay.llm.journal import MemoryJournal
+from ragassay.llm.journal import CallScope, MemoryJournal
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.composite import check_own, own_metrics
 from ragassay.metrics.metric import parse
@@ -82,9 +82,10 @@ def test_a_verdict_is_cached_by_the_text_of_its_criteria():
     with Provider() as provider:
 
         def content(**options):
-            journal = MemoryJournal()
+            calls = []
+            journal = CallScope(MemoryJournal(), answered=calls.append)
             judge(model_at(provider), [sample()], journal, **options)
-            return journal.calls[0].content
+            return calls[0].content
 
         plain, polite = content(), content(criteria={"polite": POLITE})
         assert polite == content(criteria={"courteous": POLITE})  # the name is ours, the text is what was asked

@@ -17,7 +17,7 @@ from ragassay.judges.llm import LLMJudge
 from ragassay.judges.reply import CriteriaForm, schema_of
 from ragassay.llm import LLM, client
 from ragassay.llm.capabilities import without_bounds
-from ragassay.llm.journal import MemoryJournal
+from ragassay.llm.journal import CallScope, MemoryJournal
 from ragassay.metrics.judged import completeness, faithfulness
 
 
@@ -81,10 +81,10 @@ def test_the_content_of_a_call_changes_with_all_that_determines_the_reply_and_wi
     with Provider() as provider, Provider() as elsewhere:
 
         def content(changed=None, api_base=provider.url, **options):
-            journal = MemoryJournal()
+            calls = []
             llm = LLM(options.pop("model", "m"), api_base=api_base, **options)
-            judge(llm, [changed or sample()], journal)
-            return journal.calls[0].content
+            judge(llm, [changed or sample()], CallScope(MemoryJournal(), answered=calls.append))
+            return calls[0].content
 
         first = content()
         assert first == content()

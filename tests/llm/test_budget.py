@@ -32,7 +32,9 @@ async def spend(journal, number, answer=None):
 
 
 def under(budget, **more):
-    return MemoryJournal(BudgetAccount(Budget(**budget), Usage(**more)))
+    journal = MemoryJournal()
+    journal.account = BudgetAccount(Budget(**budget), Usage(**more))
+    return journal
 
 
 @pytest.mark.parametrize(
@@ -127,7 +129,7 @@ def test_a_run_ends_at_its_budget_and_goes_on_with_a_higher_one(cli, tmp_path):
 
 def test_nobody_who_waits_for_the_budget_keeps_a_call_from_trying_again():
     async def race(provider):
-        model, journal = llm(provider, concurrency=2), MemoryJournal(BudgetAccount(Budget(tokens=400)))
+        model, journal = llm(provider, concurrency=2), under({"tokens": 400})
         asked = [ask(model, f"{n}?", f"c{n}", journal, max_tokens=200) for n in range(2)]
         return await asyncio.wait_for(asyncio.gather(*asked), 20)
 
@@ -154,7 +156,7 @@ ABOVE = play.raw(usage=play.usage(150, 150))  # a call is estimated at 53 + 50 t
 
 def spend_at(provider, budget, *, concurrency, calls=40, **options):
     """Make calls until the budget is reached; the calls that arrived and the tokens that were billed."""
-    journal = MemoryJournal(BudgetAccount(Budget(tokens=budget)))
+    journal = under({"tokens": budget})
     model = llm(provider, concurrency=concurrency, **options)
 
     async def all_of_them():

@@ -10,7 +10,7 @@ from ragassay.core.errors import BadInput, Unavailable
 from ragassay.core.models import Response, Sample
 from ragassay.datasets.corpus import Corpus, Passage
 from ragassay.llm import LLM
-from ragassay.llm.journal import MemoryJournal
+from ragassay.llm.journal import CallScope, MemoryJournal
 from ragassay.systems.builtin import NOTHING, BuiltIn, Extractive, Generative, extract
 from ragassay.systems.options import SystemConfig
 from ragassay.systems.retrieval import build
@@ -172,7 +172,8 @@ def test_extractive_answer_costs_nothing_and_takes_time():
 
 
 def test_generative_reads_the_passages_in_order_and_asks_once():
-    journal = MemoryJournal()
+    calls = []
+    journal = CallScope(MemoryJournal(), answered=calls.append)
 
     async def twice(answerer):
         sample = Sample(query_id="q", query="When do tokens expire?")
@@ -187,4 +188,4 @@ def test_generative_reads_the_passages_in_order_and_asks_once():
     assert first.generation_latency_ms > 0
     assert seen.user == f"Passages:\n\n[1] {RATES}\n\n[2] {TOKENS}\n\nQuestion: When do tokens expire?"
     assert seen.body.get("max_tokens", seen.body.get("max_completion_tokens")) == 77
-    assert [call.purpose for call in journal.calls] == ["answer"]
+    assert [call.purpose for call in calls] == ["answer"] * 2

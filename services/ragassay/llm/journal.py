@@ -91,10 +91,9 @@ def hit(call: Call, known: Reply) -> Reply:
 class MemoryJournal(StoredJournal):
     """Remembers settled calls by their place in the job, within a budget."""
 
-    def __init__(self, account: BudgetAccount | None = None) -> None:
-        self.account = account or BudgetAccount()
+    def __init__(self) -> None:
+        self.account = BudgetAccount()
         self.settled: dict[str, Reply] = {}
-        self.calls: list[Call] = []
 
     async def reserve(self, call: Call, most: Usage) -> Reply | Reservation:
         """The settled reply, or the right to make one request."""
@@ -105,7 +104,6 @@ class MemoryJournal(StoredJournal):
 
     async def settle(self, reservation: Reservation, reply: Reply) -> None:
         """Keep the reply."""
-        self.calls.append(reservation.call)
         self.settled[reservation.call.id] = reply
         await self.account.settle(reservation.most, reservation.booked(reply.usage))
 
