@@ -14,6 +14,7 @@ import ragassay
 from ragassay import config
 from ragassay.analysis.gates import Gate
 from ragassay.config import Override, ProjectConfig
+from ragassay.config.load import document_of
 from ragassay.config.schedules import PlannedJob
 from ragassay.core.errors import AssayError, BadSettings, NotFound
 from ragassay.core.eval_config import EvalConfig
@@ -76,6 +77,11 @@ def load(tmp_path):
         return config.load(path, overrides)
 
     return load
+
+
+def test_plain_words_are_those_of_yaml_1_2():
+    read = document_of("[true, True, TRUE, false, FALSE, on, no, 1e-3, -7, ~, null, 12:30]", "x.yaml").values
+    assert read == [True, True, True, False, False, "on", "no", 0.001, -7, None, None, "12:30"]
 
 
 def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
