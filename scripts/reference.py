@@ -104,7 +104,7 @@ def parameters(function: Any) -> str:
         if each.kind is each.KEYWORD_ONLY and "*" not in shown:
             shown.append("*")
         stars = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
-        is_plain = each.default is None or isinstance(each.default, bool | int | float | str)
+        is_plain = each.default in (None, ()) or isinstance(each.default, bool | int | float | str)
         default = f"={each.default!r}" if each.default is not each.empty and is_plain else ""
         shown.append(f"{stars}{each.name}{default}")
     return ", ".join(shown)

@@ -57,7 +57,7 @@ def ranges(lines: list[str], kind: str, wanted: str) -> Iterator[tuple[int, int]
             first, _, last = part.strip().partition("-")
             yield int(first), int(last or first)
             continue
-        title, _, most = part.strip().partition(":")
+        title, most = re.fullmatch(r"(.*?)(?::(\d+))?", part.strip()).groups()
         begin = 0 if title == "top" else next((n for n, line in enumerate(lines) if line.startswith(title)), None)
         if begin is None:
             sys.exit(f"no section begins with {title!r}")
