@@ -25,7 +25,7 @@ from ragassay.judges.llm import LLMJudge
 from ragassay.llm.journal import CallScope, Circuit, MemoryJournal, refusing_journal
 
 # LiteLLM makes the coroutine of a request in a thread; of a call that is cancelled meanwhile it is never awaited.
-pytestmark = pytest.mark.filterwarnings("ignore:coroutine", "ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine '(OpenAIChatCompletion|acompletion|client)")
 ROWS = 50
 METRICS = ("mrr", "faithfulness", "relevance")
 
