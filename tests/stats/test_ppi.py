@@ -32,6 +32,14 @@ def test_mean_and_weight_are_those_of_the_published_formulas():
     assert found.interval.high - found.interval.low == pytest.approx(2 * half, rel=0.03)
 
 
+def test_a_judge_whose_scores_vary_too_little_has_a_weight_of_1():
+    truth = (np.arange(ROWS) % 3 > 0).astype(float)
+    judged = 0.5 + 0.5 * (truth - 0.5)  # the weight of least variance is near 2
+    found = corrected_mean(truth[:100], judged[:100], judged[100:], bounds=BOUNDS)
+    assert found.weight == 1.0
+    assert found.mean == pytest.approx(judged[100:].mean() + (truth - judged)[:100].mean())
+
+
 def test_where_all_rows_are_labelled_or_all_labels_are_one_the_judge_has_no_part():
     rng = np.random.default_rng(2)
     y, f, g = drawn(rng, 100)
