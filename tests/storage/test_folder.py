@@ -3,6 +3,7 @@
 import os
 import stat
 
+import orjson
 import pytest
 
 from offline_runs import FakeRuntime, ScriptedJudge, evaluated, new_run, sample
@@ -10,6 +11,7 @@ from ragassay.core.errors import BadData, BadSettings, Conflict, NotFound, Nothi
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating
 from ragassay.evaluation.prepare import check_unchanged
+from ragassay.storage.blobs import FolderBlobs
 from ragassay.storage.folder import FolderStore, new_run_id
 from ragassay.storage.protocol import ChunkId
 
@@ -132,3 +134,12 @@ def test_the_files_of_a_run_are_readable_by_their_owner_alone(tmp_path):
 
 def test_run_ids_carry_the_dataset_and_are_safe_as_folder_names():
     assert new_run_id("../My Data!").split("-", 2)[2].rpartition("-")[0] == "my-data"
+
+
+def test_rows_are_appended_in_place_of_a_line_that_a_kill_has_cut(tmp_path):
+    blobs = FolderBlobs(tmp_path)
+    blobs.append("labels.jsonl", [{"n": 1}])
+    with (tmp_path / "labels.jsonl").open("ab") as file:
+        file.write(b'{"n": ')
+    blobs.append("labels.jsonl", [{"n": 2}])
+    assert [orjson.loads(line) for line in blobs.get("labels.jsonl").splitlines()] == [{"n": 1}, {"n": 2}]

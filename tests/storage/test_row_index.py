@@ -9,7 +9,7 @@ import pytest
 from offline_runs import ScriptedJudge, evaluated, new_run, sample
 from ragassay.analysis.comparison import compare
 from ragassay.analysis.gates import Gate, check
-from ragassay.core.errors import BadData, NotFound, UnknownName
+from ragassay.core.errors import BadData, BadInput, NotFound, UnknownName
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating, Result
 from ragassay.core.report import Report
@@ -19,7 +19,7 @@ from ragassay.storage import folder
 from ragassay.storage.folder import FolderStore
 from ragassay.storage.row_index import RowIndex
 from ragassay.storage.runs import ChunkedResults
-from ragassay.storage.selection import Selection
+from ragassay.storage.selection import Selection, cursor_at
 
 COLUMNS = "columns-a"
 
@@ -81,6 +81,13 @@ def test_rows_without_the_figure_come_last_in_either_order(tmp_path, sort):
     assert known == sorted(known, reverse=sort.startswith("-"))
     assert given == known + [None] * (len(given) - len(known))
     assert 0 < len(known) < len(given)
+
+
+def test_a_cursor_belongs_to_one_order_and_choice():
+    by_cost, by_time = Selection(sort="cost_usd").tag, Selection(sort="latency_ms").tag
+    assert cursor_at(f"7-{by_cost}", by_cost) == 7
+    with pytest.raises(BadInput, match="another order or choice"):
+        cursor_at(f"7-{by_cost}", by_time)
 
 
 def test_an_unknown_system_or_figure_is_named(tmp_path):
