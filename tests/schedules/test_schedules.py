@@ -200,3 +200,14 @@ def test_a_paused_job_keeps_no_later_run_back(world):
     world.store.redis.hset(world.store.key(job, "meta"), "status", "paused")
     world.tick(120)
     assert [run.status for run in world.runs()] == ["waiting", "paused"]
+
+
+def test_a_run_that_is_under_way_keeps_the_next_one_back(world):
+    world.create()
+    world.tick(60)
+    world.start()
+    world.begin()
+    world.tick(120)
+    later, first = world.runs()
+    assert (later.status, first.status) == ("skipped", "running")
+    assert later.reason == "the run of 2026-05-05T13:00:00+00:00 was still under way"
