@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +12,14 @@ import numpy as np
 import orjson
 
 from ragassay.core.errors import BadSettings
-from ragassay.core.models import Usage
+from ragassay.core.models import Score, Usage
 from ragassay.core.protocols import Call, Journal, Reply
 from ragassay.embeddings import refuse_blank
 from ragassay.embeddings.minilm import Vectors
 from ragassay.llm import Messages
+from ragassay.metrics.chunk import Chunk
+from ragassay.metrics.metric import Metric
+from ragassay.metrics.scoring import scores
 
 Scripted = str | Mapping[str, Any] | Reply | Exception
 
@@ -117,3 +121,8 @@ class FakeEmbedder:
                 row[int.from_bytes(place) % self.dimensions] += 1
             row /= np.linalg.norm(row)
         return vectors
+
+
+def score_chunk(metric: Metric, chunk: Chunk) -> list[Score]:
+    """A Score for each row of the chunk."""
+    return asyncio.run(scores(metric, chunk))

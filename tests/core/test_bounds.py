@@ -6,6 +6,7 @@ import math
 import pytest
 from pydantic import ValidationError
 
+from fakes import score_chunk
 from handmade_reports import make_report, stored
 from offline_runs import results_of, sample
 from ragassay.analysis import gates
@@ -19,7 +20,6 @@ from ragassay.core.models import Response, Sample
 from ragassay.core.validation import problems
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import METRICS, metric, parse
-from ragassay.metrics.scoring import score_chunk
 from ragassay.reporting import EXPORTERS
 from ragassay.reporting.comparison import EXPORTERS as COMPARISON_EXPORTERS
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 import provider as play
-from fakes import FakeLLM
+from fakes import FakeLLM, score_chunk
 from judge_replies import judge, model_at, reply, sample
 from offline_runs import GOOD, write_jsonl
 from provider import Provider
@@ -16,7 +16,6 @@ from ragassay.llm.journal import CallScope, MemoryJournal
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.composite import check_own, own_metrics
 from ragassay.metrics.metric import parse
-from ragassay.metrics.scoring import score_chunk
 
 POLITE = "The answer is polite and addresses the reader directly."
 CRITERIA = {"polite": POLITE, "short": "It is one sentence."}

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fakes import score_chunk
 from provider import LABEL, Answer, Provider
 from ragassay.core.models import FactVerdict, Response, Sample, SentenceVerdict, Verdict
 from ragassay.judges.llm import LLMJudge
@@ -19,7 +20,6 @@ from ragassay.llm import LLM
 from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import parse
-from ragassay.metrics.scoring import score_chunk
 
 
 def sample(answer="One thing. Another thing.", contexts=("A context.",), query="Why?", **more):

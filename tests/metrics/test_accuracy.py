@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from fakes import score_chunk
 from offline_runs import FakeRuntime, ScriptedJudge, sample
 from ragassay.core.errors import BadInput, BadSettings
 from ragassay.core.eval_config import DEFAULTS, EvalConfig
@@ -17,7 +18,6 @@ from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.composite import check_own, composite_metric, own_metrics
 from ragassay.metrics.metric import Metric
-from ragassay.metrics.scoring import score_chunk
 
 FAILED = Score.absent("the judge failed", "failed")
 NO_INPUT = Score.absent("no embedding model", "no_input")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from fakes import FakeEmbedder
+from fakes import FakeEmbedder, score_chunk
 from minilm_files import PUBLISHED, bundled_weights_in
 from ragassay.core.errors import Unavailable
 from ragassay.core.models import Response, Sample
@@ -19,7 +19,6 @@ from ragassay.metrics.answer import normalised
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.embedding import PieceScorer, bertscore_missing
 from ragassay.metrics.metric import parse
-from ragassay.metrics.scoring import score_chunk
 
 NAMES = ["rouge1", "rouge2", "rougeL", "exact_match", "token_f1"]
 ASCII = st.text(alphabet=st.characters(codec="ascii"), max_size=60)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from fakes import score_chunk
 from ragassay.core.models import FactVerdict, Rating, Response, Sample, SentenceVerdict, Verdict
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import parse
-from ragassay.metrics.scoring import score_chunk
 
 NAMES = ["faithfulness", "completeness", "relevance", "correctness", "context_precision", "context_recall"]
 

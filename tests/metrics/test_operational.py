@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fakes import score_chunk
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Response, Sample
 from ragassay.evaluation.aggregate import ScoreColumn
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import parse
-from ragassay.metrics.scoring import score_chunk
 
 DAY = 86_400
 AT_2 = 0.6309297536  # 1 / log2(3)

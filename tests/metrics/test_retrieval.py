@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy import stats
 
+from fakes import score_chunk
 from ragassay import Ranked, retrieval
 from ragassay.core.errors import BadInput, BadSettings, NothingToEvaluate, UnknownName
 from ragassay.core.models import Response, Sample
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import METRICS, parse
 from ragassay.metrics.names import SPELLINGS
-from ragassay.metrics.scoring import score_chunk
 
 CASES = json.loads((Path(__file__).parents[1] / "vectors" / "retrieval.json").read_text())["cases"]
 DOCS = [f"d{n}" for n in range(8)]

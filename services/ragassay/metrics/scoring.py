@@ -23,11 +23,6 @@ ROUNDING = 1e-9
 NOTHING_RETRIEVED = "the system gave no response, which counts as nothing retrieved"
 
 
-def score_chunk(metric: Metric, chunk: Chunk) -> list[Score]:
-    """What ``scores`` gives, for a caller in a thread without an event loop."""
-    return asyncio.run(scores(metric, chunk))
-
-
 async def scores(metric: Metric, chunk: Chunk, *, at_once: int = 8, timeout_s: float = 60.0) -> list[Score]:
     """One Score per sample, in order; a row without the input it needs is missing with that reason.
 
