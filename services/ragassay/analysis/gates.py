@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -463,7 +464,7 @@ class _Case:
 
     def _difference(self) -> tuple[Difference, int]:
         """The difference of a mean on the matched queries, and how many rows of the baseline could have a score."""
-        column, pairs = self.figure.column, self._matched()
+        column, pairs = self.figure.column, self._matched
         about = pairs.a.concerned(column)[pairs.in_a] & pairs.b.concerned(column)[pairs.in_b]
         difference = Contrast("baseline", self.system, "", self.alpha, own={column: self.figure.metric}).of_rows(
             column,
@@ -475,6 +476,7 @@ class _Case:
         _, earlier = (self.before or self.now).rows(self.earlier, self.slice)
         return difference, len(earlier) - int((~about).sum())
 
+    @cached_property
     def _matched(self) -> MatchedRows:
         """The rows of the baseline and those of now about the same queries, in the slice on both sides."""
         (before, earlier), (now, places) = (
@@ -534,7 +536,7 @@ class _Case:
             order = np.where(np.isnan(values), 0.0, np.nan)
             places = places[rows.concerned(column)[places]]
         elif self.condition in DROPS:
-            pairs = self._matched()
+            pairs = self._matched
             before[pairs.in_b] = pairs.values(column)[0]
             losses = (before - values) * (1 if self.figure.better == "higher" else -1)
             order = np.where(losses > 0, -losses, np.nan)
