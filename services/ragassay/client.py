@@ -20,6 +20,7 @@ from ragassay.config.schedules import JobSchedule, RunPage, ScheduledRun, Schedu
 from ragassay.core import errors
 from ragassay.core.addresses import check_address
 from ragassay.core.errors import AssayError, BadSettings, BudgetReached, NothingToEvaluate, Unavailable, Unscored
+from ragassay.core.formatting import split_names
 from ragassay.core.jobs import ENDED, Job, JobPage, ResultPage
 from ragassay.core.models import Result, Sample
 from ragassay.core.settings import Settings
@@ -34,7 +35,6 @@ from ragassay.datasets.versions import (
     file_or_version,
 )
 from ragassay.metrics.metric import name_of
-from ragassay.metrics.names import split_names
 from ragassay.reporting.objects import Comparison, Costs, Report
 from ragassay.storage.datasets import FolderDatasets, open_data
 

@@ -16,11 +16,10 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from ragassay.core.cost_sums import CostPerAccurate, Money, RatioSums, Spending
 from ragassay.core.errors import AssayError, BadInput, BadSettings, NothingToEvaluate, UnknownName
-from ragassay.core.formatting import listed
+from ragassay.core.formatting import listed, split_names
 from ragassay.core.models import FrozenModel, Usage
 from ragassay.core.statistics import Estimate
 from ragassay.core.validation import problems
-from ragassay.metrics.names import split_names
 from ragassay.stats.ratio import Stratum, accuracy_interval, sums_interval
 from ragassay.storage.cost_records import CostRecord
 from ragassay.storage.runs import Entry

@@ -10,9 +10,9 @@ from fastapi import Depends, Path, Request, Response, Security
 from pydantic import BaseModel, ConfigDict, Field
 
 from ragassay.api.security import authorized
+from ragassay.core.formatting import split_names
 from ragassay.core.report import JOB_ID
 from ragassay.dashboard.site import file
-from ragassay.metrics.names import split_names
 from ragassay.reporting import BINARY, MEDIA_TYPES
 from ragassay.reporting.exporters import Exporters
 from ragassay.service.access import Requester

@@ -15,6 +15,7 @@ from ragassay.config import GatedConfig, ProjectConfig, check_rules
 from ragassay.config.model import section_of
 from ragassay.core.errors import BadData, BadSettings, NotFound, UnknownName
 from ragassay.core.eval_config import DEFAULTS, EvalConfig, JudgeConfig, Performance
+from ragassay.core.formatting import split_names
 from ragassay.core.models import Sample
 from ragassay.core.report import Source
 from ragassay.core.settings import Settings
@@ -24,7 +25,6 @@ from ragassay.datasets.versions import DatasetStore, reference_in, resolve
 from ragassay.evaluation.inputs import Inputs, SystemInput, recorded, recorded_system
 from ragassay.judges.instructions import read_prompt
 from ragassay.judges.panel import check_judges
-from ragassay.metrics.names import split_names
 from ragassay.service.job_reports import Gating
 from ragassay.service.jobs import Jobs
 from ragassay.service.redis_datasets import RedisDatasets

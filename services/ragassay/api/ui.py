@@ -20,7 +20,7 @@ from ragassay.api.security import Guard, address_of, require
 from ragassay.api.sessions import SESSION_S, Sessions
 from ragassay.core.errors import AssayError, BadData, BadInput
 from ragassay.core.eval_config import Budget
-from ragassay.core.formatting import number
+from ragassay.core.formatting import number, split_names
 from ragassay.core.jobs import ENDED
 from ragassay.core.report import PROJECT
 from ragassay.core.validation import problems
@@ -28,7 +28,6 @@ from ragassay.dashboard.pages import install as install_pages
 from ragassay.dashboard.pages import live, planned
 from ragassay.dashboard.service import ServiceLibrary
 from ragassay.dashboard.site import Elsewhere, body, form_of, pages, shown
-from ragassay.metrics.names import split_names
 from ragassay.service.access import Requester
 from ragassay.service.jobs import Jobs
 from ragassay.service.jobs import shown as shown_job

@@ -11,8 +11,8 @@ import typer
 from ragassay.cli.options import AsJson
 from ragassay.cli.terminal import print_json, print_table
 from ragassay.core.errors import BadSettings, Unavailable, UnknownName
+from ragassay.core.formatting import split_names
 from ragassay.core.settings import Settings
-from ragassay.metrics.names import split_names
 from ragassay.service import wiring
 from ragassay.service.access import SCOPES, Access, Permission, check_project
 from ragassay.service.connection import outages

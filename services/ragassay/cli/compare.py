@@ -26,7 +26,7 @@ from ragassay.cli.pairwise import prefer
 from ragassay.cli.terminal import Terminal, print_document, refuse_unscored, show
 from ragassay.config import ProjectConfig
 from ragassay.core.errors import BadInput, BadSettings
-from ragassay.metrics.names import split_names
+from ragassay.core.formatting import split_names
 from ragassay.reporting.comparison import EXPORTERS, of_comparison
 from ragassay.reporting.document import Document, Table
 from ragassay.sdk.compare import compared, sides_of

@@ -16,7 +16,7 @@ from ragassay.cli.terminal import Terminal, print_json, print_table
 from ragassay.client import Client
 from ragassay.core.errors import BadSettings, BudgetReached
 from ragassay.core.eval_config import EvalConfig
-from ragassay.core.formatting import number
+from ragassay.core.formatting import number, split_names
 from ragassay.core.report import Source
 from ragassay.core.settings import Settings
 from ragassay.datasets.dataset import digest_of_dataset
@@ -25,7 +25,6 @@ from ragassay.live.files import OpenRequest, SpanFiles
 from ragassay.live.models import Counts, LiveRule, LiveStream
 from ragassay.live.store import ChosenRow, Figures
 from ragassay.live.windows import WindowRows, figures_of
-from ragassay.metrics.names import split_names
 from ragassay.sdk import evaluation
 from ragassay.sdk.loop import finished
 

@@ -12,7 +12,7 @@ import typer
 from ragassay import config
 from ragassay.config import Override, ProjectConfig
 from ragassay.core.errors import BadSettings
-from ragassay.metrics.names import split_names
+from ragassay.core.formatting import split_names
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -16,14 +16,13 @@ from ragassay.cli.options import AsJson, Last, Outputs, Plugins, Server, import_
 from ragassay.cli.terminal import print_fields, print_json, show_report, warnings_shown, write
 from ragassay.cli.terminal import show as show_document
 from ragassay.core.errors import BadSettings, NotFound, UnknownName
-from ragassay.core.formatting import number
+from ragassay.core.formatting import number, split_names
 from ragassay.core.models import Result
 from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.judges.combine import disagreements
 from ragassay.judges.verdict import number_units
 from ragassay.metrics.failures import attribute
-from ragassay.metrics.names import split_names
 from ragassay.reporting import BINARY, EXPORTERS, comparison
 from ragassay.reporting.failing import why, worst_first
 from ragassay.reporting.listing import summary

@@ -76,6 +76,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
+def split_names(text: str) -> list[str]:
+    """The names in a text that has commas between them."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def listed(names: Iterable[str], most: int = MOST_LISTED) -> str:
     """``a, b and c``; a list that is longer than ``most`` by two or more is cut and the rest counted."""
     every = list(names)

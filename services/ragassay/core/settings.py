@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ragassay.core.addresses import check_address, check_bare_address
 from ragassay.core.errors import BadSettings
+from ragassay.core.formatting import split_names
 from ragassay.core.validation import problems
 
 if TYPE_CHECKING:
@@ -136,12 +137,12 @@ class Settings(BaseSettings):
     @property
     def plugin_names(self) -> list[str]:
         """The plug-ins that RAGASSAY_PLUGINS names."""
-        return _split(self.plugins)
+        return split_names(self.plugins or "")
 
     @property
     def redacted_attributes(self) -> list[str]:
         """The patterns that RAGASSAY_LIVE_REDACTED names."""
-        return _split(self.live_redacted)
+        return split_names(self.live_redacted or "")
 
     @property
     def of_dry_run(self) -> Settings:
@@ -177,14 +178,10 @@ class Settings(BaseSettings):
         return servers
 
 
-def _split(names: str | None) -> list[str]:
-    return [name.strip() for name in (names or "").split(",") if name.strip()]
-
-
 def _allowed(names: str | None) -> Allowed:
     from ragassay.core.http_guard import Allowed
 
-    return Allowed.read(_split(names))
+    return Allowed.read(split_names(names or ""))
 
 
 def traces_wanted(settings: Settings) -> bool:

@@ -40,11 +40,6 @@ SPELLINGS = {theirs: ours for ours, names in _OTHERS.items() for theirs in names
 """{lower-case name: ours}, where both ask the same, if not always by the same formula."""
 
 
-def split_names(text: str) -> list[str]:
-    """The names in a text that has commas between them."""
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 def read_name(text: str, known: Callable[[str], bool]) -> tuple[str, str]:
     """The metric's own name, in small letters, and the text of its parameter; a name that is not ``known`` may remain."""
     family, _, parameter = text.partition("@")

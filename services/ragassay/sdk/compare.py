@@ -14,9 +14,9 @@ from ragassay.analysis.sides import Side, file_names
 from ragassay.config import ProjectConfig
 from ragassay.core.errors import BadSettings
 from ragassay.core.eval_config import EvalConfig
+from ragassay.core.formatting import split_names
 from ragassay.core.report import ReportWithResults, run_and_system
 from ragassay.metrics.metric import name_of
-from ragassay.metrics.names import split_names
 from ragassay.reporting.objects import Comparison
 from ragassay.sdk.evaluation import Given, configured, evaluated, notice_unscored, read_inputs, runtime_for
 from ragassay.sdk.loop import finished

@@ -14,6 +14,7 @@ from ragassay.config import Override, ProjectConfig, sections
 from ragassay.config.model import section_of
 from ragassay.core.errors import BadSettings
 from ragassay.core.eval_config import EvalConfig
+from ragassay.core.formatting import split_names
 from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.core.validation import shown, suggestion
@@ -24,7 +25,6 @@ from ragassay.evaluation.labels import with_labels
 from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.custom import judge_name
 from ragassay.metrics.metric import name_of
-from ragassay.metrics.names import split_names
 from ragassay.reporting import EXPORTERS
 from ragassay.sdk.options import EvalOptions
 from ragassay.sdk.progress import Reporter, resume_command, resume_hints

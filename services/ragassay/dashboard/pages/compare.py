@@ -9,11 +9,11 @@ from typing import Annotated
 from fastapi import Query, Request, Response
 
 from ragassay.analysis.models import Comparison
+from ragassay.core.formatting import split_names
 from ragassay.core.statistics import Interval
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.pages.queries import CHANGES
 from ragassay.dashboard.site import AnyForm, exported, pages, shown, shown_document
-from ragassay.metrics.names import split_names
 from ragassay.reporting.comparison import EXPORTERS, of_comparison
 from ragassay.reporting.document import Document
 
