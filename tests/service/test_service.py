@@ -314,16 +314,20 @@ def test_a_budget_that_is_too_small_is_never_exceeded_and_is_what_the_provider_b
 # --- a provider that fails ---
 
 
-def until_then(moment, fault):
-    """``fault`` until the moment, then good replies."""
-    return lambda seen: fault(seen) if time.monotonic() < moment else stamped(seen)
+def for_a_while(fault, ends, name):
+    """``fault`` from the first request on, however late that comes, for the time of an outage; then good replies."""
+
+    def answer(seen):
+        return fault(seen) if time.monotonic() < ends.setdefault(name, seen.t + OUTAGE_S) else stamped(seen)
+
+    return answer
 
 
 def test_after_an_outage_every_row_is_scored_and_few_requests_were_made_meanwhile(service, provider, judges):
     """The waits are the product's own."""
-    end, jobs, waits = time.monotonic() + OUTAGE_S, {}, {name: set() for name in FAULTS}
+    ends, jobs, waits = {}, {}, {name: set() for name in FAULTS}
     for name, fault in FAULTS.items():
-        judges[f"{name}-for-a-while"] = until_then(end, fault)
+        judges[f"{name}-for-a-while"] = for_a_while(fault, ends, name)
         # who asks for an hour is asked again when the time to give up has come
         more = {"provider_outage_timeout_s": OUTAGE_S + 2} if "hour" in name else {}
         performance = {"cache": False, "timeout_s": CALL_S, **more}
@@ -340,7 +344,7 @@ def test_after_an_outage_every_row_is_scored_and_few_requests_were_made_meanwhil
         scored = service.report(job)["systems"]["default"]["metrics"]
         assert {scored[metric]["n"] for metric in ("faithfulness", "accurate", "mrr")} == {ROWS}, name
         assert service.job(job)["progress"] == {"rows": ROWS, "done": ROWS, "failed": 0}
-        assert requests(provider, f"{name}-for-a-while", before=end) <= MOST_REQUESTS, name
+        assert requests(provider, f"{name}-for-a-while", before=ends[name]) <= MOST_REQUESTS, name
         assert waits[name], "it did not say what it waited for"
         assert all("; since 2" in line for line in waits[name])
 
