@@ -78,43 +78,41 @@ def read_retrieved(qrels: str, run: str) -> Retrieved:
     judged = _read(qrels, QRELS)
     names = judged.select(pl.col("query").unique(maintain_order=True)).with_row_index("row")
     judged = judged.join(names, on="query").sort("row", maintain_order=True)
-    ranked, lengths = _with_ranks(_read(run, RUN))
-    found = names.join(lengths, on="query", how="left", maintain_order="left")["length"].fill_null(0)
+    ranked, starts = _in_rank_order(_read(run, RUN))
+    lists = pl.DataFrame(
+        {"query": ranked["query"].gather(starts), "start": starts, "length": np.diff(starts, append=len(ranked))}
+    )
+    judged = judged.join(lists, on="query", how="left", maintain_order="left")
+    found = names.join(lists, on="query", how="left", maintain_order="left")["length"].fill_null(0)
+    candidates = ranked.with_row_index("line").filter(pl.col("pair").is_in(judged["pair"].implode()))
     same = (pl.col("query") == pl.col("query_right")) & (pl.col("document") == pl.col("document_right"))
-    hits = ranked.join(judged, on="pair").filter(same).sort("row", "position")
+    hits = candidates.join(judged, on="pair").filter(same).sort("row", "line")
     return Retrieved(
         names["query"].to_list(),
         judged["grade"].to_numpy(),
         np.searchsorted(judged["row"].to_numpy(), np.arange(len(names) + 1)),
-        found.cast(pl.Int64).to_numpy(),
+        found.to_numpy(),
         hits["row"].cast(pl.Int64).to_numpy(),
-        hits["position"].cast(pl.Int64).to_numpy(),
+        (hits["line"] - hits["start"]).to_numpy(),
         hits["grade"].to_numpy(),
-        len(lengths) - int((found > 0).sum()),
+        len(lists) - int((found > 0).sum()),
     )
 
 
-def _with_ranks(ranked: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """A run with a column of positions, from 0, and the length of each query's list.
+def _in_rank_order(run: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.intp]]:
+    """A run whose lists are each together and in order of rank, and where each begins; sorted only if it is not so."""
+    starts, scores = _starts(run), run["score"].to_numpy()
+    falls = scores[1:] < scores[:-1]
+    falls[starts[1:] - 1] = True
+    if not falls.all() or run["query"].gather(starts).is_duplicated().any():
+        run = run.sort("query", "score", "document", descending=[False, True, True])
+        starts = _starts(run)
+    return run, starts
 
-    Positions are those of the lines if each query's lines are together and in order, else those of a sort.
-    """
-    import polars as pl
 
-    def first_lines() -> pl.Series:
-        return ranked.select(new=(pl.col("query") != pl.col("query").shift()).fill_null(value=True))["new"]
-
-    new = first_lines()
-    in_order = bool((new | (ranked["score"] < ranked["score"].shift()).fill_null(value=True)).all())
-    if not in_order or ranked["query"].filter(new).is_duplicated().any():
-        ranked = ranked.sort("query", "score", "document", descending=[False, True, True])
-        new = first_lines()
-    starts = np.flatnonzero(new.to_numpy())
-    lengths = np.diff(starts, append=len(ranked))
-    positions = np.arange(len(ranked)) - np.repeat(starts, lengths)
-    return ranked.with_columns(position=positions), pl.DataFrame(
-        {"query": ranked["query"].filter(new), "length": lengths}
-    )
+def _starts(run: pl.DataFrame) -> NDArray[np.intp]:
+    queries = run["query"].hash(1).to_numpy()
+    return np.flatnonzero(np.concatenate(([True], queries[1:] != queries[:-1])))
 
 
 def _read(path: str, columns: tuple[str, ...]) -> pl.DataFrame:
@@ -124,38 +122,48 @@ def _read(path: str, columns: tuple[str, ...]) -> pl.DataFrame:
     """
     import polars as pl
 
-    content = _content(path, "qrels" if columns is QRELS else "run")
+    what = "qrels" if columns is QRELS else "run"
     pair = (pl.col("query").hash(1) ^ pl.col("document").hash(2)).alias("pair")
-    table = _parsed(content, columns)
+    source = path if _is_plain(path) else _content(path, what)
+    table = _parsed(source, columns)
     if table is not None:
         table = table.with_columns(pair)
         if table["pair"].n_unique() == len(table):
             return table
+    content = source if isinstance(source, bytes) else _content(path, what)
     return _by_line(path, content, columns).with_columns(pair)
 
 
-def _parsed(content: bytes, columns: tuple[str, ...]) -> pl.DataFrame | None:
+def _is_plain(path: str) -> bool:
+    """Can polars read the file from where it lies? As far as its beginning shows."""
+    try:
+        with Path(path).open("rb") as file:
+            head = file.read(1 << 16)
+    except OSError:
+        return False
+    return bool(head.strip()) and not head.startswith((_GZIP, codecs.BOM_UTF8)) and not any(b in head for b in _BLANKS)
+
+
+def _parsed(source: str | bytes, columns: tuple[str, ...]) -> pl.DataFrame | None:
     """The table of lines whose fields are parted by single blanks; None if a line does not fit."""
     import polars as pl
 
-    if any(blank in content for blank in _BLANKS):
-        content = content.translate(bytes.maketrans(b"".join(_BLANKS), b" " * len(_BLANKS)))
-    lines = content.count(b"\n") + (not content.endswith(b"\n"))
-    if content.count(b" ") != lines * (len(columns) - 1):
-        return None  # polars refuses a line with too many fields; so none has too few
-    value = "grade" if columns is QRELS else "score"
+    if isinstance(source, bytes):
+        source = source.translate(bytes.maketrans(b"".join(_BLANKS), b" " * len(_BLANKS)))
+    value, last = "grade" if columns is QRELS else "score", columns[-1]
     types = dict.fromkeys(columns, pl.String) | {value: pl.Float64}
-    wanted = [columns.index(name) for name in ("query", "document", value)]
+    wanted = sorted({columns.index(name) for name in ("query", "document", value, last)})
     try:
-        table = pl.read_csv(content, has_header=False, separator=" ", quote_char=None, schema=types, columns=wanted)
+        table = pl.read_csv(source, has_header=False, separator=" ", quote_char=None, schema=types, columns=wanted)
     except (pl.exceptions.PolarsError, UnicodeDecodeError):
         return None
     fits = pl.col(value).is_finite()
     if columns is QRELS:
         fits &= (pl.col(value) == pl.col(value).floor()) & (pl.col(value).abs() <= LARGEST_GRADE)
-    if len(table) != lines or sum(table.null_count().row(0)) or not table.select(fits.all()).item():
+    # polars refuses a line with too many fields, and of one with too few the last is null
+    if not len(table) or sum(table.null_count().row(0)) or not table.select(fits.all()).item():
         return None
-    return table.with_columns(pl.col(value) + 0.0)  # + 0.0: -0.0 and 0.0 are a tie
+    return table.select("query", "document", pl.col(value) + 0.0)  # + 0.0: -0.0 and 0.0 are a tie
 
 
 def _by_line(path: str, content: bytes, columns: tuple[str, ...]) -> pl.DataFrame:
