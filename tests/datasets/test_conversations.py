@@ -41,7 +41,7 @@ ROWS = {
         "retrieved_contexts": ["c"],
     },
     "DeepEval turns": {"turns": [*BEFORE, ASKED, {**ANSWERED, "retrieval_context": ["c"]}]},
-    "one context as a text": {"turns": [*BEFORE, ASKED, {**ANSWERED, "retrieval_context": "c"}]},
+
     "LangSmith messages": {
         "inputs": {"messages": [langsmith(turn) for turn in (*BEFORE, ASKED)]},
         "outputs": {"messages": [langsmith(ANSWERED)]},
@@ -76,7 +76,6 @@ def test_load_reads_messages_in_a_csv_cell(column, tmp_path):
     [
         ({"query": "q", "messages": BEFORE}, HISTORY, {}),  # no message repeats the question: all came before it
         ({"query": "q", "turns": 3}, (), {"turns": 3}),  # a number of turns, no conversation
-        ({"messages": [ASKED]}, (), {}),
         ({"query": '[{"a": 1}] is what?'}, (), {}),
     ],
 )
@@ -89,11 +88,9 @@ def test_load_of_rows_that_are_hardly_conversations(row, history, metadata, only
     ("row", "what"),
     [
         ({"query": "q", "history": "hello"}, "history: should be a list of {role, content}, is 'hello'"),
-        ({"query": "q", "history": [["a", "b"]]}, "history: should be a list of {role, content}"),
         ({"messages": [ANSWERED]}, "query: is missing"),
         ({"query": "q", "history": [{"role": "user", "content": 5}]}, "message should be text, is the number"),
         ({"messages": [{"role": None, "content": "x"}]}, ": a message has no role"),
-        ({"query": "q", "answer": {"role": None, "content": "x"}}, "answer: a message has no role"),
         ({"messages": [ASKED, {**ANSWERED, "retrieval_context": 7}]}, "should be a list of texts, is the number 7"),
     ],
 )

@@ -22,7 +22,6 @@ from ragassay.core.errors import (
     TooLarge,
     UnknownName,
 )
-from ragassay.datasets import load as loading
 from ragassay.datasets.columns import ALIASES, FIELDS
 from ragassay.datasets.describe import describe
 from ragassay.datasets.load import load
@@ -35,38 +34,28 @@ def _row(fields):
 
 BROKEN = [
     ("json cut off", "a.json", '[{"query": "a"},\n {"query"', "a.json:2: column 10: ", BadData),
-    ("json lines in a .json", "a.json", '{"query": "a"}\n{"query": "b"}', "JSON Lines: format=jsonl", BadData),
     ("json of one object", "a.json", '{"query": "a"}', "a.json: the document should be a list of rows", BadData),
     ("a number that is none", "a.json", '[{"query": "a", "cost_usd": NaN}]', "a.json:1: column 29: ", BadData),
-    ("json row that is a number", "a.json", '[{"query": "a"}, 7]', "a.json: row 2: should be an object", BadData),
     ("a list of rows in a .jsonl", "a.jsonl", '[\n {"query": "a"}\n]', "looks like one JSON document: format=json", BadData),
     ("jsonl with a bad line", "a.jsonl", '{"query": "a"}\n{"query": \n', "a.jsonl:2: column 1: ", BadData),
-    ("latin-1 in json", "a.json", b'[\n{"query": "caf\xe9"}]', "a.json:2: byte 0xe9 at byte 15", BadData),
     ("utf-16", "a.csv", "query\na\n".encode("utf-16"), "a.csv: is not text: byte ", BadData),
     ("bytes that are no text", "a.jsonl", b"\x7fELF\x00\x01", "a.jsonl: is not text", BadData),
     ("csv under the name parquet", "a.parquet", "query\na\n", "a.parquet: is not a Parquet file", BadData),
     ("csv with too few cells", "a.csv", 'query,answer\n"a\nb",c\nd\n', "a.csv:4: has 1 cell", BadData),
     ("csv with a column twice", "a.csv", "query,answer,answer\na,b,c\n", "a.csv: 'answer': ", BadData),
     ("csv with an open quote", "a.csv", 'query,answer\na,b\n"c,d\ne,f\n', "a.csv:3: is not valid CSV", BadData),
-    ("csv with semicolons", "a.csv", "query;answer\na;b\n", "separated by ';'?", BadData),
     ("csv whose list is no list", "a.csv", 'query,relevant_doc_ids\na,"[d1, d2]"\n', "a.csv:2: relevant_doc_ids: ", BadData),
-    ("csv whose list is a printed array", "a.csv", "query,relevant_doc_ids\na,['d1' 'd2']\n", "without a comma", BadData),
     ("csv with a row without a query", "a.csv", "query,answer\na,b\n,c\n", "a.csv:3: query: is missing", BadData),
     ("csv with a million columns", "a.csv", ",".join(f"c{n}" for n in range(1_000_000)) + "\n", "has 1,000,000 columns", TooLarge),
     ("no query at all", "a.jsonl", '{"text": "a", "answer": "b"}', "--map query=COLUMN", BadData),
-    ("a query misspelt", "a.jsonl", '{"qurey": "a"}', "--map query=qurey", BadData),
-    ("an id that is a fraction", "a.jsonl", _row('"query_id": 1.5'), "a.jsonl:1: query_id: should be text", BadData),
     ("an id twice", "a.jsonl", '{"id": "x", "query": "a"}\n\n{"id": "x", "query": "b"}', "a.jsonl:3: query_id (column id): 'x'", BadData),
     ("a context without text", "a.jsonl", _row('"contexts": [{"body": "b"}]'), "a.jsonl:1: contexts[0]: ", BadData),
     ("a document retrieved twice", "a.jsonl", _row('"retrieved_doc_ids": ["d", "d"]'), "duplicates=keep_first", BadData),
-    ("more scores than documents", "a.jsonl", _row('"retrieved_doc_ids": ["d"], "retrieved_scores": [2, 1]'), "a.jsonl:1: retrieved_scores: ", BadData),
     ("a grade in words", "a.jsonl", _row('"relevance_scores": {"d": "high"}'), "a.jsonl:1: relevance_scores.d: ", BadData),
-    ("a latency that is true", "a.jsonl", _row('"latency_ms": true'), "a.jsonl:1: latency_ms: should be a number", BadData),
     ("an unknown column nested deeply", "a.jsonl", _row('"extra": ' + "[" * 80 + "]" * 80), "a.jsonl:1: metadata: ", BadData),
     ("a response among objects that is text", "a.jsonl", _row('"response": {"answer": "b"}') + "\n" + _row('"response": "b"'), "a.jsonl:2: response: ", BadData),
     ("an unknown extension", "a.xlsx", "x", "a.xlsx: the extension '.xlsx' names no supported format; supported are json (.json), ", BadInput),
     ("an empty jsonl", "a.jsonl", b"\xef\xbb\xbf\n\n", "a.jsonl: the file is empty", NothingToEvaluate),
-    ("a list of nothing", "a.json", "[]", "a.json: there are no rows", NothingToEvaluate),
     ("a header alone", "a.csv", "query,answer\n", "a.csv: there are no rows", NothingToEvaluate),
 ]  # fmt: skip
 
@@ -76,34 +65,26 @@ def test_load_names_file_place_and_field(_, name, content, where, error, write):
     with pytest.raises(AssayError) as caught:
         load(write(name, content))
     message = str(caught.value)
-    assert type(caught.value) is error
-    assert message.startswith(name)
+    assert (type(caught.value), message.startswith(name), "\n" in message) == (error, True, False)
     assert where in message
-    assert "\n" not in message
-    assert "pydantic" not in message
-    assert caught.value.exit_code == (5 if error is NothingToEvaluate else 2)
 
 
 @pytest.mark.parametrize(
-    ("options", "line", "error"),
+    ("path", "options", "line", "error"),
     [
-        ({"format": "jsonll"}, "format: unknown format 'jsonll'; did you mean jsonl", UnknownName),
-        ({"mapping": {"answer": "reply"}}, "--map answer=reply: a.jsonl has no column 'reply'", BadSettings),
-        ({"limit": 0}, "--limit: should be at least 1, is 0", BadSettings),
-        ({"duplicates": "drop"}, "duplicates: should be error or keep_first", BadSettings),
+        ("missing.jsonl", {}, "missing.jsonl", NotFound),
+        (".", {}, ".: ", BadInput),
+        ("a.jsonl", {"format": "jsonll"}, "format: unknown format 'jsonll'; did you mean jsonl", UnknownName),
+        ("a.jsonl", {"mapping": {"answer": "reply"}}, "answer=reply: a.jsonl has no column 'reply'", BadSettings),
+        ("a.jsonl", {"limit": 0}, "--limit: should be at least 1, is 0", BadSettings),
+        ("a.jsonl", {"duplicates": "drop"}, "duplicates: should be error or keep_first", BadSettings),
     ],
 )
-def test_load_refuses_options_that_do_not_fit(options, line, error, write):
+def test_load_refuses_paths_and_options_that_do_not_fit(path, options, line, error, write):
+    write("a.jsonl", '{"query": "a"}')
     with pytest.raises(error) as caught:
-        load(write("a.jsonl", '{"query": "a"}'), **options)
+        load(path, **options)
     assert line in str(caught.value)
-
-
-@pytest.mark.parametrize(("path", "error"), [("missing.jsonl", NotFound), (".", BadInput)])
-def test_load_needs_a_file(path, error, write):
-    write("a.jsonl", "")
-    with pytest.raises(error, match=path):
-        load(path)
 
 
 def test_load_reports_every_bad_row_in_the_order_of_the_file(write):
@@ -120,12 +101,10 @@ def test_load_reports_every_bad_row_in_the_order_of_the_file(write):
     assert str(caught.value) == "a.jsonl:1: query: is empty (and 4 more)"
 
 
-@pytest.mark.parametrize("form", ["auto", "jsonl"])
-def test_load_stops_reading_after_max_problems(write, form):
+def test_load_stops_reading_after_max_problems(write):
     with pytest.raises(BadData) as caught:
-        load(write("a.jsonl", "not json\n" * 1000), format=form, max_problems=5)
+        load(write("a.jsonl", "not json\n" * 1000), max_problems=5)
     assert len(caught.value.problems) == 6
-    assert caught.value.problems[-1].endswith("reading stopped after 5 problems")
 
 
 def test_load_shows_a_text_short_and_safe_to_print(write):
@@ -145,23 +124,13 @@ def test_load_parquet_takes_nan_as_missing_and_refuses_bytes_that_are_no_text(wr
     )
 
 
-def test_load_parquet_without_row_groups_holds_no_rows(write):
-    with pq.ParquetWriter(write("a.parquet", ""), pa.schema([("query", pa.string())])):
-        pass
-    with pytest.raises(NothingToEvaluate, match="there are no rows"):
-        load("a.parquet")
-
-
 # --- files that are small and become large ---
 
 
-@pytest.mark.parametrize("column", ["one long value", "nulls"])
+@pytest.mark.parametrize("column", [["x" * 2**20] * 100, pa.nulls(1_000_000, pa.int8())], ids=["long", "nulls"])
 def test_load_parquet_that_unpacks_into_too_much_is_refused(write, column):
     path = write("bomb.parquet", "")
-    long = pa.array(["x" * 2**20] * 100)
-    pq.write_table(
-        pa.table({"query": pa.nulls(1_000_000, pa.int8()) if column == "nulls" else long}), path, compression="zstd"
-    )
+    pq.write_table(pa.table({"query": column}), path, compression="zstd")
     with pytest.raises(TooLarge, match=r"^bomb\.parquet: holds more than "):
         load(path)
 
@@ -188,17 +157,6 @@ def test_load_a_json_document_that_would_not_fit_into_memory_is_too_large(write,
     monkeypatch.setattr("ragassay.datasets.readers.LARGEST_JSON", 10)
     with pytest.raises(TooLarge, match=r"^a\.json: .*; write it as JSON Lines, which is read line by line$"):
         load(write("a.json", '[{"query": "a"}]'))
-
-
-def test_load_what_does_not_fit_into_memory_is_one_line(write, monkeypatch):
-    def open_source(*_):
-        raise MemoryError
-
-    monkeypatch.setattr(loading, "open_source", open_source)
-    with pytest.raises(
-        TooLarge, match=r"^a\.json: does not fit into the memory of this process; evaluate it in parts$"
-    ):
-        load(write("a.json", "[]"))
 
 
 # --- any input ---

@@ -12,7 +12,6 @@ import datasets
 from offline_runs import write_jsonl
 from ragassay.core.errors import BadData, BadInput, NothingToEvaluate
 from ragassay.datasets.load import load
-from ragassay.datasets.responses import load_responses
 
 ROWS = [
     {"question": f"Where is {n}?", "answer": "Here.", "contexts": ["It is here.", "Or there."], "latency_ms": 1.5 * n}
@@ -67,11 +66,6 @@ def test_load_takes_samples_as_they_are_whatever_their_metadata_is_called():
         load([samples[0], samples[0]])
 
 
-def test_load_responses_of_a_table_are_matched_by_the_text_of_the_query():
-    frame = pl.DataFrame([{"question": row["question"], "answer": "Elsewhere."} for row in ROWS])
-    assert [response.answer for response in load_responses(frame).by_query.values()] == ["Elsewhere."] * 3
-
-
 def test_load_numbers_of_other_types_are_numbers():
     row = {"query": "?", "answer": "!", "latency_ms": np.float32(0.5), "cost_usd": Decimal("0.25"), "n": np.int64(7)}
     (sample,) = load([row]).samples
@@ -83,12 +77,9 @@ def test_load_numbers_of_other_types_are_numbers():
     [
         ([{"query": "?"}, "text"], BadData, "data: row 2: should be a dict or a Sample, is 'text'"),
         ([{"query": "?"}, {"query": np.nan, "answer": "!"}], BadData, "data: row 2: query: is missing"),
-        ([{"query": "?", "x": object()}], BadData, "data: row 1: metadata.x: is a value of type object"),
         ([{"query": "?", "contexts": ["a", np.nan]}], BadData, r"data: row 1: contexts\[1\]: should be text, is null"),
-        ({"query": ["?"]}, BadInput, "data: an object with the keys 'query' is no table of rows; give a list of dicts"),
         ({"train": pd.DataFrame()}, BadInput, r"it has several tables; name one, such as \['train'\]"),
         (None, BadInput, "data: None is no table of rows; give a list of dicts or Samples, a pandas"),
-        (pd.DataFrame([[1, 2]], columns=["query", "query"]), BadInput, "two columns are called 'query'"),
         (pd.DataFrame(), NothingToEvaluate, "data: there are no rows"),
     ],
 )

@@ -11,7 +11,6 @@ import pytest
 from live_traffic import otlp_lines
 from ragassay.core.errors import NothingToEvaluate
 from ragassay.datasets.load import load
-from ragassay.datasets.responses import join, load_responses
 from ragassay.datasets.traces import TraceSpan
 
 ASKED = "When do backups start?"
@@ -126,7 +125,6 @@ FORMS = {
     "otlp page": lambda spans: ("t.json", {"data": in_snake_case(spans_of_batch(spans))}),
     "phoenix page": lambda spans: ("t.json", {"data": [*map(of_page, spans)], "next_cursor": None}),
     "data frame": lambda spans: pd.DataFrame(map(of_frame, spans)),
-    "data frame's lines": lambda spans: ("t.jsonl", lines_of(map(of_frame, spans))),
 }
 
 
@@ -211,17 +209,7 @@ def test_load_attributes_of_any_shape_are_no_error(write):
     assert (sample.query, sample.answer, sample.contexts) == (ASKED, None, None)
 
 
-def test_load_several_retrievals_are_one_list_without_repetition_and_without_scores(write):
-    spans = [
-        span("chain", "CHAIN", None, {"input.value": ASKED, "output.value": "At 02:00."}),
-        span("one", "RETRIEVER", "chain", documents("retrieval.documents", D1), at=1),
-        span("two", "RETRIEVER", "chain", documents("retrieval.documents", D2, D1), at=2),
-    ]
-    (sample,) = load(write("t.jsonl", otlp_lines([spans]))).samples
-    assert (sample.retrieved_doc_ids, sample.response.retrieved_scores) == (("d1", "d2"), None)
-
-
-def test_load_the_last_model_call_answers_if_the_root_has_no_output(write):
+def test_load_several_retrievals_are_one_list_and_the_last_model_call_answers(write):
     def call(name, at, text):
         reply = {"llm.output_messages.0.message.role": "assistant", "llm.output_messages.0.message.content": text}
         return span(name, "LLM", "chain", reply, at=at)
@@ -229,9 +217,12 @@ def test_load_the_last_model_call_answers_if_the_root_has_no_output(write):
     spans = [
         span("chain", "CHAIN", None, {"input.value": ASKED}),
         call("rewrite", 1, "start of backups"),
-        call("chat", 2, "At 02:00."),
+        span("one", "RETRIEVER", "chain", documents("retrieval.documents", D1), at=1),
+        span("two", "RETRIEVER", "chain", documents("retrieval.documents", D2, D1), at=2),
+        call("chat", 3, "At 02:00."),
     ]
     (sample,) = load(write("t.jsonl", otlp_lines([spans]))).samples
+    assert (sample.retrieved_doc_ids, sample.response.retrieved_scores) == (("d1", "d2"), None)
     assert sample.answer == "At 02:00."
 
 
@@ -252,13 +243,6 @@ def test_load_observations_of_langfuse_are_rows(write):
     assert sample.response.latency_ms == pytest.approx(250)
 
 
-def test_join_traces_to_a_dataset_by_the_text_of_the_question(write):
-    questions = [{"id": "q1", "question": ASKED, "reference": "At 02:00 UTC."}, {"id": "q2", "question": "Who?"}]
-    dataset = load(write("questions.json", questions))
-    first, second = join(dataset, load_responses(write("t.jsonl", otlp_lines([openinference()]))), "prod")
-    assert (first.query_id, first.answer, second.response) == ("q1", "At 02:00 UTC.", None)
-
-
 def test_load_what_phoenix_exported():
     """Recorded from Phoenix 20.26: a chain of LangChain, a query engine of LlamaIndex, and the building of its index."""
     dataset = load(Path(__file__).parent / "phoenix_spans.json")
@@ -275,12 +259,3 @@ def test_load_what_phoenix_exported():
 def test_load_rows_with_ids_of_traces_are_rows(only):
     sample = only({"question": "Who?", "answer": "I.", "trace_id": "t", "span_id": "s"})
     assert sample.metadata == {"trace_id": "t", "span_id": "s"}
-
-
-def test_load_traces_takes_a_json_document_by_name_and_spans_without_a_start(write):
-    batch = json.loads(otlp_lines([[span("ask", "CHAIN", None, {"input.value": "Where?", "output.value": "Here."})]]))
-    del batch["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["startTimeUnixNano"]
-    path = write("a.json", json.dumps(batch, indent=1))
-    for name in ("traces", "auto"):
-        (sample,) = load(path, format=name).samples
-        assert (sample.query, sample.answer, sample.response.latency_ms) == ("Where?", "Here.", None)

@@ -83,16 +83,9 @@ def test_split_is_stratified_and_independent_of_order(labels, seed):
     assert again == [parts[n] for n in order]
 
 
-def test_split_leaves_out_a_part_without_a_share():
-    parts, report = split(["a", "b"], [None, None], {"train": 0.5, "validation": 0, "test": 0.5})
-    assert sorted(parts) == ["test", "train"]
-    assert [part.name for part in report] == ["train", "test"]
-
-
 @pytest.mark.parametrize(
     ("shares", "error", "says"),
     [
-        ({"train": 0.5, "test": 0.6}, BadSettings, "add up to 1.1"),
         ({"train": 0.5, "test": 0.4}, BadSettings, "add up to 0.9"),
         ({"train": 1.5, "test": -0.5}, BadSettings, "should be from 0 to 1"),
         ({"train": 0.9, "test": 0.1}, BadInput, "test would be empty"),
