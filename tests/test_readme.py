@@ -7,6 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 QUICKSTART = (ROOT / "docs" / "quickstart.md").read_text()
@@ -47,10 +49,15 @@ def test_its_row_is_one_of_the_example():
     assert row.replace("\n", "") in (ROOT / "examples" / "answers.jsonl").read_text().splitlines()
 
 
-def test_its_python_gives_what_it_shows():
-    (code,) = re.findall(r"```python\n(>>>.*?)```", README, re.DOTALL)
-    test = doctest.DocTestParser().get_doctest(code, {}, "README.md", "README.md", 0)
-    assert doctest.DocTestRunner().run(test).failed == 0
+@pytest.mark.parametrize(
+    "page", ["README.md", *(f"docs/{name}.md" for name in ("metrics", "statistics", "cost", "judges"))]
+)
+def test_its_python_gives_what_it_shows(page):
+    code = "\n".join(re.findall(r"^```python\n(>>>.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL))
+    test = doctest.DocTestParser().get_doctest(code, {}, page, page, 0)
+    said = []
+    failed, tried = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
+    assert (failed, tried > 0) == (0, True), "".join(said)
 
 
 def test_site_builds_with_every_page_and_without_other_hosts(tmp_path):

@@ -6,12 +6,12 @@ import time
 import pytest
 
 from provider import Provider, says
-from ragassay.core.errors import BadInput, Unavailable
+from ragassay.core.errors import Unavailable
 from ragassay.core.models import Response, Sample
 from ragassay.datasets.corpus import Corpus, Passage
 from ragassay.llm import LLM
 from ragassay.llm.journal import CallScope, MemoryJournal
-from ragassay.systems.builtin import NOTHING, BuiltIn, Extractive, Generative, extract
+from ragassay.systems.builtin import NOTHING, BuiltIn, Generative, extract
 from ragassay.systems.options import SystemConfig
 from ragassay.systems.retrieval import build
 
@@ -72,7 +72,7 @@ def test_respond_carries_what_was_retrieved_and_how_long_it_took():
     assert response.contexts == ("Apples. Apples are red.",)
     assert list(response.retrieved_scores) == [h.score for h in strategy.retriever.search("red apples", 2).hits]
     assert response.retrieval_latency_ms == response.latency_ms > 0
-    assert (response.answer, response.route, response.error, response.metadata) == (None, None, None, {})
+    assert (response.answer, response.error) == (None, None)
 
 
 def test_respond_with_an_answer_brings_its_own_bill():
@@ -111,8 +111,7 @@ def test_respond_a_slow_search_is_an_error_and_no_other_begins_beside_it(monkeyp
     monkeypatch.setattr(strategy.retriever, "search", slow)
     monkeypatch.setattr(strategy.retriever, "warm_up", lambda: None)
     responses = ask(strategy, 2)
-    assert responses[0].error == "nothing was retrieved within 0.05 s"
-    assert (responses[0].retrieved_doc_ids, responses[0].answer, peak) == ((), None, [1, 1])
+    assert (responses[0].error, peak) == ("nothing was retrieved within 0.05 s", [1, 1])
 
 
 def test_respond_a_slow_answer_is_an_error_and_what_was_retrieved_stays():
@@ -122,10 +121,9 @@ def test_respond_a_slow_answer_is_an_error_and_what_was_retrieved_stays():
     assert (response.answer, response.latency_ms) == (None, None)
 
 
-@pytest.mark.parametrize("error", [BadInput("too long"), Unavailable("is down")])
-def test_respond_a_query_that_can_not_be_answered_does_not_end_the_run(error):
-    [response] = ask(system(Says(error)))
-    assert (response.error, response.answer) == (str(error), None)
+def test_respond_a_query_that_can_not_be_answered_does_not_end_the_run():
+    [response] = ask(system(Says(Unavailable("is down"))))
+    assert (response.error, response.answer) == ("is down", None)
 
 
 def test_respond_the_start_is_in_no_latency_and_no_timeout_but_with_the_first_response():
@@ -148,27 +146,11 @@ RATES = "The API has limits. Plus may send 60 requests per minute. Team may send
 TOKENS = "Tokens expire after 90 days. A token is shown once."
 
 
-@pytest.mark.parametrize(
-    ("query", "contexts", "answer"),
-    [
-        ("When do tokens expire?", [RATES, TOKENS], "Tokens expire after 90 days."),
-        (
-            "How many requests may Plus send and when do tokens expire?",
-            [RATES, TOKENS],
-            "Plus may send 60 requests per minute. Tokens expire after 90 days.",
-        ),
-        *(("When do tokens expire?", contexts, NOTHING) for contexts in ([], [""], ["Apples are red."])),
-    ],
-)
-def test_extract_is_the_sentences_that_share_most_with_the_query(query, contexts, answer):
-    assert extract(query, contexts) == answer
-
-
-def test_extractive_answer_costs_nothing_and_takes_time():
-    given = asyncio.run(Extractive().answer(Sample(query_id="q", query="When do tokens expire?"), [TOKENS]))
-    assert (given.answer, given.cost_usd) == ("Tokens expire after 90 days.", 0)
-    assert (given.input_tokens, given.output_tokens) == (0, 0)
-    assert given.generation_latency_ms > 0
+def test_extract_is_the_sentences_that_share_most_with_the_query():
+    both = "How many requests may Plus send and when do tokens expire?"
+    assert extract(both, [RATES, TOKENS]) == "Plus may send 60 requests per minute. Tokens expire after 90 days."
+    for contexts in ([], [""], ["Apples are red."]):
+        assert extract("When do tokens expire?", contexts) == NOTHING
 
 
 def test_generative_reads_the_passages_in_order_and_asks_once():
@@ -185,7 +167,6 @@ def test_generative_reads_the_passages_in_order_and_asks_once():
     [seen] = provider.log
     assert first == second
     assert (first.answer, first.model, first.output_tokens) == ("After 90 days.", "openai/m", 4)  # 16 characters
-    assert first.generation_latency_ms > 0
     assert seen.user == f"Passages:\n\n[1] {RATES}\n\n[2] {TOKENS}\n\nQuestion: When do tokens expire?"
     assert seen.body.get("max_tokens", seen.body.get("max_completion_tokens")) == 77
     assert [call.purpose for call in calls] == ["answer"] * 2

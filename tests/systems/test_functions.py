@@ -92,15 +92,11 @@ async def answers(query):
     ("function", "response"),
     [
         (lambda query: f"to {query}", {"answer": "to capital?"}),
-        (
-            lambda _: {"answer": "x", "contexts": ["c"], "cost_usd": 0.5},
-            {"answer": "x", "contexts": ("c",), "cost_usd": 0.5},
-        ),
+        (lambda _: {"answer": "x", "contexts": ["c"]}, {"answer": "x", "contexts": ("c",)}),
         (lambda _: Response(answer="own"), {"answer": "own"}),
-        (answers, {"answer": "CAPITAL?"}),
         (lambda query: answers(query), {"answer": "CAPITAL?"}),
     ],
-    ids=["text", "object", "response", "async", "awaitable"],
+    ids=["text", "object", "response", "awaitable"],
 )
 def test_ask_a_function_returns_text_an_object_or_a_response(function, response):
     [made] = ask(function)
@@ -108,18 +104,19 @@ def test_ask_a_function_returns_text_an_object_or_a_response(function, response)
     assert made.model_dump(exclude={"timing"}) == Response(**response, latency_ms=made.latency_ms).model_dump()
 
 
+PARTS = ({"contexts": ["c"], "retrieved_doc_ids": ["paris"]}, "Pa", "ris.", {"output_tokens": 2})
+
+
 async def streams(query):
-    for part in ({"contexts": ["c"], "retrieved_doc_ids": ["paris"]}, "Pa", "ris."):
+    for part in PARTS:
         await asyncio.sleep(0.05)
         yield part
-    yield {"output_tokens": 2}
 
 
 def streams_in_a_thread(query):
-    for part in ({"contexts": ["c"], "retrieved_doc_ids": ["paris"]}, "Pa", "ris."):
+    for part in PARTS:
         time.sleep(0.05)
         yield part
-    yield {"output_tokens": 2}
 
 
 @pytest.mark.parametrize("function", [streams, streams_in_a_thread])
@@ -153,10 +150,6 @@ async def floods(query):
         yield "x" * 1_000_000
 
 
-async def yields_a_number(query):
-    yield 7
-
-
 async def hangs(query):
     yield "Pa"
     await asyncio.sleep(60)
@@ -173,7 +166,6 @@ async def hangs(query):
         (never_waits, "the answer did not end within its time"),
         (never_ends, "no answer within 0.5 s"),
         (floods, "the answer is longer than 10 million characters"),
-        (yields_a_number, "the system yielded the number 7; parts of the answer as text, or objects, are needed"),
         (hangs, "the answer had not ended after 0.5 s; its first part came after "),
     ],
 )
@@ -184,16 +176,22 @@ def test_ask_what_a_function_does_wrong_is_the_reason_of_its_row(function, reaso
     assert time.monotonic() - began < 3, "a thread that hangs must not keep the run"
 
 
-def write(tmp_path, function="own.py:ask"):
-    write_jsonl(tmp_path / "data.jsonl", [{"query": "Where?", "relevant_doc_ids": ["paris"]}])
-    (tmp_path / "own.py").write_text(OWN)
-    document = {"data": "data.jsonl", "systems": {"v2": {"kind": "python", "function": function}}}
-    (tmp_path / "live.yaml").write_text(json.dumps(document))
+@pytest.fixture
+def evaluate(cli, tmp_path):
+    """Runs ``evaluate`` on a configuration that names a function."""
+
+    def run(function):
+        write_jsonl(tmp_path / "data.jsonl", [{"query": "Where?", "relevant_doc_ids": ["paris"]}])
+        (tmp_path / "own.py").write_text(OWN)
+        document = {"data": "data.jsonl", "systems": {"v2": {"kind": "python", "function": function}}}
+        (tmp_path / "live.yaml").write_text(json.dumps(document))
+        return cli("evaluate", "--config", "live.yaml", "--json", "--metrics", "mrr")
+
+    return run
 
 
-def test_evaluate_calls_the_function_that_a_named_configuration_names(cli, tmp_path):
-    write(tmp_path)
-    code, out, err = cli("evaluate", "--config", "live.yaml", "--json", "--metrics", "mrr")
+def test_evaluate_calls_the_function_that_a_named_configuration_names(evaluate):
+    code, out, err = evaluate("own.py:ask")
     assert code == 0, err
     assert json.loads(out)["systems"]["v2"]["metrics"]["mrr"]["value"] == 1.0
 
@@ -204,11 +202,8 @@ def test_evaluate_calls_the_function_that_a_named_configuration_names(cli, tmp_p
         ("own.py:text", "own.py has no function 'text'"),
         ("gone.py:ask", "gone.py: there is no such file"),
         ("no_such_package.x:ask", "no_such_package.x: ModuleNotFoundError"),
-        ("own.py", "should match"),
     ],
 )
-def test_evaluate_a_function_that_is_not_there_is_one_clear_error(cli, tmp_path, function, why):
-    write(tmp_path, function)
-    code, _, err = cli("evaluate", "--config", "live.yaml")
-    assert code == 2
-    assert why in err
+def test_evaluate_a_function_that_is_not_there_is_one_clear_error(evaluate, function, why):
+    code, _, err = evaluate(function)
+    assert (code, why in err) == (2, True)

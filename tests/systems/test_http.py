@@ -81,16 +81,6 @@ def test_ask_sends_the_template_with_the_rows_values_in_it(endpoint):
     assert endpoint.asked[-1][0] == {"input": [{"q": "Please: where?"}], "user": 7, "k": 3, "none": None}
 
 
-@pytest.mark.parametrize(("value", "text"), [(0, "0"), (False, "False"), (None, "")])
-def test_ask_keeps_values_that_are_false_in_a_text(endpoint, value, text):
-    sample = Sample(query_id="q", query="q", metadata={} if value is None else {"x": value})
-    client = HttpClient(
-        HttpConfig(url=endpoint.url, kind="http", request={"q": "{query}", "x": "of {metadata.x}"}), "s"
-    )
-    asyncio.run(answer_of(client, sample))
-    assert endpoint.asked[-1][0]["x"] == f"of {text}"
-
-
 def test_ask_sends_the_earlier_turns_as_a_list_spliced_or_as_text(endpoint):
     template = {
         "turns": "{history}",
@@ -124,7 +114,7 @@ def test_ask_sends_headers_with_keys_of_the_environment_and_no_cookie(endpoint, 
     ("value", "why"),
     [
         (None, r"s\.headers: the environment variable TOKEN is not set"),
-        *((value, "a header can't have line breaks") for value in ("a\r\nX-Other: b", "caf\xe9", "a\x00b")),
+        ("a\r\nX-Other: b", "a header can't have line breaks"),
     ],
 )
 def test_client_refuses_a_header_that_can_not_be_sent(monkeypatch, value, why):
@@ -138,10 +128,7 @@ def test_client_refuses_a_header_that_can_not_be_sent(monkeypatch, value, why):
     [
         ({"headers": {"X-Api-Key": "abc"}}, r"X-Api-Key: write \$\{NAME\}"),
         ({"reply": {"answer": "$.a["}}, "answer: '\\$.a\\[' is not a JSONPath"),
-        ({"reply": {}}, "at least 1 item"),
-        ({"url": "ftp://here"}, "pattern"),
         ({"request": {"q": "{question}"}}, "each row would be asked the same: write {query}"),
-        ({"concurrency": 0}, "greater than or equal to 1"),
     ],
 )
 def test_config_that_could_not_work_is_refused(options, why):
@@ -157,19 +144,10 @@ def test_ask_reads_a_reply_where_its_paths_say_and_times_it(endpoint):
     assert (plain.answer, plain.contexts) == ("Paris is the capital.", ("Paris is the capital of France.",))
     assert plain.retrieved_doc_ids == ("paris", "lyon")
     assert 0 < plain.latency_ms < 5000
-    [other] = ask(["capital?"], url=endpoint.url, reply={"answer": "$.contexts[0]", "model": "$.answer"})
+    paths = {"answer": "$.contexts[0]", "model": "$.answer", "contexts": "$.sources[*].text"}
+    [other] = ask(["capital?"], url=endpoint.url, reply=paths)
     assert (other.answer, other.model) == ("Paris is the capital of France.", "Paris is the capital.")
-    assert other.contexts is None
-
-
-def test_ask_a_list_that_is_not_there_is_missing_and_one_that_is_empty_is_empty(endpoint, monkeypatch):
-    [absent] = ask(["capital?"], url=endpoint.url, reply={"answer": "$.answer", "contexts": "$.sources[*].text"})
-    [null] = ask(["null"], url=endpoint.url, reply={"answer": "$.answer", "contexts": "$.contexts[*]"})
-    assert (absent.contexts, null.contexts) == (None, None)
-    reply = b'{"answer": "x", "contexts": []}'
-    monkeypatch.setattr(endpoint, "reply", lambda request, _: endpoint.send(request, 200, reply))
-    [empty] = ask(["?"], url=endpoint.url, reply={"answer": "$.answer", "contexts": "$.contexts[*].text"})
-    assert empty.contexts == ()
+    assert other.contexts is None, "a list that is not there is missing"
 
 
 @pytest.mark.parametrize("query", REASONS)
@@ -267,16 +245,11 @@ def test_stream_first_token_is_when_the_first_text_came_and_latency_ends_with_th
     [
         ("cut-off", "the stream breaks off: '[DONE]' did not come after its 2 events"),
         ("malformed", "event 2 of the stream is not JSON: '{\"choices\": ['"),
-        ("no-json", "event 1 of the stream is not JSON: 'Paris'"),
         ("error-event", "the system replied with an error: 'out of memory'"),
         ("numbers", "a part of the answer should be text, is the number 7"),
-        (
-            "no-text",
-            "no event of the stream has a part of the answer at $.choices[0].delta.content; the last one: '[DONE]'",
-        ),
+        ("no-text", "no event of the stream has a part of the answer at $.choices[0].delta.content; "),
         ("nothing", "the reply is no stream of events but 'text/event-stream': ''"),
         ("json-only", "the reply is no stream of events but 'application/json': '{\"answer\": \"Paris is the capital."),
-        ("half-a-letter", "the reply is not UTF-8 from byte 42"),
         ("cuts", "the reply breaks off: peer closed connection"),
         ("endless-events", "the answer had not ended after 1 s; its first part came after "),
     ],
@@ -286,20 +259,6 @@ def test_stream_that_is_broken_is_the_error_of_its_row_and_of_no_other(endpoint,
     assert broken.error.startswith(reason)
     assert broken.answer is None
     assert (whole.error, whole.answer) == (None, "Paris.")
-
-
-def test_stream_that_is_closed_is_whole_if_no_end_is_named(endpoint):
-    [response] = ask(["cut-off"], url=endpoint.url, **{**OF_CHAT, "stream_end": None})
-    assert (response.error, response.answer) == (None, "Pa")
-
-
-def test_stream_connection_is_used_again(endpoint, monkeypatch):
-    """Else each query would be measured with a handshake: the server counts the connections."""
-    connections, reply = set(), endpoint.reply
-    spy = lambda request, body: (connections.add(request.client_address), reply(request, body))  # noqa: E731
-    monkeypatch.setattr(endpoint, "reply", spy)
-    ask(["chat"] * 5, url=endpoint.url, concurrency=1, **OF_CHAT)
-    assert len(connections) == 1
 
 
 # --- again, in time, and measured ---
@@ -328,18 +287,6 @@ def test_ask_does_not_begin_a_wait_that_is_longer_than_the_time_left():
     assert response.error.endswith("the wait of 3.6e+03 s before another attempt is longer than what is left of 5 s")
 
 
-def test_ask_tries_a_system_that_can_not_be_reached_as_often_as_allowed():
-    [response] = ask(["capital?"], url="http://127.0.0.1:1/ask", attempts=3)
-    assert response.error.startswith("no reply: ")
-    assert response.error.endswith("(3 attempts)")
-
-
-def test_ask_without_a_rate_a_stall_is_the_latency_of_one_query():
-    with Endpoint(lambda n: 0.5 if n == 5 else 0.0) as stalls:
-        closed = ask(["capital?"] * 12, url=stalls.url, concurrency=1)
-    assert sum(response.latency_ms >= 500 for response in closed) == 1
-
-
 def test_warm_up_queries_are_asked_alone_and_their_latency_is_apart():
     """The first query takes 300 ms, as one that loads a model; no latency has it, and it is asked once."""
     with Endpoint(lambda n: 0.0 if n else 0.3) as cold:
@@ -349,9 +296,8 @@ def test_warm_up_queries_are_asked_alone_and_their_latency_is_apart():
     assert [response.first_call_ms is None for response in responses] == [False, True, True, True, True, True]
     assert responses[0].first_call_ms >= 300
     assert all(response.answer for response in responses), "the answers count"
-    spans = [(arrived, arrived + took) for _, arrived, took in cold.asked]
-    assert spans[0][1] <= spans[1][0]
-    assert spans[1][1] <= spans[2][0]
+    arrivals, ends = zip(*((arrived, arrived + took) for _, arrived, took in cold.asked), strict=True)
+    assert all(ends[n] <= arrivals[n + 1] for n in (0, 1))
 
 
 def test_query_all_ends_with_the_first_error_of_the_journal():
@@ -412,12 +358,10 @@ def provider():
         yield running
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_openai_answer_tokens_and_model_are_read(provider, stream):
-    [response] = respond(openai(provider, stream=stream), ["Where?"])
+def test_openai_answer_tokens_and_model_are_read(provider):
+    [response] = respond(openai(provider), ["Where?"])
     assert (response.error, response.answer, response.model) == (None, "Paris is the capital.", "gpt-4o-mini")
     assert (response.input_tokens, response.output_tokens) == (2, 6), "a token is four characters there"
-    assert (response.first_token_ms is not None) == stream
 
 
 def test_openai_request_has_model_messages_parameters_and_key(provider, monkeypatch):
@@ -446,15 +390,3 @@ def test_openai_run_prices_the_answers_and_keeps_no_key(evaluate, monkeypatch, p
     live = report["systems"]["live"]
     assert live["cost_usd"]["total"] == pytest.approx((2 * 1_000 + 6 * 10_000) / 1_000_000)
     assert (live["priced_by_us"], live["first_token_ms"]["n"]) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        ({"api_key": "sk-123"}, r"write \$\{NAME\} and set that environment variable"),
-        ({"reply": {"contexts": "$.a["}}, "is not a JSONPath"),
-    ],
-)
-def test_openai_config_that_could_not_work_is_refused(options, why):
-    with pytest.raises(ValidationError, match=why):
-        OpenAIConfig(kind="openai", url="http://x/v1", model="m", **options)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from fakes import FakeEmbedder
 from minilm_files import PUBLISHED
-from ragassay.core.errors import BadData, BadInput, BadSettings, NotFound
+from ragassay.core.errors import BadData, BadSettings, NotFound
 from ragassay.core.package_data import folder
 from ragassay.datasets.corpus import Corpus, Passage
 from ragassay.embeddings import CrossEncoder
@@ -89,12 +89,6 @@ def test_feedback_dense_moves_the_query_towards_the_mean_of_the_passages():
     assert (plain["b"], moved["b"]) == (0, pytest.approx(share / math.sqrt(2) / length, abs=1e-6))
 
 
-def test_dense_a_blank_passage_is_no_candidate():
-    assert ids(retriever({"x": " ", "y": "red"}, kind="dense").search("blue", 5).hits) == ["y"]
-    with pytest.raises(BadInput, match="nothing to embed"):
-        retriever({"x": " "}, kind="dense")
-
-
 def test_fusion_adds_reciprocal_ranks():
     hits = retriever(kind="hybrid", rrf_k=10).search("apple", 2).hits
     # BM25 ranks b before a; the bags of words have cosines 2/sqrt(5) for b and 1/sqrt(2) for a.
@@ -137,8 +131,6 @@ def test_rerank_reads_query_and_passage_together(tiny):
     assert [h.score for h in found.hits] == pytest.approx(scores.tolist(), abs=1e-5)
     assert [h.score for h in found.hits] == sorted((h.score for h in found.hits), reverse=True)
     assert sorted(found.before) == ["a", "b", "c"]
-    again = CrossEncoder(str(tiny / "1")).score("apple cherry", [*TEXTS.values()] * 2)
-    assert again[:4].tolist() == again[4:].tolist()
 
 
 def test_cross_encoder_refuses_a_model_that_is_none(tiny, tmp_path):
@@ -146,7 +138,6 @@ def test_cross_encoder_refuses_a_model_that_is_none(tiny, tmp_path):
         CrossEncoder(str(tiny / "2")).score("q", ["t"])
     with pytest.raises(BadSettings, match="can't be loaded"):
         CrossEncoder(str(tmp_path)).score("q", ["t"])
-    assert CrossEncoder("some/name").name == "some/name"
     assert "sha256" in CrossEncoder(str(tiny / "1")).name
 
 
@@ -167,19 +158,11 @@ def test_terms_are_stems_without_accents(text, expected):
     [
         ({"kind": "bm25", "rrf_k": 10}, "rrf_k: not read by kind bm25"),
         ({"kind": "dense", "k1": 1.0}, "k1: not read by kind dense"),
-        ({"kind": "bm25", "boost": 1}, "Extra inputs"),
-        ({"kind": "splade"}, "bm25"),
     ],
 )
 def test_config_refuses_an_option_that_would_do_nothing(options, said):
     with pytest.raises(ValidationError, match=said):
         RetrievalConfig.model_validate(options)
-
-
-@pytest.mark.parametrize(("query", "k", "said"), [("apple", 0, "at least 1"), (" ", 3, "blank")])
-def test_search_for_nothing_is_refused(query, k, said):
-    with pytest.raises(BadInput, match=said):
-        retriever().search(query, k)
 
 
 def test_corpus_is_read_from_json_lines(tmp_path):
@@ -201,19 +184,11 @@ def test_corpus_names_every_bad_line(tmp_path):
     assert [p[:2] for p in problems] == [f"{n}:" for n in (2, 3, 4, 5, 6, 7, 8)]
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "what"),
-    [
-        (lambda path: Corpus.read(path), BadData, "no passage"),
-        (lambda path: Corpus.read(path.with_name("none.jsonl")), NotFound, "no such corpus"),
-        (lambda _: Corpus.of([]), BadData, "without passages"),
-        (lambda _: Corpus.of([Passage(id="a", text="x")] * 2), BadData, "'a' comes twice"),
-    ],
-)
-def test_corpus_that_is_empty_missing_or_has_an_id_twice_is_refused(make, error, what, tmp_path):
+def test_corpus_that_is_empty_or_missing_is_refused(tmp_path):
     (tmp_path / "empty.jsonl").write_text("\n")
-    with pytest.raises(error, match=what):
-        make(tmp_path / "empty.jsonl")
+    for name, error, what in (("empty", BadData, "no passage"), ("none", NotFound, "no such corpus")):
+        with pytest.raises(error, match=what):
+            Corpus.read(tmp_path / f"{name}.jsonl")
 
 
 def dense_with(cache, texts=TEXTS, **options):
@@ -226,14 +201,12 @@ def test_cache_vectors_are_made_once_and_give_the_same_scores(tmp_path, monkeypa
     assert dense_with(tmp_path) == first
 
 
-@pytest.mark.parametrize(
-    "damage", [lambda content: content[:-40], lambda content: b"", lambda content: b"PK" + content]
-)
-def test_cache_damaged_vectors_are_made_again(tmp_path, damage):
+def test_cache_damaged_vectors_are_made_again(tmp_path):
     whole = dense_with(tmp_path)
     (file,) = tmp_path.iterdir()
-    file.write_bytes(damage(file.read_bytes()))
-    assert dense_with(tmp_path) == whole
+    for damaged in (file.read_bytes()[:-40], b"", b"PK" + file.read_bytes()):
+        file.write_bytes(damaged)
+        assert dense_with(tmp_path) == whole
 
 
 PROGRAM = """
