@@ -17,7 +17,6 @@ from ragassay.api.submission import JobRequest
 from ragassay.config import ProjectConfig
 from ragassay.core.eval_config import Budget, EvalConfig, Price, Statistics
 from ragassay.core.models import Response, Sample
-from ragassay.core.validation import problems
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import METRICS, metric, parse
 from ragassay.reporting import EXPORTERS
@@ -55,33 +54,9 @@ def test_every_number_has_a_least_and_a_largest_value(model):
     assert open_ended == []
 
 
-def limits(model, name):
-    [(_, schema)] = list(numeric(model.model_json_schema()["properties"][name]))
-    return schema.get("minimum", schema.get("exclusiveMinimum")), schema.get("maximum", schema.get("exclusiveMaximum"))
-
-
-NUMBERS = [
-    *((Response, name, {}) for name in (*MEASURED, "input_tokens", "output_tokens", "cost_usd")),
-    *((EvalConfig, name, {}) for name in ("max_grade", "relevant_from")),
-    *((Statistics, name, {}) for name in ("confidence", "alpha")),
-    (Price, "input_per_1m", {"output_per_1m": 1}),
-    *((Budget, name, {}) for name in ("usd", "tokens")),
-    *((Gate, name, {"metric": "mrr"}) for name in ("min", "max_drop", "relative_drop")),
-]
-
-
-@pytest.mark.parametrize(("model", "name", "given"), NUMBERS, ids=lambda part: getattr(part, "__name__", None))
-def test_beyond_its_limit_a_number_is_refused_with_field_value_and_limit(model, name, given):
-    _, largest = limits(model, name)
-    for beyond in (largest * 1.001 if isinstance(largest, float) else largest + 1, 1e308):
-        with pytest.raises(ValidationError) as refused:
-            model(**given, **{name: beyond})
-        [problem] = problems(refused.value)
-        if beyond == int(beyond):
-            assert problem.place == name
-        assert f"{name}: should be" in str(problem)
-    if name != "alpha":
-        model(**given, **{name: largest})
+def largest(name):
+    [(_, schema)] = numeric(Response.model_json_schema()["properties"][name])
+    return schema["maximum"]
 
 
 @pytest.mark.parametrize(
@@ -89,15 +64,11 @@ def test_beyond_its_limit_a_number_is_refused_with_field_value_and_limit(model, 
     [
         ("relevance_scores", {"a": 1e308}),
         ("doc_timestamps", {"a": 1e308}),
-        ("doc_timestamps", {"a": 1_700_000_000_000}),
         ("doc_timestamps", {"a": 10**400}),
         ("key_facts", ["fact"] * 1001),
-        ("ground_truth_answer", ["answer"] * 1001),
         ("subtopics", {str(n): ["s"] for n in range(10_001)}),
         ("response", {"retrieved_doc_ids": ["a"], "retrieved_scores": [1e308]}),
-        ("response", {"contexts": ["context"] * 2001}),
         ("response", {"latency_ms": 10**400}),
-        ("response", {"latency_ms": 5e-324}),
         ("relevance_scores", {"a": 5e-324}),
     ],
 )
@@ -110,7 +81,7 @@ SPENT = (*MEASURED, "cost_usd")
 TOKENS = ("input_tokens", "output_tokens")
 ORDINARY = {**dict.fromkeys(MEASURED, 120.0), "cost_usd": 0.01, "input_tokens": 100, "output_tokens": 10}
 ORDINARY |= {"retrieved_scores": [0.9, 0.1], "grade": 1.0, "time": 1_700_000_000.0}
-LARGEST = {name: limits(Response, name)[1] for name in (*SPENT, *TOKENS)}
+LARGEST = {name: largest(name) for name in (*SPENT, *TOKENS)}
 LARGEST |= {"retrieved_scores": [1e40, -1e40], "grade": 1000.0, "time": 253_402_300_800.0}
 NONE = dict.fromkeys(TOKENS, 0)
 SMALLEST = {

@@ -5,8 +5,6 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, ValidationError
 
-from ragassay.config import ProjectConfig
-from ragassay.core.errors import UnknownName
 from ragassay.core.models import FrozenModel
 from ragassay.core.validation import place_of, problems, shown
 
@@ -23,12 +21,6 @@ class Outer(FrozenModel):
     share: Annotated[float, Field(ge=0, lt=1)] = 0
 
 
-def listed(value, model=Outer) -> list[str]:
-    with pytest.raises(ValidationError) as refused:
-        model.model_validate(value)
-    return [str(problem) for problem in problems(refused.value, model)]
-
-
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
@@ -36,24 +28,18 @@ def listed(value, model=Outer) -> list[str]:
         ({"zzz": ""}, "unknown key zzz; known: by_name, name, parts, share"),
         ({"parts": [{}, {"sise": 1}]}, "unknown key parts[1].sise; did you mean size?"),
         ({"by_name": {"a": {"moed": 1}}}, "unknown key by_name.a.moed; did you mean mode?"),
-        ({"by_name": {"parts": {"moed": 1}}}, "unknown key by_name.parts.moed; did you mean mode?"),
         ({"by_name": {"a b": {"size": "x"}}}, "by_name['a b'].size: should be a whole number, is 'x'"),
         ({"parts": [{"mode": "Fast"}]}, "parts[0].mode: should be 'fast' or 'slow', is 'Fast'"),
-        ({"parts": 3}, "parts: should be a list, is the number 3"),
         ({"parts": ["a"]}, "parts[0]: should be an object, is 'a'"),
         ({"name": []}, "name: should be text or a number, is a list of 0"),
         ({"share": 1}, "share: should be less than 1, is the number 1"),
-        ({"share": -1}, "share: should be at least 0, is the number -1"),
         ({"share": float("nan")}, "share: should be a finite number, is NaN"),
     ],
 )
 def test_an_error_says_where_what_and_which_key_was_meant(value, sentence):
-    assert listed(value) == [sentence]
-
-
-def test_a_key_of_a_built_in_system_is_looked_for_where_it_stands():
-    value = {"systems": {"mixed": {"kind": "hybrid", "rrf_kk": 60}}}
-    assert listed(value, ProjectConfig) == ["unknown key systems.mixed.rrf_kk; did you mean rrf_k?"]
+    with pytest.raises(ValidationError) as refused:
+        Outer.model_validate(value)
+    assert [str(problem) for problem in problems(refused.value, Outer)] == [sentence]
 
 
 def test_a_value_is_shown_short_and_on_one_line():
@@ -62,7 +48,3 @@ def test_a_value_is_shown_short_and_on_one_line():
     assert shown({"a": 1, "b": 2, "c": 3, "d": 4}) == "an object with the keys 'a', 'b', 'c', ..."
     assert shown(10**50) == "a number of more than 40 digits"
     assert place_of(()) == ""
-
-
-def test_unknown_name_lists_each_known_name_once():
-    assert "known: local, openai/mock" in str(UnknownName("judge", "xyz", ["local", "local", "openai/mock"]))
