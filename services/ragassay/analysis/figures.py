@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
 
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.report import Slice, SystemReport
 from ragassay.core.statistics import Estimate
-from ragassay.metrics.metric import FIGURES, OPERATIONAL, Metric, parse, unknown
+from ragassay.metrics.metric import FIGURES, OPERATIONAL, Better, Metric, parse, unknown
 
 PER_ACCURATE, SUSPICIOUS, *REFUSALS = FIGURES
-NO_VERDICT = "no row has a verdict"
-NOT_KNOWN = "no verdict says whether the answer refuses"
 STATISTICS = ("mean", "p50", "p90", "p95", "p99", "total")
+NOT_PAIRED = ("reranking_improvement",)  # a ratio of means, not a mean of one value per query
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,28 +25,27 @@ class Figure:
     """
 
     column: str
+    better: Better = "lower"
     statistic: str = "mean"
-    own: Mapping[str, Metric] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def parse(cls, text: str, own: Mapping[str, Metric] = MappingProxyType({})) -> Figure:
-        """The figure that a name means; raises UnknownName and BadSettings as the metrics' own parser does.
-
-        ``own``: metrics that the runs define themselves.
-        """
-        name, _, statistic = text.strip().lower().rpartition(".")
-        if name in OPERATIONAL:
+        """The figure that a name means; ``own``: metrics that the runs define. Raises UnknownName and BadSettings."""
+        name = text.strip().lower()
+        column, _, statistic = name.rpartition(".")
+        if name in FIGURES:
+            return cls(name, "higher" if name in REFUSALS else "lower")
+        if column in OPERATIONAL:
             if statistic not in STATISTICS:
                 raise UnknownName("statistic", statistic, STATISTICS)
-            return cls(name, statistic)
-        if statistic in STATISTICS and name:
+            return cls(column, statistic=statistic)
+        if column and statistic in STATISTICS:
             raise BadSettings(f"{text!r}: only {', '.join(OPERATIONAL)} have percentiles and a total")
-        if (whole := text.strip().lower()) in FIGURES:
-            return cls(whole, own=own)
         try:
-            return cls(parse(text, own).name, own=own)
+            metric = parse(text, own)
         except UnknownName:
             raise unknown(text, *FIGURES, *own) from None
+        return cls(metric.name, metric.better)
 
     @property
     def name(self) -> str:
@@ -58,68 +55,48 @@ class Figure:
     @property
     def is_mean(self) -> bool:
         """Is it a mean of one value per query, so that two runs can be paired?"""
-        return (
-            self.statistic == "mean"
-            and self.column not in FIGURES
-            and self.column.partition("@")[0] != "reranking_improvement"
-        )
+        family = self.column.partition("@")[0]
+        return self.statistic == "mean" and self.column not in FIGURES and family not in NOT_PAIRED
 
-    @property
-    def better(self) -> Literal["higher", "lower"]:
-        """Which way is up."""
-        if self.column in FIGURES:
-            return "higher" if self.column in REFUSALS else "lower"
-        return self.metric.better
-
-    @property
-    def metric(self) -> Metric:
-        """The metric behind it; for the cost of an accurate answer, the cost."""
-        return parse("cost_usd" if self.column == PER_ACCURATE else self.column, self.own)
-
-    def comes_with(self, metrics: Collection[str]) -> bool:
+    def comes_with(self, metrics: Collection[str], own: Mapping[str, Metric]) -> bool:
         """Is it computed by a run of these metrics?"""
         if self.column == SUSPICIOUS or self.column in REFUSALS:
-            return any(parse(name, self.own).uses_judge for name in metrics)
-        return self._computed_from in OPERATIONAL or self._computed_from in metrics
+            return any(parse(name, own).uses_judge for name in metrics)
+        needed = "accurate" if self.column == PER_ACCURATE else self.column
+        return needed in OPERATIONAL or needed in metrics
 
     def is_of_slices(self, metrics: Collection[str]) -> bool:
         """Does a run of these metrics keep it for each slice?"""
-        return self.column == PER_ACCURATE or (self.column not in REFUSALS and self.name in metrics)
+        return self.column == PER_ACCURATE or self.name in metrics
 
     def of(self, part: SystemReport | Slice) -> Estimate:
-        """The figure as a report has it, of a system or of a slice of its rows, by the judge's own scores.
-
-        Of a slice there are metrics and the cost of an accurate answer.
-        """
-        rows = part.n if isinstance(part, Slice) else part.queries
+        """The figure as a report has it, of a system or of a slice of its rows, by the judge's own scores."""
         if self.column == PER_ACCURATE:
             return part.cost_per_accurate_answer
-        if self.column in part.metrics and self.statistic == "mean":
-            mean = part.metrics[self.column]
+        mean = part.metrics.get(self.column) if self.statistic == "mean" else None
+        if mean is not None:
             reason = None if mean.value is not None else mean.interval.reason if mean.n else _unscored(mean.unscored)
             return mean.model_copy(update={"reason": reason})
-        if isinstance(part, Slice) or self.column not in (*FIGURES, *OPERATIONAL):
-            return Estimate(value=None, n=0, missing={"not computed": rows}, reason=f"{self.column} was not computed")
-        if self.column == SUSPICIOUS:
-            n = part.evaluation.verdicts
-            return _counted(n, {"no verdict": rows - n}, part.evaluation.suspicious, NO_VERDICT)
-        if self.column in REFUSALS:
+        if isinstance(part, SystemReport) and self.column == SUSPICIOUS:
+            judged = part.evaluation.verdicts
+            return _counted(part.evaluation.suspicious, judged, "no verdict", part.queries - judged)
+        if isinstance(part, SystemReport) and self.column in REFUSALS:
             share: Estimate = getattr(part.refusals, self.column.removeprefix("refusal_"))
-            unknown = rows - part.refusals.judged
-            return share.model_copy(update={"missing": {NOT_KNOWN: unknown}}) if unknown else share
-        reported = getattr(part, self.column)
-        missing = {f"the response has no {self.column}": reported.missing}
-        return _counted(reported.n, missing, getattr(reported, self.statistic), _unscored(reported.missing))
+            unknown_rows = part.queries - part.refusals.judged
+            missing = {"no verdict says whether the answer refuses": unknown_rows} if unknown_rows else {}
+            return share.model_copy(update={"missing": missing})
+        if isinstance(part, SystemReport) and self.column in OPERATIONAL:
+            reported = getattr(part, self.column)
+            why = f"the response has no {self.column}"
+            return _counted(getattr(reported, self.statistic), reported.n, why, reported.missing)
+        rows = part.n if isinstance(part, Slice) else part.queries
+        return Estimate(value=None, n=0, missing={"not computed": rows}, reason=f"{self.column} was not computed")
 
-    @property
-    def _computed_from(self) -> str:
-        return "accurate" if self.column == PER_ACCURATE else self.column
 
-
-def _counted(n: int, missing: Mapping[str, int], value: float | None, reason: str) -> Estimate:
+def _counted(value: float | None, n: int, why: str, unscored: int) -> Estimate:
     """An estimate without an interval; None with the reason if no row is scored."""
-    some = {why: rows for why, rows in missing.items() if rows}
-    return Estimate(value=value if n else None, n=n, missing=some, reason=None if n else reason)
+    missing = {why: unscored} if unscored else {}
+    return Estimate(value=value if n else None, n=n, missing=missing, reason=None if n else _unscored(unscored))
 
 
 def _unscored(rows: int) -> str:

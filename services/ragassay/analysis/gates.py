@@ -5,84 +5,72 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Annotated, Any, Literal
+from functools import cache, partial
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from ragassay.analysis.comparison import cautions
 from ragassay.analysis.describe import better_or_worse, change
-from ragassay.analysis.difference import Contrast, Difference
+from ragassay.analysis.difference import Contrast
 from ragassay.analysis.figures import Figure
 from ragassay.analysis.rows import NOT_CONCERNED, MatchedRows, SystemRows
 from ragassay.core.errors import BadSettings, NotFound, NothingToEvaluate, UnknownName
-from ragassay.core.eval_config import EvalConfig
 from ragassay.core.formatting import listed, number
 from ragassay.core.models import FrozenModel, Sample
-from ragassay.core.report import Aggregate, Report, ReportWithResults, Slice, SystemReport
+from ragassay.core.report import Aggregate, ReportWithResults, Slice, SystemReport
 from ragassay.core.statistics import Estimate
 from ragassay.evaluation.groups import RowIndexes, most_values, slice_value
 from ragassay.metrics.composite import own_metrics
-from ragassay.metrics.metric import FIGURES, Metric
+from ragassay.metrics.metric import Metric
 
 ConditionName = Literal["min", "max", "max_drop", "relative_drop"]
-CONDITIONS: tuple[ConditionName, ...] = ("min", "max", "max_drop", "relative_drop")
-DROPS: tuple[ConditionName, ...] = ("max_drop", "relative_drop")
+CONDITIONS: tuple[ConditionName, ...] = get_args(ConditionName)
+DROPS = CONDITIONS[2:]
 GateCause = Literal["met", "threshold", "coverage", "missing", "baseline", "undecided"]
 LARGEST = 10.0**15
-MOST_REASONS, MOST_WORST = 2, 5
+MAX_REASONS, MAX_WORST = 2, 5
 ROUNDING = 1e-9  # 0.80 - 0.78 is a little above 0.02 in binary
 Threshold = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
-_SHORT = re.compile(r"(>=|<=)\s*(\S+)")
-_SLICE_FIELD = re.compile(r"category|difficulty|conversation_id|metadata\..+")
+_SHORT = re.compile(r"(>=|<=)\s*(-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?)", re.IGNORECASE)
+_SLICE = re.compile(r"(category|difficulty|conversation_id|metadata\.[^=]+)(=.*)?", re.DOTALL)
 
 
 class Gate(FrozenModel):
     """Thresholds for one figure. It holds for every system and slice that it names, and only if rows were scored."""
 
-    metric: Annotated[
-        str,
-        Field(
-            description="a metric, `cost_per_accurate_answer`, `suspicious` (rows), `refusal_precision`, "
-            "`refusal_recall`, or latency, tokens or cost with a percentile: `latency_ms.p95`"
-        ),
-    ]
-    min: Annotated[Threshold | None, Field(description="the least value that passes")] = None
-    max: Annotated[Threshold | None, Field(description="the largest value that passes")] = None
-    max_drop: Annotated[
-        float | None,
-        Field(ge=0, le=LARGEST, description="how much worse than the baseline it may be, in units of the metric"),
-    ] = None
-    relative_drop: Annotated[
-        float | None,
-        Field(ge=0, le=1_000_000, description="how much worse it may be, as a share of the baseline's value"),
-    ] = None
-    coverage: Annotated[
-        float, Field(gt=0, le=1, description="least share of the rows that must have a score; below it the gate fails")
-    ] = 0.95
-    system: Annotated[str | None, Field(description="the system it is about; default: every one")] = None
-    slice: Annotated[
-        str | None,
-        Field(description="only these rows: `category=factual`; a field alone, such as `category`: each of its values"),
-    ] = None
-
-    @field_validator("slice")
-    @classmethod
-    def _known_field(cls, text: str | None) -> str | None:
-        if text is not None and not _SLICE_FIELD.fullmatch(text.partition("=")[0]):
-            raise ValueError(
-                f"slice {text!r} is not category, difficulty, conversation_id or metadata.NAME, alone or with =VALUE"
-            )
-        return text
+    metric: str = Field(
+        description="a metric, `cost_per_accurate_answer`, `suspicious` (rows), `refusal_precision`, `refusal_recall`, or "
+        "latency, tokens or cost with a percentile: `latency_ms.p95`"
+    )
+    min: Threshold | None = Field(None, description="the least value that passes")
+    max: Threshold | None = Field(None, description="the largest value that passes")
+    max_drop: float | None = Field(
+        None, ge=0, le=LARGEST, description="how much worse than the baseline it may be, in units of the metric"
+    )
+    relative_drop: float | None = Field(
+        None, ge=0, le=1_000_000, description="how much worse it may be, as a share of the baseline's value"
+    )
+    coverage: float = Field(
+        0.95, gt=0, le=1, description="least share of the rows that must have a score; below it the gate fails"
+    )
+    system: str | None = Field(None, description="the system it is about; default: every one")
+    slice: str | None = Field(
+        None,
+        description="only these rows: `category=factual`; a field alone, such as `category`: each of its values",
+    )
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Gate:
+        if self.slice is not None and not _SLICE.fullmatch(self.slice):
+            fields = "category, difficulty, conversation_id or metadata.NAME"
+            raise ValueError(f"slice {self.slice!r} is not {fields}, alone or with =VALUE")
         if not self.conditions:
-            raise ValueError(f"the gate on {self.metric} has no threshold; give it min, max, max_drop or relative_drop")
+            raise ValueError(f"the gate on {self.metric} has no threshold; give it {listed(CONDITIONS)}")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError(f"min {self.min:g} is above max {self.max:g}: nothing could pass")
         return self
@@ -100,19 +88,12 @@ class Gate(FrozenModel):
 
 def _from_short(given: Any) -> Any:
     """``{"mrr": ">= 0.7"}`` in full; anything else as it is."""
-    if not (isinstance(given, Mapping) and len(given) == 1 and "metric" not in given):
+    if not isinstance(given, Mapping) or len(given) != 1 or given.keys() <= Gate.model_fields.keys():
         return given
     ((name, text),) = given.items()
-    if name in Gate.model_fields:
-        return given
-    short = _SHORT.fullmatch(text.strip()) if isinstance(text, str) else None
-    try:
-        bound = float(short[2]) if short else math.nan
-    except ValueError:
-        bound = math.nan
-    if short is None or not math.isfinite(bound):
+    if not (short := _SHORT.fullmatch(str(text).strip())):
         raise ValueError(f'gate {name}: can\'t read {text!r}; write, for example, {name}: ">= 0.7"')
-    return {"metric": name, "min" if short[1] == ">=" else "max": bound}
+    return {"metric": name, "min" if short[1] == ">=" else "max": float(short[2])}
 
 
 GateList = tuple[Annotated[Gate, BeforeValidator(_from_short, json_schema_input_type=Gate | dict[str, str])], ...]
@@ -122,15 +103,15 @@ class GateRow(FrozenModel):
     """One row: its value, for a drop also that in the baseline ``before``, and the reason given with its score."""
 
     query_id: str
-    query: str
     value: float | None
     before: float | None = None
     reason: str | None = None
 
     def __str__(self) -> str:
         """``qs-08 0.000, was 1.000``."""
+        value = "not scored" if self.value is None else number(self.value, beside=self.before)
         was = "" if self.before is None else f", was {number(self.before, beside=self.value)}"
-        return f"{self.query_id} {'not scored' if self.value is None else number(self.value, beside=self.before)}{was}"
+        return f"{self.query_id} {value}{was}"
 
 
 class GateResult(Estimate):
@@ -138,9 +119,8 @@ class GateResult(Estimate):
 
     Of a drop of a mean, the figure is that of the queries that are scored in both runs. ``baseline`` is it in the baseline,
     ``drop`` is positive if it is worse now, and ``interval`` is that of the drop. ``cause`` says why a gate was missed: the
-    ``threshold``; too little coverage, the ``floor`` of which is the gate's; a figure, system or slice that is ``missing``;
-    nothing to compare with in the ``baseline``; or too few rows to show a drop (``undecided``). ``worst``: the rows for
-    which it was missed.
+    ``threshold``; too little ``coverage``; a figure, system or slice that is ``missing``; nothing to compare with in the
+    ``baseline``; or too few rows to show a drop (``undecided``). ``worst``: the rows for which it was missed.
     """
 
     name: str
@@ -149,7 +129,6 @@ class GateResult(Estimate):
     slice: str | None
     condition: ConditionName
     threshold: float
-    floor: float
     baseline: float | None = None
     drop: float | None = None
     passed: bool
@@ -194,7 +173,7 @@ def about_a_drop(gates: Sequence[Gate]) -> str | None:
 def without_drops(gates: Sequence[Gate]) -> tuple[Gate, ...]:
     """The gates with what can be checked without a baseline."""
     kept = (gate for gate in gates if gate.min is not None or gate.max is not None)
-    return tuple(gate.model_copy(update={"max_drop": None, "relative_drop": None}) for gate in kept)
+    return tuple(gate.model_copy(update=dict.fromkeys(DROPS)) for gate in kept)
 
 
 def check_names(
@@ -210,28 +189,30 @@ def check_names(
     and a field of too many values for slices.
     """
     for n, gate in enumerate(gates):
-        where = f"gates[{n}]"
+        where, figure = f"gates[{n}]", Figure.parse(gate.metric, own)
         if gate.system is not None and gate.system not in systems:
             raise UnknownName("system", gate.system, systems, where=where)
-        figure = Figure.parse(gate.metric, own)
-        if not figure.comes_with(metrics):
+        if not figure.comes_with(metrics, own):
             what = f"the gate is on {gate.metric}, which this run does not compute"
             hint = f"ask for it (metrics), or give the rows what it needs; computed: {listed(metrics, most=8)}"
             raise BadSettings(what, where=where, hint=hint)
-        if gate.slice is not None and not figure.is_of_slices(metrics):
-            what = f"a slice has metrics and cost_per_accurate_answer, not {figure.name}"
-            raise BadSettings(what, where=where, hint="leave out the slice")
         if gate.slice is not None:
-            field, sign, value = gate.slice.partition("=")
-            values = sorted({each for one in samples if (each := slice_value(one, field)) is not None})
-            if not values or (sign and value not in values):
-                known = f"they have: {listed(values, most=8)}" if values else f"no row has a {field}"
-                raise BadSettings(f"no row is in the slice {gate.slice!r}", where=where, hint=known)
-            if len(values) > (most := most_values(field, len(samples))):
-                what = f"{field} has {len(values)} values, too many for slices"
-                raise BadSettings(
-                    what, where=where, hint=f"a field of at most {most} values groups {len(samples)} rows"
-                )
+            _check_slice(gate.slice, figure.is_of_slices(metrics), samples, where)
+
+
+def _check_slice(slice_: str, has_slices: bool, samples: Sequence[Sample], where: str) -> None:
+    field, has_value, value = slice_.partition("=")
+    values = sorted({each for one in samples if (each := slice_value(one, field)) is not None})
+    if not has_slices:
+        problem, hint = "a slice has metrics and cost_per_accurate_answer", "leave out the slice"
+    elif not values or (has_value and value not in values):
+        problem, hint = f"no row is in the slice {slice_!r}", f"rows have: {listed(values, most=8) or 'none'}"
+    elif len(values) > (most := most_values(field, len(samples))):
+        problem = f"{field} has {len(values)} values, too many for slices"
+        hint = f"a field of at most {most} values groups {len(samples)} rows"
+    else:
+        return
+    raise BadSettings(problem, where=where, hint=hint)
 
 
 def check(
@@ -257,14 +238,19 @@ def check(
     if baseline is None and (missed := about_a_drop(gates)):
         raise BadSettings(missed, hint="give --baseline RUN or FILE")
     own = own_metrics(report.provenance.configuration) if metrics is None else metrics
-    now, before = _Run(report, gates), None if baseline is None else _Run(baseline, gates)
-    incomplete = _incomplete(report)
+    fields = {gate.slice.partition("=")[0] for gate in gates if gate.slice is not None}
+
+    @cache
+    def rows(of_baseline: bool, system: str) -> SystemRows:
+        of_report = baseline if of_baseline and baseline else report
+        return SystemRows(of_report.results_of(system), of_report.systems[system].metrics, fields)
+
     results = [
-        _Case(gate, condition, Figure.parse(gate.metric, own), system, slice_, now, before, earlier, alpha).result(
-            incomplete
-        )
+        _Case(
+            gate, condition, Figure.parse(gate.metric, own), now, before, Contrast("", "", "", alpha, own=own)
+        ).result()
         for gate in gates
-        for system, slice_, earlier in _scopes(gate, report, baseline if gate.needs_baseline else None, baseline_system)
+        for now, before in _scopes(gate, report, baseline, baseline_system, rows)
         for condition in gate.conditions
     ]
     return GateReport(
@@ -278,81 +264,83 @@ def check(
     )
 
 
-class _Run:
-    """A report, and the rows of its systems, read once if a gate needs them."""
+@dataclass(frozen=True)
+class _Part:
+    """A system of a report, or a slice of it; there may be no such thing."""
 
-    def __init__(self, report: ReportWithResults, gates: Sequence[Gate]) -> None:
-        self.report = report
-        self._fields = {gate.slice.partition("=")[0] for gate in gates if gate.slice is not None}
-        self._rows: dict[str, SystemRows] = {}
+    report: ReportWithResults
+    system: str
+    slice: str | None
+    read: Callable[[str], SystemRows]
 
-    def part(self, system: str | None, slice_: str | None) -> SystemReport | Slice | None:
-        """The figures of a system, or of one slice of it; None if there are none."""
-        whole = self.report.systems.get(system or "")
-        if whole is None or slice_ is None:
+    @property
+    def figures(self) -> SystemReport | Slice | None:
+        """Its figures; None if the report has no such system or slice."""
+        whole = self.report.systems.get(self.system)
+        if whole is None or self.slice is None:
             return whole
-        field, _, value = slice_.partition("=")
+        field, _, value = self.slice.partition("=")
         return whole.slices.get(field, {}).get(value)
 
-    def rows(self, system: str | None, slice_: str | None) -> tuple[SystemRows, RowIndexes]:
-        """The rows of a system, and which of them are in the slice. Raises NotFound if they are deleted."""
-        if system is None or system not in self.report.systems:
-            return SystemRows((), ()), np.arange(0)
-        if system not in self._rows:
-            metrics = self.report.systems[system].metrics
-            self._rows[system] = SystemRows(self.report.results_of(system), metrics, self._fields)
-        rows = self._rows[system]
-        if slice_ is None:
-            return rows, np.arange(len(rows))
-        field, _, value = slice_.partition("=")
-        return rows, np.array(rows.slices(field).get(value, ()), int)
+    def estimate(self, figure: Figure) -> Estimate:
+        """The figure, corrected by labels if there are enough. Rows that can't have a score do not count as missing."""
+        if self.figures is None:
+            return Estimate(value=None, n=0, reason="there are no rows that could have one")
+        found = figure.of(self.figures)
+        update: dict[str, Any] = {
+            "missing": {why: rows for why, rows in found.missing.items() if not why.endswith(NOT_CONCERNED)}
+        }
+        if isinstance(found, Aggregate) and (corrected := found.corrected) is not None:
+            update["reason"] = corrected.reason and f"not corrected: {corrected.reason}"
+            if corrected.mean is not None:
+                update |= {"value": corrected.mean, "interval": corrected.interval}
+                update |= {"corrected_by": corrected.labels, "uncorrected": found.value}
+        return found.model_copy(update=update)
+
+    def rows(self) -> tuple[SystemRows, RowIndexes]:
+        """The rows of the system, and which of them are in the slice."""
+        rows = self.read(self.system)
+        return rows, rows.places(self.slice)
 
 
 def _scopes(
-    gate: Gate, report: Report, baseline: Report | None, baseline_system: str | None
-) -> Iterator[tuple[str, str | None, str | None]]:
-    """Each system, or the one that the gate names; each slice of it; and the baseline's system, None if it has none.
+    gate: Gate,
+    report: ReportWithResults,
+    baseline: ReportWithResults | None,
+    baseline_system: str | None,
+    rows: Callable[[bool, str], SystemRows],
+) -> Iterator[tuple[_Part, _Part]]:
+    """Each system that the gate is about, or each slice of it, and what it is compared with.
 
     A lone system is compared with a lone system of the baseline, whatever their names.
     """
+    baseline = baseline if baseline is not None and gate.needs_baseline else report
     for name in [gate.system] if gate.system is not None else report.systems:
-        other = baseline_system or name
-        known = {} if baseline is None else baseline.systems
-        if other not in known and baseline_system is None and len(known) == len(report.systems) == 1:
-            other = next(iter(known))
-        earlier = other if other in known else None
-        if gate.slice is None or "=" in gate.slice:
-            yield name, gate.slice, earlier
-            continue
-        parts = [one for one in (report.systems.get(name), known.get(other)) if one is not None]
-        values = sorted({value for part in parts for value in part.slices.get(gate.slice, {})})
-        yield from ((name, f"{gate.slice}={value}", earlier) for value in values)
-        if not values:
-            yield name, gate.slice, earlier
-
-
-def _incomplete(report: Report) -> str | None:
-    """Why no gate may pass on this run; None for a whole one."""
-    expected = report.provenance.dataset.rows
-    short = {name: one.queries for name, one in report.systems.items() if one.queries < expected}
-    if short:
-        return f"the run is incomplete: {', '.join(f'{name} has {n} of {expected} rows' for name, n in short.items())}"
-    return "the run is incomplete" if report.run.status != "finished" else None
+        earlier = baseline_system or name
+        if baseline_system is None and len(baseline.systems) == len(report.systems) == 1:
+            earlier = next(iter(baseline.systems))
+        slices = [gate.slice]
+        if gate.slice is not None and "=" not in gate.slice:
+            parts = filter(None, (report.systems.get(name), baseline.systems.get(earlier)))
+            values = sorted({value for part in parts for value in part.slices.get(gate.slice, {})})
+            slices = [f"{gate.slice}={value}" for value in values] or slices
+        for slice_ in slices:
+            yield (
+                _Part(report, name, slice_, partial(rows, False)),
+                _Part(baseline, earlier, slice_, partial(rows, True)),
+            )
 
 
 @dataclass(frozen=True)
 class _Case:
-    """One condition of a gate on one system or slice; ``earlier``: the system of the baseline that it is compared with."""
+    """One condition of a gate on one system or slice; ``before``: what it is compared with, by ``contrast``."""
 
     gate: Gate
     condition: ConditionName
     figure: Figure
-    system: str
-    slice: str | None
-    now: _Run
-    before: _Run | None
-    earlier: str | None
-    alpha: float
+    now: _Part
+    before: _Part
+    contrast: Contrast
 
     @property
     def bound(self) -> float:
@@ -370,132 +358,57 @@ class _Case:
             "max_drop": f"{worse} <= {number(self.bound)}",
             "relative_drop": f"{worse} <= {self.bound * 100:g} %",
         }[self.condition]
-        return f"{self.system}{f', {self.slice}' if self.slice else ''}: {self.figure.name} {rule}"
+        scope = ", ".join(filter(None, (self.now.system, self.now.slice)))
+        return f"{scope}: {self.figure.name} {rule}"
 
-    def result(self, incomplete: str | None) -> GateResult:
-        """The result; ``incomplete`` says why no gate may pass."""
-        estimate = now = self._estimate(self.now.part(self.system, self.slice))
+    def result(self) -> GateResult:
+        """The figure, and what follows."""
+        run, estimate = self.now.report.run, self.now.estimate(self.figure)
+        worst: tuple[GateRow, ...] = ()
         baseline, drop = None, None
         cause: GateCause
-        if now.value is None:
-            cause, why = "missing", f"{self.figure.name} has no value: {now.reason}"
+        if run.status != "finished":
+            cause, reason = "coverage", f"the run is incomplete: it has {run.rows_done} of {run.rows} rows"
+        elif estimate.value is None:
+            cause, reason = "missing", f"{self.figure.name} has no value: {estimate.reason}"
+        elif why := self._too_few(estimate):
+            cause, reason = "coverage", why
         elif self.condition in DROPS:
-            estimate, baseline, is_shown = self._change(now)
-            if baseline is not None and estimate.value is not None:
-                drop = (baseline - estimate.value) * (1 if self.figure.better == "higher" else -1)
-            cause, why = self._drop_decided(estimate, baseline, drop, is_shown)
+            estimate, baseline, is_shown = self._change(estimate)
+            if estimate.value is not None and baseline is not None:
+                drop = (baseline - estimate.value) * self._sign
+            cause, reason = self._drop_decided(estimate, baseline, drop, is_shown)
         else:
-            cause, why = self._value_decided(now, now.value)
-        if now.value is not None and (thin := self._thin(now, estimate)):
-            cause, why = "coverage", f"{thin} {why}"
-        if incomplete:
-            cause, why = "coverage", incomplete
-        result: dict[str, Any] = {
-            **{name: getattr(estimate, name) for name in Estimate.model_fields},
-            "name": self.name,
-            "metric": self.figure.name,
-            "system": self.system,
-            "slice": self.slice,
-            "condition": self.condition,
-            "threshold": self.bound,
-            "floor": self.gate.coverage,
-            "baseline": baseline,
-            "drop": drop,
-            "passed": cause == "met",
-            "cause": cause,
-            "reason": why,
-        }
-        with suppress(NotFound):  # the rows of a long past run may be deleted
-            result["worst"] = () if incomplete or cause == "met" else tuple(self._worst(cause))
-        return GateResult(**result)
-
-    def _estimate(self, part: SystemReport | Slice | None) -> Estimate:
-        """The figure in a report, corrected by labels if there are enough.
-
-        A score that is missing because the query can't be answered does not count as missing.
-        """
-        if part is None:
-            return Estimate(value=None, n=0, reason="there are no rows that could have one")
-        found = self.figure.of(part)
-        missing = {why: rows for why, rows in found.missing.items() if not why.endswith(NOT_CONCERNED)}
-        more: dict[str, Any] = {"missing": missing}
-        if isinstance(found, Aggregate) and (corrected := found.corrected) is not None:
-            more["reason"] = corrected.reason and f"not corrected: {corrected.reason}"
-            if corrected.mean is not None:
-                more |= {"value": corrected.mean, "interval": corrected.interval}
-                more |= {"corrected_by": corrected.labels, "uncorrected": found.value}
-        return found.model_copy(update=more)
-
-    def _change(self, now: Estimate) -> tuple[Estimate, float | None, bool | None]:
-        """The figure now and in the baseline, and whether the data show a difference: None if they could not.
-
-        A mean is of the queries that are scored in both runs, with the interval of the drop at level 1 - alpha. Any other
-        figure is that of each report, without an interval: its values show the drop.
-        """
-        part = None if self.before is None else self.before.part(self.earlier, self.slice)
-        if part is None:
-            rows = f"the baseline has no {'system' if self.earlier is None else 'slice'}"
-            name = self.system if self.earlier is None else self.slice
-            return Estimate(value=None, n=0, reason=f"{rows} {name!r}"), None, None
-        before = self._estimate(part)
-        if not self.figure.is_mean:
-            reason = f"in the baseline {before.reason}" if before.value is None else None
-            return now.model_copy(update={"interval": None, "reason": reason}), before.value, True
-        difference, rows_before = self._difference()
-        missing = {"not scored in both runs": rows_before - difference.n} if rows_before > difference.n else {}
-        if not difference.n:
-            why = f"none of the baseline's {rows_before} queries is scored in both runs"
-            return Estimate(value=None, n=0, missing=missing, reason=why), None, None
-        interval, first = difference.interval, difference.mean_a
-        if self.figure.better == "higher" and interval.low is not None and interval.high is not None:
-            interval = interval.model_copy(update={"low": -interval.high, "high": -interval.low})
-        if difference.corrected_by is not None and before.corrected_by is not None:
-            first = before.value
-        estimate = Estimate(
-            value=(first or 0.0) + (difference.delta or 0.0),
-            n=difference.n,
-            missing=missing,
-            interval=interval,
-            reason=self._undecided(difference),
-            corrected_by=difference.corrected_by,
-            uncorrected=None if difference.corrected_by is None else difference.mean_b,
+            cause, reason = self._value_decided(estimate)
+        if cause not in ("met", "baseline") and run.status == "finished":
+            with suppress(NotFound):  # the rows of a long past run may be deleted
+                worst = tuple(self._worst(cause))
+        return GateResult(
+            **{name: getattr(estimate, name) for name in Estimate.model_fields if name != "reason"},
+            name=self.name,
+            metric=self.figure.name,
+            system=self.now.system,
+            slice=self.now.slice,
+            condition=self.condition,
+            threshold=self.bound,
+            baseline=baseline,
+            drop=drop,
+            passed=cause == "met",
+            cause=cause,
+            reason=reason,
+            worst=worst,
         )
-        return estimate, first, difference.shown
-
-    def _difference(self) -> tuple[Difference, int]:
-        """The difference of a mean on the matched queries, and how many rows of the baseline could have a score."""
-        column, pairs = self.figure.column, self._matched
-        about = pairs.a.concerned(column)[pairs.in_a] & pairs.b.concerned(column)[pairs.in_b]
-        difference = Contrast("baseline", self.system, "", self.alpha, own={column: self.figure.metric}).of_rows(
-            column,
-            pairs.only(about),
-            better=self.figure.better,
-            max_failed=self._spec.max_failed_share,
-            tested=False,
-        )
-        _, earlier = (self.before or self.now).rows(self.earlier, self.slice)
-        return difference, len(earlier) - int((~about).sum())
-
-    @cached_property
-    def _matched(self) -> MatchedRows:
-        """The rows of the baseline and those of now about the same queries, in the slice on both sides."""
-        (before, earlier), (now, places) = (
-            run.rows(system, self.slice)
-            for run, system in ((self.before or self.now, self.earlier), (self.now, self.system))
-        )
-        pairs = before.matched(now)
-        return pairs.only(np.isin(pairs.in_a, earlier) & np.isin(pairs.in_b, places))
 
     @property
-    def _spec(self) -> EvalConfig:
-        return self.now.report.provenance.configuration
+    def _sign(self) -> int:
+        return 1 if self.figure.better == "higher" else -1
 
-    def _value_decided(self, now: Estimate, value: float) -> tuple[GateCause, str]:
-        bound, sign = self.bound, ">=" if self.condition == "min" else "<="
-        met = value >= bound - _slack(bound) if sign == ">=" else value <= bound + _slack(bound)
-        shown, limit = number(value, beside=bound), number(bound, beside=value)
-        why = f"{self.figure.name} is {shown}, {'' if met else 'not '}{sign} {limit} ({self._about(now)})"
-        return ("met" if met else "threshold"), why
+    def _value_decided(self, now: Estimate) -> tuple[GateCause, str]:
+        value, is_least = now.value or 0.0, self.condition == "min"
+        met = _within(self.bound, value) if is_least else _within(value, self.bound)
+        sign, limit = ">=" if is_least else "<=", number(self.bound, beside=value)
+        shown = f"{number(value, beside=self.bound)}, {'' if met else 'not '}{sign} {limit}"
+        return ("met" if met else "threshold"), f"{self.figure.name} is {shown} ({self._about(now)})"
 
     def _drop_decided(
         self, now: Estimate, before: float | None, drop: float | None, is_shown: bool | None
@@ -503,83 +416,116 @@ class _Case:
         """A drop beyond its limit misses the gate if the data show it, and is undecided if they could not."""
         if drop is None or before is None or now.value is None:
             return "baseline", f"{self.figure.name} can't be compared: {now.reason}"
+        if why := self._too_few(now):
+            return "coverage", why
         limit = self.bound * (abs(before) if self.condition == "relative_drop" else 1)
-        within = drop <= limit + _slack(limit)
-        why = f"{self.figure.name} went {change(before, now.value, self._about(now))}: "
-        if drop <= 0:
-            return "met", why + better_or_worse(-drop, "higher")
-        why += better_or_worse(-drop, "higher", beside=limit)
-        why += f", {'' if within else 'not '}within {number(limit, beside=drop)}"
+        within = _within(drop, limit)
+        reason = f"{self.figure.name} went {change(before, now.value, self._about(now))}: "
+        reason += better_or_worse(-drop, "higher", beside=limit)
+        if drop > 0:
+            reason += f", {'' if within else 'not '}within {number(limit, beside=drop)}"
         if within or is_shown:
-            return ("met" if within else "threshold"), why
+            return ("met" if within else "threshold"), reason
         if is_shown is None or now.interval is None:
-            return "undecided", f"{why}; {now.reason}"
+            return "undecided", f"{reason}; {now.reason}"
         level = f"{100 * now.interval.level:.3g} % interval"
-        return "met", f"{why}; not shown: the {level} of the drop, {now.interval}, holds 0"
+        return "met", f"{reason}; not shown: the {level} of the drop, {now.interval}, holds 0"
 
-    def _undecided(self, difference: Difference) -> str | None:
-        """Why no test could show a drop, or why labels do not correct it; None if there is neither."""
-        if difference.shown is not None or difference.corrected_by is not None:
-            return difference.interval.reason
-        queries = "query differs" if difference.changed == 1 else "queries differ"
-        return (
-            f"only {difference.changed} {queries}, too few to show a drop (alpha {self.alpha:g}): evaluate more queries"
+    def _change(self, now: Estimate) -> tuple[Estimate, float | None, bool | None]:
+        """The figure now and in the baseline, and whether the data show a difference: None if they could not.
+
+        A mean is of the queries that are scored in both runs, with the interval of the drop. Any other figure is that of
+        each report, without an interval: its values show the drop.
+        """
+        if self.before.figures is None:
+            known = self.before.system in self.before.report.systems
+            missing_part = f"slice {self.now.slice!r}" if known else f"system {self.before.system!r}"
+            return Estimate(value=None, n=0, reason=f"the baseline has no {missing_part}"), None, None
+        before = self.before.estimate(self.figure)
+        if not self.figure.is_mean:
+            reason = None if before.value is not None else f"in the baseline {before.reason}"
+            return now.model_copy(update={"interval": None, "reason": reason}), before.value, True
+        column, pairs, rows = self.figure.column, self._matched(), len(self.before.rows()[1])
+        concerned = pairs.a.concerned(column)[pairs.in_a] & pairs.b.concerned(column)[pairs.in_b]
+        rows -= int((~concerned).sum())
+        limit = self.now.report.provenance.configuration.max_failed_share
+        difference = self.contrast.of_rows(
+            column, pairs.only(concerned), better=self.figure.better, max_failed=limit, tested=False
         )
+        missing = {"not scored in both runs": rows - difference.n} if rows > difference.n else {}
+        if difference.mean_a is None or difference.mean_b is None or difference.delta is None:
+            reason = f"none of the baseline's {rows} queries is scored in both runs"
+            return Estimate(value=None, n=0, missing=missing, reason=reason), None, None
+        reason, first, corrected_by = difference.interval.reason, difference.mean_a, difference.corrected_by
+        if corrected_by is None and difference.shown is None:
+            few = f"{difference.changed} queries differ, too few to show a drop (alpha {self.contrast.alpha:g})"
+            reason = f"only {few}: evaluate more queries"
+        if corrected_by is not None and before.corrected_by is not None:
+            first = before.value or 0.0
+        estimate = Estimate(
+            value=first + difference.delta,
+            n=difference.n,
+            missing=missing,
+            interval=difference.interval.negative if self.figure.better == "higher" else difference.interval,
+            reason=reason,
+            corrected_by=corrected_by,
+            uncorrected=None if corrected_by is None else difference.mean_b,
+        )
+        return estimate, first, difference.shown
+
+    def _matched(self) -> MatchedRows:
+        """The rows of the baseline and those of now about the same queries, in the slice on both sides."""
+        (before, earlier), (now, places) = self.before.rows(), self.now.rows()
+        pairs = before.matched(now)
+        return pairs.only(np.isin(pairs.in_a, earlier) & np.isin(pairs.in_b, places))
 
     def _worst(self, cause: GateCause) -> Iterator[GateRow]:
-        """Rows without a score, with the largest drop, or with the lowest or highest value; none for figures that are no mean."""
-        column, (rows, places) = self.figure.column, self.now.rows(self.system, self.slice)
-        values, before = rows.values(column), np.full(len(rows), np.nan)
-        if column in FIGURES:
+        """Rows without a score, with the largest drop, or with the lowest or highest value; none if it is no mean."""
+        column = self.figure.column
+        if self.now.figures is None or column not in self.now.figures.metrics:
             return
+        rows, places = self.now.rows()
+        values, before = rows.values(column), np.full(len(rows), np.nan)
         if cause in ("coverage", "missing"):
-            order = np.where(np.isnan(values), 0.0, np.nan)
-            places = places[rows.concerned(column)[places]]
+            badness = np.where(np.isnan(values) & rows.concerned(column), 1.0, np.nan)
         elif self.condition in DROPS:
-            pairs = self._matched
+            pairs = self._matched()
             before[pairs.in_b] = pairs.values(column)[0]
-            losses = (before - values) * (1 if self.figure.better == "higher" else -1)
-            order = np.where(losses > 0, -losses, np.nan)
+            badness = (before - values) * self._sign
+            badness[badness <= 0] = np.nan
         else:
-            order = values if self.condition == "min" else -values
-        places = places[np.isfinite(order[places])]
-        for place in places[np.argsort(order[places], kind="stable")[:MOST_WORST]].tolist():
-            row, value, was_there = rows.results[place], float(values[place]), float(before[place])
+            badness = -values if self.condition == "min" else values
+        places = places[np.isfinite(badness[places])]
+        for place in places[np.argsort(-badness[places], kind="stable")[:MAX_WORST]].tolist():
+            row, value, was = rows.results[place], float(values[place]), float(before[place])
             score = row.scores.get(column)
             yield GateRow(
                 query_id=row.query_id,
-                query=row.query,
                 value=None if math.isnan(value) else value,
-                before=None if math.isnan(was_there) else was_there,
+                before=None if math.isnan(was) else was,
                 reason=score.reason if score else row.error,
             )
 
     def _about(self, estimate: Estimate) -> str:
         """``n=200, corrected by 120 labels``; or why the figure is the judge's own although there are labels."""
         if estimate.corrected_by is not None:
-            return f"n={estimate.n}, corrected by {estimate.corrected_by} {self._spec.corrected_by}"
+            by = self.now.report.provenance.configuration.corrected_by
+            return f"n={estimate.n}, corrected by {estimate.corrected_by} {by}"
         is_caveat = (estimate.reason or "").startswith("not corrected")
         return f"n={estimate.n}, {estimate.reason}" if is_caveat else f"n={estimate.n}"
 
-    def _thin(self, now: Estimate, compared: Estimate) -> str | None:
-        """Too few scores, now or in both runs, and the coverage to write if that is meant; None if there are enough."""
-        floor = self.gate.coverage
-        if now.coverage < floor:
-            reasons = Counter(now.missing).most_common(MOST_REASONS)
-            why = "; ".join(f"{count} without one: {reason}" for reason, count in reasons)
-            n, rows, what = (
-                now.n,
-                now.rows,
-                f"rows have a score ({now.coverage:.1%}), the gate requires {floor:.1%} ({why})",
-            )
-        elif compared.n and compared.coverage < floor:
-            n, rows, what = compared.n, compared.rows, "queries of the baseline are scored in both runs"
-            what += f" ({compared.coverage:.1%}), the gate requires {floor:.1%}"
-        else:
+    def _too_few(self, estimate: Estimate) -> str | None:
+        """That too few rows have a score, why, and the coverage to write if that is meant; None if there are enough."""
+        if estimate.coverage >= self.gate.coverage:
             return None
-        least = math.floor(100 * n / rows) / 100 if rows else 0
-        return f"{self.figure.name}: {n} of {rows} {what}. If that is as it should be, write coverage: {least:g}."
+        reasons = Counter(estimate.missing).most_common(MAX_REASONS)
+        why = "; ".join(f"{count} without one: {reason}" for reason, count in reasons)
+        scored = f"{estimate.n} of {estimate.rows} rows have a score ({estimate.coverage:.1%})"
+        least = math.floor(100 * estimate.coverage) / 100
+        hint = f"If that is as it should be, write coverage: {least:g}."
+        return f"{self.figure.name}: {scored}, the gate requires {self.gate.coverage:.1%} ({why}). {hint}"
 
 
-def _slack(bound: float) -> float:
-    return ROUNDING * max(1.0, abs(bound)) if bound else 1e-12
+def _within(value: float, limit: float) -> bool:
+    """Is it at most the limit, but for rounding?"""
+    return value <= limit or math.isclose(value, limit, rel_tol=ROUNDING, abs_tol=ROUNDING)

@@ -156,6 +156,13 @@ class SystemRows:
             self._matched[id(other)] = MatchedRows(self, other, in_a, in_b, self.questions(in_a))
         return self._matched[id(other)]
 
+    def places(self, slice_: str | None) -> RowIndexes:
+        """The places of the rows in a slice such as ``category=factual``; of all rows."""
+        if slice_ is None:
+            return np.arange(len(self))
+        field, _, value = slice_.partition("=")
+        return np.array(self._slices[field].get(value, ()), int)
+
     def slices(self, field: str) -> Mapping[str, Sequence[int]]:
         """The places of the rows by each value of a field, in the order of the values."""
         return dict(sorted(self._slices[field].items()))

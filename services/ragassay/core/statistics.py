@@ -43,6 +43,13 @@ class Interval(FrozenModel):
         """``high - low``; None where either end is missing."""
         return None if self.low is None or self.high is None else self.high - self.low
 
+    @property
+    def negative(self) -> Interval:
+        """That of the number with the other sign; of an interval with two ends, or none."""
+        if self.low is None or self.high is None:
+            return self
+        return self.model_copy(update={"low": -self.high, "high": -self.low})
+
     def contains(self, value: float) -> bool:
         """Whether the data leave ``value`` possible. An absent interval rules nothing out."""
         if self.low is None:
