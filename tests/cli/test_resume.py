@@ -127,12 +127,6 @@ def test_resume_asks_the_address_of_the_run_and_only_the_owner_reads_what_is_kep
     assert [path for path in files if path.stat().st_mode & 0o077] == []
 
 
-def test_resume_says_first_that_a_run_is_finished(cli, data):
-    assert cli("evaluate", data, "--metrics", "mrr")[0] == 0
-    code, _, err = cli("evaluate", "--resume", "last")
-    assert (code, " on d was finished at " in err, err.endswith("; nothing is left to do\n")) == (0, True, True)
-
-
 def test_resume_last_does_not_take_the_run_before_one_that_was_killed_at_its_start(cli, data, tmp_path):
     assert cli("evaluate", data, "--metrics", "mrr")[0] == 0
     judge = ("--metrics", "faithfulness", "--judge", "gpt-4o-mini")

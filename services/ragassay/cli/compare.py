@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from ragassay.analysis import comparison
-from ragassay.analysis.comparing import Unevaluated
 from ragassay.analysis.difference import Difference
 from ragassay.analysis.models import Comparison
 from ragassay.analysis.sides import Side
@@ -29,7 +28,7 @@ from ragassay.core.errors import BadInput, BadSettings
 from ragassay.core.formatting import split_names
 from ragassay.reporting.comparison import EXPORTERS, of_comparison
 from ragassay.reporting.document import Document, Table
-from ragassay.sdk.compare import compared, sides_of
+from ragassay.sdk.compare import Unevaluated, compared, sides_of
 from ragassay.sdk.evaluation import Given
 from ragassay.sdk.progress import Reporter
 from ragassay.sdk.references import resolve
@@ -110,8 +109,8 @@ def compare(
     result, made = compared(
         _sides(runs, server, config, {**options, "metrics": metrics}, reporter),
         reporter,
-        evaluating=lambda side, spec: typer.echo(
-            f"evaluating {side.name}: {len(side.inputs.samples)} queries, judge {spec.judged_by}", err=True
+        evaluating=lambda side: typer.echo(
+            f"evaluating {side.name}: {len(side.inputs.samples)} queries, judge {side.spec.judged_by}", err=True
         ),
         baseline=baseline,
         metrics=asked,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import typer
 
@@ -30,41 +29,37 @@ def estimate(runtime: Runtime, spec: EvalConfig, inputs: Mapping[str, Inputs], *
 
 def _estimate(runtime: Runtime, spec: EvalConfig, inputs: Inputs, *, err: bool) -> Usage:
     """What the judge calls of one dataset would take at the most."""
-    echo, rows, systems = partial(typer.echo, err=err), len(inputs.samples), inputs.systems
-    estimated = asyncio.run(estimate_calls(runtime, spec, inputs))
-    by_judge, answers = estimated.by_judge, estimated.answers
-    echo(f"{inputs.dataset.name}: {rows} rows x {len(systems)} systems, judge {estimated.config.panel.name}")
-    for name, calls in {"MODEL": answers, **by_judge}.items():
+    estimated, rows, systems = asyncio.run(estimate_calls(runtime, spec, inputs)), len(inputs.samples), inputs.systems
+    lines = [f"{inputs.dataset.name}: {rows} rows x {len(systems)} systems, judge {estimated.config.panel.name}"]
+    for name, calls in {"MODEL": estimated.answers, **estimated.by_judge}.items():
         if spec.budget.usd is not None and _unpriced(calls):
             raise of_unknown_price(name.removeprefix("llm:"))
-    for name, system in systems.items():
-        if system.source.called:
-            echo(f"{rows} requests to the system {name}, whose cost is not known before")
-    if answers and any(system.source.built for system in systems.values()):
-        used = Usage.total(answers)
-        echo(f"{used.calls} answer calls of the systems, {_tokens(used)}, {_most(used.cost_usd)}")
-    unknown = [name for name in by_judge if name in JUDGES]
-    for name in unknown:
-        echo(f"what the judge {name} asks and spends is not known before")
-    if unknown and not any(by_judge.values()):
+    called = [name for name, system in systems.items() if system.source.called]
+    lines += [f"{rows} requests to the system {name}, whose cost is not known before" for name in called]
+    if estimated.answers and any(system.source.built for system in systems.values()):
+        used = Usage.total(estimated.answers)
+        lines += [f"{used.calls} answer calls of the systems, {_tokens(used)}, {_most(used.cost_usd)}"]
+    unknown = [name for name in estimated.by_judge if name in JUDGES]
+    lines += [f"what the judge {name} asks and spends is not known before" for name in unknown]
+    for line in lines:
+        typer.echo(line, err=err)
+    if unknown and not any(estimated.by_judge.values()):
         return Usage(cost_usd=None)
-    most = print_calls(by_judge, estimated.config.prices, err=err)
+    most = print_calls(estimated.by_judge, estimated.config.prices, err=err)
     return most.model_copy(update={"cost_usd": None}) if unknown else most
 
 
 def print_calls(by_judge: Mapping[str, Sequence[Usage]], prices: Prices, *, err: bool) -> Usage:
     """Print how many calls the judges would make, and tokens and cost at the most; returns these."""
     by_model = {name.removeprefix("llm:"): Usage.total(calls) for name, calls in by_judge.items() if calls}
-    if not by_model:
-        typer.echo("0 judge calls, 0 USD", err=err)
-        return Usage()
-    used = Usage.total(by_model.values())
-    typer.echo(f"{used.calls} judge calls, {_tokens(used)}", err=err)
-    cost: float | None = None
+    used, cost = Usage.total(by_model.values()), None
     if not any(map(_unpriced, by_judge.values())):
         # A reply that can't be used is asked for once more; one that was cut off gets twice the tokens.
         costs = [prices.cost(model, 2 * one.input_tokens, 3 * one.output_tokens) for model, one in by_model.items()]
-        cost = None if None in costs else sum(filter(None, costs))
+        cost = None if None in costs else sum(filter(None, costs), start=0.0)
+    typer.echo(f"{used.calls} judge calls, {_tokens(used) if used.calls else '0 USD'}", err=err)
+    if not used.calls:
+        return used
     unknown = "cost unknown: the model has no price; none of it is counted as 0 USD"
     typer.echo(unknown if cost is None else f"{_most(cost)} if every call had to be made twice", err=err)
     return used.model_copy(update={"cost_usd": cost})

@@ -26,6 +26,7 @@ from ragassay.metrics.failures import attribute
 from ragassay.reporting import BINARY, EXPORTERS, comparison
 from ragassay.reporting.failing import why, worst_first
 from ragassay.reporting.listing import summary
+from ragassay.sdk.benchmark import Benchmark
 from ragassay.sdk.references import Reference, open_comparison, resolve
 from ragassay.storage.benchmarks import FolderBenchmarks
 from ragassay.storage.folder import FolderRun, FolderStore
@@ -162,12 +163,10 @@ def _selection(where: Sequence[str], **named: str | None) -> dict[str, Any]:
 def _show_report(
     run: str, outputs: list[Path], form: str | None, fields: str | None, server: str | None, *, as_json: bool
 ) -> None:
-    benchmarks = FolderBenchmarks(Settings().home)
-    if run in benchmarks.ids():
-        if not (place := benchmarks.comparison_file(run)).is_file():
-            raise NotFound(f"benchmark {run} has no comparison", hint=f"ragassay evaluate --resume {run}")
-        run = str(place)
-    compared = open_comparison(run)
+    benchmark = Benchmark.kept(Settings(), run)
+    if benchmark is not None and benchmark.comparison is None:
+        raise NotFound(f"benchmark {run} has one system, and so no comparison", hint="ragassay runs lists its runs")
+    compared = benchmark.comparison if benchmark else open_comparison(run)
     exporters: Any = EXPORTERS if compared is None else comparison.EXPORTERS
     for path in outputs:
         exporters.for_file(path, form)

@@ -1,27 +1,41 @@
-"""Two evaluations side by side in one call."""
+"""Evaluations side by side in one call; what nobody has evaluated yet is evaluated first."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ragassay.analysis import comparing
-from ragassay.analysis.comparing import Unevaluated, is_data
+import orjson
+
+from ragassay.analysis import comparison
 from ragassay.analysis.sides import Side, file_names
 from ragassay.config import ProjectConfig
-from ragassay.core.errors import BadSettings
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.errors import BadSettings, BudgetReached
+from ragassay.core.eval_config import Budget, EvalConfig
 from ragassay.core.formatting import split_names
+from ragassay.core.models import Usage
 from ragassay.core.report import ReportWithResults, run_and_system
+from ragassay.datasets.readers import FORMATS
+from ragassay.evaluation.inputs import Inputs
 from ragassay.metrics.metric import name_of
 from ragassay.reporting.objects import Comparison
 from ragassay.sdk.evaluation import Given, configured, evaluated, notice_unscored, read_inputs, runtime_for
 from ragassay.sdk.loop import finished
 from ragassay.sdk.progress import Reporter
 from ragassay.sdk.references import is_stored_dataset, resolve
+
+
+@dataclass(frozen=True)
+class Unevaluated:
+    """Rows with responses, and how they are to be evaluated; ``system`` and ``name`` as a ``Side`` has them."""
+
+    inputs: Inputs
+    spec: EvalConfig
+    system: str | None = None
+    name: str | None = None
 
 
 def compare(
@@ -45,13 +59,11 @@ def compare(
     examples: rows listed for each metric and cause. progress: called with the rows evaluated and those to evaluate.
     Raises BadInput where the two have nothing in common.
     """
-    asked = (
-        split_names(metrics) if isinstance(metrics, str) else None if metrics is None else list(map(name_of, metrics))
-    )
+    asked = metrics and (split_names(metrics) if isinstance(metrics, str) else list(map(name_of, metrics)))
     given = [one for one in (a, b) if one is not None]
 
     def configure(data: Any) -> tuple[ProjectConfig, Given]:
-        configuration, in_memory = configured(data, options if asked is None else {**options, "metrics": asked})
+        configuration, in_memory = configured(data, options | ({"metrics": asked} if asked else {}))
         if len(given) > 1 and options.get("systems") is None:  # those of a file are about its own data
             configuration = configuration.model_copy(update={"systems": {}})
         return configuration, in_memory
@@ -63,13 +75,12 @@ def compare(
     if options.get("systems") is not None and len(new) > 1:
         hint = "to compare systems on the same data: compare(data, systems={...})"
         raise BadSettings("each of the two brings its own responses", where="systems", hint=hint)
-    reporter = Reporter(progress, total=sum(side.rows for side in new))
-    comparison, made = compared(
-        sides, reporter, baseline=baseline, metrics=asked, alpha=alpha, correction=correction, examples=examples
-    )
+    reporter = Reporter(progress, total=sum(len(side.inputs.samples) * len(side.inputs.systems) for side in new))
+    terms: dict[str, Any] = {"alpha": alpha, "correction": correction, "examples": examples}
+    result, made = compared(sides, reporter, baseline=baseline, metrics=asked or None, **terms)
     for report in made:
         notice_unscored(report, reporter)
-    return comparison
+    return result
 
 
 def sides_of(
@@ -94,9 +105,8 @@ def sides_of(
             continue
         system, name = None, None
         if text is not None:
-            (place, system), file = text, Path(text[0])
-            name = names.get(file)
-            if not is_data(file) and not is_stored_dataset(place):
+            (place, system), name = text, names.get(Path(text[0]))
+            if not _is_data(Path(place)) and not is_stored_dataset(place):
                 sides.append(resolve(str(reference), server).side(name))
                 continue
             if place in rows:
@@ -109,37 +119,68 @@ def sides_of(
     return sides
 
 
+def _is_data(path: Path) -> bool:
+    """Does a file hold rows, to judge by its extension and, where that is .json, by what is no document of ours?"""
+    suffix = path.suffix.lower()
+    if not path.is_file() or not any(suffix in form.extensions for form in FORMATS.values()):
+        return False
+    if suffix not in FORMATS["json"].extensions:
+        return True
+    try:
+        document = orjson.loads(path.read_bytes())
+    except orjson.JSONDecodeError:
+        return False
+    return not (isinstance(document, dict) and isinstance(document.get("kind"), str))
+
+
 def compared(
     sides: Sequence[Side | Unevaluated],
     reporter: Reporter,
-    evaluating: Callable[[Unevaluated, EvalConfig], object] = lambda *_: None,
+    evaluating: Callable[[Unevaluated], object] = lambda _: None,
     **terms: Any,
 ) -> tuple[Comparison, list[ReportWithResults]]:
-    """Evaluate the sides that need it and compare all; returns the reports that were made too.
+    """Compare all sides, after evaluating one after the other those that need it; returns the reports that were made too.
 
-    ``evaluating`` is called before each evaluation. ``terms`` are those of ``comparing.evaluate_and_compare``.
+    A budget is that of all evaluations together. ``evaluating`` is called before each. ``terms``, those of
+    ``comparison.compare``, are checked first; raises what that and an evaluation raise.
     """
+    comparison.check_terms(terms["alpha"], terms["correction"], terms["examples"])
     runtime = runtime_for(*(side.inputs for side in sides if isinstance(side, Unevaluated)))
+    made: list[ReportWithResults] = []
+    chosen: list[Side] = []
+    for side in sides:
+        if isinstance(side, Unevaluated):
+            evaluating(side)
+            spec = side.spec.model_copy(update={"budget": _left(side.spec.budget, made)})
+            _, report = finished(partial(evaluated, runtime, spec, side.inputs, reporter))
+            made.append(report)
+            side = Side(report, side.system, side.name)
+        chosen.append(side)
+    return Comparison(**dict(comparison.compare(chosen, **terms))), made
 
-    def evaluate(side: Unevaluated, spec: EvalConfig) -> ReportWithResults:
-        evaluating(side, spec)
-        _, report = finished(partial(evaluated, runtime, spec, side.inputs, reporter))
-        return report
 
-    document, made = comparing.evaluate_and_compare(sides, evaluate, **terms)
-    return Comparison(**dict(document)), made
+def _left(budget: Budget, made: Sequence[ReportWithResults]) -> Budget:
+    """What of a budget the runs before have left; raises BudgetReached when that is nothing."""
+    evaluations = [system.evaluation for report in made for system in report.systems.values()]
+    spent = Usage.total(usage for one in evaluations for usage in (one.usage, one.waste))
+    spent = Usage.total((spent, *(report.interrupted for report in made)))
+    if over := budget.over(spent, Usage(input_tokens=1, cost_usd=1e-9)):
+        raise BudgetReached(over, hint="the runs so far are kept; compare them with the rest, under a new budget")
+    tokens = spent.input_tokens + spent.output_tokens
+    return Budget(
+        usd=None if budget.usd is None else budget.usd - (spent.cost_usd or 0.0),
+        tokens=None if budget.tokens is None else budget.tokens - tokens,
+    )
 
 
 def _named(sides: Sequence[Side | Unevaluated]) -> list[Side | Unevaluated]:
     """The sides under their names: that of a run's configuration, else ``a`` and ``b`` where one has none, or the same."""
-    sides = [
-        side._replace(name=side.name or side.report.provenance.configuration.name) if isinstance(side, Side) else side
-        for side in sides
+    names = [
+        side.name or (side.report.provenance.configuration.name if isinstance(side, Side) else None) for side in sides
     ]
-    called = {side.name for side in sides} - {None}
-    if len(called) == len(sides):
-        return list(sides)
+    if len({*names} - {None}) < len(sides):
+        names = list("ab")
     return [
-        replace(side, name=name) if isinstance(side, Unevaluated) else side._replace(name=name)
-        for side, name in zip(sides, "ab", strict=False)
+        side._replace(name=name) if isinstance(side, Side) else replace(side, name=name)
+        for side, name in zip(sides, names, strict=False)
     ]

@@ -23,7 +23,7 @@ from ragassay.datasets.split import SplitVersions, split_version
 from ragassay.datasets.versions import DatasetVersion, check_name, import_rows, resolve
 from ragassay.evaluation.runtime import llm_of
 from ragassay.metrics.metric import METRICS
-from ragassay.sdk.progress import caller
+from ragassay.sdk.progress import warner
 from ragassay.storage.datasets import FolderDatasets, open_data
 from ragassay.storage.journal import CallCache, FolderJournal
 from ragassay.testset.generate import GeneratedVersion, Written, calls_text, check_count, generate
@@ -63,13 +63,11 @@ class Datasets:
         if not sources and name is None:
             raise BadSettings("rows in memory need a name", hint='import_(rows, "NAME")')
         rows = load(files or data, format=format, mapping=map, duplicates=duplicates)
-        if sources:
-            name = name or (rows.name if sources[0].startswith(PREFIX) else Path(sources[0]).resolve().stem)
-        version = import_rows(
-            self._store, check_name(name or rows.name), rows, sources=sources, description=description
-        )
+        if name is None:
+            name = rows.name if sources[0].startswith(PREFIX) else Path(sources[0]).resolve().stem
+        version = import_rows(self._store, check_name(name), rows, sources=sources, description=description)
         for warning in rows.warnings:
-            caller().warn(warning)
+            warner()(warning, UserWarning)
         return version
 
     def list(self) -> tuple[DatasetVersion, ...]:
@@ -140,40 +138,35 @@ class Datasets:
         if model is None:
             written = Written(f"templates {VERSION}", list(candidates(corpus)))
         else:
-            written = _questions_of_model(model, Settings(), chosen, corpus, {"count": count, "seed": seed}, **options)
+            written = self._questions_of(model, chosen, corpus, count, seed, **options)
         return generate(self._store, chosen, corpus, written, count, seed=seed, sources=[str(path)])
 
-
-def _questions_of_model(
-    model: str,
-    settings: Settings,
-    name: str,
-    corpus: Corpus,
-    how: dict[str, Any],
-    *,
-    api_base: str | None = None,
-    usd: float | None = None,
-    concurrency: int = 8,
-) -> Written:
-    """Questions that a model writes for the dataset ``name``. What is answered once is not paid again.
-
-    Raises BudgetReached; what is answered then is kept.
-    """
-    of_call = {**how, "corpus": corpus.digest}
-    calls = settings.home / "datasets" / "calls" / f"{name}-{digest([model, of_call])[:12]}.jsonl"
-    with ExitStack() as opened:
-        cache = CallCache(settings.home / "cache" / "calls.sqlite")
-        opened.callback(cache.close)
-        journal = FolderJournal(calls, run=calls.stem, cache=cache, budget=Budget(usd=usd))
-        opened.callback(journal.close)
-        writer = QuestionWriter(llm_of(model, api_base, settings, concurrency=concurrency, seed=how["seed"]), journal)
-        writing = writer.write(corpus, **how)
-        try:
-            found = asyncio.run(writing)
-        except BudgetReached as reached:
-            reached.hint = "what is answered is kept: give the same command a higher --budget-usd"
-            raise
-        except ProviderDown as down:
-            down.hint = f"what is answered is kept ({calls_text(writer.spent)}): give the same command later"
-            raise
-    return Written(f"model {model}", found, writer.settings, writer.spent)
+    def _questions_of(
+        self,
+        model: str,
+        name: str,
+        corpus: Corpus,
+        count: int,
+        seed: int,
+        *,
+        api_base: str | None = None,
+        usd: float | None = None,
+        concurrency: int = 8,
+    ) -> Written:
+        """Questions that a model writes for the dataset ``name``. What is answered once is not paid again."""
+        settings = Settings()
+        of_call = {"count": count, "seed": seed, "corpus": corpus.digest}
+        calls = settings.home / "datasets" / "calls" / f"{name}-{digest([model, of_call])[:12]}.jsonl"
+        with ExitStack() as opened:
+            cache = CallCache(settings.home / "cache" / "calls.sqlite")
+            opened.callback(cache.close)
+            journal = FolderJournal(calls, run=calls.stem, cache=cache, budget=Budget(usd=usd))
+            opened.callback(journal.close)
+            writer = QuestionWriter(llm_of(model, api_base, settings, concurrency=concurrency, seed=seed), journal)
+            try:
+                found = asyncio.run(writer.write(corpus, count=count, seed=seed))
+            except (BudgetReached, ProviderDown) as error:
+                error.hint = f"what is answered is kept ({calls_text(writer.spent)}): give the same command "
+                error.hint += "a higher --budget-usd" if isinstance(error, BudgetReached) else "later"
+                raise
+        return Written(f"model {model}", found, writer.settings, writer.spent)

@@ -9,8 +9,16 @@ from typing import Any, Unpack, overload
 
 from ragassay.core.errors import BadSettings
 from ragassay.reporting.objects import Report
-from ragassay.sdk.benchmark import Benchmark, evaluate_all
-from ragassay.sdk.evaluation import configured, evaluated_and_written, notice_unscored, read_inputs
+from ragassay.sdk.benchmark import Benchmark
+from ragassay.sdk.evaluation import (
+    begin,
+    completed,
+    configured,
+    has_several,
+    inputs_by_dataset,
+    notice_unscored,
+    runtime_for,
+)
 from ragassay.sdk.loop import awaited, finished
 from ragassay.sdk.options import EvalOptions
 from ragassay.sdk.progress import Reporter
@@ -94,10 +102,14 @@ async def _evaluated(data: Any, options: Mapping[str, Any], reporter: Reporter) 
     if "gates" in options:
         raise BadSettings("gates are checked by ragassay.gate", where="gates")
     configuration, given = configured(data, options)
-    if configuration.datasets or given.datasets:
-        return await evaluate_all(configuration, given, reporter)
-    if options.get("baseline") is not None:
+    several = has_several(configuration, given)
+    if options.get("baseline") is not None and not several:
         raise BadSettings("is about several datasets, or gates", where="baseline", hint="compare(report) takes one")
-    document = await evaluated_and_written(configuration, read_inputs(configuration, reporter, given), reporter)
-    notice_unscored(document, reporter)
-    return Report.of(document, document.results)
+    inputs = inputs_by_dataset(configuration, reporter, given)
+    runtime = runtime_for(*inputs.values())
+    result = await completed(runtime, begin(runtime, configuration, inputs, several=several), reporter)
+    for about, report in result.items() if isinstance(result, Benchmark) else [("", result)]:
+        notice_unscored(report, reporter, about and f"{about}: ")
+    for path in configuration.output:
+        result.save(path)
+    return result

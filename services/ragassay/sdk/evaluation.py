@@ -1,18 +1,20 @@
-"""From a configuration and rows to a run and its report: the one way of ``evaluate``, ``compare``, ``gate`` and the commands."""
+"""From a configuration and rows to runs and their reports: the one way of ``evaluate``, ``compare``, ``gate`` and the commands."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ragassay import config as configurations
 from ragassay.config import Override, ProjectConfig, sections
 from ragassay.config.model import section_of
-from ragassay.core.errors import BadSettings
+from ragassay.core.errors import BadSettings, Conflict, UnknownName
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.formatting import split_names
 from ragassay.core.report import ReportWithResults
@@ -22,14 +24,20 @@ from ragassay.evaluation import local
 from ragassay.evaluation.aggregate import beyond
 from ragassay.evaluation.inputs import Inputs, load
 from ragassay.evaluation.labels import with_labels
+from ragassay.evaluation.prepare import prepare
 from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.custom import judge_name
 from ragassay.metrics.metric import name_of
-from ragassay.reporting import EXPORTERS
+from ragassay.reporting import EXPORTERS, comparison
+from ragassay.reporting.objects import Report
+from ragassay.sdk.benchmark import PLACE, Benchmark, no_comparison
 from ragassay.sdk.options import EvalOptions
-from ragassay.sdk.progress import Reporter, resume_command, resume_hints
+from ragassay.sdk.progress import Reporter, resume_command
+from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmarks
 from ragassay.storage.datasets import FolderDatasets, open_data
-from ragassay.storage.folder import FolderRun
+from ragassay.storage.folder import LAST, FolderRun, FolderStore, new_run_id
+from ragassay.storage.protocol import system_name
+from ragassay.systems.functions import by_name
 
 _NO_OUTPUT = logging.NullHandler()
 _NAMED = ("metrics", "judge", "systems", "datasets", "baseline", "gates", "config")  # keywords of their own
@@ -43,47 +51,19 @@ class Given(NamedTuple):
     datasets: Mapping[str, Any] | None = None
 
 
-def notice_unscored(report: ReportWithResults, reporter: Reporter, about: str = "") -> None:
-    """Warn if more rows failed than the configuration of the report allows; ``about`` begins the line."""
-    if what := beyond(report, report.provenance.configuration.max_failed_share):
-        reporter.notice(f"{about}{what}; print the report for the reasons")
+NOTHING = Given()
 
 
-def runtime_for(*inputs: Inputs, settings: Settings | None = None) -> Runtime:
-    """What an evaluation runs with; it knows the functions among the systems of ``inputs``."""
-    # Without a handler, Python prints each logged warning, such as one for each query without a relevant result.
-    logging.getLogger("ragassay").addHandler(_NO_OUTPUT)
-    systems = (system for one in inputs for system in one.systems.items())
-    functions = {name: system.function for name, system in systems if system.function is not None}
-    return Runtime(settings or Settings(), functions)
+class Begun(NamedTuple):
+    """Runs that are written down, by dataset; ``benchmark``: the record that joins those of several datasets."""
 
+    runs: Mapping[str, FolderRun]
+    benchmark: BenchmarkRecord | None = None
 
-async def evaluated(
-    runtime: Runtime,
-    spec: EvalConfig,
-    inputs: Inputs,
-    reporter: Reporter,
-    kind: Literal["evaluation", "agreement"] = "evaluation",
-) -> tuple[FolderRun, ReportWithResults]:
-    """A new run and its report; raises what ``local.start`` and ``local.complete`` raise."""
-    run = local.start(runtime, spec, inputs, kind)
-    return run, await completed(runtime, run, reporter)
-
-
-async def evaluated_and_written(configuration: ProjectConfig, inputs: Inputs, reporter: Reporter) -> ReportWithResults:
-    """The report of a new run, in the files that the configuration names too."""
-    EXPORTERS.check(configuration.output)
-    _, report = await evaluated(runtime_for(inputs), configuration.evaluation, inputs, reporter)
-    for path in configuration.output:
-        EXPORTERS.write(report, path)
-    return report
-
-
-async def completed(runtime: Runtime, run: FolderRun, reporter: Reporter, **limits: Any) -> ReportWithResults:
-    """The report of a run after the rest of it is evaluated; ``limits`` as ``local.complete`` has them."""
-    command = resume_command(run.record.id)
-    with reporter.watch([run], command) as done, resume_hints(command):
-        return await local.complete(runtime, run, done=done, notice=reporter.notice, **limits)
+    @property
+    def id(self) -> str:
+        """The id that ``--resume`` takes."""
+        return self.benchmark.id if self.benchmark else next(iter(self.runs.values())).record.id
 
 
 def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True) -> tuple[ProjectConfig, Given]:
@@ -97,14 +77,14 @@ def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True
         _check_key(key)
     if "judge" in given and "judges" in given:
         raise BadSettings("judge is short for judges=[...]", hint="give one of the two")
-    systems, datasets = given.get("systems"), given.get("datasets")
     if isinstance(data, str | Path):
-        given["data"] = str(data)
-    for key, form in (("systems", "{name: responses}"), ("datasets", "{name: data}")):
-        if key in given:
-            if not isinstance(given[key], Mapping):
-                raise BadSettings(f"should be {form}, is {shown(given[key])}", where=key)
-            given[key] = {name: one for name, one in given[key].items() if _is_in_files(one)}
+        given["data"], data = str(data), None
+    named = {key: given.get(key) for key in ("systems", "datasets")}
+    for key, choices in named.items():
+        if isinstance(choices, Mapping):
+            given[key] = {name: one for name, one in choices.items() if _is_in_files(one)}
+        elif choices is not None:
+            raise BadSettings(f"should be {{name: ...}}, is {shown(choices)}", where=key)
     if "metrics" in given:
         given["metrics"] = _metrics(given["metrics"])
     if "judge" in given and not isinstance(given["judge"], Mapping):
@@ -114,31 +94,52 @@ def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True
     if isinstance(given.get("output"), str | Path):
         given["output"] = [given["output"]]
     configuration = configurations.load(None if path is None else Path(path), _overrides(given))
-    if data is None and needs_data and not (configuration.data or configuration.datasets or datasets):
+    if data is None and needs_data and not (configuration.data or configuration.datasets or named["datasets"]):
         raise BadSettings("data is missing", hint="give rows or a path: evaluate(data)")
-    return configuration, Given(
-        None if isinstance(data, str | Path) else data,
-        _with_files(systems, configuration.systems),
-        _with_files(datasets, configuration.datasets),
-    )
-
-
-def _with_files(given: Mapping[str, Any] | None, read: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What is given by name, as it was read where it lies in a file."""
-    return None if given is None else {name: read.get(name, one) for name, one in given.items()}
+    in_files: dict[str, Mapping[str, Any]] = {"systems": configuration.systems, "datasets": configuration.datasets}
+    chosen = {
+        key: None if choices is None else {name: in_files[key].get(name, one) for name, one in choices.items()}
+        for key, choices in named.items()
+    }
+    return configuration, Given(data, **chosen)
 
 
 def _overrides(given: Mapping[str, Any]) -> Iterator[Override]:
     """A section is merged with that of the file, key by key."""
     for key, value in given.items():
-        plain = _plain(key, value)
+        try:
+            plain = to_jsonable_python(value, fallback=lambda array: array.tolist())
+        except (PydanticSerializationError, AttributeError):
+            raise BadSettings("has a value of a type that no option has", where=key) from None
         if key in sections() and isinstance(plain, dict):
             yield from (Override((key, inner), one, "evaluate") for inner, one in plain.items())
         else:
             yield Override((key,), plain, "evaluate")
 
 
-def read_inputs(configuration: ProjectConfig, reporter: Reporter, given: Given = Given()) -> Inputs:  # noqa: B008 - a tuple
+def _check_key(key: str) -> None:
+    known = {*EvalOptions.__annotations__, *_NAMED}
+    if key not in known:
+        section = section_of(key)
+        hint = suggestion(key, known) if section is None else f"it belongs in {section}: {section}={{'{key}': ...}}"
+        raise BadSettings(f"unknown option {key}", hint=hint)
+
+
+def _is_in_files(one: Any) -> bool:
+    """Is it a path, or the configuration of a system? Rows, functions and responses by dataset are in memory."""
+    return isinstance(one, str | Path) or (isinstance(one, Mapping) and "kind" in one)
+
+
+def _metrics(metrics: Any) -> list[str]:
+    """The names of metrics, which may be given as names, functions or objects."""
+    if isinstance(metrics, str):
+        return split_names(metrics)
+    if not isinstance(metrics, Iterable):
+        raise BadSettings(f"should be a list, is {shown(metrics)}", where="metrics")
+    return [name_of(one) for one in metrics]
+
+
+def read_inputs(configuration: ProjectConfig, reporter: Reporter, given: Given = NOTHING) -> Inputs:
     """Everything that is evaluated on one dataset, read, with a warning for each doubtful row.
 
     Raises what ``evaluation.inputs.load`` raises.
@@ -158,41 +159,160 @@ def read_inputs(configuration: ProjectConfig, reporter: Reporter, given: Given =
     return read
 
 
-def _check_key(key: str) -> None:
-    known = {*EvalOptions.__annotations__, *_NAMED}
-    if key in known:
-        return
-    section = section_of(key)
-    hint = suggestion(key, known) if section is None else f"it belongs in {section}: {section}={{'{key}': ...}}"
-    raise BadSettings(f"unknown option {key}", hint=hint)
+def has_several(configuration: ProjectConfig, given: Given = NOTHING) -> bool:
+    """Are datasets named? Their systems are compared then, and the result is a ``Benchmark``."""
+    return bool(configuration.datasets or given.datasets)
 
 
-def _is_in_files(one: Any) -> bool:
-    """Is it a path, or the configuration of a system? Rows, functions and responses by dataset are in memory."""
-    return isinstance(one, str | Path) or (isinstance(one, Mapping) and "kind" in one)
+def check_outputs(paths: Sequence[Path], *, several: bool) -> None:
+    """Raise UnknownName, MissingExtra or BadSettings for a file that can't be written."""
+    for path in paths:
+        (comparison.EXPORTERS if several and PLACE not in str(path) else EXPORTERS).check([path])
 
 
-def _metrics(metrics: Any) -> list[str]:
-    """The names of metrics, which may be given as names, functions or objects."""
-    if isinstance(metrics, str):
-        return split_names(metrics)
-    if not isinstance(metrics, Iterable):
-        raise BadSettings(f"should be a list, is {shown(metrics)}", where="metrics")
-    return [name_of(one) for one in metrics]
+def inputs_by_dataset(configuration: ProjectConfig, reporter: Reporter, given: Given = NOTHING) -> dict[str, Inputs]:
+    """Everything that is evaluated, read, by dataset; the files to write are checked first.
+
+    Raises what ``read_inputs`` and ``check_outputs`` raise, and BadSettings for what is missing.
+    """
+    several = has_several(configuration, given)
+    check_outputs(configuration.output, several=several)
+    if not several:
+        read = read_inputs(configuration, reporter, given)
+        return {read.dataset.name: read}
+    datasets = configuration.datasets if given.datasets is None else given.datasets
+    systems = configuration.systems if given.systems is None else given.systems
+    if given.data is not None or configuration.data is not None:
+        hint = "give one of them: datasets: {faq: faq.jsonl}, or data: faq.jsonl"
+        raise BadSettings("data and datasets are both given", hint=hint)
+    if not systems:
+        raise BadSettings("no system is named", hint="for example systems: {ours: responses.jsonl, bm25: {kind: bm25}}")
+    every = {}
+    for dataset, place in datasets.items():
+        try:
+            system_name(dataset)
+        except ValueError as error:
+            raise BadSettings(str(error).replace("system", "dataset", 1), where="datasets") from None
+        update = {
+            "datasets": {},
+            "corpus": configuration.corpus and _named(configuration.corpus, dataset),
+            "systems": {name: _part(name, one, dataset, len(datasets)) for name, one in systems.items()},
+        }
+        read = read_inputs(configuration.model_copy(update=update), reporter, Given(place))
+        every[dataset] = replace(read, dataset=read.dataset.model_copy(update={"name": dataset}))
+    return every
 
 
-def _plain(key: str, value: Any) -> Any:
-    """An option's value as a file would have it."""
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json", exclude_unset=True)
-    if isinstance(value, Mapping):
-        return {str(name): _plain(key, one) for name, one in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(key, one) for one in value]
-    if callable(getattr(value, "tolist", None)):
-        return value.tolist()
-    raise BadSettings(f"{shown(value)} can't be the value of an option", where=key)
+def _part(name: str, system: Any, dataset: str, of: int) -> Any:
+    """A system, or its responses to one dataset; raises BadSettings where it can't be told which they are."""
+    if isinstance(system, Mapping):
+        if dataset not in system:
+            raise BadSettings(f"has no responses to the dataset {dataset}", where=f"systems.{name}")
+        part = system[dataset]
+        return Path(part) if isinstance(part, str) else part
+    system = by_name(system)
+    is_file = isinstance(system, Path)
+    ambiguous = PLACE not in str(system) if is_file else not (callable(system) or isinstance(system, BaseModel))
+    if of > 1 and ambiguous:
+        hint = f"give them by dataset, {{dataset: rows}}, or write {PLACE} into the path"
+        raise BadSettings(f"are responses to one of {of} datasets", where=f"systems.{name}", hint=hint)
+    return _named(system, dataset) if is_file else system
+
+
+def _named(path: Path, dataset: str) -> Path:
+    return Path(str(path).replace(PLACE, dataset))
+
+
+def runtime_for(*inputs: Inputs, settings: Settings | None = None) -> Runtime:
+    """What an evaluation runs with; it knows the functions among the systems of ``inputs``."""
+    # Without a handler, Python prints each logged warning, such as one for each query without a relevant result.
+    logging.getLogger("ragassay").addHandler(_NO_OUTPUT)
+    systems = (system for one in inputs for system in one.systems.items())
+    functions = {name: system.function for name, system in systems if system.function is not None}
+    return Runtime(settings or Settings(), functions)
+
+
+def begin(runtime: Runtime, configuration: ProjectConfig, inputs: Mapping[str, Inputs], *, several: bool) -> Begun:
+    """New runs, written down; with ``several``, of one benchmark, whose record is written first, so that a kill leaves no
+    run of it that would be taken for one on its own.
+
+    Raises what ``local.start`` raises, UnknownName for a baseline that is no system, and BadSettings for a file of the
+    comparison if there is one system.
+    """
+    spec, baseline = configuration.evaluation, configuration.baseline
+    # what can't be evaluated is refused before anything is written
+    records = {name: prepare(spec, read, new_run_id(spec.name or name)) for name, read in inputs.items()}
+    benchmark = None
+    if several:
+        systems = list(next(iter(inputs.values())).systems)
+        if baseline is not None and baseline not in systems:
+            raise UnknownName("baseline", baseline, systems)
+        for path in configuration.output:
+            if len(systems) == 1 and PLACE not in str(path):
+                raise no_comparison(path)
+        benchmark = BenchmarkRecord(
+            id=new_run_id(spec.name or "benchmark"),
+            baseline=baseline or systems[0],
+            alpha=configuration.statistics.alpha,
+            correction=configuration.statistics.correction,
+            runs={name: record.id for name, record in records.items()},
+        )
+        FolderBenchmarks(runtime.settings.home).create(benchmark)
+    return Begun({name: local.create(runtime, records[name], read) for name, read in inputs.items()}, benchmark)
+
+
+def resumed(settings: Settings, reference: str) -> Begun:
+    """The earlier run, or runs of a benchmark, that ``reference`` means: an id or ``last``; a run means its benchmark.
+
+    Raises NotFound, BadData, and Conflict if a kill left runs unmade.
+    """
+    benchmarks, made = FolderBenchmarks(settings.home), FolderStore(settings.home).ids()
+    known = benchmarks.ids()
+    newest = max([*known[-1:], *made[-1:]], default=LAST) if reference == LAST else reference  # ids begin with the time
+    name = newest if newest in known else benchmarks.of_runs().get(newest)
+    if name is None:
+        run = local.resume(settings, reference)
+        return Begun({run.record.dataset.name: run})
+    record = benchmarks.open(name)
+    if not all(run in made for run in record.runs.values()):
+        what = f"benchmark {name} lacks runs: it was interrupted before anything was evaluated, or they were removed"
+        raise Conflict(what, hint="start it again")
+    return Begun({dataset: local.resume(settings, run) for dataset, run in record.runs.items()}, record)
+
+
+async def completed(runtime: Runtime, begun: Begun, reporter: Reporter, **limits: Any) -> Report | Benchmark:
+    """The report of a run after the rest of it is evaluated, or those of several with the comparison of their systems.
+
+    ``limits`` as ``local.complete`` has them; a budget is that of all runs together. Raises what ``local.complete`` raises.
+    """
+    reports = dict[str, ReportWithResults]()
+    with reporter.watch(begun.runs.values(), resume_command(begun.id)) as done:
+        for dataset, run in begun.runs.items():
+            others = [other for other in begun.runs.values() if other is not run]
+            reports[dataset] = await local.complete(
+                runtime, run, done=done, notice=reporter.notice, others=others, **limits
+            )
+    if begun.benchmark is not None:
+        return Benchmark(begun.benchmark, reports)
+    [report] = reports.values()
+    return Report.of(report, report.results)
+
+
+async def evaluated(
+    runtime: Runtime,
+    spec: EvalConfig,
+    inputs: Inputs,
+    reporter: Reporter,
+    kind: Literal["evaluation", "agreement"] = "evaluation",
+) -> tuple[FolderRun, Report]:
+    """A new run on one dataset and its report; raises what ``local.start`` and ``local.complete`` raise."""
+    run = local.start(runtime, spec, inputs, kind)
+    report = await completed(runtime, Begun({inputs.dataset.name: run}), reporter)
+    assert isinstance(report, Report)  # noqa: S101
+    return run, report
+
+
+def notice_unscored(report: ReportWithResults, reporter: Reporter, about: str = "") -> None:
+    """Warn if more rows failed than the configuration of the report allows; ``about`` begins the line."""
+    if what := beyond(report, report.provenance.configuration.max_failed_share):
+        reporter.notice(f"{about}{what}; print the report for the reasons")

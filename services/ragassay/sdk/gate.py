@@ -20,7 +20,16 @@ from ragassay.evaluation.prepare import choose_metrics
 from ragassay.metrics.composite import own_metrics
 from ragassay.reporting.gates import log_missed
 from ragassay.reporting.objects import Gates
-from ragassay.sdk.evaluation import Given, configured, evaluated_and_written, notice_unscored, read_inputs
+from ragassay.sdk.evaluation import (
+    NOTHING,
+    Given,
+    check_outputs,
+    configured,
+    evaluated,
+    notice_unscored,
+    read_inputs,
+    runtime_for,
+)
 from ragassay.sdk.loop import finished
 from ragassay.sdk.options import EvalOptions
 from ragassay.sdk.progress import Reporter
@@ -59,7 +68,7 @@ def gate(
 def check(
     configuration: ProjectConfig,
     reporter: Reporter,
-    given: Given = Given(),  # noqa: B008 - a tuple
+    given: Given = NOTHING,
     run: str | None = None,
     where: str | None = None,
 ) -> tuple[GateReport, ReportWithResults]:
@@ -67,25 +76,28 @@ def check(
 
     ``where``: the file of the configuration, for errors. Raises what ``evaluate`` raises, and BadSettings without a gate.
     """
-    settings = Settings()
+    store = FolderStore(Settings().home)
     if not configuration.gates:
         hint = "add some, such as gates: [{mrr: '>= 0.7'}]"
         raise BadSettings("the configuration has no gates", where=where, hint=hint)
     own = own_metrics(configuration)
+    report: ReportWithResults
     if run is not None:
         report = resolve(run).report()
-        checked, earlier, system = _baseline(
-            settings, configuration, reporter, report.provenance.dataset, report.run.id
-        )
+        checked, earlier, system = _baseline(store, configuration, reporter, report.provenance.dataset, report.run.id)
         if earlier and earlier.run.id == report.run.id and (system is None or len(report.systems) == 1):
             hint = "name an earlier run, or last-passed; of a run with several systems, one: RUN#SYSTEM"
             raise BadSettings(f"run {report.run.id} can't be its own baseline", where="baseline", hint=hint)
     else:
+        check_outputs(configuration.output, several=False)
         read = read_inputs(configuration, reporter, given)
         computed = [metric.name for metric in choose_metrics(configuration.evaluation, read.joined())]
         gating.check_names(configuration.gates, own, computed, read.systems, read.samples)
-        checked, earlier, system = _baseline(settings, configuration, reporter, read.dataset)
-        report = finished(partial(evaluated_and_written, configuration, read, reporter))
+        checked, earlier, system = _baseline(store, configuration, reporter, read.dataset)
+        _, new = finished(partial(evaluated, runtime_for(read), configuration.evaluation, read, reporter))
+        for path in configuration.output:
+            new.save(path)
+        report = new
     alpha = configuration.statistics.alpha
     if checked:
         results = gating.check(report, checked, earlier, baseline_system=system, alpha=alpha, metrics=own)
@@ -93,7 +105,7 @@ def check(
         about = {"run": report.run.id, "baseline": None, "dataset": report.provenance.dataset.name}
         results = GateReport(**about, passed=True, alpha=alpha, results=())
     with suppress(NotFound):  # last-passed is found by what is kept beside a run
-        FolderStore(settings.home).open(results.run).save_gates(json_document(results))
+        store.open(results.run).save_gates(json_document(results))
     log_missed(results)
     for caution in results.cautions:
         reporter.notice(f"warning: the baseline was not measured alike: {caution}")
@@ -101,7 +113,7 @@ def check(
 
 
 def _baseline(
-    settings: Settings, configuration: ProjectConfig, reporter: Reporter, dataset: Source, but: str | None = None
+    store: FolderStore, configuration: ProjectConfig, reporter: Reporter, dataset: Source, but: str | None = None
 ) -> tuple[Sequence[Gate], ReportWithResults | None, str | None]:
     """The gates to check, the baseline's report if one of them needs it, and the system of it that was named.
 
@@ -113,17 +125,15 @@ def _baseline(
         return configuration.gates, None, None
     if configuration.baseline is None:
         raise BadSettings(without, hint="give --baseline RUN, NAME, FILE, last or last-passed")
-    reference, system = run_and_system(configuration.baseline, Path())
-    if reference == LAST_PASSED:
+    name, system = run_and_system(configuration.baseline, Path())
+    if name == LAST_PASSED:
         try:
-            report = report_of(FolderStore(settings.home).last_passed(dataset, but=but))
+            report = report_of(store.last_passed(dataset, but=but))
         except NotFound as error:
             reporter.notice(f"warning: {error.message}; gates on a drop are left out this time")
             return gating.without_drops(configuration.gates), None, None
     else:
-        named = resolve(configuration.baseline)
-        report, system = named.report(), named.system
+        report = resolve(configuration.baseline).report()
     if system and system not in report.systems:
-        what = f"{configuration.baseline.removesuffix(f'#{system}')} has no system {system!r}"
-        raise NotFound(what, hint=f"it has: {', '.join(report.systems)}")
+        raise NotFound(f"{name} has no system {system!r}", hint=f"it has: {', '.join(report.systems)}")
     return configuration.gates, report, system

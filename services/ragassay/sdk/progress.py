@@ -7,7 +7,8 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING
 
 from ragassay.core.errors import BudgetReached, DiskFull
 from ragassay.core.plugins import imported
@@ -18,27 +19,18 @@ if TYPE_CHECKING:
 _BETWEEN = ("ragassay", "asyncio", "contextlib")  # packages between the user's line and ours
 
 
-class Caller(NamedTuple):
-    """A line of the user's, as ``warnings`` wants it."""
-
-    filename: str
-    lineno: int
-    module: str
-    registry: dict[Any, Any]
-
-    def warn(self, text: str, category: type[Warning] = UserWarning) -> None:
-        """``warnings.warn`` at this line, from any thread."""
-        warnings.warn_explicit(text, category, self.filename, self.lineno, self.module, self.registry)
-
-
-def caller() -> Caller:
-    """The innermost line on the stack that is the user's."""
+def warner() -> Callable[[str, type[Warning]], None]:
+    """``warnings.warn`` at the innermost line on the stack that is the user's, to be called from any thread."""
     frame = sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
         frame = frame.f_back
-    names = frame.f_globals
-    registry = names.setdefault("__warningregistry__", {})
-    return Caller(frame.f_code.co_filename, frame.f_lineno, names.get("__name__", "__main__"), registry)
+    return partial(
+        warnings.warn_explicit,
+        filename=frame.f_code.co_filename,
+        lineno=frame.f_lineno,
+        module=frame.f_globals.get("__name__", "__main__"),
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    )
 
 
 class Reporter:
@@ -51,29 +43,28 @@ class Reporter:
     def __init__(
         self, progress: Callable[[int, int], object] | None = None, *, total: int | None = None, bar: bool = False
     ) -> None:
-        self._caller, self._progress, self._total, self._bar, self._done = caller(), progress, total, bar, 0
+        self._warn, self._progress, self._total, self._bar, self._done = warner(), progress, total, bar, 0
 
     def warn(self, line: str) -> None:
         """Warn about the rows that were read."""
-        self._caller.warn(line)
+        self._warn(line, UserWarning)
 
     def notice(self, line: str) -> None:
         """Warn about what happens during or after a run."""
-        self._caller.warn(line, RuntimeWarning)
+        self._warn(line, RuntimeWarning)
 
     @contextmanager
-    def watch(self, runs: Collection[FolderRun], resume_command: str) -> Iterator[Callable[[int], object]]:  # noqa: ARG002 - a terminal prints it
-        """Within the block, the function it returns counts further rows as done."""
-        of_runs = sum(run.record.rows_in(chunk) for run in runs for chunk in run.record.chunks())
+    def watch(self, runs: Collection[FolderRun], resume_command: str) -> Iterator[Callable[[int], object]]:
+        """Within the block, the function it returns counts further rows as done; an error says how to go on."""
+        rows = sum(run.record.rows_in(chunk) for run in runs for chunk in run.record.chunks())
         left = sum(run.record.rows_in(chunk) for run in runs for chunk in run.pending())
-        total = self._total or of_runs
-        with progress(of_runs, of_runs - left, quiet=not self._bar) as bar:
+        with _resume_hints(resume_command), progress(rows, rows - left, quiet=not self._bar) as bar:
 
-            def count(rows: int) -> None:
-                self._done += rows
-                bar(rows)
+            def count(further: int) -> None:
+                self._done += further
+                bar(further)
                 if self._progress is not None:
-                    self._progress(self._done, total)
+                    self._progress(self._done, self._total or rows)
 
             yield count
 
@@ -85,8 +76,7 @@ def resume_command(run: str) -> str:
 
 
 @contextmanager
-def resume_hints(command: str) -> Iterator[None]:
-    """Within the block, an error that stops a run says how to go on with it: by ``command``."""
+def _resume_hints(command: str) -> Iterator[None]:
     try:
         yield
     except BudgetReached as reached:
@@ -94,11 +84,9 @@ def resume_hints(command: str) -> Iterator[None]:
         if reached.unknown and (count := reached.unknown.uncertain_calls):
             tokens = reached.unknown.input_tokens + reached.unknown.output_tokens
             held = f"{reached.unknown.cost_usd or 0:.4f} USD" if is_cost else f"{tokens:,}"
-            calls = "call" if count == 1 else "calls"
-            reached.message += f", {held} of it an estimate of {count} {calls} with an unknown outcome"
-        reached.hint = (
-            f"what is finished is kept: {command} {'--budget-usd ' if is_cost else '--set budget.tokens='}MORE"
-        )
+            reached.message += f", {held} of it an estimate of calls with an unknown outcome: {count}"
+        cap = "--budget-usd MORE" if is_cost else "--set budget.tokens=MORE"
+        reached.hint = f"what is finished is kept: {command} {cap}"
         raise
     except DiskFull as full:
         full.hint = f"what is finished is kept; make room, then: {command}"

@@ -43,17 +43,13 @@ def open_report(reference: str | Path, server: str | None = None) -> Report:
 
 @dataclass(frozen=True)
 class Reference:
-    """What a name means: a report's ``file``, a ``run`` in a folder, or else the job ``name``; and a system if one is named.
-
-    ``not_here`` says that no run has that name, for a job that is not there either.
-    """
+    """What a name means: a report's ``file``, a ``run`` in a folder, or else the job ``name``; and a system if one is named."""
 
     name: str
     system: str | None
     server: str | None
     file: Path | None = None
     run: FolderRun | None = None
-    not_here: str = ""
 
     @property
     def place(self) -> str:
@@ -82,17 +78,17 @@ class Reference:
         """
         if self.system is not None:
             selection = {"system": self.system, **selection}
-        if self.file is None and self.run is None:
-            with self._service() as service:
-                yield from service.results(self.name, **selection)
-            return
         systems: Mapping[str, Sequence[Result]]
-        if self.run is None:
+        if self.run is not None:
+            record = self.run.record
+            systems, metrics = {system: self.run.rows(system) for system in record.systems}, record.metrics
+        elif self.file is not None:
             report = self.report()
             systems, metrics = report.results, report.provenance.metrics
         else:
-            record = self.run.record
-            systems, metrics = {system: self.run.rows(system) for system in record.systems}, record.metrics
+            with self._service() as service:
+                yield from service.results(self.name, **selection)
+            return
         yield from Selection.given(**selection).of(systems, metrics)
 
     @contextmanager
@@ -101,12 +97,11 @@ class Reference:
         with Client(self.server) as service:
             try:
                 yield service
-            except Unavailable as error:
-                raise NotFound(f"{self.not_here}, and {error.message}", hint=error.hint) from None
-            except ServiceError as error:
-                if error.status != NotFound.status:
+            except (Unavailable, ServiceError) as error:
+                if isinstance(error, ServiceError) and error.status != NotFound.status:
                     raise
-                raise NotFound(f"{self.not_here}, and the service at {service.server} has no such job") from None
+                what = f"there is no run {self.name!r} here, and no such job at {service.server}: {error.message}"
+                raise NotFound(what, hint=error.hint) from None
 
 
 def resolve(text: str, server: str | None = None) -> Reference:
@@ -124,10 +119,10 @@ def resolve(text: str, server: str | None = None) -> Reference:
         return Reference(name, system, server, file=path / REPORT_FILE)
     try:
         return Reference(name, system, server, run=FolderStore(Settings().home).open(name))
-    except NotFound as error:
+    except NotFound:
         if not JOB_ID.fullmatch(name):
             raise
-        return Reference(name, system, server, not_here=error.message)
+        return Reference(name, system, server)
 
 
 def is_stored_dataset(text: str) -> bool:
@@ -135,17 +130,15 @@ def is_stored_dataset(text: str) -> bool:
     known, store = reference_in(text), FolderDatasets(Settings().home)
     if known is None or Path(text).exists():
         return False
-    if known.prefix is None and (known.name not in store.names() or JOB_ID.fullmatch(text) or _is_run(text)):
+    if known.prefix is not None:
+        return file_or_version(store, text) is not None
+    if known.name not in store.names() or JOB_ID.fullmatch(text):
         return False
-    return file_or_version(store, text) is not None
-
-
-def _is_run(text: str) -> bool:
     try:
         FolderStore(Settings().home).open(text)
     except NotFound:
-        return False
-    return True
+        return True
+    return False
 
 
 def open_comparison(text: str) -> Comparison | None:

@@ -1,12 +1,7 @@
-"""A benchmark in a folder: which run evaluates which dataset, and the comparison of their systems.
-
-benchmarks/<id>/benchmark.json   written before the runs are made
-benchmarks/<id>/comparison.json  written last; none with one system
-"""
+"""A benchmark in a folder: which run evaluates which dataset, in benchmarks/<id>/benchmark.json, written before the runs."""
 
 from __future__ import annotations
 
-import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
@@ -44,10 +39,6 @@ class FolderBenchmarks:
         """Write a new one down. Raises DiskFull."""
         write_whole(self.root / record.id / _RECORD, json_document(record), private=True)
 
-    def remove(self, name: str) -> None:
-        """Delete the record, not the runs."""
-        shutil.rmtree(self.root / name, ignore_errors=True)
-
     def open(self, name: str) -> BenchmarkRecord:
         """The benchmark of that id; raises UnknownName, and BadData that names a field that can't be."""
         path = self.root / name / _RECORD
@@ -57,10 +48,6 @@ class FolderBenchmarks:
             raise UnknownName("benchmark", name, self.ids()) from None
         except ValidationError as error:
             raise BadData([f"{path}: not a benchmark of this version of ragassay ({problems(error)[0]})"]) from None
-
-    def comparison_file(self, name: str) -> Path:
-        """Where the comparison of its systems is."""
-        return self.root / name / "comparison.json"
 
     def ids(self) -> list[str]:
         """Ids of the benchmarks, oldest first."""
