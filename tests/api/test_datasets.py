@@ -100,7 +100,7 @@ def test_every_bad_row_is_named_up_to_a_hundred(served):
         ({"Content-Type": "multipart/form-data; boundary=b"}, "--b--\r\n", 415, "application/x-ndjson"),
         ({"Content-Type": "text/csv; charset=latin-1"}, CSV, 415, "latin-1"),
         ({**NDJSON, "Content-Encoding": "gzip"}, gzip.compress(b"x", mtime=0), 415, "encoded as 'gzip'"),
-        (NDJSON, gzip.compress(b"x", mtime=0), 422, "is not text"),
+        (NDJSON, gzip.compress(b"x", mtime=0), 422, "is not UTF-8"),
         (NDJSON, " " * 200_001, 413, "larger than 200,000 bytes"),
         (NDJSON, (b" " * 50_000 for _ in range(5)), 413, "larger than 200,000 bytes"),
         (NDJSON, b'{"query": "\xff"}\n', 422, "rivers.jsonl:1: byte 0xff"),

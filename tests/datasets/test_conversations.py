@@ -6,8 +6,7 @@ import pytest
 
 from ragassay.core.errors import BadData
 from ragassay.core.models import Message
-from ragassay.datasets.load import load
-from ragassay.datasets.responses import join, load_responses
+from ragassay.datasets.load import join, load, load_responses
 
 BEFORE = [{"role": "user", "content": "What does Free cost?"}, {"role": "assistant", "content": "Nothing."}]
 ASKED = {"role": "user", "content": "And Plus?"}
@@ -105,5 +104,4 @@ def test_a_dataset_of_conversations_differs_by_its_history_and_joins_responses(w
     dataset, alone = load(write("a.json", rows)), load(write("b.json", [{"query_id": "a", "query": "And Plus?"}]))
     assert dataset.digest != alone.digest
     keyed = load_responses(write("r.json", [{"user_input": [*BEFORE, ASKED], "response": "USD 6."}]))
-    (sample,) = join(dataset, keyed, "s")
-    assert (sample.answer, sample.history) == ("USD 6.", HISTORY)
+    assert join(dataset, keyed, "s")["a"].answer == "USD 6."

@@ -24,8 +24,7 @@ from ragassay.core.errors import (
 )
 from ragassay.datasets.columns import ALIASES, FIELDS
 from ragassay.datasets.describe import describe
-from ragassay.datasets.load import load
-from ragassay.datasets.responses import load_responses
+from ragassay.datasets.load import load, load_responses
 
 
 def _row(fields):
@@ -38,8 +37,7 @@ BROKEN = [
     ("a number that is none", "a.json", '[{"query": "a", "cost_usd": NaN}]', "a.json:1: column 29: ", BadData),
     ("a list of rows in a .jsonl", "a.jsonl", '[\n {"query": "a"}\n]', "looks like one JSON document: format=json", BadData),
     ("jsonl with a bad line", "a.jsonl", '{"query": "a"}\n{"query": \n', "a.jsonl:2: column 1: ", BadData),
-    ("utf-16", "a.csv", "query\na\n".encode("utf-16"), "a.csv: is not text: byte ", BadData),
-    ("bytes that are no text", "a.jsonl", b"\x7fELF\x00\x01", "a.jsonl: is not text", BadData),
+    ("latin-1 in json", "a.json", b'[\n{"query": "caf\xe9"}]', "a.json:2: byte 0xe9 at byte 15", BadData),
     ("csv under the name parquet", "a.parquet", "query\na\n", "a.parquet: is not a Parquet file", BadData),
     ("csv with too few cells", "a.csv", 'query,answer\n"a\nb",c\nd\n', "a.csv:4: has 1 cell", BadData),
     ("csv with a column twice", "a.csv", "query,answer,answer\na,b,c\n", "a.csv: 'answer': ", BadData),
@@ -182,8 +180,8 @@ def _loads_or_refuses(path, loading, **options):
         message.encode()
         assert "\n" not in message
     else:
-        assert len(loaded.digest) == 64
         if loading is load:
+            assert len(loaded.digest) == 64
             describe(loaded).model_dump_json()
 
 

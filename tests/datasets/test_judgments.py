@@ -5,8 +5,7 @@ import json
 import pytest
 
 from ragassay.core.errors import AssayError, BadData, BadInput, NotFound
-from ragassay.datasets.load import load
-from ragassay.datasets.responses import join, load_responses
+from ragassay.datasets.load import join, load, load_responses
 
 TEXTS = (("Q1", "a"), (2, "b"), ("Q3", "c"), ("Q4", "d"))
 QUERIES = {
@@ -70,7 +69,7 @@ def test_load_responses_of_a_run_orders_ties_as_trec_eval(write):
 
 def test_join_leaves_out_and_counts_queries_of_a_run_that_nobody_judged(write, caplog):
     dataset, responses = load(write("a.qrels", QRELS)), load_responses(write("a.run", RUN))
-    assert [s.response is not None for s in join(dataset, responses, "bm25")] == [True, False]
+    assert list(join(dataset, responses, "bm25")) == [dataset.samples[0].query_id]
     assert caplog.messages == ["bm25: 1 of 2 queries have no judgments and are left out"]
 
 

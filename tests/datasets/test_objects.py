@@ -62,7 +62,7 @@ def test_load_takes_samples_as_they_are_whatever_their_metadata_is_called():
     samples = [sample.model_copy(update={"metadata": metadata}) for sample in load(ROWS).samples]
     assert load(samples).samples == tuple(samples)
     assert load(samples, limit=2).beyond_limit == {"q_2": "Where is 2?"}
-    with pytest.raises(BadData, match="query_id: 'q_0' is used more than once"):
+    with pytest.raises(BadData, match="query_id: 'q_0' is used already in row 1"):
         load([samples[0], samples[0]])
 
 
@@ -79,7 +79,7 @@ def test_load_numbers_of_other_types_are_numbers():
         ([{"query": "?"}, {"query": np.nan, "answer": "!"}], BadData, "data: row 2: query: is missing"),
         ([{"query": "?", "contexts": ["a", np.nan]}], BadData, r"data: row 1: contexts\[1\]: should be text, is null"),
         ({"train": pd.DataFrame()}, BadInput, r"it has several tables; name one, such as \['train'\]"),
-        (None, BadInput, "data: None is no table of rows; give a list of dicts or Samples, a pandas"),
+        (None, BadInput, "data: null is no table of rows; give a list of dicts or Samples, a pandas"),
         (pd.DataFrame(), NothingToEvaluate, "data: there are no rows"),
     ],
 )

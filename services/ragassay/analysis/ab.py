@@ -24,7 +24,7 @@ from ragassay.core.formatting import listed
 from ragassay.core.models import FrozenModel
 from ragassay.datasets.corpus import Corpus
 from ragassay.datasets.judgments import run_line
-from ragassay.datasets.responses import load_responses
+from ragassay.datasets.load import load_responses
 from ragassay.datasets.source import ValueProblem, read_errors, text_lines
 from ragassay.metrics.metric import Metric, parse
 from ragassay.metrics.names import LARGEST_K

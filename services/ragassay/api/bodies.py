@@ -19,8 +19,7 @@ from ragassay.core.models import FrozenModel
 from ragassay.core.settings import Settings
 from ragassay.core.validation import problems, shown
 from ragassay.datasets.cells import plain
-from ragassay.datasets.source import ValueProblem
-from ragassay.datasets.strict_json import NotJson, object_of, parse
+from ragassay.datasets.source import NotJson, ValueProblem, object_of, parse
 
 LONGEST_S = 60.0
 MOST_CONTAINERS = 200_000  # more take seconds of the interpreter, which other requests need too
@@ -102,14 +101,10 @@ def check_json(body: bytes) -> dict[str, Any]:
     if body.count(b"[") + body.count(b"{") > MOST_CONTAINERS:
         raise TooLarge(f"the body has more than {MOST_CONTAINERS:,} lists and objects", hint=_AS_DATASET)
     try:
-        document = object_of(parse(body.decode()))
+        document = object_of(parse(body))
         plain(document)
-    except UnicodeDecodeError as error:
-        what = f"is not UTF-8: byte 0x{body[error.start]:02x} at offset {error.start}"
-        raise Refused(400, "bad_json", f"body: {what}") from None
     except NotJson as error:
-        what = f"body: line {error.line}, column {error.column}: {error.what}"
-        raise Refused(400, "bad_json", what) from None
+        raise Refused(400, "bad_json", f"body: line {error.line}, {error.what}") from None
     except ValueProblem as error:
         raise Refused(400, "bad_json", f"{error.at.lstrip('.') or 'body'}: {error.what}") from None
     return document

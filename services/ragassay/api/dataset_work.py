@@ -26,7 +26,8 @@ def keep(
     """Keep the rows of a file under its stem; returns the version and whether it is new."""
     with chdir(path.parent):  # so that errors name the file and no folder of the server's
         file, store = Path(path.name), RedisDatasets(RedisStore(place.url, project=place.project))
-        rows = load(file, mapping=mapping, max_problems=MOST_PROBLEMS, canonical=columns == "ours")
+        form = "samples" if columns == "ours" else "auto"
+        rows = load(file, format=form, mapping=mapping, max_problems=MOST_PROBLEMS)
         version = import_rows(store, path.stem, rows, description=description)
     kept = KeptVersion(**dict(version), warnings=tuple(rows.warnings))
     return kept.model_dump_json().encode(), version.created_at == version.imported_at

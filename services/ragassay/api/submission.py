@@ -19,8 +19,7 @@ from ragassay.core.formatting import split_names
 from ragassay.core.models import Sample
 from ragassay.core.report import Source
 from ragassay.core.settings import Settings
-from ragassay.datasets.load import load_rows
-from ragassay.datasets.responses import load_named_responses
+from ragassay.datasets.load import load_named_responses, load_rows
 from ragassay.datasets.versions import DatasetStore, reference_in, resolve
 from ragassay.evaluation.inputs import Inputs, SystemInput, recorded, recorded_system
 from ragassay.judges.instructions import read_prompt
@@ -143,7 +142,8 @@ def _inputs(job: JobRequest, registered: Registered, datasets: DatasetStore | No
     """
     of_rows = [row.pop("responses", None) for row in job.samples or ()]
     source, samples = _rows_of(job, datasets)
-    named = load_named_responses([sample.query_id for sample in samples], of_rows, name="samples") if of_rows else {}
+    ids = [sample.query_id for sample in samples]
+    named = load_named_responses(zip(ids, of_rows, strict=True)) if of_rows else {}
     for system in named:
         try:
             system_name(system)

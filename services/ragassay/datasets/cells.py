@@ -13,13 +13,13 @@ import re
 import tokenize
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, Literal
 
 from ragassay.core.validation import shown
 from ragassay.datasets.conversations import answer_text
-from ragassay.datasets.source import ValueProblem
-from ragassay.datasets.strict_json import NotJson, parse
+from ragassay.datasets.source import NotJson, ValueProblem, parse
 
 ValueKind = Literal["text", "id", "label", "number", "flag", "texts", "list", "object", "grades", "messages"]
 
@@ -66,15 +66,13 @@ def value_of(field: str, value: Any, *, cells: bool) -> Any:
     return value
 
 
-def open_cells(values: dict[str, Any]) -> None:
-    """Put objects in place of the cells that print them, in columns that hold objects elsewhere."""
+def open_cells(values: dict[str, Any]) -> dict[str, Any]:
+    """The row, with objects in place of the cells that print them, in columns that hold objects elsewhere."""
     for column in _CONTAINERS:
-        cell = values.get(column, "")
-        if cell.lstrip().startswith("{"):
-            try:
-                values[column] = _literal(cell.strip(), "an object")
-            except ValueProblem:
-                continue  # text that begins with a brace
+        if values.get(column, "").lstrip().startswith("{"):
+            with suppress(ValueProblem):  # text that begins with a brace
+                values[column] = _literal(values[column].strip(), "an object")
+    return values
 
 
 def plain(value: Any, at: str = "", depth: int = 0) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -61,6 +61,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
 FIELDS_BY_ALIAS = {alias: ours for ours, names in reversed(ALIASES.items()) for alias in names}  # the first field wins
 
 SECONDS = "completion_time"
+_IN_NESTED = {"answer": ("output",), "contexts": ("context",)}  # inside a response they mean one thing
 _GOLD_BESIDE = ("actual_output", "actualOutput", "retrieval_context", "retrievalContext")
 _GOLD_PERHAPS = ("expected_output", "expectedOutput")
 
@@ -88,7 +89,12 @@ class ColumnMapping:
     def _opened(self) -> frozenset[str]:
         """Names of columns, and dotted names, inside which the value of a field lies."""
         steps = [path.split(".") for path in self.taken]
-        return frozenset(".".join(s[:n]) for s in steps for n in range(1, len(s)))
+        inside = {".".join(s[:n]) for s in steps for n in range(1, len(s))}
+        return frozenset(inside | ({"response"} if self.nested else set()))
+
+    @cached_property
+    def _of_metadata(self) -> frozenset[str]:
+        return frozenset((self.metadata, "response.metadata") if self.nested else (self.metadata,))
 
     def label(self, place: str) -> str:
         """A field, or a place in one, as an error names it: with the user's column where that has another name."""
@@ -101,35 +107,23 @@ class ColumnMapping:
         return value_at(values, self.sources[ours]) if ours in self.sources else None
 
     def left_over(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What no field takes of a row, and of its nested ``response``: {column or dotted name: value}."""
-        of_row: dict[str, Any] = {}
-        of_response: dict[str, Any] = {}
-        if values.keys() <= self.taken:
-            return of_row, of_response
-        for name, value in values.items():
-            if value is None or name in self.taken or name == self.metadata:
-                continue
-            if name == "response" and self.nested and isinstance(value, Mapping):
-                own = {key: entry for key, entry in value.items() if key != "metadata" and entry is not None}
-                of_response |= {key: entry for key, entry in own.items() if f"response.{key}" not in self.taken}
-            elif name in self._opened:
-                of_row |= self._rest(name, value)
-            else:
-                of_row[name.removeprefix("metadata.")] = value
-        return of_row, of_response
+        """What no field takes of a row, and of its nested ``response``: {column or dotted name: value}.
 
-    def _rest(self, name: str, value: Any) -> dict[str, Any]:
-        """What is left of an object from which fields were taken; of a list of objects nothing is."""
-        if not isinstance(value, Mapping):
-            return {} if isinstance(value, list) else {name: value}
-        left: dict[str, Any] = {}
-        for key, entry in value.items():
-            inner = f"{name}.{key}"
-            if inner in self._opened:
-                left |= self._rest(inner, entry)
-            elif inner not in self.taken and entry is not None:
-                left[inner] = entry
-        return left
+        Of a list of objects with a field nothing is left.
+        """
+        of_row: dict[str, Any] = {} if values.keys() <= self.taken else dict(self._rest("", values))
+        names = [name for name in of_row if name.startswith("response.")] if self.nested else ()
+        return of_row, {name.removeprefix("response."): of_row.pop(name) for name in names}
+
+    def _rest(self, inside: str, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        for key, value in values.items():
+            path = inside + key
+            if value is None or path in self.taken or path in self._of_metadata:
+                continue
+            if path not in self._opened or not isinstance(value, Mapping | list):
+                yield path.removeprefix("metadata."), value
+            elif isinstance(value, Mapping):
+                yield from self._rest(f"{path}.", value)
 
 
 def decide_columns(
@@ -159,33 +153,32 @@ class _ColumnMapper:
         self._warnings: list[str] = []
 
     def map(self) -> ColumnMapping:
-        self._check_given()
-        for ours in FIELDS:
-            self._map(ours)
-        self._map_output()
-        self._map_context()
+        for ours, theirs in self._given.items():
+            self._check_given(ours, theirs)
+        columns = {ours: self._given.get(ours) or self._column_of(ours) for ours in FIELDS}
+        self._sources = {ours: column for ours, column in columns.items() if column}
+        self._map_ambiguous("output", self._meaning_of_output)
+        self._map_ambiguous("context", self._meaning_of_context)
         self._require_input()
-        seconds = [
-            ours for ours, path in self._sources.items() if ours not in self._given and path.split(".")[-1] == SECONDS
-        ]
-        if self._has(*seconds):
+        seconds = {path for path in (SECONDS, f"response.{SECONDS}") if path not in self._given.values()}
+        in_seconds = frozenset(ours for ours, path in self._sources.items() if path in seconds)
+        if any(map(self._has, in_seconds)):
             self._warnings.append(
                 f"{SECONDS} is read as seconds, as DeepEval gives it; if it is in ms: --map latency_ms={SECONDS}"
             )
         metadata = self._given.get("metadata", "metadata")
-        return ColumnMapping(self._sources, metadata, self._nested, frozenset(seconds), tuple(self._warnings))
+        return ColumnMapping(self._sources, metadata, self._nested, in_seconds, tuple(self._warnings))
 
-    def _check_given(self) -> None:
-        for ours, theirs in self._given.items():
-            where = f"--map {ours}={theirs}"
-            if ours not in (*FIELDS, "metadata"):
-                unknown = UnknownName("field", ours, FIELDS, where=where)
-                meant = FIELDS_BY_ALIAS.get(ours) or near(ours)
-                unknown.hint = f"did you mean {meant}={theirs}? our name stands on the left" if meant else unknown.hint
-                raise unknown
-            if theirs not in self._columns and not self._fills(theirs):
-                what = f"{self._path} has no column {shown(theirs)}"
-                raise BadSettings(what, where=where, hint=f"its columns are {self._listed()}")
+    def _check_given(self, ours: str, theirs: str) -> None:
+        where = f"--map {ours}={theirs}"
+        if ours not in (*FIELDS, "metadata"):
+            unknown = UnknownName("field", ours, FIELDS, where=where)
+            meant = FIELDS_BY_ALIAS.get(ours) or near(ours)
+            unknown.hint = f"did you mean {meant}={theirs}? our name stands on the left" if meant else unknown.hint
+            raise unknown
+        if theirs not in self._columns and not self._fills(theirs):
+            what = f"{self._path} has no column {shown(theirs)}"
+            raise BadSettings(what, where=where, hint=f"its columns are {self._listed()}")
 
     def _listed(self) -> str:
         return listed(map(shown, self._columns), most=12) or "none"
@@ -196,23 +189,18 @@ class _ColumnMapper:
         is_inside = head != path and head in self._filled
         return path in self._filled or (is_inside and any(value_at(v, path) is not None for v in self._rows))
 
-    def _holds(self, path: str, kind: type[Any], begins: str) -> bool:
-        """Is the first value there of this kind, or a cell that begins as one does?"""
-        value = next((v for values in self._rows if (v := value_at(values, path)) is not None), None)
-        return isinstance(value, kind) or (isinstance(value, str) and value.lstrip().startswith(begins))
+    def _has(self, *fields: str) -> bool:
+        """Is one of these fields read from a column that holds a value?"""
+        return any(self._fills(self._sources[ours]) for ours in fields if ours in self._sources)
 
-    def _map(self, ours: str, *more_aliases: str) -> None:
-        """Find the column of a field: the given one; else that of its native name, else of another tool's, with a value."""
-        if ours in self._given:
-            self._sources[ours] = self._given[ours]
-            return
-        names = [ours, *(name for name in (*ALIASES.get(ours, ()), *more_aliases) if self._may_mean(ours, name))]
+    def _column_of(self, ours: str) -> str | None:
+        """The column of a field by its native name, else by that of another tool; first one with a value."""
+        names = [ours, *(name for name in ALIASES.get(ours, ()) if self._may_mean(ours, name))]
         if self._nested and ours in RESPONSE_FIELDS:
-            names = [names[0], f"response.{ours}", *names[1:], *(f"response.{name}" for name in names[1:])]
+            nested = [f"response.{name}" for name in (*names, *_IN_NESTED.get(ours, ()))]
+            names = [ours, nested[0], *names[1:], *nested[1:]]
         names = [name for name in names if name not in self._given.values()]
-        path = next(filter(self._fills, names), None) or next((name for name in names if name in self._columns), None)
-        if path is not None:
-            self._sources[ours] = path
+        return next(filter(self._fills, names), None) or next((name for name in names if name in self._columns), None)
 
     def _may_mean(self, ours: str, name: str) -> bool:
         if name.startswith("metadata."):
@@ -223,47 +211,35 @@ class _ColumnMapper:
             return (ours == "relevance_scores") == self._holds(name, Mapping, "{")
         return not (self._nested and name == "response")
 
-    def _has(self, *fields: str) -> bool:
-        """Is one of these fields read from a column that holds a value?"""
-        return any(self._fills(self._sources[ours]) for ours in fields if ours in self._sources)
+    def _holds(self, path: str, kind: type[Any], begins: str) -> bool:
+        """Is the first value there of this kind, or a cell that begins as one does?"""
+        value = next((v for values in self._rows if (v := value_at(values, path)) is not None), None)
+        return isinstance(value, kind) or (isinstance(value, str) and value.lstrip().startswith(begins))
 
-    def _is_open(self, name: str) -> bool:
-        """Does the file have this column, with a value, and does no ``--map`` say what it is?"""
-        return name not in self._given.values() and self._fills(name)
-
-    def _map_output(self) -> None:
-        """``output`` is a recorded answer beside a reference or a run; in a dataset without either, the reference."""
-        if self._nested:
-            self._map("answer", "output")
-        if not self._is_open("output"):
+    def _map_ambiguous(self, name: str, meaning: Callable[[], tuple[str, str]]) -> None:
+        """Decide a column that means one thing here and another there, unless ``--map`` says or better ones are there."""
+        if name in self._given.values() or not self._fills(name):
             return
-        run = self._wanted == "responses" or self._has(*RESPONSE_FIELDS)
-        if run or self._has("ground_truth_answer", "key_facts") or "answer" in self._given:
-            self._map("answer", "output")
-        elif "ground_truth_answer" not in self._given:
-            self._map("ground_truth_answer", "output")
-            self._warnings.append(
-                "output is read as ground_truth_answer, because no other column holds a response; "
-                "if it is a recorded answer: --map answer=output"
-            )
-
-    def _map_context(self) -> None:
-        """``context`` is gold in DeepEval and what was retrieved elsewhere; the other columns decide."""
-        if self._nested:
-            self._map("contexts", "context")
-        if not self._is_open("context"):
+        ours, other = meaning()
+        if ours in self._given or self._has(ours):
             return
-        meaning = self._meaning_of_context()
-        other = "reference_contexts" if meaning == "contexts" else "contexts"
-        self._map(meaning, "context")
-        if self._wanted == "dataset" and self._sources.get(meaning) == "context":
-            self._warnings.append(f"context is read as {meaning}; if that is wrong: --map {other}=context")
+        self._sources[ours] = name
+        if self._wanted == "dataset" and other:
+            self._warnings.append(f"{name} is read as {ours}; if that is wrong: --map {other}={name}")
 
-    def _meaning_of_context(self) -> str:
+    def _meaning_of_output(self) -> tuple[str, str]:
+        """A recorded answer beside a reference or a run; in a dataset without either, the reference."""
+        run = self._wanted == "responses" or self._has(*RESPONSE_FIELDS) or "answer" in self._given
+        is_answer = run or self._has("ground_truth_answer", "key_facts")
+        return ("answer", "") if is_answer else ("ground_truth_answer", "answer")
+
+    def _meaning_of_context(self) -> tuple[str, str]:
+        """Gold in DeepEval and what was retrieved elsewhere; the other columns decide."""
+        retrieved, gold = ("contexts", "reference_contexts"), ("reference_contexts", "contexts")
         if self._has("contexts") or any(name in self._columns for name in _GOLD_BESIDE):
-            return "reference_contexts"
+            return gold
         if self._has("reference_contexts") or self._wanted == "responses":
-            return "contexts"
+            return retrieved
         run, perhaps_gold = self._has(*RESPONSE_FIELDS), any(name in self._columns for name in _GOLD_PERHAPS)
         if run == perhaps_gold:
             what = "may be what was retrieved or the reference (gold) contexts, and the other columns do not decide"
@@ -271,7 +247,7 @@ class _ColumnMapper:
                 [f"{self._path}: context: {what}"],
                 hint="say --map contexts=context if it was retrieved, --map reference_contexts=context if it is gold",
             )
-        return "contexts" if run else "reference_contexts"
+        return retrieved if run else gold
 
     def _require_input(self) -> None:
         """Raise BadData without a column for the query of a sample, or for any part of a response."""
@@ -279,10 +255,8 @@ class _ColumnMapper:
         if self._has("query", "history") if is_dataset else self._has(*RESPONSE_FIELDS):
             return
         needed, what = ("query", "it") if is_dataset else ("answer", "any part of a response")
-        columns = self._columns
-        meant = next((name for name in columns if near(name) == needed), None)
-        hint = f"did you mean {shown(meant)}? --map {needed}={meant}" if meant else f"say which: --map {needed}=COLUMN"
-        if len(columns) == 1 and (mark := next((m for m in ";\t|," if m in columns[0]), None)):
+        hint = f"say which: --map {needed}=COLUMN"
+        if len(self._columns) == 1 and (mark := next((m for m in ";\t|," if m in self._columns[0]), None)):
             hint = f"are the columns separated by {mark!r}? write them with commas, or with tabs and set format=tsv"
         raise BadData([f"{self._path}: {needed}: no column holds {what}; the columns are {self._listed()}"], hint=hint)
 
@@ -315,9 +289,8 @@ def near(name: str) -> str | None:
     """
     if "." in name:
         return None
-    written = _letters(name)
-    close = difflib.get_close_matches(written, _KNOWN, n=1, cutoff=0.8)
-    return _KNOWN.get(written) or (_KNOWN[close[0]] if close else None)
+    close = difflib.get_close_matches(_letters(name), _KNOWN, n=1, cutoff=0.8)
+    return _KNOWN[close[0]] if close else None
 
 
 def field_of_place(place: str) -> str:

@@ -49,14 +49,6 @@ def answer_text(value: Any) -> Any:
     return _turn(value)["content"] if _is_message(value) else value
 
 
-def last_question(value: Any) -> Any:
-    """The last user message of a list of messages; anything else as it is."""
-    fields = {"query": value}
-    if is_conversation(value):
-        open_conversation(fields, {})
-    return fields.get("query")
-
-
 def _is_message(value: object) -> bool:
     if not isinstance(value, Mapping):
         return False

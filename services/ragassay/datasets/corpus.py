@@ -14,8 +14,7 @@ from pydantic import ValidationError
 from ragassay.core.errors import BadData, NotFound
 from ragassay.core.models import FrozenModel, Id
 from ragassay.core.validation import problems
-from ragassay.datasets.source import Source
-from ragassay.datasets.strict_json import jsonl_rows
+from ragassay.datasets.source import Source, jsonl_rows
 
 _SHAPE = '{"id": "...", "text": "...", "title": "..."}'
 

@@ -1,4 +1,4 @@
-"""What loading gives: a dataset, or a system's responses, each with the digest of its canonical rows."""
+"""What loading gives: a dataset, or a system's responses, and the digests of canonical rows."""
 
 from __future__ import annotations
 
@@ -53,17 +53,12 @@ class Responses:
     """One system's recorded responses, by query_id; a file without ids is keyed ``by_query``, the query's text, alone.
 
     ``texts`` has {query_id: the query's text} where a file has both: a dataset without ids is joined on that.
-    ``ignored`` names the columns that describe the query and not the response: the dataset has the last word on them.
     """
 
     path: Path
     by_id: Mapping[str, Response]
-    digest: str
     by_query: Mapping[str, Response] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
-    mapped: Mapping[str, str] = field(default_factory=dict)
-    kept: tuple[str, ...] = ()
-    ignored: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 

@@ -6,7 +6,7 @@ Their libraries are not imported: a table is known by its methods.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, time
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +17,7 @@ from ragassay.core.models import Sample
 from ragassay.core.validation import shown
 from ragassay.datasets.source import NumberedRow, Source
 
-_TAKEN = "a list of dicts or Samples, a pandas, polars or Arrow table, a Hugging Face Dataset, or a path"
+_TAKEN = "give a list of dicts or Samples, a pandas, polars or Arrow table, a Hugging Face Dataset, or a path"
 
 
 def rows_in(data: object, name: str = "data") -> Source:
@@ -25,8 +25,13 @@ def rows_in(data: object, name: str = "data") -> Source:
 
     NaN, NaT and NA are absent values, arrays lists, dates ISO 8601. Raises BadInput for what is no table of rows.
     """
+    if not _is_table(data):
+        hint = _TAKEN
+        if isinstance(data, Mapping) and data and all(hasattr(each, "columns") for each in data.values()):
+            hint = f"it has several tables; name one, such as [{next(iter(data))!r}]"
+        raise BadInput(f"{shown(data)} is no table of rows", where=name, hint=hint)
     source = Source(Path(name), name=name, counts_lines=False)
-    source.rows = _rows(source, _records(data, name))
+    source.rows = _rows(source, _records(data))
     return source
 
 
@@ -37,55 +42,31 @@ def _rows(source: Source, records: Iterable[object]) -> Iterator[NumberedRow]:
         if isinstance(row, Mapping):
             yield number, {str(key): to_json(value) for key, value in row.items()}
         else:
-            source.add_problem(number, f"should be a dict or a Sample, is {_described(row)}")
+            source.add_problem(number, f"should be a dict or a Sample, is {shown(row)}")
 
 
-def _records(data: Any, name: str) -> Iterable[object]:
+def _is_table(data: object) -> bool:
+    is_iterable = isinstance(data, Iterable) and not isinstance(data, Mapping | str | bytes)
+    return is_iterable or hasattr(data, "lazy") or hasattr(data, "__arrow_c_stream__")
+
+
+def _records(data: Any) -> Any:
     """Its rows, one after the other."""
-    if isinstance(data, Mapping | str | bytes):
-        hint = f"give {_TAKEN}"
-        if isinstance(data, Mapping) and data and all(_reader(part) for part in data.values()):
-            hint = f"it has several tables; name one, such as [{next(iter(data))!r}]"
-        raise BadInput(f"{_described(data)} is no table of rows", where=name, hint=hint)
-    if callable(getattr(data, "collect", None)) and hasattr(data, "lazy"):
+    if hasattr(data, "lazy") and hasattr(data, "collect"):
         data = data.collect()  # polars' LazyFrame
-    if reader := _reader(data):
-        return reader(data)
-    if isinstance(data, Iterable):
-        return data
-    raise BadInput(f"{_described(data)} is no table of rows", where=name, hint=f"give {_TAKEN}")
-
-
-def _reader(data: Any) -> Callable[[Any], Iterable[object]] | None:
-    """What reads the rows of a table; None for what is none."""
-    if isinstance(data, type):
-        return None
-    if hasattr(data, "iloc") and hasattr(data, "columns"):
-        return _of_pandas
+    if hasattr(data, "iloc") and hasattr(data, "columns"):  # pandas
+        if twice := next((name for name in data.columns if list(data.columns).count(name) > 1), None):
+            raise BadInput(f"two columns are called {shown(str(twice))}")
+        has_index = any(name is not None for name in data.index.names)
+        return (data.reset_index() if has_index else data).to_dict("records")
     for method in ("to_dicts", "to_pylist"):  # polars; Arrow
-        if callable(getattr(data, method, None)):
-            return lambda table: getattr(table, method)()
-    if hasattr(data, "__arrow_c_stream__"):
-        return _of_arrow
-    if hasattr(data, "column_names") and hasattr(data, "features"):
-        return iter  # Hugging Face
-    return None
-
-
-def _of_pandas(frame: Any) -> Iterable[object]:
-    if twice := next((name for name in frame.columns if list(frame.columns).count(name) > 1), None):
-        raise BadInput(f"two columns are called {shown(str(twice))}")
-    if any(name is not None for name in frame.index.names):
-        frame = frame.reset_index()
-    records: Iterable[object] = frame.to_dict("records")
-    return records
-
-
-def _of_arrow(table: Any) -> Iterable[object]:
+        if hasattr(data, method):
+            return getattr(data, method)()
+    if hasattr(data, "column_names") or not hasattr(data, "__arrow_c_stream__"):  # Hugging Face, or any iterable
+        return data
     import pyarrow
 
-    rows: Iterable[object] = pyarrow.table(table).to_pylist()
-    return rows
+    return pyarrow.table(data).to_pylist()
 
 
 def to_json(value: Any) -> Any:
@@ -116,10 +97,3 @@ def to_json(value: Any) -> Any:
         except UnicodeDecodeError:
             return value
     return to_json(value.tolist()) if callable(getattr(value, "tolist", None)) else value
-
-
-def _described(value: object) -> str:
-    kind = type(value)
-    if kind.__module__ == "builtins":
-        return "None" if value is None else shown(value)
-    return f"a {kind.__module__}.{kind.__name__}"

@@ -9,8 +9,7 @@ from typing import Any
 
 from ragassay.core.errors import BadData, BadInput, NotFound
 from ragassay.core.validation import shown
-from ragassay.datasets.source import NumberedRow, Source, ValueProblem, text_lines
-from ragassay.datasets.strict_json import jsonl_rows
+from ragassay.datasets.source import NumberedRow, Source, ValueProblem, jsonl_rows, text_lines
 
 QRELS, RUN = 4, 6
 _FORMS = "qrels have 4 columns (query, iteration, document, grade), runs 6 (query, Q0, document, rank, score, tag)"

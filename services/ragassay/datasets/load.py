@@ -1,11 +1,15 @@
-"""Loads datasets: files, tables in memory or rows of a request, whose columns are decided once by the first rows."""
+"""Loads datasets and a system's responses, and joins them by id or by the query's text.
+
+They come as files, tables in memory or rows of a request, whose columns the first rows decide.
+"""
 
 from __future__ import annotations
 
 import gc
+import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -14,14 +18,17 @@ from typing import Any, get_args
 
 from ragassay.core.errors import BadData, BadSettings, NothingToEvaluate, TooLarge
 from ragassay.core.files import MIB
-from ragassay.core.models import Sample
+from ragassay.core.formatting import listed
+from ragassay.core.models import Response, Sample
 from ragassay.core.validation import shown
 from ragassay.datasets.cells import plain
 from ragassay.datasets.columns import ColumnMapping, Wanted, decide_columns
-from ragassay.datasets.dataset import Dataset, DatasetDigest, digest_of_dataset, set_aside_samples
+from ragassay.datasets.dataset import Dataset, DatasetDigest, Responses, plain_text, set_aside_samples
 from ragassay.datasets.readers import open_source
-from ragassay.datasets.rows import Duplicates, RowBuilder, grade_problem
+from ragassay.datasets.rows import Duplicates, RowBuilder
 from ragassay.datasets.source import NumberedRow, Source, ValueProblem
+
+logger = logging.getLogger("ragassay")
 
 MAX_DECIDING_ROWS = 1000
 _RENAMING = re.compile(r"--map (\S+)=(\S+)")  # a request has no options
@@ -36,7 +43,6 @@ def load(
     limit: int | None = None,
     max_grade: float | None = None,
     max_problems: int | None = None,
-    canonical: bool = False,
 ) -> Dataset:
     """The dataset in a file, in several files, or in rows (dicts, frames or Samples).
 
@@ -45,17 +51,16 @@ def load(
     and checked. A row with a grade above ``max_grade`` is a bad row.
 
     ``mapping`` is {our field: their column}; dots reach into objects. ``duplicates`` says what becomes of a document id
-    that a response lists twice: a bad row, or dropped with its score and counted in ``warnings``. ``canonical``: rows are
-    JSON Lines whose keys are those of a Sample. Raises NotFound, BadInput, UnknownName, BadSettings, NothingToEvaluate, and
-    BadData with a line for every bad row, at most ``max_problems``.
+    that a response lists twice: a bad row, or dropped with its score and counted in ``warnings``. Raises NotFound,
+    BadInput, UnknownName, BadSettings, NothingToEvaluate, and BadData with a line for every bad row, at most
+    ``max_problems``.
     """
-    check_options(duplicates, limit)
-    if isinstance(data, list | tuple) and data and all(isinstance(row, Sample) for row in data):
-        return dataset_of(data, limit=limit, max_grade=max_grade)
-    loader = _Loader(mapping or {}, duplicates, limit, max_grade, canonical)
-    with loading(data):
+    if limit is not None and limit < 1:
+        raise BadSettings(f"should be at least 1, is {limit}", where="--limit")
+    loader = _Loader(mapping or {}, duplicates, limit, max_grade)
+    with _loading(data, duplicates):
         parts = list(dict.fromkeys(map(Path, data))) if are_files(data) else [data]
-        sources = [open_source(part, "jsonl" if canonical else format, max_problems) for part in parts]
+        sources = [open_source(part, format, max_problems) for part in parts]
         digest = DatasetDigest()
         samples = set_aside_samples(digest.adding(chain.from_iterable(map(loader.samples, sources))))
     return Dataset(
@@ -86,7 +91,6 @@ class _Loader:
     duplicates: Duplicates
     limit: int | None
     max_grade: float | None
-    canonical: bool
     mapped: dict[str, str] = field(default_factory=dict)
     kept: dict[str, None] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -96,38 +100,37 @@ class _Loader:
 
     def samples(self, source: Source) -> Iterator[Sample]:
         """The samples of one source; its bad rows are raised together when it was read to its end."""
-        if self.canonical:
-            rows, columns = iter(source), ColumnMapping({})
-        else:
-            rows, columns = with_columns(source, self.mapping, "dataset")
+        rows, columns = _with_columns(source, self.mapping, "dataset")
         self.mapped = {**columns.sources, **self.mapped}
         builder = RowBuilder(source, columns, self.duplicates, self.max_grade)
         for number, values in rows:
             index, self._rows = self._rows, self._rows + 1
             if self.limit is not None and index >= self.limit:
-                builder.leave_out(index, values)
-                continue
-            sample = builder.canonical(number, values) if self.canonical else builder.sample(index, number, values)
-            if sample is not None:
-                self._check_id(sample.query_id, source.path)
+                self._leave_out(index, values, columns)
+            elif sample := builder.sample(index, number, values):
+                first = self._files.setdefault(sample.query_id, source.path)
+                if first != source.path:
+                    what = f"{source.path}: query_id: {shown(sample.query_id)} is used already in {first}"
+                    raise BadData([what], hint="files that are imported together need ids that differ")
                 yield sample
         try:
-            source.metadata = {str(key): plain(value, f".{key}") for key, value in source.metadata.items()}
+            source.metadata = plain(source.metadata)
         except ValueProblem as error:
             source.add_problem(0, f"metadata{error.at}: {error.what}")
         source.check()
         self.kept |= builder.kept
-        self.beyond_limit |= builder.beyond_limit
         self.warnings += [*source.warnings, *columns.warnings, *builder.warnings()]
 
-    def _check_id(self, query_id: str, path: Path) -> None:
-        first = self._files.setdefault(query_id, path)
-        if first != path:
-            what = f"{path}: query_id: {shown(query_id)} is used already in {first}"
-            raise BadData([what], hint="files that are imported together need ids that differ")
+    def _leave_out(self, index: int, values: Any, columns: ColumnMapping) -> None:
+        """Note id and query of a row that is not read otherwise; what is wrong with it does not matter."""
+        if isinstance(values, Sample):
+            query_id, query = values.query_id, values.query
+        else:
+            query_id, query = columns.value("query_id", values), columns.value("query", values)
+        self.beyond_limit[f"q_{index}" if query_id is None else str(query_id).strip()] = str(query or "")
 
 
-def with_columns(
+def _with_columns(
     source: Source, mapping: Mapping[str, str], wanted: Wanted
 ) -> tuple[Iterator[NumberedRow], ColumnMapping]:
     """All rows of a source, and its columns as its first rows decide them; raises NothingToEvaluate without rows."""
@@ -135,12 +138,15 @@ def with_columns(
     for row in islice(rows, MAX_DECIDING_ROWS):
         first.append(row)
         size += len(repr(row))
-        if size > MIB:
+        if size > MIB or source.canonical:
             break
     if not first:
         source.check()
         raise NothingToEvaluate("there are no rows", where=str(source.path))
-    return chain(first, rows), decide_columns(source, [values for _, values in first], mapping, wanted)
+    columns = ColumnMapping({})
+    if not source.canonical:
+        columns = decide_columns(source, [values for _, values in first], mapping, wanted)
+    return chain(first, rows), columns
 
 
 def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grade: float | None = None) -> Dataset:
@@ -148,7 +154,7 @@ def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grad
 
     Raises BadData with a line for every bad row: ``samples: row 3: query: is empty``.
     """
-    source = Source(Path(name), rows=list(enumerate(rows, 1)), counts_lines=False, name=name)
+    source = Source(Path(name), enumerate(rows, 1), counts_lines=False, name=name)
     try:
         dataset = load(source, max_grade=max_grade)
     except BadData as error:  # a hint is about an option that a request has not
@@ -157,51 +163,130 @@ def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grad
     return replace(dataset, warnings=tuple(_RENAMING.sub(r"rename \2 to \1", each) for each in dataset.warnings))
 
 
-def dataset_of(samples: Sequence[Sample], *, limit: int | None = None, max_grade: float | None = None) -> Dataset:
-    """The dataset of Samples that are there already; options and errors as of ``load``."""
-    beyond_limit = {sample.query_id: sample.query for sample in samples[limit:]} if limit else {}
-    chosen = samples if limit is None else samples[:limit]
-    counts: Counter[str] = Counter()
+def load_responses(
+    data: Any,
+    *,
+    format: str = "auto",  # noqa: A002 - the name of the option
+    mapping: Mapping[str, str] | None = None,
+    duplicates: Duplicates = "error",
+) -> Responses:
+    """One system's recorded responses, in a file or in rows as ``load`` takes them.
+
+    Columns about the query are ignored, unknown ones kept in the metadata. Without any query_id, responses are keyed by
+    the query's text, if that is there. Raises as ``load`` does.
+    """
+    responses: dict[str, Response] = {}
+    texts: dict[str, Any] = {}
+    with _loading(data, duplicates):
+        source = open_source(data, format)
+        reading, columns = _with_columns(source, mapping or {}, "responses")
+        rows = list(reading)
+        of_traces = source.of_traces and columns.sources.get("query_id") == "query_id"
+        keys = ("query",) if of_traces else ("query_id", "query")
+        key = next((key for key in keys if any(columns.value(key, values) is not None for _, values in rows)), None)
+        if key is None:
+            what = f"{source.path}: query_id: no column holds it, nor the query's text, so no response can be joined"
+            raise BadData([what], hint="say which: --map query_id=COLUMN")
+        builder = RowBuilder(source, columns, duplicates, responses_by=key)
+        for index, (number, values) in enumerate(rows):
+            if (sample := builder.sample(index, number, values)) and sample.response:
+                responses[getattr(sample, key)] = sample.response
+                texts[sample.query_id] = columns.value("query", values)
+    source.check()
+    by_id = key == "query_id"
+    return Responses(
+        path=source.path,
+        by_id=responses if by_id else {},
+        by_query={} if by_id else responses,
+        texts=texts if by_id and all(isinstance(text, str) for text in texts.values()) else {},
+        warnings=(*columns.warnings, *builder.warnings()),
+    )
+
+
+def load_named_responses(rows: Iterable[tuple[str, Any]], *, name: str = "samples") -> dict[str, Responses]:
+    """For each system its responses, of rows each of which is a query's id and ``{system: response}``, or None.
+
+    Raises BadData with a line for every one that can't be read: ``samples: responses.v2: row 3: latency_ms: ...``.
+    """
+    by_system: dict[str, list[NumberedRow]] = {}
     bad: list[str] = []
-
-    def checked() -> Iterator[Sample]:
-        for sample in chosen:
-            counts[sample.query_id] += 1
-            if max_grade:
-                problems = grade_problem(sample, max_grade)
-                bad.extend(f"{place} of {shown(sample.query_id)}: {what}" for place, what in problems.items())
-            yield sample
-
-    digest = digest_of_dataset(checked())
-    bad += [f"query_id: {shown(query)} is used more than once" for query, count in counts.items() if count > 1]
+    for number, (query_id, responses) in enumerate(rows, 1):
+        if not isinstance(responses, dict | None):
+            bad.append(f"{name}: row {number}: responses: should be {{system: response}}, is {shown(responses)}")
+            continue
+        for system, response in (responses or {}).items():
+            if not isinstance(response, dict | None):
+                bad.append(f"{name}: row {number}: responses.{system}: should be an object, is {shown(response)}")
+            elif response:
+                by_system.setdefault(system, []).append((number, {**response, "query_id": query_id}))
     if bad:
-        raise BadData([f"data: {what}" for what in bad])
-    chosen = tuple(chosen) if isinstance(chosen, list) else chosen
-    return Dataset("data", Path("data"), chosen, digest, beyond_limit=beyond_limit)
+        raise BadData(bad, hint="write the rows' responses as 'responses': {'v1': {'answer': ...}, 'v2': ...}")
+    return {
+        system: load_responses(Source(Path(f"{name}: responses.{system}"), rows_of_system, counts_lines=False))
+        for system, rows_of_system in by_system.items()
+    }
 
 
-def check_options(duplicates: str, limit: int | None) -> None:
-    """Raise BadSettings for a value that these options don't have."""
-    if duplicates not in get_args(Duplicates):
-        raise BadSettings(f"should be error or keep_first, is {shown(duplicates)}", where="duplicates")
-    if limit is not None and limit < 1:
-        raise BadSettings(f"should be at least 1, is {limit}", where="--limit")
+def join(dataset: Dataset, responses: Responses, system: str) -> dict[str, Response]:
+    """The system's responses by the id of their sample; a sample without one is absent.
+
+    They belong together by id, and by the query's text where one of the two files has no ids. Raises BadData for a
+    response to a query that the dataset does not have, and for a text that would have to tell several rows apart.
+    """
+    ids = {sample.query_id for sample in dataset.samples}
+    unknown = [key for key in responses.by_id if key not in ids and key not in dataset.beyond_limit]
+    if responses.by_query or (unknown and responses.texts and "query_id" not in dataset.mapped):
+        return _join_on_text(dataset, responses, system)
+    if unknown and dataset.judged_only and len(unknown) < len(responses.by_id):
+        answered = len(responses.by_id)
+        logger.warning("%s: %d of %d queries have no judgments and are left out", system, len(unknown), answered)
+        unknown = []
+    no_ids = "query_id" not in dataset.mapped
+    hint = "the dataset has no query_id column, so its ids are q_0, q_1 ..." if no_ids else None
+    _refuse_unknown(unknown, "query_id", dataset, responses, system, hint)
+    return {key: response for key, response in responses.by_id.items() if key in ids}
+
+
+def _join_on_text(dataset: Dataset, responses: Responses, system: str) -> dict[str, Response]:
+    ids = {query_id: plain_text(query) for query_id, query in dataset.beyond_limit.items()}
+    ids |= {sample.query_id: plain_text(sample.query) for sample in dataset.samples}
+    answers = [(text, responses.by_id[key]) for key, text in responses.texts.items()] or responses.by_query.items()
+    known, answered = Counter(ids.values()), Counter(plain_text(text) for text, _ in answers)
+    _refuse_unknown([t for t, _ in answers if plain_text(t) not in known], "query", dataset, responses, system)
+    for text, count in answered.items():
+        if max(known[text], count) > 1:
+            times = f"is {known[text]} times in the dataset and {count} times in the responses"
+            what = f"not both files have ids, and the query {shown(text)} {times}"
+            raise BadData([f"{responses.path}: query_id: {what}"], hint="give each response the query_id of its query")
+    by_text = {plain_text(text): response for text, response in answers}
+    return {query_id: by_text[text] for query_id, text in ids.items() if text in by_text}
+
+
+def _refuse_unknown(
+    unknown: list[str], ours: str, dataset: Dataset, responses: Responses, system: str, hint: str | None = None
+) -> None:
+    if unknown:
+        what = f"system {system!r} answers {listed(map(shown, unknown))}: not in the dataset {dataset.path}"
+        raise BadData([f"{responses.path}: {ours}: {what}"], hint=hint)
 
 
 @contextmanager
-def loading(data: Any) -> Iterator[None]:
+def _loading(data: Any, duplicates: str) -> Iterator[None]:
     """Without garbage collection: looking for cycles among the rows of a document took 4 of 14 seconds.
 
     Raises TooLarge if the memory does not suffice.
     """
+    if duplicates not in get_args(Duplicates):
+        raise BadSettings(f"should be error or keep_first, is {shown(duplicates)}", where="duplicates")
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     except MemoryError:
-        what = "does not fit into the memory of this process"
         where = str(data) if isinstance(data, str | Path) else None
-        raise TooLarge(what, where=where, hint="evaluate it in parts") from None
+        raise TooLarge(
+            "does not fit into the memory of this process", where=where, hint="evaluate it in parts"
+        ) from None
     finally:
         if was_on:
             gc.enable()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import codecs
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ragassay.core.errors import BadData, BadInput, MissingExtra, NotFound, NothingToEvaluate, TooLarge, UnknownName
+from ragassay.core.errors import BadData, BadInput, MissingExtra, NothingToEvaluate, TooLarge, UnknownName
 from ragassay.core.files import LONGEST_LINE
+from ragassay.core.models import Sample
 from ragassay.core.validation import shown
 from ragassay.datasets import promptfoo
 from ragassay.datasets.cells import open_cells
@@ -22,21 +22,22 @@ from ragassay.datasets.ir import PREFIX, read_ir
 from ragassay.datasets.judgments import beir_folder, read_beir, read_trec
 from ragassay.datasets.source import (
     MAX_UNPACKED,
-    SAVE_AS_UTF8,
+    NotJson,
     NumberedRow,
     Source,
     ValueProblem,
+    jsonl_rows,
     max_unpacked,
+    object_of,
+    parse,
     read_errors,
     text_lines,
     too_large_unpacked,
-    undecodable,
 )
-from ragassay.datasets.strict_json import NotJson, jsonl_rows, object_of, parse
 from ragassay.datasets.traces import are_spans, rows_of_spans
 
 LARGEST_JSON = 2**30
-ROW_KEYS = ("examples", "queries")
+ROW_KEYS = ("examples", "queries", "data")
 _HEAD = 4096
 _PARQUET_BATCH = 256  # rows
 _PARQUET_ROW = 100  # bytes that a row takes at least, whatever its columns hold
@@ -46,28 +47,26 @@ _SHAPES = "the document should be a list of rows, or an object with a list of th
 def open_source(data: Any, format: str = "auto", max_problems: int | None = None) -> Source:  # noqa: A002
     """The rows of a file in that format, a BEIR folder, ``ir:NAME`` or a table in memory; ``auto``: by the extension.
 
-    Rows that are spans of traces are read as traces. ``max_problems``: see ``Source``.
-    Raises NotFound, UnknownName (no such format), BadInput (a folder,
-    an unknown extension, no permission), NothingToEvaluate (an empty file) or BadData (malformed as a whole).
+    Rows that are spans of traces are read as traces. ``max_problems``: see ``Source``. Raises NotFound, UnknownName (no
+    such format), BadInput (a folder, an unknown extension, no permission), NothingToEvaluate (an empty file) or BadData.
     """
     if isinstance(data, Source):
         return data
-    if isinstance(data, str | Path) and str(data).startswith(PREFIX):
-        source = read_ir(str(data))
-    elif isinstance(data, str | Path):
-        path = Path(data)
-        with read_errors(path):
-            source = _open_file(path, format)
-    else:
+    if isinstance(data, list | tuple) and data and all(isinstance(row, Sample) for row in data):
+        return Source(Path("data"), enumerate(data, 1), name="data", counts_lines=False, canonical=True)
+    if not isinstance(data, str | Path):
         source = rows_in(data)
+    elif str(data).startswith(PREFIX):
+        source = read_ir(str(data))
+    else:
+        with read_errors(Path(data)):
+            source = _open_file(Path(data), format)
     source.max_problems = max_problems  # counts from the first row, which is looked at now
-    if format == "auto" and not isinstance(source.rows, list):
-        rows = iter(source)
-        first = next(rows, None)
-        if first and are_spans(first[1]):
-            return rows_of_spans(source, (values for _, values in chain([first], rows)))
-        source.rows = chain([first] if first else [], rows)
-    return source
+    rows = iter(source)
+    first = list(islice(rows, 1))
+    source.rows = chain(first, rows)
+    is_traces = format == "traces" or (first and are_spans(first[0][1]))
+    return rows_of_spans(source) if is_traces else source
 
 
 def read_rows(path: Path, format: str = "auto") -> list[dict[str, Any]]:  # noqa: A002
@@ -83,49 +82,33 @@ def read_rows(path: Path, format: str = "auto") -> list[dict[str, Any]]:  # noqa
 def _open_file(path: Path, format: str) -> Source:  # noqa: A002
     if format != "auto" and format not in FORMATS:
         raise UnknownName("format", format, ["auto", *FORMATS], where="format")
-    folder = beir_folder(path) if path.is_dir() or format in ("auto", "trec") else None
-    if folder is not None:
+    if format in ("auto", "trec") and (folder := beir_folder(path)):
         return read_beir(folder, path)
+    known = ", ".join(f"{name} ({' '.join(each.extensions)})" for name, each in FORMATS.items() if each.extensions)
+    known += ", and BEIR folders"
     if path.is_dir():
-        raise BadInput("is a folder, not a file", where=str(path), hint=f"supported are {_supported()}")
-    chosen = FORMATS[format] if format != "auto" else _by_extension(path)
+        raise BadInput("is a folder, not a file", where=str(path), hint=f"supported are {known}")
     with path.open("rb") as file:
         head = file.read(_HEAD)
+    extension = path.suffix.lower()
+    by_extension = (name for name, each in FORMATS.items() if extension in each.extensions)
+    name = format if format != "auto" else next(by_extension, None)
+    if name is None:
+        what = f"the extension {extension!r} names no supported format" if extension else "the file has no extension"
+        raise BadInput(what, where=str(path), hint=f"supported are {known}; format=NAME sets it")
     if len(head) < _HEAD and not head.strip(b"\xef\xbb\xbf \t\r\n"):
         raise NothingToEvaluate("the file is empty", where=str(path))
-    if chosen.is_text and b"\x00" in head:
-        hint = f"is it compressed, UTF-16, or a spreadsheet? unpack or save it as one of: {_supported()}"
-        raise BadData([f"{path}: is not text: byte {head.index(0) + 1} is zero"], hint=hint)
-    return chosen.open(path)
+    return FORMATS[name].open(path)
 
 
-def _by_extension(path: Path) -> Format:
-    extension = path.suffix.lower()
-    for each in FORMATS.values():
-        if extension in each.extensions:
-            return each
-    if not path.exists():
-        raise NotFound("there is no such file", where=str(path))
-    what = f"the extension {extension!r} names no supported format" if extension else "the file has no extension"
-    raise BadInput(what, where=str(path), hint=f"supported are {_supported()}; format=NAME sets it")
-
-
-def _supported() -> str:
-    extensions = ", ".join(f"{each.name} ({' '.join(each.extensions)})" for each in FORMATS.values() if each.extensions)
-    return f"{extensions}, and BEIR folders"
-
-
-def read_jsonl(path: Path) -> Source:
-    """JSON Lines: an object per line."""
-    source = Source(path, hint=_hint_of_one_document(path))
-    source.rows = jsonl_rows(source)
-    return source
-
-
-def _hint_of_one_document(path: Path) -> str | None:
+def read_jsonl(path: Path, *, canonical: bool = False) -> Source:
+    """JSON Lines: an object per line; ``canonical``: with the keys of a Sample."""
     with path.open("rb") as file:
         first = file.readline(8).removeprefix(codecs.BOM_UTF8).strip()
-    return "the file looks like one JSON document: format=json" if first in (b"[", b"{") else None
+    hint = "the file looks like one JSON document: format=json" if first in (b"[", b"{") else None
+    source = Source(path, hint=hint, canonical=canonical)
+    source.rows = jsonl_rows(source)
+    return source
 
 
 def read_csv(path: Path, delimiter: str = ",") -> Source:
@@ -138,17 +121,14 @@ def read_csv(path: Path, delimiter: str = ",") -> Source:
     return source
 
 
-def _csv_rows(source: Source, records: Iterable[tuple[int, list[str]]]) -> Iterator[NumberedRow]:
+def _csv_rows(source: Source, records: Iterator[tuple[int, list[str]]]) -> Iterator[NumberedRow]:
     """The rows with as many cells as the header; an empty cell is an absent value."""
-    names = source.columns
     for number, record in records:
-        if len(record) == len(names):
-            values: dict[str, Any] = {name: cell for name, cell in zip(names, record, strict=True) if cell}
-            open_cells(values)
-            yield number, values
+        if len(record) == len(source.columns):
+            yield number, open_cells({name: cell for name, cell in zip(source.columns, record, strict=True) if cell})
         else:
             cells = "1 cell" if len(record) == 1 else f"{len(record)} cells"
-            source.add_problem(number, f"has {cells}, the header has {len(names)}")
+            source.add_problem(number, f"has {cells}, the header has {len(source.columns)}")
 
 
 def _csv_records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -175,16 +155,14 @@ def read_parquet(path: Path) -> Source:
     source = Source(path, counts_lines=False)
     with _parquet_errors(path):
         source.set_columns(pq.read_schema(path).names)
-    source.rows = _parquet_rows(source)
+    source.rows = _parquet_rows(path)
     return source
 
 
-def _parquet_rows(source: Source) -> Iterator[NumberedRow]:
-    """Raises TooLarge if the file unpacks into more than ``max_unpacked``: a value that repeats is stored once."""
+def _parquet_rows(path: Path) -> Iterator[NumberedRow]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = source.path
     limit, unpacked, number = max_unpacked(path.stat().st_size), 0, 0
     with _parquet_errors(path), pq.ParquetFile(path) as file:
         maps = {f.name for f in file.schema_arrow if pa.types.is_map(f.type)}
@@ -219,23 +197,15 @@ def read_json(path: Path) -> Source:
 
     Judgments may be in a file of their own in the same folder: ``"judgments": "NAME.json"`` next to the queries names
     it, and it holds ``{"judgments": {query_id: {"relevance_scores": {...}, ...}}}``, the columns that its rows lack.
-    Results of promptfoo have a row for each test.
-    Spans of traces, as a batch, a list or a page of an API, are read as ``read_traces`` reads them.
-    A document is read whole, so one of more than 1 GiB is TooLarge. Malformed: BadData with line and column.
+    Results of promptfoo have a row for each test; a batch of spans, or a page of an API with its rows under ``data``, is
+    read too. A document is read whole, so one of more than 1 GiB is TooLarge. Malformed: BadData with line and column.
     """
     source = Source(path, counts_lines=False)
-    document = _document(path)
-    if (spans := _spans(document)) is not None:
-        return rows_of_spans(source, spans)
-    rows = _rows(source, document)
-    judgments = source.metadata.get("judgments")
-    if isinstance(judgments, str) and judgments.endswith(".json"):
-        _join_judgments(source, judgments, rows)
-    source.rows = _objects(source, rows)
+    source.rows = _objects(source, _rows(source, _document(path)))
     return source
 
 
-def _objects(source: Source, rows: Iterable[Any]) -> Iterator[NumberedRow]:
+def _objects(source: Source, rows: list[Any]) -> Iterator[NumberedRow]:
     for number, row in enumerate(rows, 1):
         try:
             yield number, object_of(row)
@@ -245,102 +215,75 @@ def _objects(source: Source, rows: Iterable[Any]) -> Iterator[NumberedRow]:
 
 def _document(path: Path) -> Any:
     if path.stat().st_size > LARGEST_JSON:
-        raise TooLarge(
-            f"a JSON document of more than {LARGEST_JSON} bytes would have to be held whole in memory",
-            where=str(path),
-            hint="write it as JSON Lines, which is read line by line",
-        )
-    content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+        what = f"a JSON document of more than {LARGEST_JSON} bytes would have to be held whole in memory"
+        raise TooLarge(what, where=str(path), hint="write it as JSON Lines, which is read line by line")
     try:
-        return parse(content.decode())
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise BadData([f"{path}:{line}: {undecodable(error)}"], hint=SAVE_AS_UTF8) from None
+        return parse(path.read_bytes().removeprefix(codecs.BOM_UTF8))
     except NotJson as error:
-        hint = "one object per line is JSON Lines: format=jsonl" if error.extra else None
-        raise BadData([f"{path}:{error.line}: column {error.column}: {error.what}"], hint=hint) from None
+        raise BadData([f"{path}:{error.line}: {error.what}"], hint=error.hint) from None
     except ValueProblem as error:
         raise BadData([f"{path}: {error.what}"]) from None
 
 
-def _rows(source: Source, document: object) -> list[Any]:
+def _rows(source: Source, document: Any) -> list[Any]:
     """The rows of a document; its other entries become the source's name, description and metadata."""
     if isinstance(document, list):
         return document
+    if are_spans(document):
+        return [document]
     if (results := promptfoo.results_in(document)) is not None:
         return promptfoo.rows_in(results)
-    keys = [key for key in ROW_KEYS if isinstance(document, Mapping) and key in document]
-    if not isinstance(document, Mapping) or len(keys) != 1 or not isinstance(document[keys[0]], list):
+    keys = [key for key in ROW_KEYS if isinstance(document, dict) and isinstance(document.get(key), list)]
+    if len(keys) != 1:
         raise BadData([f"{source.path}: {_SHAPES}; it is {shown(document)}"])
-    for key, kind, what in (("name", str, "text"), ("description", str, "text"), ("metadata", Mapping, "an object")):
-        if not isinstance(document.get(key), kind | None):
-            source.add_problem(0, f"{key}: should be {what}, is {shown(document[key])}")
-            return []
-    others = {k: value for k, value in document.items() if k not in ("name", "description", "metadata", keys[0])}
-    source.name, source.description = document.get("name"), document.get("description")
-    source.metadata = {**others, **(document.get("metadata") or {})}
-    rows: list[Any] = document[keys[0]]
+    rows: list[Any] = document.pop(keys[0])
+    for key, kind, what in (("name", str, "text"), ("description", str, "text"), ("metadata", dict, "an object")):
+        if not isinstance(value := document.pop(key, None), kind | None):
+            raise BadData([f"{source.path}: {key}: should be {what}, is {shown(value)}"])
+        setattr(source, key, value or ({} if kind is dict else None))
+    source.metadata = {**document, **source.metadata}
+    if isinstance(name := source.metadata.get("judgments"), str) and name.endswith(".json"):
+        _join_judgments(source, name, [row for row in rows if isinstance(row, dict)])
     return rows
 
 
-def _join_judgments(source: Source, name: str, rows: Iterable[Any]) -> None:
+def _join_judgments(source: Source, name: str, rows: list[dict[str, Any]]) -> None:
     """Add to the rows what the file of that name, in the same folder, has about them."""
     path = source.path.parent / name
     if Path(name).name != name or not path.is_file():
         raise BadData([f"{source.path}: judgments: there is no file {shown(name)} in its folder"])
     document = _document(path)
-    columns_by_id = document.get("judgments") if isinstance(document, Mapping) else None
-    if not isinstance(columns_by_id, dict) or not all(isinstance(each, Mapping) for each in columns_by_id.values()):
+    by_id = document.get("judgments") if isinstance(document, Mapping) else None
+    if not isinstance(by_id, dict) or not all(isinstance(each, Mapping) for each in by_id.values()):
         raise BadData([f"{path}: should be {{'judgments': {{query_id: {{'relevance_scores': ...}}}}}}"])
     for number, row in enumerate(rows, 1):
-        query_id = row.get("query_id", row.get("id", f"q_{number - 1}")) if isinstance(row, dict) else None
-        columns = columns_by_id.pop(str(query_id), {}) if isinstance(row, dict) else {}
-        if twice := sorted(columns.keys() & row.keys() if columns else ()):
+        columns = by_id.pop(str(row.get("query_id", row.get("id", f"q_{number - 1}"))), {})
+        if twice := sorted(columns.keys() & row.keys()):
             source.add_problem(number, f"{twice[0]}: is given here and in {name}")
-        elif columns:
-            row.update(columns)
-    for query_id in columns_by_id:
+        row.update(columns)
+    for query_id in by_id:
         source.add_problem(0, f"judgments: {name} judges {shown(query_id)}, which is no query of this file")
 
 
-def _spans(document: object) -> list[Any] | None:
-    """The objects of a document of spans: a batch, a list, or a page of an API; None for any other document."""
-    entries = document.get("data") if isinstance(document, Mapping) else document
-    objects = entries if isinstance(entries, list) else [document]
-    return objects if objects and are_spans(objects[0]) else None
-
-
 def read_traces(path: Path) -> Source:
-    """The rows of spans, or of batches of spans: JSON Lines, whose bad lines are problems, or one JSON document."""
-    with path.open("rb") as file:
-        first = next((line for line in file if line.strip()), b"")
-    try:
-        lines = isinstance(parse(first.removeprefix(codecs.BOM_UTF8)), Mapping)
-    except ValueProblem:
-        lines = False
-    source = read_jsonl(path) if lines else read_json(path)
-    return source if source.of_traces else rows_of_spans(source, (values for _, values in source))
+    """Spans, or batches of spans, in one JSON document or, whatever else the file is called, in JSON Lines."""
+    return (read_json if path.suffix.lower() == ".json" else read_jsonl)(path)
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(NamedTuple):
     """A file format: its extensions, in lower case, and what opens a file of it."""
 
-    name: str
     extensions: tuple[str, ...]
     open: Callable[[Path], Source]
-    is_text: bool = True
 
 
 FORMATS = {
-    each.name: each
-    for each in (
-        Format("json", (".json",), read_json),
-        Format("jsonl", (".jsonl", ".ndjson"), read_jsonl),
-        Format("csv", (".csv",), read_csv),
-        Format("tsv", (".tsv", ".tab"), partial(read_csv, delimiter="\t")),
-        Format("parquet", (".parquet", ".pq"), read_parquet, is_text=False),
-        Format("trec", (".qrels", ".run", ".trec", ".txt"), read_trec),
-        Format("traces", (), read_traces),
-    )
+    "json": Format((".json",), read_json),
+    "jsonl": Format((".jsonl", ".ndjson"), read_jsonl),
+    "csv": Format((".csv",), read_csv),
+    "tsv": Format((".tsv", ".tab"), partial(read_csv, delimiter="\t")),
+    "parquet": Format((".parquet", ".pq"), read_parquet),
+    "trec": Format((".qrels", ".run", ".trec", ".txt"), read_trec),
+    "traces": Format((), read_traces),
+    "samples": Format((), partial(read_jsonl, canonical=True)),
 }

@@ -1,4 +1,4 @@
-"""The rows of one file or table as plain objects, each with its number, and what could not be read."""
+"""The rows of one file or table as plain objects, each with its number, and what could not be read; JSON by orjson."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import orjson
+
 from ragassay.core.errors import BadData, BadInput, NotFound, TooLarge
 from ragassay.core.files import LONGEST_LINE, MIB, numbered_lines
 from ragassay.core.validation import shown
 
-NumberedRow: TypeAlias = tuple[int, dict[str, Any]]
-"""The number of a row and its values by column."""
+NumberedRow: TypeAlias = tuple[int, Any]
+"""The number of a row and its values by column, or a Sample."""
 
 MAX_COLUMNS = 10_000
 MAX_UNPACKED = 2048 * MIB
-_MAX_EXPANSION = 200  # text of a run packs 5 to 20 times
+_MAX_EXPANSION = 200  # text of a run packs 5 to 20 times; a value that repeats is stored once
 SAVE_AS_UTF8 = "save the file as UTF-8"
 
 
@@ -30,13 +32,21 @@ class ValueProblem(ValueError):
         super().__init__(what)
 
 
+class NotJson(ValueProblem):
+    """Text that is no JSON; its line counts from 1."""
+
+    def __init__(self, what: str, line: int, hint: str | None = None) -> None:
+        self.line, self.hint = line, hint
+        super().__init__(what)
+
+
 @dataclass(eq=False)
 class Source:
     """Rows of a file or table, read once. A row's number is its line or, without lines, its place.
 
-    ``columns`` are those of a header. ``cells``: values are text, as in CSV. ``judged_only``: queries without judgments
-    are left out. ``of_traces``: ``query_id`` is the id of a trace, by which no response can be joined to a dataset.
-    After ``max_problems`` the rest is not read.
+    ``columns`` are those of a header. ``cells``: values are text, as in CSV. ``canonical``: rows are Samples, or have the
+    keys of one. ``judged_only``: queries without judgments are left out. ``of_traces``: ``query_id`` is the id of a trace,
+    by which no response can be joined to a dataset. After ``max_problems`` the rest is not read.
     """
 
     path: Path
@@ -44,6 +54,7 @@ class Source:
     columns: tuple[str, ...] = ()
     cells: bool = False
     counts_lines: bool = True
+    canonical: bool = False
     name: str | None = None
     description: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -58,10 +69,6 @@ class Source:
         """The rows in order; an error of the system is NotFound or BadInput."""
         with read_errors(self.path):
             yield from self.rows
-
-    def place(self, number: int) -> str:
-        """``line 12`` or ``row 12``."""
-        return f"line {number}" if self.counts_lines else f"row {number}"
 
     def add_problem(self, number: int, what: str) -> None:
         """Note what is wrong with a row, or with the file (number 0); raises BadData for the last that is noted."""
@@ -126,3 +133,44 @@ def too_large_unpacked(path: Path | str, limit: int) -> TooLarge:
     """The error for a file that unpacks into more than ``limit`` bytes."""
     what = f"holds more than {limit // MIB:,} MiB, the most that is unpacked into memory"
     return TooLarge(what, where=str(path), hint="unpack it to a file, or split it")
+
+
+def parse(text: str | bytes) -> Any:
+    """The value of a JSON text in UTF-8; raises NotJson, or ValueProblem if it is nested too deeply.
+
+    NaN and half a surrogate pair are no JSON.
+    """
+    try:
+        return orjson.loads(text if isinstance(text, str) else text.decode())
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise NotJson(undecodable(error), line, SAVE_AS_UTF8) from None
+    except orjson.JSONDecodeError as error:
+        if "depth limit" in error.msg:
+            raise ValueProblem("is nested too deeply") from None
+        if "memory" in error.msg:
+            raise MemoryError from None
+        hint = "one object per line is JSON Lines: format=jsonl" if "after document" in error.msg else None
+        what = f"column {error.colno}: is not valid JSON: {error.msg[0].lower()}{error.msg[1:]}"
+        raise NotJson(what, error.lineno, hint) from None
+
+
+def object_of(row: Any) -> dict[str, Any]:
+    """The row, which should be an object; raises ValueProblem."""
+    if not isinstance(row, dict):
+        raise ValueProblem(f"should be an object, is {shown(row)}")
+    return row
+
+
+def jsonl_rows(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a JSON Lines file, one by one: an object per line. Blank lines are passed over, bad ones are problems."""
+    for number, line in numbered_lines(source.path):
+        if line.isspace():
+            continue
+        try:
+            row = object_of(parse(line))
+        except ValueProblem as error:
+            source.hint = source.hint or getattr(error, "hint", None)
+            source.add_problem(number, error.what)
+        else:
+            yield number, row

@@ -287,14 +287,14 @@ def _from_time(value: Any) -> float | None:
     return None
 
 
-def rows_of_spans(source: Source, objects: Iterable[Mapping[str, Any]]) -> Source:
-    """``source`` with one row for each trace that has a question, in the order in which the traces begin in the file.
+def rows_of_spans(source: Source) -> Source:
+    """``source``, whose rows are spans, with one row for each trace that has a question, in the order of the file.
 
     Raises NothingToEvaluate where none has one.
     """
     traces: dict[str, list[TraceSpan]] = {}
     unplaced = others = 0
-    for value in objects:
+    for _, value in source:
         if not are_spans(value):
             others += 1
             continue

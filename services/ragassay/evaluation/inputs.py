@@ -16,8 +16,8 @@ from ragassay.core.report import Called, Source
 from ragassay.datasets import promptfoo
 from ragassay.datasets.dataset import Dataset, digest_of_responses
 from ragassay.datasets.frames import rows_in
+from ragassay.datasets.load import join, load_responses
 from ragassay.datasets.load import load as load_dataset
-from ragassay.datasets.responses import join, load_responses
 from ragassay.storage.protocol import system_name
 from ragassay.systems.base import LiveOptions
 from ragassay.systems.builtin import planned_source
@@ -179,8 +179,7 @@ def load(
         if isinstance(choice, SystemConfig):
             return SystemInput(planned_source(system, choice, corpus, rows), {})
         file = load_responses(choice if isinstance(choice, Path) else rows_in(choice, system), **reading)
-        responses = {s.query_id: s.response for s in join(dataset, file, system) if s.response}
-        return recorded_system(system, responses, file.warnings)
+        return recorded_system(system, join(dataset, file, system), file.warnings)
 
     return Inputs(
         source, dataset.samples, {system: system_input(system, by_name(one)) for system, one in systems.items()}

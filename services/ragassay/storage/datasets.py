@@ -7,7 +7,6 @@ datasets/versions/<name>/<digest>.json  name, description, times and lineage; wr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,10 @@ import orjson
 
 from ragassay.core.errors import BadSettings, NotFound
 from ragassay.core.files import numbered_lines, write_by_digest, write_whole
-from ragassay.datasets.dataset import Dataset, set_aside_samples
-from ragassay.datasets.load import dataset_of, load
+from ragassay.datasets.dataset import Dataset
+from ragassay.datasets.load import load
 from ragassay.datasets.rows import Duplicates
+from ragassay.datasets.source import Source
 from ragassay.datasets.versions import DatasetStore, DatasetVersion, MakeVersion, file_or_version
 
 
@@ -84,6 +84,13 @@ def version_dataset(
     store: DatasetStore, version: DatasetVersion, *, limit: int | None = None, max_grade: float | None = None
 ) -> Dataset:
     """The rows of a stored version as a dataset; options and errors as of ``load``."""
-    rows = dataset_of(set_aside_samples(store.samples(version)), limit=limit, max_grade=max_grade)
-    path, about, judged_only = Path(version.reference), version.description, version.judged_only
-    return replace(rows, name=version.name, path=path, description=about, judged_only=judged_only)
+    source = Source(
+        Path(version.reference),
+        enumerate(store.samples(version), 1),
+        name=version.name,
+        description=version.description,
+        judged_only=version.judged_only,
+        counts_lines=False,
+        canonical=True,
+    )
+    return load(source, limit=limit, max_grade=max_grade)
