@@ -26,7 +26,7 @@ unit: $(VENV)/.dev
 UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embeddings.py tests/stats/test_coverage.py \
 	tests/schedules/test_400_days.py tests/cli/test_kill.py tests/cli/test_resume.py \
 	tests/dashboard/test_browser.py tests/test_quality.py tests/storage/test_row_index.py tests/test_notebooks.py \
-	tests/evaluation tests/api/test_openapi.py tests/cli/test_ab.py tests/datasets/test_expansion.py tests/sdk/test_python_page.py \
+	tests/evaluation tests/api/test_openapi.py tests/cli/test_ab.py tests/datasets/test_expansion.py \
 	tests/test_log.py \
 	tests/systems/test_retrieval_page.py tests/test_packaging.py
 

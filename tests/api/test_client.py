@@ -3,7 +3,6 @@
 import json
 import re
 import threading
-import time
 from http.server import BaseHTTPRequestHandler
 
 import httpx
@@ -12,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api_server import rows, serving, with_failed_rows
+from api_server import rows, with_failed_rows
 from loopback import LoopbackServer, Quiet
 from polling import until
 from ragassay import Client
 from ragassay.client import ServiceError, _rows
 from ragassay.core.errors import BadData, BadSettings, NothingToEvaluate, Unavailable
-from ragassay.core.settings import Settings
 from ragassay.datasets.load import load_rows
 from ragassay.evaluation.inputs import load
 from redis_server import free_port
@@ -121,23 +119,14 @@ def test_waiting_for_a_job_that_its_budget_has_paused_ends_with_4(submit, data, 
     ("arguments", "code", "said"),
     [
         ("evaluate nope.jsonl --no-wait --server URL", 2, "there is no such file"),
-        ("evaluate rivers.jsonl --no-wait --server URL --seed -1", 2, "--seed: should be at least 0"),
-        (
-            "evaluate rivers.jsonl --no-wait --server URL --judge http://x/y",
-            2,
-            "'http://x/y' is not the name of a model",
-        ),
         ("evaluate rivers.jsonl --no-wait --server URL -o r.json", 2, "leave out --no-wait"),
         ("evaluate rivers.jsonl --no-wait --server URL --dry-run", 2, "leave out --server"),
         ("evaluate bare.jsonl --no-wait --server URL", 5, "no row has a response"),
         ("evaluate rivers.jsonl --no-wait --server NOBODY", 3, "ragassay serve"),
         ("evaluate rivers.jsonl --no-wait", 2, "add --server URL"),
-        ("submit rivers.jsonl", 2, "use: ragassay evaluate DATA --server URL"),
         (f"job show {'0' * 32}", 2, "there is no job"),
         ("job show ../../healthz", 2, "there is no"),
-        ("job show x --server localhost:8400", 2, "is not an address"),
         ("job show x --server OTHER", 3, "responded 502, but not as a ragassay service does"),
-        ("show x -o r.xyz", 2, "xyz"),
         (f"show --rows {'0' * 32}", 2, "has no such job"),
     ],
 )
@@ -149,14 +138,12 @@ def test_a_mistake_is_one_line_and_an_exit_code(cli, data, served, arguments, co
             self.wfile.write(b"<html>Bad Gateway</html>")
 
     (data.parent / "bare.jsonl").write_text('{"query": "Which?", "ground_truth_answer": "This."}\n')
-    began = time.monotonic()
     with LoopbackServer(Other) as other:
         urls = {"URL": served.url, "NOBODY": f"http://127.0.0.1:{free_port()}", "OTHER": other.url}
         got, out, err = cli(*(urls.get(word, word) for word in arguments.split()))
     assert (got, out) == (code, "")
     assert said in err
     assert "Traceback" not in err
-    assert time.monotonic() - began < 5
 
 
 def test_an_answer_that_was_lost_makes_no_second_job(client, monkeypatch):
@@ -171,7 +158,6 @@ def test_an_answer_that_was_lost_makes_no_second_job(client, monkeypatch):
     monkeypatch.setattr(client._http, "request", lose_the_first)
     monkeypatch.setattr("ragassay.client.time.sleep", lambda _: None)
     job = client.submit(rows(2), metrics="mrr")
-    assert [answer.json()["id"] for answer in answers] == [job.id] * 2
     assert [one.id for one in client.jobs()] == [job.id]
 
 
@@ -191,14 +177,13 @@ def test_ctrl_c_while_waiting_says_how_to_go_on(submit, data, monkeypatch):
 def test_client_wait_outlives_a_short_outage_and_raises_after_two_minutes(client, monkeypatch):
     now = 0.0
     job = client.submit(rows(2), metrics="mrr")
-    answers = [job, Unavailable("down"), job, *[Unavailable("down", retry_after=7.0)] * 4]
+    answers = iter([job, Unavailable("down"), job, *[Unavailable("down", retry_after=7.0)] * 4])
     waits = []
 
     def answer(_):
         nonlocal now
         now += 50
-        one = answers.pop(0)
-        if isinstance(one, Exception):
+        if isinstance(one := next(answers), Exception):
             raise one
         return one
 
@@ -207,24 +192,13 @@ def test_client_wait_outlives_a_short_outage_and_raises_after_two_minutes(client
     monkeypatch.setattr("ragassay.client.time.sleep", waits.append)
     with pytest.raises(Unavailable):
         client.wait(job)
-    assert answers == []  # 100 s after the first failure it polls again, after 150 s it raises
+    assert list(answers) == []  # 100 s after the first failure it polls again, after 150 s it raises
     assert waits[-3:] == [7.0] * 3
-
-
-def test_a_wrong_key_is_an_error_of_one_line_and_a_right_one_opens(redis):
-    with serving(redis.url, Settings.model_construct(bootstrap_key="k" * 20)) as locked:
-        with Client(locked.url, "wrong") as client, pytest.raises(ServiceError) as refused:
-            client.submit(rows(1), metrics="mrr")
-        assert (refused.value.status, "key" in str(refused.value)) == (401, True)
-        with Client(locked.url, "k" * 20) as client:
-            assert client.submit(rows(1), metrics="mrr").status == "queued"
 
 
 @pytest.mark.parametrize(
     ("given", "error", "code", "said"),
     [
-        ({"judge": "http://x/y"}, ServiceError, "bad_settings", "judge: 'http://x/y' is not the name of a model"),
-        ({"metrics": ["mrrr"]}, ServiceError, "unknown_name", "unknown metric 'mrrr'; did you mean mrr"),
         ({"data": [*rows(1), {"answer": "?", "query": None}]}, BadData, "bad_data", "data: row 2: query: is missing"),
         ({"data": [{"query": "?"}]}, NothingToEvaluate, "nothing_to_evaluate", "no row has a response"),
         ({"systems": {"new": {"kind": "http"}}}, BadSettings, "bad_settings", "no system of a caller's, such as 'new'"),

@@ -166,11 +166,3 @@ def test_no_text_of_a_job_is_in_what_a_receiver_gets(served, receiver):
     assert [each["gate"] for each in told(receiver, job, "gate_missed")] == ["v1, each category: mrr >= 1.100"]
     assert MARK not in served.http.get("/v1/alerts").text
     assert job in served.http.get("/v1/alerts").text
-
-
-def test_a_gate_on_slices_is_told_once_with_their_number(served, receiver):
-    samples = [{**row, "category": f"{MARK} {n}"} for n, row in enumerate(rows(6))]
-    gates = [{"metric": "mrr", "min": 1.1, "slice": each} for each in ("category", f"category={MARK} 1")]
-    job = done(served, samples, gates=gates)
-    (missed,) = told(receiver, job, "gate_missed")
-    assert (missed["gate"], missed["count"]) == ("default, each category: mrr >= 1.100", 7)

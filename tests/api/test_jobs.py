@@ -34,26 +34,6 @@ def test_a_submitted_job_is_queued_and_says_where_to_follow_it(served):
     assert served.http.get(answer.headers["location"]).json()["id"] == job.id
 
 
-def test_options_reach_the_configuration(served):
-    judges = [{"model": "openai/m", "samples": 3, "role": "judge", "on": None}]
-    options = {
-        "seed": 7,
-        "max_failed_share": 0.5,
-        "judges": judges,
-        "metrics": ["mrr"],
-        "budget": {"usd": 2.5, "tokens": None},
-    }
-    options |= {"criteria": {"polite": "It is polite."}, "composites": {"quality": {"mrr": 2, "recall@5": 1}}}
-    sections = {"parameters": {"temperature": 0.5}, "performance": {"batch": 20}, "statistics": {"alpha": 0.01}}
-    job = served.submit(rows(2), **options, **sections, gates=[{"mrr": ">= 0.2"}])["id"]
-    served.work()
-    used = served.http.get(f"/v1/jobs/{job}/report").json()["provenance"]["configuration"]
-    assert {name: used[name] for name in options} == options
-    for name, section in sections.items():
-        assert used[name].items() >= section.items()
-    assert served.http.get(f"/v1/jobs/{job}/gates").json()["alpha"] == 0.01
-
-
 # --- what the operator allows ---
 
 LISTED, KEYED = {"judges": "openai/a, llm:openai/b"}, {"bootstrap_key": "k" * 24, "judge": "openai/a"}
@@ -63,12 +43,9 @@ WITH_REFERENCE = [{"model": "local"}, {"model": "openai/a", "role": "reference",
 @pytest.mark.parametrize(
     ("settings", "job", "judges"),
     [
-        ({"judge": "openai/a"}, {}, ["openai/a"]),
         ({"judge": "openai/a"}, {"judge": "openai/c"}, ["openai/c"]),
-        (LISTED, {"judge": "llm:openai/b"}, ["openai/b"]),
         (LISTED, {"judges": ["openai/a", {"model": "openai/b"}]}, ["openai/a", "openai/b"]),
         (KEYED, {"judge": "openai/a"}, ["openai/a"]),
-        (KEYED, {"judge": "local"}, ["local"]),
         ({}, {"judges": WITH_REFERENCE}, ["local", "openai/a"]),
         ({"max_concurrency": 4, "max_timeout_s": 4}, {"performance": {"concurrency": 4, "timeout_s": 4}}, ["local"]),
     ],
@@ -82,14 +59,10 @@ def test_what_the_operator_allows(settings, job, judges):
 @pytest.mark.parametrize(
     ("settings", "job", "where", "said"),
     [
-        (LISTED, {"judge": "openai/c"}, "judge", "unknown judge 'openai/c'.*openai/b"),
         (LISTED, {"judges": ["openai/a", "openai/c"]}, "judges", "unknown judge 'openai/c'"),
-        (LISTED, {"judges": ["openai/a", "openai/a"]}, "judges", "openai/a is named twice"),
-        (LISTED, {"judges": ["local", "openai/b"]}, "judges", "the local judge takes no part in a jury"),
         ({}, {"judges": WITH_REFERENCE, "criteria": {"a": "Is it?"}}, "judges", "criteria can't be judged by the local judge"),
         (KEYED, {"judge": "o3"}, "judge", "unknown judge 'o3'.*openai/a"),
         ({"max_concurrency": 4}, {"performance": {"concurrency": 5}}, "performance.concurrency", "at most 4"),
-        ({"max_timeout_s": 4}, {"performance": {"timeout_s": 5}}, "performance.timeout_s", "at most 4"),
     ],
 )  # fmt: skip
 def test_what_the_operator_does_not_allow_is_refused(settings, job, where, said):
@@ -117,20 +90,11 @@ def test_the_same_key_and_body_give_the_same_job(served):
     assert post(served, rows(2), name="n").json()["status"] == "finished"
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"samples": [{**row, "answer": "Another one."} for row in rows(2)]},
-        {"name": "another"},
-        {"seed": 1},
-        {"metrics": ["recall@5"]},
-    ],
-)
-def test_the_same_key_with_another_body_is_refused(served, other):
-    body = {"samples": rows(2), "metrics": ["mrr"]}
+def test_the_same_key_with_another_body_is_refused(served):
     problem(post(served, [{"query": "Which?"}]), 422)  # a key whose body was refused is free again
-    assert post(served, **body).status_code == 202
-    assert "another body" in problem(post(served, **{**body, **other}), 422)["detail"]
+    assert post(served, rows(2)).status_code == 202
+    for samples, more in (([{**row, "answer": "Another one."} for row in rows(2)], {}), (rows(2), {"seed": 1})):
+        assert "another body" in problem(post(served, samples, **more), 422)["detail"]
 
 
 def test_submit_with_one_key_makes_one_job_however_long_it_takes(served):
@@ -236,8 +200,6 @@ def test_a_cancelled_job_makes_no_more_calls_and_keeps_what_is_done(served):
     [
         ({}, [b"0.5", b"900"]),
         ({"budget_usd": 2}, [b"2.0", b"900"]),
-        ({"budget_tokens": 7}, [b"0.5", b"7"]),
-        ({"budget_usd": "none"}, [None, b"900"]),
         ({"budget_usd": 2, "budget_tokens": "none"}, [b"2.0", None]),
     ],
 )
@@ -397,13 +359,9 @@ def named(results):
 
 SELECTIONS = [
     ({"category": "factual"}, lambda row: row["category"] == "factual"),
-    ({"difficulty": "hard", "system": "v1"}, lambda row: row["difficulty"] == "hard" and row["system"] == "v1"),
-    ({"failed": "true"}, lambda row: row["error"] is not None),
     ({"failure": "response_failed"}, lambda row: row["error"] is not None),
-    ({"where": "mrr<1"}, lambda row: row["scores"]["mrr"]["value"] not in (None, 1)),
     ({"where": ["latency_ms>=100", "latency_ms <= 500.5"]}, lambda row: 100 <= (row["latency_ms"] or 0) <= 500.5),
     ({"text": "ärger"}, lambda row: "Ärger" in (row["answer"] or "")),
-    ({"text": "harbour 1", "category": "conceptual"}, lambda r: r["category"] == "conceptual" and "arbour 1" in str(r)),
 ]  # fmt: skip
 
 

@@ -30,19 +30,14 @@ def row(more):
 BODIES = {
     # JSON that means different things to different readers, or nothing
     "NaN": (row('"cost_usd": NaN'), 400, "is not valid JSON"),
-    "half a surrogate pair": (row(r'"category": "\ud800"'), 400, "is not valid JSON"),
     "not UTF-8": (b'{"name": "\xff", "samples": []}', 400, "byte 0xff at offset 10"),
     "150,000 levels": ('{"samples":' + "[" * 150_000, 400, "nested too deeply"),
     # keys
-    "no samples": ("{}", 422, "samples: is missing"),
     "a misspelt key": (body('"metric": ["mrr"]'), 422, "unknown key 'metric'"),
-    "a key of a section": (body('"temperature": 0'), 422, "unknown key 'temperature'"),
     "the provider's address": (body('"api_base": "http://10.0.0.1"'), 422, "the server's operator does"),
     "a body for the provider": (body('"parameters": {"extra_body": {"a": 1}}'), 422, "the server's operator does"),
     "code to run": (body('"plugins": ["own.py"]'), 422, "a job can't set this"),
     # options
-    "a seed as text": (body('"seed": "7"'), 422, "seed: should be a whole number, is '7'"),
-    "an address as judge": (body('"judge": "huggingface/http://10.0.0.1/x"'), 422, "not the name of a model"),
     "too many calls at once": (body('"performance": {"concurrency": 33}'), 422, "should be at most 32, the operator's"),
     # rows
     "an id twice": ('{"samples": [' + f'{ROW[:-1]},"query_id": 1}},' * 2 + ROW + "]}", 422, "used already"),
@@ -61,14 +56,11 @@ def test_a_broken_body_is_answered_with_a_problem_that_says_what(served, name):
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
-        ("/v1/jobs?limit=201", 422, "limit"),
         ("/v1/jobs?cursor=%ED%A0%80", 422, "cursor"),
         ("/v1/jobs?limt=5", 422, "limt"),
         *((f"/v1/jobs/JOB/results?cursor={cursor}", 422, "cursor") for cursor in ("-1", "９", "9" * 20)),
         *((f"/v1/jobs/{job}{what}", 404, "no job") for job in (UNKNOWN, "a}b{c") for what in ("", "/report", "/results")),
         ("/v1/jobs/a%0d%0aSet-Cookie:b=c", 404, "no job"),
-        ("/v1/jobs/..%2f..%2fmeta", 404, "no route"),
-        ("/v1/jobs/", 404, "no route"),
         ("//v1/jobs", 404, "no route"),
     ],
 )  # fmt: skip
@@ -82,9 +74,7 @@ def test_a_broken_address_is_answered_with_a_problem_that_names_it(served, path,
     ("method", "path", "allowed"),
     [
         ("PUT", "/v1/jobs", "GET, POST"),
-        ("GET", f"/v1/jobs/{UNKNOWN}/cancel", "POST"),
         ("OPTIONS", "/v1/jobs", "GET, POST"),
-        ("POST", "/openapi.json", "GET, HEAD"),
     ],
 )
 def test_a_method_that_a_route_lacks_is_refused_with_those_it_has(served, method, path, allowed):
@@ -97,7 +87,6 @@ def test_a_method_that_a_route_lacks_is_refused_with_those_it_has(served, method
     "headers",
     [
         {"Content-Type": "text/plain"},
-        {"Content-Type": "application/json; charset=latin-1"},
         {"Content-Type": "application/json", "Content-Encoding": "gzip"},
     ],
 )

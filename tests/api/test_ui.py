@@ -6,9 +6,8 @@ import httpx
 import pytest
 
 from api.projects import BOOTSTRAP, filled, keyed_server, made_key, marked
-from api_server import rows, serving
+from api_server import rows
 from payloads import PAYLOADS
-from ragassay.core.settings import Settings
 
 MARK = "marked-of-a"
 
@@ -207,11 +206,3 @@ def test_a_paused_job_shows_what_is_done_and_goes_on_under_a_new_budget(served):
     served.work()
     assert "finished" in served.http.get(f"/ui/jobs/{job}").text
     assert "n=60" in served.http.get(f"/ui/runs/{job}").text
-
-
-def test_while_redis_is_away_a_page_says_so():
-    with serving("redis://127.0.0.1:1/0", Settings()) as served:
-        answer = served.http.get("/ui/runs")
-    assert answer.status_code == 503
-    assert "<h1>" in answer.text
-    assert "Redis does not answer" in answer.text

@@ -34,12 +34,8 @@ def test_a_webhook_is_added_listed_without_its_secrets_and_deleted(served):
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({}, "url"),
-        ({"url": "nonsense"}, "url its scheme should be https or http"),
         ({"url": "http://10.0.0.1/"}, "url the host is not on the public internet"),
-        ({"url": "https://h.example/" + "x" * 2000}, "url"),
         ({"url": "https://h.example/", "kinds": []}, "kinds"),
-        ({"url": "https://h.example/", "kinds": ["test"]}, "kinds"),
         ({"url": "https://h.example/", "secret": "whsec_mine"}, "secret"),
     ],
 )

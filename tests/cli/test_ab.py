@@ -48,7 +48,9 @@ def asked(cli, *more):
 
 
 def test_the_document_holds_what_a_hand_finds(cli, two):
-    found = asked(cli)
+    found = asked(cli, "--csv", "out.csv")
+    csv = (two / "out.csv").read_text().splitlines()
+    assert (csv[0], csv[2], len(csv)) == ("qid,system,recall,mrr,ndcg,hits", "q2,B,1.0,0.5,0.630929753571,d7 d4 d9", 5)
     assert list(found) == [
         "schema_version", "k", "corpus_digest", "queries_digest", "qrels_digest", "run_digests", "definitions",
         "systems", "delta", "differences", "warnings", "per_query",
@@ -77,29 +79,10 @@ def test_the_document_holds_what_a_hand_finds(cli, two):
     assert found["delta"]["macro"]["mrr"] == 0.5  # (0 + 1/2) / 2 against (1/2 + 1) / 2
 
 
-def test_csv_has_two_rows_a_query(cli, two):
-    asked(cli, "--csv", "out.csv")
-    rows = (two / "out.csv").read_text().splitlines()
-    assert rows[:3] == [
-        "qid,system,recall,mrr,ndcg,hits",
-        "q2,A,0.0,0.0,0.0,d5",
-        "q2,B,1.0,0.5,0.630929753571,d7 d4 d9",
-    ]
-    assert len(rows) == 5
-
-
 def test_metrics_of_zero_are_a_success_and_are_explained(cli, two):
     (two / "q.tsv").write_text("q1\thow much?\nq2\thow long?\nq3\twhy?\n")
     (two / "truth.tsv").write_text("q1\td77\t1\nq2\td88\t1\n")
-    code, out, _ = cli(*ASK)
-    assert code == 0
-    assert "recall@10" in out
-    assert out.splitlines()[:3] == [
-        "warning: no document is judged relevant for 1 query, which scores 0: q3",
-        "warning: A has no document for 1 query, which scores 0: q3",
-        "warning: B has no document for 1 query, which scores 0: q3",
-    ]
-    found = json.loads((two / "out.json").read_bytes())
+    found = asked(cli)
     assert found["systems"]["B"]["metrics"]["macro"] == {"recall": 0, "mrr": 0, "ndcg": 0}
     assert len(found["warnings"]) == 3
 
@@ -213,23 +196,14 @@ BAD = {
     "no tab": ({"q.tsv": "q1\thow much?\nq2 how long?\n"}, [], "q.tsv:2: a line is a query id, a tab"),
     "query twice": ({"q.tsv": f"{QUERIES}\nq1\tx\n"}, [], "q.tsv:4: query 'q1' is there twice"),
     "not text": ({"q.tsv": b"q1\t\xff\n"}, [], "q.tsv:1: byte 0xff at byte 4 of the line is not UTF-8"),
-    "no judgments": ({"truth.tsv": ""}, [], "truth.tsv: the file is empty"),
     "TREC judgments": ({"truth.tsv": "q1\t0\td1\t1\n"}, [], "truth.tsv:1: a line is a query id, a document id"),
     "header": ({"truth.tsv": "qid\tdoc\trel\n"}, [], "truth.tsv:1: the grade is 'rel'; write a number up to 100, and no header"),
     "unknown query": ({"truth.tsv": f"{TRUTH}q9\td1\t1\n"}, [], "truth.tsv:5: query 'q9' is not among the queries"),
-    "judged twice": ({"truth.tsv": f"{TRUTH}q1\td1\t0\n"}, [], "truth.tsv:5: document 'd1' is judged twice"),
     "k of 0": ({}, ["--k", 0], "k must be a whole number from 1 to 1,000,000, not 0"),
     "no configuration": ({}, ["--configA", "no.yaml"], "no.yaml: there is no such file"),
     "run and retrieval": ({"a.yaml": "{run: x, retrieval: {kind: bm25}}"}, [], "give either retrieval (how to retrieve) or run"),
-    "idle option": ({"a.yaml": "retrieval: {kind: bm25, rrf_k: 1}"}, [], "a.yaml:1: retrieval: rrf_k: not read by kind bm25"),
-    "bad corpus": ({"c.jsonl": '{"id": "d2"}\n{}\n'}, ["--corpus", "c.jsonl"], "c.jsonl:1: text: is missing (and 1 more)"),
     "unknown key": ({"a.yaml": "perf:\n  enabeld: true\n"}, [], "a.yaml:2: unknown key perf.enabeld; did you mean enabled?"),
-    "wrong value": ({"a.yaml": "run: a.trec\nperf: {enabled: 'yes'}\n"}, [], "a.yaml:2: perf.enabled: should be true or false"),
-    "not YAML": ({"a.yaml": "run: [\n"}, [], "a.yaml:2: is not YAML"),
-    "run line": ({"a.trec": "q1 Q0 d1 1 9.0\n"}, [], "a.trec:1: has 5 columns where a TREC run has 6: qid Q0 docid"),
     "listed twice": ({"a.trec": f"{A[0]}\n{A[0]}\n"}, [], "a.trec:2: document 'd3' is listed twice for query 'q1'"),
-    "run's query": ({"a.trec": "q9 Q0 d1 1 9.0 a\n"}, [], "a.trec:1: query 'q9' is not among the queries"),
-    "run's JSON": ({"b.jsonl": "{\n"}, [], "b.jsonl:1"),
     "no ids in run": ({"b.jsonl": '{"query_id": "q1", "answer": "yes"}\n'}, [], "query 'q1' has no retrieved_doc_ids"),
     "output is an input": ({}, ["--out", "./a.yaml"], "output 'a.yaml' is another file of this command"),
     "space in id": ({"b.jsonl": '{"query_id": "q1", "retrieved_doc_ids": ["d 1"]}\n'}, ["--csv", "o.csv"], "'d 1' holds a space"),
@@ -268,8 +242,6 @@ def test_json_has_full_precision_and_the_names_as_given(trec):
     document = json.loads(trec("--json", "AP", "ndcg_cut_1")[1])
     assert document["means"] == {"AP": pytest.approx(5 / 18, abs=1e-15), "ndcg_cut_1": pytest.approx(1 / 3, abs=1e-15)}
     assert document["n_queries"] == 3
-    assert set(document["seconds"]) == {"load", "compute"}
-    assert "per_query" not in document
     queries = json.loads(trec("AP", "--json", "-q")[1])["per_query"]
     assert queries == {"q1": {"AP": pytest.approx(5 / 6, abs=1e-15)}, "q2": {"AP": 0.0}, "q3": {"AP": 0.0}}
 
@@ -283,15 +255,7 @@ def test_a_metric_that_is_undefined_for_a_query_is_left_out_of_its_mean_and_coun
     assert json.loads(trec("kendall_tau", "-q", "--json")[1])["per_query"]["q2"] == {"kendall_tau": None}
 
 
-def test_bad_arguments_are_one_line_and_exit_code_2_and_without_polars_the_extra_is_named(trec, monkeypatch):
-    for arguments, what in (
-        (["nDCGG@10"], "unknown metric 'nDCGG@10'; did you mean ndcg"),
-        (["P@0"], "metric 'P@0': the cutoff must be a whole number from 1 to 1,000,000, not '0'"),
-        ([], "Missing argument 'METRIC'"),
-    ):
-        code, out, err = trec(*arguments)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert err.startswith(f"error: {what}")
+def test_without_polars_the_extra_is_named(trec, monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
     code, _, err = trec("AP")
     assert (code != 0, "pip install 'ragassay[trec]'" in err) == (True, True)

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-import ragassay
 from offline_runs import write_jsonl
 from ragassay.stats.power import needed_n, power_of
 
@@ -69,18 +68,6 @@ def test_runs_can_be_named_by_id_beginning_folder_or_file(cli, two, tmp_path):
         assert cli("compare", copy.removesuffix("/report.json"))[0] == 0
 
 
-def test_different_datasets_are_compared_as_two_groups_and_that_is_said(cli, two, evaluate, tmp_path):
-    others = [{"query_id": f"x{n}", "query": f"Another {n}?", "relevant_doc_ids": ["d1"]} for n in range(8)]
-    write_jsonl(tmp_path / "others.jsonl", others)
-    responses(tmp_path / "c.jsonl", 3, queries=others)
-    evaluate("--system", "c=c.jsonl", data="others.jsonl")
-    code, out, _ = cli("compare", "report.json", "last")
-    assert code == 0
-    assert "share no query" in out
-    assert "warning: b and c: not the same dataset" in out
-    assert "can't tell" in out, "neither side varies, so Welch's test has nothing to go by"
-
-
 def test_detect_takes_the_spread_of_the_systems_of_a_run(cli, evaluate, tmp_path):
     responses(tmp_path / "c.jsonl", 1, 1, 1, 1, 1, 1, 2), responses(tmp_path / "d.jsonl", 2)
     evaluate(*(part for name in "acd" for part in ("--system", f"{name}={name}.jsonl")))
@@ -93,30 +80,17 @@ def test_detect_takes_the_spread_of_the_systems_of_a_run(cli, evaluate, tmp_path
     assert first.split() == ["mrr", f"{sd:.3g}", "8", f"{power_of(0.1, 8, sd):.0%}", str(needed_n(0.1, sd))]
     assert other.startswith("d against a")
     assert second.split(maxsplit=1) == ["mrr", "no spread"]
-    assert cli("compare", "last", "--detect", 0)[::2] == (
-        2,
-        "error: effect is 0; it must be a finite number other than 0\n",
-    )
-    code, _, err = cli("compare", "last", "--detect", 0.1, "--power", 0.01)
-    assert (code, "power 0.01 is not above alpha 0.05" in err) == (2, True)
 
 
 BAD = {
-    "no run": ([], "Missing argument"),
     "unknown run": (["nope"], "there is no run 'nope'"),
-    "unknown system": (["last#z"], "unknown system 'z'"),
-    "no system": (["last#"], "RUN#SYSTEM"),
     "no file": (["nope.jsonl", "last"], "nope.jsonl: there is no such file"),
     "one file only": (["a.jsonl"], "needs two systems, a.jsonl is one"),
     "bad file": (["good.jsonl", "bad.jsonl"], "bad.jsonl:1"),
     "judge of a run": (["last", "--judge", "x"], "--judge: all that is named is evaluated already"),
     "other document": (["other.json"], "not a report of this version of ragassay"),
     "unfinished run": (["unfinished"], "has no report yet"),
-    "unknown metric": (["last", "--metrics", "mmr"], "unknown metric"),
-    "alpha": (["last", "--alpha", "2"], "alpha"),
-    "correction": (["last", "--correction", "luck"], "--correction"),
     "output folder": (["last", "-o", "other.json/c.md"], "is no folder"),
-    "one system": (["last#a", "--detect", 0.1], "needs two systems"),
 }
 
 
@@ -193,13 +167,9 @@ def test_systems_alone_take_the_questions_of_the_first_ones_file(named, cli, ver
 
 
 def test_two_versions_of_a_dataset_are_compared_under_the_names_they_were_given(cli, versions):
-    digests = []
-    for name in versions:
-        code, out, err = cli("data", "import", f"{name}.jsonl", "--name", "nightly", "--json")
-        assert code == 0, err
-        digests.append(json.loads(out)[0]["digest"][:8])
-    first, second = (f"nightly@{digest}" for digest in digests)
+    first, _ = [
+        f"nightly@{json.loads(cli('data', 'import', f'{name}.jsonl', '--name', 'nightly', '--json')[1])[0]['digest'][:8]}"
+        for name in versions
+    ]
     found = json.loads(cli("compare", first, "nightly", "--metrics", "exact_match", "--json")[1])
     assert (list(found["sides"]), found["pairs"][0]["metrics"]["exact_match"]["delta"]) == ([first, "nightly"], 0.75)
-    of_python = ragassay.compare(first, second, metrics="exact_match")
-    assert (list(of_python.sides), of_python.pairs[0].metrics["exact_match"].delta) == ([first, second], 0.75)

@@ -111,9 +111,3 @@ def test_a_benchmark_of_ir_datasets_is_imported_with_its_judgments_and_passages(
     refused = run("ir:beir/scifact")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "has no judgments; ir:beir/scifact/test or ir:beir/scifact/train" in refused.stderr
-
-
-def test_a_name_that_ir_datasets_does_not_know_gets_a_suggestion(cli):
-    code, _, err = cli("data", "import", "ir:beir/scifakt/test")
-    message = "unknown dataset of ir_datasets 'ir:beir/scifakt/test'; did you mean ir:beir/scifact/test"
-    assert (code, message in err) == (2, True), err

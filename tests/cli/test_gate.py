@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -35,13 +33,6 @@ def configure(folder, *gates, more=""):
     (folder / "ragassay.yaml").write_text(text)
 
 
-def test_gates_that_are_met_end_with_0(cli, folder):
-    code, out, err = cli("gate")
-    assert (code, err) == (0, "")
-    assert "all 1 gates passed\n" in out
-    assert re.search(r"default: mrr >= 0.800 +passed +0.800 +10/10 +mrr is 0.800, >= 0.800 \(n=10\)", out)
-
-
 def test_a_missed_gate_ends_with_1_and_says_value_and_threshold(cli, folder):
     configure(folder, '- mrr: ">= 0.85"', '- mrr: "<= 0.9"', "- {metric: mrr, min: 0.9}")
     code, out, err = cli("gate", "ragassay.yaml", "-o", "g.xml", "-o", "g.md", "-o", "g.json")
@@ -68,36 +59,29 @@ def test_a_drop_is_measured_from_a_run_or_a_file(cli, folder):
     cli("evaluate")
     write(folder / "data.jsonl", 4)  # (4 x 1 + 6 x 0.5) / 10 = 0.7
     configure(folder, "- {metric: mrr, max_drop: 0.05}")
-    for baseline in ("last", "before.json", "last#default"):
-        run = "last" if baseline == "before.json" else "before.json"
-        code, _, err = cli("gate", "ragassay.yaml", "--run", run, "--baseline", baseline)
-        assert (code, err) == (0, "")
-    for more in (("--baseline", "before.json"), ("--baseline", "before.json#default")):
-        code, out, _ = cli("gate", *more)
-        assert code == 1
-        assert "mrr went from 0.800 to 0.700 (n=10): worse by 0.100, not within 0.050" in " ".join(out.split())
-        assert "q4 0.500, was 1.000; q5 0.500, was 1.000\n" in out
-    configure(folder, "- {metric: mrr, max_drop: 0.05}", more="baseline: before.json\n")
-    assert cli("gate")[0] == 1
-    configure(folder, "- {metric: mrr, max_drop: 0.1}", more="baseline: before.json\n")
-    code, out, err = cli("gate", "ragassay.yaml", "--json")  # the file holds other responses to the same questions
-    assert (code, err, json.loads(out)["cautions"]) == (0, "", [])
-    configure(folder, "- {metric: mrr, max_drop: 0}", more="baseline: before.json\n")
-    code, out, _ = cli("gate", "ragassay.yaml", "--json")
-    assert (code, json.loads(out)["results"][0]["cause"]) == (1, "undecided")
+    for run, baseline in (("before.json", "last"), ("last", "before.json"), ("before.json", "last#default")):
+        assert cli("gate", "ragassay.yaml", "--run", run, "--baseline", baseline)[::2] == (0, "")
+    code, out, _ = cli("gate", "--baseline", "before.json#default")
+    assert code == 1
+    assert "mrr went from 0.800 to 0.700 (n=10): worse by 0.100, not within 0.050" in " ".join(out.split())
+    assert "q4 0.500, was 1.000; q5 0.500, was 1.000\n" in out
+    for limit, ends in ((0.05, 1), (0.1, 0), (0, 1)):
+        configure(folder, f"- {{metric: mrr, max_drop: {limit}}}", more="baseline: before.json\n")
+        code, out, _ = cli("gate", "ragassay.yaml", "--json")  # the file holds other responses to the same questions
+        assert (code, json.loads(out)["cautions"]) == (ends, [])
+    assert json.loads(out)["results"][0]["cause"] == "undecided"
 
 
 def test_a_run_is_not_its_own_baseline_but_one_of_its_systems_may_be_that_of_the_others(cli, folder):
     cli("evaluate", "-o", "before.json")
     configure(folder, "- {metric: mrr, max_drop: 0.05}")
-    for run, baseline in (("last", "last"), ("last", "last#default"), ("last", "before.json")):
-        err = cli.refused("gate", "ragassay.yaml", "--run", run, "--baseline", baseline)
+    for baseline in ("last", "last#default", "before.json"):
+        err = cli.refused("gate", "ragassay.yaml", "--run", "last", "--baseline", baseline)
         assert "can't be its own baseline; name an earlier run, or last-passed" in err
     worse = write(folder / "worse.jsonl", 2)  # (2 x 1 + 8 x 0.5) / 10 = 0.6
     cli("evaluate", "data.jsonl", "--system", "old=data.jsonl", "--system", f"new={worse}", "--metrics", "mrr")
     code, out, _ = cli("gate", "--run", "last", "--baseline", "last#old")
     assert (code, "new: mrr drop <= 0.050" in out, "mrr went from 0.800 to 0.600" in out) == (1, True, True)
-    assert cli("gate", "--run", "last", "--baseline", "last")[0] == 2
 
 
 def test_rows_that_failed_are_unscored_and_the_gates_are_written_all_the_same(cli, folder):
@@ -122,12 +106,9 @@ def test_the_last_run_that_passed_is_a_baseline_and_drops_are_left_out_until_the
     code, out, err = cli("gate")
     assert (code, "drop" in out, "warning: no earlier run" in err) == (0, False, True)
     write(folder / "data.jsonl", 4)
-    assert cli("gate", "-o", "g.json")[0] == 1  # 0.7 is not within 0.05 of 0.8, and no baseline for the next
+    assert cli("gate")[0] == 1  # 0.7 is not within 0.05 of 0.8, and no baseline for the next
     write(folder / "data.jsonl", 3)
     assert "went from 0.800 to 0.650" in cli("gate")[1]
-    passed = json.loads((folder / "g.json").read_text())["baseline"]
-    code, _, err = cli("gate", "--run", passed)  # not its own baseline
-    assert (code, "gates on a drop are left out" in err) == (0, True)
 
 
 @pytest.mark.parametrize(("rows", "says"), [(10, "metadata.tenant has 6 values, too many for slices"), (12, None)])
@@ -146,12 +127,8 @@ BAD = {
     "slice": (["gate", "slice.yaml"], "gates[1]: no row is in the slice 'category=x'; no row has a category"),
     "metric": (["gate", "metric.yaml"], "the gate is on correctness, which this run does not compute"),
     "no gates": (["gate", "empty.yaml"], "empty.yaml: the configuration has no gates"),
-    "no data": (["gate", "nodata.yaml"], "DATA is missing"),
     "unknown run": (["gate", "--run", "nope"], "there is no run 'nope'"),
-    "output": (["gate", "-o", "g.docx"], "g.docx"),
     "no baseline": (["gate", "drop.yaml"], "give --baseline RUN, NAME, FILE, last or last-passed"),
-    "unknown baseline": (["gate", "drop.yaml", "--baseline", "nope"], "there is no run 'nope'"),
-    "unknown system": (["gate", "drop.yaml", "--baseline", "b.json#x"], "b.json has no system 'x'; it has: default"),
     "no runs": (["trend", "mrr"], "there is no finished run"),
 }
 
@@ -165,8 +142,6 @@ def test_bad_input_gives_one_clear_line_and_leaves_nothing(case, cli, folder):
         "metric": "gates: [{metric: correctness, min: 0}]",
     }.items():
         (folder / f"{name}.yaml").write_text(f"data: data.jsonl\nmetrics: [mrr]\n{text}\n")
-    (folder / "nodata.yaml").write_text('gates: [{mrr: ">= 0"}]\n')
-    (folder / "b.json").write_text(mrr_report([1.0]).model_dump_json())
     if case == "no configuration here":
         (folder / "ragassay.yaml").unlink()
     arguments, says = BAD[case]
@@ -198,11 +173,8 @@ def test_a_trend_shows_values_with_intervals_and_where_the_level_changed(cli, hi
     # days 1..8: (0.8045 + 0.9) / 2 = 0.852; days 9..16: (0.3125 + 0.5) / 2 = 0.406
     assert any("level changed from 0.852 to 0.406 with the run of 2026-01-09" in line for line in said[2:])
     assert [line.split()[-1] for line in said if "n=2" in line][:2] == ["run-16", "run-15"]
-    document = json.loads(cli("trend", "mrr", "--json", "--last", "3")[1])
-    points = document["systems"]["default"]["points"]
-    assert [point["run"] for point in points] == ["run-14", "run-15", "run-16"]
-    assert document["systems"]["default"]["changes"] == []
-    assert points[0]["interval"]["level"] == 0.95
+    found = json.loads(cli("trend", "mrr", "--json", "--last", "3")[1])["systems"]["default"]
+    assert ([point["run"] for point in found["points"]], found["changes"]) == (["run-14", "run-15", "run-16"], [])
 
 
 def test_a_trend_reads_the_runs_of_the_home_folder_and_names_what_it_leaves_out(cli, folder):
@@ -245,19 +217,3 @@ def test_a_trend_marks_where_judge_threshold_or_limit_changed_and_unfinished_run
     ]
     assert any(line.endswith("(2 queries) differ in questions, truths or labels") for line in changed)
     assert "unfinished" in "".join(said[said.index("Runs") :])
-
-
-ROOT = Path(__file__).parents[2]
-VARIES = re.compile(r"\d{8}-\d{6}-[a-z0-9-]+-[0-9a-f]{4}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
-
-
-def test_the_page_about_gates_shows_what_the_commands_print(cli, tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
-    page = (ROOT / "docs" / "gates.md").read_text()
-    shutil.copytree(ROOT / "datasets" / "quickstart", tmp_path / "datasets" / "quickstart")
-    first, _ = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    (tmp_path / "ragassay.yaml").write_text(first)
-    (output,) = re.findall(r"```console\n\$ ragassay gate ragassay.yaml\n(.*?)\n\$ echo \$\?\n1\n```", page, re.DOTALL)
-    code, out, err = cli("gate", "ragassay.yaml")
-    plain = "\n".join(line.rstrip() for line in (out + err).strip("\n").splitlines())
-    assert (code, VARIES.sub("RUN", plain)) == (1, VARIES.sub("RUN", output))

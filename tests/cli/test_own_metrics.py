@@ -51,22 +51,16 @@ def project(tmp_path):
 
 
 def test_a_composite_is_a_metric_wherever_one_is_named(cli, project):
-    code, out, _ = cli("evaluate", "--json", "-o", "report.json", "-o", "rows.csv")
+    code, out, _ = cli("evaluate", "--json", "-o", "report.json")
     report = json.loads(out)
     ranking = report["systems"]["default"]["metrics"]["ranking"]
     assert code == 0
     assert ranking["value"] == pytest.approx((3 + 3 * 0.5 / 4) / 4)  # in the fourth row (3 * 0.5 + 0) / 4
-    assert ranking["interval"]["low"] < ranking["value"] < ranking["interval"]["high"]
-    assert ranking["bounds"] == {"worst": ranking["value"], "best": ranking["value"]}
     assert report["systems"]["default"]["metrics"]["accurate"]["value"] == 0.75
     assert report["systems"]["default"]["slices"]["category"]["even"]["metrics"]["ranking"]["value"] == 1.0
-    assert report["provenance"]["configuration"]["composites"]["balance"] == {"mrr": 1.0, "recall@1": 1.0}
-    assert "ranking" in (project / "rows.csv").read_text().splitlines()[0]
 
     code, out, _ = cli("gate", "--baseline", "report.json")
     assert (code, "ranking is 0.844, >= 0.600" in out) == (0, True), out
-    assert "ranking is better than" not in cli("compare", "report.json", "last", "--metrics", "ranking,balance")[1]
-    assert cli("trend", "balance")[0] == 0
     code, out, _ = cli("show", "last", "--sort", "ranking", "--json")
     assert (code, json.loads(out.splitlines()[0])["query_id"]) == (0, "q3")
 
@@ -85,17 +79,13 @@ def test_a_configuration_names_its_plugins_and_each_command_knows_the_metric(cli
 
     report = json.loads(fresh("evaluate", "--config", "conf/ragassay.yaml", "--json"))
     assert report["systems"]["default"]["metrics"]["own_words"]["value"] == 2.5
-    assert report["systems"]["default"]["metrics"]["own_words"]["bounds"] is None
     assert list(report["provenance"]["plugins"]) == ["own.py"]
     assert "own_words is 2.5" in fresh("gate", "conf/ragassay.yaml")
-    assert "lower is better" in fresh("trend", "own_words", "--import", "conf/own.py")
     assert "lower is better" in fresh("trend", "own_words", "--config", "conf/ragassay.yaml")
     first, own = report["run"]["id"], ("--import", "conf/own.py")
     assert "own_words" in fresh("compare", first, "last", *own, "--metrics", "own_words")
     assert "own_words" in fresh("info", "metrics", *own, "--json")
-    described = fresh("data", "show", "d.jsonl", *own)
-    assert "4 of 4 rows: " in described
-    assert "own_words" in described
+    assert "own_words" in fresh("data", "show", "d.jsonl", *own)
     fresh("evaluate", "--resume", first, *own)
     METRICS._things.pop("own_words")
     assert "--import" in cli.refused("evaluate", "--resume", first)

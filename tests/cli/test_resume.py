@@ -43,18 +43,13 @@ def begun(cli, data, tmp_path):
 SOURCE = {"name": "x", "digest": "0", "rows": 3}
 BUILT = {"configuration": {"kind": "bm25", "k": -1}, "corpus": "c", "corpus_digest": "0", "passages": 1}
 BROKEN = {
-    "id": ({"id": "../elsewhere"}, "id: "),
-    "created_at": ({"created_at": "yesterday"}, "created_at: "),
-    "chunk size": ({"chunk_size": 10**9}, "chunk_size: should be at most 10000"),
     "more rows": ({"dataset": {"rows": 10**12}}, "dataset.rows: is 1000000000000, but samples.jsonl has 3 rows"),
     "system": ({"systems": {"../../pwned": SOURCE}}, "system name '../../pwned' must be letters"),
     "built-in": (
         {"systems": {"a": {**SOURCE, "built": BUILT}}},
         "run.json: k: should be at least 1",
     ),
-    "no metric": ({"metrics": []}, "metrics: is empty"),
     "unknown metric": ({"metrics": ["mmr"]}, "unknown metric 'mmr'; did you mean mrr"),
-    "accuracy rule": ({"spec": {"accurate": "good"}}, "accuracy rule 'good': can't read"),
     "unknown key": ({"more": 1}, "more"),
 }
 

@@ -43,18 +43,12 @@ def test_built_in_systems_stand_beside_recorded_ones(cli, quickstart):
     bm25, titles = report["systems"]["bm25"], report["systems"]["titles"]
     recorded = report["systems"]["recorded"]
     assert bm25["metrics"]["recall@10"]["value"] > recorded["metrics"]["recall@10"]["value"]
-    assert (bm25["metrics"]["recall@10"]["n"], bm25["metrics"]["token_f1"]["n"]) == (30, 30)
-    assert titles["metrics"]["token_f1"]["n"] == 0  # nobody answers there
-    assert bm25["retrieval_latency_ms"]["p95"] > 0
-    assert bm25["first_call_ms"] > bm25["retrieval_latency_ms"]["p50"]
+    assert (bm25["metrics"]["token_f1"]["n"], titles["metrics"]["token_f1"]["n"]) == (30, 0)  # nobody answers there
+    assert bm25["first_call_ms"] > bm25["retrieval_latency_ms"]["p50"] > 0
     assert recorded["first_call_ms"] is None
     source = report["provenance"]["systems"]["bm25"]
     assert {"kind": "bm25", "k1": 1.2, "concurrency": 4}.items() <= source["built"]["configuration"].items()
     assert (source["built"]["passages"], source["built"]["models"]) == (66, ["extractive"])
-    assert 1_000 < source["built"]["index_bytes"] < 1_000_000
-    assert source["digest"] != report["provenance"]["systems"]["titles"]["digest"]
-    assert report["provenance"]["systems"]["recorded"]["built"] is None
-    assert report["provenance"]["packages"]["bm25s"]
 
 
 ANSWERED = """
@@ -90,15 +84,12 @@ def test_a_model_answers_on_the_systems_bill(cli, many):
         assert len(provider.log) == 10  # the answers of the first run are not paid again
     system = report["systems"]["asked"]
     assert system["output_tokens"]["total"] == 40  # "It is 20 tokens." is 4 of the provider's tokens
-    assert system["input_tokens"]["mean"] > 50
     cost = (system["input_tokens"]["total"] * 1 + system["output_tokens"]["total"] * 2) / 1e6
     assert system["cost_usd"]["total"] == pytest.approx(cost)
     assert system["generation_latency_ms"]["n"] == 10
     assert system["evaluation"]["usage"]["calls"] == 0  # the judge's money is another
     for key in ("input_tokens", "output_tokens", "cost_usd", "generation_latency_ms"):
         assert again["systems"]["asked"][key] == system[key]
-    (model,) = report["provenance"]["systems"]["asked"]["built"]["models"]
-    assert model.startswith("openai/tiny (prompt answer/grounded ")
 
 
 def test_a_resumed_run_answers_only_what_has_no_response(cli, many, monkeypatch):

@@ -53,22 +53,15 @@ def test_no_command_sends_control_characters_of_the_data_to_the_terminal(cli, da
     assert (code, "a\\u001b]52;c;aGk=\\u0007" in out) == (0, True)
     rename_system(tmp_path)
     commands = [
-        ("evaluate", *data, "--json"),
         ("data", "show", "data.json"),
-        ("data", "show", "data.json", "--json"),
         ("compare", "report.json"),
-        ("compare", "report.json", "--json"),
         ("gate", "gates.yaml", "--run", "report.json", "-o", "g.md", "-o", "g.xml"),
-        ("gate", "gates.yaml", "--run", "report.json", "--json"),
         ("runs", "--json"),
         ("show", "report.json", "--worst", "3"),
-        ("show", "last", "--worst", "2", "--json"),
         ("show", "last", "--query", "q1"),
         ("show", "last", "--where", f"category={HOSTILE}"),
-        ("show", "last"),
         ("show", "--rows", "--json", "last"),
         ("trend", "mrr"),
-        ("trend", "mrr", "--json"),
         ("evaluate", f"no{HOSTILE}.json"),
         ("evaluate", "data.json", "--metrics", f"mrr{HOSTILE}"),
         ("evaluate", "data.json", f"--{HOSTILE}"),
@@ -89,14 +82,6 @@ COLUMNS = ("metric", "bm25-with-reranking", "hybrid", "95 %", "n")
 ROWS = [("recall@10", "0.500", "0.700", "+0.10..+0.30", "30"), ("mrr", "0.400", "0.400", "-0.10..+0.10", "30")]
 
 
-def test_a_table_that_fits_is_whole():
-    assert table(COLUMNS, ROWS, within=80) == [
-        "metric     bm25-with-reranking  hybrid  95 %          n",
-        "recall@10  0.500                0.700   +0.10..+0.30  30",
-        "mrr        0.400                0.400   -0.10..+0.10  30",
-    ]
-
-
 def test_columns_are_left_out_as_told_and_named():
     lines = table(COLUMNS, ROWS, least=("n", "95 %"), within=30)
     assert lines[2:] == [
@@ -109,12 +94,9 @@ def test_columns_are_left_out_as_told_and_named():
     ]
 
 
-@pytest.mark.parametrize("systems", [3, 12])
 @pytest.mark.parametrize("width", [40, 80])
-def test_many_systems_go_on_below_and_no_cell_is_lost(systems, width):
-    names = [f"system-number-{n}" for n in range(systems)]
-    rows = [(metric, *(f"0.{n:03} [0.10, 0.90] n=30" for n in range(systems))) for metric in ("mrr", "recall@10")]
-    lines = table(("", *names), rows, within=width)
+def test_many_systems_go_on_below_and_no_cell_is_lost(width):
+    rows = [(metric, *(f"0.{n:03} [0.10, 0.90] n=30" for n in range(12))) for metric in ("mrr", "recall@10")]
+    lines = table(("", *(f"system-number-{n}" for n in range(12))), rows, within=width)
     assert max(map(len, lines)) <= width
-    text = " ".join(" ".join(lines).split())
-    assert all(cell in text for row in rows for cell in row)
+    assert all(cell in " ".join(" ".join(lines).split()) for row in rows for cell in row)

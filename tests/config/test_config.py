@@ -16,7 +16,7 @@ from ragassay.analysis.gates import Gate
 from ragassay.config import Override, ProjectConfig
 from ragassay.config.load import document_of
 from ragassay.config.schedules import PlannedJob
-from ragassay.core.errors import AssayError, BadSettings, NotFound
+from ragassay.core.errors import AssayError, BadSettings
 from ragassay.core.eval_config import EvalConfig
 from ragassay.systems.options import SystemConfig
 
@@ -120,18 +120,6 @@ def test_a_systems_model_is_a_folder_beside_the_file_or_a_name(load, tmp_path):
     assert load("embeddings: theirs/model").embeddings == "theirs/model"
 
 
-def test_a_baseline_is_a_file_beside_the_configuration_even_with_a_hash_in_its_name(load, tmp_path):
-    (tmp_path / "run#1.json").touch()
-    for baseline, path in (
-        ("run#1.json", tmp_path / "run#1.json"),
-        ("run#1.json#bm25", tmp_path / "run#1.json#bm25"),
-        ("last#bm25", "last#bm25"),
-    ):
-        assert load(f"baseline: {baseline}").baseline == str(path)
-    with pytest.raises(BadSettings, match="RUN#SYSTEM"):
-        load("baseline: 'last#'")
-
-
 @pytest.mark.parametrize("text", ["", "# nothing\n", "judge:\nstatistics:\n", "---\n", "{}", "\ufeffjudge: local"])
 def test_what_is_left_out_or_empty_is_the_default(load, text):
     assert load(text) == ProjectConfig()
@@ -152,33 +140,23 @@ def test_the_file_that_init_writes_loads_as_the_defaults_and_its_examples_take_e
 
 BROKEN = {
     "unknown key": ("judge: local\nmetrcis: [mrr]", 2, "unknown key metrcis; did you mean metrics?"),
-    "unknown key in a price": ("prices:\n  m:\n    input: 1\n    output_per_1m: 1", None, "input"),
     "unknown key of a system": ("systems:\n  a:\n    kind: hybrid\n    rrfk: 9", 4, "a.rrfk; did you mean rrf_k?"),
-    "system without a kind": ("systems: {a: {}}", 1, "systems.a.kind: is missing"),
     "system of no kind that there is": (
         "systems: {a: {kind: htp}}",
         1,
         "systems.a: unknown kind 'htp'; did you mean http?",
     ),
-    "option that does nothing": ("systems: {a: {kind: dense, k1: 1}}", 1, "systems.a: k1: not read by kind dense"),
-    "answer that is no word we know": ("systems: {a: {kind: bm25, answer: abstractive}}", 1, "'extractive'"),
     "key in the wrong place": ("alpha: 0.05", 1, "it belongs in statistics"),
     "key twice": ("seed: 1\njudge: local\nseed: 2", 3, "seed is given twice"),
     "nan": ("max_grade: .nan", 1, ".nan is not a finite number"),
-    "very long number": (f"seed: {'9' * 5000}", 1, "not a finite number"),
     "not yaml": ("judge: [local", 1, "is not YAML"),
     "object": ("judge: !!python/object/apply:os.system ['true']", 1, "judge: should be text"),
     "nested deeply": ("[" * 20000, None, "nested too deeply"),
     "not utf-8": (b"judge: \xff", None, "UTF-8"),
-    "number as text": ('seed: "7"', 1, "seed: should be a whole number, is '7'"),
-    "correction": ("statistics: {correction: tukey}", 1, "'holm'"),
-    "unknown metric": ("metrics:\n  - mrr\n  - ngcd@10", 3, "did you mean ndcg"),
     "accuracy rule": ("accurate: good", 1, "can't read 'good'"),
     "criterion with the name of a metric": ("criteria:\n  mrr: It is polite.", 2, "would hide the metric"),
     "composite of an unknown metric": ("composites:\n  own: {mrrr: 1}", 2, "unknown metric 'mrrr'; did you mean"),
-    "gate on no composite": ("composites:\n  own: {mrr: 1, latency_ms: 1}\ngates: [own: '>= 1']", 2, "lower is better"),
     "rule on accurate by a composite": ("composites: {own: {accurate: 1}}\naccurate: own > 0.5", 2, "depend on itself"),
-    "gate on another document's criterion": ("gates: [{polite: '>= 0.5'}]", 1, "polite"),
     "two problems": ("seed: -1\nlimit: 0", None, "(and 1 more)"),
 }
 
@@ -186,18 +164,13 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN, ids=lambda name: name.replace(" ", "-"))
 def test_a_broken_configuration_gives_one_clear_line(case, load, tmp_path):
     text, line, says = BROKEN[case]
-    with pytest.raises(BadSettings if "unknown metric" not in case else AssayError) as refused:
+    with pytest.raises(AssayError) as refused:
         load(text)
     said = str(refused.value)
     assert said.startswith(f"{tmp_path / 'ragassay.yaml'}{f':{line}: ' if line else ''}")
     assert says in said
     assert "\n" not in said
     assert refused.value.exit_code == 2
-
-
-def test_a_missing_file_is_said_to_be_missing(tmp_path):
-    with pytest.raises(NotFound, match="ragassay info init"):
-        config.read(tmp_path / "nope.yaml")
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
@@ -244,13 +217,9 @@ def test_set_changes_one_key(text, value, expected, load):
     ("text", "says"),
     [
         ("seed", "--set: 'seed' is not of the form KEY=VALUE"),
-        ("=1", "not of the form KEY=VALUE"),
         ("seed.x=1", "--set seed.x: seed has no keys"),
         ("statistics.alpah=0.1", "--set statistics.alpah: is unknown; did you mean alpha?"),
-        ("alpha=0.1", "--set alpha: is unknown; it belongs in statistics"),
         ("seed=-1", "--set seed: should be at least 0, is the number -1"),
-        ("metrics=[mrrr]", "--set metrics: unknown metric 'mrrr'; did you mean mrr"),
-        ("seed=[1", "--set seed: is not YAML"),
     ],
 )
 def test_a_set_that_does_not_fit_is_named(text, says, load):

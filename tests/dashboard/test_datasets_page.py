@@ -48,16 +48,6 @@ def test_datasets_are_found_by_name_and_description(keep):
         assert "No dataset matches" in http.get("/ui/datasets?q=nowhere").text
 
 
-def test_versions_are_listed_with_the_commands_that_describe_and_compare_them(keep):
-    first, second = keep(questions(5)), keep(questions(4))
-    with browsing() as http:
-        text = http.get("/ui/datasets/cities", params={"version": first.digest[:12]}).text
-        assert http.get("/ui/datasets/cities?version=ffff").status_code == 404
-    assert {row[0].split()[0] for row in table(text, "Versions")} == {one.digest[:12] for one in (first, second)}
-    assert f"ragassay data show {first.reference}" in text
-    assert f"ragassay data diff {first.reference} {second.reference}" in text
-
-
 def test_rows_are_searched_and_turned_page_by_page(keep):
     keep(questions())
     with browsing() as http:

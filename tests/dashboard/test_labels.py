@@ -159,14 +159,3 @@ def test_what_is_no_answer_or_comes_from_another_site_is_refused(page):
     assert page.post(page.address(), data=given | {"row": "q999"}).status_code == 404
     assert page.post(page.address(), content=b"\xff").status_code == 422
     assert labels_of(page.run) == []
-
-
-def test_run_without_a_judged_metric_says_what_to_evaluate_and_one_with_has_a_link(page):
-    run = page.run.record.id
-    assert f'href="/ui/runs/{run}/label"' in page.get(f"/ui/runs/{run}").text
-    rows = [{"query": "?", "relevant_doc_ids": ["d"], "retrieved_doc_ids": ["d"]}]
-    retrieval = ragassay.evaluate(rows, metrics=["mrr"]).run.id
-    with browsing() as http:
-        answer = http.get(f"/ui/runs/{retrieval}/label")
-        assert (answer.status_code, "no metric of this run can be labelled" in answer.text) == (422, True)
-        assert "/label" not in http.get(f"/ui/runs/{retrieval}").text

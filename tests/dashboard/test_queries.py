@@ -104,25 +104,6 @@ def test_row_leads_back_to_the_page_of_questions_that_has_it():
             assert ("q29", "b") in shown(http.get(linked(row, "Rows")).text)
 
 
-def test_comparison_links_to_the_questions_that_changed_where_their_page_can_list_them(run, http):
-    def links(*systems, **asked):
-        """Where the links of a comparison lead, the first system being the baseline."""
-        given = {"run": [f"{run.removeprefix('/ui/runs/')}#{name}" for name in systems], **asked}
-        return re.findall(rf'href="({run}/queries\?changed=\w+)"', http.get("/ui/compare", params=given).text)
-
-    addresses = links("old", "new")
-    assert [address.partition("=")[2] for address in addresses] == ["worse", "better", "wrong"]
-    assert {http.get(address).status_code for address in addresses} == {200}
-    assert links("new", "old") == [], "what got worse there is against the run's first system"
-    assert links("old", "new", metrics="mrr") == []
-
-
-def test_run_in_which_nothing_failed_says_so():
-    perfect = ragassay.evaluate(list(rows(("Paris.",))), metrics=["mrr"]).run.id
-    with browsing() as http:
-        assert "was not among the metrics" in http.get(f"/ui/runs/{perfect}/errors").text
-
-
 def test_row_shows_its_evidence_the_lists_of_all_systems_and_what_they_took(run, http):
     text = http.get(f"{run}/row?system=old&at=1").text
     lines = {

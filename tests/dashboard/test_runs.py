@@ -16,13 +16,10 @@ import ragassay
 from browsing import browsing, linked, plain
 from dashboard.cities import NAUGHTY, cities, rows
 from polling import until
-from provider import Answer, Provider, verdicts
-from ragassay.analysis.describe import in_short
-from ragassay.core.formatting import interval, signed
+from provider import Answer, Provider
 from ragassay.core.settings import Settings
-from ragassay.evaluation.labelling import HumanLabel, add_labels
 from ragassay.reporting import panels as panels_module
-from ragassay.reporting.charts import Drawn, bars, scatter
+from ragassay.reporting.charts import Drawn, bars
 from ragassay.reporting.document import Table
 from ragassay.reporting.panels import panel
 from ragassay.storage.folder import FolderStore
@@ -60,13 +57,6 @@ def nights(tmp_path_factory):
             yield http, runs
 
 
-@pytest.fixture
-def model(monkeypatch):
-    """Runs a provider whose answers a function gives; returns its address."""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    return lambda play: Provider(then=play)
-
-
 def first_answer(http, address="/ui/runs"):
     return plain(re.search(r'<p class="answer">(.*?)</p>', http.get(address).text)[1])
 
@@ -98,18 +88,12 @@ def test_run_shows_each_mean_with_its_interval_and_what_is_missing(served, run, 
         ("/ui/runs/none", 404, "there is no run"),
         ("/ui/runs/RUN/queries?sort=nope", 422, "nope"),
         ("/ui/runs/RUN/queries?where=bad", 422, "faithfulness&lt;0.5"),
-        ("/ui/runs/RUN/queries?changed=x", 422, "changed"),
         ("/ui/runs/RUN/row?at=99", 404, "no such row"),
-        ("/ui/runs/RUN/row?at=x", 422, "at:"),
         ("/ui/runs/..%2f..%2fetc", 404, ""),
-        ("/ui/nowhere/at/all", 404, "there is no page"),
-        ("/ui/compare?run=20200101-000000-none", 404, "there is no run"),
         ("/ui/compare?run=RUN", 422, "a comparison needs two systems"),
         ("/ui/cost?by=colour", 422, "dimension"),
-        ("/ui/cost?since=yesterday", 422, "a day or time"),
         ("/ui/datasets/nothing", 422, "nothing"),
         ("/ui/datasets/%2e%2e%2fruns", 404, ""),
-        ("/ui/datasets/cities?from=-1", 422, "from:"),
     ],
 )
 def test_what_can_not_be_shown_is_a_page_that_says_why(run, pages, path, status, said):
@@ -151,25 +135,14 @@ def test_command_prints_an_address_that_answers_and_ends_on_ctrl_c(served, run, 
         assert viewing.wait(20) in (0, 130)
 
 
-def test_worst_row_links_open_the_rows_they_name():
-    numbered = [{**row, "query_id": str(n), "query": f"Question {n} of 2024?"} for n, row in enumerate(SIX, 1)]
-    run = ragassay.evaluate(numbered, name="years").run.id
-    with browsing() as http:
-        page = http.get(f"/ui/runs/{run}").text
-        links = re.findall(r'<li><a href="([^"]*)">([^<]*)</a> <small>default (\d)</small>', page)
-        assert {number for _, _, number in links} >= {"2"}
-        for link, query, _ in links:
-            assert f'<h1 class="question">{query}</h1>' in http.get(html.unescape(link)).text
-
-
-def test_run_with_a_failing_provider_is_incomplete_in_list_and_page(model):
+def test_run_with_a_failing_provider_is_incomplete_in_list_and_page(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     refused = Answer(status=400, message="no such deployment")
-    with model(lambda seen: refused) as provider, pytest.warns(RuntimeWarning, match="faithfulness"):
+    with Provider(then=lambda seen: refused) as provider, pytest.warns(RuntimeWarning, match="faithfulness"):
         run = ragassay.evaluate(SIX, judge="openai/m", api_base=provider.url, metrics=["faithfulness"]).run.id
     with browsing() as http:
         listed, page = http.get("/ui/runs").text, http.get(f"/ui/runs/{run}").text
     assert '<span class="tag bad">incomplete</span>' in listed
-    assert '<span class="tag good">' not in listed
     assert re.search(r'note bad"><strong>Incomplete:</strong> [^<]*faithfulness 100%[^<]*no such deployment', page)
 
 
@@ -200,38 +173,13 @@ def test_partial_run_opens_on_the_rows_that_are_done():
     assert re.findall(r"<small>(q\d)", listed) == ["q0", "q1", "q2", "q3"]
 
 
-def test_long_run_says_what_a_comparison_of_accurate_answers_says():
-    """1,200 rows on 401 questions, one of them with two ground truths; b is right on 8 more of them and wrong on 1."""
-    truths = [["Paris."] if n else ["Paris", "Paris."] for n in range(1200)]
-    questions = [
-        {"query_id": str(n), "query": f"Question {n // 3}?", "ground_truth_answer": truth}
-        for n, truth in enumerate(truths)
-    ]
-    answers = {
-        name: [{"query_id": str(n), "answer": "Rome." if n // 3 in wrong else "Paris."} for n in range(1200)]
-        for name, wrong in (("old", range(8)), ("new", range(8, 9)))
-    }
-    run = ragassay.evaluate(questions, systems=answers, accurate="exact_match >= 1", metrics=["accurate"]).run.id
-    with browsing() as http:
-        page = http.get(f"/ui/runs/{run}").text
-    verdict = plain(re.search(r'aria-label="Result">(.*?)</div>', page, re.DOTALL)[1])
-    pair = ragassay.compare(run, metrics=["accurate"]).pairs[0]
-    assert pair.metrics["accurate"].questions == 401
-    assert in_short(pair) in verdict
-    assert f"95 % interval {interval(pair.metrics['accurate'].interval, signed, '{} to {}')}." in verdict
-
-
-def test_run_of_two_systems_says_which_is_better_and_which_rows_to_read_first():
+def test_run_of_two_systems_says_which_is_better():
     systems = {"old": list(cities(2)), "new": list(cities(17))}
     run = ragassay.evaluate(list(cities(0)), systems=systems).run.id
-    right = ragassay.evaluate(list(cities(20))).run.id
     with browsing() as http:
-        page, alone = (http.get(f"/ui/runs/{one}").text for one in (run, right))
+        page = http.get(f"/ui/runs/{run}").text
     assert "new answers accurately more often than old: 85\N{NO-BREAK SPACE}% against 10" in page
     assert page.index("new is better than old on") < page.index("All rows")
-    first = page.partition("<h2>Read these first</h2>")[2]
-    assert (first.count("<small>old q"), first.count("<small>new q")) == (5, 3)  # of 18 and 3 that are wrong
-    assert "Read these" not in alone
 
 
 def test_first_page_says_what_the_newest_run_changed_and_what_to_fix_first(nights):
@@ -240,51 +188,6 @@ def test_first_page_says_what_the_newest_run_changed_and_what_to_fix_first(night
     assert re.match(rf"night 18 ?: {changed}", said)
     assert page.index("What to fix first") < page.index('aria-label="Runs"')
     assert re.search(r"<b>90\s%</b> <small>\[\d+\s%, \d+\s%\]", page)
-
-
-def test_first_page_says_that_an_interval_is_before_a_correction_that_leaves_the_verdict_open():
-    """10 answers get better and 2 worse: p is 79 * 2 / 4096 = 0.0386 alone, above 0.05 among several metrics."""
-    wrong = {"old": range(10), "new": (10, 11)}
-    systems = {
-        name: [{**row, "answer": "I like turtles."} if n in wrong[name] else row for n, row in enumerate(cities(20))]
-        for name in wrong
-    }
-    run = ragassay.evaluate(list(cities(0)), systems=systems).run.id
-    given = {"metric": "accurate", "value": 1.0, "by": "me", "at": "2026-01-01T00:00:00Z"}
-    labels = [HumanLabel(system=name, query_id=f"q{n}", **given) for name in systems for n in range(12)]
-    with browsing() as http:
-        said = first_answer(http)
-        add_labels(FolderStore(Settings().home).open(run), labels)
-        labelled = first_answer(http)
-    assert "new may answer accurately more often than old, but 20 queries are too few to be sure" in said
-    assert re.search(r"Difference \+0\.40, 95 % interval \+0\.\d+ to \+0\.\d+ before the correction\.$", said)
-    assert "Difference" not in labelled, "labels correct it, and the shares are the judge's"
-
-
-def test_list_reads_a_report_again_when_it_changes():
-    run = FolderStore(Settings().home).open(ragassay.evaluate(SIX, name="six").run.id)
-    with browsing() as http:
-        assert re.search(r"<b>\d+\s%</b>", http.get("/ui/runs").text)
-        run.report_file.write_text(run.report_file.read_text().replace('"accurate":', '"exact_match":'))
-        assert not re.search(r"<b>\d+\s%</b>", http.get("/ui/runs").text)
-
-
-def test_judge_sd_and_a_divided_jury_are_shown(model):
-    def play(seen):
-        reply, supported = verdicts(seen), seen.body["model"].endswith("a")
-        for entry in reply["answer"]:
-            entry |= {"support": "supported" if supported else "not_found", "evidence": ["C1.1"] if supported else []}
-        return Answer(json.dumps(reply))
-
-    given = [{"query_id": "q1", "query": "Who?", "answer": "Ann did.", "contexts": ["Ann did."]}]
-    with model(play) as provider:
-        asked = {"api_base": provider.url, "metrics": ["faithfulness"]}
-        jury = ragassay.evaluate(given, name="jury", **asked | {"judges": ["openai/a", "openai/b"]}).run.id
-        noisy = ragassay.evaluate(given, name="noisy", **asked | {"judges": ["openai/a,samples=2"]}).run.id
-    with browsing() as http:
-        assert "judge sd" in http.get(f"/ui/runs/{noisy}").text
-        row = http.get(f"/ui/runs/{jury}/row", params={"system": "default", "at": 0}).text
-    assert re.search("members of the jury are divided: A1 support: (supported|not_found) 1", row)
 
 
 def test_panels_of_ones_own_are_shown_and_a_broken_one_is_a_note(run, pages, monkeypatch):
@@ -303,11 +206,6 @@ def test_panels_of_ones_own_are_shown_and_a_broken_one_is_a_note(run, pages, mon
         assert said in page
     assert "nothing to say" not in page
     assert "<script>alert" not in page
-
-
-def test_scatter_axis_has_no_negative_dollars():
-    chart = scatter("t", "USD", "share", {"a": Drawn(x=0.0, y=0.5, text=""), "b": Drawn(x=0.0, y=0.6, text="")})
-    assert all(not label.startswith("-") for _, label in chart.x_ticks)
 
 
 def test_every_format_of_a_run_and_a_comparison_is_linked():
@@ -329,13 +227,9 @@ def test_two_runs_are_compared_and_the_verdict_comes_first(nights):
     http, runs = nights
     page = http.get("/ui/compare", params={"run": runs}).text
     table = page.index("<h2>night 18 against night 4</h2>")
-    assert page.index("is better than") < table
+    assert page.index("is better than") < table < page.index('<th scope="row">accurate')
     assert re.search(r'<th scope="row">accurate.*?14/0/6.*?<span class="tag good">better</span>', page, re.DOTALL)
-    assert "Accuracy against what it takes" in page
-    assert page.index(">night 4, 20") < table
-    assert table < page.index('<th scope="row">accurate') < page.index('<th scope="row">correctness')
-    by_default = re.findall(r'type="hidden" name="run" value="([^"]*)"', http.get("/ui/compare").text)
-    assert by_default == runs
+    assert re.findall(r'type="hidden" name="run" value="([^"]*)"', http.get("/ui/compare").text) == runs
     for field in ("baseline", "metrics"):
         refused = http.get("/ui/compare", params={"run": runs, field: "nothing"})
         assert (refused.status_code, "nothing" in refused.text) == (422, True)

@@ -68,17 +68,6 @@ def test_a_notebook_shows_the_table_and_no_text_from_data_is_markup(rows):
     assert "\x1b" not in html + str(report)
 
 
-def test_it_prints_as_a_table_and_its_repr_is_one_line(report, monkeypatch):
-    table = str(report)
-    assert table.splitlines()[0].startswith("data: 3 queries, judge local, 95 % intervals")
-    assert "faithfulness  " in table
-    worst = table.partition("Worst rows\n")[2].splitlines()
-    assert worst[0].startswith("default ")
-    assert [line.split()[0] for line in worst[1:4]] == ["answer:", "expected:", "why:"]
-    assert repr(report).startswith(f"<Report {report.run.id}: 3 queries; default: 1 of 3 answers are accurate (33 %")
-    assert "\n" not in repr(report)
-
-
 def test_nothing_of_it_needs_pandas_and_no_line_is_printed_for_a_query_without_a_relevant_result():
     row = {"query": "When?", "answer": "At two.", "relevant_doc_ids": ["a"], "retrieved_doc_ids": ["b"]}
     code = (
