@@ -29,7 +29,6 @@ def test_python_on_pages_gives_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = "\n".join(re.findall(r"^```\w*\n(>>>.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL))
     assert text
-    monkeypatch.chdir(ROOT)
     test = doctest.DocTestParser().get_doctest(text, {"__name__": "__main__"}, page, page, 0)
     assert doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test).failed == 0
 
