@@ -100,11 +100,7 @@ def engine_table() -> list[str]:
     for latency_ms, rows in JUDGED.items():
         with mock_provider(latency_ms) as root:
             url = f"{root}/v1"
-            alone, one, two = (
-                engine_alone(url, rows),
-                through_service(url, rows, 1),
-                through_service(url, rows, 2),
-            )
+            alone, one, two = (engine_alone(url, rows), through_service(url, rows, 1), through_service(url, rows, 2))
         figures = f"{alone:.1f} a second | {one:.1f} | {one / alone:.0%} | {two:.1f} | {two / one:.2f}x"
         lines.append(f"| {latency_ms} ms | {rows:,} | {figures} |")
         print(lines[-1], file=sys.stderr)

@@ -40,12 +40,7 @@ class FakeLLM:
     A reply is a text, a mapping (sent as JSON), a ``Reply`` or an exception to raise. ``calls`` holds what was asked.
     """
 
-    def __init__(
-        self,
-        replies: Sequence[Scripted] | Callable[[Messages], Scripted],
-        *,
-        model: str = "fake",
-    ) -> None:
+    def __init__(self, replies: Sequence[Scripted] | Callable[[Messages], Scripted], *, model: str = "fake") -> None:
         self._replies = replies
         self.model = model
         self.settings: Mapping[str, Any] = {"model": model, "parameters": {}, "left_out": []}

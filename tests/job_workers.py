@@ -126,9 +126,8 @@ def submit(jobs, count=60, **spec):
 
 
 def submit_with_budget(jobs, **budget):
-    return submit(
-        jobs, 150, metrics=("faithfulness",), judges=("a-model",), budget=budget, performance={"cache": False}
-    )
+    spec = {"metrics": ("faithfulness",), "judges": ("a-model",), "performance": {"cache": False}}
+    return submit(jobs, 150, budget=budget, **spec)
 
 
 def deliver(jobs, queue):

@@ -142,6 +142,18 @@ def write_jsonl(path, rows):
     return path
 
 
+def differences(one, other, where="", ignored=()):
+    """Where two documents differ, and how."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for name in sorted((one.keys() | other.keys()) - {*ignored}):
+            yield from differences(one.get(name), other.get(name), f"{where}.{name}", ignored)
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for n, pair in enumerate(zip(one, other, strict=True)):
+            yield from differences(*pair, f"{where}[{n}]", ignored)
+    elif one != other:
+        yield f"{where}: {str(one)[:200]} instead of {str(other)[:200]}"
+
+
 def without_times(report):
     """A report's document without ids, timestamps and measured evaluation durations."""
     document = {name: value for name, value in report.items() if name != "run"}

@@ -63,8 +63,8 @@ class Seen:
         return hashlib.sha256(json.dumps(self.messages).encode()).hexdigest()[:16]
 
     def line(self, billed: int) -> str:
-        fields = {"n": self.n, "t": self.t, "prompt_hash": self.prompt_hash, "labels": self.labels}
-        return json.dumps({**fields, "status": self.status, "authorized": bool(self.auth), "billed": billed})
+        about = {"prompt_hash": self.prompt_hash, "labels": self.labels, "authorized": bool(self.auth)}
+        return json.dumps({"n": self.n, "t": self.t, **about, "status": self.status, "billed": billed})
 
 
 @dataclass
@@ -103,14 +103,12 @@ def verdicts(seen: Seen) -> dict[str, Any]:
         return [contexts[int(chance(seen, label) * len(contexts))]] if contexts else []
 
     def answer(label: str) -> dict[str, Any]:
-        good = chance(seen, label + "s") < 0.75
-        return {
-            "id": label,
+        good, truth = chance(seen, label + "s") < 0.75, "agrees" if chance(seen, label + "t") < 0.75 else "absent"
+        support = {
             "support": "supported" if good and contexts else "not_found",
             "evidence": evidence(label) if good else [],
-            "truth": "agrees" if chance(seen, label + "t") < 0.75 else "absent",
-            "why": "" if good else "no context says so",
         }
+        return {"id": label, **support, "truth": truth, "why": "" if good else "no context says so"}
 
     def fact(label: str) -> dict[str, Any]:
         good = chance(seen, label + "c") < 0.75
@@ -228,16 +226,16 @@ def usage(prompt: int, completion: int, **more: Any) -> dict[str, Any]:
 
 def raw(**changes: Any) -> Behaviour:
     """A reply of which single fields can be changed or taken away."""
-    message = {"role": "assistant", "content": "ok"}
+    choice = {"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}
     body = {
         "id": "1",
         "object": "chat.completion",
         "created": 1,
         "model": "m",
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "choices": [choice],
         "usage": usage(10, 1),
-        **changes,
     }
+    body |= changes
     return lambda seen: Answer(raw=json.dumps(body).encode())
 
 
@@ -351,11 +349,10 @@ def _wire(seen: Seen, answer: Answer) -> bytes:
         choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
         if answer.tokens and seen.body.get("logprobs"):
             choice["logprobs"] = {"content": [_logprob(token, likely) for token, likely in answer.tokens]}
-        usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
         if seen.body.get("stream"):
-            return _streamed(seen, answer, usage)
+            return _streamed(seen, answer, usage(prompt, completion))
         reply = {"id": f"call-{seen.n}", "object": "chat.completion", "created": 1, "model": seen.body["model"]}
-        body = json.dumps({**reply, "choices": [choice], "usage": usage}).encode()
+        body = json.dumps({**reply, "choices": [choice], "usage": usage(prompt, completion)}).encode()
     lines = {"Content-Type": "application/json", "Content-Length": str(len(body)), **answer.headers}
     head = f"HTTP/1.1 {answer.status} X\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items())
     return (head + "\r\n").encode() + body
@@ -369,7 +366,7 @@ def _logprob(token: str, likely: Mapping[str, float]) -> dict[str, Any]:
     return {**one(token, likely.get(token, 1.0)), "top_logprobs": others}
 
 
-def _streamed(seen: Seen, answer: Answer, usage: dict[str, int]) -> bytes:
+def _streamed(seen: Seen, answer: Answer, spent: dict[str, Any]) -> bytes:
     """The same answer in parts of five characters, as server-sent events; usage comes last, and only where it was asked for."""
     wants_usage = seen.body.get("stream_options", {}).get("include_usage")
     head = {"id": f"call-{seen.n}", "object": "chat.completion.chunk", "created": 1, "model": seen.body["model"]}
@@ -379,14 +376,11 @@ def _streamed(seen: Seen, answer: Answer, usage: dict[str, int]) -> bytes:
     deltas += [{"content": content[n : n + 5]} for n in range(0, len(content), 5)]
     chunks = [{**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
     chunks.append({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": answer.finish_reason}]})
-    chunks += [{**head, "choices": [], "usage": usage}] if wants_usage else []
+    chunks += [{**head, "choices": [], "usage": spent}] if wants_usage else []
     events = [*(json.dumps(chunk) for chunk in chunks), "[DONE]"]
     body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (f"data: {e}\n\n".encode() for e in events))
-    return (
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-        + body
-        + b"0\r\n\r\n"
-    )
+    start = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    return start + body + b"0\r\n\r\n"
 
 
 def main() -> None:

@@ -18,17 +18,12 @@ from ragassay.core.settings import Settings
 
 def test_start_end_and_misses_are_logged_without_a_metric_being_asked_for_them(tmp_path, caplog):
     # paris is the relevant one. q1: rank 1; q2: not found; q3: no response; q4: not judged
-    samples = [
-        sample(1),
-        sample(2, response=Response(retrieved_doc_ids=["lyon"])),
-        sample(3, response=None),
-        sample(4, relevant_doc_ids=None),
-    ]
+    missed = sample(2, response=Response(retrieved_doc_ids=["lyon"]))
+    samples = [sample(1), missed, sample(3, response=None), sample(4, relevant_doc_ids=None)]
     with caplog.at_level("DEBUG", "ragassay"):
         report = evaluated(new_run(tmp_path, samples, EvalConfig(metrics=("recall@3",)), systems=("bm25",)))
-    records = [
-        (r.levelname, re.sub(r"\d{8}-[-\w]+", "RUN", r.getMessage())) for r in caplog.records if r.name == "ragassay"
-    ]
+    ours = [record for record in caplog.records if record.name == "ragassay"]
+    records = [(record.levelname, re.sub(r"\d{8}-[-\w]+", "RUN", record.getMessage())) for record in ours]
     queries = [text for level, text in records if level == "DEBUG"]
     assert (len(queries), re.fullmatch(r"bm25: query q1: 2 results in \d+\.\d{3} ms", queries[0]) is None) == (4, False)
     assert [record for record in records if record[0] != "DEBUG"] == [

@@ -42,12 +42,6 @@ def test_without_a_collector_no_process_imports_what_sends_spans_or_is_heavy_or_
     assert done.stdout == "\n"
 
 
-def test_without_a_collector_a_span_records_nothing():
-    with observability.span("a", "client", {"x": 1}) as span:
-        assert not span.is_recording()
-        assert (observability.traceparent(), dict(observability.headers())) == (None, {})
-
-
 def test_what_was_counted_is_taken_once():
     observability.take_counted()
     observability.count("rows", amount=2)

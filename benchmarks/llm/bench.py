@@ -29,10 +29,7 @@ FAULTS = {
     "429": ({"429": 10}, ITEMS),
     "hangs": ({"hang": 0.5}, MANY),
 }
-PRESSURE = {
-    "many refused": {"429": 10, "malformed": 2},
-    "some hang": {"hang": 1},
-}
+PRESSURE = {"many refused": {"429": 10, "malformed": 2}, "some hang": {"hang": 1}}
 PRESSED_ITEMS = 96
 CASES = ["cost", *FAULTS, *PRESSURE]
 Row = dict[str, Any]

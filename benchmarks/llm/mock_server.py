@@ -170,12 +170,7 @@ class Mock:
         schema = schema_of(body, text)
         asked = body.get("response_format", {}).get("json_schema") or ""
         written = json.dumps(body.get("tools") or "") + json.dumps(asked)
-        call = {
-            "began": began,
-            "fault": self.fault(),
-            "prompt_tokens": tokens(text + written),
-            "completion_tokens": 0,
-        }
+        call = {"began": began, "fault": self.fault(), "prompt_tokens": tokens(text + written), "completion_tokens": 0}
         self.calls.append(call)
         return await self.answer(body, text, schema, call)
 

@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from endpoint import CAPITAL, Endpoint
-from offline_runs import write_jsonl
+from offline_runs import differences, write_jsonl
 from polling import until
 from ragassay.core.protocols import Call
 from ragassay.storage.benchmarks import FolderBenchmarks
@@ -107,15 +107,6 @@ def reached(process, home, systems, share):
     return begun or process.poll() is not None
 
 
-def differences(a, b, place=""):
-    """The places at which two documents differ but for what is measured, with both values."""
-    if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
-        return [found for key in a if key not in MEASURED for found in differences(a[key], b[key], f"{place}.{key}")]
-    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
-        return [found for n, pair in enumerate(zip(a, b, strict=True)) for found in differences(*pair, f"{place}[{n}]")]
-    return [] if a == b else [(place, a, b)]
-
-
 def begun(store):
     """The benchmark whose runs are all written down, if any; a kill before that leaves one that has to be started again."""
     of_each = {benchmark: store.open(benchmark).runs.values() for benchmark in store.ids()}
@@ -170,5 +161,6 @@ def test_four_systems_on_two_datasets_killed_at_any_time_give_the_result_of_a_ca
     process = ragassay(tmp_path, tmp_path / "calm", "evaluate", "--config", "many.yaml", "--json")
     calm, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
-    assert differences(json.loads(out), json.loads(calm)) == []
-    assert differences(reports(store), reports(FolderBenchmarks(tmp_path / "calm"))) == []
+    assert list(differences(json.loads(out), json.loads(calm), ignored=MEASURED)) == []
+    both = reports(store), reports(FolderBenchmarks(tmp_path / "calm"))
+    assert list(differences(*both, ignored=MEASURED)) == []

@@ -24,13 +24,8 @@ def counts(live, stream="shop"):
 
 def test_settle_each_request_has_a_state_and_its_reason(live, queue):
     set_rule(live, rate=0.0, low_score=0.5)
-    requests = [
-        spans_of(1),
-        spans_of(2, error="timeout", answer=None),
-        spans_of(3, context=WRONG),
-        spans_of(4, answer=None, other="x"),
-        spans_of(5, root=False),
-    ]
+    failed, unanswered = spans_of(2, error="timeout", answer=None), spans_of(4, answer=None, other="x")
+    requests = [spans_of(1), failed, spans_of(3, context=WRONG), unanswered, spans_of(5, root=False)]
     live.store.append(received(*requests))
     live.store.append(received(spans_of(6), stream="other"))
     work_all(live, queue)
@@ -46,14 +41,6 @@ def test_settle_each_request_has_a_state_and_its_reason(live, queue):
     assert (window.rows, window.always) == (0, 2)
 
 
-def test_settle_a_batch_whose_requests_all_failed_needs_no_job(live, queue):
-    set_rule(live)
-    live.store.append(received(spans_of(2, error="timeout", answer=None)))
-    work_all(live, queue)
-    assert state(live, 2) == ("evaluated", "its response failed: timeout")
-    assert not live.store.redis.keys("ra:{*}:meta")
-
-
 def test_append_a_request_without_root_is_complete_after_a_silence(make_live, store, queue):
     live = make_live()
     live.store._silence_ms = 0
@@ -61,8 +48,7 @@ def test_append_a_request_without_root_is_complete_after_a_silence(make_live, st
     live.store.append(received(spans_of(1, root=False)))
     work_all(live, queue)
     status, reason = state(live, 1)
-    assert status == "no_answer"
-    assert reason.startswith("its root span did not come, and no question is found; spans are of kind LLM and RETR")
+    assert (status, reason.startswith("its root span did not come, and no question is found")) == ("no_answer", True)
 
 
 def test_append_late_spans_and_those_beyond_the_limit_are_counted(live, queue, monkeypatch):
@@ -127,15 +113,6 @@ def test_append_remembers_the_newest_requests_only(live, queue, monkeypatch):
     assert counts(live) == {"received": 8, "not_sampled": 8}
 
 
-def test_put_stream_and_streams_are_of_one_project(live):
-    set_rule(live)
-    other = live.of("other")
-    assert list(other.streams()) == []
-    assert [one.name for one in live.streams()] == ["shop"]
-    with pytest.raises(NotFound):
-        other.stream("shop")
-
-
 @pytest.mark.parametrize(("limit", "most"), [("MAX_BATCH", 2), ("MAX_BATCH_BYTES", 600)])
 def test_tick_closes_a_batch_of_many_rows_or_bytes_at_once(make_live, monkeypatch, limit, most):
     live = make_live(batch_s=60.0)
@@ -159,9 +136,8 @@ def test_tick_a_request_that_breaks_the_reader_holds_up_no_other(live, queue, mo
     set_rule(live)
     live.store.append(received(spans_of(1), spans_of(2)))
     work_all(live, queue)
-    assert state(live, 1)[0] == "failed"
+    assert [state(live, n)[0] for n in (1, 2)] == ["failed", "evaluated"]
     assert state(live, 1)[1].startswith("its spans can't be read: RecursionError")
-    assert state(live, 2)[0] == "evaluated"
 
 
 def test_tick_a_row_that_can_not_be_stored_holds_up_no_other(live, queue):
@@ -170,10 +146,8 @@ def test_tick_a_row_that_can_not_be_stored_holds_up_no_other(live, queue):
     live.store.append(received(spans_of(3)))
     live.store.redis.lset(live.store.key("spans", trace_id(3)), 0, b"no span")
     work_all(live, queue)
-    assert state(live, 1)[0] == "failed"
+    assert [state(live, n)[0] for n in (1, 2, 3)] == ["failed", "evaluated", "failed"]
     assert state(live, 1)[1].startswith("its row can't be stored: ")
-    assert state(live, 2)[0] == "evaluated"
-    assert state(live, 3)[0] == "failed"
 
 
 def test_tick_all_a_project_that_fails_holds_up_no_other(live, queue, caplog):
@@ -278,8 +252,7 @@ def test_worst_rows_name_their_job_which_is_in_no_list(live, queue):
     live.store.append(received(*(spans_of(n) for n in range(4)), spans_of(9, context=WRONG)))
     work_all(live, queue)
     [worst] = live.worst("shop", "faithfulness", live.store.hours("shop"), 1)
-    assert worst.trace == trace_id(9)
-    assert worst.job == live.store.request(trace_id(9)).job
+    assert (worst.trace, worst.job) == (trace_id(9), live.store.request(trace_id(9)).job)
     assert worst.value < 0.5
     assert live.jobs.get(worst.job).status == "finished"
     assert live.jobs.page(cursor=None, limit=10).jobs == ()

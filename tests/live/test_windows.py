@@ -116,24 +116,17 @@ def test_look_a_retriever_that_returns_wrong_contexts_is_alerted_once_within_its
     [alert] = [one for one in alerts(live) if one.window == "2026-11-26T17"]
     assert (alert.stream, alert.metric) == ("shop", "faithfulness")
     assert alert.low < alert.value - alert.baseline < alert.high < 0
-    assert alert.path == "/v1/live/streams/shop/windows?kind=hour"
-    assert "drift: faithfulness of shop is" in alert.headline
     [now, reference] = live.windows("shop", "hour", 5)
     assert (now.window, now.reference, now.rows, reference.rows) == ("2026-11-26T17", ("2026-11-26T16",), 229, 150)
-    assert {one.metric: one.outcome for one in now.drift} == {
-        "faithfulness": "worse", "relevance": "no difference shown"
-    }  # fmt: skip
+    outcomes = {one.metric: one.outcome for one in now.drift}
+    assert outcomes == {"faithfulness": "worse", "relevance": "no difference shown"}
 
 
 def test_look_twenty_streams_without_a_change_have_at_most_one_false_alert(live):
     """Half a day of each: 12 hours of 120 rows in four parts, four metrics whose rows are draws from one distribution."""
     rng, hours = random.Random(7), [f"2026-11-26T{hour:02d}" for hour in range(12)]
-    draws = {
-        "faithfulness": [0.0, 0.5, 1.0, 1.0, 1.0, 1.0],
-        "relevance": [0.25, 0.5, 0.75, 1.0, 1.0],
-        "accurate": [0, 1, 1],
-        "mrr": [0] * 9 + [1],
-    }
+    draws = {"faithfulness": [0.0, 0.5, 1, 1, 1, 1], "relevance": [0.25, 0.5, 0.75, 1, 1], "accurate": [0, 1, 1]}
+    draws["mrr"] = [0] * 9 + [1]
     for number in range(20):
         stream = f"s{number}"
         live.store.put_stream(stream, StoredStream(rule=LiveRule()))

@@ -207,8 +207,7 @@ def live():
             coming += [milliseconds(begin.isoformat()) for begin, _ in edits[:1]]
             step = max(min(coming) - world.now, 0) + world.random.randrange(1, 15_000)
             world.now += step
-            at = datetime.fromtimestamp(world.now / 1000, UTC)
-            if (back := away(at)) and not world.messages:
+            if (back := away(datetime.fromtimestamp(world.now / 1000, UTC))) and not world.messages:
                 world.now = milliseconds(back.isoformat())
         remember(quiet, history)
         outbox = quiet.jobs.store.redis.lrange(OUTBOX, 0, -1)

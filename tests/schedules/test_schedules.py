@@ -1,10 +1,10 @@
 """What becomes of times when something goes wrong: who is told, what is tried again, and what is left alone."""
 
-import threading
+from functools import partial
 
 import pytest
 
-from job_workers import RecordingQueue
+import job_workers
 from offline_runs import FakeRuntime, sample, source_of
 from ragassay.config.schedules import NewSchedule
 from ragassay.core.errors import BadInput, Unavailable
@@ -16,13 +16,12 @@ from ragassay.service.jobs import Jobs
 from ragassay.service.notifications import Notification
 from ragassay.service.redis import OUTBOX, RedisStore
 from ragassay.service.schedules import Schedules
-from redis_server import RedisServer
 
 NOON = milliseconds("2026-05-05T12:00:00+00:00")
 MINUTE = 60_000
 
 
-class Starts(RecordingQueue):
+class Starts(job_workers.RecordingQueue):
     def __init__(self):
         super().__init__()
         self.started = []
@@ -33,7 +32,7 @@ class Starts(RecordingQueue):
 
 
 class World:
-    def __init__(self, url, **more):
+    def __init__(self, url):
         self.store, self.queue, self.now = RedisStore(url), Starts(), NOON
         self.schedules = self.process()
 
@@ -80,15 +79,12 @@ def broken(template):
     raise ZeroDivisionError("a bug")
 
 
-@pytest.fixture(scope="module")
-def redis():
-    with RedisServer("--appendfsync", "no") as server:
-        yield server
+server = job_workers.server
 
 
 @pytest.fixture
-def world(redis):
-    world = World(redis.url)
+def world(server):
+    world = World(server.url)
     world.store.redis.flushall()
     return world
 
@@ -166,18 +162,12 @@ def test_a_job_that_a_slow_worker_makes_in_the_end_is_the_runs_though_it_was_giv
 def test_ten_beats_and_ten_workers_at_once_make_one_job_of_a_time(world):
     world.create()
     world.now = NOON + 60 * MINUTE
-    beats = [threading.Thread(target=world.process().tick) for _ in range(10)]
-    for beat in beats:
-        beat.start()
-    for beat in beats:
-        beat.join()
+    for end in [job_workers.in_a_thread(world.process().tick) for _ in range(10)]:
+        end()
     assert len(world.queue.started) == 1
     _, name, slot = world.queue.started[0]
-    workers = [threading.Thread(target=world.process().start, args=(name, slot, parts)) for _ in range(10)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    for end in [job_workers.in_a_thread(partial(world.process().start, name, slot, parts)) for _ in range(10)]:
+        end()
     assert len(world.store.jobs(before=None, limit=10)) == 1
     assert [run.status for run in world.runs()] == ["queued"]
 

@@ -1,17 +1,15 @@
-"""What has to hold of a job whatever was killed while it ran, each breach a line; and replies that name their prompt."""
+"""What has to hold of a job whatever was killed while it ran, each breach a line."""
 
 from __future__ import annotations
 
 import copy
-import json
 import math
 import threading
 from contextlib import contextmanager, suppress
 
 import redis
 
-from offline_runs import without_times
-from provider import Answer, Provider, verdicts
+from offline_runs import differences, without_times
 from ragassay.core.models import Usage
 from ragassay.service.job_run import JobRun
 from ragassay.storage.protocol import ChunkId
@@ -60,19 +58,28 @@ class Outcome:
         told = self.used.calls + self.waste.calls + self.uncertain
         return min(max(0, self.billed - told), max(0, self._useless - self.waste.calls))
 
+    def figures(self, expected):
+        """What there was, for a table."""
+        return {
+            "jobs": 1,
+            "rows": len(expected),
+            "rows lost": len(set(expected) - set(self.ids)),
+            "rows counted twice": len(self.ids) - len(set(self.ids)),
+            "rows that failed": sum(row.failed for row in self.rows),
+            "calls billed": self.billed,
+            "calls counted": self.used.calls,
+            "calls wasted": self.waste.calls,
+            "calls uncertain": self.uncertain,
+            "calls wasted, and forgotten by a kill": self.forgotten,
+        }
+
     def breaches(self, expected, calm):
-        ids = self.ids
-        if lost := len(set(expected) - set(ids)):
-            yield f"{lost} rows are lost"
-        if twice := len(ids) - len(set(ids)):
-            yield f"{twice} rows are counted twice"
-        failed, done = sum(row.failed for row in self.rows), len(self.rows)
-        if (told := [int(self.meta[name]) for name in ("rows", "rows_done", "rows_failed")]) != [
-            len(ids),
-            done,
-            failed,
-        ]:
-            yield f"the counters say {told}, a recount {[len(ids), done, failed]}"
+        found = self.figures(expected)
+        yield from (f"{name}: {found[name]}" for name in ("rows lost", "rows counted twice") if found[name])
+        told = [int(self.meta[name]) for name in ("rows", "rows_done", "rows_failed")]
+        recount = [len(self.ids), len(self.rows), found["rows that failed"]]
+        if told != recount:
+            yield f"the counters say {told}, a recount {recount}"
         for name, said in (("evaluation", self.used), ("waste", self.waste)):
             counted = Usage.total(getattr(row, name) for row in self.rows)
             if not (said.calls == counted.calls and math.isclose(said.cost_usd, counted.cost_usd, abs_tol=MICRO_USD)):
@@ -85,7 +92,7 @@ class Outcome:
         if spent < self.used.cost_usd + self.waste.cost_usd - MICRO_USD:
             yield f"the budget has {spent} USD spent, the report {self.used.cost_usd + self.waste.cost_usd}"
         yield from self._reserved()
-        if different := next(differences(essence(self.report), calm), None):
+        if different := next(differences(essence(self.report), calm, "report"), None):
             yield f"the report is not that of a calm run: {different}"
 
     def _reserved(self):
@@ -96,18 +103,6 @@ class Outcome:
         marks = [store.redis.hvals(store.key(self._job, f"calls:{chunk}")) for chunk in record.chunks()]
         if still := sum(blob.startswith(b"?") for blobs in marks for blob in blobs):
             yield f"{still} calls are open at the end"
-
-
-def differences(one, other, where="report"):
-    """Where two documents differ, and how."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        for name in sorted(one.keys() | other.keys()):
-            yield from differences(one.get(name), other.get(name), f"{where}.{name}")
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for n, pair in enumerate(zip(one, other, strict=True)):
-            yield from differences(*pair, f"{where}[{n}]")
-    elif one != other:
-        yield f"{where}: {str(one)[:200]} instead of {str(other)[:200]}"
 
 
 class CapWatch:
@@ -137,54 +132,3 @@ class CapWatch:
                     self.looks += 1
                     if most and float(spent or 0) + float(open_ or 0) > float(most) + MICRO_USD:
                         self.breaches.append(f"{spent} USD spent and {open_} reserved, of {most}")
-
-
-def stamped(seen):
-    """A good verdict that says which prompt it answers, so that Redis shows which prompts are settled."""
-    reply = verdicts(seen)
-    reply["why"] = seen.prompt_hash
-    return Answer(json.dumps(reply))
-
-
-def stamping_provider(latency_s):
-    return Provider(then=stamped, latency_s=latency_s)
-
-
-def stamps(texts):
-    return {json.loads(text)["why"] for text in texts}
-
-
-class StopMonitor:
-    """Looks again and again at what is settled; afterwards, no request may ask for what was settled before it."""
-
-    def __init__(self, service, provider, job):
-        self._service, self._provider, self._job = service, provider, job
-        self._looks: list[tuple[int, set[str]]] = []
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def _run(self):
-        while not self._ended.wait(0.05):
-            try:
-                settled = stamps(self._service.settled(self._job))
-            except OUTAGE:
-                continue
-            self._looks.append((len(self._provider.log), settled))  # the log's length is read last: later is later
-
-    @contextmanager
-    def looking(self):
-        self._thread.start()
-        try:
-            yield self
-        finally:
-            self._ended.set()
-            self._thread.join()
-
-    def repeated(self):
-        """Prompts that were sent although they had been settled."""
-        return {
-            seen.prompt_hash
-            for length, settled in self._looks
-            for seen in self._provider.log[length:]
-            if seen.prompt_hash in settled
-        }

@@ -30,7 +30,7 @@ from provider import Answer, Provider, form, verdicts
 from ragassay.service import counters
 from ragassay.service.redis import RedisStore
 from service.chaos_checks import CapWatch, Outcome, essence
-from service.running import Service, rows
+from service.running import SERVE, Service, rows
 
 PLUGIN = Path(__file__).parent / "chaos_plugin.py"
 SMALL = (1, 49, 50, 51, 200)
@@ -66,46 +66,40 @@ class FaultyProvider(Provider):
 
     def forget(self):
         """A new round begins."""
-        self.log.clear()
-        self.billed.clear()
-        self.useless.clear()
-        self._tries.clear()
+        for counted in (self.log, self.billed, self.useless, self._tries):
+            counted.clear()
 
     def _draw(self, *about):
         return int(hashlib.sha256(repr((self._seed, *about)).encode()).hexdigest()[:8], 16) / 2**32
 
     def _answer(self, seen):
-        if (
-            form(seen) != "json_schema"
-        ):  # which a 500 has one call try; taken, it would cost other tokens than in a calm run
-            self.answers["400"] += 1
-            return Answer(status=400, message=f"{form(seen)}: this response_format, or tools, can't be had")
         of, number = ROW.search(seen.user).groups()
-        row, again = f"{of}-{number}", AGAIN in seen.user
-        self._tries[row] += 1
-        fault = self._fault(row) if self.hurts and self._tries[row] <= HURT_TRIES else None
-        if fault in ("500", "429"):
-            self.answers[fault] += 1
-            return Answer(status=int(fault), message="chaos")
+        kind = self._kind(seen, f"{of}-{number}")
+        self.answers[kind] += 1
+        if kind == "400":
+            return Answer(status=400, message=f"{form(seen)}: this response_format, or tools, can't be had")
+        if kind in ("500", "429"):
+            return Answer(status=int(kind), message="chaos")
         self.billed[of] += 1
-        if fault == "hang":
-            self.answers["hang"] += 1
+        if kind == "hang":
             return Answer(hang=True)
-        if self._draw("malformed", row) < MALFORMED and not again:
-            self.answers["malformed"] += 1
+        if kind == "malformed":
             self.useless[of] += 1
             return Answer('{"answer": [')
-        self.answers["good"] += 1
         first = [{**m, "content": m["content"].partition(f"\n{AGAIN}")[0]} for m in seen.messages]
         return Answer(json.dumps(verdicts(dataclasses.replace(seen, body={**seen.body, "messages": first}))))
 
-    def _fault(self, row):
-        drawn = self._draw("fault", row, self._tries[row])
+    def _kind(self, seen, row):
+        """Another form, which a 500 has one call try, is refused: it would cost other tokens than in a calm run."""
+        if form(seen) != "json_schema":
+            return "400"
+        self._tries[row] += 1
+        drawn = self._draw("fault", row, self._tries[row]) if self.hurts and self._tries[row] <= HURT_TRIES else 1.0
         for fault, share in FAULTS.items():
             if drawn < share:
                 return fault
             drawn -= share
-        return None
+        return "malformed" if self._draw("malformed", row) < MALFORMED and AGAIN not in seen.user else "good"
 
 
 class SecondWorker:
@@ -118,14 +112,18 @@ class SecondWorker:
         self._thread = threading.Thread(target=self._keep, daemon=True)
 
     def _keep(self):
-        command = [sys.executable, "-m", "ragassay.cli", "serve", "worker", "--workers", "1"]
+        command, log = [*SERVE, "worker", "--workers", "1"], self._log.open("ab")
         while not self._ended.wait(0.2):
             if self.process is None or self.process.poll() is not None:
-                with self._log.open("ab") as log:
-                    self.process = subprocess.Popen(
-                        command, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                        start_new_session=True,
-                    )  # fmt: skip
+                self.process = subprocess.Popen(
+                    command,
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+        log.close()
 
     def __enter__(self):
         self._thread.start()
@@ -142,18 +140,15 @@ class SecondWorker:
 class Chaos:
     """The service, its provider, and what was done to them. ``breaches`` is what did not hold."""
 
-    def __init__(self, seed=1, *, most_rows=1000, workers=2, freeze_s=FREEZE_S):
-        self.chance, self.seed, self.most_rows, self._freeze_s = random.Random(seed), seed, most_rows, freeze_s
-        self._workers = workers
+    def __init__(self, seed=1, *, most_rows=1000):
+        self.chance, self.seed, self.most_rows = random.Random(seed), seed, most_rows
         self.done, self.totals, self.breaches = Counter(), Counter(), []
         self._calm, self._frozen, self._ordered = {}, [], {}
 
     def __enter__(self):
         with ExitStack() as opened:
             self.provider = opened.enter_context(FaultyProvider(self.seed))
-            self.service = Service(
-                api_base=self.provider.url, workers=self._workers, lease_s=LEASE_S, plugins=PLUGIN, traced=False,
-            )  # fmt: skip
+            self.service = Service(api_base=self.provider.url, lease_s=LEASE_S, plugins=PLUGIN, traced=False)
             self.orders = self.service.folder / "orders"
             self.orders.mkdir()
             self.service.environment["CHAOS_FOLDER"] = str(self.orders)
@@ -193,24 +188,11 @@ class Chaos:
         self.breaches += [f"job of {size} rows: {breach}" for breach in outcome.breaches(expected, calm)]
         paged, cursor = [], None
         while cursor or not paged:
-            page = self._get(f"/v1/jobs/{job}/results", limit=200, **({"cursor": cursor} if cursor else {}))
+            page = self._get(f"/v1/jobs/{job}/results?limit=200{f'&cursor={cursor}' if cursor else ''}")
             paged, cursor = paged + [row["query_id"] for row in page["results"]], page["next"]
         if paged != outcome.ids:
             self.breaches.append(f"job of {size} rows: its pages have {len(paged)} rows, or others")
-        self.totals.update(
-            {
-                "jobs": 1,
-                "rows": size,
-                "rows lost": len(set(expected) - set(outcome.ids)),
-                "rows counted twice": len(outcome.ids) - len(set(outcome.ids)),
-                "rows that failed": sum(row.failed for row in outcome.rows),
-                "calls billed": outcome.billed,
-                "calls counted": outcome.used.calls,
-                "calls wasted": outcome.waste.calls,
-                "calls uncertain": outcome.uncertain,
-                "calls wasted, and forgotten by a kill": outcome.forgotten,
-            }
-        )
+        self.totals.update(outcome.figures(expected))
 
     # --- what is done to them ---------------------------------------------------------------------------------
 
@@ -225,7 +207,7 @@ class Chaos:
         self.provider.hurts = True
         counted, began = self._counted(), time.monotonic()
         tight = calm["thing"][1] * 0.6 if may_pause and self.chance.random() < 0.3 else 10.0
-        jobs = {"thing": self.submit("thing", sizes["thing"], tight), "other": self.submit("other", small)}
+        jobs = {of: self.submit(of, size, tight if of == "thing" else 10.0) for of, size in sizes.items()}
         with self.caps.over(*jobs.values()):
             self._hurt(jobs.values(), list(actions))
             reports = {of: self._report(job) for of, job in jobs.items()}
@@ -310,8 +292,8 @@ class Chaos:
         with suppress(psutil.NoSuchProcess):
             process = self._process(name)
             process.suspend()
-            self._frozen.append((process, time.monotonic() + self._freeze_s))
-            timer = threading.Timer(self._freeze_s, self._resume, [process])
+            self._frozen.append((process, time.monotonic() + FREEZE_S))
+            timer = threading.Timer(FREEZE_S, self._resume, [process])
             timer.daemon = True
             timer.start()
             self.done[f"frozen: {name}"] += 1
@@ -338,8 +320,8 @@ class Chaos:
 
         return until(answered, 180, "the API")
 
-    def _get(self, path, **params):
-        return self._asked(lambda: self.service.answered("GET", path, params=params).raise_for_status()).json()
+    def _get(self, path):
+        return self._asked(lambda: self.service.get(path))
 
     def _report(self, job):
         return self._asked(lambda: self.service.answered("GET", f"/v1/jobs/{job}/report").raise_for_status()).content
@@ -348,8 +330,7 @@ class Chaos:
         known = self._get(f"/v1/jobs/{job}")
         assert known["status"] not in ("failed", "cancelled"), known
         if known["status"] == "paused":
-            ask = {"params": {"budget_usd": 10}}
-            self._asked(lambda: self.service.answered("POST", f"/v1/jobs/{job}/resume", **ask))
+            self._asked(lambda: self.service.answered("POST", f"/v1/jobs/{job}/resume?budget_usd=10"))
             self.done["paused by the budget, resumed"] += 1
         return known["status"] != "finished"
 
@@ -388,12 +369,6 @@ class Chaos:
         return "\n".join(lines)
 
 
-def told(chaos):
-    """Print the table; the exit code."""
-    print(chaos.table())
-    return int(bool(chaos.breaches))
-
-
 def main():
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--seed", type=int, default=1)
@@ -408,7 +383,8 @@ def main():
             print(f"round {rounds}: {int(chaos.totals['rows']):,} rows, load {os.getloadavg()[0]:.0f}", flush=True)
             for breach in chaos.breaches:
                 print(f"  BREACH: {breach}", flush=True)
-        sys.exit(told(chaos))
+        print(chaos.table())
+        sys.exit(bool(chaos.breaches))
 
 
 if __name__ == "__main__":

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-import queue
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import uuid
 from contextlib import suppress
@@ -27,6 +24,7 @@ from polling import until
 
 ROOT = Path(__file__).parents[2]
 JUDGED = ["faithfulness", "completeness", "relevance", "correctness", "context_precision", "accurate", "ndcg@10", "mrr"]
+SERVE = [sys.executable, "-m", "ragassay.cli", "serve"]
 
 
 def environment(**settings):
@@ -36,14 +34,30 @@ def environment(**settings):
     return {**kept, **given, **({"OPENAI_API_KEY": "key"} if "api_base" in settings else {})}
 
 
-def run_up(*options, within_s=30, env=None, **settings):
+def run_up(*options, env=None, **settings):
     """``ragassay serve`` run to its end, for starts that fail."""
     with tempfile.TemporaryDirectory(prefix="ra-up-") as folder:
-        return subprocess.run(
-            [sys.executable, "-m", "ragassay.cli", "serve", *options],
-            env={**environment(home=folder, **settings), **(env or {})}, cwd=folder, capture_output=True, text=True,
-            timeout=within_s,
-        )  # fmt: skip
+        given = {**environment(home=folder, **settings), **(env or {})}
+        return subprocess.run([*SERVE, *options], env=given, cwd=folder, capture_output=True, text=True, timeout=30)
+
+
+def blocks(text, language):
+    """The fenced blocks of a page in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.S | re.M)
+
+
+def bash(commands, folder, path=(), **variables):
+    """Run commands of a page in a folder, with our commands, and those of ``path``, before others."""
+    found = os.pathsep.join([*map(str, path), str(Path(sys.executable).parent), os.environ["PATH"]])
+    given = {**os.environ, "PATH": found, "COLUMNS": "140", **variables}
+    command = ["bash", "-euo", "pipefail", "-c", commands]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, env=given)
+    assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def gone(processes):
+    return not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in processes)
 
 
 class Service:
@@ -56,55 +70,48 @@ class Service:
         self.environment = {**environment(**settings), **(env or {})}
         if not traced:  # tracing makes every process several times slower, which a test of times must not measure
             self.environment = {k: v for k, v in self.environment.items() if not k.startswith("COVERAGE")}
-        self._command = [sys.executable, "-m", "ragassay.cli", "serve", "--port", "0", "--data", str(self.data),
-                         "--workers", str(workers), *options]  # fmt: skip
-        self.info: list[str] = []
-        self.lines: list[str] = []
+        self._command = [*SERVE, "--port", "0", "--data", str(self.data), "--workers", str(workers), *options]
+        self._out, self._err = self.folder / "out.log", self.folder / "err.log"
         self.refusals: list[str] = []
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self.url, self.client = "", None
 
     def start(self):
         """Start it and wait until the API answers."""
         began = time.monotonic()
-        self.info.clear()
-        self.lines.clear()
         self._close()
-        self.process = subprocess.Popen(
-            self._command, env=self.environment, cwd=self.folder, text=True, start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        lines: queue.Queue[str] = queue.Queue()
-        self._readers = [
-            threading.Thread(target=self._read, args=(self.process.stdout, self.info, lines), daemon=True),
-            threading.Thread(target=self._read, args=(self.process.stderr, self.lines, None), daemon=True),
-        ]
-        for reader in self._readers:
-            reader.start()
-        limit = time.monotonic() + 120
-        while time.monotonic() < limit and self.process.poll() is None:
-            try:
-                line = lines.get(timeout=0.1)
-            except queue.Empty:
-                continue
-            if match := re.search(r"ragassay is up: (http://\S+)", line):
-                self.url = match.group(1)
-                break
-        else:
-            self.process.kill()
-            self.process.wait()
-            raise AssertionError(f"up did not come up: {self.info}\n{self.logs()}")
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(
+                self._command, env=self.environment, cwd=self.folder, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+            )  # fmt: skip
+
+        def address():
+            assert self.process.poll() is None, f"up did not come up: {self.info}\n{self.logs()}"
+            return re.search(r"ragassay is up: (http://\S+)", self._out.read_text())
+
+        self.url = until(address, 120, "an address")[1]
         self.client = httpx.Client(base_url=self.url, timeout=30)
         assert self.client.get("/healthz").status_code == 200
         self.took = time.monotonic() - began
         return self
 
-    @staticmethod
-    def _read(stream, printed, lines):
-        for line in stream:
-            printed.append(line.rstrip())
-            if lines is not None:
-                lines.put(line)
+    @property
+    def info(self):
+        """The lines of its standard output."""
+        return self._out.read_text(errors="replace").splitlines()
+
+    @property
+    def lines(self):
+        """The lines of its standard error, and of that of all its processes."""
+        return self._err.read_text(errors="replace").splitlines()
+
+    def logs(self):
+        return "\n".join(self.lines[-300:])
+
+    def restarts(self):
+        """What it said of processes that ended by themselves."""
+        return [line for line in self.lines if "stopped unexpectedly" in line]
 
     def ready(self, within_s=120):
         """Wait until a worker is there."""
@@ -117,41 +124,23 @@ class Service:
         if self.process and self.process.poll() is None:
             self.process.send_signal(number)
             self.process.wait(30)
-        took = time.monotonic() - began
         self._close()
-        return took
+        return time.monotonic() - began
 
     def _close(self):
-        if self.process:
-            for reader in self._readers:
-                reader.join(5)
-            self.process.stdout.close()
-            self.process.stderr.close()
         if self.client:
             self.client.close()
-
-    def remove(self):
-        """Stop it, and take its folder away."""
-        self.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self):
         try:
             return self.start()
         except BaseException:
-            self.remove()
+            self.__exit__()
             raise
 
     def __exit__(self, *_):
-        self.remove()
-
-    def logs(self):
-        """The last lines of all its processes."""
-        return "\n".join(self.lines[-300:])
-
-    def restarts(self):
-        """What it said of processes that ended by themselves."""
-        return [line for line in self.lines if "stopped unexpectedly" in line]
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     # --- its processes ---
 
@@ -190,12 +179,12 @@ class Service:
 
     # --- jobs ---
 
-    def answered(self, method, path, *, again=(503,), **more):
+    def answered(self, method, path, **more):
         """An answer; after a 503, with which the service refuses what Redis does not answer in time, we ask again."""
 
         def ask():
             answer = self.client.request(method, path, **more)
-            if answer.status_code not in again:
+            if answer.status_code != 503:
                 return answer
             self.refusals.append(answer.json()["detail"])
             return None
@@ -203,15 +192,21 @@ class Service:
         return until(ask, 120, f"{method} {path}")
 
     def submit(self, rows, judge="gpt-4o-mini", **more):
-        """The id of a new job."""
-        body = job_body(rows, judge, **more)
-        key = {"Idempotency-Key": uuid.uuid4().hex}
-        answer = self.answered("POST", "/v1/jobs", json=body, headers=key)
+        """The id of a new job; a key without a value is left out."""
+        body = {"samples": rows, "judge": judge, "metrics": JUDGED, "accurate": "correctness >= 0.5", **more}
+        body = {name: value for name, value in body.items() if value is not None}
+        answer = self.answered("POST", "/v1/jobs", json=body, headers={"Idempotency-Key": uuid.uuid4().hex})
         assert answer.status_code in (200, 202), answer.text
         return answer.json()["id"]
 
+    def get(self, path):
+        return self.answered("GET", path).raise_for_status().json()
+
     def job(self, job):
-        return self.answered("GET", f"/v1/jobs/{job}").raise_for_status().json()
+        return self.get(f"/v1/jobs/{job}")
+
+    def report(self, job):
+        return self.get(f"/v1/jobs/{job}/report")
 
     def finished(self, job, within_s=60):
         """Wait for a job's end; its report."""
@@ -227,23 +222,12 @@ class Service:
             raise AssertionError(f"{error} {self.job(job)}\n{self.logs()}") from None
         return self.report(job)
 
-    def report(self, job):
-        return self.answered("GET", f"/v1/jobs/{job}/report").raise_for_status().json()
-
     def settled(self, job):
         """The texts of the job's replies that are settled, as Redis has them at this moment."""
-        connection, texts = self.redis, []
-        for key in connection.scan_iter(f"ra:{{{job}}}:calls:*"):
-            blobs = [blob for blob in connection.hvals(key) if not blob.startswith(b"?")]
-            texts += [orjson.loads(zstandard.decompress(blob))["text"] for blob in blobs]
-        connection.close()
-        return texts
-
-
-def job_body(rows, judge="gpt-4o-mini", **more):
-    """What is posted for a job; a key without a value is left out."""
-    body = {"samples": rows, "judge": judge, "metrics": JUDGED, "accurate": "correctness >= 0.5", **more}
-    return {k: v for k, v in body.items() if v is not None}
+        with self.redis as connection:
+            found = [connection.hvals(key) for key in connection.scan_iter(f"ra:{{{job}}}:calls:*")]
+        blobs = [blob for each in found for blob in each if not blob.startswith(b"?")]
+        return [orjson.loads(zstandard.decompress(blob))["text"] for blob in blobs]
 
 
 def rows(count, of="thing"):
@@ -265,8 +249,3 @@ def rows(count, of="thing"):
         }
         for n in range(count)
     ]
-
-
-def write_rows(path, made):
-    path.write_text("".join(json.dumps(row) + "\n" for row in made))
-    return path

@@ -3,11 +3,11 @@
 import os
 import signal
 
-import psutil
 import pytest
 
 from polling import until
 from service.chaos_run import Chaos
+from service.running import gone
 
 EVERY_STEP = (
     *("finalize begun", "claim after", "messages", "freeze: child", "reserve after", "redis"),
@@ -19,11 +19,6 @@ EVERY_STEP = (
 def chaos():
     with Chaos(seed=1, most_rows=400) as running:
         yield running
-
-
-@pytest.fixture
-def service(chaos):
-    return chaos.service
 
 
 def test_a_round_of_kills_at_every_step_gives_the_reports_of_a_calm_run(chaos, capsys):
@@ -45,14 +40,11 @@ def test_a_settlement_that_is_dropped_counts_as_a_call_with_an_unknown_outcome(c
     assert chaos.totals["calls uncertain"] > uncertain
 
 
-def test_nothing_of_a_killed_worker_is_left(service):
+def test_nothing_of_a_killed_worker_is_left(chaos):
+    service = chaos.service
     old = service.part("celery")
     family = [old, *old.children(recursive=True)]
     os.kill(old.pid, signal.SIGKILL)
-    until(
-        lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in family),
-        30,
-        "its children's end",
-    )
+    until(lambda: gone(family), 30, "its children's end")
     until(lambda: "worker stopped unexpectedly" in "\n".join(service.lines), 30, "a line that says so")
     until(lambda: service.part("celery").pid != old.pid, 60, "another worker")

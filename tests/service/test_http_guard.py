@@ -6,7 +6,7 @@ import ssl
 import subprocess
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler
 
 import pytest
@@ -74,9 +74,7 @@ def names(monkeypatch):
         asked.append(name)
         now = answers[name].pop(0) if len(answers[name]) > 1 else answers[name][0]
         families = {4: socket.AF_INET, 6: socket.AF_INET6}
-        return [
-            (families[ipaddress.ip_address(a).version], socket.SOCK_STREAM, 6, "", (a, port)) for a in now
-        ]  # fmt: skip
+        return [(families[ipaddress.ip_address(a).version], socket.SOCK_STREAM, 6, "", (a, port)) for a in now]
 
     monkeypatch.setattr("socket.getaddrinfo", look_up)
     answers["asked"] = asked
@@ -112,36 +110,33 @@ FORMS = """
     unix:///var/run/docker.sock http+unix://%2Fvar%2Frun%2Fdocker.sock/ data:text/plain,a jar:http://127.0.0.1:PORT/
     http://.:PORT/ http://..:PORT/ http://a..b:PORT/ http://[:PORT/ http://]:PORT/ http://[]:PORT/ http://:PORT/
     """.split()
-WRITTEN = [
-    "",
-    " ",
-    "http://127.0.0.1:PORT\t/",
-    "http://127.0.0.1\n:PORT/",
-    "http://\x00127.0.0.1:PORT/",
-    "http://127.0.0.1 :PORT/",
-]
+WRITTEN = ["", " ", *(f"http://{host}:PORT/" for host in ("127.0.0.1\t", "127.0.0.1\n", "\x00127.0.0.1", "127.0.0.1 "))]
+
+
+@pytest.fixture
+def untouched(sink):
+    """Nobody connects to the sink in this test."""
+    before = sink.connections
+    yield
+    assert sink.connections == before
 
 
 @pytest.mark.parametrize("form", FORMS + WRITTEN)
-def test_no_form_of_an_address_leads_to_a_private_one(sink, form):
-    before = sink.connections
+def test_no_form_of_an_address_leads_to_a_private_one(sink, form, untouched):
     with pytest.raises(BadInput):
         send(form.replace("PORT", str(sink.port)))
-    assert sink.connections == before
 
 
 @pytest.mark.parametrize(
     "addresses", [["127.0.0.1"], [PUBLIC, "127.0.0.1"], ["127.0.0.1", PUBLIC], ["64:ff9b::7f00:1"]]
 )
-def test_a_name_with_one_address_that_is_not_public_is_refused(sink, names, addresses):
+def test_a_name_with_one_address_that_is_not_public_is_refused(sink, names, addresses, untouched):
     names["hooks.example"] = [addresses]
-    before = sink.connections
     with pytest.raises(BadInput, match="not on the public internet"):
         send(f"http://hooks.example:{sink.port}/")
-    assert sink.connections == before
 
 
-def test_a_name_that_changes_between_two_looks_is_looked_up_once(sink, names, monkeypatch):
+def test_a_name_that_changes_between_two_looks_is_looked_up_once(sink, names, monkeypatch, untouched):
     """DNS rebinding: public when it is checked, private when it is connected to. We connect to what was checked."""
     names["rebinding.example"] = [[PUBLIC], ["127.0.0.1"]]
     dialled = []
@@ -151,34 +146,28 @@ def test_a_name_that_changes_between_two_looks_is_looked_up_once(sink, names, mo
         raise ConnectionRefusedError(111, "refused by the test")
 
     monkeypatch.setattr("socket.create_connection", connect)
-    before = sink.connections
     with pytest.raises(Unavailable):
         send(f"http://rebinding.example:{sink.port}/")
     assert (dialled, names["asked"]) == ([(PUBLIC, sink.port)], ["rebinding.example"])
     with pytest.raises(BadInput, match="not on the public internet"):
         send(f"http://rebinding.example:{sink.port}/")
     assert len(dialled) == 1
-    assert sink.connections == before
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_an_answer_and_leads_nowhere(sink, status):
+def test_a_redirect_is_an_answer_and_leads_nowhere(sink, status, untouched):
     target = f"http://127.0.0.1:{sink.port}/"
-    before = sink.connections
     with Sink(lambda handler: handler.plain(status, b"", Location=target)) as public:
         assert send(f"http://localhost:{public.port}/", f"localhost:{public.port}") == status
-    assert sink.connections == before
 
 
-def test_a_proxy_of_the_environment_is_not_asked(sink, monkeypatch, names):
+def test_a_proxy_of_the_environment_is_not_asked(sink, monkeypatch, names, untouched):
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{sink.port}")
     names["hooks.example"] = [["10.0.0.1"]]
-    before = sink.connections
     for scheme in ("http", "https"):
         with pytest.raises(BadInput):
             send(f"{scheme}://hooks.example/")
-    assert sink.connections == before
 
 
 @pytest.mark.parametrize(
@@ -198,14 +187,9 @@ def test_a_proxy_of_the_environment_is_not_asked(sink, monkeypatch, names):
     ],
 )
 def test_the_operator_allows_hosts_ports_and_networks(sink, allowed, url, reached):
-    port = str(sink.port)
-    before = sink.connections
-    url, allowed = url.replace("PORT", port), allowed.replace("PORT", port)
-    if reached:
-        assert send(url, allowed) == 200
-    else:
-        with pytest.raises(BadInput):
-            send(url, allowed)
+    before, port = sink.connections, str(sink.port)
+    with nullcontext() if reached else pytest.raises(BadInput):
+        assert send(url.replace("PORT", port), allowed.replace("PORT", port)) == 200
     assert sink.connections - before == reached
 
 
@@ -220,10 +204,9 @@ def test_an_allow_list_that_can_not_be_read_is_refused(entry):
 @pytest.mark.parametrize("port", [22, 25])
 def test_ports_of_other_services_are_refused_unless_the_operator_names_them(port, names):
     names["mail.example"] = [[PUBLIC]]
-    with pytest.raises(BadInput, match=f"port {port} is refused"):
-        check_url(f"http://mail.example:{port}/")
-    with pytest.raises(BadInput, match=f"port {port} is refused"):
-        send(f"http://mail.example:{port}/")
+    for use in (check_url, send):
+        with pytest.raises(BadInput, match=f"port {port} is refused"):
+            use(f"http://mail.example:{port}/")
     check_url(f"http://mail.example:{port}/", allowed=Allowed.read([f"mail.example:{port}"]))
     check_url(f"http://10.0.0.1:{port}/", allowed=Allowed.read(["10.0.0.0/8"]))
 
@@ -231,7 +214,6 @@ def test_ports_of_other_services_are_refused_unless_the_operator_names_them(port
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("https://hooks.example/a?b=c", None),
         ("ftp://hooks.example/", "its scheme should be https or http"),
         ("https://me:secret@hooks.example/", "a user or a password"),
         ("https:///path", "names no host"),
@@ -242,9 +224,7 @@ def test_ports_of_other_services_are_refused_unless_the_operator_names_them(port
     ],
 )
 def test_a_url_is_checked_as_far_as_it_can_be_without_looking_it_up(url, said, names):
-    if said is None:
-        check_url(url)
-        return
+    check_url("https://hooks.example/a?b=c")
     with pytest.raises(BadInput, match=said) as refused:
         check_url(url)
     assert "secret" not in str(refused.value)

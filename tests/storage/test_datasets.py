@@ -4,6 +4,7 @@ import hashlib
 
 import pytest
 
+import job_workers
 from ragassay.core.errors import BadData, BadInput, BadSettings, Conflict, NotFound, NothingToEvaluate, UnknownName
 from ragassay.core.models import Response, Sample
 from ragassay.datasets.versions import Lineage, Origin, file_or_version, resolve
@@ -11,7 +12,6 @@ from ragassay.service import redis_datasets
 from ragassay.service.redis import RedisStore
 from ragassay.service.redis_datasets import RedisDatasets
 from ragassay.storage.datasets import FolderDatasets
-from redis_server import redis_server
 
 ROWS = [
     Sample(query_id="a", query="One?", relevance_scores={"d": 2.0}, metadata={"category": "not a column", "n": 0.1}),
@@ -20,15 +20,12 @@ ROWS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def redis():
-    with redis_server() as url:
-        yield url
+server = job_workers.server
 
 
 @pytest.fixture
-def in_redis(redis):
-    store = RedisStore(redis)
+def in_redis(server):
+    store = RedisStore(server.url)
     store.redis.flushall()
     yield RedisDatasets(store)
     store.redis.close()
@@ -138,7 +135,7 @@ def test_a_name_that_is_none_is_refused(store, name):
         store.add(name, ROWS, origin())
 
 
-def test_rows_that_break_off_leave_nothing(store, redis, tmp_path):
+def test_rows_that_break_off_leave_nothing(store, server, tmp_path):
     def rows():
         yield ROWS[0]
         raise BadData(["row 2 is bad"])
@@ -149,7 +146,7 @@ def test_rows_that_break_off_leave_nothing(store, redis, tmp_path):
         store.add("mine", [], origin())
     assert store.names() == []
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-    assert RedisStore(redis).redis.keys("*") == [] or isinstance(store, FolderDatasets)
+    assert RedisStore(server.url).redis.keys("*") == [] or isinstance(store, FolderDatasets)
 
 
 def test_damage_is_noticed(in_folder):
@@ -212,17 +209,14 @@ def test_rows_that_are_deleted_while_they_are_read_are_an_error_of_one_line(in_r
         list(reading)
 
 
-def test_rows_that_are_half_written_go_by_themselves(in_redis):
+def test_rows_that_are_half_written_go_by_themselves(in_redis, monkeypatch):
     def rows():
         yield from MANY
         (key,) = in_redis._store.redis.keys("*")
         seen.append((key.decode().rpartition(":")[0], in_redis._store.redis.ttl(key) > 0, in_redis.names()))
 
     seen = []
-    redis_block, redis_datasets.BLOCK = redis_datasets.BLOCK, 200
-    try:
-        version = in_redis.add("mine", rows(), origin())
-    finally:
-        redis_datasets.BLOCK = redis_block
+    monkeypatch.setattr(redis_datasets, "BLOCK", 200)
+    version = in_redis.add("mine", rows(), origin())
     assert seen == [("ra:{datasets}:new", True, [])]
     assert in_redis._store.redis.ttl(f"ra:{{datasets}}:rows:mine:{version.digest}") == -1

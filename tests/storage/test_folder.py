@@ -7,42 +7,16 @@ import orjson
 import pytest
 
 from offline_runs import FakeRuntime, ScriptedJudge, evaluated, new_run, sample
-from ragassay.core.errors import BadData, BadSettings, Conflict, NotFound, NothingToEvaluate
+from ragassay.core.errors import BadSettings, Conflict, NotFound, NothingToEvaluate
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating
 from ragassay.evaluation.prepare import check_unchanged
 from ragassay.storage.blobs import FolderBlobs
 from ragassay.storage.folder import FolderStore, new_run_id
-from ragassay.storage.protocol import ChunkId
 
 
 def prepare(root, count=120):
     return new_run(root, [sample(n) for n in range(1, count + 1)])
-
-
-class Killed(BaseException):
-    """Ends a run where it stands; pytest itself would take a KeyboardInterrupt for its own end."""
-
-
-def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
-    run = prepare(tmp_path)
-
-    class Stops(ScriptedJudge):
-        async def judge(self, samples, journal):
-            if samples[0].query_id == "q51":
-                raise Killed
-            return await super().judge(samples, journal)
-
-    with pytest.raises(Killed):
-        evaluated(run, Stops())
-    assert ChunkId("default", 1) in run.pending()
-
-    again = FolderStore(tmp_path).open(run.record.id)
-    judge = ScriptedJudge()
-    left = sum(run.record.rows_in(chunk) for chunk in again.pending())
-    report = evaluated(again, judge)
-    assert len(judge.asked) == left
-    assert [r.query_id for r in report.results["default"]] == [f"q{n}" for n in range(1, 121)]
 
 
 def test_failed_rows_of_a_finished_run_are_pending_again_and_the_others_keep_their_results(tmp_path):
@@ -94,23 +68,6 @@ def test_a_run_that_is_not_there_is_an_error_that_lists_the_known_ones(tmp_path)
         FolderStore(tmp_path).open("elsewhere")
     with pytest.raises(NotFound, match="known: none"):
         FolderStore(tmp_path / "empty").open("last")
-
-
-def test_a_damaged_report_is_an_error_that_names_the_file(tmp_path):
-    run = prepare(tmp_path, 2)
-    run.report_file.write_text("{}")
-    with pytest.raises(BadData, match=r"report\.json: not a report of this version of ragassay"):
-        run.report()
-
-
-def test_a_damaged_run_is_an_error_that_names_the_file(tmp_path):
-    run = prepare(tmp_path, 2)
-    (run.folder / "samples.jsonl").write_text('{"query_id": "q1"\n')
-    with pytest.raises(BadData, match=r"samples\.jsonl:1: not JSON"):
-        FolderStore(tmp_path).open("last").samples(ChunkId("default", 0))
-    (run.folder / "run.json").write_text("{}")
-    with pytest.raises(BadData, match="not a run of this version"):
-        FolderStore(tmp_path).open("last")
 
 
 def test_nothing_is_written_down_when_no_row_has_a_response(tmp_path):

@@ -5,29 +5,24 @@ import struct
 import pytest
 from redis import Redis
 
+import job_workers
 from raw_job import LIFE, RawJob
-from redis_server import redis_server
 
 FIRST, SECOND = "default:0", "default:1"
 
 
+server = job_workers.server
+
+
 @pytest.fixture(scope="module")
-def redis():
-    with redis_server() as url, Redis.from_url(url) as connection:
+def redis(server):
+    with Redis.from_url(server.url) as connection:
         yield connection
 
 
 @pytest.fixture
 def job(redis):
     return RawJob(redis)
-
-
-@pytest.fixture
-def missing(redis):
-    """A job that nobody made, or whose keys are gone."""
-    made = RawJob(redis)
-    redis.delete(*redis.scan_iter(made.key("*")))
-    return made
 
 
 CALLS = {
@@ -45,10 +40,11 @@ CALLS = {
 
 
 @pytest.mark.parametrize("script", LIFE)
-def test_a_script_makes_nothing_of_a_job_that_is_not_there(missing, script):
+def test_a_script_makes_nothing_of_a_job_that_is_not_there(job, script):
+    job.redis.delete(*job.redis.scan_iter(job.key("*")))
     call, nothing = CALLS[script]
-    assert call(missing, "mine") == nothing
-    assert missing.everything == {}
+    assert call(job, "mine") == nothing
+    assert job.everything == {}
 
 
 @pytest.mark.parametrize(("about", "claimed"), [({"provider": 1}, 2), ({"provider": 0}, 3)])

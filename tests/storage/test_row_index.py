@@ -11,7 +11,7 @@ from ragassay.analysis.comparison import compare
 from ragassay.analysis.gates import Gate, check
 from ragassay.core.errors import BadData, BadInput, NotFound, UnknownName
 from ragassay.core.eval_config import EvalConfig
-from ragassay.core.models import Rating, Result
+from ragassay.core.models import Rating
 from ragassay.core.report import Report
 from ragassay.datasets.dataset import digest_of_dataset
 from ragassay.reporting import EXPORTERS
@@ -187,24 +187,11 @@ def test_json_in_parts_is_the_document(tmp_path):
         assert orjson.loads(b"".join(one.json_parts())) == one.model_dump(mode="json")
 
 
-def test_to_open_a_long_run_no_result_is_read(run, monkeypatch):
-    monkeypatch.setattr(Result, "model_validate", None)
-    assert len(run.report_with_results().results["a"]) == 120
-
-
 def test_rows_that_are_not_kept_any_more_are_an_error_where_they_are_needed(tmp_path):
     report = evaluated(new_run(tmp_path, samples(3))).model_copy(update={"results": {"default": ()}})
     with pytest.raises(NotFound, match="0 of the 3 rows of default"):
         check(report, [Gate(metric="mrr", max_drop=0.5)], report)
     assert not check(report, [Gate(metric="mrr", min=2)]).results[0].worst
-
-
-def test_each_result_is_read_once_to_count_them(run, monkeypatch):
-    read = []
-    row = ChunkedResults.row
-    monkeypatch.setattr(ChunkedResults, "row", lambda self, place: read.append(place) or row(self, place))
-    evaluated(run)
-    assert read == [*range(120), *range(120)]  # of each system
 
 
 def test_comparisons_and_gates_read_a_long_run_once(report, monkeypatch):

@@ -25,8 +25,8 @@ def probe_due(store):
 
 @pytest.fixture
 def give_up_due(store):
-    """Makes a job's provider have failed for longer than ``outage_timeout_s``."""
-    return lambda job: store.redis.hset(store.key(job, "meta"), "waiting_since_ms", 1)
+    """Makes a job's provider have failed for longer than ``outage_timeout_s``, and the next probe come at once."""
+    return lambda job: store.redis.hset(store.key(job, "meta"), mapping={"waiting_since_ms": 1, "next_ms": 1})
 
 
 @pytest.mark.parametrize("error", [down(), Unavailable(DOWN)], ids=["the judge's", "any other"])
@@ -67,10 +67,9 @@ def test_a_probe_is_one_call_and_the_next_one_is_later(jobs, queue, store, judge
     assert waits == pytest.approx([5000, 10_000, 20_000], abs=3000)
 
 
-def test_a_provider_that_failed_for_too_long_costs_the_judged_scores_alone(jobs, queue, probe_due, give_up_due):
+def test_a_provider_that_failed_for_too_long_costs_the_judged_scores_alone(jobs, queue, give_up_due):
     job = submit(jobs, 120, performance={"provider_outage_timeout_s": 600})
     deliver_all(jobs, queue)
-    probe_due(job)
     give_up_due(job)
     jobs.tick()
     finish(jobs, queue, job)
@@ -89,7 +88,6 @@ def test_a_worker_that_meets_the_outage_after_the_job_gave_up_gives_up_too(jobs,
     first, second = store.claim(job), store.claim(job)
     store.wait_for_provider(first, DOWN, wait_s=5, outage_timeout_s=600)
     give_up_due(job)
-    store.redis.hset(store.key(job, "meta"), "next_ms", 1)
     assert store.wait_for_provider(second, DOWN, wait_s=5, outage_timeout_s=600) is False
     third = store.claim(job)
     assert store.wait_for_provider(third, DOWN, wait_s=5, outage_timeout_s=600) is False

@@ -87,10 +87,8 @@ def test_an_answer_from_the_cache_keeps_its_bill_and_takes_nothing_of_the_budget
 
 
 def test_while_redis_is_full_no_further_call_is_let_through_and_no_reply_is_lost(job, store):
-    journal, other = (
-        RedisJournal(store, store.claim(job), cache=True),
-        CALL.model_copy(update={"id": "d", "content": "y"}),
-    )
+    journal = RedisJournal(store, store.claim(job), cache=True)
+    other = CALL.model_copy(update={"id": "d", "content": "y"})
 
     async def worked():
         reservation = await journal.reserve(CALL, MOST)
