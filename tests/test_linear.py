@@ -12,7 +12,6 @@ from ragassay.core.errors import AssayError, reason_from
 from ragassay.core.formatting import printable
 from ragassay.core.models import Verdict
 from ragassay.datasets.corpus import Corpus, Passage
-from ragassay.judges.local import correctness_features
 from ragassay.judges.overlap import Source, clauses, features, terms_of
 from ragassay.judges.prompt import disarm, suspicious
 from ragassay.judges.reply import find_object, parse_reply
@@ -53,14 +52,10 @@ def replied(text: str) -> object:
 
 
 READERS: dict[str, Callable[[str], object]] = {
-    **{
-        name: getattr(rules, name)
-        for name in "sentences words content numbers names negated says_yes is_lead_in".split()
-    },
+    **{name: getattr(rules, name) for name in "sentences words content numbers negated says_yes is_lead_in".split()},
     "refuses": lambda text: rules.refuses([text]),
     "clauses": clauses,
     "features": lambda text: features(terms_of(text), Source([[text]])),
-    "correctness_features": lambda text: correctness_features(text[:100], text, [text], refusal=False),
     "disarm": disarm,
     "suspicious": marked,
     "find_object": lambda text: find_object(text, text),

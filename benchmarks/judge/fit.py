@@ -17,7 +17,7 @@ import json
 import random
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,19 +28,19 @@ sys.path.append(str(Path(__file__).parent))
 import perturb
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
-from sklearn.model_selection import GroupKFold
 
-from ragassay.core.models import Response, Sample
-from ragassay.core.text import is_lead_in, refuses, sentences, words
+from ragassay.core.models import Response, Sample, Verdict
+from ragassay.core.text import is_lead_in, sentences, words
 from ragassay.judges import local_weights
 from ragassay.judges.agreement import MEASURES, measures
-from ragassay.judges.local import CORRECTNESS_FEATURES, LocalJudge, chance, correctness_features
+from ragassay.judges.local import LocalJudge
 from ragassay.judges.overlap import FEATURES, Source, features, terms_of
+from ragassay.metrics.judged import correctness
 
 SEED, ROWS, MAX_CLAIMS = 1, 500, 250
 MADE = {"texts": 0.1, "claims": 0.03, "one label": 0.1}
-RIDGE, CORRECTNESS_RIDGE = 0.33, 0.003  # on standardised features, each set weighs 1
-STRETCH = 1.3  # the ridge shrinks log odds; so much on sets left out
+RIDGE = 0.33  # on standardised features, each set weighs 1
+STRETCH = 1.5  # the ridge shrinks log odds; so much on sets left out
 ROOT = Path(__file__).resolve().parents[2]
 WEIGHTS, PAGE = ROOT / "services/ragassay/judges/local_weights.py", ROOT / "docs/judge-accuracy.md"
 
@@ -80,11 +80,6 @@ def of_sentences(row: dict[str, Any]) -> np.ndarray:
     return np.array([features(claim, source) for claim in claims]).reshape(len(claims), len(FEATURES))
 
 
-def of_answer(row: dict[str, Any]) -> np.ndarray:
-    refusal = refuses(sentences(row["answer"]))
-    return np.array([correctness_features(row["query"], row["answer"], row["ground_truth_answer"], refusal=refusal)])
-
-
 def support_sets(data: Path, swapped: Sequence[str]) -> list[Labelled]:
     draw, sets = random.Random(SEED), []
     for file in sorted((data / "faithfulness").glob("*.jsonl")):
@@ -108,7 +103,7 @@ def support_sets(data: Path, swapped: Sequence[str]) -> list[Labelled]:
     return [one for one in sets if one.rows]
 
 
-def fitted(sets: Sequence[Labelled], names: Sequence[str], *, ridge: float, stretch: float = 1.0) -> dict[str, float]:
+def fitted(sets: Sequence[Labelled]) -> dict[str, float]:
     """Weights by feature. The sentence that is supported least stands for its answer; which one, the fit before says."""
     kept = [(f, y, w) for s in sets for f, y, w in zip(s.features, s.labels, s.weights, strict=True) if len(f)]
     everything = np.vstack([f for f, _, _ in kept])
@@ -116,11 +111,11 @@ def fitted(sets: Sequence[Labelled], names: Sequence[str], *, ridge: float, stre
     own = 1 / spread
     for _ in range(4):
         x = np.array([f[np.argmin(f @ own)] for f, _, _ in kept])
-        model = LogisticRegression(C=1 / ridge, max_iter=1000)
+        model = LogisticRegression(C=1 / RIDGE, max_iter=1000)
         model.fit((x - mean) / spread, [y for _, y, _ in kept], sample_weight=[w for _, _, w in kept])
         own = model.coef_[0] / spread
-    found = {"intercept": model.intercept_[0] - own @ mean, **dict(zip(names, own, strict=True))}
-    return {name: round(float(stretch * weight), 4) for name, weight in found.items()}
+    found = {"intercept": model.intercept_[0] - own @ mean, **dict(zip(FEATURES, own, strict=True))}
+    return {name: round(float(STRETCH * weight), 4) for name, weight in found.items()}
 
 
 def measured(labels: np.ndarray, chances: np.ndarray) -> tuple[float, float, float]:
@@ -129,16 +124,18 @@ def measured(labels: np.ndarray, chances: np.ndarray) -> tuple[float, float, flo
     return found["auc"], found["balanced_accuracy"], found["ece"]
 
 
-def judged(one: Labelled) -> tuple[float, float, float]:
+def judged(rows: Sequence[dict[str, Any]], value: Callable[[Verdict], float | None]) -> tuple[float, float, float]:
     """Of the judge itself, with the weights that are set; the best row of an item counts."""
     samples = []
-    for n, row in enumerate(one.rows):
+    for n, row in enumerate(rows):
         response = Response(answer=row["answer"], contexts=row.get("contexts"))
-        samples.append(Sample(query_id=str(n), query=row.get("query") or "?", response=response))
+        truths = row.get("ground_truth_answer") or ()
+        query = row.get("query") or "?"
+        samples.append(Sample(query_id=str(n), query=query, ground_truth_answer=truths, response=response))
     items: dict[str, tuple[float, float]] = {}
     for n, rating in enumerate(asyncio.run(LocalJudge().judge(samples, journal=None))):
-        item = str(one.rows[n].get("max_group") or f"row {n}")
-        found = one.rows[n]["label"], rating.verdict.probability.get("faithfulness", 0.0)
+        item = str(rows[n].get("max_group") or f"row {n}")
+        found = rows[n]["label"], value(rating.verdict) or 0.0
         items[item] = tuple(map(max, found, items.get(item, (0.0, 0.0))))
     labels, chances = np.array(list(items.values()), dtype=np.float64).T
     return measured(labels, chances)
@@ -148,17 +145,6 @@ def apart(sets: Sequence[Labelled], one: Labelled) -> list[Labelled]:
     """The sets without one, what was made of it, and the set of one label from the same collection."""
     collection = one.of.split("_")[0]
     return [s for s in sets if s.of != one.of and not (s.weight == MADE["one label"] and s.of.startswith(collection))]
-
-
-def in_folds(one: Labelled, folds: int = 5) -> tuple[float, float, float]:
-    """AUC, balanced accuracy and ECE of answers to questions that the weights were not fitted on."""
-    chances = np.zeros(len(one.rows))
-    groups = [row.get("group", n) for n, row in enumerate(one.rows)]
-    for kept, rest in GroupKFold(folds).split(groups, groups=groups):
-        part = Labelled(one.name, one.of, 1.0, [one.rows[i] for i in kept], [one.features[i] for i in kept])
-        weights = fitted([part], CORRECTNESS_FEATURES, ridge=CORRECTNESS_RIDGE)
-        chances[rest] = [chance(weights, CORRECTNESS_FEATURES, one.features[i][0]) for i in rest]
-    return measured(one.labels, chances)
 
 
 def stands_in(row: dict[str, Any]) -> bool:
@@ -185,26 +171,22 @@ def main() -> None:
     for one in sets:
         if len(set(one.labels)) == 1 or one.name.startswith("claims"):
             continue
-        local_weights.SUPPORT.update(fitted(apart(sets, one), FEATURES, ridge=RIDGE, stretch=STRETCH))
+        local_weights.SUPPORT.update(fitted(apart(sets, one)))
         by_words = measured(one.labels, np.array([f[:, 0].min() if len(f) else 0.0 for f in one.features]))
-        figures = [*by_words, *judged(one)]
+        figures = [*by_words, *judged(one.rows, lambda verdict: verdict.probability.get("faithfulness"))]
         lines.append(f"| {one.name} | {len(one.rows):,} | {' | '.join(f'{figure:.2f}' for figure in figures)} |")
         found += [figures] if one.weight == 1.0 else []
     means = " | ".join(f"{figure:.2f}" for figure in np.mean(found, axis=0))
     lines.append(f"| mean of the labelled sets | | {means} |")
     lines += ["", "| set | rows | a truth occurs in it: balanced | judge: AUC | balanced | ECE |", f"|{'---|' * 6}"]
-    (correct,) = [
-        Labelled(file.stem, file.stem, 1.0, rows, [of_answer(row) for row in rows])
-        for file in sorted((options.data / "correctness").glob("*.jsonl"))
-        if (rows := read(file))
-    ]
-    naive = balanced_accuracy_score(correct.labels, [stands_in(row) for row in correct.rows])
-    of_correctness = in_folds(correct)
+    (file,) = (options.data / "correctness").glob("*.jsonl")
+    rows = read(file)
+    naive = balanced_accuracy_score([row["label"] for row in rows], [stands_in(row) for row in rows])
+    of_correctness = judged(rows, lambda verdict: correctness(verdict).value)
     cells = " | ".join(f"{figure:.2f}" for figure in (naive, *of_correctness))
-    lines.append(f"| {correct.name} | {len(correct.rows):,} | {cells} |")
+    lines.append(f"| {file.stem} | {len(rows):,} | {cells} |")
     weights = {
-        "SUPPORT": fitted(sets, FEATURES, ridge=RIDGE, stretch=STRETCH),
-        "CORRECTNESS": fitted([correct], CORRECTNESS_FEATURES, ridge=CORRECTNESS_RIDGE),
+        "SUPPORT": fitted(sets),
         "BALANCED_ACCURACY": {  # on sets that the weights were not fitted on
             "support_min": round(min(figures[4] for figures in found), 2),
             "support_max": round(max(figures[4] for figures in found), 2),

@@ -1,4 +1,4 @@
-"""What is read in a text: where its sentences end, its words, stems, numbers and names, denials and refusals."""
+"""What is read in a text: where its sentences end, its words, stems, numbers, denials and refusals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score.tokenizers import DefaultTokenizer
 
-from ragassay.core.text import content, names, negated, numbers, refuses, sentences, stem, words
+from ragassay.core.text import content, negated, numbers, refuses, sentences, stem, words
 
 CASES: dict[str, tuple[str, list[str]]] = {
     "nothing": ("", []),
@@ -108,11 +108,6 @@ def test_content_leaves_out_words_that_carry_no_meaning_unless_there_are_no_othe
 )
 def test_numbers_have_one_spelling(text, expected):
     assert numbers(text) == expected
-
-
-def test_names_are_capitalised_words_but_the_first():
-    assert names("Refunds go to Anna Lee in New York. The end.") == {"anna", "lee", "new", "york", "end"} - {"end"}
-    assert names("paris") == names("Paris") == frozenset()
 
 
 DENIALS = """It does not ship. / It doesn't ship. / It doesn’t ship / no refunds / It cannot / without a fee / It never does"""

@@ -228,18 +228,6 @@ def test_the_least_supported_sentence_decides_how_likely_the_answer_is_supported
     assert both == none < 0.2
 
 
-def test_how_likely_an_answer_is_correct_is_said_if_there_is_a_ground_truth():
-    right, wrong = verdict("It takes 14 days.").probability, verdict("It takes a year and a half.").probability
-    assert right["correctness"] > 0.5 > wrong["correctness"]
-    assert set(verdict("14 days.", truths=(), contexts=None).probability) == set()
-    assert set(verdict("14 days.", facts=("14 days",)).probability) == {"faithfulness"}
-
-
-def test_what_no_source_holds_does_not_agree_beside_the_truth():
-    assert verdict(ADDED).sentences[0].truth == "absent"
-    assert verdict(ADDED, contexts=None).sentences[0].truth == "agrees"  # it may be true: no context to tell
-
-
 def test_a_yes_conflicts_if_the_truth_is_a_no():
     truths = ("No, a reserved item can't be renewed.",)
     found = verdict("Yes, of course you may renew it.", query="May I?", truths=truths)
@@ -276,10 +264,6 @@ def test_an_answer_that_repeats_its_context_and_its_truth_is_faithful_and_correc
 
 
 def test_too_much_text_is_a_reason():
-    for row, what in (
-        ({"answer": "Yes.", "contexts": ("x" * 1_000_001,)}, "1,000,000 characters"),
-        ({"answer": "It is so. " * 800, "contexts": ("It is so. " * 800,)}, "500,000 pairs of sentences"),
-    ):
-        (rating,) = judge(sample(**{"truths": ("Yes.",), **row}))
-        assert rating.verdict is None
-        assert rating.reason.startswith(f"the row has more than {what}")
+    (rating,) = judge(sample("It is so. " * 800, contexts=("It is so. " * 800,)))
+    assert rating.verdict is None
+    assert rating.reason.startswith("the row has more than 500,000 pairs of sentences")

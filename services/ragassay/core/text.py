@@ -1,4 +1,4 @@
-"""What is read in a text: sentences, words, stems, numbers, names, negation and refusals.
+"""What is read in a text: sentences, words, stems, numbers, negation and refusals.
 
 Every judged metric counts sentences, and text metrics and retrievers count words, so the cut is ours, fast and the same
 everywhere. Lexical and small on purpose. Words and sentences are found in every script; stems know English only, stop
@@ -44,7 +44,6 @@ _NUMBER = re.compile(r"(?<![A-Za-z0-9])(?<![A-Za-z0-9][.,])\d+(?:[.,]\d+)*")
 _SPAN = re.compile(r"\b(\d\d)(\d\d)[-–/](\d\d)\b")
 _TIME = re.compile(r"(?<![\w:.,])(\d{1,2})(?::(\d\d))?(?: ?([ap])\.?m\b| o'clock\b|(?<=:\d\d)(?![\d:]))", re.IGNORECASE)
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_NAME = re.compile(r"\b[A-Z][\w'’.-]*")
 _NEGATION = re.compile(
     r"\b(?:not(?! only)|no(?!\. ?\d)|never|none|nobody|nothing|neither|nor|without|cannot|unable|fail(?:s|ed)? to)\b"
     r"|n['’] ?t\b"
@@ -289,15 +288,6 @@ def _time(match: re.Match[str]) -> str:
     if half and 1 <= hour <= 12:
         hour = hour % 12 + (12 if half == "p" else 0)
     return f"{hour}:{minute}" if minute and minute != "00" else str(hour)
-
-
-def names(text: str) -> frozenset[str]:
-    """Stems of capitalised words, but for the first word of the text and stop words."""
-    capitalised: set[str] = set()
-    for match in _NAME.finditer(text):
-        if match.start() > 0:
-            capitalised.update(w for w in words(match.group()) if w not in STOP_WORDS)
-    return frozenset(stem(w) for w in capitalised)
 
 
 def says_yes(sentence: str) -> bool | None:

@@ -111,7 +111,7 @@ def _claims(sample: Sample, verdict: Verdict) -> dict[str, _Claim]:
     labels = sentence_labels(number_units(sample), turns)
     claims = {}
     for one in verdict.sentences if labels else ():
-        windows = source.windows(terms_of(one.text), MAX_WINDOWS)
+        windows = source.best_windows(terms_of(one.text), MAX_WINDOWS)
         claims[one.id] = _Claim(
             one.text,
             [(tuple(dict.fromkeys(labels[i] for i in w)), " ".join(source.texts[i] for i in w)) for w in windows],

@@ -1,4 +1,4 @@
-"""How far sentences support a claim, by words: shared stems and runs of words, numbers, names and negation.
+"""How far sentences support a claim, by words: shared stems and pairs of words, numbers, negation and roles.
 
 A claim is a sentence of an answer or a key fact; a source is the sentences that may support it. Overlap is no entailment:
 ``docs/judge-accuracy.md`` says how well it agrees with people.
@@ -6,29 +6,28 @@ A claim is a sentence of an answer or a key fact; a source is the sentences that
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import NamedTuple
 
-from ragassay.core.text import content, names, negated, numbers, stem, words
+from ragassay.core.text import content, negated, numbers, stem, words
 
+FEATURES = ("pool", "window", "pairs", "unknown_numbers")
 MAX_EVIDENCE = 3  # sentences
 MIN_GAIN = 0.15  # share of a claim's stems that a further sentence must add to count as evidence
-WINDOW = 3  # neighbouring sentences that are evidence together
-PREFIX = 5  # letters; words that share them are taken for forms of one
-COPIED = (0.4, 0.8)  # share of triples of words from which a claim counts as copied, and as copied fully
+WINDOW = 3  # neighbouring sentences that are read together
 CANDIDATES = 50  # sentences that share most with a claim; no other is looked at
-UNKNOWN_NUMBERS = UNKNOWN_NAMES = 0.25  # off the similarity, if none of the claim's is in the source
-REVERSED = 0.45  # highest similarity of a claim whose roles are reversed
-TOPIC_SHARE = 0.8  # of a claim's stems in the sentence that contradicts it
-TOPIC_SHARE_ALIKE = 0.6  # the same, if that sentence says little else
+UNKNOWN_NUMBERS = 0.25  # off the similarity, if the evidence has none of the claim's
+DOUBTFUL = 0.45  # highest similarity of a claim with a number that its evidence lacks, or with reversed roles
+TOPIC_SHARE, TOPIC_SHARE_ALIKE = (
+    0.8,
+    0.6,
+)  # of a claim's stems in the sentence that contradicts it; if that says little else
 ALIKE = 0.7  # share of that sentence's stems in the claim from which it says little else
-MAX_CACHED = 1000  # characters
-MAX_CLAUSES = 200
-FEATURES = tuple("pool window pool_prefix pairs unknown_numbers unknown_names copied_changes copied_sign".split())
+PREFIX = 5  # letters; words that share them are forms of one
+MAX_CACHED, MAX_CLAUSES = 1000, 200  # characters
 _CLAUSE = re.compile(
     r"[;:()\u2013\u2014]|,(?! ?\d)|\b(?:and|but|while|whereas|although|though|however|und|aber|sondern)\b",
     re.IGNORECASE,
@@ -36,8 +35,7 @@ _CLAUSE = re.compile(
 _PASSIVE = re.compile(r"\b(?:by|von|durch)\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(NamedTuple):
     """A text as it is compared. ``sequence``: the stems of all its words; ``stems``: of those that carry meaning, with
     each number as one; ``tokens``: every stem and number.
     """
@@ -45,18 +43,9 @@ class Terms:
     sequence: tuple[str, ...]
     stems: frozenset[str]
     numbers: frozenset[str]
-    names: frozenset[str]
     tokens: frozenset[str]
     negated: bool
     passive: bool
-
-    def runs(self, n: int) -> list[tuple[str, ...]]:
-        """Every ``n`` words that follow each other, as stems."""
-        return _runs(self.sequence, n)
-
-
-def _runs(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
-    return list(zip(*(words[start:] for start in range(n)), strict=False))
 
 
 def terms_of(text: str) -> Terms:
@@ -68,33 +57,26 @@ def terms_of(text: str) -> Terms:
 def _terms(text: str) -> Terms:
     in_digits, carrying = numbers(text), content(text)
     sequence = tuple(map(stem, words(text)))
-    return Terms(
-        sequence=sequence,
-        stems=frozenset(one for one in carrying if not one.isdecimal()) | in_digits or carrying,
-        numbers=in_digits,
-        names=names(text),
-        tokens=frozenset(sequence) | in_digits,
-        negated=negated(text),
-        passive=_PASSIVE.search(text) is not None,
-    )
+    stems = frozenset(one for one in carrying if not one.isdecimal()) | in_digits or carrying
+    passive = _PASSIVE.search(text) is not None
+    return Terms(sequence, stems, in_digits, frozenset(sequence) | in_digits, negated(text), passive)
 
 
-@lru_cache(maxsize=4096)
-def clauses(text: str) -> tuple[Terms, ...]:
+def clauses(text: str) -> list[Terms]:
     """The parts of a sentence between commas, brackets and words such as "but"; a table of many parts is not cut."""
     parts = [part for part in _CLAUSE.split(text) if words(part)]
-    return tuple(map(terms_of, parts)) if 2 <= len(parts) <= MAX_CLAUSES else (terms_of(text),)
+    return [*map(terms_of, parts)] if 2 <= len(parts) <= MAX_CLAUSES else [terms_of(text)]
 
 
 class Source:
     """Sentences that may support a claim. ``texts``: the sentences of each text, such as a context."""
 
     def __init__(self, texts: Iterable[Sequence[str]]) -> None:
-        self.texts: list[str] = []
-        self._ends: list[int] = []  # for each sentence, where its text ends
-        for text in texts:
+        self.texts, self.windows = list[str](), list[range]()
+        for text in filter(None, texts):
+            start, end = len(self.texts), len(self.texts) + len(text)
+            self.windows += [range(i, min(i + WINDOW, end)) for i in range(start, max(start, end - WINDOW) + 1)]
             self.texts += text
-            self._ends += [len(self.texts)] * len(text)
         self.sentences = [*map(terms_of, self.texts)]
         self.tokens = self.tokens_of(range(len(self.sentences)))
 
@@ -103,53 +85,33 @@ class Source:
         return frozenset[str]().union(*(self.sentences[i].tokens for i in indexes))
 
     @cached_property
-    def prefixes(self) -> frozenset[str]:
-        """The first letters of every token."""
-        return frozenset(token[:PREFIX] for token in self.tokens)
+    def pairs(self) -> frozenset[tuple[str, str]]:
+        """All pairs of words that follow each other."""
+        return frozenset(pair for one in self.sentences for pair in pairwise(one.sequence))
 
     @cached_property
-    def runs(self) -> Mapping[int, frozenset[tuple[str, ...]]]:
-        """All runs of two words, and of three."""
-        return {n: frozenset(run for one in self.sentences for run in one.runs(n)) for n in (2, 3)}
+    def tokens_by_window(self) -> list[frozenset[str]]:
+        """Every stem and number in each window."""
+        return [*map(self.tokens_of, self.windows)]
 
-    @cached_property
-    def postings(self) -> Mapping[str, list[int]]:
-        """For each token, the sentences that hold it."""
-        postings: dict[str, list[int]] = defaultdict(list)
-        for index, one in enumerate(self.sentences):
-            for token in one.tokens:
-                postings[token].append(index)
-        return postings
-
-    def counts(self, wanted: Iterable[str]) -> tuple[Counter[int], Counter[int]]:
-        """How many of ``wanted`` each sentence holds, and each window of neighbours in one text, by where it starts."""
-        in_sentence, in_window = Counter[int](), Counter[int]()
-        for one in wanted:
-            places = self.postings.get(one, ())
-            in_sentence.update(places)
-            near = ((start, i) for i in places for start in range(max(0, i - WINDOW + 1), i + 1))
-            in_window.update({start for start, i in near if self._ends[start] == self._ends[i]})
-        return in_sentence, in_window
-
-    def windows(self, claim: Terms, number: int) -> list[range]:
-        """Windows of neighbouring sentences of one text, those that hold most of a claim first. At most ``number``."""
-        _, in_window = self.counts(claim.stems)
-        windows, covered = list[range](), set[int]()
-        for start in sorted(range(len(self.sentences)), key=lambda i: (-in_window[i], i)):
-            window = range(start, min(start + WINDOW, self._ends[start]))
-            if len(windows) < number and not covered.issuperset(window):
-                windows.append(window)
-                covered.update(window)
-        return windows
+    def best_windows(self, claim: Terms, number: int) -> list[range]:
+        """At most ``number`` windows, those that hold most of a claim first, without those that say nothing further."""
+        shared = [len(claim.stems & tokens) for tokens in self.tokens_by_window]
+        best, covered = list[range](), set[int]()
+        for i in sorted(range(len(shared)), key=lambda i: -shared[i]):
+            if len(best) < number and not covered.issuperset(self.windows[i]):
+                best.append(self.windows[i])
+                covered.update(self.windows[i])
+        return best
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """How a source supports a claim.
 
-    ``evidence``: indexes of the sentences that hold most of the claim's stems, best first, at most three; ``similarity``:
-    how far the source says the same, 0 to 1; ``missing``: the stems that the evidence lacks. ``contradicted_by``: a sentence
-    with the same words and another number or the opposite sign; ``reversed_by``: one with the roles reversed.
+    ``similarity``: share of the claim's stems that the evidence holds, 0 to 1, less if it is doubtful. ``evidence``: indexes of
+    the sentences that hold most of them, best first, at most three. ``missing``: the stems that the evidence lacks.
+    ``contradicted_by``: a sentence with the same words and another number or the opposite sign; ``reversed_by``: one with the
+    roles reversed; ``doubtful``: a number is missing, or the roles are reversed.
     """
 
     similarity: float = 0.0
@@ -157,13 +119,14 @@ class Match:
     missing: frozenset[str] = frozenset()
     contradicted_by: int | None = None
     reversed_by: int | None = None
+    doubtful: bool = False
 
 
 def match(text: str, source: Source, ignored: frozenset[str] = frozenset()) -> Match:
     """How ``source`` supports a claim. Stems in ``ignored`` (the query's) are left out, unless there are no others."""
     claim = terms_of(text)
     wanted = (claim.stems - ignored) or claim.stems
-    shared, _ = source.counts(wanted)
+    shared = {i: held for i, one in enumerate(source.sentences) if (held := len(wanted & one.tokens))}
     if not shared:
         return Match(missing=wanted)
 
@@ -172,32 +135,28 @@ def match(text: str, source: Source, ignored: frozenset[str] = frozenset()) -> M
         disagreement = (not claim.numbers <= other.tokens) + (claim.negated != other.negated)
         return -shared[index], disagreement, index
 
-    ranked = sorted(sorted(shared, key=lambda i: (-shared[i], i))[:CANDIDATES], key=rank)
-    evidence, missing = _evidence(wanted, source, ranked)
-    best, union = shared[ranked[0]] / len(wanted), 1 - len(missing) / len(wanted)
-    unknown = UNKNOWN_NUMBERS * share_missing(claim.numbers, source.tokens)
-    unknown += UNKNOWN_NAMES * share_missing(claim.names, source.tokens)
-    reversed_by = evidence[0] if is_reversed(text, source.texts[evidence[0]]) else None
-    similarity = max(0.0, (best + union) / 2 - unknown)
-    return Match(
-        similarity=round(similarity if reversed_by is None else min(similarity, REVERSED), 6),
-        evidence=evidence,
-        missing=missing,
-        contradicted_by=_contradicting(text, source, ranked, ignored),
-        reversed_by=reversed_by,
-    )
-
-
-def _evidence(wanted: frozenset[str], source: Source, ranked: Sequence[int]) -> tuple[tuple[int, ...], frozenset[str]]:
-    """The best sentence and those that add a fair part of the rest; and the stems that are missing in the end."""
-    missing, evidence = wanted - source.sentences[ranked[0]].tokens, [ranked[0]]
+    ranked = sorted(shared, key=rank)[:CANDIDATES]
+    evidence, missing = [ranked[0]], wanted - source.sentences[ranked[0]].tokens
     while missing and len(evidence) < MAX_EVIDENCE:
         following = max(ranked, key=lambda i: len(missing & source.sentences[i].tokens))
-        if len(missing & source.sentences[following].tokens) < max(1, MIN_GAIN * len(wanted)):
+        gain = missing & source.sentences[following].tokens
+        if len(gain) < max(1, MIN_GAIN * len(wanted)) and gain.isdisjoint(claim.numbers):
             break
         evidence.append(following)
         missing -= source.sentences[following].tokens
-    return tuple(evidence), missing
+    reversed_by = evidence[0] if _is_reversed(text, source.texts[evidence[0]]) else None
+    lacking = len(missing & claim.numbers)
+    doubtful = reversed_by is not None or lacking > 0
+    unknown = UNKNOWN_NUMBERS * lacking / max(1, len(claim.numbers))
+    similarity = round(max(0.0, 1 - len(missing) / len(wanted) - unknown), 6)
+    return Match(
+        similarity=min(similarity, DOUBTFUL) if doubtful else similarity,
+        evidence=tuple(evidence),
+        missing=missing,
+        contradicted_by=_contradicting(text, source, ranked, ignored),
+        reversed_by=reversed_by,
+        doubtful=doubtful,
+    )
 
 
 def share_missing(wanted: frozenset[str], held: frozenset[str]) -> float:
@@ -235,7 +194,7 @@ def _contradicting(text: str, source: Source, ranked: Sequence[int], ignored: fr
     return nearest if alike and has_another else None
 
 
-def is_reversed(claim: str, other: str) -> bool:
+def _is_reversed(claim: str, other: str) -> bool:
     """Do two sentences name the same two things around the same word in opposite order: who pays whom?
 
     "By" in one of them alone turns the order round: "is paid by".
@@ -249,32 +208,20 @@ def _around(sentence: str) -> set[tuple[tuple[str, ...], bool]]:
     runs = set[tuple[tuple[str, ...], bool]]()
     for clause in clauses(sentence):
         carrying = [one[:PREFIX].rstrip("e") for one in clause.sequence if one in clause.stems]
-        runs.update((run, clause.passive) for run in _runs(carrying, 3) if len(set(run)) == 3)
+        triples = zip(carrying, carrying[1:], carrying[2:], strict=False)
+        runs.update((run, clause.passive) for run in triples if len(set(run)) == len(run))
     return runs
 
 
 def features(claim: Terms, source: Source) -> tuple[float, ...]:
-    """``FEATURES`` of a claim and the source that may support it.
-
-    Shares of the claim's stems in the whole source, and in its best window of three; the first by first letters; the share
-    of its pairs of words; shares of its numbers and names that the source lacks. As far as it is copied word by word: how
-    many of its triples of words are not, log(1 + n), and 1 if it and the best sentence differ in negation.
+    """``FEATURES``: shares of a claim's stems in the whole source, of its stems in the best window, and of its pairs of
+    words in the source; share of its numbers that the source lacks.
     """
-    in_sentence, in_window = source.counts(claim.stems)
-    pairs, triples = claim.runs(2), claim.runs(3)
-    is_held = float(claim.stems <= source.tokens)
-    changes = sum(run not in source.runs[3] for run in triples)
-    unchanged = 1 - changes / len(triples) if triples else is_held
-    copied = min(1.0, max(0.0, (unchanged - COPIED[0]) / (COPIED[1] - COPIED[0])))
-    best = min(in_sentence, key=lambda i: (-in_sentence[i], i), default=None)
-    prefixes = {one[:PREFIX] for one in claim.stems}
+    pairs = [*pairwise(claim.sequence)]
+    in_window = max((len(claim.stems & tokens) for tokens in source.tokens_by_window), default=0)
     return (
         1 - share_missing(claim.stems, source.tokens),
-        max(in_window.values(), default=0) / max(len(claim.stems), 1),
-        len(prefixes & source.prefixes) / max(len(prefixes), 1),
-        sum(run in source.runs[2] for run in pairs) / len(pairs) if pairs else is_held,
+        in_window / max(len(claim.stems), 1),
+        sum(pair in source.pairs for pair in pairs) / len(pairs) if pairs else float(claim.stems <= source.tokens),
         share_missing(claim.numbers, source.tokens),
-        share_missing(claim.names, source.tokens),
-        copied * math.log1p(changes),
-        copied * float(best is not None and claim.negated != source.sentences[best].negated),
     )
