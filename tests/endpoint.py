@@ -6,15 +6,12 @@ with Endpoint() as system:
 ``FAULTY`` are the words that make it misbehave on the wire, ``STREAMS`` those that make it stream.
 """
 
-import gzip
 import json
 import socket
 import struct
 import threading
 import time
-import zlib
 from contextlib import suppress
-from functools import cache
 from http.server import BaseHTTPRequestHandler
 
 from loopback import LoopbackServer, Quiet
@@ -78,13 +75,6 @@ WHOLE = {
     "cookie": (200, CAPITAL, {"Set-Cookie": "session=1"}),
     "null": (200, {"answer": "none", "contexts": None}, {}),
 }
-
-
-@cache
-def bomb():
-    """200 MB of zeros in 200 KB."""
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    return b"".join(packer.compress(b"\0" * 1_000_000) for _ in range(200)) + packer.flush()
 
 
 class _Asked(Quiet, BaseHTTPRequestHandler):
@@ -209,10 +199,7 @@ FAULTY = {
     "resets-midway": _reset,
     "not-utf-8": _whole(b'{"answer": "caf\xe9"}'),
     "half-a-character": _whole(b'{"answer": "\\ud800"}'),
-    "no-gzip": _whole(b'{"answer": "x"}', b"Content-Encoding: gzip"),
-    "half-gzip": _whole(gzip.compress(json.dumps(CAPITAL).encode())[:40], b"Content-Encoding: gzip"),
     "brotli": _whole(b"x", b"Content-Encoding: br"),
-    "bomb": lambda connection, what: _whole(bomb(), b"Content-Encoding: gzip")(connection, what),
     "no-http": lambda connection, _: connection.sendall(b"220 mail ready\r\n"),
     "bottomless": _whole(b"[" * 100_000),
     "100-mb": _hundred_megabytes,

@@ -36,10 +36,7 @@ REASONS = {
     "resets-midway": "the reply breaks off: ",
     "not-utf-8": 'the reply is not UTF-8 from byte 15: \'{"answer": "caf',
     "half-a-character": "the reply can't be kept: Error serializing to JSON: UnicodeEncodeError",
-    "no-gzip": "the reply is not gzip, although it says so",
-    "half-gzip": "the reply breaks off: its gzip is not whole",
-    "brotli": "the reply is packed as 'br'; gzip, deflate or nothing was asked for",
-    "bomb": "the reply is longer than 10 MB",
+    "brotli": "the reply is packed as 'br', which was not asked for",
     "no-http": "no reply: ",
     "bottomless": "the reply is not JSON: '[[[[",
     "100-mb": "the reply is longer than 10 MB",
@@ -159,13 +156,12 @@ def test_ask_a_wrong_reply_is_the_error_of_its_row_and_of_no_other(endpoint, que
     assert REASONS.keys() >= FAULTY.keys()
 
 
-@pytest.mark.parametrize("fault", ["bomb", "100-mb"])
-def test_ask_takes_no_long_reply_into_memory(endpoint, fault):
-    """10 MB, as they grow, and a piece more; unpacked at once, a piece of the bomb has 64 MB."""
-    ask([fault], url=endpoint.url)
+def test_ask_takes_no_long_reply_into_memory(endpoint):
+    """10 MB, as they grow, and a piece more."""
+    ask(["100-mb"], url=endpoint.url)
     tracemalloc.start()
     try:
-        ask([fault], url=endpoint.url)
+        ask(["100-mb"], url=endpoint.url)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -246,10 +242,10 @@ def test_stream_first_token_is_when_the_first_text_came_and_latency_ends_with_th
         ("cut-off", "the stream breaks off: '[DONE]' did not come after its 2 events"),
         ("malformed", "event 2 of the stream is not JSON: '{\"choices\": ['"),
         ("error-event", "the system replied with an error: 'out of memory'"),
-        ("numbers", "a part of the answer should be text, is the number 7"),
+        ("numbers", "the answer should be text, is the number 7"),
         ("no-text", "no event of the stream has a part of the answer at $.choices[0].delta.content; "),
-        ("nothing", "the reply is no stream of events but 'text/event-stream': ''"),
-        ("json-only", "the reply is no stream of events but 'application/json': '{\"answer\": \"Paris is the capital."),
+        ("nothing", "the reply is no stream of events but 'text/event-stream'"),
+        ("json-only", "the reply is no stream of events but 'application/json'"),
         ("cuts", "the reply breaks off: peer closed connection"),
         ("endless-events", "the answer had not ended after 1 s; its first part came after "),
     ],

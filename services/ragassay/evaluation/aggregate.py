@@ -47,7 +47,7 @@ from ragassay.stats.intervals import Floats, averaged, score_interval, wilson_in
 from ragassay.stats.ppi import corrected_by_labels
 from ragassay.stats.ratio import Stratum, difference_sums_interval, sums_interval
 from ragassay.storage.runs import Run
-from ragassay.systems.load_stats import LoadStats, cautions
+from ragassay.systems.runner import LoadStats, cautions
 
 MEASURED = tuple(name for name, field in SystemReport.model_fields.items() if field.annotation is Distribution)
 Rows: TypeAlias = RowIndexes | slice

@@ -27,7 +27,7 @@ from ragassay.llm.journal import CallScope
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import Metric, parse
 from ragassay.storage.protocol import RunRecord
-from ragassay.systems.base import LiveOptions, LoadController, SystemClient
+from ragassay.systems.base import LiveOptions, SystemClient
 from ragassay.systems.builtin import Answerer, BuiltIn, Extractive, Generative
 from ragassay.systems.functions import (
     Function,
@@ -40,7 +40,7 @@ from ragassay.systems.functions import (
 from ragassay.systems.http import HttpClient, HttpConfig
 from ragassay.systems.options import SystemConfig
 from ragassay.systems.retrieval import Pipeline, build
-from ragassay.systems.runner import LiveSystem
+from ragassay.systems.runner import LiveSystem, LoadController
 
 if TYPE_CHECKING:
     from ragassay.judges.preference import PreferenceJudge

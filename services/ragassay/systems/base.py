@@ -1,30 +1,16 @@
-"""What every system under test shares: how it is asked, what it is asked by, what is measured, and its response in parts."""
+"""What every system under test shares: how it is asked, what asks it, and what is measured."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from typing import Annotated, Any, Literal, Protocol
+from collections.abc import Mapping
+from typing import Annotated, Any, Protocol
 
 from pydantic import Field, ValidationError
 
 from ragassay.core.errors import BadInput
-from ragassay.core.models import FrozenModel, LiveResponse, Response, Sample
-from ragassay.core.validation import problems, shown
-
-LISTS = frozenset(("contexts", "retrieved_doc_ids", "retrieved_scores"))
-ReplyField = Literal[
-    "answer", "contexts", "retrieved_doc_ids", "retrieved_scores", "model", "input_tokens", "output_tokens",
-    "cost_usd", "retrieval_latency_ms", "generation_latency_ms", "route", "error",
-]  # fmt: skip
-USUAL_REPLY: dict[ReplyField, str] = {
-    "answer": "$.answer",
-    "contexts": "$.contexts[*]",
-    "retrieved_doc_ids": "$.retrieved_doc_ids[*]",
-}
-MOST_CHARACTERS = 10_000_000  # of an answer
+from ragassay.core.models import FrozenModel, Response, Sample
+from ragassay.core.validation import problems
 
 
 class LiveOptions(FrozenModel):
@@ -116,110 +102,6 @@ class RequestTimer:
             if response.generation_latency_ms is None:
                 times["generation_latency_ms"] = took_ms - self.retrieved_ms
         return times
-
-
-class LoadController:
-    """When the queries of one system begin, in however many runs it is asked: so many at once, and each when it is due.
-
-    ``users`` are the runs that have begun to ask: connections are closed when the last of them has ended. ``failed`` are
-    responses with an error by run and query: a row that is worked on again, since its judge failed, takes it again.
-    """
-
-    def __init__(self, options: LiveOptions) -> None:
-        self.options, self.users = options, 0
-        self.slots = asyncio.Semaphore(options.concurrency)
-        self.failed: dict[tuple[str, str], LiveResponse] = {}
-        self._warming = asyncio.Lock()
-        self._warmed = self._asking = 0
-        self._next_due = self._last = 0.0
-
-    def begin(self) -> None:
-        """One run more asks."""
-        if not self.users:  # perhaps in another event loop than before
-            self.slots, self._warming = asyncio.Semaphore(self.options.concurrency), asyncio.Lock()
-        self.users += 1
-
-    @contextmanager
-    def asking(self) -> Iterator[None]:
-        """While something is asked: a section in which wall time counts, and at whose beginning the next query is due."""
-        if not self._asking:
-            self._restart()
-        self._asking += 1
-        try:
-            yield
-        finally:
-            self._asking -= 1
-
-    async def turn(self) -> float | None:
-        """Wait until the next query is due, and say when; None where no rate is asked for. Never later for a slow system."""
-        if self.options.rate is None:
-            return None
-        due, self._next_due = self._next_due, self._next_due + 1 / self.options.rate
-        await asyncio.sleep(due - time.perf_counter())
-        return due
-
-    def wall_ms(self) -> float:
-        """The wall time since it was taken for last, while something was asked."""
-        now = time.perf_counter()
-        share, self._last = now - self._last, now
-        return share * 1000
-
-    @asynccontextmanager
-    async def warming(self) -> AsyncIterator[int | None]:
-        """How many queries have warmed the system up before this one, which is alone; None where it is warm."""
-        async with self._warming:
-            if self._warmed < self.options.warm_up:
-                try:
-                    yield self._warmed
-                finally:
-                    self._warmed += 1
-                    self._restart()
-                return
-        yield None
-
-    def _restart(self) -> None:
-        self._last = time.perf_counter()
-        self._next_due = max(self._next_due, self._last)
-
-
-class StreamedResponse:
-    """Puts a response together: parts of the answer and of lists are joined, of anything else the last one counts."""
-
-    def __init__(self, clock: RequestTimer) -> None:
-        self._clock, self._length = clock, 0
-        self._parts: list[str] = []
-        self._values: dict[str, Any] = {}
-
-    def add(self, values: Mapping[str, Any]) -> None:
-        """What has just come, by field; raises BadInput."""
-        for name, value in values.items():
-            if value is None:
-                continue
-            if name == "answer":
-                self._add_part(value)
-            elif name in LISTS:
-                more = value if isinstance(value, list | tuple) else (value,)
-                self._values[name] = (*self._values.get(name, ()), *more)
-            else:
-                self._values[name] = value
-        if values.get("contexts") is not None or values.get("retrieved_doc_ids") is not None:
-            self._clock.retrieved()
-
-    def _add_part(self, part: Any) -> None:
-        if not isinstance(part, str):
-            raise BadInput(f"a part of the answer should be text, is {shown(part)}")
-        if part:
-            self._clock.answering()
-        self._length += len(part)
-        if self._length > MOST_CHARACTERS:
-            raise BadInput(f"the answer is longer than {MOST_CHARACTERS // 1_000_000} million characters")
-        self._parts.append(part)
-
-    def response(self) -> Response:
-        """All of it, now that it has ended; raises BadInput."""
-        self._clock.ended()
-        answer = {"answer": "".join(self._parts)} if self._parts else {}
-        return response_from({**self._values, **answer})
 
 
 def response_from(values: Mapping[str, Any]) -> Response:

@@ -1,4 +1,4 @@
-"""Systems that are Python code: a function of the query, a generator that streams, or a class that a plug-in registers."""
+"""Systems that are Python code: a function of the query, or a function or class that a plug-in registers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import re
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from contextlib import aclosing, closing
 from functools import partial
 from pathlib import Path
-from types import AsyncGeneratorType
 from typing import Annotated, Any, Literal, TypeVar, overload
 
 from pydantic import Field, ValidationError, model_validator
@@ -21,7 +19,7 @@ from ragassay.core.errors import BadInput, BadSettings, class_and_reason
 from ragassay.core.models import Response, Sample
 from ragassay.core.plugins import Registry
 from ragassay.core.validation import shown
-from ragassay.systems.base import LiveOptions, RequestTimer, StreamedResponse, SystemClient, response_from
+from ragassay.systems.base import LiveOptions, RequestTimer, SystemClient, response_from
 
 T = TypeVar("T")
 Function = Callable[..., Any]
@@ -39,7 +37,7 @@ class FunctionConfig(LiveOptions):
             pattern=r"^[^:]+:\w+$",
             description="`module:function` or `file.py:function`; sync or async. It takes the query, and the earlier turns "
             "if it has a parameter `history`, and returns the answer, or an object with `answer`, `contexts`, "
-            "`retrieved_doc_ids` and what else a response has; or it yields parts",
+            "`retrieved_doc_ids` and what else a response has",
         ),
     ]
 
@@ -59,7 +57,6 @@ class FunctionClient:
     """Calls a function with the query's text, or with the ``whole`` sample; one that is not async, in its own thread.
 
     One with a parameter ``history`` is given the earlier turns in it, a list of ``{role, content}``.
-    A generator streams its answer: it yields parts of it, and objects with what else a response has.
     """
 
     def __init__(self, function: Function, *, whole: bool = False) -> None:
@@ -69,17 +66,15 @@ class FunctionClient:
     async def warm_up(self) -> None:
         """Nothing to load."""
 
-    async def ask(self, sample: Sample, clock: RequestTimer) -> Response | None:
+    async def ask(self, sample: Sample, clock: RequestTimer) -> Response | None:  # noqa: ARG002 - of the protocol
         """What the function returned, as a response; raises BadInput with what it raised."""
         query = sample if self._whole else sample.query
         turns = {"history": [turn.model_dump() for turn in sample.history]} if self._takes_history else {}
         try:
-            if inspect.iscoroutinefunction(self._function) or inspect.isasyncgenfunction(self._function):
+            if inspect.iscoroutinefunction(self._function):
                 returned = self._function(query, **turns)
             else:
-                returned = await _in_thread(lambda: _drained(self._function(query, **turns), clock))
-            if inspect.isasyncgen(returned):
-                return await _streamed(returned, clock)
+                returned = await _in_thread(lambda: self._function(query, **turns))
             returned = await returned if inspect.isawaitable(returned) else returned
         except BadInput:
             raise
@@ -102,37 +97,6 @@ def _has_parameter(function: Function, name: str) -> bool:
         return name in inspect.signature(function).parameters
     except (TypeError, ValueError):  # of a builtin
         return False
-
-
-async def _streamed(parts: AsyncGeneratorType[Any, Any], clock: RequestTimer) -> Response:
-    pieces = StreamedResponse(clock)
-    async with aclosing(parts):
-        async for part in parts:
-            if clock.left_s < 0:  # one that never waits is never interrupted
-                raise BadInput("the answer did not end within its time")
-            pieces.add(_piece(part))
-    return pieces.response()
-
-
-def _drained(returned: Any, clock: RequestTimer) -> Any:
-    """What a function returned; the response where that is a generator, which is left alone once its time is over."""
-    if not inspect.isgenerator(returned):
-        return returned
-    pieces = StreamedResponse(clock)
-    with closing(returned):
-        for part in returned:
-            if clock.left_s < 0:
-                break
-            pieces.add(_piece(part))
-    return pieces.response()
-
-
-def _piece(part: Any) -> dict[str, Any]:
-    if isinstance(part, str):
-        return {"answer": part}
-    if isinstance(part, dict):
-        return {str(key): value for key, value in part.items()}
-    raise BadInput(f"the system yielded {shown(part)}; parts of the answer as text, or objects, are needed")
 
 
 def function_of(config: FunctionConfig, where: str) -> Function:

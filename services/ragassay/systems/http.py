@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from functools import cached_property
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, field_validator
 
@@ -20,22 +20,20 @@ from ragassay.core.models import Response, Sample
 from ragassay.core.settings import VARIABLE, with_variables, without_values
 from ragassay.core.validation import shown
 from ragassay.llm.rate_limit import backoff, retry_after
-from ragassay.systems.base import (
-    LISTS,
-    USUAL_REPLY,
-    LiveOptions,
-    ReplyField,
-    RequestTimer,
-    StreamedResponse,
-    response_from,
-)
-from ragassay.systems.streaming import PACKED, Events, StreamFormat, pieces, text_of
+from ragassay.systems.base import LiveOptions, RequestTimer, response_from
 
 if TYPE_CHECKING:
     import httpx
     from jsonpath import CompoundJSONPath, JSONPath
 
-
+_Path: TypeAlias = "JSONPath | CompoundJSONPath"
+StreamFormat = Literal["sse", "ndjson"]
+ReplyField = Literal[
+    "answer", "contexts", "retrieved_doc_ids", "retrieved_scores", "model", "input_tokens", "output_tokens",
+    "cost_usd", "retrieval_latency_ms", "generation_latency_ms", "route", "error",
+]  # fmt: skip
+MOST_BYTES = 10_000_000  # of a reply; a longer one is not read to its end
+_LISTS = frozenset(("contexts", "retrieved_doc_ids", "retrieved_scores"))
 _BUSY = frozenset((429, 503))
 _HEAD = 500  # bytes of a reply that are shown
 _LAST_BYTES_S = 0.05
@@ -43,6 +41,17 @@ _SECRET = re.compile(r"authorization|cookie|key|token|secret|password", re.IGNOR
 _PLACE = re.compile(r"\{(query|query_id|history|conversation_id|category|difficulty|metadata\.[^{}]+)\}")
 _HISTORY = "{history}"
 _SEVERAL = re.compile(r"\[[*?]|\.\.|\.\*")  # from here on a path may match several values
+_USUAL: dict[ReplyField, str] = {
+    "answer": "$.answer",
+    "contexts": "$.contexts[*]",
+    "retrieved_doc_ids": "$.retrieved_doc_ids[*]",
+}
+_OF_CHAT: dict[ReplyField, str] = {
+    "model": "$.model",
+    "input_tokens": "$.usage.prompt_tokens",
+    "output_tokens": "$.usage.completion_tokens",
+    "error": "$.error",
+}
 
 
 def _address(url: str) -> str:
@@ -80,16 +89,6 @@ Address = Annotated[
 ReplyPaths = Annotated[dict[ReplyField, str], AfterValidator(_paths)]
 
 
-_USAGE: dict[ReplyField, str] = {
-    "model": "$.model",
-    "input_tokens": "$.usage.prompt_tokens",
-    "output_tokens": "$.usage.completion_tokens",
-    "error": "$.error",
-}
-_WHOLE: dict[ReplyField, str] = {"answer": "$.choices[0].message.content", **_USAGE}
-_STREAMED: dict[ReplyField, str] = {"answer": "$.choices[0].delta.content", **_USAGE}
-
-
 class HttpConfig(LiveOptions):
     """A system that answers over HTTP, one request a query."""
 
@@ -111,7 +110,7 @@ class HttpConfig(LiveOptions):
     reply: Annotated[
         ReplyPaths,
         Field(min_length=1, description="where the reply has what, as JSONPath"),
-    ] = USUAL_REPLY
+    ] = _USUAL
     stream: Annotated[
         StreamFormat | None,
         Field(
@@ -204,7 +203,7 @@ class OpenAIConfig(LiveOptions):
             url=f"{self.url.rstrip('/')}/chat/completions",
             headers={"Authorization": f"Bearer {self.api_key}"} if self.api_key else {},
             request={"model": self.model, "messages": messages, **streaming, **self.parameters},
-            reply={**(_STREAMED if self.stream else _WHOLE), **self.reply},
+            reply={"answer": f"$.choices[0].{'delta' if self.stream else 'message'}.content", **_OF_CHAT, **self.reply},
             stream="sse" if self.stream else None,
             stream_end="[DONE]" if self.stream else None,
             attempts=self.attempts,
@@ -269,24 +268,16 @@ class HttpClient:
     async def _attempt(self, body: Any, clock: RequestTimer) -> Response:
         import httpx
 
-        begun = False
+        begun, headers = False, {**observability.headers(), **self._headers}
         try:
-            async with self._client.stream(
-                "POST", self._config.url, json=body, headers={**observability.headers(), **self._headers}
-            ) as reply:
+            async with self._client.stream("POST", self._config.url, json=body, headers=headers) as reply:
                 begun = True
                 if reply.is_redirect:
                     there = shown(self._redacted(reply.headers.get("location", "nowhere")))
                     raise BadInput(f"the system redirects ({reply.status_code}) to {there}; redirects are not followed")
                 if not reply.is_success:
                     raise await self._refusal(reply, clock)
-                if self._config.stream:
-                    return await self._streamed(reply, self._config.stream, clock)
-                raw = bytearray()
-                async for piece in pieces(reply, clock):
-                    raw += piece
-                clock.ended()
-                return self._whole(self._redacted(text_of(raw)))
+                return await self._response(reply, clock)
         except httpx.TimeoutException:
             raise TimeoutError from None
         except httpx.ConnectError as error:
@@ -297,58 +288,49 @@ class HttpClient:
                 f"the reply breaks off: {why}" if begun else f"no reply: {why} (it was sent {shown(body)})"
             ) from None
 
-    def _whole(self, text: str) -> Response:
-        try:
-            reply = json.loads(text)
-        except (ValueError, RecursionError):
-            raise BadInput(f"the reply is not JSON: {shown(text)}") from None
-        values = self._values(reply)
-        if "answer" in self._paths and values.get("answer") is None:
-            where = self._config.reply["answer"]
-            raise BadInput(f"the reply has no answer at {where}: {shown(json.dumps(reply, ensure_ascii=False))}")
-        return response_from(values)
-
-    async def _streamed(self, reply: httpx.Response, form: StreamFormat, clock: RequestTimer) -> Response:
-        events, joined, number, text = Events(form), StreamedResponse(clock), 0, ""
-        matched, ended = set[str](), self._config.stream_end is None
-        async with aclosing(pieces(reply, clock)) as arriving:
-            async with aclosing(events.of(arriving)) as texts:
-                async for said in texts:
-                    text = self._redacted(said)
-                    if text == self._config.stream_end:
-                        ended = True
-                        break
-                    number += 1
-                    event = _event(text, number)
-                    values = self._values(event)
-                    joined.add(values)
-                    matched |= set(values)
-                    if self._end and any(self._end.findall(event)):
-                        ended = True
-                        break
+    async def _response(self, reply: httpx.Response, clock: RequestTimer) -> Response:
+        """What the events of a stream say together, or the one of a whole reply. Raises BadInput."""
+        form, end = self._config.stream, self._config.stream_end
+        joined, number, text, ended = _JoinedParts(clock if form else None), 0, "", end is None
+        async with aclosing(_pieces(reply, clock)) as arriving, aclosing(_events(arriving, form)) as events:
+            async for raw in events:
+                text = self._redacted(raw)
+                if text == end:
+                    ended = True
+                    break
+                number += 1
+                try:
+                    event = json.loads(text)
+                except (ValueError, RecursionError):
+                    what = f"event {number} of the stream" if form else "the reply"
+                    raise BadInput(f"{what} is not JSON: {shown(text)}") from None
+                joined.add(self._values(event))
+                if self._end and any(self._end.findall(event)):
+                    ended = True
+                    break
             clock.ended()
             await _drain(arriving)
         if not number:
             kind = shown(reply.headers.get("content-type", "without a content type"))
-            head = shown(self._redacted(events.head.decode("utf-8", "replace")))
-            raise BadInput(f"the reply is no stream of events but {kind}: {head}")
+            raise BadInput(f"the reply is no stream of events but {kind}")
         if not ended:
-            raise BadInput(f"the stream breaks off: {self._config.stream_end!r} did not come after its {number} events")
-        if "answer" in self._paths and "answer" not in matched:
+            raise BadInput(f"the stream breaks off: {end!r} did not come after its {number} events")
+        if "answer" in self._paths and not joined.parts:
             where = self._config.reply["answer"]
-            raise BadInput(f"no event of the stream has a part of the answer at {where}; the last one: {shown(text)}")
+            what = f"no event of the stream has a part of the answer at {where}; the last one"
+            raise BadInput(f"{what if form else f'the reply has no answer at {where}'}: {shown(text)}")
         return joined.response()
 
     async def _refusal(self, reply: httpx.Response, clock: RequestTimer) -> BadInput:
         """What a status that is no success becomes, with the beginning of what the reply says."""
         head = bytearray()
-        async with aclosing(pieces(reply, clock)) as arriving:
+        async with aclosing(_pieces(reply, clock)) as arriving:
             async for piece in arriving:
                 head += piece
                 if len(head) >= _HEAD:
                     break
-        said = shown(self._redacted(head.decode("utf-8", "replace"))[:_HEAD])
-        message = f"the system replied {reply.status_code}: {said}"
+        beginning = shown(self._redacted(head.decode("utf-8", "replace"))[:_HEAD])
+        message = f"the system replied {reply.status_code}: {beginning}"
         return _Busy(message, retry_after(reply.headers)) if reply.status_code in _BUSY else BadInput(message)
 
     def _redacted(self, text: str) -> str:
@@ -358,37 +340,30 @@ class HttpClient:
     def _values(self, reply: Any) -> dict[str, Any]:
         """What stands at the paths that match; an empty list where what holds its entries is there, and empty."""
         values: dict[str, Any] = {}
-        for field, path in self._paths.items():
+        for field, (path, holder) in self._paths.items():
             matches = path.findall(reply)
-            if field in LISTS:
-                if matches or (
-                    field in self._holders and any(h is not None for h in self._holders[field].findall(reply))
-                ):
-                    whole = matches[0] if len(matches) == 1 and isinstance(matches[0], list) else matches
-                    values[field] = tuple(whole)
-            elif matches:
-                values[field] = matches[0]
+            if field not in _LISTS:
+                values |= {field: matches[0]} if matches else {}
+            elif matches or (holder and any(entries is not None for entries in holder.findall(reply))):
+                values[field] = matches[0] if len(matches) == 1 and isinstance(matches[0], list) else matches
         if (error := values.pop("error", None)) is not None:
             text = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
             raise BadInput(f"the system replied with an error: {shown(text)}")
         return values
 
     @cached_property
-    def _paths(self) -> Mapping[str, JSONPath | CompoundJSONPath]:
+    def _paths(self) -> Mapping[str, tuple[_Path, _Path | None]]:
+        """Each field's path and, for a list whose path says so, the path to what holds its entries."""
         import jsonpath
 
-        return {field: jsonpath.compile(path) for field, path in self._config.reply.items()}
+        paths: dict[str, tuple[_Path, _Path | None]] = {}
+        for field, path in self._config.reply.items():
+            holder = _SEVERAL.split(path)[0] if field in _LISTS else path
+            paths[field] = jsonpath.compile(path), jsonpath.compile(holder) if holder != path else None
+        return paths
 
     @cached_property
-    def _holders(self) -> Mapping[str, JSONPath | CompoundJSONPath]:
-        """For a list, the path to what holds its entries, where its own path says."""
-        import jsonpath
-
-        parts = {field: _SEVERAL.split(path)[0] for field, path in self._config.reply.items() if field in LISTS}
-        return {field: jsonpath.compile(part) for field, part in parts.items() if part != self._config.reply[field]}
-
-    @cached_property
-    def _end(self) -> JSONPath | CompoundJSONPath | None:
+    def _end(self) -> _Path | None:
         import jsonpath
 
         end = self._config.stream_end
@@ -402,10 +377,102 @@ class HttpClient:
         return httpx.AsyncClient(
             limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
             timeout=self._config.timeout_s,
-            headers={"Accept-Encoding": PACKED},
+            headers={"Accept-Encoding": "identity"},  # a small reply can't unpack into a large one
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # each query stands alone
             trust_env=False,
         )
+
+
+class _JoinedParts:
+    """Puts a response together: parts of the answer and of lists are joined, of anything else the last one counts.
+
+    ``clock`` notes when contexts and the first text of a stream came.
+    """
+
+    def __init__(self, clock: RequestTimer | None) -> None:
+        self._clock, self._values = clock, dict[str, Any]()
+        self.parts: list[str] = []
+
+    def add(self, values: Mapping[str, Any]) -> None:
+        """What has just come, by field; raises BadInput."""
+        for name, value in values.items():
+            if value is None:
+                continue
+            if name == "answer":
+                if not isinstance(value, str):
+                    raise BadInput(f"the answer should be text, is {shown(value)}")
+                self.parts.append(value)
+            elif name in _LISTS:
+                more = value if isinstance(value, list) else [value]
+                self._values[name] = [*self._values.get(name, ()), *more]
+            else:
+                self._values[name] = value
+        if self._clock and values.get("answer"):
+            self._clock.answering()
+        elif self._clock and not values.keys().isdisjoint(("contexts", "retrieved_doc_ids")):
+            self._clock.retrieved()
+
+    def response(self) -> Response:
+        """All of it; raises BadInput."""
+        answer = {"answer": "".join(self.parts)} if self.parts else {}
+        return response_from({**self._values, **answer})
+
+
+async def _pieces(reply: httpx.Response, clock: RequestTimer) -> AsyncGenerator[bytes, None]:
+    """The reply's bytes as they arrive; raises BadInput beyond ``MOST_BYTES``, and for packed ones.
+
+    The clock notes when they arrived, before any task makes anything of them: many replies may come at once.
+    """
+    packing = reply.headers.get("content-encoding", "").strip().lower()
+    if packing not in ("", "identity"):
+        raise BadInput(f"the reply is packed as {shown(packing)}, which was not asked for")
+    length = 0
+    async for piece in reply.aiter_raw():
+        clock.arrived()
+        await asyncio.sleep(0)
+        length += len(piece)
+        if length > MOST_BYTES:
+            raise BadInput(f"the reply is longer than {MOST_BYTES // 1_000_000} MB")
+        yield piece
+
+
+async def _events(arriving: AsyncIterator[bytes], form: StreamFormat | None) -> AsyncGenerator[str, None]:
+    """The data of each event as soon as it is whole: of server-sent events, lines of JSON, or all as one."""
+    if form is None:
+        yield _text_of(b"".join([piece async for piece in arriving]))
+        return
+    data: list[str] = []
+    async with aclosing(_lines(arriving)) as lines:
+        async for line in lines:
+            if form == "ndjson":
+                if line.strip():
+                    yield line
+            elif line.startswith("data:"):  # other fields, and comments that keep the connection open, carry no data
+                data.append(line[5:].removeprefix(" "))
+            elif not line and data:
+                yield "\n".join(data)
+                data = []
+
+
+async def _lines(arriving: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
+    line = bytearray()
+    async for piece in arriving:
+        *ended, rest = piece.split(b"\n")
+        for part in ended:
+            line += part
+            yield _text_of(line).rstrip("\r")
+            line.clear()
+        line += rest
+    yield _text_of(line).rstrip("\r")
+    yield ""  # the blank line after the last event may be missing
+
+
+def _text_of(raw: bytes | bytearray) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        text = shown(raw.decode("utf-8", "replace"))
+        raise BadInput(f"the reply is not UTF-8 from byte {error.start}: {text}") from None
 
 
 async def _drain(arriving: AsyncIterator[bytes]) -> None:
@@ -416,13 +483,6 @@ async def _drain(arriving: AsyncIterator[bytes]) -> None:
         async with asyncio.timeout(_LAST_BYTES_S):
             async for _ in arriving:
                 pass
-
-
-def _event(text: str, number: int) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise BadInput(f"event {number} of the stream is not JSON: {shown(text)}") from None
 
 
 def _filled(template: Any, sample: Sample) -> Any:

@@ -4,15 +4,83 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 from ragassay import observability
 from ragassay.core.errors import BadInput, reason_from
-from ragassay.core.models import LiveResponse, RequestTiming, Sample, Usage
+from ragassay.core.models import LiveResponse, RequestTiming, Result, Sample, Usage
 from ragassay.core.protocols import Call, Journal, Reply
-from ragassay.systems.base import LiveOptions, LoadController, RequestTimer, SystemClient
+from ragassay.core.report import Load
+from ragassay.systems.base import LiveOptions, RequestTimer, SystemClient
 
 _ONE = Usage(calls=1)
+_MEASURED = ("latency_ms", "first_token_ms", "retrieval_latency_ms", "generation_latency_ms")
+
+
+class LoadController:
+    """When the queries of one system begin, in however many runs it is asked: so many at once, and each when it is due.
+
+    ``users`` are the runs that have begun to ask: connections are closed when the last of them has ended. ``failed`` are
+    responses with an error by run and query: a row that is worked on again, since its judge failed, takes it again.
+    """
+
+    def __init__(self, options: LiveOptions) -> None:
+        self.options, self.users = options, 0
+        self.slots = asyncio.Semaphore(options.concurrency)
+        self.failed: dict[tuple[str, str], LiveResponse] = {}
+        self._warming = asyncio.Lock()
+        self._warmed = self._asking = 0
+        self._next_due = self._last = 0.0
+
+    def begin(self) -> None:
+        """One run more asks."""
+        if not self.users:  # perhaps in another event loop than before
+            self.slots, self._warming = asyncio.Semaphore(self.options.concurrency), asyncio.Lock()
+        self.users += 1
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """While something is asked: a section in which wall time counts, and at whose beginning the next query is due."""
+        if not self._asking:
+            self._restart()
+        self._asking += 1
+        try:
+            yield
+        finally:
+            self._asking -= 1
+
+    async def turn(self) -> float | None:
+        """Wait until the next query is due, and say when; None where no rate is asked for. Never later for a slow system."""
+        if self.options.rate is None:
+            return None
+        due, self._next_due = self._next_due, self._next_due + 1 / self.options.rate
+        await asyncio.sleep(due - time.perf_counter())
+        return due
+
+    def wall_ms(self) -> float:
+        """The wall time since it was taken for last, while something was asked."""
+        now = time.perf_counter()
+        share, self._last = now - self._last, now
+        return share * 1000
+
+    @asynccontextmanager
+    async def warming(self) -> AsyncIterator[int | None]:
+        """How many queries have warmed the system up before this one, which is alone; None where it is warm."""
+        async with self._warming:
+            if self._warmed < self.options.warm_up:
+                try:
+                    yield self._warmed
+                finally:
+                    self._warmed += 1
+                    self._restart()
+                return
+        yield None
+
+    def _restart(self) -> None:
+        self._last = time.perf_counter()
+        self._next_due = max(self._next_due, self._last)
 
 
 class LiveSystem:
@@ -113,7 +181,12 @@ class LiveSystem:
             async with self._load.warming() as warmed_before:
                 if warmed_before is not None:
                     response = await self._ask(sample, time.perf_counter())
-                    return response and _of_warm_up(response, first=not warmed_before)
+                    if response is None:
+                        return None
+                    apart: dict[str, Any] = dict.fromkeys(_MEASURED)  # these latencies count apart
+                    apart["first_call_ms"] = None if warmed_before else response.latency_ms
+                    apart["timing"] = response.timing.model_copy(update={"warm_up": True})
+                    return response.model_copy(update=apart)
             due = await self._load.turn()
             begun.set()
             full = self._load.slots.locked()
@@ -160,9 +233,41 @@ class LiveSystem:
         return f"the answer had not ended after {within}; its first part came after {first_ms:.0f} ms"
 
 
-def _of_warm_up(response: LiveResponse, *, first: bool) -> LiveResponse:
-    """The response without its latencies, which count apart."""
-    measured = ("latency_ms", "first_token_ms", "retrieval_latency_ms", "generation_latency_ms")
-    timing = response.timing.model_copy(update={"warm_up": True})
-    first_call_ms = response.latency_ms if first else None
-    return response.model_copy(update={**dict.fromkeys(measured), "first_call_ms": first_call_ms, "timing": timing})
+class LoadStats:
+    """How a called system was asked, over its rows, each added once: what a report says of it beside the latencies."""
+
+    def __init__(self) -> None:
+        self._counts = dict.fromkeys(("finished", "warm_up", "waited", "attempts", "retried"), 0)
+        self._wall_ms = self._longest_ms = 0.0
+
+    def add(self, row: Result) -> None:
+        """The next row's; one that was recorded counts nothing."""
+        if (timing := row.timing) is None:
+            return
+        self._wall_ms += timing.wall_ms
+        self._longest_ms = max(self._longest_ms, timing.queue_ms)
+        counted = {
+            "finished": row.error is None and not timing.warm_up,
+            "warm_up": timing.warm_up,
+            "waited": timing.queue_ms > 0,
+            "attempts": timing.attempts,
+            "retried": timing.attempts > 1,
+        }
+        for name, count in counted.items():
+            self._counts[name] += count
+
+    def load(self, configuration: Mapping[str, Any]) -> Load | None:
+        """What was counted of a system so configured; None where nothing was asked."""
+        if not self._counts["attempts"]:
+            return None
+        asked = {key: configuration[key] for key in ("concurrency", "rate")}
+        return Load(**asked, **self._counts, wall_s=self._wall_ms / 1000, longest_wait_ms=self._longest_ms)
+
+
+def cautions(system: str, load: Load) -> Iterator[str]:
+    """What limits the figures of a system that was so loaded, in a sentence each."""
+    if load.waited:
+        yield (
+            f"{system}: {load.waited:,} queries were due while {load.concurrency} were under way, the most at once, and waited "
+            f"up to {load.longest_wait_ms:,.0f} ms, which is in their latency; a larger concurrency would ask them in time"
+        )
