@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
 
-from ragassay.analysis.describe import overall, sentences
-from ragassay.analysis.difference import Better, Contrast, Difference
+from ragassay.analysis.describe import MAX_PAIRS, Sentences, accuracy_sentence, overall, sentences
+from ragassay.analysis.difference import Contrast, Difference
 from ragassay.analysis.models import ComparedSystem, Comparison, Matching, Pair, Pareto, Regression
 from ragassay.analysis.rows import MatchedRows, SystemRows
 from ragassay.analysis.sides import LabelledSystem, Side, labelled
-from ragassay.core.errors import BadInput, BadSettings, UnknownName
+from ragassay.core.errors import AssayError, BadInput, BadSettings, UnknownName
 from ragassay.core.eval_config import Correction
+from ragassay.core.formatting import interval, percent, signed
 from ragassay.core.report import Provenance, ReportWithResults
 from ragassay.core.statistics import IncrementalCost, without_intervals
 from ragassay.datasets.dataset import NUMBERED
+from ragassay.evaluation.groups import Questions
 from ragassay.metrics.composite import described, own_metrics
-from ragassay.metrics.metric import OPERATIONAL, parse
-from ragassay.stats.intervals import averaged, bootstrap_interval
+from ragassay.metrics.metric import OPERATIONAL, Better, parse
+from ragassay.stats.intervals import Floats, averaged, bootstrap_interval
 from ragassay.stats.power import minimum_detectable_effect
 from ragassay.stats.ratio import incremental_cost, pareto_front
 from ragassay.stats.tests import correct, correction_named
 
 # What a verdict speaks of, in this order, where nobody chose metrics; cutoffs and near duplicates stay in the table.
 HEADLINES = ("accurate", "correctness", "completeness", "faithfulness", "relevance", "ndcg@10", "recall@10")
+ALPHA = 0.05
 EXAMPLES = 3
+MAX_COMPARED = 1000  # queries of a report whose systems its verdict compares by all metrics
 POWER = 0.8
 NOISE = 1e-9  # scores that differ by less are alike
 AXES: Mapping[str, Better] = {"accuracy": "higher", "cost_usd": "lower", "latency_p50_ms": "lower"}
@@ -42,7 +46,7 @@ def compare(
     *,
     baseline: str | None = None,
     metrics: Sequence[str] | None = None,
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     correction: str = "holm",
     examples: int = EXAMPLES,
 ) -> Comparison:
@@ -51,8 +55,7 @@ def compare(
     ``chosen`` holds reports, each with the name of one of its systems or None for all of them, and perhaps with what the
     caller calls it (``Side``). ``metrics`` None stands for all that every system has; then the usual ones, ``HEADLINES``,
     are primary and the rest is exploratory. The randomisation test of each primary metric and system, Welch's where no
-    query is shared, goes into one ``correction``. ``examples`` limits the rows
-    listed per metric and cause.
+    query is shared, goes into one ``correction``. ``examples`` limits the rows listed per metric and cause.
     Raises BadInput where there are fewer than two systems, one is chosen twice, or no metric is common; UnknownName for
     a system, baseline or metric that is not there; BadSettings as ``check_terms`` does.
     """
@@ -61,13 +64,13 @@ def compare(
     if len(systems) < 2:
         have = f"there is only {systems[0].label!r}" if systems else "there is none"
         raise BadInput(f"a comparison needs two systems, {have}", hint="name another run: ragassay compare A B")
-    first = _baseline(systems, baseline)
-    group = _group(first, [one for one in systems if one is not first], metrics, alpha, examples)
-    return _compared([group], first.label, alpha, method, examples)
+    first = systems[0] if baseline is None else _named(systems, baseline)
+    pairs = _pairs(first, [one for one in systems if one is not first], metrics, alpha, examples)
+    return _compared(pairs, first.label, method, examples)
 
 
 def compare_datasets(
-    reports: Mapping[str, ReportWithResults], baseline: str, *, alpha: float = 0.05, correction: str = "holm"
+    reports: Mapping[str, ReportWithResults], baseline: str, *, alpha: float = ALPHA, correction: str = "holm"
 ) -> Comparison | None:
     """On each dataset, which has a report of the same systems, every other system against the ``baseline``.
 
@@ -76,14 +79,23 @@ def compare_datasets(
     method = check_terms(alpha, correction, EXAMPLES)
     source = next(iter(reports.values())).provenance
     metrics = None if source.configuration.metrics is None else source.metrics
-    groups = []
+    pairs: list[PairedSystems] = []
     for dataset, report in reports.items():
         of_dataset = "" if len(reports) == 1 else f" on {dataset}"
         systems = {name: LabelledSystem(f"{name}{of_dataset}", report, name) for name in report.systems}
         if len(systems) < 2:
             return None
-        groups.append(_group(systems.pop(baseline), list(systems.values()), metrics, alpha, EXAMPLES))
-    return _compared(groups, baseline, alpha, method, EXAMPLES)
+        pairs += _pairs(systems.pop(baseline), list(systems.values()), metrics, alpha, EXAMPLES)
+    return _compared(pairs, baseline, method, EXAMPLES)
+
+
+def check_terms(alpha: float, correction: str, examples: int) -> Correction:
+    """The correction of that name; BadSettings for one that is none, an alpha outside 0..1, or fewer than no examples."""
+    if not 0 < alpha < 1:
+        raise BadSettings(f"alpha must lie between 0 and 1, not {alpha:g}", hint="0.05 is usual")
+    if examples < 0:
+        raise BadSettings(f"examples must not be negative, not {examples}")
+    return correction_named(correction)
 
 
 @dataclass(frozen=True)
@@ -113,19 +125,20 @@ class PairedSystems:
         """The rows about the same queries, in the order of ``a``."""
         return self.rows_a.matched(self.rows_b)
 
-    def pair(self, deltas: dict[str, Difference], examples: int) -> Pair:
-        """What differs between the two, by ``deltas`` that are decided; without a verdict."""
+    def pair(self, differences: dict[str, Difference], examples: int) -> Pair:
+        """What differs between the two, by ``differences`` that are decided; without a verdict."""
         sources = [one.report.provenance for one in (self.a, self.b)]
         by = {source.configuration.corrected_by for source in sources}
+        operational = [name for name in OPERATIONAL if getattr(self.a.part, name).n and getattr(self.b.part, name).n]
         return Pair(
             a=self.a.label,
             b=self.b.label,
             matching=self._matching(same_dataset=sources[0].dataset.digest == sources[1].dataset.digest),
-            metrics=deltas,
-            measured=self._operational(),
+            metrics=differences,
+            measured={name: self._untested(name, self.matched) for name in operational},
             incremental_cost=self._incremental_cost(),
-            slices=self._slices(),
-            regressions=self._regressions(list(dict.fromkeys((*self.primary, *self.metrics))), examples),
+            slices=dict(self._slices()),
+            regressions=tuple(self._regressions(examples)),
             verdict=(),
             corrected_by=by.pop() if len(by) == 1 else "labels",
         )
@@ -150,38 +163,20 @@ class PairedSystems:
 
     def difference(self, name: str) -> Difference:
         """One metric before any correction: the outcome is open until ``decided``."""
-        pairs, (a, b) = self.matched, (self.rows_a, self.rows_b)
-        places = (pairs.in_a, pairs.in_b) if pairs else (np.arange(len(a)), np.arange(len(b)))
-        missing = a.missing(name, places[0]), b.missing(name, places[1])
-        more: dict[str, Any] = {
-            "exploratory": name not in self.primary,
-            "n_a": len(places[0]) - sum(missing[0].values()),
-            "n_b": len(places[1]) - sum(missing[1].values()),
-            "missing_a": missing[0],
-            "missing_b": missing[1],
-        }
+        pairs, (a, b), is_primary = self.matched, (self.rows_a, self.rows_b), name in self.primary
+        missing_a = a.missing(name, pairs.in_a if pairs else np.arange(len(a)))
+        missing_b = b.missing(name, pairs.in_b if pairs else np.arange(len(b)))
+        update: dict[str, Any] = {"exploratory": not is_primary, "missing_a": missing_a, "missing_b": missing_b}
         if not pairs:
-            return self._unpaired(name).model_copy(update=more)
-        if name in self.primary:
+            return self._unpaired(name).model_copy(update=update)
+        update["n_a"], update["n_b"] = (len(pairs) - sum(one.values()) for one in (missing_a, missing_b))
+        if is_primary:
             scored = pairs.scored(name)
             first, second = (averaged(column, scored.questions) for column in scored.values(name))
-            more["bootstrap"] = bootstrap_interval(second - first, level=1 - self.alpha, seed=self.contrast.seed)
-        return self._paired(name, pairs).model_copy(update=more)
-
-    def _paired(self, name: str, rows: MatchedRows, *, tested: bool = True) -> Difference:
-        """The difference on matched rows; without a test it goes by the judge's own scores."""
+            update["bootstrap"] = bootstrap_interval(second - first, level=1 - self.alpha, seed=self.contrast.seed)
         limit = self.a.report.provenance.configuration.max_failed_share
-        return self.contrast.of_rows(
-            name, rows, better=self._better(name), max_failed=limit, tested=tested, by_labels=tested
-        )
-
-    def _unpaired(self, name: str) -> Difference:
-        """The difference of rows that are about other queries, by means of questions."""
-        means = []
-        for rows in (self.rows_a, self.rows_b):
-            known = np.flatnonzero(np.isfinite(rows.values(name)))
-            means.append(averaged(rows.values(name)[known], rows.questions(known)))
-        return self.contrast.unpaired(name, *means, better=self._better(name))
+        found = self.contrast.of_rows(name, pairs, better=self._better(name), max_failed=limit)
+        return found.model_copy(update=update)
 
     def decided(self, difference: Difference, p: float | None, tests: int) -> Difference:
         """The difference with its ``p`` adjusted for so many ``tests``, and what follows from it."""
@@ -192,61 +187,74 @@ class PairedSystems:
         least = minimum_detectable_effect(difference.questions, difference.sd, alpha=alpha, power=POWER)
         return decided.model_copy(update={"detectable": least})
 
-    def _slices(self) -> dict[str, dict[str, dict[str, Difference]]]:
-        """Untested differences for each field that groups the baseline's rows, each of its values and each metric."""
-        slices: dict[str, dict[str, dict[str, Difference]]] = {}
-        for group, values in self.a.part.slices.items() if self.matched else ():
-            if not values:
-                continue
-            slices[group] = {}
-            for value, places in self.rows_a.slices(group).items():
-                if rows := self.matched.only(np.isin(self.matched.in_a, places)):
-                    slices[group][value] = {name: self._paired(name, rows, tested=False) for name in self.metrics}
-        return slices
+    def _untested(self, name: str, rows: MatchedRows) -> Difference:
+        """An exploratory difference by the judge's own scores, without a test if the systems share queries."""
+        if not self.matched:
+            return self._unpaired(name).model_copy(update={"exploratory": True})
+        better = self._better(name)
+        return self.contrast.of_rows(name, rows, better=better, max_failed=1.0, tested=False, by_labels=False)
 
-    def _regressions(self, names: Sequence[str], limit: int) -> tuple[Regression, ...]:
+    def _unpaired(self, name: str) -> Difference:
+        """The difference of rows that are about other queries, by means of questions."""
+        means: list[Floats] = []
+        counts = []
+        for rows in (self.rows_a, self.rows_b):
+            known = np.flatnonzero(np.isfinite(rows.values(name)))
+            counts.append(len(known))
+            means.append(averaged(rows.values(name)[known], rows.questions(known)))
+        found = self.contrast.unpaired(name, *means, better=self._better(name))
+        return found.model_copy(update={"n_a": counts[0], "n_b": counts[1]})
+
+    def _slices(self) -> Iterator[tuple[str, dict[str, dict[str, Difference]]]]:
+        """Untested differences for each field that groups the baseline's rows, each of its values and each metric."""
+        for group, values in self.a.part.slices.items() if self.matched else ():
+            of_value = {
+                value: self.matched.only(np.isin(self.matched.in_a, places))
+                for value, places in self.rows_a.slices(group).items()
+            }
+            if values:
+                yield (
+                    group,
+                    {
+                        value: {name: self._untested(name, rows) for name in self.metrics}
+                        for value, rows in of_value.items()
+                        if rows
+                    },
+                )
+
+    def _regressions(self, limit: int) -> Iterator[Regression]:
         """The rows on which b is worse, each once: by each metric the worst, in the dataset's order if they are alike."""
+        names = list(dict.fromkeys((*self.primary, *self.metrics)))
         names_by_row: dict[int, list[str]] = {}
-        for name in names:
-            a, b = self.matched.values(name)
-            gain = (b - a) * self._sign(name)
+        gains = {name: self._gain(name) for name in names}
+        for name, gain in gains.items():
             worse = np.flatnonzero(gain < -NOISE)
-            if limit and len(worse) > limit:
-                worse = worse[gain[worse] <= np.partition(gain[worse], limit - 1)[limit - 1]]
             for row in worse[np.argsort(gain[worse], kind="stable")[:limit]].tolist():
                 names_by_row.setdefault(row, []).append(name)
-        return tuple(self._regression(row, by, names) for row, by in names_by_row.items())
+        a, b = ({name: self.matched.values(name)[side] for name in names} for side in (0, 1))
+        for pair, by in names_by_row.items():
+            row = self.rows_a.results[self.matched.in_a[pair]]
+            other = self.rows_b.results[self.matched.in_b[pair]]
+            # the reason of "accurate" repeats another metric's score; that metric's reason is the judge's
+            reasons = (other.scores[name].reason for name in sorted(by, key=lambda name: name == "accurate"))
+            yield Regression(
+                query_id=row.query_id,
+                query_id_b=other.query_id,
+                query=row.query,
+                scores={name: (a[name][pair], b[name][pair]) for name in names if gains[name][pair] < -NOISE},
+                answer_a=row.answer,
+                answer_b=other.answer,
+                why=next(filter(None, reasons), None),
+            )
 
-    def _sign(self, name: str) -> int:
-        """1 if a higher value is better, -1 if a lower one is."""
-        return 1 if self._better(name) == "higher" else -1
-
-    def _regression(self, pair: int, by: Sequence[str], names: Sequence[str]) -> Regression:
-        i, j = self.matched.in_a[pair], self.matched.in_b[pair]
-        row, other = self.rows_a.results[i], self.rows_b.results[j]
-        scores = {name: (float(self.rows_a.values(name)[i]), float(self.rows_b.values(name)[j])) for name in names}
-        # the reason of "accurate" repeats another metric's score; that metric's reason is the judge's
-        reasons = (other.scores[name].reason for name in sorted(by, key=lambda name: name == "accurate"))
-        return Regression(
-            query_id=row.query_id,
-            query_id_b=other.query_id,
-            query=row.query,
-            scores={name: (a, b) for name, (a, b) in scores.items() if (b - a) * self._sign(name) < -NOISE},
-            answer_a=row.answer,
-            answer_b=other.answer,
-            why=next(filter(None, reasons), None),
-        )
+    def _gain(self, name: str) -> Floats:
+        """By how much b is better on each matched row, NaN where a score is missing."""
+        a, b = self.matched.values(name)
+        return b - a if self._better(name) == "higher" else a - b
 
     def _better(self, name: str) -> Better:
         metrics = self.a.part.metrics
         return metrics[name].better if name in metrics else "lower"
-
-    def _operational(self) -> dict[str, Difference]:
-        """Latency, tokens and cost, as far as both systems report them."""
-        names = [name for name in OPERATIONAL if getattr(self.a.part, name).n and getattr(self.b.part, name).n]
-        if self.matched:
-            return {name: self._paired(name, self.matched, tested=False) for name in names}
-        return {name: self._unpaired(name).model_copy(update={"exploratory": True}) for name in names}
 
     def _incremental_cost(self) -> IncrementalCost:
         """The marginal cost of one more accurate answer, over the pairs whose cost and accuracy are known on both sides."""
@@ -263,7 +271,7 @@ class PairedSystems:
         )
 
 
-def _group(
+def _pairs(
     first: LabelledSystem, others: Sequence[LabelledSystem], metrics: Sequence[str] | None, alpha: float, examples: int
 ) -> list[PairedSystems]:
     """The other systems on a dataset, each with the first one."""
@@ -273,29 +281,27 @@ def _group(
     return [PairedSystems(first, other, rows, other.rows((), examples), names, primary, alpha) for other in others]
 
 
-def _compared(
-    groups: Sequence[list[PairedSystems]], baseline: str, alpha: float, method: Correction, examples: int
-) -> Comparison:
-    """The document of groups of systems; the p values of all their primary metrics are corrected together."""
-    every = [two for group in groups for two in group]
+def _compared(every: Sequence[PairedSystems], baseline: str, method: Correction, examples: int) -> Comparison:
+    """The document; the p values of the primary metrics of all pairs are corrected together."""
+    alpha, spec = every[0].alpha, every[0].a.report.provenance.configuration
     tested = [[two.difference(name) for name in two.metrics] for two in every]
-    spec = every[0].a.report.provenance.configuration
     if not spec.statistics.tests:
         untested = {"p": None, "reason": "left out: statistics.tests is false", "t_test": None}
         tested = [[one.model_copy(update=untested) for one in of_pair] for of_pair in tested]
-    ps = [one.p for of_pair in tested for one in of_pair if not one.exploratory]
+    ps = [one.p for one in chain.from_iterable(tested) if not one.exploratory]
     family, adjusted = sum(p is not None for p in ps), iter(correct(ps, method))
     tests = 1 if method == "none" else max(1, family)
-    pairs, said = [], []
+    pairs, of_pairs = list[Pair](), list[Sentences]()
     for two, of_pair in zip(every, tested, strict=True):
         decided = [two.decided(one, None if one.exploratory else next(adjusted), tests) for one in of_pair]
         pair = two.pair({one.metric: one for one in decided}, examples)
-        differs = tuple(cautions(two.a.report.provenance, two.b.report.provenance))
-        said.append(sentences(pair, two.primary, alpha, method, differs))
-        pairs.append(pair.model_copy(update={"verdict": said[-1].verdict}))
-    sides = {one.label: _system(one, rows) for two in every for one, rows in ((two.a, two.rows_a), (two.b, two.rows_b))}
-    apart = {pair.b for pair in pairs if not pair.matching.paired}
-    front = _pareto(sides, apart, baseline) if len(groups) == 1 else Pareto()
+        differ = tuple(cautions(two.a.report.provenance, two.b.report.provenance))
+        of_pairs.append(sentences(pair, two.primary, alpha, method, differ))
+        pairs.append(pair.model_copy(update={"verdict": tuple(filter(None, of_pairs[-1]))}))
+    systems = {one.label: (one, rows) for two in every for one, rows in ((two.a, two.rows_a), (two.b, two.rows_b))}
+    sides = {label: _system(*of_label) for label, of_label in systems.items()}
+    apart = sorted({pair.b for pair in pairs if not pair.matching.paired})
+    front = _pareto(sides, apart, baseline) if len({pair.a for pair in pairs}) == 1 else Pareto()
     comparison = Comparison(
         ragassay=metadata.version("ragassay"),
         baseline=baseline,
@@ -306,28 +312,16 @@ def _compared(
         correction=method,
         family=family,
         seed=spec.seed,
-        warnings=tuple(warning for group in groups for warning in _warnings(group)),
+        warnings=tuple(_warnings(every)),
         pairs=tuple(pairs),
         pareto=front,
-        verdict=overall(pairs, said, front),
+        verdict=overall(pairs, of_pairs, front),
     )
     return comparison if spec.statistics.intervals else cast("Comparison", without_intervals(comparison))
 
 
-def check_terms(alpha: float, correction: str, examples: int) -> Correction:
-    """The correction of that name; BadSettings for one that is none, an alpha outside 0..1, or fewer than no examples."""
-    if not 0 < alpha < 1:
-        raise BadSettings(f"alpha must lie between 0 and 1, not {alpha:g}", hint="0.05 is usual")
-    if examples < 0:
-        raise BadSettings(f"examples must not be negative, not {examples}")
-    return correction_named(correction)
-
-
-def _baseline(systems: Sequence[LabelledSystem], name: str | None) -> LabelledSystem:
-    if name is None:
-        return systems[0]
-    whole = {f"{one.report.run.id}#{one.system}": one for one in systems}
-    known = {**whole, **{one.label: one for one in systems}}
+def _named(systems: Sequence[LabelledSystem], name: str) -> LabelledSystem:
+    known = {f"{one.report.run.id}#{one.system}": one for one in systems} | {one.label: one for one in systems}
     if name not in known:
         raise UnknownName("baseline", name, [one.label for one in systems])
     return known[name]
@@ -336,18 +330,15 @@ def _baseline(systems: Sequence[LabelledSystem], name: str | None) -> LabelledSy
 def _metrics(systems: Sequence[LabelledSystem], asked: Sequence[str] | None) -> list[str]:
     """Canonical names of the metrics to compare."""
     common = [n for n in systems[0].part.metrics if all(n in one.part.metrics for one in systems)]
+    if asked is None and not common:
+        raise BadInput("the systems have no metric in common", hint="evaluate both with the same --metrics")
     if asked is None:
-        if not common:
-            raise BadInput("the systems have no metric in common", hint="evaluate both with the same --metrics")
         return common
-    known = {name.lower(): name for name in common}
-    names = []
-    for text in asked:
-        name = known.get(text.strip().lower()) or parse(text).name
+    names = [next((n for n in common if n.lower() == text.strip().lower()), "") or parse(text).name for text in asked]
+    for name in names:
         if name not in common:
             lacking = next(one.label for one in systems if name not in one.part.metrics)
             raise BadInput(f"{lacking} has no {name}", hint=f"both have: {', '.join(common) or 'nothing'}")
-        names.append(name)
     if not names:
         raise BadSettings("no metric is asked for", hint="leave metrics out for all of them")
     return list(dict.fromkeys(names))
@@ -371,12 +362,12 @@ def _system(one: LabelledSystem, rows: SystemRows) -> ComparedSystem:
     )
 
 
-def _pareto(sides: dict[str, ComparedSystem], apart: AbstractSet[str], baseline: str) -> Pareto:
+def _pareto(sides: dict[str, ComparedSystem], apart: Sequence[str], baseline: str) -> Pareto:
     """The front of the systems that share questions with the baseline; those ``apart`` can't be placed."""
     axes = {axis: way for axis, way in AXES.items() if any(getattr(side, axis) is not None for side in sides.values())}
     points = {label: [getattr(side, axis) for axis in axes] for label, side in sides.items() if label not in apart}
     front = pareto_front(points, axes)
-    unplaced = front.unplaced | dict.fromkeys(sorted(apart), f"it shares no question with {baseline}")
+    unplaced = front.unplaced | dict.fromkeys(apart, f"it shares no question with {baseline}")
     return Pareto(axes=tuple(axes), systems=front.model_copy(update={"unplaced": unplaced}))
 
 
@@ -384,43 +375,95 @@ def _judge(source: Provenance) -> str:
     return str(source.judge.get("name", "unknown"))
 
 
-def _warnings(group: Sequence[PairedSystems]) -> Iterator[str]:
+def _warnings(every: Sequence[PairedSystems]) -> Iterator[str]:
     """What keeps the numbers from being comparable, or what was left out."""
-    first, others = group[0].a, [two.b for two in group]
-    for other in others:
-        for difference in cautions(first.report.provenance, other.report.provenance):
-            yield f"{first.label} and {other.label}: {difference}"
-    for one in (first, *others):
+    for two in every:
+        for difference in cautions(two.a.report.provenance, two.b.report.provenance):
+            yield f"{two.a.label} and {two.b.label}: {difference}"
+    systems = list({one.label: one for two in every for one in (two.a, two.b)}.values())
+    for one in systems:
         if one.report.run.status != "finished":
             yield f"{one.label}: run {one.report.run.id} is incomplete"
         if marked := one.part.evaluation.suspicious:
             yield f"{one.label}: {marked} of {one.part.queries} rows are suspicious: their scores may be steered"
-    for name in dict.fromkeys(name for one in (first, *others) for name in one.part.metrics):
-        without = [one.label for one in (first, *others) if name not in one.part.metrics]
-        if without:
+    for name in dict.fromkeys(name for one in systems for name in one.part.metrics):
+        if without := [one.label for one in systems if name not in one.part.metrics]:
             yield f"{name} is not compared: {', '.join(without)} did not compute it"
 
 
 def cautions(a: Provenance, b: Provenance) -> Iterator[str]:
     """What was not the same when two runs were evaluated: judge, embeddings, settings, code, dataset."""
-    if a.judge != b.judge:
-        if _judge(a) != _judge(b):
-            yield f"not the same judge: {_judge(a)} and {_judge(b)}"
-        else:
-            parts = [key for key in sorted({*a.judge, *b.judge}) if a.judge.get(key) != b.judge.get(key)]
-            yield f"not the same judge: {_judge(a)} with other settings ({', '.join(parts)})"
-    if a.embeddings != b.embeddings:
-        yield f"not the same embeddings: {a.embeddings or 'none'} and {b.embeddings or 'none'}"
-    for field, what in SETTINGS.items():
-        left, right = (getattr(source.configuration, field) for source in (a, b))
-        if left != right:
-            yield f"not the same {what}: {left} and {right}"
+    judges = _judge(a), _judge(b)
+    if judges[0] != judges[1]:
+        yield f"not the same judge: {judges[0]} and {judges[1]}"
+    elif parts := [key for key in sorted({*a.judge, *b.judge}) if a.judge.get(key) != b.judge.get(key)]:
+        yield f"not the same judge: {judges[0]} with other settings ({', '.join(parts)})"
+    compared = {"embeddings": (a.embeddings or "none", b.embeddings or "none")}
+    compared |= {what: (getattr(a.configuration, key), getattr(b.configuration, key)) for key, what in SETTINGS.items()}
     left, right = a.configuration.composites, b.configuration.composites
-    for name in sorted(left.keys() & right.keys()):
-        if left[name] != right[name]:
-            yield f"not the same {name}: {described(left[name])} and {described(right[name])}"
+    compared |= {name: (described(left[name]), described(right[name])) for name in sorted(left.keys() & right.keys())}
+    for what, (one, other) in compared.items():
+        if one != other:
+            yield f"not the same {what}: {one} and {other}"
     if a.code_digest != b.code_digest:
         yield f"not the same code: ragassay {a.ragassay} and {b.ragassay}, digests differ"
     if a.dataset.digest != b.dataset.digest:
         names = (f"{one.dataset.name} ({one.dataset.rows} queries)" for one in (a, b))
         yield f"not the same dataset: {' and '.join(names)} differ in questions, truths or labels"
+
+
+def verdict(report: ReportWithResults) -> tuple[str, ...]:
+    """Each system of a report against the first: accuracy, the metrics that differ, cost and time. Empty for one system.
+
+    Above 1,000 queries: on accurate answers alone. If the systems can't be compared, the reason.
+    """
+    if len(report.systems) < 2:
+        return ()
+    if report.provenance.dataset.rows > MAX_COMPARED:
+        results = report.results
+        if "accurate" not in report.provenance.metrics or len(set(map(len, results.values()))) > 1:
+            return ()
+        rows = {name: SystemRows(of_system, ("accurate",)) for name, of_system in results.items()}
+        questions = next(iter(rows.values())).questions(np.arange(len(next(iter(rows.values())))))
+        scores = {name: of_system.values("accurate") for name, of_system in rows.items()}
+        return tuple(by_accuracy(scores, questions, report.provenance.configuration.seed))
+    try:
+        comparison = compare([(report, None)])
+    except AssayError as error:
+        return (error.message,)
+    lines: list[str] = []
+    for pair in comparison.pairs[:MAX_PAIRS]:
+        of_pair = sentences(pair, comparison.primary, comparison.alpha, comparison.correction)
+        better = _with_interval(of_pair.in_short, pair.metrics.get("accurate"))
+        lines += filter(None, (better, of_pair.finding, of_pair.price))
+    more = len(comparison.pairs) - MAX_PAIRS
+    return (*lines, f"{more} more systems are in the comparison.") if more > 0 else tuple(lines)
+
+
+def by_accuracy(scores: Mapping[str, Any], questions: Questions, seed: int) -> Iterator[str]:
+    """How often each system is accurate against the first one. ``scores``: (queries,) by system, NaN if unknown."""
+    baseline, *others = scores
+    for name in others:
+        known = np.isfinite(scores[name]) & np.isfinite(scores[baseline])
+        if not known.any():
+            continue
+        contrast = Contrast(baseline, name, "", ALPHA, seed)
+        groups = None if questions is None else questions[known]
+        one = contrast.paired(
+            "accurate", scores[baseline][known], scores[name][known], questions=groups, better="higher"
+        )
+        one = contrast.decided(one, one.p, 1)
+        yield _with_interval(accuracy_sentence(one), one)
+
+
+def _with_interval(sentence: str, one: Difference | None) -> str:
+    """The sentence and ``Difference +0.27, 95 % interval +0.03 to +0.47.``, which says if the correction contradicts it.
+
+    Alone if the sentence has the judge's shares and labels correct the difference, or there is no interval.
+    """
+    if not sentence or one is None or one.corrected_by is not None or one.interval.low is None:
+        return sentence
+    ends = f"{percent(one.interval.level)} interval {interval(one.interval, signed, '{} to {}')}"
+    is_corrected = one.p is not None and one.p_adjusted is not None and one.p_adjusted > one.p
+    contradicts = is_corrected and one.outcome not in ("better", "worse") and not one.interval.contains(0.0)
+    return f"{sentence} Difference {signed(one.delta or 0.0)}, {ends}{' before the correction' if contradicts else ''}."

@@ -6,20 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-
 from ragassay.analysis.rows import MatchedRows
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.formatting import p_value
 from ragassay.core.models import FrozenModel
 from ragassay.core.statistics import Interval, Significance
 from ragassay.evaluation.groups import Questions
-from ragassay.metrics.metric import Metric, parse
+from ragassay.metrics.metric import Better, Metric, parse
 from ragassay.stats.intervals import Floats, averaged, difference_interval, differences
 from ragassay.stats.ppi import corrected_by_labels
 from ragassay.stats.tests import cohens_d, marks, randomisation, smallest_p, t_test, welch
 
-Better = Literal["higher", "lower"]
 Outcome = Literal["better", "worse", "no difference shown", "can't tell"]
 NO_SHARED_QUESTION = "they share no question"
 
@@ -77,19 +74,19 @@ class Difference(FrozenModel):
         return self.wins is not None
 
     @property
-    def questions(self) -> int:
-        """How many questions are compared."""
-        return self.changed + (self.ties or 0)
-
-    @property
     def changed(self) -> int:
         """On how many questions b is better or worse."""
         return (self.wins or 0) + (self.losses or 0)
 
     @property
+    def questions(self) -> int:
+        """How many questions are compared."""
+        return self.changed + (self.ties or 0)
+
+    @property
     def mark(self) -> str:
         """``*``, ``**`` or ``***`` by the adjusted p."""
-        return "" if self.exploratory or not self.paired else marks(self.p_adjusted)
+        return marks(self.p_adjusted) if self.paired and not self.exploratory else ""
 
     @property
     def ratio(self) -> float | None:
@@ -102,11 +99,12 @@ class Difference(FrozenModel):
 
         Equal differences have no spread: their number decides.
         """
+        is_known = self.interval.low is not None
         if self.corrected_by is not None:
-            return None if self.interval.low is None else not self.interval.contains(0.0)
+            return not self.interval.contains(0.0) if is_known else None
         if smallest_p(self.changed) > 1 - self.interval.level:
             return None
-        return self.interval.low is None or self.interval.method == "constant values" or not self.interval.contains(0.0)
+        return not is_known or self.interval.method == "constant values" or not self.interval.contains(0.0)
 
 
 @dataclass(frozen=True)
@@ -139,44 +137,41 @@ class Contrast:
         ``tested``: with a p value; without one it is exploratory.
         """
         first, second = averaged(a, questions), averaged(b, questions)
-        changes = differences(first, second)
+        changes, level, known = differences(first, second), 1 - self.alpha, known_metric(metric, self.own)
         up, down = int((changes > 0).sum()), int((changes < 0).sum())
-        reason, p = None, None
-        more: dict[str, Any] = {
-            "delta": float(changes.mean()) if len(changes) else None,
-            "interval": difference_interval(first, second, level=1 - self.alpha, **self.scale(metric)),
-        }
+        ends = difference_interval(
+            first, second, level=level, bounds=known.bounds if known else None, binary=known is not None and known.share
+        )
+        found = self._difference(
+            metric,
+            better,
+            (first, second),
+            n=len(a),
+            n_a=len(a),
+            n_b=len(a),
+            interval=ends,
+            exploratory=not tested,
+            wins=up if better == "higher" else down,
+            losses=down if better == "higher" else up,
+            ties=len(changes) - up - down,
+        )
+        update: dict[str, Any] = {"delta": float(changes.mean()) if len(changes) else None}
         if tested:
-            p = randomisation(changes, alpha=self.alpha, seed=self.seed).p
-            reason = too_few(len(changes), self.alpha)
-            more |= {
+            update |= {
+                "p": randomisation(changes, alpha=self.alpha, seed=self.seed).p,
+                "reason": _too_few(len(changes), self.alpha),
                 "sd": float(changes.std(ddof=1)) if len(changes) > 1 else None,
                 "cohens_d": cohens_d(changes),
                 "t_test": t_test(changes, alpha=self.alpha),
             }
         if labels is not None:
-            corrected = corrected_by_labels(labels, b - a, level=1 - self.alpha, differences=True, failed=failed)
-            if corrected.mean is None:
-                more["interval"] = more["interval"].model_copy(update={"reason": f"not corrected: {corrected.reason}"})
+            by_labels = corrected_by_labels(labels, b - a, level=level, differences=True, failed=failed)
+            if by_labels.mean is None:
+                update["interval"] = ends.model_copy(update={"reason": f"not corrected: {by_labels.reason}"})
             else:
-                p, reason = corrected.p if tested else None, None
-                more |= {"delta": corrected.mean, "uncorrected": more["delta"], "interval": corrected.interval}
-                more["corrected_by"] = corrected.labels
-        return Difference(
-            **self._about(metric, better),
-            n=len(a),
-            n_a=len(a),
-            n_b=len(a),
-            mean_a=_mean(first),
-            mean_b=_mean(second),
-            p=p,
-            exploratory=not tested,
-            reason=reason,
-            wins=up if better == "higher" else down,
-            losses=down if better == "higher" else up,
-            ties=len(changes) - up - down,
-            **more,
-        )
+                update |= {"delta": by_labels.mean, "interval": by_labels.interval, "uncorrected": update["delta"]}
+                update |= {"corrected_by": by_labels.labels, "p": by_labels.p if tested else None, "reason": None}
+        return found.model_copy(update=update)
 
     def of_rows(
         self,
@@ -207,20 +202,8 @@ class Contrast:
     def unpaired(self, metric: str, a: Floats, b: Floats, *, better: Better) -> Difference:
         """The difference of systems that share no question; a and b are means of questions."""
         test, interval = welch(a, b, alpha=self.alpha, bounds=bounds_of(metric, self.own))
-        mean_a, mean_b = _mean(a), _mean(b)
-        return Difference(
-            **self._about(metric, better),
-            n=0,
-            n_a=len(a),
-            n_b=len(b),
-            mean_a=mean_a,
-            mean_b=mean_b,
-            delta=None if mean_a is None or mean_b is None else mean_b - mean_a,
-            interval=interval,
-            p=test.p,
-            reason=test.reason,
-            t_test=test,
-        )
+        about = {"interval": interval, "p": test.p, "reason": test.reason, "t_test": test}
+        return self._difference(metric, better, (a, b), n=0, n_a=len(a), n_b=len(b), **about)
 
     def decided(self, difference: Difference, p: float | None, tests: int) -> Difference:
         """The difference with its ``p`` adjusted for so many ``tests``, and the outcome.
@@ -235,13 +218,11 @@ class Contrast:
         adjusted = None if difference.exploratory else p
         return difference.model_copy(update={"p_adjusted": adjusted, "outcome": outcome, "reason": reason})
 
-    def scale(self, metric: str) -> dict[str, Any]:
-        """What kind of scores a metric has: their bounds, and whether they are yes or no."""
-        known = known_metric(metric, self.own)
-        return {"bounds": known and known.bounds, "binary": known is not None and known.share}
-
-    def _about(self, metric: str, better: Better) -> dict[str, Any]:
-        return {"metric": metric, "dataset": self.dataset, "a": self.a, "b": self.b, "better": better}
+    def _difference(self, metric: str, better: Better, values: tuple[Floats, Floats], **more: Any) -> Difference:
+        a, b = (float(column.mean()) if len(column) else None for column in values)
+        delta = None if a is None or b is None else b - a
+        about = {"metric": metric, "dataset": self.dataset, "a": self.a, "b": self.b, "better": better}
+        return Difference(**about, mean_a=a, mean_b=b, delta=delta, **more)
 
 
 def outcome_of(
@@ -251,24 +232,15 @@ def outcome_of(
 
     An interval that leaves out 0 is no "no difference shown", even if the test finds nothing.
     """
-    size, interval = difference.delta, difference.interval
-    p, reason = difference.p, difference.reason
-    if reason or p is None or p_adjusted is None or size is None:
-        return "can't tell", reason
+    size, p = difference.delta, difference.p
+    if difference.reason or p is None or p_adjusted is None or size is None:
+        return "can't tell", difference.reason
     if p_adjusted <= alpha:
         return ("better" if (size > 0) is (difference.better == "higher") else "worse"), None
-    if interval.low is None or interval.contains(0.0):
+    if difference.interval.contains(0.0):
         return "no difference shown", None
     adjusted = f", {p_value(p_adjusted)} corrected for {tests} tests" if tests > 1 else ""
     return "can't tell", f"the interval leaves out 0, but p is {p_value(p)}{adjusted}"
-
-
-def too_few(n: int, alpha: float) -> str | None:
-    """Why so few pairs can't show anything: even if all differed in one direction, p would be 2 / 2^n."""
-    if n < 2:
-        return f"{n} pairs: nothing to compare" if n == 0 else "1 pair shows no spread"
-    least = smallest_p(n)
-    return f"{n} pairs: p can't be below {least:.3g}" if least > alpha else None
 
 
 def known_metric(name: str, own: Mapping[str, Metric]) -> Metric | None:
@@ -285,5 +257,9 @@ def bounds_of(name: str, own: Mapping[str, Metric]) -> tuple[float, float] | Non
     return metric.bounds if metric else None
 
 
-def _mean(values: Floats) -> float | None:
-    return float(np.mean(values)) if len(values) else None
+def _too_few(n: int, alpha: float) -> str | None:
+    """Why so few pairs can't show anything: even if all differed in one direction, p would be 2 / 2^n."""
+    if n < 2:
+        return "1 pair shows no spread" if n else "0 pairs: nothing to compare"
+    least = smallest_p(n)
+    return f"{n} pairs: p can't be below {least:.3g}" if least > alpha else None

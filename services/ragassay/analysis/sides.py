@@ -13,7 +13,6 @@ from ragassay.core.errors import BadInput, UnknownName
 from ragassay.core.report import ReportWithResults, SystemReport
 
 DEFAULT_SYSTEM = "default"  # the responses that stand in the data: a name that tells a reader nothing
-SHORTEST_ID = 15  # date and time of a run's id
 
 
 class Side(NamedTuple):
@@ -47,7 +46,7 @@ def labelled(sides: Sequence[Side | tuple[ReportWithResults, str | None]]) -> tu
     """The systems of all sides, or the named one of each.
 
     A system is called by its own name; where two share that, or the responses stand in the data, by that of its side or
-    run, else of its dataset; and where that is shared too, by the beginning of the run's id. Raises UnknownName for a
+    run, else of its dataset; and where that is shared too, by the run's id. Raises UnknownName for a
     system that is not there, BadInput for one that is chosen twice.
     """
     picked: list[tuple[Side, str]] = []
@@ -60,8 +59,7 @@ def labelled(sides: Sequence[Side | tuple[ReportWithResults, str | None]]) -> tu
     if twice := next((f"{run}#{name}" for (run, name), n in ids.items() if n > 1), None):
         raise BadInput(f"{twice} is chosen twice", hint="name different systems: RUN#SYSTEM")
     alone = Counter(id(side) for side, _ in picked)
-    runs = _short_ids(list(dict.fromkeys(side.report.run.id for side, _ in picked)))
-    forms = [_names(side, name, runs[side.report.run.id], alone=alone[id(side)] == 1) for side, name in picked]
+    forms = [_names(side, name, alone=alone[id(side)] == 1) for side, name in picked]
     labels = [form[0] for form in forms]
     for form in range(1, 3):
         times = Counter(labels)
@@ -69,22 +67,13 @@ def labelled(sides: Sequence[Side | tuple[ReportWithResults, str | None]]) -> tu
     return tuple(LabelledSystem(label, side.report, name) for label, (side, name) in zip(labels, picked, strict=True))
 
 
-def _names(side: Side, system: str, run: str, *, alone: bool) -> tuple[str, str, str]:
+def _names(side: Side, system: str, *, alone: bool) -> tuple[str, str, str]:
     """What a system may be called, the shortest first; the last is its own alone."""
-    source = side.report.provenance
+    source, run = side.report.provenance, side.report.run.id
     of_side = side.name or source.configuration.name or source.dataset.name
     if system == DEFAULT_SYSTEM:
         return of_side, of_side, run
     return system, of_side if alone and side.name else f"{of_side}#{system}", f"{run}#{system}"
-
-
-def _short_ids(ids: Sequence[str]) -> dict[str, str]:
-    """For each id its shortest beginning that no other has."""
-    for length in range(SHORTEST_ID, max(map(len, ids), default=0)):
-        short = {one: one[:length] for one in ids}
-        if len(set(short.values())) == len(ids):
-            return short
-    return {one: one for one in ids}
 
 
 def file_names(paths: Sequence[Path]) -> list[str]:

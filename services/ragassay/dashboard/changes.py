@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
+from ragassay.analysis.comparison import MAX_COMPARED, by_accuracy, verdict
 from ragassay.analysis.difference import Contrast, Difference, known_metric
 from ragassay.analysis.trends import Series, Trend
-from ragassay.analysis.verdict import MAX_COMPARED, by_accuracy, verdict
 from ragassay.core.errors import AssayError
 from ragassay.dashboard.library import Library
 from ragassay.evaluation.groups import numbered
@@ -19,7 +19,7 @@ A_WEEK = timedelta(days=7)
 
 
 def verdict_of(library: Library, run: str) -> tuple[str, ...]:
-    """As ``analysis.verdict`` has it; for a long run from the rows' columns, so that no row is read."""
+    """As ``comparison.verdict`` has it; for a long run from the rows' columns, so that no row is read."""
     report = library.report(run)
     if len(report.systems) < 2 or report.provenance.dataset.rows <= MAX_COMPARED:
         return verdict(report)

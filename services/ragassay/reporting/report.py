@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragassay.analysis.verdict import verdict
+from ragassay.analysis.comparison import verdict
 from ragassay.core.errors import BadInput
 from ragassay.core.formatting import listed, percent
 from ragassay.core.report import Report, ReportWithResults
