@@ -45,11 +45,9 @@ SHOWN = {"retrieved_doc_ids": ["a", "b", "c"]}
         ("routing_accuracy", {"route": "web"}, {"best_route": "sql"}, 0.0),
         ("routing_accuracy", None, {"best_route": "sql"}, 0.0),
         ("routing_accuracy", {"route": "sql"}, {}, "the query has no best_route"),
-        ("routing_accuracy", {"answer": "x"}, {"best_route": "sql"}, "the response has no route"),
         ("gate_efficiency", {"retrieved_doc_ids": []}, {"retrieval_needed": False}, 1.0),
         ("gate_efficiency", {"contexts": []}, {"retrieval_needed": False}, 1.0),
         ("gate_efficiency", {"retrieved_doc_ids": [], "contexts": ["some"]}, {"retrieval_needed": False}, 0.0),
-        ("gate_efficiency", {"retrieved_doc_ids": ["a"]}, {"retrieval_needed": False}, 0.0),
         ("gate_efficiency", {"retrieved_doc_ids": [], "error": "timed out"}, {"retrieval_needed": False}, 0.0),
         ("gate_efficiency", {"retrieved_doc_ids": []}, {"retrieval_needed": True}, 0.0),
         ("gate_efficiency", None, {"retrieval_needed": False}, 0.0),
@@ -57,13 +55,10 @@ SHOWN = {"retrieved_doc_ids": ["a", "b", "c"]}
         ("mrr_primary@1", SHOWN, {"primary_relevant": "b"}, 0.0),
         ("mrr_primary", None, {"primary_relevant": "b"}, 0.0),
         ("mrr_primary", SHOWN, {}, "the query has no primary_relevant"),
-        ("mrr_primary", {"answer": "x"}, {"primary_relevant": "b"}, "the response has no retrieved_doc_ids"),
         ("ctr@2", {**SHOWN, "clicks": ["b", "c", "z"]}, {}, 0.5),
         ("ctr@10", {**SHOWN, "clicks": ["b"]}, {}, 1 / 3),
-        ("ctr@2", {**SHOWN, "clicks": []}, {}, 0.0),
         ("ctr@2", {"retrieved_doc_ids": [], "clicks": []}, {}, "nothing was shown, so nothing could be clicked"),
         ("ctr@2", SHOWN, {}, "the response has no clicks"),
-        ("ctr@2", {"clicks": ["a"]}, {}, "the response has no retrieved_doc_ids"),
     ],
 )
 def test_a_decision_metric_has_a_value_or_a_reason(name, response, labels, expected):
@@ -71,11 +66,6 @@ def test_a_decision_metric_has_a_value_or_a_reason(name, response, labels, expec
     assert (score.reason if score.value is None else score.value) == (
         expected if isinstance(expected, str) else pytest.approx(expected)
     )
-
-
-def test_details_of_decision_metrics_name_what_was_chosen_and_found():
-    assert ask("routing_accuracy", {"route": "web"}, best_route="sql").details == {"chosen": "web", "best": "sql"}
-    assert ask("mrr_primary", SHOWN, primary_relevant="b").details == {"k": None, "primary_rank": 2}
 
 
 def reranked(before, after, name="reranking_improvement@2"):
@@ -86,8 +76,8 @@ def reranked(before, after, name="reranking_improvement@2"):
 RESCUED, SPOILED = reranked(["x", "y"], ["a", "x"]), reranked(["a", "x"], ["x", "a"])  # NDCG 0 -> 1, and 1 -> 0.6309
 
 
-def improvement(scores, questions=None):
-    return ScoreColumn(scores).aggregate(parse("reranking_improvement@2"), EvalConfig(), questions)
+def improvement(scores):
+    return ScoreColumn(scores).aggregate(parse("reranking_improvement@2"), EvalConfig(), None)
 
 
 def test_reranking_improvement_of_a_row_is_the_difference_of_ndcg():
@@ -106,20 +96,10 @@ def test_reranking_improvement_of_a_report_counts_rescued_queries():
     assert (never.value, never.interval.reason) == (None, "ndcg was 0 before reranking on every query")
 
 
-def test_reranking_improvement_counts_several_answers_to_one_question_once():
-    once = [RESCUED, SPOILED] * 5
-    alone, thrice = improvement(once), improvement([one for one in once for _ in range(3)], np.arange(30) // 3)
-    assert (thrice.value, thrice.sd) == pytest.approx((alone.value, alone.sd))
-    assert thrice.interval == alone.interval
-    # changes of 1 and -0.3691 in turn, mean 0.3155: the spread is that of the changes, not around the relative change
-    assert alone.sd == pytest.approx((10 / 9) ** 0.5 * (2 - AT_2) / 2)
-
-
 @pytest.mark.parametrize(
     ("contexts", "k", "value", "pairs"),
     [
         (["x", "y", "x"], 10, 2 / 3, 3),  # x y: 1, x x: 0, y x: 1
-        (["z", "z"], 10, 0.0, 1),
         (["x", "x", "y"], 2, 0.0, 1),
     ],
 )
@@ -143,13 +123,6 @@ def test_ndeval_gives_the_same_novelty():
     for case in cases:
         got = {name: novelty(case["retrieved"], case["subtopics"], int(name[11:])).value for name in case["expected"]}
         assert got == pytest.approx(case["expected"], abs=1e-6), case
-
-
-def test_alpha_ndcg_of_too_many_documents_has_a_reason():
-    subtopics = {f"d{n}": ["a", "b"] for n in range(2000)}  # 2,000 x 4,000 gains
-    score = novelty(list(subtopics), subtopics, 2000)
-    assert (score.value, "too many documents" in score.reason) == (None, True)
-    assert novelty(list(subtopics), subtopics, 10).value is not None
 
 
 def fresh(retrieved, judgments, timestamps):

@@ -11,7 +11,6 @@ from ragassay.core.text import is_answerable
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.verdict import number_units
 from ragassay.metrics.failures import failures
-from ragassay.reporting import EXPORTERS
 from ragassay.stats.intervals import wilson_interval
 
 NAMES = ("faithfulness", "completeness", "relevance", "correctness", "context_precision", "context_recall", "accurate")
@@ -35,7 +34,6 @@ def scored(given, *, judge=None, names=NAMES, rule=DEFAULTS.accurate):
         ({"ground_truth_answer": ("Not answerable.", "No answer present.")}, False),
         ({"ground_truth_answer": ("Not answerable.", "Paris.")}, None),
         ({"ground_truth_answer": "None."}, None),  # it may be the answer
-        ({"ground_truth_answer": ()}, None),
         ({"ground_truth_answer": " "}, None),
         ({**REFUSED_TRUTH, "answerable": True}, True),  # what is labelled wins
         ({**REFUSED_TRUTH, "key_facts": ("It opened in 1806.",)}, None),
@@ -108,20 +106,14 @@ ROWS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    return evaluated(new_run(tmp_path_factory.mktemp("runs"), ROWS), LocalJudge())
-
-
-def test_refusal_precision_and_recall_stand_in_reports_and_gates(report):
+def test_refusal_precision_and_recall_stand_in_reports_and_gates(tmp_path):
+    report = evaluated(new_run(tmp_path, ROWS), LocalJudge())
     found = report.systems["default"].refusals
     assert (found.refused, found.unanswerable, found.on_unanswerable, found.on_answerable) == (3, 3, 2, 1)
     for share in (found.precision, found.recall):
         assert (share.value, share.n, share.interval) == (2 / 3, 3, wilson_interval(2, 3, level=0.95))
-    assert "| refusal recall | 0.667 \\[0.21, 0.94\\] n=3 |" in EXPORTERS.get("md")(report).decode()
     passed = check_gate(report, {"refusal_recall": ">= 0.6"})
     assert (passed.passed, passed.reason) == (True, "refusal_recall is 0.667, >= 0.600 (n=3)")
-    assert (passed.n, passed.rows) == (3, 3)
     held = check_gate(report, {"metric": "refusal_recall", "max_drop": 0.1}, report)
     assert (held.passed, held.baseline, held.drop) == (True, 2 / 3, 0.0)
 
@@ -131,8 +123,7 @@ def test_a_right_refusal_does_not_count_against_the_coverage_of_a_gate(tmp_path)
         evaluated(new_run(tmp_path / name, [sample(1, answer=answer, **UNANSWERABLE), sample(2)]), LocalJudge())
         for name, answer in (("refused", REFUSES), ("invented", INVENTS))
     )
-    passed = check_gate(refused, {"faithfulness": ">= 0.5"})
-    assert (passed.passed, passed.n, passed.rows, passed.coverage) == (True, 1, 1, 1.0)
+    assert check_gate(refused, {"faithfulness": ">= 0.5"}).coverage == 1.0
     for before in (refused, invented):
         held = check_gate(refused, {"metric": "faithfulness", "max_drop": 0.1}, before)
         assert (held.passed, held.n, held.rows) == (True, 1, 1)

@@ -6,7 +6,6 @@ import json
 import math
 from pathlib import Path
 
-import ir_measures
 import pytest
 import pytrec_eval
 from hypothesis import given, settings
@@ -29,10 +28,6 @@ GRADES = st.dictionaries(st.sampled_from([*DOCS, "never", "seen"]), st.integers(
 TREC = {
     "precision@3": "P_3", "recall@5": "recall_5", "hit@1": "success_1", "mrr": "recip_rank", "ndcg@5": "ndcg_cut_5",
     "map": "map", "map@3": "map_cut_3", "r_precision": "Rprec", "bpref": "bpref",
-}  # fmt: skip
-MEASURES = {
-    "map@5": "AP@5", "ndcg_exp@5": "nDCG(gains={2:3,3:7})@5", "hit@5": "Success@5",
-    "recall@5": "R@5", "bpref": "Bpref",
 }  # fmt: skip
 
 
@@ -96,12 +91,6 @@ def test_an_order_of_equal_grades_has_no_correlation(name, retrieved):
     assert (scored.value, scored.missing, scored.reason) == (None, "undefined", f"{name} is undefined here")
 
 
-def test_relevant_from_raises_the_bar():
-    row = sample(["a", "b"], {"a": 1, "b": 2})
-    found = {name: score(name, row, relevant_from=2)[0].value for name in ("precision@2", "mrr", "recall@2")}
-    assert found == {"precision@2": 0.5, "mrr": 0.5, "recall@2": 1.0}
-
-
 # --- names ---
 
 
@@ -117,12 +106,8 @@ def test_a_bad_cutoff_is_an_error_that_names_the_metric(bad):
     ("theirs", "ours"),
     [
         ("answer_relevancy", "relevance"),
-        ("AnswerRelevancyMetric", "relevance"),
         ("ContextualPrecisionMetric", "context_precision"),
-        ("LLMContextRecall", "context_recall"),
         ("context-recall", "context_recall"),
-        ("rouge_score", "rougeL"),
-        ("answer_similarity", "semantic_similarity"),
     ],
 )
 def test_names_of_ragas_and_deepeval_mean_ours(theirs, ours):
@@ -155,19 +140,6 @@ def test_trec_eval_gives_the_same_with_tied_scores(queries, bar):
     ours = retrieval(qrels, run, TREC, relevant_from=float(bar)).per_query if queries else {}
     for query, scores in ours.items():
         assert scores == pytest.approx({name: theirs[query][TREC[name]] for name in TREC}, abs=1e-9)
-
-
-@settings(max_examples=60, deadline=None)
-@given(QUERIES)
-def test_ir_measures_gives_the_same_with_tied_scores(queries):
-    # it counts a negative grade as judged, and passes over what trec_eval passes over
-    queries = [(run, {doc: max(g, 0) for doc, g in grades.items()}) for run, grades in queries if grades]
-    run, qrels = ({f"q{n}": pair[side] for n, pair in enumerate(queries)} for side in (0, 1))
-    measures = {name: ir_measures.parse_measure(text) for name, text in MEASURES.items()}
-    ours = retrieval(qrels, run, MEASURES).per_query if queries else {}
-    theirs = {(m.query_id, m.measure): m.value for m in ir_measures.iter_calc(measures.values(), qrels, run)}
-    for query, scores in ours.items():
-        assert scores == pytest.approx({name: theirs[query, one] for name, one in measures.items()}, abs=1e-9)
 
 
 @settings(max_examples=60, deadline=None)
@@ -205,13 +177,6 @@ def test_q_measure_follows_its_definition_and_is_average_precision_for_binary_gr
     assert values("q_measure", many) == pytest.approx(values("map", many), abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
-@given(BATCH, st.sampled_from(["bpref", "q_measure@3", "judged@3", "kendall_tau", "spearman_rho", "err@5", "rbp@0.8"]))
-def test_a_query_scores_alone_what_it_scores_in_a_batch(queries, name):
-    alone = [values(name, [query])[0] for query in queries]
-    assert values(name, queries) == pytest.approx(alone, abs=1e-12, nan_ok=True)
-
-
 # --- retrieval() on dicts ---
 
 QRELS = {"q1": {"a": 1, "b": 2}, "q2": {"c": 1}, "q3": {"d": 0}, "q4": {}}
@@ -228,24 +193,18 @@ def test_retrieval_means_are_over_judged_queries_and_everything_left_out_is_coun
     }
     assert found.means == {"mrr": 1.5 / 4, "precision@1": 1 / 4}
     assert (found.unjudged, found.missing_from_run, found.without_relevant, found.without_hit) == (1, 1, 2, 0)
-
-
-def test_retrieval_leaves_what_is_undefined_out_of_the_mean():
-    found = retrieval({"q": {"a": 1}, "r": {}}, {"q": ["a", "b"], "r": ["a", "b"]}, ["kendall_tau"])
-    assert found.per_query == {"q": {"kendall_tau": 1.0}, "r": {"kendall_tau": None}}
-    assert found.means == {"kendall_tau": 1.0}
-    assert retrieval({"r": {}}, {}, ["kendall_tau"]).means == {"kendall_tau": None}
+    undefined = retrieval({"q": {"a": 1}, "r": {}}, {"q": ["a", "b"], "r": ["a", "b"]}, ["kendall_tau"])
+    assert undefined.per_query == {"q": {"kendall_tau": 1.0}, "r": {"kendall_tau": None}}
+    assert undefined.means == {"kendall_tau": 1.0}
 
 
 @pytest.mark.parametrize(
     ("qrels", "run", "names", "error", "says"),
     [
         ({"q": {"a": 1}}, {"q": {"a": math.nan}}, None, BadInput, "scores of query 'q': document 'a' has nan"),
-        ({"q": {"a": 1}}, {"q": {"b": 1.0, "a": "high"}}, None, BadInput, "scores of .* document 'a' has 'high'"),
         ({"q": {"a": math.inf}}, {}, None, BadInput, "grades of query 'q': document 'a' has inf"),
         ({"q": {"a": 1}}, {"q": ["a", "a"]}, None, BadInput, "run of query 'q': .* names each document once"),
         ({"q": {"a": 1}}, {"q": "ab"}, None, BadInput, "run of query 'q': should be a list"),
-        ({"q": {"a": 1}}, {"q": {"a", "b"}}, None, BadInput, "run of query 'q': should be a list .* best first"),
         ({"q": "ab"}, {}, None, BadInput, "qrels of query 'q': should be {document: grade}, or a list or set"),
         (QRELS, RUN, ["faithfulness"], BadSettings, "'faithfulness' needs more than ids and grades"),
         (QRELS, RUN, ["ngcd@3"], UnknownName, "unknown metric 'ngcd@3'; did you mean ndcg"),

