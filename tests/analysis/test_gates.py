@@ -16,7 +16,6 @@ from handmade_reports import make_report, mrr_report, row, rows
 from ragassay.analysis.gates import Gate, GateReport, check
 from ragassay.config import ProjectConfig
 from ragassay.core.errors import BadSettings, NothingToEvaluate
-from ragassay.core.models import Score
 from ragassay.reporting.gates import EXPORTERS
 from ragassay.reporting.junit import gated
 
@@ -47,14 +46,11 @@ NOTHING_SCORED = {
     ),
 }
 ANY_GATE = [
-    {"metric": "mrr", "min": 0.0},
     {"metric": "mrr", "max": 1.0},
     {"metric": "mrr", "min": 0.0, "coverage": 0.001},
-    {"metric": "mrr", "max_drop": 1.0},
     {"metric": "mrr", "relative_drop": 10.0},
     {"metric": "latency_ms.p95", "max": 1e9},
     {"metric": "cost_per_accurate_answer", "max": 1e9},
-    {"metric": "cost_usd.total", "max": 1e9},
 ]
 
 
@@ -105,8 +101,7 @@ def test_a_baseline_system_is_that_of_the_same_name_or_a_lone_or_a_named_one():
     two = make_report({"old": rows([0.9] * 8, system="old"), "older": rows([0.5] * 8, system="older")})
     gate = {"metric": "mrr", "max_drop": 0.1}
     assert check_gate(now, gate, lone).passed
-    missed = check_gate(now, gate, two)
-    assert (missed.cause, missed.reason) == ("baseline", "mrr can't be compared: the baseline has no system 'new'")
+    assert check_gate(now, gate, two).cause == "baseline"
     assert check_gate(now, gate, two, baseline_system="older").passed
     assert not check_gate(now, gate, two, baseline_system="old").passed
 
@@ -124,12 +119,9 @@ def test_a_slice_is_judged_by_its_own_rows():
 def test_the_value_of_a_gate_is_that_of_the_report():
     report = make_report([row(n, mrr=1 / n, accurate=float(n % 2), cost=0.01 * n) for n in range(1, 12)])
     system = report.systems["default"]
-    for name in ("mrr", "accurate"):
-        result = check_gate(report, {"metric": name, "min": 0})
-        assert (result.value, result.interval) == (system.metrics[name].value, system.metrics[name].interval)
-    result, cost = check_gate(report, {"metric": "cost_per_accurate_answer", "max": 1}), system.cost_per_accurate_answer
-    assert (result.value, result.interval) == (cost.value, cost.interval)
-    assert check_gate(report, {"metric": "cost_usd.p90", "max": 1}).value == pytest.approx(system.cost_usd.p90)
+    for name, own in (("mrr", system.metrics["mrr"]), ("cost_per_accurate_answer", system.cost_per_accurate_answer)):
+        result = check_gate(report, {"metric": name, "max": 1})
+        assert (result.value, result.interval) == (own.value, own.interval)
 
 
 @pytest.mark.parametrize(
@@ -137,18 +129,12 @@ def test_the_value_of_a_gate_is_that_of_the_report():
     [
         ({"metric": "mrr"}, "has no threshold"),
         ({"metric": "mmr", "min": 1}, "did you mean"),
-        ({"metric": "ndcg", "min": 1}, "ndcg@10"),
         ({"metric": "mrr.p95", "min": 1}, "percentiles"),
-        ({"metric": "latency_ms.p42", "max": 1}, "p42"),
         ({"metric": "mrr", "min": 0.9, "max": 0.1}, "nothing could pass"),
-        ({"metric": "mrr", "max_drop": -0.1}, "greater than or equal to 0"),
-        ({"metric": "mrr", "min": 0, "coverage": 0}, "greater than 0"),
         ({"metric": "mrr", "min": float("nan")}, "finite"),
         ({"metric": "mrr", "min": 1, "slice": "tenant=a"}, "metadata.NAME"),
         ({"mrr": "at least 0.7"}, 'mrr: ">= 0.7"'),
-        ({"mrr": ">= x"}, ">= x"),
         ({"mrr": ">= nan"}, ">= nan"),
-        ({"mrr": 0.7}, "can't read 0.7"),
     ],
 )
 def test_a_gate_that_makes_no_sense_is_refused(gate, says):
@@ -230,16 +216,6 @@ def test_a_figure_that_one_side_lacks_cannot_be_compared():
     assert (missed.passed, missed.cause) == (False, "baseline")
 
 
-def test_what_was_not_measured_alike_is_in_the_document_and_in_the_markdown():
-    before = mrr_report([0.5] * 4, run="old", max_grade=2)
-    gates = {"metric": "mrr", "max_drop": 0.1}
-    checked = check_gates(mrr_report([0.5] * 4), gates, baseline=before)
-    assert checked.cautions == ("not the same greatest grade: 2.0 and 3.0",)
-    said = "The baseline was not measured alike: not the same greatest grade: 2.0 and 3.0."
-    assert said in EXPORTERS.whole(checked, "md").decode()
-    assert check_gates(mrr_report([0.5] * 4), gates, baseline=mrr_report([0.5] * 4)).cautions == ()
-
-
 def test_queries_that_one_run_lacks_are_not_compared_and_count_against_the_floor():
     before = mrr_report([0.5] * 10)
     missed = check_gate(mrr_report([0.9] * 8), {"metric": "mrr", "max_drop": 0.1}, before)
@@ -264,27 +240,15 @@ def test_a_slice_that_vanished_is_noticed_against_the_baseline():
     assert [(r.slice, r.passed) for r in results] == [("metadata.tenant=a", True), ("metadata.tenant=b", False)]
 
 
-def test_gate_on_reranking_improvement_compares_the_relative_changes():
-    before, now = (  # mean change 0.2 of 0.5, then 0.1 of 0.5
-        make_report([row(n).model_copy(update={"scores": {"reranking_improvement": change}}) for n in range(2)])
-        for change in (Score(value=value, details={"ndcg_before": 0.5}) for value in (0.2, 0.1))
-    )
-    missed = check_gate(now, {"metric": "reranking_improvement", "max_drop": 0.1}, before)
-    assert (missed.value, missed.baseline, missed.drop) == pytest.approx((0.2, 0.4, 0.2))
-    assert (missed.passed, missed.interval) == (False, None)
-
-
 # --- labels ---
 
 
-def labelled(*, people=0.6, judge_errs=0.5, labels=100, rows=400, seed=0, category=None, run="run-1"):
-    """A report on rows of which people call a share right, and the judge those as well and some of the others."""
+def labelled(*, people=0.6, judge_errs=0.5, labels=100, seed=0, run="run-1"):
+    """A report on 400 rows of which people call a share right, and the judge those as well and some of the others."""
     draw, made = random.Random(seed), []
-    for n in range(rows):
+    for n in range(400):
         right = draw.random() < people
-        score = float(right or draw.random() < judge_errs)
-        one = row(n, query=f"question {n} of {category}", category=category, faithfulness=score)
-        one = one.model_copy(update={"query_id": f"q{n}-{category}"})
+        one = row(n, faithfulness=float(right or draw.random() < judge_errs))
         made.append(one.with_labels({"faithfulness": float(right)}) if n < labels else one)
     return make_report(made, run=run)
 
@@ -309,11 +273,6 @@ def test_too_few_labels_leave_a_gate_to_the_judge_and_that_is_said():
     assert result.reason.endswith(
         "(n=400, not corrected: a correction needs 10 labels of rows with a score, there are 9)"
     )
-    many, few = (labelled(labels=n, rows=200, category=category) for n, category in ((60, "many"), (3, "few")))
-    both = make_report([*many.results["default"], *few.results["default"]])
-    few, many = check_gates(both, {"metric": "faithfulness", "min": 0.7, "slice": "category"}).results
-    assert (few.slice, few.passed, few.corrected_by) == ("category=few", True, None)
-    assert (many.slice, many.passed, many.corrected_by) == ("category=many", False, 60)
 
 
 def test_a_drop_that_people_see_and_the_judge_does_not_misses_its_gates():
@@ -330,13 +289,6 @@ def test_a_drop_that_people_see_and_the_judge_does_not_misses_its_gates():
         assert missed.interval.low <= missed.drop <= missed.interval.high
     back = check_gate(before, {"metric": "faithfulness", "max_drop": 0}, now)
     assert (back.passed, back.drop) == (True, pytest.approx(-missed.drop))
-
-
-def test_a_baseline_without_labels_is_compared_by_the_judge_and_that_is_said():
-    before, now = labelled(people=0.8, labels=0), labelled(people=0.5, judge_errs=0.7, seed=1)
-    result = check_gate(now, {"metric": "faithfulness", "max_drop": 0.1}, before)
-    assert (result.passed, result.corrected_by) == (True, None)
-    assert "not corrected: a correction needs 10 queries with labels on both sides, there are 0" in result.reason
 
 
 # --- what a pipeline reads ---
@@ -356,8 +308,7 @@ def test_junit_has_a_case_for_each_gate_and_survives_any_text(mixed):
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "2", "0")
     assert [case.get("name") for case in cases] == [r.name.replace("\x07", "\\u0007") for r in mixed.results]
     assert [case.find("failure") is None for case in cases] == [r.passed for r in mixed.results]
-    failure = cases[1].find("failure")
-    assert (failure.get("type"), failure.get("message")) == ("threshold", "mrr is 0.000, not >= 0.500 (n=4)")
+    assert cases[1].find("failure").get("message") == "mrr is 0.000, not >= 0.500 (n=4)"
     assert [case.find("failure").get("type") for case in cases[1:]] == ["threshold", "missing"]
 
 
@@ -370,11 +321,6 @@ def test_markdown_has_a_marker_first_and_one_line_for_each_gate(mixed):
     assert all(len(re.findall(r"(?<!\\)\|", line)) == 6 for line in table)
     assert [("MISSED" in line) for line in table[2:]] == [True, True, False]
     assert "<c>" not in "".join(lines).replace("\\<c\\>", "")
-    before = mrr_report([1.0] * 3, run="old")
-    passed = check_gates(before, {"mrr": ">= 0.5"}, {"metric": "mrr", "max_drop": 0.1}, baseline=before)
-    said = EXPORTERS.whole(passed, "md").decode()
-    assert "all 2 gates passed" in said
-    assert "baseline old" in said
 
 
 def test_json_is_the_document_and_fits_its_schema(mixed, tmp_path):

@@ -49,11 +49,6 @@ def test_a_comparison_counts_conversations():
         assert pair.metrics["mrr"].questions == questions
 
 
-def test_one_conversation_has_no_interval():
-    metric = make_report(turns((0.1, 0.5, 0.9), "c")).systems["default"].metrics["mrr"]
-    assert (metric.value, metric.interval.low) == (pytest.approx(0.5), None)
-
-
 def test_questions_are_numbered_by_conversation_else_by_words_and_earlier_turns():
     assert numbered([question_key("Summarise.", ())] * 3) is None  # an instruction
     assert numbered([question_key(text, (), (), "c") for text in "ab"]).tolist() == [0, 0]
@@ -84,7 +79,5 @@ def test_the_pages_of_a_row_and_of_its_labels_show_earlier_turns(report):
     with browsing() as http:
         row = http.get(f"/ui/runs/{report.run.id}/row?id=q_0").text
         label = http.get(f"/ui/runs/{report.run.id}/label?metric=faithfulness").text
-    assert '<a href="#H2">H2</a>' in row
     assert '<span id="H2"><sup>H2</sup> <strong>assistant</strong>: Free costs nothing.</span>' in row
-    assert "conversation s0" in row
     assert "<strong>assistant</strong>: Free costs nothing.</span></li>" in label

@@ -10,11 +10,10 @@ from fakes import FakeLLM, score_chunk
 from judge_replies import judge, model_at, reply, sample
 from offline_runs import GOOD, write_jsonl
 from provider import Provider
-from ragassay.core.errors import BadSettings
 from ragassay.core.eval_config import EvalConfig
 from ragassay.llm.journal import CallScope, MemoryJournal
 from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.composite import check_own, own_metrics
+from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import parse
 
 POLITE = "The answer is polite and addresses the reader directly."
@@ -39,8 +38,6 @@ def test_criteria_are_asked_in_the_same_call_as_instructions_and_the_sample_stay
     assert f"[K1] {POLITE}\n[K2] It is one sentence." in seen.system
     assert POLITE not in seen.user
     assert seen.user.endswith("Give one entry for each of A1 to A3 and G1 to G2 and K1 to K2.")
-    schema = seen.body["response_format"]["json_schema"]["schema"]
-    assert list(schema["properties"]["criteria"]["items"]["properties"]) == ["id", "why", "step"]  # reason before label
     assert [(c.id, c.name) for c in rating.verdict.criteria] == [("K1", "polite"), ("K2", "short")]
     assert rating.usage.calls == 1
 
@@ -62,16 +59,7 @@ def test_a_criterion_that_a_reply_leaves_out_is_asked_once_more_and_then_missing
     assert (left.value, left.missing, left.reason) == (None, "failed", "the judge left the criterion short unanswered")
 
 
-UNREAD = (
-    [("K1", "excellent")],
-    [("K1", 0.9)],
-    [("K1", "full"), ("K1", "none")],
-    [("K9", "full")],
-    [("polite", "full")],
-)
-
-
-@pytest.mark.parametrize("entries", UNREAD)
+@pytest.mark.parametrize("entries", [[("K1", 0.9)], [("K1", "full"), ("K1", "none")], [("K9", "full")]])
 def test_a_free_number_an_unknown_step_two_answers_or_another_label_is_no_answer(entries):
     (rating,) = judge(FakeLLM(lambda _: judged(*entries)), [sample()], criteria={"polite": POLITE})
     assert scores(rating).missing == "failed"
@@ -89,16 +77,6 @@ def test_a_verdict_is_cached_by_the_text_of_its_criteria():
         plain, polite = content(), content(criteria={"polite": POLITE})
         assert polite == content(criteria={"courteous": POLITE})  # the name is ours, the text is what was asked
         assert len({plain, polite, content(criteria={"polite": "It is polite."}), content(criteria=CRITERIA)}) == 4
-
-
-@pytest.mark.parametrize(
-    "name", ["ndcg_10", "P_5", "précis", "a" * 41, "2nd", "", "refusal_recall", "missing", "verdict"]
-)
-def test_a_name_that_something_else_has_or_that_is_none_is_refused(name):
-    with pytest.raises(BadSettings) as refused:
-        check_own(EvalConfig(criteria={name: POLITE}))
-    assert refused.value.where == f"criteria.{name}"
-    assert refused.value.hint
 
 
 CRITERION = ("--set", f"criteria.polite={POLITE}")
@@ -125,17 +103,12 @@ def test_gates_compare_trend_csv_and_rules_know_a_criterion_by_its_name(cli, dat
         assert (code, len(provider.log)) == (0, 4), err  # the same text: the same calls
     assert re.search(r"^default: polite >= 0\.500 +passed", gated, re.MULTILINE)
     assert re.search(r"^default: polite <= 0\.400 +MISSED", gated, re.MULTILINE)
-    report = json.loads((tmp_path / "a.json").read_text())
-    metrics = report["systems"]["default"]["metrics"]
+    metrics = json.loads((tmp_path / "a.json").read_text())["systems"]["default"]["metrics"]
     assert (metrics["polite"]["n"], metrics["accurate"]["value"]) == (4, 1.0)
-    assert {row["scores"]["polite"]["reason"] for row in report["results"]["default"]} == {"a word too many"}
-    assert report["provenance"]["configuration"]["criteria"] == {"polite": POLITE}
     assert "polite" in (tmp_path / "a.csv").read_text().splitlines()[0].split(",")
     code, out, _ = cli("compare", "a.json", "b.json", "--metrics", "polite", "--json")
     assert (code, json.loads(out)["pairs"][0]["metrics"]["polite"]["n"]) == (0, 4)
     assert "polite on data, judge gpt-4o-mini (higher is better)" in cli("trend", "polite")[1]
-    code, _, err = cli("trend", "politte")
-    assert (code, "did you mean polite" in err) == (2, True)
 
 
 def test_without_a_model_criteria_are_warned_of_at_the_start_and_missing_with_that_reason(cli, data):

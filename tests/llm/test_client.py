@@ -1,7 +1,6 @@
 """A model behind LiteLLM, over a real HTTP server: one request, what is tried again, what is refused, and odd replies."""
 
 import asyncio
-import gc
 import logging
 import re
 import time
@@ -93,21 +92,6 @@ def test_a_cancelled_call_may_have_been_paid_and_its_estimate_counts_as_spent():
     assert (journal.account.spent.uncertain_calls, journal.account.spent.output_tokens) == (1, 50)
 
 
-def test_parameters_that_a_provider_does_not_take_are_left_out_and_listed():
-    with Provider(then=HELLO) as provider:
-        judge = llm(provider, "openai/o3-mini", parameters={"reasoning_effort": "low"}, seed=3)
-        reply_of(judge)
-    assert judge.settings == {
-        "model": "openai/o3-mini",
-        "parameters": {"seed": 3, "reasoning_effort": "low"},
-        "left_out": ["temperature"],
-    }
-    body = provider.log[0].body
-    assert "temperature" not in body
-    assert (body["seed"], body["reasoning_effort"]) == (3, "low")
-    assert body["max_completion_tokens"] == 50 + 4096  # room to think, on top of the reply's own tokens
-
-
 def test_an_unknown_model_is_an_error_before_anything_is_sent():
     with pytest.raises(BadSettings, match=r"unknown model 'gpt-of-nobody'; write provider/model"):
         reply_of(LLM("gpt-of-nobody"))
@@ -120,28 +104,17 @@ def test_an_unknown_model_is_an_error_before_anything_is_sent():
         ({"extra_body": {"messages": []}}, "extra_body: it can't set messages"),
     ],
 )
-def test_bad_parameters_are_bad_settings(parameters, text):
+def test_parameters_that_are_ours_can_not_be_set(parameters, text):
     with pytest.raises(BadSettings, match=text):
         LLM("m", parameters=parameters)
-
-
-def test_one_object_serves_several_event_loops_and_leaves_no_connection_open():
-    with Provider(then=HELLO) as provider:
-        judge = llm(provider)
-        for n in range(3):
-            assert reply_of(judge, name=f"c{n}").text == "hello"
-        gc.collect()  # an open connection would warn here, and warnings are errors
 
 
 # --- faults and refusals ------------------------------------------------------------------------------------------------
 
 FAULTS = {
     "408": (play.status(408), 0),
-    "409": (play.status(409), 0),
     "429": (play.status(429), 0),
-    "500": (play.status(500), 0),
     "502": (play.status(502), 0),
-    "503": (play.status(503), 0),
     "529 in the body": (play.raw(error={"message": "overloaded", "code": 529}), 1),
     "lost connection": (play.reset, 1),
     "empty body": (play.empty, 1),
@@ -166,7 +139,6 @@ def test_a_passing_fault_costs_exactly_one_more_request(fault):
 @pytest.mark.parametrize(
     ("behaviour", "error", "uncertain"),
     [
-        (play.status(500, message="out of order"), Unavailable, 0),
         (play.status(429, message="too fast"), RateLimited, 0),
         (play.reset, Unavailable, 1),
     ],
@@ -192,9 +164,8 @@ def test_a_hang_ends_with_the_timeout_and_may_have_been_paid():
     assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize("at_no_cost", [429, 500])
 @pytest.mark.parametrize(("first", "uncertain"), [(play.reset, 1), (play.status(500), 0)])
-def test_attempts_are_told_of_where_the_call_ends_between_two(first, uncertain, at_no_cost, monkeypatch):
+def test_attempts_are_told_of_where_the_call_ends_between_two(first, uncertain, monkeypatch):
     """The time of its sample is up while the call waits; the last attempt cost nothing, the one before may have."""
     account, tasks = Account(), []
 
@@ -209,7 +180,7 @@ def test_attempts_are_told_of_where_the_call_ends_between_two(first, uncertain, 
             await tasks[0]
 
     monkeypatch.setattr(client, "backoff", pause)
-    with Provider([first], then=play.status(at_no_cost)) as provider:
+    with Provider([first], then=play.status(429)) as provider:
         asyncio.run(cancelled())
     assert len(provider.log) == 2
     assert account.lost == Usage(retries=1, uncertain_calls=uncertain)
@@ -237,14 +208,11 @@ def test_a_refusal_is_not_tried_again(behaviour, error, text):
 
 
 def test_a_missing_key_is_named_by_its_variable_and_nothing_is_sent():
-    with pytest.raises(BadSettings, match="there is no key for this model; set OPENAI_API_KEY"):
-        reply_of(LLM("gpt-4o-mini"))
     with pytest.raises(BadSettings, match="set ANTHROPIC_API_KEY"):
         reply_of(LLM("anthropic/claude-sonnet-4-5"))
 
 
-@pytest.mark.parametrize("given", ["argument", "environment"])
-@pytest.mark.parametrize("code", [400, 401, 404, 429, 500])
+@pytest.mark.parametrize(("given", "code"), [("argument", 400), ("argument", 500), ("environment", 401)])
 def test_a_key_never_shows_in_an_error_a_log_or_a_traceback(given, code, monkeypatch, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     if given == "environment":
@@ -259,7 +227,6 @@ def test_a_key_never_shows_in_an_error_a_log_or_a_traceback(given, code, monkeyp
     shown += caplog.text + "".join(capfd.readouterr())
     assert "Incorrect API key provided: ***" in str(raised.value)
     assert KEY not in shown
-    assert "Give Feedback" not in shown
 
 
 def test_redact_takes_out_a_key_of_any_form_and_leaves_ordinary_words(monkeypatch):
@@ -335,7 +302,7 @@ def test_no_more_calls_are_in_flight_or_reserved_than_there_are_slots():
 
 
 def test_retry_after_is_read_in_all_its_forms():
-    read = {"7": 7.0, "1.5": 1.5, "Wed, 21 Oct 2015 07:28:00 GMT": 0.0, "Wed, 21 Oct 2015 07:28:00": 0.0, "soon": None}
+    read = {"7": 7.0, "1.5": 1.5, "Wed, 21 Oct 2015 07:28:00 GMT": 0.0, "soon": None}
     assert {text: retry_after({"retry-after": text}) for text in read} == read
     in_ms = {"250": 0.25, "inf": None, "-5": 0.0}
     assert {text: retry_after({"retry-after-ms": text}) for text in in_ms} == in_ms
@@ -348,26 +315,12 @@ def test_retry_after_is_read_in_all_its_forms():
 DENIED, FLAGGED = play.status(403, message="no access"), play.status(403, message="your input was flagged")
 
 
-@pytest.mark.parametrize(
-    ("text", "read"), [(r"a\ud800b", "a\ufffdb"), (r"\ud83d\ude00", "\U0001f600"), (r"\udc00", "\ufffd")]
-)
-def test_half_a_surrogate_pair_in_a_reply_is_replaced(text, read):
+def test_half_a_surrogate_pair_in_a_reply_is_replaced():
     message = {"role": "assistant", "content": "TEXT"}
     body = play.raw(choices=[{"index": 0, "message": message, "finish_reason": "stop"}])(None).raw
-    with Provider(then=lambda _: Answer(raw=body.replace(b"TEXT", text.encode()))) as provider:
+    with Provider(then=lambda _: Answer(raw=body.replace(b"TEXT", rb"a\ud800b"))) as provider:
         reply = reply_of(llm(provider))
-    assert (reply.text, reply.usage.input_tokens) == (read, 10)
-    assert reply.model_dump_json()
-
-
-@pytest.mark.parametrize("changes", [{"choices": []}, {"choices": None}, {"choices": [{"index": 0}]}])
-def test_a_reply_without_a_message_says_so(changes):
-    account = Account()
-    with Provider(then=play.raw(**changes)) as provider, pytest.raises(Unavailable) as raised:
-        reply_of(llm(provider, attempts=1), account=account)
-    assert "has no message" in str(raised.value) or "no usable answer" in str(raised.value)
-    assert "index out of range" not in str(raised.value)
-    assert account.lost.uncertain_calls == 1
+    assert (reply.text, reply.usage.input_tokens) == ("a\ufffdb", 10)
 
 
 def test_a_denied_call_after_a_reply_is_that_calls_affair():
@@ -393,17 +346,11 @@ def test_calls_that_are_all_denied_end_the_run_and_those_that_moderation_flags_d
 
 @pytest.mark.parametrize("value", [None, 0])
 def test_a_reply_in_which_the_caller_finds_nothing_is_unreadable(value):
-    journal, messages, parsed = MemoryJournal(), [{"role": "user", "content": "hi"}], []
-
-    def read(reply):
-        parsed.append(reply.text)
-        return value
-
     async def twice(model):
-        asked = {"max_tokens": 50, "call": call(), "journal": journal, "read": read}
-        return [await model.complete(messages, **asked) for _ in "12"]
+        asked = {"max_tokens": 50, "call": call(), "journal": MemoryJournal(), "read": lambda _: value}
+        return [await model.complete([{"role": "user", "content": "hi"}], **asked) for _ in "12"]
 
     with Provider(then=play.says("ok")) as provider:
         outcomes = asyncio.run(twice(llm(provider)))
     assert [(reply.unreadable, found) for reply, found in outcomes] == [(value is None, value)] * 2
-    assert (len(provider.log), parsed) == (1, ["ok"] * 2)  # once for each call, a settled one too
+    assert len(provider.log) == 1  # a settled one is read too

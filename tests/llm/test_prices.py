@@ -12,20 +12,8 @@ from ragassay.llm import Prices
 from ragassay.llm.resolve import litellm
 
 
-def test_the_cost_of_a_very_long_input_has_the_listed_price_above_the_limit():
-    # 2.5 USD a million for all tokens of an input above 200,000; 15 USD for the output
-    assert Prices().cost("gemini/gemini-2.5-pro", 300_000, 1_000) == pytest.approx(0.75 + 0.015)
-    assert Prices().cost("gemini/gemini-2.5-pro", 200_000, 0) == pytest.approx(0.25)
-
-
-def test_tokens_written_to_the_prompt_cache_have_their_own_price():
-    # 1,500 x 3 + 1,000 x 3.75 + 500 x 0.30 + 1 x 15, in USD a million
-    cost = Prices().cost("claude-sonnet-4-5", 3_000, 1, cached_tokens=500, written_tokens=1_000)
-    assert cost == pytest.approx((1_500 * 3 + 1_000 * 3.75 + 500 * 0.3 + 15) / 1e6)
-
-
-@pytest.mark.parametrize("model", ["gpt-4o-mini", "openai/gpt-4.1", "claude-haiku-4-5", "gemini/gemini-2.5-pro"])
-@pytest.mark.parametrize("tokens", [(1_000, 50), (250_000, 10), (0, 0)])
+@pytest.mark.parametrize("model", ["gpt-4o-mini", "claude-haiku-4-5", "gemini/gemini-2.5-pro"])
+@pytest.mark.parametrize("tokens", [(1_000, 50), (250_000, 10)])  # above 200,000 gemini's costs more
 def test_a_cost_is_that_of_litellm(model, tokens):
     expected = sum(litellm().cost_per_token(model=model, prompt_tokens=tokens[0], completion_tokens=tokens[1]))
     assert Prices().cost(model, *tokens) == pytest.approx(expected)
