@@ -84,13 +84,7 @@ ORDINARY |= {"retrieved_scores": [0.9, 0.1], "grade": 1.0, "time": 1_700_000_000
 LARGEST = {name: largest(name) for name in (*SPENT, *TOKENS)}
 LARGEST |= {"retrieved_scores": [1e40, -1e40], "grade": 1000.0, "time": 253_402_300_800.0}
 NONE = dict.fromkeys(TOKENS, 0)
-SMALLEST = {
-    **dict.fromkeys(SPENT, TINY),
-    **NONE,
-    "retrieved_scores": [TINY, 0.0],
-    "grade": TINY,
-    "time": -62_135_596_800.0,
-}
+SMALLEST = {**dict.fromkeys(SPENT, TINY), **NONE, "retrieved_scores": [TINY, 0.0], "grade": TINY, "time": -6e10}
 ZERO = {**dict.fromkeys(SPENT, 0.0), **NONE, "retrieved_scores": [0.0, 0.0], "grade": 0.0, "time": 0.0}
 CASES = {"largest": [LARGEST], "tiny": [SMALLEST], "zero": [ZERO], "mixed": [ORDINARY, LARGEST, SMALLEST, ZERO]}
 

@@ -167,8 +167,6 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=5,
 )  # fmt: skip
-CELLS = ["query", "answer", "contexts", "1", "-2", "nan", "[", "['a', 'b']", '{"a": 1}', "a|b", "é", " "]
-PIECES = st.sampled_from([*CELLS, ",", ",", "\n", "\n", "\r\n", '"', "\t", "\\", "\x00"])
 quietly = settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
@@ -193,15 +191,6 @@ def test_load_of_any_bytes(content, name, tmp_path):
     path = tmp_path / f"a.{name}"
     path.write_bytes(content)
     _loads_or_refuses(path, load)
-
-
-@quietly
-@given(pieces=st.lists(PIECES, max_size=25), name=st.sampled_from(["csv", "tsv"]))
-def test_load_of_any_table(pieces, name, tmp_path):
-    path = tmp_path / f"a.{name}"
-    path.write_bytes(("query,answer\n" + "".join(pieces)).encode())
-    _loads_or_refuses(path, load, duplicates="keep_first")
-    _loads_or_refuses(path, load_responses)
 
 
 @quietly

@@ -41,22 +41,6 @@ def test_difference_tells_rows_apart_by_their_id_and_changes_by_their_fields():
     assert found.changed == (ChangedRow(query_id="3", query="How long is it?", fields=fields),)
 
 
-def test_difference_of_rows_with_numbers_for_ids_goes_by_their_question():
-    found = differ(
-        [{"query_id": "q_0", "query": "A?"}, {"query_id": "q_1", "query": "B?"}, {"query_id": "q_2", "query": "B?"}],
-        [
-            {"query_id": "q_0", "query": "b?", "category": "x"},
-            {"query_id": "q_1", "query": "New?"},
-            {"query_id": "q_2", "query": "A?"},
-            {"query_id": "q_3", "query": "B?"},
-        ],
-    )
-    assert found.unchanged == 2
-    assert [row.query for row in found.added] == ["New?"]
-    assert found.removed == ()
-    assert [(row.query_id, row.fields) for row in found.changed] == [("q_0", ("query", "category"))]
-
-
 SHARES = {"train": 0.6, "validation": 0.2, "test": 0.2}
 
 

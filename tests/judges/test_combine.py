@@ -4,7 +4,7 @@ import pytest
 
 from ragassay.core.models import CriterionVerdict, FactVerdict, Rating, Result, SentenceVerdict, Usage, Verdict
 from ragassay.judges.agreement import JuryCount
-from ragassay.judges.combine import combine, disagreements, spread, voted
+from ragassay.judges.combine import combine, spread, voted
 
 
 def verdict(support=None, truth=None, covered=None, *, evidence=(), held=(), **changes):
@@ -133,16 +133,6 @@ def test_spread_is_pooled_over_groups():
     # squares 0.5 x 0.5 x 2 = 0.5 with 1 degree of freedom, and 0 with 2: sqrt(0.5 / 3)
     assert spread([(0.0, 1.0), (1.0, 1.0, 1.0), (0.3,)]) == pytest.approx((0.5 / 3) ** 0.5)
     assert spread([(0.3,)]) is None
-
-
-def test_disagreements_name_each_unit_that_judges_label_differently():
-    members = {
-        "a": judged("supported", "agrees", "yes"),
-        "b": judged("partly", "agrees", "no"),
-        "c": judged("partly", "agrees"),
-        "d": Rating(reason="it failed"),
-    }
-    assert list(disagreements(ratings(**members))) == ["A1 support: partly 2, supported 1", "G1 covered: yes 1, no 1"]
 
 
 def test_the_count_of_a_jury_says_who_failed_and_who_is_with_the_others():

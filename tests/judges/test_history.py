@@ -10,7 +10,6 @@ from provider import Provider, says
 from ragassay.core.models import Message, Verdict
 from ragassay.datasets.load import load
 from ragassay.judges.local import LocalJudge
-from ragassay.judges.preference import PreferenceJudge
 from ragassay.judges.prompt import render_prompt, suspicious
 from ragassay.judges.verdict import check_verdict, number_units, recent_turns
 from ragassay.judges.yes_no import YesNoJudge
@@ -118,10 +117,3 @@ def test_probes_read_earlier_turns():
         row = continued(answer="Refunds take 14 days.", contexts=("Support is free.",))
         (rating,) = asyncio.run(YesNoJudge(model_at(provider)).judge([row], MemoryJournal()))
         assert rating.verdict.sentences[0].evidence == ("H3",)
-
-
-def test_a_preference_is_asked_with_earlier_turns():
-    with Provider(then=says('{"why": "", "better": "first"}')) as provider:
-        judge = PreferenceJudge(model_at(provider))
-        asyncio.run(judge.prefer("q", "And where?", (), ("Here.", "There."), MemoryJournal(), history=TURNS))
-    assert all("[H3] assistant: Refunds take 14 days." in seen.user for seen in provider.log)

@@ -1,12 +1,11 @@
 """What a provider does not take of what it is asked: found out with few requests, remembered, and never a failed row."""
 
-import asyncio
 import logging
 
 import pytest
 
 import provider as play
-from llm_calls import OBJECT, SCHEMA, ask, llm, reply_of
+from llm_calls import OBJECT, SCHEMA, llm, reply_of
 from provider import Answer, Provider
 from ragassay.core.errors import BadInput, Unavailable
 from ragassay.core.models import Usage
@@ -45,19 +44,6 @@ def test_a_form_that_is_refused_by_name_is_followed_by_the_next_and_later_calls_
     assert first.text.startswith("{")
     assert (first.waste, second.waste) == (Usage(retries=place), Usage())
     assert first.left_out == second.left_out == ((f"json_schema ({taken} instead)",) if place else ())
-
-
-def test_calls_that_are_refused_at_the_same_time_are_all_answered():
-    with Provider(then=play.takes("json_object"), latency_s=0.02) as provider:
-        judge = llm(provider, concurrency=8)
-
-        async def several():
-            return await asyncio.gather(*(ask(judge, name=f"c{n}", schema=SCHEMA) for n in range(40)))
-
-        replies = asyncio.run(several())
-    assert [reply.text[0] for reply in replies] == ["{"] * 40
-    assert forms(provider).count("json_object") == 40
-    assert len(provider.log) <= 40 + 2 * 8  # those that began together
 
 
 @pytest.mark.parametrize(

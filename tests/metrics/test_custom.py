@@ -70,26 +70,6 @@ def test_a_metric_of_a_whole_chunk_that_breaks_costs_its_own_scores(seen, return
     assert [score.value for score in scores("mrr", [sample(1), sample(2)])] == [1.0, 1.0]
 
 
-def test_async_metrics_wait_together_within_a_bound():
-    now, most = 0, 0
-
-    @metric(better="higher")
-    async def slow(row: Sample) -> float:
-        nonlocal now, most
-        now += 1
-        most = max(most, now)
-        await asyncio.sleep(0.01)
-        now -= 1
-        if row.query_id == "q3":
-            raise ValueError("no")
-        return 1.0
-
-    found = scores("slow", [sample(n) for n in range(1, 9)], performance={"concurrency": 4})
-    assert most == 4
-    assert [score.value for score in found] == [1.0, 1.0, None, *[1.0] * 5]
-    assert found[2].reason == "slow raised ValueError: no"
-
-
 def test_an_async_metric_that_hangs_is_given_up_and_one_that_cancels_itself_fails():
     @metric(better="higher")
     async def stuck(row: Sample) -> float:

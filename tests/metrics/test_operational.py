@@ -108,11 +108,6 @@ def test_diversity_of_a_list_is_the_mean_distance_of_its_pairs(contexts, k, valu
     assert (score.value, score.details) == (pytest.approx(value, abs=1e-6), {"pairs": pairs})
 
 
-def test_without_an_embedder_diversity_is_missing_with_the_reason():
-    score = ask("intra_list_diversity@5", {"contexts": ["x", "y"]}, no_embedder="install the extra models")
-    assert (score.value, score.missing, score.reason) == (None, "no_input", "install the extra models")
-
-
 def novelty(retrieved, subtopics, k):
     response = None if retrieved is None else {"retrieved_doc_ids": retrieved}
     return ask(f"alpha_ndcg@{k}", response, subtopics=subtopics)

