@@ -251,6 +251,7 @@ def test_swapping_the_systems_flips_every_sign(table, name):
     assert other.outcome == turned.get(one.outcome, one.outcome)
     for same in ("p", "p_adjusted", "mark", "detectable"):
         assert getattr(other, same) == getattr(one, same)
+    assert one.outcome != "no difference shown" or one.interval.contains(0.0)
     assert (other.wins, other.losses, other.ties) == (one.losses, one.wins, one.ties)
     assert (other.mean_a, other.mean_b) == (one.mean_b, one.mean_a)
     pairs = [(one.delta, other.delta), (one.interval.low, other.interval.high), (one.interval.high, other.interval.low)]
@@ -282,18 +283,6 @@ def test_compare_averages_several_answers_to_one_question_first():
     delta = compared(three).pairs[0].metrics["mrr"]
     assert (delta.n, delta.questions) == (30, 10)
     assert (delta.p, delta.interval, delta.wins) == (once.p, once.interval, once.wins)
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.tuples(*[st.sampled_from([0.0, 0.25, 0.5, 1.0])] * 4), min_size=1, max_size=30))
-def test_compare_never_calls_an_interval_without_0_no_difference(table):
-    both = {
-        name: [row(n, name, mrr=values[at], correctness=values[at + 1]) for n, values in enumerate(table)]
-        for name, at in (("a", 0), ("b", 2))
-    }
-    deltas = compared(report(**both), metrics=["mrr", "correctness"]).pairs[0].metrics
-    for delta in deltas.values():
-        assert delta.outcome != "no difference shown" or delta.interval.contains(0.0)
 
 
 # --- the same query ---

@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field, ValidationError
 
 from ragassay.core.models import FrozenModel
-from ragassay.core.validation import place_of, problems, shown
+from ragassay.core.validation import problems, shown
 
 
 class Inner(FrozenModel):
@@ -25,12 +25,10 @@ class Outer(FrozenModel):
     ("value", "sentence"),
     [
         ({"nmae": ""}, "unknown key nmae; did you mean name?"),
-        ({"zzz": ""}, "unknown key zzz; known: by_name, name, parts, share"),
         ({"parts": [{}, {"sise": 1}]}, "unknown key parts[1].sise; did you mean size?"),
         ({"by_name": {"a": {"moed": 1}}}, "unknown key by_name.a.moed; did you mean mode?"),
         ({"by_name": {"a b": {"size": "x"}}}, "by_name['a b'].size: should be a whole number, is 'x'"),
         ({"parts": [{"mode": "Fast"}]}, "parts[0].mode: should be 'fast' or 'slow', is 'Fast'"),
-        ({"parts": ["a"]}, "parts[0]: should be an object, is 'a'"),
         ({"name": []}, "name: should be text or a number, is a list of 0"),
         ({"share": 1}, "share: should be less than 1, is the number 1"),
         ({"share": float("nan")}, "share: should be a finite number, is NaN"),
@@ -45,6 +43,3 @@ def test_an_error_says_where_what_and_which_key_was_meant(value, sentence):
 def test_a_value_is_shown_short_and_on_one_line():
     assert shown("x" * 100) == f"'{'x' * 35}...'"
     assert shown("a\nb\x1b\ud800") == r"'a\nb\x1b\ud800'"
-    assert shown({"a": 1, "b": 2, "c": 3, "d": 4}) == "an object with the keys 'a', 'b', 'c', ..."
-    assert shown(10**50) == "a number of more than 40 digits"
-    assert place_of(()) == ""

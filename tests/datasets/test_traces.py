@@ -80,11 +80,6 @@ def in_json(span):
     }
 
 
-def of_page(span):
-    """As Phoenix's API writes it."""
-    return {**in_json(span), "status_code": "OK", "span_kind": span.kind}
-
-
 def of_frame(span):
     """As Phoenix's data frame has it: dotted columns, and lists of documents."""
     line, attributes = in_json(span), {}
@@ -123,7 +118,6 @@ FORMS = {
     "otlp lines": lambda spans: ("t.jsonl", "\n" + otlp_lines([spans])),
     "otlp document": lambda spans: ("t.json", json.loads(otlp_lines([spans]))),
     "otlp page": lambda spans: ("t.json", {"data": in_snake_case(spans_of_batch(spans))}),
-    "phoenix page": lambda spans: ("t.json", {"data": [*map(of_page, spans)], "next_cursor": None}),
     "data frame": lambda spans: pd.DataFrame(map(of_frame, spans)),
 }
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from ragassay.core.models import CriterionVerdict, FactVerdict, Rating, Result, SentenceVerdict, Usage, Verdict
-from ragassay.judges.agreement import JuryCount
+from ragassay.core.models import CriterionVerdict, FactVerdict, Rating, SentenceVerdict, Usage, Verdict
 from ragassay.judges.combine import combine, spread, voted
 
 
@@ -76,11 +75,6 @@ def ratings(**by_rater):
     return [one.model_copy(update={"rater": name}) for name, one in by_rater.items()]
 
 
-def row(**by_rater):
-    given = tuple(ratings(**by_rater))
-    return Result(query_id="q", system="s", query="?", ratings=given, verdict=combine(given).verdict)
-
-
 def judged(*labels, **changes):
     return Rating(verdict=verdict(*labels, **changes), usage=Usage(calls=1, cost_usd=0.25))
 
@@ -133,22 +127,3 @@ def test_spread_is_pooled_over_groups():
     # squares 0.5 x 0.5 x 2 = 0.5 with 1 degree of freedom, and 0 with 2: sqrt(0.5 / 3)
     assert spread([(0.0, 1.0), (1.0, 1.0, 1.0), (0.3,)]) == pytest.approx((0.5 / 3) ** 0.5)
     assert spread([(0.3,)]) is None
-
-
-def test_the_count_of_a_jury_says_who_failed_and_who_is_with_the_others():
-    rows = [
-        row(a=judged("supported"), b=judged("supported"), c=judged("not_found")),
-        row(a=judged("supported"), b=judged("not_found"), c=Rating(reason="it failed")),
-        row(a=judged("supported"), b=Rating(reason="it failed"), c=Rating(reason="so did it")),
-    ]
-    count = JuryCount()
-    for one in rows:
-        count.add(one)
-    jury = count.jury
-    a, b, c = jury.members
-    assert (jury.rows, jury.divided, jury.without_verdict) == (3, 2, 1)
-    assert [(one.judged, one.failed) for one in (a, b, c)] == [(3, 0), (2, 1), (1, 2)]
-    assert (c.reasons, a.usage.cost_usd) == ({"it failed": 1, "so did it": 1}, 0.75)
-    # the jury says supported, then not_found (a tie); of the third row it says nothing
-    assert [(one.labels, one.agreed) for one in (a, b, c)] == [(2, 1), (2, 2), (1, 0)]
-    assert JuryCount().jury is None

@@ -42,10 +42,6 @@ def verdict(answer, **rest):
     return rating.verdict
 
 
-def supports(answer, *contexts):
-    return [one.support for one in verdict(answer, contexts=contexts, truths=()).sentences]
-
-
 def said(found):
     return [(s.support, s.evidence, s.why) for s in found.sentences]
 
@@ -60,66 +56,37 @@ def test_a_sentence_is_supported_invented_or_half_there():
     assert said(half) == [("partly", ("C1.1",), "not in the contexts: handwritten, letter")]
 
 
-PARKING = "the shops and the town hall in the centre refund the ticket."
+FREE = "Parking is not free near the station, but the shops and the town hall in the centre refund the ticket."
 TRIALS = ("Refunds take 14 days.", "Trials take 30 days.")
+OPEN = "The shop is open from 08:00 to 18:00 on weekdays."
 CREDITS = "Refunds are possible after a month, while gift cards, coupons and credits never expire or come back."
-OPEN = "The shop is open from 08:00 to 18:00"
-RETURN = "You can return an item within 30 days of delivery."
-CONTRADICTED = [
-    ("Refunds are paid within 30 days.", *CONTEXTS),
-    ("Refunds take 30 days.", *TRIALS),
-    ("Refunds are possible after a month.", "Refunds are not possible after a month."),
-    ("Parking is free near the station.", f"Parking is not free near the station, but {PARKING}"),
-]
-OF_SOMETHING_ELSE = [
-    ("Trials take 30 days.", *TRIALS),
-    ("Refunds are not possible.", "Refunds aren't possible."),
-    ("Parking is not free near the station.", f"Parking is not free near the station, but {PARKING}"),
-    ("Refunds are possible after a month.", CREDITS),
-]
-OTHER_NUMBERS = [
-    ("The shop is open from 10:00 to 18:00 on weekdays.", f"{OPEN} on weekdays."),
-    ("60 days.", RETURN),
-    ("Pro has 5 seats and 3 phones.", "Pro has 5 seats. Support is free on all plans, by phone and mail."),
-    ("The tunnel is 5 km long.", "The tunnel is 6,000 m long."),
-]
-REVERSED = [
-    ("The buyer pays the seller.", "The seller pays the buyer."),
-    ("Acme is owned by Bolt.", "Acme owns Bolt."),
+VERDICTS = [
+    # another number, or the opposite sign
+    ("contradicted", "Refunds are paid within 30 days.", *CONTEXTS),
+    ("contradicted", "Refunds take 30 days.", *TRIALS),
+    ("contradicted", "The shop is open from 10:00 to 18:00 on weekdays.", OPEN),
+    ("contradicted", "Refunds are possible after a month.", "Refunds are not possible after a month."),
+    ("contradicted", "Parking is free near the station.", FREE),
+    # a number or a sign of something else
+    ("supported", "Trials take 30 days.", *TRIALS),
+    ("supported", "Refunds are not possible.", "Refunds aren't possible."),
+    ("supported", "Parking is not free near the station.", FREE),
+    ("supported", "Refunds are possible after a month.", CREDITS),
+    ("supported", "We close at 6 pm.", "We close at 18:00."),
+    # a number that the evidence lacks, and roles that are reversed
+    ("not_found", "60 days.", "You can return an item within 30 days of delivery."),
+    ("partly", "Pro has 5 seats and 3 phones.", "Pro has 5 seats. Support is free on all plans, by phone and mail."),
+    ("partly", "The buyer pays the seller.", "The seller pays the buyer."),
+    ("partly", "Acme is owned by Bolt.", "Acme owns Bolt."),
 ]
 
 
-@pytest.mark.parametrize(("answer", "contexts"), [(answer, contexts) for answer, *contexts in CONTRADICTED])
-def test_another_number_or_the_opposite_sign_is_a_contradiction(answer, contexts):
-    found = verdict(answer, contexts=contexts)
-    (sentence,) = found.sentences
-    assert (sentence.support, sentence.why) == ("contradicted", f"contradicted by {sentence.evidence[0]}")
-    assert found.probability["faithfulness"] <= 0.2
-
-
-@pytest.mark.parametrize(("answer", "contexts"), [(answer, contexts) for answer, *contexts in OF_SOMETHING_ELSE])
-def test_a_number_or_sign_of_something_else_is_no_contradiction(answer, contexts):
-    assert supports(answer, *contexts) == ["supported"]
-
-
-@pytest.mark.parametrize(("answer", "context"), OTHER_NUMBERS)
-def test_a_number_that_the_evidence_lacks_is_never_supported(answer, context):
-    found = verdict(answer, contexts=(context,), truths=())
-    assert found.sentences[0].support != "supported"
-    assert found.probability["faithfulness"] < 0.5
-
-
-@pytest.mark.parametrize(("answer", "context"), REVERSED)
-def test_a_reversed_fact_is_doubtful(answer, context):
-    found = verdict(answer, contexts=(context,), truths=(context,))
-    assert said(found) == [("partly", ("C1.1",), "C1.1 has the roles reversed")]
-    assert (found.sentences[0].truth, found.facts[0].covered) == ("absent", "partly")
-    assert found.probability["faithfulness"] < 0.5
-
-
-def test_a_time_is_one_number_however_it_is_written():
-    assert supports("We close at 6 pm.", "We close at 18:00.") == ["supported"]
-    assert supports("We close at 6 pm.", "We close at 6 am.") != ["supported"]
+@pytest.mark.parametrize(("support", "answer", "contexts"), [(one, two, rest) for one, two, *rest in VERDICTS])
+def test_numbers_signs_and_roles_decide_what_the_contexts_say(support, answer, contexts):
+    found = verdict(answer, contexts=contexts, truths=())
+    assert [sentence.support for sentence in found.sentences] == [support]
+    assert (found.probability["faithfulness"] > 0.5) == (support == "supported")
+    assert found.probability["faithfulness"] <= 0.2 or support != "contradicted"
 
 
 def test_evidence_is_neighbouring_sentences_of_one_context():

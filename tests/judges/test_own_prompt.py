@@ -5,8 +5,6 @@ import shutil
 
 import pytest
 
-from fakes import FakeLLM
-from judge_replies import judge, model_at, sample
 from offline_runs import GOOD, write_jsonl
 from provider import Provider
 from ragassay.api.app import create_app
@@ -16,7 +14,6 @@ from ragassay.core.eval_config import JudgePrompt
 from ragassay.core.prompts import load
 from ragassay.core.settings import Settings
 from ragassay.judges.instructions import instructions, read_prompt
-from ragassay.judges.llm import LLMJudge
 from ragassay.service.registered import Registered
 
 OURS = load("judge/verdict").text
@@ -33,18 +30,6 @@ def own(tmp_path):
 def test_a_file_stands_around_our_prompt(own):
     around = instructions(read_prompt(own)).text
     assert around == f"{OURS}\n\nIn this handbook a day is a working day."
-
-
-def test_the_judge_is_told_it_and_names_it_by_its_content(own):
-    with Provider() as provider:
-        judge(model_at(provider), [sample()], prompt=read_prompt(own), criteria={"polite": "It is polite."})
-    (seen,) = provider.log
-    assert "a day is a working day.\n" in seen.system
-    assert seen.system.index("working day") < seen.system.index("[K1] It is polite.")
-    prompts = LLMJudge(FakeLLM([]), prompt=read_prompt(own)).settings["prompts"]
-    assert list(prompts) == ["own.md", "judge/repair", "judge/again", "judge/history"]
-    own.write_text(AROUND + " Mostly.")
-    assert LLMJudge(FakeLLM([]), prompt=read_prompt(own)).settings["prompts"]["own.md"] != prompts["own.md"]
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,7 @@ import pytest
 import provider as play
 from judge_replies import model_at, sample
 from provider import Provider
-from ragassay.core.errors import BadSettings
-from ragassay.core.eval_config import EvalConfig
 from ragassay.core.protocols import Reply
-from ragassay.core.settings import Settings
-from ragassay.evaluation import runtime
 from ragassay.judges.yes_no import YesNoJudge, yes_chance
 from ragassay.llm.journal import MemoryJournal
 
@@ -84,16 +80,3 @@ def test_criteria_are_asked_about_too():
 def test_the_chance_is_read_from_the_first_word(text, alternatives, chance):
     found = yes_chance(Reply(text=text, alternatives=alternatives))
     assert found == (pytest.approx(chance) if chance is not None else None)
-
-
-@pytest.mark.parametrize(
-    ("spec", "what"),
-    [
-        ({"judges": ("local",)}, "for models"),
-        ({"judges": ("gpt-4o-mini",), "judge_prompt": {"name": "a", "text": "b"}}, "their own questions"),
-    ],
-)
-def test_what_can_not_be_probed_is_refused(spec, what):
-    with pytest.raises(BadSettings, match=what) as refused:
-        runtime.panel(EvalConfig(judge_mode="probe", **spec), Settings())
-    assert refused.value.where == "judge_mode"

@@ -241,27 +241,6 @@ def test_all_calls_wait_once_three_in_a_row_are_told_to():
     assert last.t - refused[-1].done >= 0.99
 
 
-def test_a_429_uses_up_no_attempt_while_other_calls_get_through(monkeypatch):
-    monkeypatch.setattr(client, "backoff", lambda tries: 0.05)
-
-    def behave(seen):
-        slow = sum("slow" in earlier.user for earlier in provider.log)
-        return Answer(status=429) if "slow" in seen.user and slow < 5 else Answer("hello")
-
-    with Provider(then=behave) as provider:
-        judge = llm(provider, attempts=2, concurrency=2)
-
-        async def both():
-            slow = asyncio.create_task(ask(judge, "slow", name="slow"))
-            while not slow.done():
-                await ask(judge, "quick", name=f"c{len(provider.log)}")
-            return await slow
-
-        slow = asyncio.run(both())
-    assert slow.text == "hello"
-    assert slow.waste == Usage(retries=4)
-
-
 def test_no_more_calls_are_in_flight_or_reserved_than_there_are_slots():
     reserved = []
 
