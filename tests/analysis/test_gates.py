@@ -1,11 +1,9 @@
 """What a gate says, alone, against a baseline and with labels; and the many ways in which it must not pass."""
 
-import json
 import random
 import re
 from xml.etree import ElementTree
 
-import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +11,7 @@ from pydantic import ValidationError
 
 from gate_checks import check_gate, check_gates
 from handmade_reports import make_report, mrr_report, row, rows
-from ragassay.analysis.gates import Gate, GateReport, check
+from ragassay.analysis.gates import Gate, check
 from ragassay.config import ProjectConfig
 from ragassay.core.errors import BadSettings, NothingToEvaluate
 from ragassay.reporting.gates import EXPORTERS
@@ -198,14 +196,6 @@ def test_gate_is_undecided_if_too_few_queries_differ_to_show_a_drop(differ, caus
     assert check_gate(before, {"metric": "mrr", "max_drop": 0.02}, now).passed  # no drop, so nothing to show
 
 
-def test_a_figure_that_one_side_lacks_cannot_be_compared():
-    before = make_report([row(n, cost=0.02, accurate=0.0) for n in range(1, 11)])
-    now = make_report([row(n, cost=0.02, accurate=1.0) for n in range(1, 11)])
-    missed = check_gate(now, {"metric": "cost_per_accurate_answer", "max_drop": 1.0}, before)
-    assert missed.reason == "cost_per_accurate_answer can't be compared: in the baseline no answer is accurate"
-    assert (missed.passed, missed.cause) == (False, "baseline")
-
-
 def test_queries_that_one_run_lacks_are_not_compared_and_count_against_the_floor():
     before = mrr_report([0.5] * 10)
     missed = check_gate(mrr_report([0.9] * 8), {"metric": "mrr", "max_drop": 0.1}, before)
@@ -305,10 +295,3 @@ def test_markdown_has_a_marker_first_and_one_line_for_each_gate(mixed):
     assert all(len(re.findall(r"(?<!\\)\|", line)) == 6 for line in table)
     assert [("MISSED" in line) for line in table[2:]] == [True, True, False]
     assert "<c>" not in "".join(lines).replace("\\<c\\>", "")
-
-
-def test_json_is_the_document_and_fits_its_schema(mixed, tmp_path):
-    EXPORTERS.write(mixed, tmp_path / "g.json")
-    document = json.loads((tmp_path / "g.json").read_bytes())
-    jsonschema.validate(document, GateReport.model_json_schema())
-    assert GateReport.model_validate(document) == mixed

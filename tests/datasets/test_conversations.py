@@ -19,12 +19,6 @@ def langsmith(turn):
     return {"type": {"user": "human", "assistant": "ai"}[turn["role"]], "data": {"content": turn["content"]}}
 
 
-def langchain(turn):
-    name = {"user": "HumanMessage", "assistant": "AIMessage"}[turn["role"]]
-    kwargs = {"content": turn["content"], "type": langsmith(turn)["type"]}
-    return {"lc": 1, "type": "constructor", "id": ["langchain", "schema", name], "kwargs": kwargs}
-
-
 ROWS = {
     "native": {"history": BEFORE, "query": "And Plus?", "answer": "USD 6.", "contexts": ["c"]},
     "history that ends with the question": {
@@ -46,11 +40,7 @@ ROWS = {
         "outputs": {"messages": [langsmith(ANSWERED)]},
         "contexts": ["c"],
     },
-    "LangChain messages": {
-        "inputs": {"messages": [langchain(turn) for turn in (*BEFORE, ASKED)]},
-        "answer": langchain(ANSWERED),
-        "contexts": ["c"],
-    },
+
 }  # fmt: skip
 
 

@@ -1,7 +1,6 @@
 """Rows of traces, in each form in which programs and tools export their spans."""
 
 import json
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -97,27 +96,14 @@ def of_frame(span):
     return {**line, **ids, "status_code": "OK", **attributes}
 
 
-def in_snake_case(value):
-    """OTLP with the keys of protobuf, and null for a kind of value that it isn't."""
-    if isinstance(value, dict):
-        named = {re.sub("([A-Z])", r"_\1", key).lower(): in_snake_case(entry) for key, entry in value.items()}
-        return {**named, "bytes_value": None} if "string_value" in named else named
-    return [in_snake_case(each) for each in value] if isinstance(value, list) else value
-
-
 def lines_of(objects):
     return "".join(json.dumps(each) + "\n" for each in objects)
-
-
-def spans_of_batch(spans):
-    return json.loads(otlp_lines([spans]))["resourceSpans"][0]["scopeSpans"][0]["spans"]
 
 
 FORMS = {
     "sdk lines": lambda spans: ("t.jsonl", lines_of(map(in_json, spans))),
     "otlp lines": lambda spans: ("t.jsonl", "\n" + otlp_lines([spans])),
     "otlp document": lambda spans: ("t.json", json.loads(otlp_lines([spans]))),
-    "otlp page": lambda spans: ("t.json", {"data": in_snake_case(spans_of_batch(spans))}),
     "data frame": lambda spans: pd.DataFrame(map(of_frame, spans)),
 }
 

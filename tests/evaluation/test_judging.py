@@ -239,20 +239,6 @@ def test_the_estimate_counts_the_calls_that_are_made(evaluate, cli, judges, mode
     assert asked == calls
 
 
-def test_a_sample_that_fails_is_kept_with_its_reason_and_the_others_vote(evaluate):
-    def at_times(seen):
-        return Answer("no verdict at all") if seen.body["seed"] == book(seen) % 4 else wavers(seen)
-
-    with Provider(then=at_times) as provider:
-        report = evaluate(provider, with_truth(8), drawn(3))
-    for row in rows_of(report):  # seeds 0 to 2 fail for the rows of which n % 4 is 0 to 2
-        failed = [one for one in row["ratings"] if one["verdict"] is None]
-        assert len(failed) == (int(row["query_id"][1:]) % 4 != 3)
-        assert all("could not be read" in one["reason"] for one in failed)
-        assert len(by_sample(row)) == 3 - len(failed)
-    assert system_of(report)["metrics"]["faithfulness"]["n"] == 8
-
-
 # --- a reference judge on a share -----------------------------------------------------------------------------------
 
 INVENTED = "A blue umbrella is given to every reader."

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import re
-import time
 import traceback
 
 import pytest
@@ -112,15 +111,13 @@ def test_a_passing_fault_costs_exactly_one_more_request(fault):
 
 @pytest.mark.parametrize(
     ("behaviour", "error", "uncertain"),
-    [
-        (play.status(429, message="too fast"), RateLimited, 0),
-        (play.reset, Unavailable, 1),
-    ],
+    [(play.status(429, message="too fast"), RateLimited, 0), (play.reset, Unavailable, 1), (play.hang, TimedOut, 1)],
 )
 def test_after_the_last_attempt_the_caller_receives_what_was_spent(behaviour, error, uncertain):
     journal, account = MemoryJournal(), Account()
+    timeout_s = 0.3 if error is TimedOut else 10
     with Provider(then=behaviour) as provider, pytest.raises(error, match=r"^gpt-4o-mini: ") as raised:
-        reply_of(llm(provider, attempts=3), journal=journal, account=account)
+        reply_of(llm(provider, attempts=3, timeout_s=timeout_s), journal=journal, account=account)
     assert type(raised.value) is error
     assert len(provider.log) == 3
     assert account.lost == Usage(retries=2, uncertain_calls=3 * uncertain)
@@ -128,14 +125,7 @@ def test_after_the_last_attempt_the_caller_receives_what_was_spent(behaviour, er
     assert journal.settled == {}
 
 
-def test_a_hang_ends_with_the_timeout_and_may_have_been_paid():
-    account = Account()
-    began = time.monotonic()
-    with Provider(then=play.hang) as provider, pytest.raises(TimedOut, match=r"no answer within 0\.3 s"):
-        reply_of(llm(provider, timeout_s=0.3, attempts=2), account=account)
-    assert len(provider.log) == 2
-    assert account.lost == Usage(retries=1, uncertain_calls=2)
-    assert time.monotonic() - began < 5
+
 
 
 @pytest.mark.parametrize(("first", "uncertain"), [(play.reset, 1), (play.status(500), 0)])
@@ -228,11 +218,11 @@ def of_four(provider):
 
 
 def test_retry_after_is_obeyed_by_the_call_that_was_told_and_the_others_go_on():
-    with Provider([play.status(429, {"Retry-After": "3"})], then=HELLO) as provider:
+    with Provider([play.status(429, {"Retry-After": "2"})], then=HELLO) as provider:
         refused, *others = of_four(provider)
     assert len(others) == 4
-    assert others[-1].t - refused.done >= 2.99
-    assert max(seen.t for seen in others[:-1]) - refused.done < 2.9
+    assert others[-1].t - refused.done >= 1.99
+    assert max(seen.t for seen in others[:-1]) - refused.done < 1.9
 
 
 def test_all_calls_wait_once_three_in_a_row_are_told_to():

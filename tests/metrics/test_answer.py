@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,7 +15,7 @@ from ragassay.core.models import Response, Sample
 from ragassay.embeddings import LocalEmbedder
 from ragassay.metrics.answer import normalised
 from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.embedding import PieceScorer, bertscore_missing
+from ragassay.metrics.embedding import PieceScorer
 from ragassay.metrics.metric import parse
 
 NAMES = ["rouge1", "rouge2", "rougeL", "exact_match", "token_f1"]
@@ -161,12 +159,3 @@ def test_bertscore_with_another_model_is_bert_scores_and_names_it():
     assert values[1] == pytest.approx(values[0], abs=0.01)  # int8, float32
     assert theirs[0].details["model"] == f"{PUBLISHED} (sha256:53aa51172d14)"
     assert theirs[0].details["layer"] == 6
-
-
-def test_bertscore_without_bert_score_gives_the_command(monkeypatch):
-    find_spec = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "bert_score" else find_spec(name))
-    assert bertscore_missing(None) is None, "the bundled model needs none of it"
-    (scored,) = bertscore([sample("a", "b")], model="some/model")
-    assert (scored.value, scored.missing, scored.reason) == (None, "no_input", bertscore_missing("some/model"))
-    assert "pip install 'ragassay[models]'" in scored.reason

@@ -92,9 +92,6 @@ def test_ask_sends_the_earlier_turns_as_a_list_spliced_or_as_text(endpoint):
         "q": "user: What does Free cost?\nassistant: Nothing.\nAnd Plus?",
         "chat": "c1",
     }
-    asyncio.run(answer_of(client, Sample(query_id="a", query="Why?")))
-    first = endpoint.asked[-1][0]
-    assert (first["turns"], first["messages"], first["q"]) == ([], [{"role": "user", "content": "Why?"}], "\nWhy?")
 
 
 def test_ask_sends_headers_with_keys_of_the_environment_and_no_cookie(endpoint, monkeypatch):
