@@ -165,12 +165,12 @@ def test_load_numbers_files_without_ids_through_and_refuses_an_id_of_two_files(w
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.parquet"])
 def test_load_memory_does_not_grow_with_the_file(name, save, tmp_path):
-    """2,500 rows of 20 KB each are 50 MB; loading and reading them again stays below 30 MB."""
-    path = save([{"query": f"{n} " + "x" * 20_000, "category": str(n % 3)} for n in range(2_500)], tmp_path / name)
+    """5,000 rows of 10 KB each are 50 MB; loading and reading them again stays below 30 MB."""
+    path = save([{"query": f"{n} " + "x" * 10_000, "category": str(n % 3)} for n in range(5_000)], tmp_path / name)
     load([{"query": "what is imported at first use is not counted"}])
     tracemalloc.start()
     try:
-        assert sum(1 for _ in load(path)) == 2_500
+        assert sum(1 for _ in load(path)) == 5_000
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -125,9 +125,6 @@ def test_after_the_last_attempt_the_caller_receives_what_was_spent(behaviour, er
     assert journal.settled == {}
 
 
-
-
-
 @pytest.mark.parametrize(("first", "uncertain"), [(play.reset, 1), (play.status(500), 0)])
 def test_attempts_are_told_of_where_the_call_ends_between_two(first, uncertain, monkeypatch):
     """The time of its sample is up while the call waits; the last attempt cost nothing, the one before may have."""
