@@ -20,7 +20,7 @@ from ragassay.reporting import EXPORTERS, exporter
 from ragassay.reporting import xlsx as workbook
 from ragassay.reporting.comparison import EXPORTERS as OF_COMPARISONS
 from ragassay.reporting.csv import cell, line
-from ragassay.reporting.rows import flat_rows
+from ragassay.reporting.tabular import flat_rows
 from reporting.exported import FORMULA, a_comparison, a_report
 
 GOLDEN = Path(__file__).parent / "golden"

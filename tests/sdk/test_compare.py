@@ -42,7 +42,7 @@ def test_it_prints_its_verdict_and_tables_and_shows_them_in_a_notebook(rows, bet
     assert isinstance(result, ragassay.Comparison)
     assert str(result).startswith(result.verdict[0])
     assert "b against a" in str(result)
-    assert repr(result).startswith("<Comparison of a and b: ")
+    assert repr(result).startswith("<Comparison: ")
     assert "\n" not in repr(result)
     worse = compare(better, rows, metrics="correctness")
     assert "Where is the &lt;b&gt;log&lt;/b&gt;?" in worse._repr_html_()

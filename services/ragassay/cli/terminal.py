@@ -22,7 +22,7 @@ from ragassay.reporting import EXPORTERS
 from ragassay.reporting.document import Document
 from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.report import of_report
-from ragassay.reporting.rows import printable_json
+from ragassay.reporting.tabular import printable_json
 from ragassay.reporting.text import table, text_lines, width
 from ragassay.sdk.progress import Reporter
 from ragassay.storage.folder import FolderRun

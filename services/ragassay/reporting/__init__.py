@@ -11,7 +11,7 @@ from ragassay.core.report import ReportWithResults
 from ragassay.reporting import csv, junit, parquet, xlsx
 from ragassay.reporting.exporters import Exporters, of_document
 from ragassay.reporting.report import of_report
-from ragassay.reporting.rows import printable_json
+from ragassay.reporting.tabular import printable_json
 
 Write = TypeVar("Write", bound=Callable[[ReportWithResults], str | bytes])
 _EXTENSION = re.compile(r"[A-Za-z0-9_-]{1,20}")

@@ -1,4 +1,4 @@
-"""Rows for a spreadsheet, as text: one header, one line for each query and system; and the figures in a file beside."""
+"""Grids as CSV for a spreadsheet: one header and a line for each row; no text of it is a formula."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from ragassay.analysis.ab import METRICS, Trial
 from ragassay.core.errors import BadInput
 from ragassay.core.formatting import cut, number
 from ragassay.core.report import Report, ReportWithResults
-from ragassay.reporting.grids import Grid, provenance, summary
-from ragassay.reporting.rows import row_grid
+from ragassay.reporting.tabular import Grid, provenance, row_grid, summary
 
-_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # some spreadsheets read full-width signs alike
 LONGEST_SHOWN = 300
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # some spreadsheets read full-width signs alike
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
 
 
@@ -28,18 +27,13 @@ def export(report: ReportWithResults, fields: Sequence[str] = ()) -> Iterator[by
 
 
 def figures(report: Report) -> Iterator[bytes]:
-    """The figures of the report, and where they come from."""
-    return with_provenance(summary(report), provenance(report))
-
-
-def with_provenance(grid: Grid, names: Grid) -> Iterator[bytes]:
-    """A grid and, below it, names with their values in its second column and the next."""
-    first, second, *others = grid.columns
-    yield line(["part", first, second, "value", *others])
-    part = grid.title.lower()
-    yield from (line([part, one, name, None, *more]) for one, name, *more in grid.rows)
-    none = [None] * len(others)
-    yield from (line([names.title.lower(), None, name, value, *none]) for name, value in names.rows)
+    """The figures of the report, then where they come from, by name with a value; ``part`` says which of both."""
+    grid = summary(report)
+    system, figure, *others = grid.columns
+    yield line(["part", system, figure, "value", *others])
+    yield from (line(["summary", *row[:2], None, *row[2:]]) for row in grid.rows)
+    empty = [None] * len(others)
+    yield from (line(["provenance", None, *row, *empty]) for row in provenance(report).rows)
 
 
 def trial_table(trial: Trial) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from ragassay.core.formatting import MOST_LINES, listed, percent, shortlist
 from ragassay.datasets.describe import DatasetDescription, RepeatedQuery
@@ -14,16 +14,16 @@ from ragassay.reporting.document import Table
 def made(version: DatasetVersion) -> str:
     """How and when a version came about: ``import of a.jsonl after qa@0123456789ab, 2026-11-23 08:00``."""
     lineage = version.lineage
-    source = lineage.parent.partition("@") if lineage.parent else ("", "", "")
-    after = f" after {source[0]}@{source[2][:SHORT]}" if lineage.parent else ""
+    name, _, digest = (lineage.parent or "").partition("@")
+    after = f" after {name}@{digest[:SHORT]}" if name else ""
     files = f" of {listed(lineage.sources)}" if lineage.sources else ""
     return f"{lineage.action}{files}{after}, {version.imported_at:%Y-%m-%d %H:%M}"
 
 
 def change(found: DatasetDifference) -> str:
     """``1 added, 0 removed, 2 changed, 47 alike``."""
-    counts = {"added": found.added, "removed": found.removed, "changed": found.changed}
-    return ", ".join([*(f"{len(rows):,} {what}" for what, rows in counts.items()), f"{found.unchanged:,} alike"])
+    added, removed, changed = (f"{len(rows):,}" for rows in (found.added, found.removed, found.changed))
+    return f"{added} added, {removed} removed, {changed} changed, {found.unchanged:,} alike"
 
 
 def changes(found: DatasetDifference) -> Table:
@@ -42,38 +42,31 @@ def alike(groups: Sequence[RepeatedQuery]) -> list[str]:
 
 
 def tables(described: DatasetDescription) -> Iterator[Table]:
-    """Rows, labels, fields and lengths."""
+    """Rows by their labels and fields with shares, the first of each; then lengths."""
     counts = {
+        "all": described.rows,
         "with a response": described.responses,
         "that can't be answered": described.unanswerable,
         "with a question made by a program": described.generated,
     }
-    yield _shares("Counts", "which", {"all": described.rows, **counts}, described.rows)
     labels = {
+        "Counts": ("which", counts),
         "Categories": ("category", described.categories),
         "Difficulties": ("difficulty", described.difficulties),
         "Parts": ("part", described.splits),
+        "Fields that have a value": ("field", described.fields),
     }
+    of = described.rows or 1
     for title, (label, rows) in labels.items():
-        if rows:
-            yield _shares(title, label, rows, described.rows)
-    yield _shares("Fields that have a value", "field", described.fields, described.rows, most=len(described.fields))
+        cells = [(name, f"{count:,}", percent(count / of)) for name, count in rows.items()]
+        more = f"{len(cells) - MOST_LINES:,} more" if len(cells) > MOST_LINES else ""
+        if cells:
+            yield Table(title, (label, "rows", "share"), tuple(cells[:MOST_LINES]), more)
     spreads = {
         "relevant documents": described.relevant_per_query,
         "retrieved documents": described.retrieved_per_query,
         "contexts": described.contexts_per_query,
         **{f"words of {name}": spread for name, spread in described.words.items()},
     }
-    yield Table(
-        "Lengths",
-        ("per row", "mean", "least", "most"),
-        tuple((name, f"{one.mean:.1f}", f"{one.min:,g}", f"{one.max:,g}") for name, one in spreads.items() if one),
-    )
-
-
-def _shares(title: str, label: str, rows: Mapping[str, int], of: int, *, most: int = MOST_LINES) -> Table:
-    """``rows`` by label, the first ``most``, with their share ``of`` all; what has none of its own is counted below."""
-    shown = list(rows.items())[:most]
-    cells = tuple((name, f"{count:,}", percent(count / of) if of else "") for name, count in shown)
-    more = f"{len(rows) - len(shown):,} more" if len(rows) > len(shown) else ""
-    return Table(title, (label, "rows", "share"), cells, more)
+    lengths = tuple((name, f"{one.mean:.1f}", f"{one.min:,g}", f"{one.max:,g}") for name, one in spreads.items() if one)
+    yield Table("Lengths", ("per row", "mean", "least", "most"), lengths)

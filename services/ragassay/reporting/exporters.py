@@ -40,11 +40,10 @@ class Exporters(Registry[Write], Generic[_Document]):
 
     def get(self, name: str) -> Write:
         """What writes that format; raises UnknownName with the near matches, and MissingExtra."""
-        write = super().get(name)
-        module = self.modules.get(name.lower())
+        write, form = super().get(name), name.lower()
         is_ours = getattr(write, "__module__", "").startswith("ragassay.reporting.")
-        if module is not None and is_ours and find_spec(module) is None:
-            raise MissingExtra(f"the format {name.lower()}", name.lower())
+        if is_ours and form in self.modules and find_spec(self.modules[form]) is None:
+            raise MissingExtra(f"the format {form}", form)
         return write
 
     def for_file(self, path: Path, form: str | None = None) -> Write:
@@ -52,7 +51,7 @@ class Exporters(Registry[Write], Generic[_Document]):
 
         Raises UnknownName, MissingExtra, and BadSettings where no file can be written.
         """
-        extension = (form or self._extension(path)).removeprefix(".")
+        extension = form or self._extension(path)
         if not extension:
             raise BadSettings(f"output {str(path)!r} has no extension", hint=f"one of: {', '.join(self.names())}")
         check_output(path)
@@ -74,20 +73,16 @@ class Exporters(Registry[Write], Generic[_Document]):
         made = self.make(document, form, fields)
         return made if isinstance(made, bytes) else b"".join(made)
 
-    def write(
-        self, document: _Document, path: Path, *, form: str | None = None, fields: Sequence[str] = ()
-    ) -> list[Path]:
+    def write(self, document: _Document, path: Path, *, form: str | None = None, fields: Sequence[str] = ()) -> None:
         """Write the document to a file, which is whole or absent and its owner's alone: it holds questions and answers.
 
-        Returns the files: that one and, where its format has no place for a summary, the one with the summary.
+        Where its format has no place for a summary, that is a second file.
         """
-        content = _made(self.for_file(path, form), document, fields)
-        written, beside = [path], f"summary.{form or self._extension(path)}"
+        content, beside = _made(self.for_file(path, form), document, fields), f"summary.{form or self._extension(path)}"
         if beside in self:
-            written.append(path.with_name(f"{path.stem if path.suffix else path.name}.{beside}"))
-            write_whole(written[-1], self.for_file(written[-1], beside)(document), private=True)
+            second = path.with_name(f"{path.stem if path.suffix else path.name}.{beside}")
+            write_whole(second, self.for_file(second, beside)(document), private=True)
         write_whole(path, content, private=True)
-        return written
 
     def _extension(self, path: Path) -> str:
         two = "".join(path.suffixes[-2:]).removeprefix(".")

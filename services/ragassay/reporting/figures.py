@@ -1,42 +1,70 @@
-"""A report's figures as cells of tables, with the bars of their intervals, and as charts."""
+"""A report's figures as text, as cells of tables with the bars of their intervals, and as charts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from urllib.parse import urlencode
 
 from ragassay.core.formatting import interval, number, quantity
+from ragassay.core.models import Usage
 from ragassay.core.report import Aggregate, Report
 from ragassay.core.statistics import Estimate, Interval
 from ragassay.reporting.charts import Chart, Drawn, bars, dots
 from ragassay.reporting.document import Bar, Cell, Figure, Link, Table
 
 KINDS = {"quality": "Answer quality", "retrieval": "Retrieval", "performance": "Measured", "cost": "Measured"}
-PERCENTAGES = frozenset(("gate_efficiency",))
 AT_MOST = "At most: a row whose cause is gone may fail for another one."
-NOT_REPORTED = "not reported"
-_UNIT = (0.0, 1.0)
+NOT_REPORTED, NOTHING = "not reported", "nothing"
+PER_ACCURATE = "USD per accurate answer"
 _two_digits = partial(number, digits=2)
 
 
 def metric_tables(report: Report, rows: str = "") -> dict[str, Table]:
     """The metrics of a report, by what they are about, that of the headline first. ``rows``: where its rows are shown."""
-    systems = list(report.systems.values())
+    systems = report.systems.values()
     by = report.provenance.configuration.corrected_by
-    found: dict[str, list[tuple[Cell, ...]]] = {title: [] for title in KINDS.values()}
+    lines: dict[str, list[tuple[Cell, ...]]] = {title: [] for title in KINDS.values()}
     for name in sorted(report.provenance.metrics, key=lambda name: name != "accurate"):
         means = [system.metrics[name] for system in systems]
-        scale = _scale(means)
-        label = f"{name}, lower is better" if means[0].better == "lower" else name
-        first = _sorted_rows(label, rows, name if means[0].better == "higher" else f"-{name}")
-        cells = (_mean(mean, scale, by, percents=name in PERCENTAGES) for mean in means)
-        found[KINDS[means[0].kind]].append((first, *cells))
-    return {title: Table(title, ("", *report.systems), tuple(lines)) for title, lines in found.items() if lines}
+        shown = [
+            end for mean in means for end in (mean.value, mean.interval.low, mean.interval.high) if end is not None
+        ]
+        top = max(shown, default=0.0)
+        if top <= 1 and all(mean.bounds for mean in means):
+            top = 1.0
+        if min(shown, default=0.0) < 0:
+            top = 0.0  # no scale, so that no bar is drawn
+        is_lower = means[0].better == "lower"
+        first = _sorted_rows(f"{name}, lower is better" if is_lower else name, rows, f"-{name}" if is_lower else name)
+        lines[KINDS[means[0].kind]].append((first, *(_mean(mean, top, by) for mean in means)))
+    return {title: Table(title, ("", *report.systems), tuple(found)) for title, found in lines.items() if found}
 
 
 def _sorted_rows(label: str, rows: str, sort: str) -> Cell:
-    return Link(label, f"{rows}?{urlencode({'sort': sort})}") if rows else label
+    return Link(label, f"{rows}?{urlencode({'sort': sort})}") if rows and sort else label
+
+
+def _mean(mean: Aggregate, top: float, by: str) -> Figure:
+    notes = [] if mean.judge_sd is None else [("judge sd", number(mean.judge_sd))]
+    if found := mean.corrected:
+        known = f"{number(found.mean)} {bounds(found.interval)} by {found.labels:,} {by}"
+        notes.append(("corrected", found.reason or "" if found.mean is None else known))
+    reasons = tuple(f"{count:,}: {reason}" for reason, count in mean.missing.items())
+    if mean.value is None:
+        return Figure("not scored", "", f"0/{mean.rows}", reasons, tuple(notes))
+    bar = None if mean.interval.low is None else _bar(mean.value, mean.interval, top)
+    count = of_rows(mean.n, mean.unscored)
+    return Figure(number(mean.value), bounds(mean.interval), count, reasons, tuple(notes), bar)
+
+
+def _bar(value: float, ci: Interval | None, top: float) -> Bar | None:
+    """A value and its interval on a scale from 0 to ``top``; none if that is 0."""
+    if top <= 0:
+        return None
+    low, high = (value, value) if ci is None or ci.low is None else (ci.low, top if ci.high is None else ci.high)
+    at, start, end = (round(100 * place / top, 2) for place in (value, low, high))
+    return Bar(at, start, end, f"0 to {quantity(top)}")
 
 
 def at_a_glance(report: Report, tables: dict[str, Table], rows: str = "") -> Table | None:
@@ -46,90 +74,35 @@ def at_a_glance(report: Report, tables: dict[str, Table], rows: str = "") -> Tab
     """
     systems = list(report.systems.values())
     per_accurate = [one.cost_per_accurate_answer for one in systems]
-    lines = [
-        _measured("USD per 1,000 queries", [_thousand(one.cost_usd.mean) for one in systems], rows, "-cost_usd"),
-        _measured(
-            "USD per 1,000 accurate answers",
-            [_thousand(one.value) for one in per_accurate],
-            intervals=[of_thousand(one.interval) for one in per_accurate],
-        ),
-        _measured("latency p50, ms", [one.latency_ms.p50 for one in systems], rows, "-latency_ms"),
-        _measured("latency p95, ms", [one.latency_ms.p95 for one in systems], rows, "-latency_ms"),
-    ]
-    known = [line for line in lines if line]
-    good = next(iter(tables.values())).rows[0]
-    return Table("At a glance", ("", *report.systems), (good, *known)) if known else None
+    measured = (
+        ("USD per 1,000 queries", "-cost_usd", [_thousand(one.cost_usd.mean) for one in systems]),
+        ("USD per 1,000 accurate answers", "", [_thousand(one.value) for one in per_accurate]),
+        ("latency p50, ms", "-latency_ms", [one.latency_ms.p50 for one in systems]),
+        ("latency p95, ms", "-latency_ms", [one.latency_ms.p95 for one in systems]),
+    )
+    lines: list[tuple[Cell, ...]] = [next(iter(tables.values())).rows[0]]
+    for name, sort, values in measured:
+        cis = [None if sort else of_thousand(one.interval) for one in per_accurate]  # only cost per answer has one
+        known = [end for end in (*values, *(ci.high for ci in cis if ci)) if end is not None]
+        if any(value is not None for value in values):
+            cells = (_quantity(value, ci, max(known)) for value, ci in zip(values, cis, strict=True))
+            lines.append((_sorted_rows(name, rows, sort), *cells))
+    return Table("At a glance", ("", *report.systems), tuple(lines)) if len(lines) > 1 else None
+
+
+def _quantity(value: float | None, ci: Interval | None, top: float) -> Figure:
+    if value is None:
+        return Figure(NOT_REPORTED)
+    return Figure(quantity(value), bounds(ci) if ci and ci.low is not None else "", bar=_bar(value, ci, top))
 
 
 def _thousand(usd: float | None) -> float | None:
     return None if usd is None else 1000 * usd
 
 
-def of_thousand(ends: Interval) -> Interval:
+def of_thousand(ci: Interval) -> Interval:
     """The interval of 1,000 times the figure."""
-    return ends.model_copy(update={"low": _thousand(ends.low), "high": _thousand(ends.high)})
-
-
-def _measured(
-    name: str, values: Sequence[float | None], rows: str = "", sort: str = "", intervals: Sequence[Interval] = ()
-) -> tuple[Cell, ...] | None:
-    """A cost or a time over all systems; None if no system has it."""
-    if all(value is None for value in values):
-        return None
-    known = intervals or [Interval.absent("not computed", 0.95, "none")] * len(values)
-    largest = max(value for value in [*values, *(one.high for one in known)] if value is not None)
-    cells = (_quantity(value, one, largest) for value, one in zip(values, known, strict=True))
-    return _sorted_rows(name, rows if sort else "", sort), *cells
-
-
-def _quantity(value: float | None, ends: Interval, largest: float) -> Figure:
-    if value is None:
-        return Figure(NOT_REPORTED)
-    bar = _bar(value, ends, (0.0, largest)) if largest > 0 else None
-    return Figure(quantity(value), "" if ends.low is None else bounds(ends), bar=bar)
-
-
-def _bar(value: float, ends: Interval, scale: tuple[float, float]) -> Bar:
-    def place(at: float) -> float:
-        return round(100 * at / scale[1], 2)
-
-    low = value if ends.low is None else ends.low
-    high = value if ends.low is None else scale[1] if ends.high is None else ends.high
-    return Bar(place(value), place(low), place(high), f"0 to {quantity(scale[1])}")
-
-
-def _scale(means: Sequence[Aggregate]) -> tuple[float, float] | None:
-    """The scale that a metric's bars share: 0 to 1 where it has bounds, else 0 to the largest value shown."""
-    shown = [
-        value for mean in means for value in (mean.value, mean.interval.low, mean.interval.high) if value is not None
-    ]
-    if not shown or min(shown) < 0 or max(shown) == 0:
-        return None
-    bounded = all(mean.bounds is not None for mean in means) and max(shown) <= 1
-    return _UNIT if bounded else (0.0, max(shown))
-
-
-def _mean(mean: Aggregate, scale: tuple[float, float] | None, by: str, *, percents: bool) -> Figure:
-    notes = {"judge sd": "" if mean.judge_sd is None else number(mean.judge_sd)}
-    if found := mean.corrected:
-        known = f"{number(found.mean)} {bounds(found.interval)} by {found.labels:,} {by}"
-        notes["corrected"] = found.reason or "" if found.mean is None else known
-    known_notes = tuple((label, text) for label, text in notes.items() if text)
-    if mean.value is None:
-        return Figure("not scored", "", f"0/{mean.rows}", _reasons(mean), known_notes)
-    write = "{:.0%}".format if percents else _two_digits
-    return Figure(
-        f"{mean.value:.1%}" if percents else number(mean.value),
-        bounds(mean.interval, write),
-        of_rows(mean.n, mean.unscored),
-        _reasons(mean),
-        known_notes,
-        _bar(mean.value, mean.interval, scale) if scale and mean.interval.low is not None else None,
-    )
-
-
-def _reasons(mean: Estimate) -> tuple[str, ...]:
-    return tuple(f"{count:,}: {reason}" for reason, count in mean.missing.items())
+    return ci.model_copy(update={"low": _thousand(ci.low), "high": _thousand(ci.high)})
 
 
 def estimate(one: Estimate) -> str:
@@ -149,9 +122,36 @@ def share(one: Estimate) -> str:
     return "not known" if one.value is None else f"{number(one.value)} {bounds(one.interval)}"
 
 
-def bounds(ends: Interval | None, write: Callable[[float], str] = _two_digits) -> str:
+def bounds(ci: Interval | None, write: Callable[[float], str] = _two_digits) -> str:
     """``[0.65, 0.83]``, or that there is none."""
-    return "[no interval]" if ends is None or ends.low is None else interval(ends, write, "[{}, {}]")
+    return "[no interval]" if ci is None or ci.low is None else interval(ci, write, "[{}, {}]")
+
+
+def spent(used: Usage) -> str:
+    """Calls, tokens and USD; ``nothing`` where there was no call."""
+    if not (used.calls or used.cache_hits or used.retries or used.uncertain_calls):
+        return NOTHING
+    cost = "unknown" if used.cost_usd is None else number(used.cost_usd)
+    parts = [f"{used.calls} calls", f"{used.input_tokens + used.output_tokens:,} tokens", f"{cost} USD"]
+    parts += [f"{used.cache_hits} from cache"] if used.cache_hits else []
+    parts += [f"{used.uncertain_calls} perhaps paid"] if used.uncertain_calls else []
+    return ", ".join(parts)
+
+
+def fix_charts(report: Report, rows: str = "") -> Iterator[Chart]:
+    """What to fix first in each system. ``rows``: where the rows are shown, to which bars lead."""
+    for name, one in report.systems.items():
+        if not (fixes := one.fix_first) or not fixes.causes or fixes.accurate.value is None:
+            continue
+        levels = {"now": Drawn("now", fixes.accurate.value, share(fixes.accurate))}
+        for fix in fixes.causes:
+            address = rows and f"{rows}?{urlencode({'failure': fix.cause, 'system': name})}"
+            after = fix.cumulative
+            drawn = Drawn(fix.cause, after.value or 0.0, share(after), after.interval, address)
+            levels[fix.cause.replace("_", " ")] = drawn
+        title = "What to fix first" if len(report.systems) == 1 else f"What to fix first: {name}"
+        if chart := bars(title, "accuracy at most", levels, note=f"{AT_MOST} Lines are intervals.", waterfall=True):
+            yield chart
 
 
 def category_chart(report: Report, rows: str = "") -> Chart | None:
@@ -160,25 +160,10 @@ def category_chart(report: Report, rows: str = "") -> Chart | None:
     by_category: dict[str, dict[str, Drawn]] = {}
     for name, one in report.systems.items():
         for value, part in one.slices.get("category", {}).items():
-            if metric and (mean := part.metrics.get(metric)) and mean.value is not None:
+            if metric and (mean := part.metrics[metric]).value is not None:
                 text = f"{value}, {name}: {number(mean.value)}, n={mean.n:,}"
                 address = rows and f"{rows}?{urlencode({'category': value, 'system': name})}"
                 by_category.setdefault(value, {})[name] = Drawn(value, mean.value, text, mean.interval, address)
     note = "Lines are intervals; the category with the lowest mean comes first."
     lowest = dict(sorted(by_category.items(), key=lambda one: min(drawn.y for drawn in one[1].values())))
-    return dots(f"{metric} by category", "mean", lowest, ends=_UNIT, note=note)
-
-
-def fix_charts(report: Report, rows: str = "") -> Iterator[Chart]:
-    """What accuracy would be at most if causes of failure were fixed one after the other, for each system."""
-    for name, one in report.systems.items():
-        if (fixes := one.fix_first) and fixes.causes and fixes.accurate.value is not None:
-            levels = {"now": Drawn(x="now", y=fixes.accurate.value, text=share(fixes.accurate))}
-            for fix in fixes.causes:
-                address = rows and f"{rows}?{urlencode({'failure': fix.cause, 'system': name})}"
-                levels[fix.cause.replace("_", " ")] = Drawn(
-                    fix.cause, fix.cumulative.value or 0.0, share(fix.cumulative), fix.cumulative.interval, address
-                )
-            title = "What to fix first" if len(report.systems) == 1 else f"What to fix first: {name}"
-            if drawn := bars(title, "accuracy at most", levels, note=f"{AT_MOST} Lines are intervals.", waterfall=True):
-                yield drawn
+    return dots(f"{metric} by category", "mean", lowest, ends=(0.0, 1.0), note=note)

@@ -15,7 +15,7 @@ from ragassay.metrics.failures import failure
 from ragassay.reporting.csv import as_text
 from ragassay.reporting.failing import first_fix, headline, why
 from ragassay.reporting.figures import estimate
-from ragassay.reporting.grids import provenance
+from ragassay.reporting.tabular import provenance
 
 _BROKEN = ("response_failed", "not_scored")
 _LONGEST_NAME = 120

@@ -7,7 +7,7 @@ from typing import Any
 
 from ragassay.core.errors import AssayError
 from ragassay.core.models import FrozenModel
-from ragassay.core.report import Report, SystemReport
+from ragassay.core.report import Report
 from ragassay.evaluation.aggregate import beyond
 from ragassay.reporting.failing import headline, headline_metric
 from ragassay.storage.folder import FolderStore
@@ -23,12 +23,6 @@ class SystemFigure(FrozenModel):
     low: float | None
     high: float | None
 
-    @classmethod
-    def of(cls, system: SystemReport) -> SystemFigure:
-        """The figure of a system's report."""
-        mean = system.metrics[headline_metric(system)]
-        return cls(metric=headline_metric(system), value=mean.value, low=mean.interval.low, high=mean.interval.high)
-
 
 class Headline(FrozenModel):
     """A report in a list: a sentence and a figure of each system, and why the run as a whole is incomplete, if it is."""
@@ -40,31 +34,33 @@ class Headline(FrozenModel):
     @classmethod
     def of_report(cls, report: Report) -> Headline:
         """The headline of a report."""
-        return Headline(
-            headline={name: headline(one) for name, one in report.systems.items()},
-            figures={name: SystemFigure.of(one) for name, one in report.systems.items()},
-            problem=problem_of(report),
-        )
+        figures = {}
+        for name, system in report.systems.items():
+            mean = system.metrics[metric := headline_metric(system)]
+            ends = {"low": mean.interval.low, "high": mean.interval.high}
+            figures[name] = SystemFigure(metric=metric, value=mean.value, **ends)
+        sentences = {name: headline(one) for name, one in report.systems.items()}
+        return Headline(headline=sentences, figures=figures, problem=problem_of(report))
 
 
 def problem_of(report: Report) -> str | None:
     """Why a report is incomplete: too many rows lack a score because something failed. None if it is complete."""
-    if (problem := beyond(report, report.provenance.configuration.max_failed_share)) is None:
+    problem = beyond(report, report.provenance.configuration.max_failed_share)
+    if problem is None:
         return None
     reasons: Counter[str] = Counter()
     for system in report.systems.values():
-        worst = max(system.metrics.values(), key=lambda metric: (metric.failed, metric.failed - metric.unscored))
-        if worst.failed:
-            reasons.update(worst.missing)
+        worst = max(system.metrics.values(), key=lambda mean: (mean.failed, mean.failed - mean.unscored))
+        reasons.update(worst.missing if worst.failed else {})
     return f"{problem} ({reasons.most_common(1)[0][0]})" if reasons else problem
 
 
 class RunSummary(Headline):
-    """A run in one line; ``error`` says why a run can't be read or has failed.
+    """A run in a line: when, on what, how far, and the headline of its report.
 
-    ``status``: "unfinished", "incomplete", "gates missed", "finished" or, in a service, that of an unfinished job.
-    ``answered``: rows of an unfinished run that have a reply, done or not, so that a resume pays less for them.
-    ``plugins``: those that a resume has to import.
+    ``status``: finished, unfinished, incomplete (scores are missing), gates missed, unreadable; in a service, that of an
+    unfinished job. ``answered``: rows of an unfinished run that have a reply, done or not, so that a resume pays less for
+    them. ``plugins``: those that a resume has to import.
     """
 
     id: str
@@ -117,12 +113,10 @@ def summary(store: FolderStore, run_id: str) -> RunSummary:
     """A run of a folder in one line."""
     try:
         run = store.open(str(store.root / "runs" / run_id))
-        record, about = run.record, dict[str, Any]()
-        rows = record.dataset.rows * len(record.systems)
-        about["done"] = rows - sum(record.rows_in(chunk) for chunk in run.pending())
-        about["plugins"] = tuple(
-            name for name in record.plugins if name.endswith(".py") or " " not in name
-        )  # not of packages
+        record = run.record
+        left = sum(record.rows_in(chunk) for chunk in run.pending())
+        about: dict[str, Any] = {"done": record.dataset.rows * len(record.systems) - left}
+        about["plugins"] = tuple(name for name in record.plugins if name.endswith(".py") or " " not in name)
         if run.report_file.exists():
             return RunSummary.of(record, "finished", Headline.of_report(run.report()), passed=run.passed, **about)
         about["answered"] = rows_with_replies(run.folder / "calls.jsonl")

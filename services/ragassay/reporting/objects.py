@@ -19,7 +19,7 @@ from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.failing import headline, why, worst_first
 from ragassay.reporting.page import as_html
 from ragassay.reporting.report import of_report
-from ragassay.reporting.rows import flat_rows
+from ragassay.reporting.tabular import flat_rows
 from ragassay.reporting.text import as_text
 from ragassay.storage.folder import FolderStore
 
@@ -46,6 +46,9 @@ class Printable:
 
     def __str__(self) -> str:
         return as_text(self._document())
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {' '.join(self._document().answer)}>"
 
     def _repr_html_(self) -> str:
         return as_html(self._document())
@@ -137,9 +140,6 @@ class Comparison(Printable, ComparisonDocument):
     def _document(self) -> Document:
         return comparison.of_comparison(self)
 
-    def __repr__(self) -> str:
-        return f"<Comparison of {' and '.join(self.sides)}: {' '.join(self.verdict)}>"
-
 
 class Gates(Printable, GateReport):
     """The gates of a run: ``passed``, ``results``, ``missed``; each result has a ``reason``."""
@@ -148,11 +148,6 @@ class Gates(Printable, GateReport):
 
     def _document(self) -> Document:
         return gates.of_gates(self)
-
-    def __repr__(self) -> str:
-        return (
-            f"<Gates of {self.run}: {'passed' if self.passed else f'{len(self.missed)} of {len(self.results)} missed'}>"
-        )
 
 
 class Costs(Printable, CostReport):
@@ -172,6 +167,3 @@ class Costs(Printable, CostReport):
 
     def _document(self) -> Document:
         return costs.of_costs(self)
-
-    def __repr__(self) -> str:
-        return f"<Costs of {self.total.rows} rows by {', '.join(self.asked.by) or 'nothing'}>"

@@ -6,8 +6,8 @@ from ragassay.analysis.pairwise import PreferenceReport
 from ragassay.core.formatting import interval, json_document, number
 from ragassay.reporting.document import Card, Cards, Document
 from ragassay.reporting.exporters import Exporters
+from ragassay.reporting.figures import spent
 from ragassay.reporting.markdown import to_markdown
-from ragassay.reporting.summary import spent
 
 
 def of_preferences(report: PreferenceReport) -> Document:

@@ -12,6 +12,8 @@ from ragassay.reporting.charts import Chart, Drawn, over_time
 from ragassay.reporting.document import Cell, Document, Figure, Link, Sentences, Table
 from ragassay.reporting.figures import bounds, of_rows
 
+_GATES = {True: Figure("passed", tone="good"), False: Figure("missed", tone="bad"), None: Figure("")}
+
 
 def of_trend(
     trend: Trend,
@@ -41,19 +43,20 @@ def of_trend(
 
 def _answers(trend: Trend, since: Mapping[str, Difference]) -> Iterator[str]:
     """Whether the figure of each system changed, those that did first: since an earlier run, else over all runs."""
-    compared = {name: since[name] for name in trend.systems if name in since}
-    for name in sorted(compared, key=lambda name: compared[name].outcome not in ("better", "worse")):
-        one, points = compared[name], trend.systems[name].points
-        day = points[[point.run for point in points].index(one.a)].created_at[:10]
+    for name, one in sorted(since.items(), key=lambda item: item[1].outcome not in ("better", "worse")):
+        day = next(point.created_at[:10] for point in trend.systems[name].points if point.run == one.a)
         yield change_sentence(name, one, f"on {day}", day)
     for name, series in trend.systems.items():
-        if name not in compared:
+        if name not in since:
             yield f"{name}: {_over_all(series)}."
 
 
 def change_sentence(system: str, one: Difference, than: str, since: str) -> str:
     """``default is better than on 2026-01-31: accurate went from 20 % to 90 % (+0.70, 95 % interval +0.48 to +0.92).``"""
-    before, now = _written(one.metric, one.mean_a, one.mean_b), _written(one.metric, one.mean_b, one.mean_a)
+    means = [number(one.mean_a, beside=one.mean_b), number(one.mean_b, beside=one.mean_a)]
+    if one.metric == "accurate":
+        means = [percent(round(mean, 3)) for mean in (one.mean_a, one.mean_b) if mean is not None]
+    before, now = means
     ends = interval(one.interval, signed, "{} to {}")
     sure = "" if one.interval.low is None else f", {percent(one.interval.level)} interval {ends}"
     change = f"{one.metric} went from {before} to {now} ({signed(one.delta or 0.0)}{sure})."
@@ -64,25 +67,16 @@ def change_sentence(system: str, one: Difference, than: str, since: str) -> str:
     return f"{system}: no change since {since} is shown, {change}"
 
 
-def _written(metric: str, value: float | None, beside: float | None) -> str:
-    """A value; a share of answers in percent."""
-    return percent(round(value, 3)) if metric == "accurate" and value is not None else number(value, beside=beside)
-
-
 def _over_all(series: Series) -> str:
     known = series.known
     if not known:
         return "no run has a value"
     newest = f"{number(known[-1].value)} {bounds(known[-1].interval)} in the newest run"
-    if series.changes:
-        last = series.changes[-1]
-        day = known[last.index].created_at[:10]
-        return f"{newest}; the level changed from {number(last.before)} to {number(last.after)} on {day}"
-    return f"{newest}, no change of level found over {_counted(len(known))}"
-
-
-def _counted(runs: int) -> str:
-    return "1 run" if runs == 1 else f"{runs:,} runs"
+    if not series.changes:
+        return f"{newest}, no change of level found over {len(known):,} {'run' if len(known) == 1 else 'runs'}"
+    last = series.changes[-1]
+    day = known[last.index].created_at[:10]
+    return f"{newest}; the level changed from {number(last.before)} to {number(last.after)} on {day}"
 
 
 def chart_of(trend: Trend, pages: str) -> Chart | None:
@@ -99,13 +93,11 @@ def chart_of(trend: Trend, pages: str) -> Chart | None:
             )
             for point in one.known
         ]
-        steps += [
-            (one.known[change.index].created_at, f"{name}: from {number(change.before)} to {number(change.after)}")
-            for change in one.changes
-        ]
+        for change in one.changes:
+            text = f"{name}: from {number(change.before)} to {number(change.after)}"
+            steps.append((one.known[change.index].created_at, text))
     note = "Vertical lines are intervals; a dashed line is where the level changed."
-    title = f"{trend.metric}, {trend.better} is better"
-    return over_time(title, trend.metric, series, steps=steps, note=note)
+    return over_time(f"{trend.metric}, {trend.better} is better", trend.metric, series, steps=steps, note=note)
 
 
 def _time(point: Point) -> str:
@@ -135,16 +127,12 @@ def _runs(trend: Trend, pages: str, gates: Mapping[str, bool | None]) -> Table:
     for name, series in trend.systems.items():
         for point in series.points:
             by_run.setdefault(point.run, {})[name] = point
-    newest = sorted(by_run.items(), key=lambda one: next(iter(one[1].values())).created_at, reverse=True)
-    gated = any(gates.get(run) is not None for run in by_run)
-    rows = []
-    for run, points in newest:
+    last = "run" if not pages else "gates" if any(passed is not None for passed in gates.values()) else ""
+    rows: list[tuple[Cell, ...]] = []
+    for run, points in by_run.items():
         when = _time(next(iter(points.values())))
-        first: Cell = Link(when, f"{pages}/{run}") if pages else when
-        cells = (_figure(points[name]) if name in points else "" for name in trend.systems)
-        rows.append((first, *cells, *([_GATES[gates.get(run)]] if gated else []), *([] if pages else [run])))
-    columns = ("time", *trend.systems, *(["gates"] if gated else []), *([] if pages else ["run"]))
-    return Table("Runs", columns, tuple(rows), least=("run",))
-
-
-_GATES = {True: Figure("passed", tone="good"), False: Figure("missed", tone="bad"), None: Figure("")}
+        figures = (_figure(points[name]) if name in points else "" for name in trend.systems)
+        more: dict[str, Cell] = {"run": run, "gates": _GATES[gates.get(run)]}
+        rows.append((Link(when, f"{pages}/{run}") if pages else when, *figures, *([more[last]] if last else [])))
+    rows.sort(key=lambda row: str(row[0]), reverse=True)
+    return Table("Runs", ("time", *trend.systems, *([last] if last else [])), tuple(rows), least=("run",))
