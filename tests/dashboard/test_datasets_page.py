@@ -48,16 +48,13 @@ def test_datasets_are_found_by_name_and_description(keep):
         assert "No dataset matches" in http.get("/ui/datasets?q=nowhere").text
 
 
-def test_rows_are_searched_and_turned_page_by_page(keep):
+def test_rows_are_turned_page_by_page(keep):
     keep(questions())
     with browsing() as http:
         text = http.get("/ui/datasets/cities").text
         assert len(table(text, "Rows")) == 50
         after = http.get(linked(text, "Next")).text
         assert len(table(after, "Rows")) == 10
-        found = http.get("/ui/datasets/cities", params={"q": "CITY 17."}).text
-        assert [row[0].partition("?")[2].strip() for row in table(found, "Rows")] == ["q17, odd, easy"]
-        assert "No row matches" in http.get("/ui/datasets/cities?q=nowhere").text
 
 
 def test_runs_on_a_dataset_are_linked(keep):

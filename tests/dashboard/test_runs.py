@@ -103,7 +103,7 @@ def test_what_can_not_be_shown_is_a_page_that_says_why(run, pages, path, status,
 
 def test_bug_is_a_page_with_the_name_under_which_the_log_has_it(run, pages, monkeypatch, caplog):
     assert pages.get("/ui").headers["location"] == "/ui/runs"
-    monkeypatch.setattr("ragassay.reporting.failing.headline", lambda system: 1 / 0)
+    monkeypatch.setattr("ragassay.reporting.report.headline", lambda system: 1 / 0)
     broken = pages.get(f"/ui/runs/{run}")
     assert broken.status_code == 500
     name = re.search(r"urn:uuid:[0-9a-f-]+", broken.text)[0]

@@ -8,8 +8,7 @@ from job_workers import CALL, money, submit, submit_with_budget
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.llm.journal import Reservation
-from ragassay.service.redis_journal import RedisJournal, calls_about
-from ragassay.storage.protocol import ChunkId
+from ragassay.service.redis_journal import RedisJournal
 
 MOST = Usage(calls=1, input_tokens=100)
 
@@ -24,26 +23,6 @@ async def attempted(journal, call=CALL, reply=None):
 
 def attempt(*args):
     return asyncio.run(attempted(*args))
-
-
-def test_a_settled_call_is_found_by_the_query_that_it_is_about(make_jobs, store):
-    job = submit(make_jobs(), 10)
-    claim = store.claim(job)
-    journal = RedisJournal(store, claim, cache=True)
-    asked = [Call.about(f"q{n}", purpose, n) for n in (1, 2) for purpose in ("judge", "answer")]
-    for call in asked[:3]:
-        attempt(journal, call, Reply(text=f"{call.purpose} of {call.query_id}", model="m"))
-    assert isinstance(asyncio.run(journal.reserve(asked[3], MOST)), Reservation)
-    chunk = ChunkId(claim.system, claim.number)
-    assert sorted(calls_about(store, job, chunk, "q1"), key=lambda told: told[0]) == [
-        ("answer", Reply(text="answer of q1", model="m")),
-        ("judge", Reply(text="judge of q1", model="m")),
-    ]
-    assert calls_about(store, job, chunk, "q2") == [("judge", Reply(text="judge of q2", model="m"))]
-    other = store.claim(submit(make_jobs(), 10))
-    hit = attempt(RedisJournal(store, other, cache=True), asked[0])
-    assert (hit.text, hit.usage.cache_hits) == ("judge of q1", 1)
-    assert calls_about(store, other.job, ChunkId(other.system, other.number), "q1") == [("judge", hit)]
 
 
 def books(store, job):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ragassay.analysis.comparison import MAX_COMPARED, by_accuracy, verdict
 from ragassay.analysis.difference import Contrast, Difference, known_metric
-from ragassay.analysis.trends import Series, Trend
+from ragassay.analysis.trends import Trend
 from ragassay.core.errors import AssayError
 from ragassay.dashboard.library import Library
 from ragassay.evaluation.groups import numbered
@@ -33,23 +33,14 @@ def verdict_of(library: Library, run: str) -> tuple[str, ...]:
 
 def since_last_week(library: Library, trend: Trend) -> dict[str, Difference]:
     """By system, its newest run against the last one that is at least a week older, else against the first."""
-    found = {}
+    differences = {}
     for name, series in trend.systems.items():
-        if ends := _ends(series):
-            one = against(library, trend.metric, name, *ends)
-            if one is not None:
-                found[name] = one
-    return found
-
-
-def _ends(series: Series) -> tuple[str, str] | None:
-    """The runs to compare, the earlier one first; None if there is one alone."""
-    *before, newest = sorted(series.points, key=lambda point: point.created_at)
-    if not before:
-        return None
-    until = datetime.fromisoformat(newest.created_at) - A_WEEK
-    older = [point for point in before if datetime.fromisoformat(point.created_at) <= until]
-    return (older or before[:1])[-1].run, newest.run
+        *before, newest = sorted(series.points, key=lambda point: point.created_at)
+        until = datetime.fromisoformat(newest.created_at) - A_WEEK
+        older = [point for point in before if datetime.fromisoformat(point.created_at) <= until]
+        if before and (one := against(library, trend.metric, name, (older or before[:1])[-1].run, newest.run)):
+            differences[name] = one
+    return differences
 
 
 def against(library: Library, metric: str, system: str, before: str, newest: str) -> Difference | None:
@@ -58,24 +49,22 @@ def against(library: Library, metric: str, system: str, before: str, newest: str
     None if these are not rows on the same questions in the same order, or have no such score.
     """
     try:
-        first, second = library.rows(before), library.rows(newest)
-        known = [one for one in (first, second) if system in one.systems and metric in one.record.metrics]
-        if len(known) < 2 or first.record.dataset.digest != second.record.dataset.digest:
+        runs = [library.rows(run) for run in (before, newest)]
+        if any(system not in rows.systems or metric not in rows.record.metrics for rows in runs):
             return None
-        (asked, a), (asked_now, b) = (
-            (one.of_system(system).column(QUESTION), one.of_system(system).column(metric)) for one in (first, second)
-        )
-        own = own_metrics(second.record.spec)
+        asked, asked_now = (rows.of_system(system).column(QUESTION) for rows in runs)
+        a, b = (rows.of_system(system).column(metric) for rows in runs)
+        record = runs[1].record
+        own = own_metrics(record.spec)
     except AssayError:  # rows that are deleted, or can't be read
         return None
-    if not np.array_equal(asked, asked_now):
-        return None
-    scored = np.isfinite(a) & np.isfinite(b)
     about = known_metric(metric, own)
-    if about is None or not scored.any():
+    if runs[0].record.dataset.digest != record.dataset.digest or not np.array_equal(asked, asked_now) or not about:
         return None
-    contrast = Contrast(before, newest, first.record.dataset.name, seed=second.record.spec.seed, own=own)
-    questions = numbered(asked)
-    questions = None if questions is None else questions[scored]
-    one = contrast.paired(metric, a[scored], b[scored], questions=questions, better=about.better)
+    scored, questions = np.isfinite(a) & np.isfinite(b), numbered(asked)
+    if not scored.any():
+        return None
+    contrast = Contrast(before, newest, record.dataset.name, seed=record.spec.seed, own=own)
+    by_question = None if questions is None else questions[scored]
+    one = contrast.paired(metric, a[scored], b[scored], questions=by_question, better=about.better)
     return contrast.decided(one, one.p, 1)

@@ -7,7 +7,6 @@ from functools import lru_cache
 
 from ragassay.core.errors import NotFound
 from ragassay.core.models import Result, Sample
-from ragassay.core.protocols import Purpose, Reply
 from ragassay.core.report import ReportWithResults
 from ragassay.dashboard.library import Library
 from ragassay.evaluation.aggregate import aggregate
@@ -15,7 +14,6 @@ from ragassay.evaluation.prepare import provenance
 from ragassay.reporting.listing import RunSummary, summary
 from ragassay.storage.datasets import FolderDatasets
 from ragassay.storage.folder import FolderRun, FolderStore
-from ragassay.storage.journal import calls_about
 from ragassay.storage.runs import GATES_FILE, REPORT_FILE, Entry
 
 MOST_SUMMARIES_HELD = 20_000
@@ -71,10 +69,6 @@ class FolderLibrary(Library):
         opened = self.open(run)
         held: FolderRun = self.held("run", (run, self.version(run)), lambda: opened)
         return held.sample(row.query_id, row.system)
-
-    def calls(self, run: str, row: Result) -> Sequence[tuple[Purpose, Reply]]:
-        """The replies of models that a row rests on, with what each was for."""
-        return calls_about(self.open(run).folder / "calls.jsonl", row.system, row.query_id)
 
     def _summary(self, run: str) -> RunSummary:
         gates = self._store.root / "runs" / run / GATES_FILE

@@ -1,22 +1,21 @@
-"""What the first page says: what ran last and whether it is better, what needs attention, and the runs in short."""
+"""What the first page says of the newest run: which system is better or what has changed, over the last runs, and what to fix."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from ragassay.analysis.trends import Trend
 from ragassay.core.errors import AssayError
 from ragassay.dashboard.changes import against, verdict_of
 from ragassay.dashboard.library import Library
-from ragassay.reporting.document import Card, Cards, Document, Link
+from ragassay.reporting.document import Block, Card, Cards, Document, Link
 from ragassay.reporting.failing import first_fix, words
 from ragassay.reporting.listing import RunSummary
 from ragassay.reporting.trends import change_sentence, chart_of
 
 MOST_RUNS = 14  # in the chart
 MOST_SHOWN = 3
-TROUBLE = ("failed", "incomplete", "gates missed", "unreadable", "unfinished", "paused")
 
 
 def latest(library: Library, listed: Sequence[RunSummary]) -> Document | None:
@@ -32,56 +31,38 @@ def latest(library: Library, listed: Sequence[RunSummary]) -> Document | None:
 
 def _latest(library: Library, newest: RunSummary) -> Document:
     metric = next(iter(newest.figures.values())).metric
+    sentences, trend, blocks = list[str](), None, list[Block]()
     try:
         trend = library.trend(metric, system=None, dataset=newest.dataset, judge=newest.judge, last=MOST_RUNS)
-    except AssayError:
-        trend = None
-    better = _between(library, newest)
-    answer = (better,) if better else tuple(_since(library, newest, trend))
-    several = trend is not None and any(len(series.known) > 1 for series in trend.systems.values())
-    chart = chart_of(trend, "/ui/runs") if trend and several else None
+        if len(newest.systems) > 1 and metric == "accurate":
+            sentences += verdict_of(library, newest.id)[:1]
+    except AssayError:  # no other run can be read, or its rows are deleted
+        pass
+    if trend:
+        sentences = sentences or _since(library, newest, trend)
+        several = any(len(series.known) > 1 for series in trend.systems.values())
+        blocks += filter(None, [chart_of(trend, "/ui/runs") if several else None])
+    cards = []
+    for name, system in library.report(newest.id).systems.items():
+        if (sentence := first_fix(system)) and system.fix_first:
+            cause = system.fix_first.causes[0].cause
+            address = f"/ui/runs/{newest.id}/queries?{urlencode({'system': name, 'failure': cause})}"
+            cards.append(Card(f"{name}: {words(cause)}", "", (("", sentence),), (Link("Read these rows", address),)))
+    blocks += [Cards("What to fix first", tuple(cards[:MOST_SHOWN]))] if cards else []
+    when = f"{newest.created_at[:16].replace('T', ' ')} UTC"
     return Document(
         newest.name or newest.id,
-        about=f"{newest.dataset}, {newest.queries:,} questions, judge {newest.judge}, {when(newest)}",
-        answer=answer or tuple(f"{name}: {said}" for name, said in newest.headline.items()),
-        blocks=tuple(block for block in (chart, _fixes(library, newest)) if block),
+        about=f"{newest.dataset}, {newest.queries:,} questions, judge {newest.judge}, {when}",
+        answer=tuple(sentences or (f"{name}: {headline}" for name, headline in newest.headline.items())),
+        blocks=tuple(blocks),
     )
 
 
-def _fixes(library: Library, run: RunSummary) -> Cards | None:
-    """The cause of failure to fix first in each system."""
-    cards = []
-    for name, system in library.report(run.id).systems.items():
-        if (sentence := first_fix(system)) and system.fix_first:
-            cause = system.fix_first.causes[0].cause
-            address = f"/ui/runs/{run.id}/queries?{urlencode({'system': name, 'failure': cause})}"
-            cards.append(Card(f"{name}: {words(cause)}", "", (("", sentence),), (Link("Read these rows", address),)))
-    return Cards("What to fix first", tuple(cards[:MOST_SHOWN])) if cards else None
-
-
-def _between(library: Library, run: RunSummary) -> str:
-    """Which of the systems of a run answers accurately more often: the first sentence of its page."""
-    if len(run.systems) < 2 or any(figure.metric != "accurate" for figure in run.figures.values()):
-        return ""
-    try:
-        return next(iter(verdict_of(library, run.id)), "")
-    except AssayError:  # its rows are deleted
-        return ""
-
-
-def _since(library: Library, run: RunSummary, trend: Trend | None) -> Iterator[str]:
-    """What has changed since the run before, of a run of one system."""
-    for name, series in (trend.systems if trend else {}).items():
+def _since(library: Library, run: RunSummary, trend: Trend) -> list[str]:
+    """What has changed in each system since the run before."""
+    sentences = []
+    for name, series in trend.systems.items():
         runs = [point.run for point in series.points]
-        if run.id in runs[1:] and (one := against(library, trend.metric, name, runs[-2], run.id) if trend else None):
-            yield change_sentence(name, one, "in the run before", "the run before")
-
-
-def when(run: RunSummary) -> str:
-    """When a run was made."""
-    return f"{run.created_at[:16].replace('T', ' ')} UTC"
-
-
-def attention(runs: Sequence[RunSummary]) -> list[tuple[RunSummary, str]]:
-    """The runs that failed, missed gates or were not finished, newest first, each with why."""
-    return [(run, run.error or run.problem or run.progress) for run in runs if run.status in TROUBLE]
+        if run.id in runs[1:] and (one := against(library, trend.metric, name, runs[-2], run.id)):
+            sentences.append(change_sentence(name, one, "in the run before", "the run before"))
+    return sentences

@@ -14,7 +14,6 @@ from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison
 from ragassay.analysis.trends import Trend, trend
 from ragassay.core.models import Result, Sample
-from ragassay.core.protocols import Purpose, Reply
 from ragassay.core.report import ReportWithResults, run_and_system
 from ragassay.datasets.versions import DatasetStore
 from ragassay.evaluation.labelling import HumanLabel, add_labels, labels_of, with_labels
@@ -61,10 +60,6 @@ class Library(ABC):
     @abstractmethod
     def sample(self, run: str, row: Result) -> Sample | None:
         """What a row was evaluated on; None where that is not kept."""
-
-    @abstractmethod
-    def calls(self, run: str, row: Result) -> Sequence[tuple[Purpose, Reply]]:
-        """The replies of models that a row rests on, with what each was for, as far as they are kept."""
 
     def report(self, run: str, *, labels: bool = True) -> ReportWithResults:
         """A run's report, with what people's ``labels`` of its rows make of it; raises NotFound, BadData, Conflict."""

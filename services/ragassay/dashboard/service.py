@@ -12,7 +12,6 @@ from hashlib import sha256
 from ragassay.analysis.models import Comparison
 from ragassay.core.errors import Conflict, NotFound
 from ragassay.core.models import Result, Sample
-from ragassay.core.protocols import Purpose, Reply
 from ragassay.core.report import JOB_ID
 from ragassay.dashboard.library import Library
 from ragassay.evaluation.labelling import HumanLabel
@@ -22,8 +21,6 @@ from ragassay.service.job_state import JobState, no_job
 from ragassay.service.jobs import Jobs
 from ragassay.service.redis import headline_blob
 from ragassay.service.redis_datasets import RedisDatasets
-from ragassay.service.redis_journal import calls_about
-from ragassay.storage.protocol import ChunkId
 from ragassay.storage.runs import Entry
 
 READING_S = 3.0  # that a list may take to read the reports whose headlines are not kept yet
@@ -82,10 +79,11 @@ class ServiceLibrary(Library):
 
     def sample(self, run: str, row: Result) -> Sample | None:
         """What a row was evaluated on; None where that is not kept any more."""
-        if (found := self._chunk(run, row)) is None:
-            return None
-        with suppress(NotFound):
-            return self._jobs.store.samples(run, found[0])[found[1]]
+        rows = self.rows(run)
+        if (place := rows.find(row.system, row.query_id)) is not None:
+            chunk, number = rows.chunk(place)
+            with suppress(NotFound):
+                return self._jobs.store.samples(run, chunk)[number]
         return None
 
     def compare(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
@@ -97,17 +95,6 @@ class ServiceLibrary(Library):
         """Keep labels beside those that are there; raises NotFound, Conflict while the job has not finished."""
         self._jobs.reports.finished(run)
         super().add_labels(run, labels)
-
-    def calls(self, run: str, row: Result) -> Sequence[tuple[Purpose, Reply]]:
-        """The replies of models that a row rests on, with what each was for."""
-        found = self._chunk(run, row)
-        return calls_about(self._jobs.store, run, found[0], row.query_id) if found else ()
-
-    def _chunk(self, run: str, row: Result) -> tuple[ChunkId, int] | None:
-        """In which chunk a row is, and its number there; None where it is not kept any more."""
-        rows = self.rows(run)
-        place = rows.find(row.system, row.query_id)
-        return None if place is None else rows.chunk(place)
 
     def _summary(self, state: JobState, until: float) -> RunSummary:
         record = state.record

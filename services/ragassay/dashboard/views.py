@@ -1,28 +1,47 @@
-"""What the pages show of documents, as texts."""
+"""What the pages show of a row and of a run in the list, as texts and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import NamedTuple
 
 from ragassay.core.formatting import number, percent, quantity
-from ragassay.core.models import FactVerdict, Result, Sample, SentenceVerdict
+from ragassay.core.models import Result, Sample
 from ragassay.judges.verdict import number_units
 from ragassay.metrics.failures import failure as failure_of
-from ragassay.reporting import failing
 from ragassay.reporting.document import Bar, Cell, Figure, Table
+from ragassay.reporting.failing import JUDGED, words
 from ragassay.reporting.listing import SystemFigure
 
 MOST_DOCUMENTS = 50
+_TONES = {
+    **dict.fromkeys(("supported", "yes", "agrees"), "good"),
+    "partly": "half",
+    **dict.fromkeys(("contradicted", "not_found", "no", "conflicts"), "bad"),
+}
+_MEASURED = {
+    "latency": (" ms", "latency_ms"),
+    "first token": (" ms", "first_token_ms"),
+    "retrieval": (" ms", "retrieval_latency_ms"),
+    "generation": (" ms", "generation_latency_ms"),
+    "input tokens": ("", "input_tokens"),
+    "output tokens": ("", "output_tokens"),
+    "cost": (" USD", "cost_usd"),
+    "judging: calls": ("", "evaluation.calls"),
+    "judging: from the cache": ("", "evaluation.cache_hits"),
+    "judging: input tokens": ("", "evaluation.input_tokens"),
+    "judging: output tokens": ("", "evaluation.output_tokens"),
+    "judging: cost": (" USD", "evaluation.cost_usd"),
+}
 
 
 def judged_first(metrics: Sequence[str]) -> list[str]:
     """The metrics: accuracy, those that a judge gives, then the others."""
-    return sorted(metrics, key=lambda name: (name != "accurate", name not in failing.JUDGED))
+    return sorted(metrics, key=lambda name: (name != "accurate", name not in JUDGED))
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """A sentence or fact with the judge's word on it; ``tone``: good, half, bad or none."""
 
     id: str
@@ -33,26 +52,19 @@ class Unit:
     why: str
 
 
-_TONES = {"supported": "good", "yes": "good", "partly": "half", "contradicted": "bad", "not_found": "bad", "no": "bad"}
-
-
 def units(row: Result) -> tuple[list[Unit], list[Unit]]:
     """The sentences of the answer and the key facts, with their verdicts."""
-    if row.verdict is None:
-        return [], []
-    return [_sentence(one) for one in row.verdict.sentences], [_fact(one) for one in row.verdict.facts]
-
-
-def _sentence(one: SentenceVerdict) -> Unit:
-    said = [one.support.replace("_", " ")] if one.support else []
-    said += [f"ground truth: {one.truth}"] if one.truth else []
-    tone = _TONES[one.support] if one.support else {"agrees": "good", "conflicts": "bad"}.get(one.truth or "", "none")
-    return Unit(one.id, one.text, ", ".join(said) or "not judged", tone, one.evidence, one.why)
-
-
-def _fact(one: FactVerdict) -> Unit:
-    said = f"covered: {one.covered}" if one.covered else "not judged"
-    return Unit(one.id, one.text, said, _TONES.get(one.covered or "", "none"), one.evidence, one.why)
+    sentences, facts = [], []
+    for one in row.verdict.sentences if row.verdict else ():
+        said = [one.support.replace("_", " ")] if one.support else []
+        said += [f"ground truth: {one.truth}"] if one.truth else []
+        tone = _TONES.get(one.support or one.truth or "", "none")
+        sentences.append(Unit(one.id, one.text, ", ".join(said) or "not judged", tone, one.evidence, one.why))
+    for fact in row.verdict.facts if row.verdict else ():
+        covered = f"covered: {fact.covered}" if fact.covered else "not judged"
+        tone = _TONES.get(fact.covered or "", "none")
+        facts.append(Unit(fact.id, fact.text, covered, tone, fact.evidence, fact.why))
+    return sentences, facts
 
 
 def contexts(sample: Sample | None) -> list[list[tuple[str, str]]]:
@@ -73,12 +85,17 @@ def history(row: Result) -> list[tuple[str, str, str]]:
 def tables(row: Result, every: Sequence[Result], sample: Sample | None) -> Iterator[Table]:
     """The scores of a row; then what each system retrieved for the query, and what its answer took, as far as it is known."""
     scores = ((name, row.scores[name]) for name in judged_first(list(row.scores)))
-    lines = [(name, "missing" if one.value is None else number(one.value), one.reason or "") for name, one in scores]
+    lines = ((name, "missing" if one.value is None else number(one.value), one.reason or "") for name, one in scores)
     yield Table("Scores", ("metric", "score", "why"), tuple(lines))
     if any(one.retrieved_doc_ids for one in every):
         yield _retrieved(every, (sample.judgments if sample else None) or {})
-    if taken := tuple(_measured(every)):
-        yield Table("Measured", ("", *(one.system for one in every)), taken)
+    taken = []
+    for name, (unit, field) in _MEASURED.items():
+        values = [attrgetter(field)(one) for one in every]
+        if any(value or (value == 0 and not name.startswith("judging")) for value in values):
+            taken.append((name, *("" if value is None else f"{quantity(value)}{unit}" for value in values)))
+    if taken:
+        yield Table("Measured", ("", *(one.system for one in every)), tuple(taken))
 
 
 def _retrieved(rows: Sequence[Result], grades: Mapping[str, float]) -> Table:
@@ -86,57 +103,30 @@ def _retrieved(rows: Sequence[Result], grades: Mapping[str, float]) -> Table:
     lists = [{id_: rank for rank, id_ in enumerate(row.retrieved_doc_ids or (), 1)} for row in rows]
     last = max(map(len, lists)) + 1
     ids = dict.fromkeys([*(id_ for ranks in lists for id_ in ranks), *(id_ for id_ in grades if grades[id_] > 0)])
-
-    def cells(id_: str) -> Iterator[Cell]:
-        relevant = grades.get(id_, 0) > 0
-        yield id_
-        yield Figure(f"{grades[id_]:g}", tone="good" if relevant else "") if id_ in grades else "not judged"
-        for ranks in lists:
-            yield str(ranks[id_]) if id_ in ranks else Figure("not retrieved", tone="bad" if relevant else "none")
-
-    shown = sorted(ids, key=lambda id_: min(ranks.get(id_, last) for ranks in lists))[:MOST_DOCUMENTS]
+    shown: list[tuple[Cell, ...]] = []
+    for id_ in sorted(ids, key=lambda id_: min(ranks.get(id_, last) for ranks in lists))[:MOST_DOCUMENTS]:
+        good, bad = ("good", "bad") if grades.get(id_, 0) > 0 else ("", "none")
+        grade = Figure(f"{grades[id_]:g}", tone=good) if id_ in grades else "not judged"
+        ranks = (str(of[id_]) if id_ in of else Figure("not retrieved", tone=bad) for of in lists)
+        shown.append((id_, grade, *ranks))
     columns = ["rank"] if len(rows) == 1 else [f"rank, {row.system}" for row in rows]
-    return Table("Retrieved", ("document", "grade", *columns), tuple(tuple(cells(id_)) for id_ in shown))
-
-
-_MEASURED: dict[str, tuple[str, Callable[[Result], float | None]]] = {
-    "latency": ("ms", lambda row: row.latency_ms),
-    "first token": ("ms", lambda row: row.first_token_ms),
-    "retrieval": ("ms", lambda row: row.retrieval_latency_ms),
-    "generation": ("ms", lambda row: row.generation_latency_ms),
-    "input tokens": ("", lambda row: row.input_tokens),
-    "output tokens": ("", lambda row: row.output_tokens),
-    "cost": ("USD", lambda row: row.cost_usd),
-    "judging: calls": ("", lambda row: row.evaluation.calls or None),
-    "judging: from the cache": ("", lambda row: row.evaluation.cache_hits or None),
-    "judging: input tokens": ("", lambda row: row.evaluation.input_tokens or None),
-    "judging: output tokens": ("", lambda row: row.evaluation.output_tokens or None),
-    "judging: cost": ("USD", lambda row: row.evaluation.cost_usd or None),
-}
-
-
-def _measured(rows: Sequence[Result]) -> Iterator[tuple[str, ...]]:
-    """What the answers of each system to a query took, and judging them."""
-    for name, (unit, of) in _MEASURED.items():
-        values = [of(row) for row in rows]
-        if any(value is not None for value in values):
-            yield name, *("" if value is None else f"{quantity(value)} {unit}".strip() for value in values)
+    return Table("Retrieved", ("document", "grade", *columns), tuple(shown))
 
 
 def failure(row: Result) -> str:
     """What went wrong with a row, in a few words; empty where nothing is known to."""
-    return failing.words(failure_of(row) or "")
+    return words(failure_of(row) or "")
 
 
 def figure(one: SystemFigure) -> Figure:
     """The figure of a system in the list of runs."""
     if one.value is None:
         return Figure("not scored")
-    as_share = one.metric == "accurate"
-    text = percent(round(one.value, 2)) if as_share else number(one.value)
+    is_share = one.metric == "accurate"
+    value = percent(round(one.value, 2)) if is_share else number(one.value)
     if one.low is None or one.high is None:
-        return Figure(text)
-    ends = [percent(round(end, 2)) if as_share else number(end, 2) for end in (one.low, one.high)]
+        return Figure(value)
+    low, high = (percent(round(end, 2)) if is_share else number(end, 2) for end in (one.low, one.high))
     fits = one.low >= 0 and one.high <= 1
     bar = Bar(100 * one.value, 100 * one.low, 100 * one.high, "0 to 1") if fits else None
-    return Figure(text, f"[{ends[0]}, {ends[1]}]", bar=bar)
+    return Figure(value, f"[{low}, {high}]", bar=bar)

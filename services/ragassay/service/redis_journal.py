@@ -16,7 +16,7 @@ from ragassay import observability
 from ragassay.core.errors import BudgetReached
 from ragassay.core.eval_config import Budget
 from ragassay.core.models import Usage
-from ragassay.core.protocols import Call, Purpose, Reply, digest
+from ragassay.core.protocols import Call, Reply, digest
 from ragassay.core.report import DEFAULT_PROJECT
 from ragassay.llm.budget import RAISE_IT, of_unknown_price
 from ragassay.llm.journal import SHARED, Reservation, StoredJournal, hit
@@ -26,7 +26,6 @@ from ragassay.service.counters import MOST_COUNTERS
 from ragassay.service.job_state import Claim
 from ragassay.service.project_budgets import KEPT_S, ProjectBudgets, account_key, cap_key, estimated_part
 from ragassay.service.redis import RedisStore
-from ragassay.storage.protocol import ChunkId
 
 CACHE_KEPT_S = 30 * 86_400
 _AGAIN_S, _WRITE_AGAIN_S = 0.1, 0.5
@@ -196,7 +195,7 @@ class RedisJournal(StoredJournal):
         usd, tokens = _amounts(spent)
         books = [usd, tokens, uncertain, (usd or 0) if uncertain else 0]
         counted = orjson.dumps(observability.take_counted() if granted else {})  # else the script would not count them
-        about = [call.id, reservation.key, self._claim.token, str(self._claim), _blob(reply, call) if reply else b""]
+        about = [call.id, reservation.key, self._claim.token, str(self._claim), _blob(reply) if reply else b""]
         keys = [self._calls, self._meta, COUNTERS, self._dead]
         arguments = [*about, *books, counted, MOST_COUNTERS]
         if self._is_taken(keys, arguments):
@@ -227,28 +226,10 @@ def _amounts(usage: Usage) -> tuple[float, int]:
     return usage.cost_usd or 0.0, usage.input_tokens + usage.output_tokens
 
 
-_ABOUT = ("query_id", "purpose")  # of the call, beside its reply where a job keeps it
-
-
-def _blob(reply: Reply, call: Call | None = None) -> bytes:
-    about = {name: getattr(call, name) for name in _ABOUT} if call else {}
-    packed: bytes = zstandard.compress(orjson.dumps(reply.model_dump(mode="json", exclude_defaults=True) | about))
+def _blob(reply: Reply) -> bytes:
+    packed: bytes = zstandard.compress(orjson.dumps(reply.model_dump(mode="json", exclude_defaults=True)))
     return packed
 
 
 def _reply(blob: bytes) -> Reply:
-    return _told(blob)[1]
-
-
-def _told(blob: bytes) -> tuple[dict[str, str], Reply]:
-    """What the call of a reply was about, as far as it is kept, and the reply."""
-    kept = orjson.loads(zstandard.decompress(blob))
-    about = {name: kept.pop(name) for name in _ABOUT if name in kept}
-    return about, Reply.model_validate(kept)
-
-
-def calls_about(store: RedisStore, job: str, chunk: ChunkId, query_id: str) -> list[tuple[Purpose, Reply]]:
-    """The settled calls of a chunk that are about a query; none from before calls told it, or where they are gone."""
-    blobs: list[bytes] = store.redis.hvals(store.key(job, f"calls:{chunk}"))
-    told = [_told(blob) for blob in blobs if not blob.startswith(_MARK)]
-    return [(about["purpose"], reply) for about, reply in told if about.get("query_id") == query_id]  # type: ignore[misc]
+    return Reply.model_validate(orjson.loads(zstandard.decompress(blob)))

@@ -7,7 +7,7 @@ import logging
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from ragassay.core.errors import BadData, DiskFull
 from ragassay.core.eval_config import Budget
 from ragassay.core.files import LineLog, private_folder
 from ragassay.core.models import Usage
-from ragassay.core.protocols import Call, Purpose, Reply
+from ragassay.core.protocols import Call, Reply
 from ragassay.llm.budget import BudgetAccount
 from ragassay.llm.journal import SHARED, Reservation, StoredJournal, hit
 
@@ -80,27 +80,16 @@ class CallCache:
         self._warn(f"calls are neither taken from the cache nor kept in it: {self._path}: {error}")
 
 
-def calls_about(path: Path, system: str, query_id: str) -> list[tuple[Purpose, Reply]]:
-    """The finished calls about a query of a system among those of a run, in their order."""
-    return [
-        (row["purpose"], Reply.model_validate(row["reply"]))
-        for row in _finished(path, b'"query_id":' + orjson.dumps(query_id))
-        if (row["id"].partition("/")[0], row["query_id"]) == (system, query_id)
-    ]
-
-
 def rows_with_replies(path: Path) -> int:
     """The number of rows that the calls of a run have a reply for, of whatever chunk; 0 if no call was made."""
-    return len({(row["id"].partition("/")[0], row["query_id"]) for row in _finished(path)})
-
-
-def _finished(path: Path, mark: bytes = b"") -> Iterator[dict[str, Any]]:
-    """The finished calls of a run, those whose line holds ``mark``; but not in a line that a kill has cut."""
+    rows = set()
     with suppress(FileNotFoundError), path.open("rb") as file:
         for line in file:
-            if b'"reply":' in line and mark in line:
-                with suppress(orjson.JSONDecodeError):
-                    yield orjson.loads(line)
+            if b'"reply":' in line:
+                with suppress(orjson.JSONDecodeError):  # a line that a kill has cut
+                    call = orjson.loads(line)
+                    rows.add((call["id"].partition("/")[0], call["query_id"]))
+    return len(rows)
 
 
 class FolderJournal(StoredJournal):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import Annotated
 
@@ -15,8 +14,8 @@ from ragassay.core.models import Sample
 from ragassay.core.text import is_answerable
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, SearchText, Start, pages, shown_document
-from ragassay.datasets.versions import SHORT, DatasetStore, DatasetVersion, resolve
-from ragassay.reporting import datasets as said
+from ragassay.datasets.versions import SHORT, DatasetVersion, resolve
+from ragassay.reporting.datasets import made
 from ragassay.reporting.document import Cell, Document, Figure, Link, Table
 
 MOST_RUNS = 20
@@ -28,19 +27,22 @@ router = pages()
 @router.get("/ui/datasets")
 def _datasets(request: Request, q: SearchText = "", start: Start = 0) -> Response:
     library: Library = request.state.library
-    store = library.datasets
-    all_versions = (store.versions(name) for name in store.names())
-    found = (versions for versions in all_versions if versions and _has(versions, q))
+    every = map(library.datasets.versions, library.datasets.names())
+    found = (
+        versions
+        for versions in every
+        if versions and q.casefold() in f"{versions[0].name} {versions[0].description}".casefold()
+    )
     listed = list(islice(found, start, start + A_PAGE + 1))
     rows = tuple(
         (
-            Link(versions[0].name, f"/ui/datasets/{versions[0].name}"),
-            versions[0].description or "",
-            f"{versions[0].rows:,}",
-            str(len(versions)),
-            Figure(versions[0].digest[:SHORT], said.made(versions[0])),
+            Link(latest.name, f"/ui/datasets/{latest.name}"),
+            latest.description or "",
+            f"{latest.rows:,}",
+            str(1 + len(earlier)),
+            Figure(latest.digest[:SHORT], made(latest)),
         )
-        for versions in listed[:A_PAGE]
+        for latest, *earlier in listed[:A_PAGE]
     )
     columns = ("dataset", "what it is", "rows", "versions", "latest version")
     keep = "PUT /v1/datasets/handbook" if library.of_service else "ragassay data import questions.jsonl --name handbook"
@@ -56,32 +58,24 @@ def _datasets(request: Request, q: SearchText = "", start: Start = 0) -> Respons
     )
 
 
-def _has(versions: Sequence[DatasetVersion], text: str) -> bool:
-    """Is the text in the name, the description or a version's digest, in any case?"""
-    places = (versions[0].name, versions[0].description or "", *(version.reference for version in versions))
-    return any(text.casefold() in place.casefold() for place in places)
-
-
 @router.get("/ui/datasets/{name}")
-def _dataset(
-    request: Request,
-    name: str,
-    version: VersionText = "",
-    text: Annotated[str, Query(max_length=200, alias="q")] = "",
-    start: Start = 0,
-) -> Response:
+def _dataset(request: Request, name: str, version: VersionText = "", start: Start = 0) -> Response:
     library: Library = request.state.library
     store = library.datasets
     chosen = resolve(store, f"{name}@{version}" if version else name)
     versions = store.versions(chosen.name)
-    places = _matching(store, _full(chosen), text) if text else range(chosen.rows)
-    here = frozenset(places[start : start + A_PAGE])
-    rows = list(store.samples(chosen, lambda place, _: place in here))
+    rows = list(store.samples(chosen, lambda place, _: start <= place < start + A_PAGE))
     responses = any(row.response for row in rows or islice(store.samples(chosen), 1))
     runs = tuple(_of_runs(library, chosen.name))
     latest = ", the latest" if chosen == versions[0] else ""
-    about = f"Version {chosen.digest[:SHORT]}{latest}: {chosen.rows:,} rows, {said.made(chosen)}"
+    about = f"Version {chosen.digest[:SHORT]}{latest}: {chosen.rows:,} rows, {made(chosen)}"
     about += "; only queries that somebody judged" if chosen.judged_only else ""
+    listed = tuple(
+        (Link(one.digest[:SHORT], f"/ui/datasets/{one.name}?version={one.digest[:SHORT]}"), f"{one.rows:,}", made(one))
+        for one in versions
+    )
+    columns = ("question", "ground truth", *(["answer"] if responses else []), "relevant documents")
+    cells = tuple(tuple(_cells(row, responses=responses)) for row in rows)
     return shown_document(
         request,
         Document(
@@ -89,16 +83,15 @@ def _dataset(
             f"{about}. {chosen.description or ''}",
             blocks=(
                 Table("Runs", ("run", "how good", "judge"), runs, "" if runs else "No run used it yet."),
-                Table("Versions", ("version", "rows", "made by"), tuple(map(_of_version, versions))),
-                _of_rows(rows, responses=responses),
+                Table("Versions", ("version", "rows", "made by"), listed),
+                Table("Rows", columns, cells),
             ),
         ),
         crumbs={"Datasets": "/ui/datasets"},
         commands=tuple(_commands(library, chosen, versions, responses=responses)),
-        search=text,
-        asked={"version": version, "q": text},
+        asked={"version": version},
         start=start,
-        more=start + len(rows) < len(places),
+        more=start + len(rows) < chosen.rows,
     )
 
 
@@ -108,10 +101,8 @@ def _commands(
     """A sentence, then what evaluates, describes and compares versions."""
     yield "Evaluate, describe and compare versions:"
     if library.of_service:
-        yield (
-            "POST /v1/jobs "
-            + orjson.dumps({"dataset": chosen.reference} | ({} if responses else {"systems": ["NAME"]})).decode()
-        )
+        job = {"dataset": chosen.reference, **({} if responses else {"systems": ["NAME"]})}
+        yield f"POST /v1/jobs {orjson.dumps(job).decode()}"
     else:
         yield f"ragassay evaluate {chosen.reference}{'' if responses else ' --system mine=answers.jsonl'}"
     yield f"ragassay data show {chosen.reference}"
@@ -119,21 +110,14 @@ def _commands(
         yield f"ragassay data diff {versions[1].reference} {versions[0].reference}"
 
 
-def _of_version(one: DatasetVersion) -> tuple[Cell, ...]:
-    link = Link(one.digest[:SHORT], f"/ui/datasets/{one.name}?version={one.digest[:SHORT]}")
-    return link, f"{one.rows:,}", said.made(one)
-
-
-def _of_rows(rows: Sequence[Sample], *, responses: bool) -> Table:
-    def cells(row: Sample) -> Iterator[Cell]:
-        yield Figure(cut(row.query, LONGEST), ", ".join(_labels(row)))
-        yield cut(" | ".join((*row.ground_truth_answer, *row.key_facts)), LONGEST)
-        if responses:
-            yield cut(row.answer or "", LONGEST)
-        yield "not judged" if row.judgments is None else str(sum(grade > 0 for grade in row.judgments.values()))
-
-    columns = ("question", "ground truth", *(["answer"] if responses else []), "relevant documents")
-    return Table("Rows", columns, tuple(tuple(cells(row)) for row in rows), "" if rows else "No row matches.")
+def _cells(row: Sample, *, responses: bool) -> Iterator[Cell]:
+    labels = [row.query_id, row.category, row.difficulty, row.split]
+    labels += ["can't be answered"] if is_answerable(row) is False else []
+    yield Figure(cut(row.query, LONGEST), ", ".join(filter(None, labels)))
+    yield cut(" | ".join((*row.ground_truth_answer, *row.key_facts)), LONGEST)
+    if responses:
+        yield cut(row.answer or "", LONGEST)
+    yield "not judged" if row.judgments is None else str(sum(grade > 0 for grade in row.judgments.values()))
 
 
 def _of_runs(library: Library, name: str) -> Iterator[tuple[Cell, ...]]:
@@ -141,35 +125,3 @@ def _of_runs(library: Library, name: str) -> Iterator[tuple[Cell, ...]]:
         good = "; ".join(f"{system}: {headline}" for system, headline in run.headline.items()) or "no report yet"
         address = f"/ui/runs/{run.id}" if run.headline else ""
         yield Figure(run.name or run.id, run.created_at[:16].replace("T", " "), href=address), good, run.judge
-
-
-def _full(version: DatasetVersion) -> str:
-    """The reference that means these rows for ever."""
-    return f"{version.name}@{version.digest}"
-
-
-@lru_cache(8)
-def _matching(store: DatasetStore, reference: str, text: str) -> tuple[int, ...]:
-    """The places of the rows that have the text in their id, question, truth or labels, in any case."""
-    folded = text.casefold()
-    written, places = orjson.dumps(folded)[1:-1].decode(), list[int]()
-
-    def may_have(place: int, line: bytes) -> bool:  # to read a row takes ten times as long
-        there = written in line.decode().casefold()
-        if there:
-            places.append(place)
-        return there
-
-    samples = store.samples(resolve(store, reference), may_have)
-    return tuple(places[-1] for sample in samples if any(folded in one.casefold() for one in _texts(sample)))
-
-
-def _texts(sample: Sample) -> Iterator[str]:
-    yield from (sample.query_id, sample.query, *sample.ground_truth_answer, *sample.key_facts)
-    yield from filter(None, (sample.category, sample.difficulty, sample.split, sample.answer))
-
-
-def _labels(sample: Sample) -> Iterator[str]:
-    yield from filter(None, (sample.query_id, sample.category, sample.difficulty, sample.split))
-    if is_answerable(sample) is False:
-        yield "can't be answered"

@@ -1,8 +1,8 @@
-"""Where people label rows of a run, and their labels as JSON Lines."""
+"""Where people label rows of a run, blind until they answered, and their labels as JSON Lines."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import quote, unquote, urlencode
@@ -13,14 +13,34 @@ from pydantic import BeforeValidator, Field
 
 from ragassay.core.errors import BadInput, NotFound, UnknownName
 from ragassay.core.files import to_lines
+from ragassay.core.formatting import interval, number, percent
 from ragassay.core.models import FrozenModel, Result
-from ragassay.dashboard import labelled, views
+from ragassay.core.statistics import Interval
+from ragassay.dashboard import views
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import body, form_of, pages, shown
-from ragassay.evaluation.labelling import LONGEST_NAME, QUESTIONS, HumanLabel, Labelling, exported, imported, latest
+from ragassay.evaluation.labelling import (
+    LONGEST_NAME,
+    QUESTIONS,
+    HumanLabel,
+    Labelling,
+    LabelProgress,
+    exported,
+    imported,
+    latest,
+)
+from ragassay.judges.agreement import FROM
 from ragassay.judges.combine import disagreements
 
 router = pages()
+ANSWERS = {
+    "faithfulness": {"1": "supported", "0.5": "partly", "0": "not supported"},
+    "correctness": {"1": "correct", "0.5": "partly", "0": "wrong"},
+    "completeness": {"1": "all covered", "0.5": "partly", "0": "not covered"},
+    "relevance": {"1": "addressed", "0.5": "partly", "0": "not addressed"},
+    "accurate": {"1": "accurate", "0": "not accurate"},
+}
+"""What can be said, by metric: the value of each answer, and its words."""
 NAME_COOKIE = "ragassay_name"
 MOST_BYTES = 64 * 2**20
 _SKIP, _LAST_SHOWN, _A_YEAR_S = "skip", 10, 365 * 24 * 3600
@@ -35,16 +55,13 @@ class LabelChoice(FrozenModel):
     row: Annotated[str | None, Query(max_length=10_000)] = None
 
 
-Address = Annotated[LabelChoice, Query()]
-Sent = Annotated[bytes, Depends(body(MOST_BYTES))]
-
-
 class _RowsToLabel:
-    """The rows of a run's system as they are labelled for a metric, and what was said of them."""
+    """The rows of a run's system as they are labelled for a metric, and their labels; raises BadInput, UnknownName."""
 
-    def __init__(self, request: Request, run: str, asked: LabelChoice) -> None:
+    def __init__(self, request: Request, run: str, asked: Annotated[LabelChoice, Query()]) -> None:
         self.library: Library = request.state.library
-        self.run, self.report = run, self.library.report(run, labels=False)
+        self.run, self.report, self.size = run, self.library.report(run, labels=False), asked.size
+        self.query = asked.row
         self.metrics = [name for name in QUESTIONS if name in self.report.provenance.metrics]
         if not self.metrics:
             raise BadInput("no metric of this run can be labelled", hint=f"evaluate with one of {', '.join(QUESTIONS)}")
@@ -53,19 +70,15 @@ class _RowsToLabel:
             raise UnknownName("metric that people label", self.metric, self.metrics)
         if self.system not in self.report.systems:
             raise UnknownName("system", self.system, self.report.systems)
-        self.labelling = self._labelling()
-        self.said: Mapping[str, HumanLabel] = latest(self.library.labels(run), self.system, self.metric)
+        key = (self.library.where, run, self.library.version(run), self.system, self.metric)
+        self.labelling: Labelling = self.library.held("labelling", key, self._labelling)  # all rows are read for it
+        self.labels: Mapping[str, HumanLabel] = latest(self.library.labels(run), self.system, self.metric)
         self.asked: dict[str, Any] = {"metric": self.metric, "system": self.system}
-        if asked.size is not None:
-            self.asked["size"] = asked.size
+        self.asked |= {"size": asked.size} if asked.size else {}
 
     def _labelling(self) -> Labelling:
-        """Held while the run's report does not change: all rows are read for it."""
-        spec, digest = self.report.provenance.configuration, self.report.provenance.dataset.digest
-        key = (self.library.where, self.run, self.library.version(self.run), self.system, self.metric)
-        rows = self.report.results_of(self.system)
-        made: Labelling = self.library.held("labelling", key, lambda: Labelling(rows, self.metric, spec, digest))
-        return made
+        source = self.report.provenance
+        return Labelling(self.report.results_of(self.system), self.metric, source.configuration, source.dataset.digest)
 
     def row(self, query_id: str) -> Result:
         """A row by its id; raises NotFound."""
@@ -75,81 +88,129 @@ class _RowsToLabel:
             raise NotFound(f"there is no row {query_id!r} of {self.system} with a score of {self.metric}")
         return rows.at([number])[0]
 
-    def address(self, **more: Any) -> str:
-        """The page's address with what was chosen."""
-        return f"/ui/runs/{quote(self.run)}/label?{urlencode(self.asked | more)}"
+    def page(self, **more: Any) -> RedirectResponse:
+        """Back to the page with what was chosen."""
+        return RedirectResponse(f"/ui/runs/{quote(self.run)}/label?{urlencode(self.asked | more)}", 303)
+
+
+RowsToLabel = Annotated[_RowsToLabel, Depends()]
+Sent = Annotated[bytes, Depends(body(MOST_BYTES))]
 
 
 @router.get("/ui/runs/{run}/label")
-def _label(request: Request, run: str, asked: Address) -> Response:
-    rows = _RowsToLabel(request, run, asked)
-    query = asked.row or rows.labelling.next(rows.said, asked.size)
+def _label(request: Request, rows: RowsToLabel) -> Response:
+    query = rows.query or rows.labelling.next(rows.labels, rows.size)
     row = rows.row(query) if query else None
-    sample = rows.library.sample(run, row) if row else None
-    label = rows.said.get(query) if query else None
-    sentences, facts = views.units(row) if row and label else ([], [])
+    label = rows.labels.get(query) if query else None
+    about: dict[str, Any] = {
+        "answered": "",
+        "beside": ("", ""),
+        "reason": "",
+        "divided": [],
+        "sentences": [],
+        "facts": [],
+    }
+    if row and label:  # not before it is answered
+        sentences, facts = views.units(row)
+        about = {
+            "answered": _answered(label),
+            "beside": _beside(row, label),
+            "reason": row.scores[rows.metric].reason or "",
+            "divided": list(disagreements(row.ratings)),
+            "sentences": sentences,
+            "facts": facts,
+        }
     return shown(
         request,
         "label.html",
-        run=run,
+        run=rows.run,
         report=rows.report,
         asked=rows.asked,
-        size=asked.size,
+        size=rows.size,
         metrics=rows.metrics,
         question=QUESTIONS[rows.metric],
-        answers=labelled.ANSWERS[rows.metric],
+        answers=ANSWERS[rows.metric],
         row=row,
         label=label,
-        answered=labelled.answered(label) if label else "",
-        beside=labelled.beside(row, label) if row and label else ("", ""),
-        reason=row.scores[rows.metric].reason or "" if row and label else "",
-        divided=list(disagreements(row.ratings)) if row and label else [],
-        sentences=sentences,
-        facts=facts,
-        contexts=views.contexts(sample),
+        contexts=views.contexts(rows.library.sample(rows.run, row) if row else None),
         history=views.history(row) if row else [],
-        progress=labelled.progress_lines(rows.labelling.progress(rows.said, asked.size)),
-        last=[(one, labelled.answered(one)) for one in list(rows.said.values())[: -_LAST_SHOWN - 1 : -1]],
-        commands=labelled.commands(rows.report, rows.metric),
+        progress=_progress(rows.labelling.progress(rows.labels, rows.size)),
+        last=[(one, _answered(one)) for one in list(rows.labels.values())[: -_LAST_SHOWN - 1 : -1]],
         name=_name(request),
-        next=rows.address(),
+        next=rows.page().headers["location"],
         longest_name=LONGEST_NAME,
+        **about,
     )
 
 
 @router.post("/ui/runs/{run}/label")
-def _say(request: Request, run: str, asked: Address, sent: Sent) -> Response:
-    rows = _RowsToLabel(request, run, asked)
+def _say(request: Request, rows: RowsToLabel, sent: Sent) -> Response:
     form = form_of(sent)
     query, value, name = form.get("row", ""), form.get("value", ""), _given_name(form, request)
-    if value != _SKIP and value not in labelled.ANSWERS[rows.metric]:
-        raise BadInput(f"value should be one of {', '.join((*labelled.ANSWERS[rows.metric], _SKIP))}", where="value")
+    if value != _SKIP and value not in ANSWERS[rows.metric]:
+        raise BadInput(f"value should be one of {', '.join((*ANSWERS[rows.metric], _SKIP))}", where="value")
     rows.row(query)
     said = None if value == _SKIP else float(value)
     given = HumanLabel(system=rows.system, query_id=query, metric=rows.metric, value=said, by=name, at=_now())
-    rows.library.add_labels(run, [given])
-    after = {} if said is None and query not in rows.said else {"row": query}
-    return _remembering(name, RedirectResponse(rows.address(**after), 303))
+    rows.library.add_labels(rows.run, [given])
+    response = rows.page(**({} if said is None and query not in rows.labels else {"row": query}))
+    response.set_cookie(NAME_COOKIE, quote(name), max_age=_A_YEAR_S, path="/ui", httponly=True, samesite="strict")
+    return response
 
 
 @router.get("/ui/runs/{run}/labels.jsonl")
-def _export(request: Request, run: str, asked: Address) -> Response:
-    rows = _RowsToLabel(request, run, asked)
-    samples = {query: rows.library.sample(run, rows.row(query)) for query in rows.labelling.labels(rows.said)}
-    content = b"".join(to_lines(exported(rows.labelling, rows.said, samples)))
+def _export(rows: RowsToLabel) -> Response:
+    samples = {query: rows.library.sample(rows.run, rows.row(query)) for query in rows.labelling.labels(rows.labels)}
+    content = b"".join(to_lines(exported(rows.labelling, rows.labels, samples)))
     headers = {"Content-Disposition": 'attachment; filename="labels.jsonl"'}
     return Response(content, media_type="application/jsonl", headers=headers)
 
 
 @router.post("/ui/runs/{run}/labels.jsonl")
-def _import(request: Request, run: str, asked: Address, sent: Sent) -> Response:
-    rows = _RowsToLabel(request, run, asked)
+def _import(request: Request, rows: RowsToLabel, sent: Sent) -> Response:
     is_form = request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
     form = form_of(sent) if is_form else {}
-    name = _given_name(form, request, "import")
     content = form.get("lines", "").encode() if is_form else sent
-    rows.library.add_labels(run, imported(content, rows.labelling, rows.system, name, _now()))
-    return RedirectResponse(rows.address(), 303)
+    labels = imported(content, rows.labelling, rows.system, _given_name(form, request, "import"), _now())
+    rows.library.add_labels(rows.run, labels)
+    return rows.page()
+
+
+def _progress(progress: LabelProgress) -> Iterator[tuple[str, str]]:
+    """What the labels say so far: how many there are, the corrected mean or why there is none, and the judge's agreement."""
+    skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
+    yield "Labels", f"{progress.labelled:,} of {progress.asked:,} rows labelled{skipped}"
+    mean = progress.mean
+    judged = "" if mean.judged is None else f"; the judge's own is {number(mean.judged)}"
+    known = f"none: {mean.reason}" if mean.mean is None else f"{number(mean.mean)}, {_ends(mean.interval)}{judged}"
+    yield "Mean by labels", known
+    for name in ("balanced_accuracy", "kappa") if (found := progress.agreement) else ():
+        value = getattr(found, name)
+        ends = "" if value is None or found is None else f"{number(value, 2)}, {_ends(found.intervals[name], 2)}"
+        yield f"Judge's {name.replace('_', ' ')}", ends or "people gave all one label"
+
+
+def _ends(ci: Interval, digits: int = 3) -> str:
+    return interval(ci, lambda end: number(end, digits), f"{percent(ci.level)} interval {{}} to {{}}")
+
+
+def _answered(label: HumanLabel) -> str:
+    """A label in the words of its answer."""
+    if label.value is None:
+        return "skipped"
+    return ANSWERS[label.metric].get(f"{label.value:g}", number(label.value))
+
+
+def _beside(row: Result, label: HumanLabel) -> tuple[str, str]:
+    """What the judge says of a labelled row, and the tone of it: good where both say yes or both no."""
+    value = row.scores[label.metric].value or 0.0
+    chance = row.verdict.probability.get(label.metric) if row.verdict else None
+    said = f"The judge: {number(value)}"
+    said += "" if chance is None else f", with a chance of {number(chance)} that people say yes"
+    if label.value is None:
+        return said, "none"
+    alike = ((value if chance is None else chance) >= FROM) is (label.value >= FROM)
+    return f"{said}: {'as you' if alike else 'other than you'}", "good" if alike else "bad"
 
 
 def _name(request: Request) -> str:
@@ -162,11 +223,6 @@ def _given_name(form: Mapping[str, str], request: Request, usual: str = "") -> s
     if not name:
         raise BadInput("your name is missing: a label is kept with who gave it", where="by")
     return name
-
-
-def _remembering(name: str, response: Response) -> Response:
-    response.set_cookie(NAME_COOKIE, quote(name), max_age=_A_YEAR_S, path="/ui", httponly=True, samesite="strict")
-    return response
 
 
 def _now() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import Annotated, Any
 
@@ -25,6 +26,16 @@ Names = Annotated[list[str] | None, Query(max_length=20)]
 router = pages()
 
 
+def _choices(runs: Sequence[RunSummary]) -> dict[str, Any]:
+    """What the forms offer: the names in runs."""
+    names = {
+        "systems": {name for run in runs for name in run.systems},
+        "datasets": {run.dataset for run in runs},
+        "judges": {run.judge for run in runs},
+    }
+    return {field: sorted(values - {""}) for field, values in names.items()}
+
+
 @router.get("/ui/cost")
 def _cost(
     request: Request,
@@ -35,23 +46,16 @@ def _cost(
     dataset: Names = None,
 ) -> Response:
     library: Library = request.state.library
-    systems, datasets = _filled(system), _filled(dataset)
+    systems, datasets = ([name for name in names or () if name.strip()] for names in (system, dataset))
     form = {"since": since[:10], "until": until[:10], "by": by, "system": systems[:1], "dataset": datasets[:1]}
-    listed = list(islice(library.runs(), RECENT))
-    choices: dict[str, Any] = {
-        "systems": _systems(listed),
-        "datasets": _values(listed, "dataset"),
-        "dimensions": DIMENSIONS,
-    }
+    document, what = None, ""
     try:
         report = library.costs(asked(since=since or None, until=until or None, by=by, system=systems, dataset=datasets))
+        document = of_costs(report)
     except NothingToEvaluate as error:
-        return shown(request, "cost.html", form=form, document=None, what=error.message, **choices)
-    return shown(request, "cost.html", form=form, document=of_costs(report), **choices)
-
-
-def _filled(names: list[str] | None) -> list[str]:
-    return [name for name in names or () if name.strip()]
+        what = error.message
+    choices = _choices(list(islice(library.runs(), RECENT))) | {"dimensions": DIMENSIONS}
+    return shown(request, "cost.html", form=form, document=document, what=what, **choices)
 
 
 @router.get("/ui/trends")
@@ -80,15 +84,5 @@ def _trends(
         since={name: [f"{one.a}#{name}", f"{one.b}#{name}"] for name, one in since.items()},
         form={"metric": metric, "system": system, "dataset": dataset, "judge": judge, "last": last},
         metrics=list(dict.fromkeys([*known, metric])),
-        systems=_systems(listed),
-        datasets=_values(listed, "dataset"),
-        judges=_values(listed, "judge"),
+        **_choices(listed),
     )
-
-
-def _systems(runs: list[RunSummary]) -> list[str]:
-    return sorted({name for run in runs for name in run.systems})
-
-
-def _values(runs: list[RunSummary], field: str) -> list[str]:
-    return sorted({value for run in runs if (value := getattr(run, field))})

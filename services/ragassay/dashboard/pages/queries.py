@@ -14,7 +14,6 @@ from ragassay.core.errors import BadInput, NotFound
 from ragassay.core.models import Result
 from ragassay.dashboard import views
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.one_row import raw as raw_of
 from ragassay.dashboard.site import A_PAGE, MOST_PLACES, Start, pages, shown
 from ragassay.judges.combine import disagreements
 from ragassay.reporting import failing
@@ -151,7 +150,6 @@ def _row(
     run: str,
     at: Annotated[int | None, Query(ge=0, le=MOST_PLACES)] = None,
     id: Annotated[str, Query(max_length=1000)] = "",  # noqa: A002 - the name in the address
-    raw: Annotated[bool, Query()] = False,
 ) -> Response:
     """A row by its position in a selection, or by its query's id."""
     library: Library = request.state.library
@@ -183,7 +181,6 @@ def _row(
         tables=list(views.tables(row, every, sample)),
         others=[one for one in every if one.system != row.system],
         divided=list(disagreements(row.ratings)),
-        raw=raw_of(row, sample, library.calls(run, row), report) if raw else None,
     )
 
 

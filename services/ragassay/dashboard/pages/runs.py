@@ -10,7 +10,7 @@ from fastapi.responses import RedirectResponse
 from ragassay.core.errors import Conflict
 from ragassay.dashboard.changes import verdict_of
 from ragassay.dashboard.failures import examples, failure_table, worst
-from ragassay.dashboard.home import attention, latest
+from ragassay.dashboard.home import latest
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, AnyForm, SearchText, Start, exported, pages, shown, shown_document
 from ragassay.evaluation.labelling import QUESTIONS
@@ -27,13 +27,11 @@ router = pages()
 def _runs(request: Request, q: SearchText = "", start: Start = 0) -> Response:
     library: Library = request.state.library
     listed = list(islice(library.runs(q), start, start + A_PAGE + 1))
-    is_home = not q and not start
     return shown(
         request,
         "runs.html",
-        document=latest(library, listed) if is_home else None,
+        document=None if q or start else latest(library, listed),
         newest=next((run.id for run in listed if run.figures), ""),
-        attention=attention(listed[:A_PAGE]) if is_home else (),
         runs=listed[:A_PAGE],
         text=q,
         start=start,
