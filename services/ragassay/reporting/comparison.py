@@ -85,7 +85,7 @@ def of_comparison(
 
 def _overview(comparison: Comparison) -> Iterator[Table]:
     """Many systems: every metric of each; on several datasets, a table of datasets for each primary metric."""
-    note = f"In colour: better or worse than {comparison.baseline}; * p below 0.05, ** below 0.01, *** below 0.001."
+    note = f"Against {comparison.baseline}: * p below 0.05, ** below 0.01, *** below 0.001."
     if len({pair.a for pair in comparison.pairs}) > 1:
         for name in comparison.primary:
             cells: dict[str, dict[str, Cell]] = {}
@@ -107,7 +107,8 @@ def _overview(comparison: Comparison) -> Iterator[Table]:
 
 
 def _against(one: Difference) -> Figure:
-    change = "" if one.delta is None else f"({signed(one.delta)}{one.mark})"
+    outcome = f", {one.outcome}" if one.outcome in TONES else ""
+    change = "" if one.delta is None else f"({signed(one.delta)}{one.mark}{outcome})"
     return Figure(_score(one.mean_b), change, tone=TONES.get(one.outcome, ""))
 
 
