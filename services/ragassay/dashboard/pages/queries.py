@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -25,42 +25,68 @@ MOST_SCORES = 3  # below an answer
 router = pages()
 _ONE = ("system", "category", "difficulty", "text", "failed", "failure", "sort", "changed")
 CHANGES = {"worse": "Got worse", "better": "Got better", "wrong": "All wrong"}
-
-
-def asked_in(request: Request) -> dict[str, Any]:
-    """The selection of rows in an address, as an address has it."""
-    given = request.query_params
-    asked: dict[str, Any] = {name: given[name] for name in _ONE if given.get(name)}
-    if where := tuple(text for text in given.getlist("where") if text.strip()):
-        asked["where"] = where
-    return asked
+_BACK = "go back to the list of queries"
 
 
 @dataclass(frozen=True)
-class ChosenRows:
-    """The rows of a run that an address asks for."""
+class Question:
+    """A question with the row of each system; ``at``: the position of each chosen row, None if it is not chosen."""
 
-    rows: RowIndex
-    places: Any
+    rows: tuple[Result | None, ...]
+    at: tuple[int | None, ...]
+
+    @property
+    def first(self) -> Result:
+        """A row that has the question's text, id and category."""
+        return next(row for row in self.rows if row is not None)
+
+
+class ChosenRows:
+    """The rows of a run that an address asks for, by their ``places``; raises BadInput, UnknownName and NotFound.
+
+    ``asked``: the selection, as an address has it. ``changed`` in it: only questions on which a system is less accurate
+    than the first ("worse"), or more ("better"), or on which none is accurate ("wrong").
+    """
+
+    def __init__(self, request: Request, run: str) -> None:
+        given = request.query_params
+        self.asked: dict[str, Any] = {name: given[name] for name in _ONE if given.get(name)}
+        if where := tuple(text for text in given.getlist("where") if text.strip()):
+            self.asked["where"] = where
+        self.rows: RowIndex = request.state.library.rows(run)
+        self.each = self.rows.record.dataset.rows  # rows of one system: the number of a row's question is the rest
+        selection = {name: value for name, value in self.asked.items() if name != "changed"}
+        self.places: Any = self.rows.selected(Selection.given(**selection))
+        if changed := self.asked.get("changed"):
+            self.places = self.places[_changed(self.rows, changed)[self.places % self.each]]
 
     @property
     def questions(self) -> Any:
         """The numbers of the questions of which a row is chosen, in the order of the chosen rows."""
-        numbers = self.places % self.rows.record.dataset.rows
+        numbers = self.places % self.each
         return numbers[np.sort(np.unique(numbers, return_index=True)[1])]
 
+    def by_question(self, start: int, most: int) -> tuple[list[Question], int]:
+        """Questions of which a row is chosen, in the order of the chosen rows, and how many there are in all."""
+        every = self.questions
+        page = every[start : start + most]
+        held = np.flatnonzero(np.isin(self.places % self.each, page))
+        position = dict(zip(self.places[held].tolist(), held.tolist(), strict=True))
+        places = [self.of_question(number) for number in page]
+        rows = self.rows.by_number(place for of_question in places for place in of_question)
+        return [Question(tuple(map(rows.get, of)), tuple(map(position.get, of))) for of in places], len(every)
 
-def chosen(library: Library, run: str, asked: Mapping[str, Any]) -> ChosenRows:
-    """The rows that are asked for; raises BadInput, UnknownName and NotFound for what is not there.
+    def of_question(self, place: int) -> list[int]:
+        """The places of the rows of all systems on the question of a row."""
+        return [int(place) % self.each + self.each * n for n in range(len(self.rows.systems))]
 
-    ``changed``: only questions on which a system is less accurate than the first ("worse"), or more ("better"), or on
-    which none is accurate ("wrong").
-    """
-    rows = library.rows(run)
-    places = rows.selected(Selection.given(**{name: value for name, value in asked.items() if name != "changed"}))
-    if changed := asked.get("changed"):
-        places = places[_changed(rows, changed)[places % rows.record.dataset.rows]]
-    return ChosenRows(rows, places)
+    def position(self, query_id: str) -> int:
+        """The position of the row on a query among those that are chosen; raises NotFound."""
+        for name in [self.asked["system"]] if "system" in self.asked else self.rows.systems:
+            place = self.rows.find(name, query_id)
+            if place is not None and len(at := np.flatnonzero(self.places == place)):
+                return int(at[0])
+        raise NotFound(f"there is no row {query_id[:200]!r}", hint=_BACK)
 
 
 def _changed(rows: RowIndex, changed: str) -> Any:
@@ -78,14 +104,12 @@ def _changed(rows: RowIndex, changed: str) -> Any:
 @router.get("/ui/runs/{run}/queries")
 def _queries(request: Request, run: str, start: Start = 0) -> Response:
     library: Library = request.state.library
-    asked = asked_in(request)
-    report = library.report(run)
-    found = chosen(library, run, asked)
-    metrics = report.provenance.metrics
-    sorted_by = asked.get("sort", "").removeprefix("-")
-    filtered_by = [re.split("[<>=]", bound)[0].strip().lower() for bound in asked.get("where", ())]
-    wanted = [name for name in metrics if name.lower() in (sorted_by.lower(), *filtered_by)]
-    questions, total = by_question(found, start, A_PAGE)
+    report, chosen = library.report(run), ChosenRows(request, run)
+    metrics, asked = report.provenance.metrics, chosen.asked
+    named = {asked.get("sort", "").removeprefix("-").lower()}
+    named |= {re.split("[<>=]", bound)[0].strip().lower() for bound in asked.get("where", ())}
+    wanted = [name for name in metrics if name.lower() in named] or views.judged_first(metrics)
+    questions, total = chosen.by_question(start, A_PAGE)
     return shown(
         request,
         "queries.html",
@@ -95,8 +119,8 @@ def _queries(request: Request, run: str, start: Start = 0) -> Response:
         questions=questions,
         start=start,
         total=total,
-        chosen=len(found.places),
-        scores=[name for name in wanted or views.judged_first(metrics) if name != "accurate"][:MOST_SCORES],
+        chosen=len(chosen.places),
+        scores=[name for name in wanted if name != "accurate"][:MOST_SCORES],
         presets=_presets(list(report.systems), metrics),
         figures=[*metrics, *FIGURES],
         failures=failing.FAILURES,
@@ -104,40 +128,12 @@ def _queries(request: Request, run: str, start: Start = 0) -> Response:
     )
 
 
-@dataclass(frozen=True)
-class Question:
-    """A question with the row of each system; ``at``: the position of each chosen row, None if it is not chosen."""
-
-    rows: tuple[Result | None, ...]
-    at: tuple[int | None, ...]
-
-    @property
-    def first(self) -> Result:
-        """A row that has the question's text, id and category."""
-        return next(row for row in self.rows if row is not None)
-
-
-def by_question(found: ChosenRows, start: int, most: int) -> tuple[list[Question], int]:
-    """Questions of which a row is chosen, in the order of the chosen rows, and how many there are in all."""
-    each = found.rows.record.dataset.rows
-    every = found.questions
-    page = every[start : start + most]
-    held = np.flatnonzero(np.isin(found.places % each, page))
-    position = dict(zip(found.places[held].tolist(), held.tolist(), strict=True))
-    places = [[int(number) + each * n for n in range(len(found.rows.systems))] for number in page]
-    rows = found.rows.by_number(place for of_question in places for place in of_question)
-    questions = [
-        Question(tuple(map(rows.get, of_question)), tuple(map(position.get, of_question))) for of_question in places
-    ]
-    return questions, len(every)
-
-
 def _presets(systems: list[str], metrics: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Choices of rows that most readers want, by name."""
     if "accurate" not in metrics:
         return {"Failed": {"failed": "true"}}
-    worst = {"sort": "correctness"} if "correctness" in metrics else {}
-    wrong: dict[str, Any] = {**worst, "where": ("accurate<1",)}
+    wrong: dict[str, Any] = {"sort": "correctness"} if "correctness" in metrics else {}
+    wrong["where"] = ("accurate<1",)
     if len(systems) == 1:
         return {"Not accurate": wrong, "Failed": {"failed": "true"}}
     changes = {label: {"changed": name} for name, label in CHANGES.items()}
@@ -153,25 +149,24 @@ def _row(
 ) -> Response:
     """A row by its position in a selection, or by its query's id."""
     library: Library = request.state.library
-    asked, report = asked_in(request), library.report(run)
-    found = chosen(library, run, asked)
-    if at is None:
-        at = _position(found, asked.get("system"), id)
-    rows = found.rows.at(found.places[at : at + 1])
+    report, chosen = library.report(run), ChosenRows(request, run)
+    at = chosen.position(id) if at is None else at
+    rows = chosen.rows.at(chosen.places[at : at + 1])
     if not rows:
-        raise NotFound("there is no such row", hint="go back to the list of queries")
-    place, row = int(found.places[at]), rows[0]
-    sample, every = library.sample(run, row), _of_all_systems(found, place)
+        raise NotFound("there is no such row", hint=_BACK)
+    place, row = int(chosen.places[at]), rows[0]
+    sample, every = library.sample(run, row), chosen.rows.at(chosen.of_question(place))
     sentences, facts = views.units(row)
+    on_page = int(np.flatnonzero(chosen.questions == place % chosen.each)[0])
     return shown(
         request,
         "row.html",
         run=run,
         title=report.provenance.configuration.name or run,
-        listed_from=_page_of(found, place),
-        asked=asked,
+        listed_from=on_page // A_PAGE * A_PAGE,
+        asked=chosen.asked,
         at=at,
-        total=len(found.places),
+        total=len(chosen.places),
         row=row,
         why=failing.why(row, judge=False),
         sentences=sentences,
@@ -182,25 +177,3 @@ def _row(
         others=[one for one in every if one.system != row.system],
         divided=list(disagreements(row.ratings)),
     )
-
-
-def _page_of(found: ChosenRows, place: int) -> int:
-    """Where the page of questions begins that has the row at a place."""
-    number = place % found.rows.record.dataset.rows
-    return int(np.flatnonzero(found.questions == number)[0]) // A_PAGE * A_PAGE
-
-
-def _position(found: ChosenRows, system: str | None, query_id: str) -> int:
-    """The position of the row on a query among those that are chosen; raises NotFound."""
-    systems = found.rows.systems if system is None else [system]
-    for name in systems:
-        place = found.rows.find(name, query_id)
-        if place is not None and len(at := np.flatnonzero(found.places == place)):
-            return int(at[0])
-    raise NotFound(f"there is no row {query_id[:200]!r}", hint="go back to the list of queries")
-
-
-def _of_all_systems(found: ChosenRows, place: int) -> list[Result]:
-    """The rows of all systems on the query of a row, in the order of the systems."""
-    rows = found.rows.record.dataset.rows
-    return found.rows.at(place % rows + number * rows for number in range(len(found.rows.systems)))
