@@ -255,7 +255,6 @@ class Built(FrozenModel):
     corpus_digest: str
     passages: int
     models: tuple[str, ...] = ()
-    index_bytes: int | None = None
 
 
 class Called(FrozenModel):

@@ -120,8 +120,8 @@ def describe(runtime: Runtime, record: RunRecord) -> RunRecord:
     for name, system in runtime.systems(systems, config, MemoryJournal()).items():
         source = systems[name]
         if source.built is not None and isinstance(system, BuiltIn):
-            known = {"models": system.models, "index_bytes": system.retriever.index_bytes}
-            systems[name] = source.model_copy(update={"built": source.built.model_copy(update=known)})
+            built = source.built.model_copy(update={"models": system.models})
+            systems[name] = source.model_copy(update={"built": built})
     return with_judges(record.model_copy(update={"systems": systems}), config)
 
 

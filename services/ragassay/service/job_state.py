@@ -64,7 +64,7 @@ class Retention:
 class JobState(FrozenModel):
     """All that is known of a job beside its rows. Times are milliseconds since 1970; ``gating`` and ``alerts`` as JSON.
 
-    ``built``: of built-in systems, the models and the bytes of the index that workers made. ``traceparent``: the span in
+    ``built``: of built-in systems, the models. ``traceparent``: the span in
     which it was submitted. ``body_digest``: of the body that was submitted with an idempotency key. ``undelivered``: webhooks
     that did not get a notification of it in all tries, and why.
     """
@@ -92,7 +92,7 @@ class JobState(FrozenModel):
     planned: Planned | None = None
     traceparent: str | None = None
     body_digest: str | None = None
-    built: dict[str, tuple[tuple[str, ...], int | None]] = Field(default_factory=dict)
+    built: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     undelivered: dict[str, str] = Field(default_factory=dict)
 
     @classmethod
@@ -129,9 +129,9 @@ class JobState(FrozenModel):
     def described(self) -> RunRecord:
         """The record with what workers made of its built-in systems."""
         systems = dict(self.record.systems)
-        for name, (models, index_bytes) in self.built.items():
+        for name, models in self.built.items():
             if (source := systems[name]).built is not None:
-                known = source.built.model_copy(update={"models": models, "index_bytes": index_bytes})
+                known = source.built.model_copy(update={"models": models})
                 systems[name] = source.model_copy(update={"built": known})
         return self.record.model_copy(update={"systems": systems})
 

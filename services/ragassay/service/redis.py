@@ -282,9 +282,9 @@ class RedisStore(ProjectRedis):
         jobs: list[str] = self.redis.transaction(step, turn, waiting, value_from_callable=True)
         return jobs
 
-    def keep_built(self, job: str, system: str, models: Sequence[str], index_bytes: int | None) -> None:
-        """Keep what a worker made of a built-in system, for the report."""
-        self.redis.hset(self.key(job, "meta"), f"built:{system}", orjson.dumps([list(models), index_bytes]))
+    def keep_built(self, job: str, system: str, models: Sequence[str]) -> None:
+        """Keep the models of a built-in system, for the report."""
+        self.redis.hset(self.key(job, "meta"), f"built:{system}", orjson.dumps(list(models)))
 
     def note_undelivered(self, job: str, webhook: str, why: str) -> None:
         """Write down with a job that a webhook did not get a notification of it in all tries."""

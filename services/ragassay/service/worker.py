@@ -130,7 +130,7 @@ class Chunks:
         config = self._runtime.scoring_of(run.record)
         system = self._runtime.systems({claim.system: own}, config, calls)[claim.system]
         if isinstance(system, BuiltIn):
-            self._store.keep_built(claim.job, claim.system, system.models, system.retriever.index_bytes)
+            self._store.keep_built(claim.job, claim.system, system.models)
         return system
 
     def _run_leased(self, claim: Claim, evaluation: Coroutine[None, None, Outcome]) -> Outcome:

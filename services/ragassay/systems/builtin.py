@@ -19,7 +19,7 @@ from ragassay.core.text import content, sentences
 from ragassay.datasets.corpus import Corpus
 from ragassay.llm import LLM
 from ragassay.systems.options import SystemConfig
-from ragassay.systems.retrieval import Pipeline, SearchResult
+from ragassay.systems.retrieval import Pipeline
 
 SENTENCES = 2  # of an extracted answer
 LATER_CONTEXT = 0.9  # what a sentence of the next context counts, of one in the context before
@@ -92,71 +92,62 @@ class BuiltIn:
         async with self._slots:
             async with self._first:
                 if not self._started:
-                    self._started = True
-                    return await self._first_response(sample)
+                    self._started, began = True, time.perf_counter()
+                    await asyncio.to_thread(self.retriever.warm_up)
+                    if self._answerer is not None:
+                        await asyncio.to_thread(self._answerer.warm_up)
+                    start_ms = (time.perf_counter() - began) * 1000
+                    response = await self._respond(sample)
+                    return response.model_copy(update={"first_call_ms": start_ms + (response.latency_ms or 0.0)})
             return await self._respond(sample)
-
-    async def _first_response(self, sample: Sample) -> Response:
-        began = time.perf_counter()
-        await asyncio.to_thread(self.retriever.warm_up)
-        if self._answerer is not None:
-            await asyncio.to_thread(self._answerer.warm_up)
-        start_ms = (time.perf_counter() - began) * 1000
-        response = await self._respond(sample)
-        return response.model_copy(update={"first_call_ms": start_ms + (response.latency_ms or 0.0)})
 
     async def _respond(self, sample: Sample) -> Response:
         await self._retrieving.acquire()
-        search = asyncio.ensure_future(asyncio.to_thread(self._find, sample.query))
+        search = asyncio.ensure_future(asyncio.to_thread(self._retrieved, sample.query))
         search.add_done_callback(self._searched)
         try:
             async with asyncio.timeout(self.config.timeout_s):
-                retrieved, took_ms = await asyncio.shield(search)
+                response = await asyncio.shield(search)
         except TimeoutError:
-            return Response(retrieved_doc_ids=(), error=self._late("nothing was retrieved"))
-        return await self._answered(sample, self._response(retrieved, took_ms))
+            return Response(retrieved_doc_ids=(), error=f"nothing was retrieved within {self.config.timeout_s:g} s")
+        return response if self._answerer is None else await self._answered(sample, response, self._answerer)
 
-    def _searched(self, search: asyncio.Future[tuple[SearchResult, float]]) -> None:
+    def _searched(self, search: asyncio.Future[Response]) -> None:
         """Let the next search begin. A thread can't be stopped, so a search that is too late keeps its turn until it ends."""
         self._retrieving.release()
         if not search.cancelled():
             search.exception()  # read, so that asyncio does not log the error of a search that came too late
 
-    def _find(self, query: str) -> tuple[SearchResult, float]:
+    def _retrieved(self, query: str) -> Response:
         began = time.perf_counter()
-        retrieved = self.retriever.search(query, self.config.k)
-        return retrieved, (time.perf_counter() - began) * 1000
-
-    def _response(self, retrieved: SearchResult, took_ms: float) -> Response:
-        ids = tuple(hit.id for hit in retrieved.hits)
+        found = self.retriever.search(query, self.config.k)
+        took_ms = (time.perf_counter() - began) * 1000
+        ids = tuple(hit.id for hit in found.hits)
         return Response(
             contexts=tuple(self._texts[i] for i in ids[: self.config.contexts]),
             retrieved_doc_ids=ids,
-            retrieved_scores=tuple(hit.score for hit in retrieved.hits),
+            retrieved_scores=tuple(hit.score for hit in found.hits),
             retrieval_latency_ms=took_ms,
             latency_ms=took_ms,
-            doc_ids_before_reranking=retrieved.before,
+            doc_ids_before_reranking=found.before,
         )
 
-    async def _answered(self, sample: Sample, response: Response) -> Response:
-        if self._answerer is None:
-            return response
-        left_s = self.config.timeout_s - (response.latency_ms or 0.0) / 1000
+    async def _answered(self, sample: Sample, response: Response, answerer: Answerer) -> Response:
+        retrieval_ms = response.latency_ms or 0.0
         try:
-            async with asyncio.timeout(left_s):
-                answer = await self._answerer.answer(sample, response.contexts or ())
+            async with asyncio.timeout(self.config.timeout_s - retrieval_ms / 1000):
+                answer = await answerer.answer(sample, response.contexts or ())
         except TimeoutError:
-            return response.model_copy(update={"latency_ms": None, "error": self._late("nothing was answered")})
+            error = f"nothing was answered within {self.config.timeout_s:g} s"
         except (BadSettings, ProviderDown):
             raise
-        except (BadInput, Unavailable) as error:
-            return response.model_copy(update={"latency_ms": None, "error": reason_from(error)})
-        took_ms = answer.generation_latency_ms
-        whole = None if took_ms is None else (response.latency_ms or 0.0) + took_ms
-        return response.model_copy(update={**answer.model_dump(exclude_unset=True), "latency_ms": whole})
-
-    def _late(self, what: str) -> str:
-        return f"{what} within {self.config.timeout_s:g} s"
+        except (BadInput, Unavailable) as failure:
+            error = reason_from(failure)
+        else:
+            took_ms = answer.generation_latency_ms
+            whole = None if took_ms is None else retrieval_ms + took_ms
+            return response.model_copy(update={**answer.model_dump(exclude_unset=True), "latency_ms": whole})
+        return response.model_copy(update={"latency_ms": None, "error": error})
 
 
 class Extractive:

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,11 @@ from ragassay.core.errors import BadInput, DiskFull
 from ragassay.core.files import write_whole
 from ragassay.core.protocols import Embedder, digest
 from ragassay.core.text import STOP_WORDS, stem, words
-from ragassay.datasets.corpus import Corpus, Passage
+from ragassay.datasets.corpus import Corpus
 from ragassay.embeddings import DIGITS, CrossEncoder, LocalEmbedder
 from ragassay.systems.options import RetrievalConfig
 
 logger = logging.getLogger("ragassay")
-Arrays: TypeAlias = dict[str, NDArray[Any]]
 Scores: TypeAlias = NDArray[np.float64]
 FEEDBACK_SHARE = 0.6  # of the passages that are added to a query
 RERANKED = 50  # candidates
@@ -43,46 +42,36 @@ def terms(text: str) -> list[str]:
     return [stem(word) for word in [word for word in found if word not in STOP_WORDS] or found]
 
 
-class Scorer(Protocol):
-    """Scores all passages for a query, in the corpus's order; -inf for those that are no candidates."""
-
-    arrays: Arrays
-
-    def scores(self, query: str, feedback: Sequence[int] = ()) -> Scores:
-        """Shape: (passages,). ``feedback``: indexes of passages that are added to the query."""
-
-
 class BM25:
     """BM25 (Robertson and Zaragoza, 2009) in Lucene's form: idf = ln(1 + (N - n + 0.5) / (n + 0.5))."""
 
     def __init__(self, config: RetrievalConfig, corpus: Corpus) -> None:
-        self._config = config
-        self._texts = [self._terms(passage) for passage in corpus.passages]
-        self._vocabulary = {term: n for n, term in enumerate(sorted({term for text in self._texts for term in text}))}
-        self.arrays = self._index()
-
-    def _index(self) -> Arrays:
         import bm25s
 
-        if not self._vocabulary:
-            return {"data": np.zeros(0), "indices": np.zeros(0, int), "indptr": np.zeros(1, int)}
-        index = bm25s.BM25(k1=self._config.k1, b=self._config.b, method="lucene", dtype="float64")
-        ids = [[self._vocabulary[term] for term in text] for text in self._texts]
-        index.index((ids, self._vocabulary), create_empty_token=False, show_progress=False)
-        return {name: index.scores[name] for name in ("data", "indices", "indptr")}
+        self._texts = [terms(passage.title) + terms(passage.text) for passage in corpus.passages]
+        self._vocabulary = {term: n for n, term in enumerate(sorted({term for text in self._texts for term in text}))}
+        self._index = {"data": np.zeros(0), "indices": np.zeros(0, int), "indptr": np.zeros(1, int)}
+        if self._vocabulary:
+            index = bm25s.BM25(k1=config.k1, b=config.b, method="lucene", dtype="float64")
+            ids = [[self._vocabulary[term] for term in text] for text in self._texts]
+            index.index((ids, self._vocabulary), create_empty_token=False, show_progress=False)
+            self._index = index.scores
 
-    def _terms(self, passage: Passage) -> list[str]:
-        return terms(passage.title) + terms(passage.text)
+    def _column(self, term: str) -> slice:
+        """Where the index has the passages with a term, and their scores."""
+        n = self._vocabulary[term]
+        return slice(int(self._index["indptr"][n]), int(self._index["indptr"][n + 1]))
 
     def scores(self, query: str, feedback: Sequence[int] = ()) -> Scores:
-        """The sum of the query's terms in each passage; a passage without any of them is no candidate."""
+        """The sum of the query's terms in each passage; a passage without any of them is no candidate.
+
+        ``feedback``: indexes of passages that are added to the query.
+        """
         scores = np.zeros(len(self._texts))
-        data, indices, indptr = (self.arrays[name] for name in ("data", "indices", "indptr"))
         query_terms = Counter(term for term in terms(query) if term in self._vocabulary)
         for term, weight in (self._mixed(query_terms, feedback) if feedback else query_terms).items():
-            n = self._vocabulary[term]
-            part = slice(indptr[n], indptr[n + 1])
-            scores[indices[part]] += weight * data[part]
+            column = self._column(term)
+            scores[self._index["indices"][column]] += weight * self._index["data"][column]
         return np.where(scores > 0, scores, -np.inf)
 
     def _mixed(self, query_terms: Counter[str], feedback: Sequence[int]) -> dict[str, float]:
@@ -92,14 +81,13 @@ class BM25:
         Abdul-Jaleel et al., "UMass at TREC 2004: novelty and HARD" (RM3), with idf in the place of smoothing.
         """
         relevance: dict[str, float] = {}
-        indptr = self.arrays["indptr"]
         for index in feedback:
-            terms = Counter(self._texts[index])
-            for term, count in terms.items():
-                n = self._vocabulary[term]
-                count_with_term = int(indptr[n + 1] - indptr[n])
-                idf = math.log(1 + (len(self._texts) - count_with_term + 0.5) / (count_with_term + 0.5))
-                relevance[term] = relevance.get(term, 0.0) + count / terms.total() * idf
+            counts = Counter(self._texts[index])
+            for term, count in counts.items():
+                column = self._column(term)
+                n = column.stop - column.start
+                idf = math.log(1 + (len(self._texts) - n + 0.5) / (n + 0.5))
+                relevance[term] = relevance.get(term, 0.0) + count / counts.total() * idf
         best = sorted(relevance, key=lambda term: (-relevance[term], term))[:FEEDBACK_TERMS]
         total = sum(relevance[term] for term in best)
         weights = {term: (1 - FEEDBACK_SHARE) * count / query_terms.total() for term, count in query_terms.items()}
@@ -109,46 +97,44 @@ class BM25:
 
 
 class Dense:
-    """Cosine of query and passage under an embedding model. Every passage with a text is a candidate."""
+    """Cosine of query and passage under an embedding model. Every passage with a text is a candidate.
+
+    Vectors are taken from ``folder``, by the digests of corpus and model, or made and kept there.
+    """
 
     def __init__(self, corpus: Corpus, embedder: Embedder, folder: Path | None) -> None:
-        self._embedder, self.model = embedder, embedder.name
-        self.arrays = {"vectors": self._vectors(corpus, folder)}
-        self._filled = self.arrays["vectors"].any(axis=1)
-        self._last: tuple[str, NDArray[np.float32]] | None = None  # a query with feedback comes twice
-
-    def _vectors(self, corpus: Corpus, folder: Path | None) -> NDArray[np.float32]:
-        texts = [passage.full for passage in corpus.passages]
-        filled = [n for n, text in enumerate(texts) if text.strip()]
-        if not filled:
-            raise BadInput("every passage of the corpus is blank, so there is nothing to embed")
+        self.model = embedder.name
+        self._embed = lru_cache(maxsize=8)(lambda query: embedder.embed([query])[0])  # one with feedback comes twice
         path = None if folder is None else folder / f"dense-{_digest(corpus, self.model)}.npy"
-        if path is not None and (kept := _read(path, len(texts))) is not None:
-            return kept
-        embedded = self._embedder.embed([texts[n] for n in filled])
-        vectors = np.zeros((len(texts), embedded.shape[1]), dtype=np.float32)
-        vectors[filled] = embedded
-        if path is not None:
-            _keep(path, vectors)
-        return vectors
+        kept = None if path is None else _read(path, len(corpus.passages))
+        self._vectors = _vectors(corpus, embedder) if kept is None else kept
+        if path is not None and kept is None:
+            _keep(path, self._vectors)
+        self._filled = self._vectors.any(axis=1)
 
     def scores(self, query: str, feedback: Sequence[int] = ()) -> Scores:
         """Cosines; a blank passage is no candidate. Feedback moves the query towards its passages' mean (Rocchio, 1971)."""
-        last = self._last
-        if last is None or last[0] != query:
-            last = self._last = (query, self._embedder.embed([query])[0])
-        vector = last[1]
+        vector = self._embed(query)
         if feedback:
-            mean = self.arrays["vectors"][list(feedback)].mean(axis=0)
-            vector = (1 - FEEDBACK_SHARE) * vector + FEEDBACK_SHARE * mean
+            vector = (1 - FEEDBACK_SHARE) * vector + FEEDBACK_SHARE * self._vectors[list(feedback)].mean(axis=0)
             vector = vector / (np.linalg.norm(vector) or 1.0)
-        cosines = (self.arrays["vectors"] @ vector).astype(np.float64).round(DIGITS)
+        cosines = (self._vectors @ vector).astype(np.float64).round(DIGITS)
         return np.asarray(np.where(self._filled, cosines, -np.inf))
 
     def similarity(self, index: int, others: Sequence[int]) -> Scores:
         """Cosines of one passage with others."""
-        vectors = self.arrays["vectors"]
-        return np.asarray(vectors[list(others)] @ vectors[index], dtype=np.float64).round(DIGITS)
+        return np.asarray(self._vectors[list(others)] @ self._vectors[index], dtype=np.float64).round(DIGITS)
+
+
+def _vectors(corpus: Corpus, embedder: Embedder) -> NDArray[np.float32]:
+    """A vector for each passage; a blank one has zeros."""
+    filled = {n: passage.full for n, passage in enumerate(corpus.passages) if passage.full.strip()}
+    if not filled:
+        raise BadInput("every passage of the corpus is blank, so there is nothing to embed")
+    embedded = embedder.embed(list(filled.values()))
+    vectors = np.zeros((len(corpus.passages), embedded.shape[1]), dtype=np.float32)
+    vectors[list(filled)] = embedded
+    return vectors
 
 
 def _digest(corpus: Corpus, model: str) -> str:
@@ -201,7 +187,7 @@ class Pipeline:
         self,
         config: RetrievalConfig,
         corpus: Corpus,
-        scorers: Mapping[str, Scorer],
+        scorers: Mapping[str, BM25 | Dense],
         reranker: CrossEncoder | None,
         similarity: Dense | None,
     ) -> None:
@@ -209,15 +195,9 @@ class Pipeline:
         self._scorers, self._reranker, self._similarity = scorers, reranker, similarity
 
     @property
-    def index_bytes(self) -> int:
-        """Size of the indexes in memory; one that two parts share counts once."""
-        parts = {id(part): part for part in (*self._scorers.values(), self._similarity) if part is not None}
-        return sum(array.nbytes for part in parts.values() for array in part.arrays.values())
-
-    @property
     def models(self) -> tuple[str, ...]:
         """Names of the models that rank, with the digest of their weights where they are in a folder."""
-        names = {part.model for part in (*self._scorers.values(), self._similarity) if isinstance(part, Dense)}
+        names = {self._similarity.model} if self._similarity else set()
         return tuple(sorted(names | ({self._reranker.name} if self._reranker else set())))
 
     def search(self, query: str, k: int) -> SearchResult:
@@ -309,7 +289,7 @@ def build(
     if config.kind != "bm25" or config.mmr is not None:
         model = _embedder(config.model) if config.model or embedder is None else embedder
         dense = Dense(corpus, model, cache)
-    scorers: dict[str, Scorer] = {}
+    scorers: dict[str, BM25 | Dense] = {}
     if config.kind != "dense":
         scorers["bm25"] = BM25(config, corpus)
     if config.kind != "bm25" and dense is not None:
