@@ -6,13 +6,12 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import scipy  # loads scipy.special and scipy.stats at the first use
 
 from ragassay.core.errors import NothingToEvaluate
-from ragassay.core.models import Chance, FrozenModel, Rating, Result
+from ragassay.core.models import Chance, FrozenModel, Result, Usage
 from ragassay.core.report import Jury, JuryMember
 from ragassay.core.statistics import Interval
 from ragassay.judges.combine import by_judge, disagreements
@@ -85,19 +84,17 @@ def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: 
         if found[name] == 1.0:  # each draw says so too, however few the items are
             intervals[name] = Interval.absent(f"no disagreement among {len(labels)}", level, intervals[name].method)
     threshold, at_threshold = best_threshold(labels, scores)
-    return Agreement.model_validate(
-        {
-            "n": len(labels),
-            "missing": reasons.total(),
-            "reasons": dict(reasons),
-            "groups": len(set(groups)),
-            "share_yes": float(labels.mean()),
-            "mean_score": float(scores.mean()),
-            **found,
-            "threshold": threshold,
-            "at_threshold": at_threshold,
-            "intervals": intervals,
-        }
+    return Agreement(
+        n=len(labels),
+        missing=reasons.total(),
+        reasons=dict(reasons),
+        groups=len(set(groups)),
+        share_yes=float(labels.mean()),
+        mean_score=float(scores.mean()),
+        threshold=threshold,
+        at_threshold=at_threshold,
+        intervals=intervals,
+        **found,
     )
 
 
@@ -169,43 +166,36 @@ class JuryCount:
     """Counts over the rows of one system that several judges judged, each added once."""
 
     def __init__(self) -> None:
-        self._rows = self._divided = self._without = 0
-        self._members: dict[str, Rating] = {}  # whose usage and waste are sums
+        self._counts = Counter[str]()
+        self._members = defaultdict[str, Counter[str]](Counter)
         self._reasons = defaultdict[str, Counter[str]](Counter)
-        self._counts = defaultdict[str, Counter[Literal["judged", "labels", "agreed"]]](Counter)
+        self._spent = defaultdict[str, tuple[Usage, Usage]](lambda: (Usage(), Usage()))
 
     def add(self, row: Result) -> None:
         """The next row; one that no jury judged counts nothing."""
         if len(members := by_judge(row.ratings)) < 2:
             return
-        self._rows += 1
-        self._divided += any(True for _ in disagreements(row.ratings))
-        self._without += row.verdict is None
+        is_divided = any(True for _ in disagreements(row.ratings))
+        self._counts.update(rows=1, divided=is_divided, without_verdict=row.verdict is None)
         elected = labels_of(row.verdict) if row.verdict else {}
         for name, one in members.items():
-            sums = self._members.setdefault(name, Rating())
-            spent = {"usage": sums.usage + one.usage, "waste": sums.waste + one.waste}
-            self._members[name] = sums.model_copy(update=spent)
+            usage, waste = self._spent[name]
+            self._spent[name] = usage + one.usage, waste + one.waste
             if one.verdict is None:
+                self._members[name]["failed"] += 1
                 self._reasons[name][one.reason or "no verdict"] += 1
                 continue
             alike = [label == elected[unit] for unit, label in labels_of(one.verdict).items() if unit in elected]
-            self._counts[name].update(judged=1, labels=len(alike), agreed=sum(alike))
+            self._members[name].update(judged=1, labels=len(alike), agreed=sum(alike))
 
     @property
     def jury(self) -> Jury | None:
         """The figures; None if no jury judged."""
-        if not self._rows:
+        if not self._counts:
             return None
-        members = (
-            JuryMember(
-                judge=name,
-                failed=self._reasons[name].total(),
-                reasons=dict(sorted(self._reasons[name].items())),
-                **{count: self._counts[name][count] for count in ("judged", "labels", "agreed")},
-                usage=sums.usage,
-                waste=sums.waste,
-            )
-            for name, sums in self._members.items()
-        )
-        return Jury(rows=self._rows, divided=self._divided, without_verdict=self._without, members=tuple(members))
+        members = []
+        for name, (usage, waste) in self._spent.items():
+            counts = {field: self._members[name][field] for field in ("judged", "failed", "labels", "agreed")}
+            reasons = dict(sorted(self._reasons[name].items()))
+            members.append(JuryMember(judge=name, **counts, reasons=reasons, usage=usage, waste=waste))
+        return Jury.model_validate({**self._counts, "members": members})

@@ -1,22 +1,29 @@
 """One verdict from several ratings of a row: those of one judge's samples first, then those of several judges.
 
-The vote is by unit and field: the label that most gave; where two have as many, the more sceptical one, in the order of
-``SUPPORT``, ``TRUTH`` and ``COVERED``. Of steps it is the median, the lower one of two in the middle. What fewer than half
-answered is unanswered. Of an even number of verdicts that samples of one judge gave, the first votes twice.
+The vote is by unit and field: the label that most gave; where two have as many, the more sceptical one. Of steps it is the
+median, the lower one of two in the middle. What fewer than half answered is unanswered. Of an even number of verdicts that
+samples of one judge gave, the first votes twice.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from ragassay.core.models import CriterionVerdict, FactVerdict, Rating, SentenceVerdict, Step, Usage, Verdict
+from ragassay.core.models import CriterionVerdict, FactVerdict, Rating, SentenceVerdict, Usage, Verdict
 from ragassay.judges.verdict import COVERED, STEPS, SUPPORT, TRUTH, labels
 
-Label = TypeVar("Label", bound=str)
+Label = TypeVar("Label")
+Unit = TypeVar("Unit", SentenceVerdict, FactVerdict, CriterionVerdict)
+_ORDERS = {
+    "support": tuple(SUPPORT),
+    "truth": tuple(TRUTH),
+    "covered": tuple(COVERED),
+    "step": STEPS,
+}  # most sceptical first
 
 
 def combine(ratings: Sequence[Rating]) -> Rating:
@@ -28,16 +35,13 @@ def combine(ratings: Sequence[Rating]) -> Rating:
         return ratings[0]
     judges = list(by_judge(ratings).values())
     combined = judges[0] if len(judges) == 1 else _elect(judges, f"jury of {', '.join(one.rater for one in judges)}")
+    change: dict[str, Any] = {"left_out": tuple(dict.fromkeys(what for one in ratings for what in one.left_out))}
     if combined.verdict:
-        verdicts = [combined.verdict, *(one.verdict for one in ratings if one.role == "reference" and one.verdict)]
-        combined = combined.model_copy(update={"verdict": combined.verdict.model_copy(update=_marks(verdicts))})
-    return combined.model_copy(
-        update={
-            "usage": Usage.total(one.usage for one in ratings),
-            "waste": Usage.total(one.waste for one in ratings),
-            "left_out": tuple(dict.fromkeys(what for one in ratings for what in one.left_out)),
-        }
-    )
+        marked = [combined.verdict, *(one.verdict for one in ratings if one.role == "reference" and one.verdict)]
+        change["verdict"] = combined.verdict.model_copy(
+            update={"suspicious": _joined(one.suspicious for one in marked)}
+        )
+    return combined.model_copy(update={**change, **_spent(ratings)})
 
 
 def by_judge(ratings: Iterable[Rating]) -> dict[str, Rating]:
@@ -77,124 +81,94 @@ def _elect(ratings: Sequence[Rating], rater: str) -> Rating:
     """
     if len(ratings) == 1:
         return ratings[0]
-    verdicts, verdict = [one.verdict for one in ratings if one.verdict], None
+    verdicts, verdict, reason = [one.verdict for one in ratings if one.verdict], None, None
+    names = {one.rater for one in ratings}
     if 2 * len(verdicts) >= len(ratings):
-        is_even = len(verdicts) % 2 == 0 and len({one.rater for one in ratings}) == 1
-        votes = [verdicts[0], *verdicts] if is_even else verdicts
-        verdict = voted(votes, len(ratings) + is_even, rater).model_copy(
-            update={
-                "evidence_dropped": sum(one.evidence_dropped for one in verdicts),
-                "support_withdrawn": sum(one.support_withdrawn for one in verdicts),
-            }
-        )
-    return Rating(
-        rater=rater,
-        verdict=verdict,
-        reason=None if verdict else _why_none(ratings),
-        usage=Usage.total(one.usage for one in ratings),
-        waste=Usage.total(one.waste for one in ratings),
-    )
+        is_even = len(names) == 1 and len(verdicts) % 2 == 0
+        verdict = voted([verdicts[0], *verdicts] if is_even else verdicts, len(ratings) + is_even, rater)
+        counts = {
+            name: sum(getattr(one, name) for one in verdicts) for name in ("evidence_dropped", "support_withdrawn")
+        }
+        verdict = verdict.model_copy(update=counts)
+    elif len(reasons := {one.reason or "no verdict" for one in ratings if not one.verdict}) == 1 and not verdicts:
+        (reason,) = reasons
+    else:
+        failed = [(one.rater if len(names) > 1 else f"sample {one.sample}", one) for one in ratings if not one.verdict]
+        of = "judges" if len(names) > 1 else f"samples of {rater}"
+        listed = "; ".join(f"{name}: {one.reason}" for name, one in failed)
+        reason = f"{len(failed)} of {len(ratings)} {of} gave no verdict: {listed}"
+    return Rating(rater=rater, verdict=verdict, reason=reason, **_spent(ratings))
 
 
-def _why_none(ratings: Sequence[Rating]) -> str:
-    failed = [one for one in ratings if not one.verdict]
-    if len(failed) == len(ratings) and len({one.reason for one in failed}) == 1:
-        return failed[0].reason or "the judges gave no verdict"
-    several = len({one.rater for one in ratings}) > 1
-    reasons = "; ".join(f"{one.rater if several else f'sample {one.sample}'}: {one.reason}" for one in failed)
-    of = "judges" if several else f"samples of {ratings[0].rater}"
-    return f"{len(failed)} of {len(ratings)} {of} gave no verdict: {reasons}"
+def _spent(ratings: Sequence[Rating]) -> dict[str, Any]:
+    return {name: Usage.total(getattr(one, name) for one in ratings) for name in ("usage", "waste")}
 
 
 def voted(verdicts: Sequence[Verdict], members: int, judge: str) -> Verdict:
     """The vote of ``members`` on one row; ``verdicts`` are those that there are, all on the same units.
 
-    Evidence is that of all who gave the label that won. Of a fact it is a question of its own: do the contexts hold it?
-    Probabilities are the mean; scores by probabilities (``judge_mode: probe``) are not kept.
+    Probabilities are the mean; scores by probabilities (``judge_mode: probe``) are not kept. A refusal that as many say as
+    deny is what is worse for the answer: a refusal, unless it would be right.
     """
-    one = verdicts[0]
-    refusals = [verdict.refusal for verdict in verdicts if verdict.refusal is not None]
-    relevance = _median([verdict.relevance for verdict in verdicts], members)
-    agree = [verdict for verdict in verdicts if verdict.relevance == relevance]
-    of_metric: dict[str, list[float]] = defaultdict(list)
-    for verdict in verdicts:
-        for metric, probability in verdict.probability.items():
-            of_metric[metric].append(probability)
-    return one.model_copy(
+    relevance = _elected([one.relevance for one in verdicts], STEPS, members, median=True)
+    refusals = (True, False) if verdicts[0].answerable else (False, True)
+    probabilities: dict[str, list[float]] = defaultdict(list)
+    for one in verdicts:
+        for metric, probability in one.probability.items():
+            probabilities[metric].append(probability)
+    change: dict[str, Any] = {
+        name: tuple(_voted_unit(of, members) for of in zip(*(getattr(one, name) for one in verdicts), strict=True))
+        for name in ("sentences", "facts", "criteria")
+    }
+    return verdicts[0].model_copy(
         update={
+            **change,
             "judge": judge,
-            "sentences": tuple(_sentence(of, members) for of in zip(*(v.sentences for v in verdicts), strict=True)),
-            "facts": tuple(_fact(of, members) for of in zip(*(v.facts for v in verdicts), strict=True)),
-            "criteria": tuple(_criterion(of, members) for of in zip(*(v.criteria for v in verdicts), strict=True)),
             "relevance": relevance,
-            "refusal": _refuses(refusals, answerable=one.answerable) if 2 * len(refusals) >= members else None,
-            "why": _why(agree),
-            **_marks(verdicts),
-            "probability": {metric: fmean(chances) for metric, chances in of_metric.items()},
+            "refusal": _elected([one.refusal for one in verdicts], refusals, members),
+            "why": _why(one for one in verdicts if one.relevance == relevance),
+            "suspicious": _joined(one.suspicious for one in verdicts),
+            "probability": {metric: fmean(of_metric) for metric, of_metric in probabilities.items()},
         }
     )
 
 
-def _marks(verdicts: Iterable[Verdict]) -> Mapping[str, tuple[str, ...]]:
-    return {"suspicious": tuple(dict.fromkeys(label for verdict in verdicts for label in verdict.suspicious))}
+def _voted_unit(of: Sequence[Unit], members: int) -> Unit:
+    """One unit of all verdicts. Its reason is that of the first who gave the label that won.
+
+    Evidence is that of all who gave it. Of a fact it is a question of its own: do the contexts hold it?
+    """
+    given = {name: [getattr(one, name) for one in of] for name in _ORDERS if hasattr(of[0], name)}
+    change: dict[str, Any] = {
+        name: _elected(of_field, _ORDERS[name], members, median=name == "step") for name, of_field in given.items()
+    }
+    field = next((name for name, label in change.items() if label), next(iter(change)))
+    agree = [one for one in of if getattr(one, field) == change[field]]
+    change |= {name: None for name in type(of[0]).model_fields if name.endswith("_score")}
+    change["why"] = _why(agree)
+    if isinstance(of[0], FactVerdict):
+        answered = [one.evidence for one in of if isinstance(one, FactVerdict) and one.covered]
+        is_held = 2 * sum(map(bool, answered)) > len(answered)
+        change["evidence"] = _joined(answered) if is_held else ()
+    elif isinstance(of[0], SentenceVerdict):
+        supporting = [one.evidence for one in agree if isinstance(one, SentenceVerdict)]
+        change["evidence"] = _joined(supporting) if change["support"] else ()
+    return of[0].model_copy(update=change)
 
 
-def _sentence(of: Sequence[SentenceVerdict], members: int) -> SentenceVerdict:
-    support = _elected([one.support for one in of], SUPPORT, members)
-    agree = [one for one in of if one.support == support]
-    truth = _elected([one.truth for one in of], TRUTH, members)
-    return of[0].model_copy(
-        update={
-            "support": support,
-            "evidence": _evidence(agree) if support else (),
-            "truth": truth,
-            "why": _why(agree if support else [one for one in of if one.truth == truth]),
-            "support_score": None,
-            "truth_score": None,
-        }
-    )
-
-
-def _fact(of: Sequence[FactVerdict], members: int) -> FactVerdict:
-    covered = _elected([one.covered for one in of], COVERED, members)
-    answered = [one for one in of if one.covered]
-    held = [one for one in answered if one.evidence]
-    return of[0].model_copy(
-        update={
-            "covered": covered,
-            "evidence": _evidence(held) if 2 * len(held) > len(answered) else (),
-            "why": _why([one for one in of if one.covered == covered]),
-            "covered_score": None,
-        }
-    )
-
-
-def _criterion(of: Sequence[CriterionVerdict], members: int) -> CriterionVerdict:
-    step = _median([one.step for one in of], members)
-    return of[0].model_copy(update={"step": step, "why": _why([one for one in of if one.step == step])})
-
-
-def _elected(given: Iterable[Label | None], order: Iterable[str], members: int) -> Label | None:
-    """The label that most gave, of several the first in ``order``; None where fewer than half of the members gave any."""
-    counted = Counter(label for label in given if label is not None)
-    if 2 * counted.total() < members:
+def _elected(
+    given: Iterable[Label | None], order: Sequence[Label], members: int, *, median: bool = False
+) -> Label | None:
+    """The label that most gave, of several the first in ``order``, or the median; None if fewer than half gave any."""
+    votes = sorted(order.index(label) for label in given if label is not None)
+    if not votes or 2 * len(votes) < members:
         return None
-    places = list(order)
-    return min(counted, key=lambda label: (-counted[label], places.index(label)))
+    counted = Counter(votes)
+    return order[votes[(len(votes) - 1) // 2] if median else min(counted, key=lambda place: (-counted[place], place))]
 
 
-def _median(given: Iterable[Step | None], members: int) -> Step | None:
-    places = sorted(STEPS.index(step) for step in given if step is not None)
-    return STEPS[places[(len(places) - 1) // 2]] if 2 * len(places) >= members else None
-
-
-def _refuses(said: Sequence[bool], *, answerable: bool) -> bool:
-    """As most say; split evenly, what is worse for the answer: a refusal, unless it would be right."""
-    return 2 * sum(said) > len(said) or (2 * sum(said) == len(said) and answerable)
-
-
-def _evidence(of: Iterable[SentenceVerdict | FactVerdict]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(label for one in of for label in one.evidence))
+def _joined(lists: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one for of in lists for one in of))
 
 
 def _why(of: Iterable[SentenceVerdict | FactVerdict | CriterionVerdict | Verdict]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -36,7 +37,11 @@ class LocalJudge:
 
     async def judge(self, samples: Sequence[Sample], journal: Journal) -> list[Rating]:  # noqa: ARG002
         """One rating for each sample, in order; costs nothing."""
-        return await asyncio.to_thread(lambda: [*map(_rating, samples)])
+        cancelled = threading.Event()
+        try:
+            return await asyncio.to_thread(lambda: [_rating(one) for one in samples if not cancelled.is_set()])
+        finally:  # a thread can't be cancelled: it looks between rows
+            cancelled.set()
 
 
 def _rating(sample: Sample) -> Rating:
