@@ -47,7 +47,7 @@ BROKEN = {
     "system": ({"systems": {"../../pwned": SOURCE}}, "system name '../../pwned' must be letters"),
     "built-in": (
         {"systems": {"a": {**SOURCE, "built": BUILT}}},
-        "run.json: k: should be at least 1",
+        "run.json: k: should be greater than or equal to 1",
     ),
     "unknown metric": ({"metrics": ["mmr"]}, "unknown metric 'mmr'; did you mean mrr"),
     "unknown key": ({"more": 1}, "more"),

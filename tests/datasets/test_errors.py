@@ -93,7 +93,7 @@ def test_load_reports_every_bad_row_in_the_order_of_the_file(write):
         "a.jsonl:1: query: is empty",
         "a.jsonl:2: column 1: is not valid JSON: invalid literal, expected 'null'",
         "a.jsonl:4: answer: should be text, is the number 3",
-        "a.jsonl:4: latency_ms: should be at least 0, is the number -1",
+        "a.jsonl:4: latency_ms: should be greater than or equal to 0, is the number -1",
         "a.jsonl:5: should be an object, is a list of 1",
     )
     assert str(caught.value) == "a.jsonl:1: query: is empty (and 4 more)"

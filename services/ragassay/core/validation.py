@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 import typing
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 Location: TypeAlias = tuple[str | int, ...]
 _NAME = re.compile(r"[^\W\d][\w-]*")
-_ADDED = re.compile(r"\[key\]|\(.*\)")  # steps of pydantic's own: the key of a mapping, the tag of a union
+_ADDED = re.compile(r"\[key\]|\(.*\)|str|float")  # steps of pydantic's own: the key of a mapping, the branch of a union
 _LONGEST = 40  # characters of a value that is shown
 UNKNOWN_KIND = "unknown_kind"  # of a mapping's error, whose keys depend on its ``kind``
 
@@ -54,19 +54,11 @@ def problems(error: ValidationError, model: type[BaseModel] | None = None) -> li
     """What is wrong, once per place; with ``model``, each unknown key with the keys that it may have been."""
     by_location: dict[Location, FieldProblem] = {}
     for item in error.errors(include_url=False):
-        location = tuple(step for step in item["loc"] if not _ADDED.fullmatch(str(step)))
-        kind, what, hint = item["type"], wording(item), None
-        if kind == "extra_forbidden" and model:
+        location, hint = tuple(step for step in item["loc"] if not _ADDED.fullmatch(str(step))), None
+        if item["type"] == "extra_forbidden" and model:
             hint = suggestion(str(location[-1]), _model_at(model, location[:-1]).model_fields)
-        elif kind in ("string_type", "float_type") and location[-1:] in (("str",), ("float",)):
-            location, what = location[:-1], f"should be text or a number, is {shown(item['input'])}"
-        by_location.setdefault(location, FieldProblem(location, what, kind, item["input"], hint))
-    # a list whose entries are wrong is not empty, though pydantic counts only those that fit
-    return [one for one in by_location.values() if one.kind != "too_short" or not _holds(one.location, by_location)]
-
-
-def _holds(location: Location, others: Collection[Location]) -> bool:
-    return any(len(other) > len(location) and other[: len(location)] == location for other in others)
+        by_location.setdefault(location, FieldProblem(location, wording(item), item["type"], item["input"], hint))
+    return list(by_location.values())
 
 
 def suggestion(key: str, known: Collection[str]) -> str:
@@ -130,8 +122,6 @@ def shown(value: object) -> str:
 
 def is_text(value: str) -> bool:
     """False for lone surrogates, which no file and no terminal can take."""
-    if value.isascii():
-        return True
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -141,45 +131,29 @@ def is_text(value: str) -> bool:
 
 def wording(item: Any) -> str:
     """One of pydantic's error details in a few words, without its place."""
-    in_words: Callable[[Any], str] = _WORDS.get(item["type"], _as_it_is)
-    return in_words(item)
+    kind = item["type"]
+    if kind == UNKNOWN_KIND:
+        return f"unknown kind {shown(item['input']['kind'])}"
+    if kind in _WORDS:
+        return _WORDS[kind].format_map(item.get("ctx", {}))
+    should_be = f"should be {_KINDS[kind]}" if kind in _KINDS else str(item["msg"]).removeprefix("Input ")
+    return f"{should_be[0].lower()}{should_be[1:]}, is {shown(item['input'])}"
 
 
-def _as_it_is(item: Any) -> str:
-    message = str(item["msg"]).removeprefix("Input ")
-    return f"{message[0].lower()}{message[1:]}, is {shown(item['input'])}"
-
-
-def _should_be(kind: str) -> Callable[[Any], str]:
-    return lambda item: f"should be {kind}, is {shown(item['input'])}"
-
-
-_WORDS: dict[str, Callable[[Any], str]] = {
-    "missing": lambda _: "is missing",
-    "string_type": _should_be("text"),
-    "string_too_short": lambda _: "is empty",
-    "too_short": lambda _: "is empty",
-    "int_type": _should_be("a whole number"),
-    "int_parsing": _should_be("a whole number"),
-    "int_parsing_size": _should_be("a whole number of a sensible size"),
-    "int_from_float": _should_be("a whole number"),
-    "float_type": lambda item: _should_be("a sensible number" if isinstance(item["input"], int) else "a number")(item),
-    "float_parsing": _should_be("a number"),
-    "finite_number": _should_be("a finite number"),
-    "bool_type": _should_be("true or false"),
-    "bool_parsing": _should_be("true or false"),
-    "tuple_type": _should_be("a list"),
-    "list_type": _should_be("a list"),
-    "dict_type": _should_be("an object"),
-    "model_type": _should_be("an object"),
-    "literal_error": lambda item: f"should be {item['ctx']['expected']}, is {shown(item['input'])}",
-    "string_too_long": lambda item: f"is longer than {item['ctx']['max_length']} characters",
-    "too_long": lambda item: f"has more than {item['ctx']['max_length']} entries",
-    "extra_forbidden": lambda _: "is unknown",
-    UNKNOWN_KIND: lambda item: f"unknown kind {shown(item['input']['kind'])}",
-    "greater_than": lambda item: f"should be more than {item['ctx']['gt']:.15g}, is {shown(item['input'])}",
-    "less_than": lambda item: f"should be less than {item['ctx']['lt']:.15g}, is {shown(item['input'])}",
-    "greater_than_equal": lambda item: f"should be at least {item['ctx']['ge']:.15g}, is {shown(item['input'])}",
-    "less_than_equal": lambda item: f"should be at most {item['ctx']['le']:.15g}, is {shown(item['input'])}",
-    "value_error": lambda item: str(item["ctx"]["error"]),
+_WORDS = {
+    "missing": "is missing",
+    "string_too_short": "is empty",
+    "too_short": "is empty",
+    "extra_forbidden": "is unknown",
+    "string_too_long": "is longer than {max_length} characters",
+    "too_long": "has more than {max_length} entries",
+    "value_error": "{error}",
+}
+_KINDS = {
+    **dict.fromkeys(("int_type", "int_parsing", "int_parsing_size", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+    **dict.fromkeys(("dict_type", "model_type"), "an object"),
+    "string_type": "text",
 }
