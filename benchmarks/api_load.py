@@ -13,21 +13,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import random
-import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import contextmanager
 
 import httpx
 import numpy as np
-import psutil
-from measured import load, machine
+from measured import Service, load, machine, table
 
 LOOK_EVERY_S, SUBMIT_EVERY_S, WARM_UP_S = 0.5, 5.0, 5.0
 ROWS = 100_000
@@ -43,26 +38,6 @@ def row(n: int) -> dict[str, object]:
         "relevant_doc_ids": [f"d{n}"],
         "retrieved_doc_ids": [f"d{n + 1}", f"d{n}"],
     }
-
-
-@contextmanager
-def service(workers=2, **variables):
-    """The address of a service in a folder of its own, and its process."""
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("RAGASSAY_")}
-        options = ["--port", "0", "--workers", str(workers), "--data", f"{folder}/data"]
-        command = [sys.executable, "-m", "ragassay.cli", "serve", *options]
-        environment |= {"RAGASSAY_HOME": f"{folder}/home", "RAGASSAY_PRELOAD": "nothing", **variables}
-        with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
-            try:
-                url = ""
-                for line in process.stdout:
-                    url = url or "".join(re.findall(r"is up: (http://\S+)", line))
-                    if "workers are ready" in line:
-                        break
-                yield url, process.pid
-            finally:
-                process.terminate()
 
 
 def long_job(url: str, rows: int = ROWS, row: Callable[[int], dict[str, object]] = row, **options: object) -> str:
@@ -95,20 +70,15 @@ async def asked(url: str, job: str, clients: int, seconds: float) -> dict[str, o
 
     async def client(session: aiohttp.ClientSession, number: int) -> None:
         choice = random.Random(number)
-        due = [(t, "status") for t in np.arange(choice.uniform(0, LOOK_EVERY_S), WARM_UP_S + seconds, LOOK_EVERY_S)]
-        due += [
-            (t, "submit") for t in np.arange(choice.uniform(0, SUBMIT_EVERY_S), WARM_UP_S + seconds, SUBMIT_EVERY_S)
-        ]
+        every, end = {"status": LOOK_EVERY_S, "submit": SUBMIT_EVERY_S}, WARM_UP_S + seconds
+        due = [(t, kind) for kind, s in every.items() for t in np.arange(choice.uniform(0, s), end, s)]
         for after_s, kind in sorted(due):
             at = begins + after_s
             await asyncio.sleep(max(0.0, at - time.perf_counter()))
             late.append(time.perf_counter() - at)
-            request = (
-                session.get(f"{url}/v1/jobs/{job}")
-                if kind == "status"
-                else session.post(f"{url}/v1/jobs", data=body, headers={"Content-Type": "application/json"})
-            )
-            async with request as answer:
+            how = {"headers": {"Content-Type": "application/json"}, "data": body} if kind == "submit" else {}
+            method, path = ("POST", "/v1/jobs") if how else ("GET", f"/v1/jobs/{job}")
+            async with session.request(method, url + path, **how) as answer:
                 await answer.read()
             if after_s >= WARM_UP_S:
                 latencies[kind].append((time.perf_counter() - at) * 1000)
@@ -119,20 +89,21 @@ async def asked(url: str, job: str, clients: int, seconds: float) -> dict[str, o
     return {"latencies": latencies, "statuses": statuses, "late": sum(s > 0.05 for s in late) / len(late)}
 
 
-def table(found: dict[str, object], clients: int, seconds: float, before: float, done: str) -> str:
-    lines = ["| request | a second | p50, ms | p90, ms | p99, ms | longest, ms |", "|---|---|---|---|---|---|"]
+def told(found: dict[str, object], clients: int, seconds: float, before: float, done: str) -> str:
+    rows = []
     for kind, name in (("status", "`GET /v1/jobs/ID`"), ("submit", "`POST /v1/jobs`, two rows")):
         values = found["latencies"][kind]
-        figures = [*(np.percentile(values, p) for p in (50, 90, 99)), max(values)]
-        lines.append(f"| {name} | {len(values) / seconds:.0f} | " + " | ".join(f"{f:.0f}" for f in figures) + " |")
+        figures = [len(values) / seconds, *(np.percentile(values, p) for p in (50, 90, 99)), max(values)]
+        rows.append([name, *(f"{figure:.0f}" for figure in figures)])
+    answers = ", ".join(f"{count} {what}" for what, count in sorted(found["statuses"].items()))
     about = (
-        f"{machine(before)}, shared with {clients} clients for {seconds:.0f} s. The large job had {done} rows done. Answers: "
-        + ", ".join(f"{count} {what}" for what, count in sorted(found["statuses"].items()))
-        + f". {found['late']:.0%} of the requests were sent more than 50 ms after they were due, because the answer before "
-        f"was late; that wait is in the figures. The API's process took {found['cpu_ms']:.1f} ms of processor time a request, "
-        "which does not depend on what else the machine does."
+        f"{machine(before)}, shared with {clients} clients for {seconds:.0f} s. The large job had {done} rows done. "
+        f"Answers: {answers}. {found['late']:.0%} of the requests were sent more than 50 ms after they were due, because the "
+        f"answer before was late; that wait is in the figures. The API's process took {found['cpu_ms']:.1f} ms of processor "
+        "time a request, which does not depend on what else the machine does."
     )
-    return "\n".join([about, "", *lines, ""])
+    head = ["request", "a second", "p50, ms", "p90, ms", "p99, ms", "longest, ms"]
+    return "\n".join([about, "", *table(head, *rows), ""])
 
 
 def main() -> int:
@@ -145,21 +116,18 @@ def main() -> int:
         print(json.dumps(asyncio.run(asked(*options.ask, options.clients, options.seconds))))
         return 0
     before = load()
-    with service() as (url, pid):
-        job = long_job(url)
+    with Service(preload="nothing", traced=False) as service:
+        url, job = service.ready().url, long_job(service.url)
         again = [sys.executable, __file__, f"--clients={options.clients}", f"--seconds={options.seconds}"]
-        api = next(p for p in psutil.Process(pid).children() if "serve" in p.cmdline())
+        api = service.part("cli serve api")
         began = api.cpu_times()
         done = subprocess.run([*again, "--ask", url, job], check=True, capture_output=True, text=True)
         spent = sum(api.cpu_times()[:2]) - sum(began[:2])
-        progress = httpx.get(f"{url}/v1/jobs/{job}", trust_env=False).json()
+        rows_done = f"{service.job(job)['progress']['done']:,} of {ROWS:,}"
     found = json.loads(done.stdout)
-    rows_done = f"{progress['progress']['done']:,} of {ROWS:,}"
-    found["cpu_ms"] = (
-        spent * 1000 / (options.clients * (options.seconds + WARM_UP_S) * (1 / LOOK_EVERY_S + 1 / SUBMIT_EVERY_S))
-    )
-    text = table(found, options.clients, options.seconds, before, rows_done)
-    print(text)
+    requests = options.clients * (options.seconds + WARM_UP_S) * (1 / LOOK_EVERY_S + 1 / SUBMIT_EVERY_S)
+    found["cpu_ms"] = spent * 1000 / requests
+    print(told(found, options.clients, options.seconds, before, rows_done))
     return int(not found["statuses"].keys() <= {"status 200", "submit 202"})
 
 

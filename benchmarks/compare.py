@@ -18,9 +18,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measured import load, machine, ragassay
+from measured import load, machine, ragassay, table
 from rows import write_rows
 
+from ragassay.core.models import Result
 from ragassay.evaluation.aggregate import aggregate
 from ragassay.storage.folder import FolderRun, FolderStore
 
@@ -50,16 +51,17 @@ def multiplied(run: FolderRun, rows: int) -> str:
     """The id of a run of ``rows`` rows: those of ``run`` again and again, with questions of their own."""
     record, (system,), report = run.record, run.record.systems, run.report()
     dataset = record.dataset.model_copy(update={"rows": rows})
-    many = FolderStore(run.folder.parents[1]).create(
-        record.model_copy(update={"id": f"{record.id}x", "dataset": dataset}), (), {}
-    )
+    wider = record.model_copy(update={"id": f"{record.id}x", "dataset": dataset})
+    many = FolderStore(run.folder.parents[1]).create(wider, (), {})
     first = [row for chunk in record.chunks() for row in run.results(chunk)]
+
+    def row(n: int) -> Result:
+        one = first[n % len(first)]
+        return one.model_copy(update={"query_id": f"r{n}", "query": f"{one.query} ({n})"})
+
     for chunk in many.record.chunks():
-        places = range(chunk.number * record.chunk_size, min((chunk.number + 1) * record.chunk_size, rows))
-        row_of = ((n, first[n % len(first)]) for n in places)
-        many.commit(
-            chunk, [row.model_copy(update={"query_id": f"r{n}", "query": f"{row.query} ({n})"}) for n, row in row_of]
-        )
+        begin = chunk.number * record.chunk_size
+        many.commit(chunk, [row(n) for n in range(begin, min(begin + record.chunk_size, rows))])
     provenance = report.provenance.model_copy(update={"dataset": dataset})
     results = {system: many.rows(system)}
     many.save_report(aggregate(many.record.id, record.created_at, provenance, results, expected=rows))
@@ -102,14 +104,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         pair, series = compared(options.rows, folder), trend(options.runs, folder)
-    lines = ["| command | s | processor time, s | peak memory, MB |", "|---|---|---|---|"]
-    for what, used in (
-        (f"`compare`, two runs of {options.rows:,} rows", pair),
-        (f"`trend`, {options.runs} runs of 1,000 rows", series),
-    ):
-        lines.append(f"| {what} | {used['wall_s']:.1f} | {used['cpu_s']:.1f} | {used['mb']:,.0f} |")
-    text = f"{machine(before)}.\n\n" + "\n".join(lines) + "\n"
-    print(text, flush=True)
+    figures = {
+        f"`compare`, two runs of {options.rows:,} rows": pair,
+        f"`trend`, {options.runs} runs of 1,000 rows": series,
+    }
+    lines = [(of, f"{u['wall_s']:.1f}", f"{u['cpu_s']:.1f}", f"{u['mb']:,.0f}") for of, u in figures.items()]
+    head = ("command", "s", "processor time, s", "peak memory, MB")
+    print(f"{machine(before)}.", "", *table(head, *lines), sep="\n", flush=True)
     slow = pair["cpu_s"] > MAX_S or pair["mb"] > MAX_MB or series["cpu_s"] > MAX_TREND_S
     sys.exit(f"wanted {MAX_S} s and {MAX_MB} MB for the comparison, {MAX_TREND_S} s for the trend" if slow else 0)
 

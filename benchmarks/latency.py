@@ -17,35 +17,23 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from measured import table
 
 import ragassay
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 SERVER = Path(__file__).resolve().parents[1] / "examples" / "rag_server.py"
 PERCENTILES = (50, 90, 95, 99)
 CLOSED_IN_FLIGHT = 4  # the default
-
-
-@dataclass(frozen=True)
-class Slowness:
-    """What the server does: ms, and seconds of a stall at each so many queries."""
-
-    latency_ms: float = 100.0
-    jitter_ms: float = 50.0
-    stall_s: float = 2.0
-    stall_every: int = 50
+SLOWNESS = ("--latency-ms=100", "--jitter-ms=50", "--stall-s=2", "--stall-every=50")
 
 
 @contextmanager
-def served(slowness: Slowness, log: Path) -> Iterator[str]:
+def served(log: Path) -> Iterator[str]:
     """The address of a server that is so slow, in a process of its own."""
-    options = [f"--{name.replace('_', '-')}={value}" for name, value in vars(slowness).items()]
-    command = [sys.executable, str(SERVER), "--port=0", f"--log={log}", *options]
+    command = [sys.executable, str(SERVER), "--port=0", f"--log={log}", *SLOWNESS]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield (process.stdout or sys.stdin).readline().strip()
@@ -53,21 +41,22 @@ def served(slowness: Slowness, log: Path) -> Iterator[str]:
             process.terminate()
 
 
-def measured(
-    slowness: Slowness, queries: int, rate: float | None, concurrency: int
-) -> tuple[ragassay.Report, dict[int, tuple[float, float]]]:
+Seen = dict[int, tuple[float, float]]
+
+
+def asked(queries: int, rate: float | None, concurrency: int) -> tuple[ragassay.Report, Seen]:
     """Our report, and by the number of each query when it came to the server and left it."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "asked.jsonl")
         rows = [{"query_id": str(n), "query": f"refunds {n}", "ground_truth_answer": "30 days"} for n in range(queries)]
-        with served(slowness, log) as url:
+        with served(log) as url:
             system = {"kind": "http", "url": url, "rate": rate, "concurrency": concurrency}
             report = ragassay.evaluate(rows, systems={"server": system}, metrics=["token_f1"])
         seen = [json.loads(line) for line in log.read_text().splitlines()]
     return report, {int(one["query"].split()[1]): (one["came"], one["left"]) for one in seen}
 
 
-def true_latencies(seen: dict[int, tuple[float, float]], rate: float) -> list[float]:
+def true_latencies(seen: Seen, rate: float) -> list[float]:
     """Ms from when each query was due until it left the server."""
     first = min(came - number / rate for number, (came, _) in seen.items())
     return [(left - first - number / rate) * 1000 for number, (_, left) in sorted(seen.items())]
@@ -84,10 +73,10 @@ def reported(report: ragassay.Report) -> dict[int, float]:
     return {p: getattr(latency, f"p{p}") or 0.0 for p in PERCENTILES}
 
 
-def line(name: str, figures: dict[int, float], throughput: float | None = None) -> str:
+def line(name: str, figures: dict[int, float], report: ragassay.Report | None = None) -> list[str]:
     """A line of the table."""
-    cells = [f"{figures[p]:,.0f} ms" for p in PERCENTILES]
-    return f"| {' | '.join([name, *cells, f'{throughput:.2f}/s' if throughput else ''])} |"
+    throughput = f"{report.systems['server'].throughput_qps:.2f}/s" if report else ""
+    return [name, *(f"{figures[p]:,.0f} ms" for p in PERCENTILES), throughput]
 
 
 def main() -> None:
@@ -96,28 +85,15 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=600)
     parser.add_argument("--rate", type=float, default=10.0)
     options = parser.parse_args()
-    slowness = Slowness()
-    report, seen = measured(slowness, options.queries, options.rate, 64)
+    report, seen = asked(options.queries, options.rate, 64)
     ours, true = reported(report), percentiles(true_latencies(seen, options.rate))
-    closed, _ = measured(slowness, options.queries, None, CLOSED_IN_FLIGHT)
-    table = "\n".join(
-        (
-            "| | p50 | p90 | p95 | p99 | throughput |",
-            "|---|--:|--:|--:|--:|--:|",
-            line("what users waited, by the server's log", true),
-            line(
-                f"our report, `rate: {options.rate:g}`, `concurrency: 64`",
-                ours,
-                report.systems["server"].throughput_qps,
-            ),
-            line(
-                f"our report without a rate, {CLOSED_IN_FLIGHT} in flight",
-                reported(closed),
-                closed.systems["server"].throughput_qps,
-            ),
-        )
-    )
-    print(table)
+    closed, _ = asked(options.queries, None, CLOSED_IN_FLIGHT)
+    lines = [
+        line("what users waited, by the server's log", true),
+        line(f"our report, `rate: {options.rate:g}`, `concurrency: 64`", ours, report),
+        line(f"our report without a rate, {CLOSED_IN_FLIGHT} in flight", reported(closed), closed),
+    ]
+    print(*table(("", *(f"p{p}" for p in PERCENTILES), "throughput"), *lines), sep="\n")
     off = {p: abs(ours[p] / true[p] - 1) for p in (50, 99)}
     print(", ".join(f"p{p} is {share:.2%} off" for p, share in off.items()))
     sys.exit(max(off.values()) > 0.05)

@@ -24,20 +24,15 @@ from contextlib import suppress
 from pathlib import Path
 
 import psutil
+from measured import ROOT, Provider, Service
 from redis.exceptions import ResponseError
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "service")]
-
-from running import Service  # noqa: E402
-
-from live_traffic import GOOD, WRONG, otlp_lines, spans_of  # noqa: E402
-from polling import until  # noqa: E402
-from provider import Provider  # noqa: E402
-from ragassay.datasets.traces import TraceSpan  # noqa: E402
-from ragassay.live.models import before  # noqa: E402
-from ragassay.service.notifications import Notification, NotificationPage  # noqa: E402
-from ragassay.service.projects import project_key  # noqa: E402
+from live_traffic import GOOD, WRONG, otlp_lines, spans_of
+from polling import until
+from ragassay.datasets.traces import TraceSpan
+from ragassay.live.models import before
+from ragassay.service.notifications import Notification, NotificationPage
+from ragassay.service.projects import project_key
 
 SENDER = ROOT / "benchmarks" / "live_sender.py"
 METRICS = ["faithfulness", "relevance"]
@@ -45,6 +40,7 @@ STREAMS = [f"stream{n}" for n in range(21)]
 REGRESSED = STREAMS[0]
 BEFORE, NOW = range(150), range(1000, 1200)  # numbers of requests
 BATCH = 50  # requests in a body
+JSON = {"Content-Type": "application/json"}
 OTHER = "Invoices are sent on the first day of each month."
 
 
@@ -80,7 +76,7 @@ def kill(service: Service, ends: threading.Event, took_s: float, done: list[str]
 
 
 def counts(service: Service, stream: str) -> dict[str, int]:
-    return service.answered("GET", f"/v1/live/streams/{stream}").json()["today"]
+    return service.get(f"/v1/live/streams/{stream}")["today"]
 
 
 def settled(service: Service, stream: str) -> bool:
@@ -128,14 +124,14 @@ def main() -> None:
             print("LangChain:", found)
             until(lambda: settled(service, "lc2"), 60, "the requests of LangChain")
             print("LangChain's requests:", counts(service, "lc2"))
-            [one] = service.answered("GET", "/v1/live/streams/lc2/requests?limit=1").json()["requests"]
+            [one] = service.get("/v1/live/streams/lc2/requests?limit=1")["requests"]
             print("one of them:", {key: one[key] for key in ("status", "reason", "read_from")})
         until(lambda: settled(service, "bench"), 400, f"the end of all requests: {counts(service, 'bench')}")
         ends.set()
         watcher.join()
         states = counts(service, "bench")
         print("states:", {name: number for name, number in states.items() if number})
-        stream = service.answered("GET", "/v1/live/streams/bench").json()
+        stream = service.get("/v1/live/streams/bench")
         print("killed:", killed, "restarts:", len(service.restarts()))
         report_memory(memory)
         report_calls(provider, stream["spent_usd"], given.budget)
@@ -157,9 +153,8 @@ def regression() -> None:
     for alert in alerts:
         print(f"{alert.headline}: {alert.path}")
     alerted = {alert.stream for alert in alerts}
-    print(
-        f"{REGRESSED} is alerted: {REGRESSED in alerted}; false alerts: {len(alerted - {REGRESSED})} of {len(STREAMS) - 1}"
-    )
+    false = len(alerted - {REGRESSED})
+    print(f"{REGRESSED} is alerted: {REGRESSED in alerted}; false alerts: {false} of {len(STREAMS) - 1}")
 
 
 def send_requests(service: Service, numbers: range) -> None:
@@ -167,14 +162,9 @@ def send_requests(service: Service, numbers: range) -> None:
     for stream in STREAMS:
         rng = random.Random(f"{stream} {numbers.start}")
         for first in range(numbers.start, numbers.stop, BATCH):
-            lines = otlp_lines(
-                [request_of(n, stream, rng) for n in range(first, min(first + BATCH, numbers.stop))], stream
-            )
-            for line in lines.splitlines():
-                sent = service.answered(
-                    "POST", "/v1/traces", content=line, headers={"Content-Type": "application/json"}
-                )
-                sent.raise_for_status()
+            requests = [request_of(n, stream, rng) for n in range(first, min(first + BATCH, numbers.stop))]
+            for line in otlp_lines(requests, stream).splitlines():
+                service.answered("POST", "/v1/traces", content=line, headers=JSON).raise_for_status()
     for stream in STREAMS:
         until(lambda stream=stream: settled(service, stream), 600, f"the end of {stream}: {counts(service, stream)}")
     time.sleep(5)  # the scheduler looks at the windows after it has summed them up
@@ -202,7 +192,7 @@ def move_back(service: Service, stream: str) -> None:
 
 def drift_alerts(service: Service) -> tuple[Notification, ...]:
     """The alerts about drift."""
-    return NotificationPage.model_validate(service.answered("GET", "/v1/alerts?kind=drift&limit=100").json()).alerts
+    return NotificationPage.model_validate(service.get("/v1/alerts?kind=drift&limit=100")).alerts
 
 
 def report_memory(memory: list[dict[str, float]]) -> None:
@@ -237,19 +227,16 @@ def compare(service: Service, spans: Path, api_base: str) -> None:
     store = LiveTraffic(wiring.jobs_for(settings), settings).store
     by_hour = store.figures("bench", store.hours("bench"))
     rows = WindowRows.joined(WindowRows.of(hour, by_job) for hour, by_job in by_hour.items())
-    live = {
-        trace: tuple(scores)
-        for trace, *scores in zip(rows.traces, *(rows.column(name).tolist() for name in METRICS), strict=True)
-    }
+    scores = zip(*(rows.column(name).tolist() for name in METRICS), strict=True)
+    live = dict(zip(rows.traces, scores, strict=True))
     wanted = spans.with_name("sampled.jsonl")
     lines = (line for line in spans.open() if json.loads(line)["context"]["trace_id"].removeprefix("0x") in live)
     wanted.write_text("".join(lines))
     report = ragassay.evaluate(wanted, metrics=METRICS, judge="gpt-4o-mini", api_base=api_base)
     file = {row["query_id"]: tuple(row[name] for name in METRICS) for row in report.rows}
     differ = sum(live[trace] != file.get(trace) for trace in live)
-    print(
-        f"rows evaluated live: {len(live)} ({len(rows.traces) - len(set(rows.traces))} twice); scores that differ: {differ}"
-    )
+    twice = len(rows.traces) - len(set(rows.traces))
+    print(f"rows evaluated live: {len(live)} ({twice} twice); scores that differ: {differ}")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import httpx
 from compare import evaluated, multiplied, write_pair
-from measured import load, machine
+from measured import load, machine, table
 
 from ragassay.storage.folder import FolderRun
 
@@ -62,19 +62,14 @@ def looked_at(home: Path, run: FolderRun) -> dict[str, tuple[float, float]]:
     """Seconds of the first page and of the next ones, by what they show."""
     command = [sys.executable, "-m", "ragassay.cli", "view", "--no-browser"]
     environment = os.environ | {"RAGASSAY_HOME": str(home)}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
-    ) as serving:
+    how = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen(command, env=environment, **how) as serving:
         try:
             url = httpx.URL(serving.stdout.readline().strip())
             times = {}
-            with httpx.Client(base_url=url.copy_with(raw_path=b"/"), timeout=120, trust_env=False) as http:
-                for _ in range(200):  # until it listens
-                    try:
-                        http.get("/ui/static/style.css")
-                        break
-                    except httpx.TransportError:
-                        time.sleep(0.05)
+            patient = httpx.HTTPTransport(retries=10)  # until it listens
+            with httpx.Client(base_url=url.copy_with(raw_path=b"/"), timeout=120, transport=patient) as http:
+                http.get("/ui/static/style.css")
                 for name, address in PAGES.items():
                     page = address.replace("RUN", run.record.id).replace("SYSTEM", next(iter(run.record.systems)))
                     first, *others = (seconds(http, page.format(50 * n)) for n in range(NEXT + 1))
@@ -93,9 +88,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         home = (options.folder or Path(temporary)) / f"pages-{options.rows}"
         times = looked_at(home, made(home, options.rows))
-    lines = [f"| page of a run of {options.rows:,} rows | first, ms | next, ms |", "|---|---|---|"]
-    lines += [f"| {name} | {1000 * first:,.0f} | {1000 * after:,.0f} |" for name, (first, after) in times.items()]
-    print(f"{machine(before)}.\n\n" + "\n".join(lines), flush=True)
+    lines = ([name, *(f"{1000 * seconds:,.0f}" for seconds in both)] for name, both in times.items())
+    head = (f"page of a run of {options.rows:,} rows", "first, ms", "next, ms")
+    print(f"{machine(before)}.", "", *table(head, *lines), sep="\n", flush=True)
     slow = any(first > MAX_FIRST_S or after > MAX_NEXT_S for first, after in times.values())
     sys.exit(f"wanted {MAX_FIRST_S:g} s for a first page, {1000 * MAX_NEXT_S:g} ms for a next one" if slow else 0)
 

@@ -24,7 +24,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from measured import load, machine
+from measured import load, machine, table
 
 MOST_MB = 150
 LOOK_S = 0.02
@@ -56,18 +56,12 @@ def write_rows(path: Path, count: int, seed: int = 20261122) -> None:
     draw = random.Random(seed)
     with path.open("w") as file:
         for n in range(count):
-            name, noun, verb, year = (
-                draw.choice(NAMES),
-                draw.choice(NOUNS),
-                draw.choice(VERBS),
-                draw.randint(1800, 2020),
-            )
+            name, noun, verb = draw.choice(NAMES), draw.choice(NOUNS), draw.choice(VERBS)
+            year = draw.randint(1800, 2020)
             fact = f"The {noun} of {name} {verb} in {year}."
             wrong = f"The {noun} of {name} {verb} in {year + draw.choice((0, 0, 0, 7))}."
-            other = [
-                f"The {draw.choice(NOUNS)} of {draw.choice(NAMES)} lies by the old road number {draw.randint(1, 99)}."
-                for _ in "ab"
-            ]
+            lies = "The {} of {} lies by the old road number {}."
+            other = [lies.format(draw.choice(NOUNS), draw.choice(NAMES), draw.randint(1, 99)) for _ in "ab"]
             ids = draw.sample(range(1_000_000), 5)
             row = {
                 "query_id": f"r{n:06d}",
@@ -118,14 +112,9 @@ def one(arguments: list[str]) -> None:
     me.set()
     used = resource.getrusage(resource.RUSAGE_SELF)
     scale = 1024 if sys.platform != "darwin" else 1 << 20
-    line = {
-        "code": code,
-        "wall_s": time.perf_counter() - began,
-        "cpu_s": used.ru_utime + used.ru_stime,
-        "mb": used.ru_maxrss / scale,
-        "parts": {part: n / parts.total() for part, n in parts.most_common()},
-    }
-    print(json.dumps(line), file=sys.stderr)
+    took = {"wall_s": time.perf_counter() - began, "cpu_s": used.ru_utime + used.ru_stime, "mb": used.ru_maxrss / scale}
+    shares = {part: n / parts.total() for part, n in parts.most_common()}
+    print(json.dumps({"code": code, **took, "parts": shares}), file=sys.stderr)
 
 
 def measure(rows: int, folder: Path, metrics: list[str]) -> dict:
@@ -143,16 +132,14 @@ def measure(rows: int, folder: Path, metrics: list[str]) -> dict:
     return found
 
 
-def table(runs: list[dict]) -> str:
+def told(runs: list[dict]) -> list[str]:
     """A table in Markdown, and the five largest parts of the last run."""
-    lines = ["| rows | s | processor time, s | rows per second of it | peak memory, MB | the run on disk, MB |"]
-    lines += ["|---|---|---|---|---|---|"]
-    for run in runs:
-        figures = (run["wall_s"], run["cpu_s"], run["rows"] / run["cpu_s"], run["mb"], run["run_mb"])
-        lines.append(f"| {run['rows']:,} | {' | '.join(format(figure, ',.0f') for figure in figures)} |")
-    largest = list(runs[-1]["parts"].items())[:5]
-    parts = ", ".join(f"{part} {share:.0%}" for part, share in largest)
-    return "\n".join(lines) + f"\n\nThe five largest parts at {runs[-1]['rows']:,} rows: {parts}.\n"
+    names = ("rows", "wall_s", "cpu_s", "rate", "mb", "run_mb")
+    figures = [run | {"rate": run["rows"] / run["cpu_s"]} for run in runs]
+    head = ("rows", "s", "processor time, s", "rows per second of it", "peak memory, MB", "the run on disk, MB")
+    parts = ", ".join(f"{part} {share:.0%}" for part, share in list(runs[-1]["parts"].items())[:5])
+    lines = table(head, *([f"{run[name]:,.0f}" for name in names] for run in figures))
+    return [*lines, "", f"The five largest parts at {runs[-1]['rows']:,} rows: {parts}."]
 
 
 def main() -> None:
@@ -169,9 +156,8 @@ def main() -> None:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         runs = [measure(rows, folder, options.metrics) for rows in options.rows]
-    about = f"{machine(before)}; {', '.join(options.metrics) or 'default metrics, local judge'}.\n\n"
-    text = table(runs)
-    print(about + text, flush=True)
+    about = f"{machine(before)}; {', '.join(options.metrics) or 'default metrics, local judge'}."
+    print(about, "", *told(runs), sep="\n", flush=True)
     more = runs[-1]["mb"] - runs[0]["mb"]
     sys.exit(f"{more:.0f} MB more for the most rows than for the fewest, wanted {MOST_MB}" if more > MOST_MB else 0)
 

@@ -26,15 +26,20 @@ from itertools import pairwise
 import httpx
 import numpy as np
 import psutil
-import redis
-from api_load import METRICS, long_job, row, service, until_finished
-from measured import load, machine, mock_provider
+from api_load import METRICS, long_job, row, until_finished
+from measured import FaultyProvider, Service, load, machine, table
 
-CHUNK, CONCURRENCY, SMALL, TRIES = 50, 8, 20, 50
+CHUNK, SMALL, TRIES = 50, 20, 50
+PERFORMANCE = {"concurrency": 8, "cache": False}
 SIZES = (20_000, 100_000, 1_000_000)
 JUDGED = {0: 2000, 300: 1000}  # rows, by the provider's latency in ms
 MODEL = "openai/mock"
 FACED = ["faithfulness", "completeness", "relevance", "correctness", "accurate"]
+
+
+def judging(workers: int, provider: FaultyProvider) -> Service:
+    """A service whose judge is a model at that provider."""
+    return Service(workers=workers, api_base=provider.url, lease_s=60, sweep_s=15, traced=False)
 
 
 def judged_row(n: int) -> dict[str, object]:
@@ -53,36 +58,28 @@ def engine_alone(api_base: str, rows: int) -> float:
         "ragassay.evaluate(rows[50:], **how)\n"
         "print((len(rows) - 50) / (time.perf_counter() - began))\n"
     )
-    how = {
-        "judge": MODEL,
-        "api_base": api_base,
-        "metrics": FACED,
-        "performance": {"concurrency": CONCURRENCY, "cache": False},
-    }
+    how = {"judge": MODEL, "api_base": api_base, "metrics": FACED, "performance": PERFORMANCE}
     given = json.dumps([[judged_row(n) for n in range(rows + CHUNK)], how])
     with tempfile.TemporaryDirectory() as folder:
+        how = {"capture_output": True, "text": True, "check": True}
         environment = os.environ | {"RAGASSAY_HOME": folder, "OPENAI_API_KEY": "none"}
-        done = subprocess.run(
-            [sys.executable, "-c", code], input=given, capture_output=True, text=True, env=environment, check=True
-        )
+        done = subprocess.run([sys.executable, "-c", code], input=given, env=environment, **how)
     return float(done.stdout)
 
 
-def through_service(api_base: str, rows: int, workers: int) -> float:
+def through_service(provider: FaultyProvider, rows: int, workers: int) -> float:
     """Rows per second from submission to report, of a service whose workers have done a small job before.
 
     A job for each worker process: one that asks a provider leaves a process to others.
     """
-    variables = {"RAGASSAY_API_BASE": api_base, "OPENAI_API_KEY": "none", "RAGASSAY_PRELOAD": "llm"}
-    with service(workers, **variables) as (url, _), httpx.Client(base_url=url, timeout=600, trust_env=False) as client:
-        lines = {n: [judged_row(i) for i in range(n)] for n in (CHUNK * workers, rows)}
-        took = 0.0
-        for count, samples in lines.items():
-            content = "\n".join(json.dumps({**one, "query": f"{one['query']} {count}"}) for one in samples)
+    with judging(workers, provider) as service:
+        client, took = service.ready().client, 0.0
+        for count in (CHUNK * workers, rows):
+            made = ({**one, "query": f"{one['query']} {count}"} for one in map(judged_row, range(count)))
             headers = {"Content-Type": "application/x-ndjson"}
-            client.put(f"/v1/datasets/d{count}", content=content, headers=headers).raise_for_status()
-            performance = {"concurrency": CONCURRENCY, "cache": False}
-            body = {"dataset": f"d{count}", "metrics": FACED, "judge": MODEL, "performance": performance}
+            content = "\n".join(map(json.dumps, made))
+            client.put(f"/v1/datasets/d{count}", content=content, headers=headers, timeout=600).raise_for_status()
+            body = {"dataset": f"d{count}", "metrics": FACED, "judge": MODEL, "performance": PERFORMANCE}
             began = time.perf_counter()
             jobs = [client.post("/v1/jobs", json=body).raise_for_status().json()["id"] for _ in range(workers)]
             for job in jobs:
@@ -93,27 +90,23 @@ def through_service(api_base: str, rows: int, workers: int) -> float:
 
 def engine_table() -> list[str]:
     """Rows per second, the engine alone beside the service."""
-    lines = [
-        "| judge takes | rows | engine alone | service, 1 worker | of the engine | 2 workers | of 1 |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    lines = []
     for latency_ms, rows in JUDGED.items():
-        with mock_provider(latency_ms) as root:
-            url = f"{root}/v1"
-            alone, one, two = (engine_alone(url, rows), through_service(url, rows, 1), through_service(url, rows, 2))
-        figures = f"{alone:.1f} a second | {one:.1f} | {one / alone:.0%} | {two:.1f} | {two / one:.2f}x"
-        lines.append(f"| {latency_ms} ms | {rows:,} | {figures} |")
+        with FaultyProvider(latency_ms) as provider:
+            alone, one, two = engine_alone(provider.url, rows), *(through_service(provider, rows, n) for n in (1, 2))
+        rates = [f"{alone:.1f} a second", f"{one:.1f}", f"{one / alone:.0%}", f"{two:.1f}", f"{two / one:.2f}x"]
+        lines.append([f"{latency_ms} ms", f"{rows:,}", *rates])
         print(lines[-1], file=sys.stderr)
-    return lines
+    head = ["judge takes", "rows", "engine alone", "service, 1 worker", "of the engine", "2 workers", "of 1"]
+    return table(head, *lines)
 
 
 class Memory(threading.Thread):
     """What API and workers hold, in MB, five times a second."""
 
-    def __init__(self, up: int) -> None:
+    def __init__(self, service: Service) -> None:
         super().__init__(daemon=True)
-        self.up = psutil.Process(up)
-        self.api = next(p for p in self.up.children() if "serve" in p.cmdline())
+        self.service, self.api = service, service.part("cli serve api")
         self.seen: list[tuple[float, float]] = []
         self.over = threading.Event()
 
@@ -124,7 +117,7 @@ class Memory(threading.Thread):
 
     def look(self) -> int:
         """Look now; returns how often it was looked so far."""
-        workers = [p for p in self.up.children(recursive=True) if "celery" in p.cmdline()]
+        workers = [p for p in self.service.tree() if "celery" in p.cmdline()]
         largest = max(p.memory_info().rss for p in workers)
         self.seen.append((self.api.memory_info().rss / 1e6, largest / 1e6))
         return len(self.seen)
@@ -166,37 +159,29 @@ def looks(client: httpx.Client, job: str) -> dict[str, list[float]]:
 
 def large_job(rows: int) -> dict[str, str]:
     """One job of so many rows: its rate, memory, bytes, pages, and small jobs beside it."""
-    with mock_provider(300) as root:
-        variables = {"RAGASSAY_API_BASE": f"{root}/v1", "OPENAI_API_KEY": "none", "RAGASSAY_PRELOAD": "llm"}
-        with service(2, **variables) as (base, up), httpx.Client(base_url=base, timeout=600, trust_env=False) as client:
-            socket = next(
-                word.removeprefix("unixsocket:")
-                for process in psutil.Process(up).children(recursive=True)
-                for word in process.cmdline()
-                if word.startswith("unixsocket:")
-            )
-            store = redis.Redis(unix_socket_path=socket)
-            before = int(store.info("memory")["used_memory"])
-            memory = Memory(up)
-            memory.start()
-            idle, began = memory.look(), time.perf_counter()
-            job = long_job(base, rows)
-            submitted = memory.look()
-            waits = small_jobs(client, job)
-            while client.get(f"/v1/jobs/{job}").json()["status"] in ("queued", "running"):
-                time.sleep(0.5)
-            evaluated, at = memory.look(), time.perf_counter()
-            until_finished(client, job)
-            reporting, took = time.perf_counter() - at, time.perf_counter() - began
-            stored = int(store.info("memory")["used_memory"]) - before
-            reported, size, at = memory.look(), 0, time.perf_counter()
-            with client.stream("GET", f"/v1/jobs/{job}/report") as answer:
-                size = sum(map(len, answer.iter_raw()))
-            reading = time.perf_counter() - at
-            ends = [0, idle, submitted, evaluated, reported, memory.look()]
-            memory.over.set()
-            memory.join()
-            pages = looks(client, job)
+    with FaultyProvider(300) as provider, judging(2, provider) as service:
+        client, store = service.ready().client, service.redis
+        before = int(store.info("memory")["used_memory"])
+        memory = Memory(service)
+        memory.start()
+        idle, began = memory.look(), time.perf_counter()
+        job = long_job(service.url, rows)
+        submitted = memory.look()
+        waits = small_jobs(client, job)
+        while service.job(job)["status"] in ("queued", "running"):
+            time.sleep(0.5)
+        evaluated, at = memory.look(), time.perf_counter()
+        until_finished(client, job)
+        reporting, took = time.perf_counter() - at, time.perf_counter() - began
+        stored = int(store.info("memory")["used_memory"]) - before
+        reported, size, at = memory.look(), 0, time.perf_counter()
+        with client.stream("GET", f"/v1/jobs/{job}/report", timeout=600) as answer:
+            size = sum(map(len, answer.iter_raw()))
+        reading = time.perf_counter() - at
+        ends = [0, idle, submitted, evaluated, reported, memory.look()]
+        memory.over.set()
+        memory.join()
+        pages = looks(client, job)
     p50, p95 = np.percentile(waits or [np.nan], (50, 95))
     api, worker = (
         " / ".join(f"{max(one[n] for one in memory.seen[a:b]):,.0f}" for a, b in pairwise(ends)) for n in (0, 1)
@@ -221,28 +206,22 @@ def large_table(sizes: Sequence[int]) -> list[str]:
     for rows in sizes:
         found.append(large_job(rows))
         print(f"{rows:,} rows: {found[-1]}", file=sys.stderr)
-    lines = [
-        f"| one job, recorded responses, {', '.join(METRICS)} | {' | '.join(f'{rows:,} rows' for rows in sizes)} |"
-    ]
-    lines.append("|---" * (1 + len(sizes)) + "|")
-    return lines + [f"| {what} | {' | '.join(one[what] for one in found)} |" for what in found[0]]
+    head = [f"one job, recorded responses, {', '.join(METRICS)}", *(f"{rows:,} rows" for rows in sizes)]
+    return table(head, *([what, *(one[what] for one in found)] for what in found[0]))
 
 
 def small_table() -> list[str]:
     """What small jobs wait while the judge is asked about 100,000 rows, by the number of worker processes."""
-    lines = ["| worker processes | tries | p50, s | p95, s | longest, s |", "|---|---|---|---|---|"]
+    lines = []
     for workers in (1, 2):
-        with mock_provider(300) as root:
-            variables = {"RAGASSAY_API_BASE": f"{root}/v1", "OPENAI_API_KEY": "none", "RAGASSAY_PRELOAD": "llm"}
-            with service(workers, **variables) as (base, _), httpx.Client(base_url=base, timeout=600) as client:
-                job = long_job(base, 100_000, judged_row, metrics=FACED, judge=MODEL)
-                while not client.get(f"/v1/jobs/{job}").json()["progress"]["done"]:
-                    time.sleep(0.1)
-                waits = small_jobs(client, job)
-                client.post(f"/v1/jobs/{job}/cancel").raise_for_status()
+        with FaultyProvider(300) as provider, judging(workers, provider) as service:
+            job = long_job(service.ready().url, 100_000, judged_row, metrics=FACED, judge=MODEL)
+            while not service.job(job)["progress"]["done"]:
+                time.sleep(0.1)
+            waits = small_jobs(service.client, job)
         p50, p95 = np.percentile(waits, (50, 95))
-        lines.append(f"| {workers} | {len(waits)} | {p50:.2f} | {p95:.2f} | {max(waits):.2f} |")
-    return lines
+        lines.append([workers, len(waits), f"{p50:.2f}", f"{p95:.2f}", f"{max(waits):.2f}"])
+    return table(["worker processes", "tries", "p50, s", "p95, s", "longest, s"], *lines)
 
 
 def main() -> None:
@@ -253,8 +232,7 @@ def main() -> None:
     for part in options.parts or ["engine", "large", "small"]:
         before = load()
         lines = {"engine": engine_table, "large": partial(large_table, options.rows), "small": small_table}[part]()
-        text = "\n".join([f"{machine(before)}.", "", *lines, ""])
-        print(text)
+        print(f"{machine(before)}.", "", *lines, "", sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """What 1,000 samples cost with each way of asking a model; fills the table of docs/judge-accuracy.md.
 
-The samples are those of ``benchmarks/llm``, judged by the code that judges any, with a model that fills in each reply as the mock
-server of that bench does. Nothing is sent. Tokens are characters / 4, prices those of LiteLLM's table. ``--check`` only
-says whether the table is up to date.
+The samples are those of ``benchmarks/llm``, judged by the code that judges any, with the replies of tests/provider.py. Nothing is
+sent. Tokens are characters / 4, prices those of LiteLLM's table. ``--check`` only says whether the table is up to date.
 
     python scripts/judge_costs.py [--check]
 """
@@ -12,7 +11,6 @@ import json
 import os
 import re
 import sys
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,9 +20,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT / "benchmarks" / "llm"), str(ROOT / "tests")]
 
 import gen_dataset  # noqa: E402 - it lies in a folder named above
-from mock_server import Writer, tokens  # noqa: E402
 
 from fakes import FakeLLM  # noqa: E402
+from provider import Seen, verdicts  # noqa: E402
 from ragassay.core.models import Response, Sample  # noqa: E402
 from ragassay.core.protocols import Judge, Reply  # noqa: E402
 from ragassay.judges.llm import LLMJudge  # noqa: E402
@@ -56,13 +54,13 @@ class Counting(FakeLLM):
         """A reply in the form of the schema."""
         system, user = (message["content"] for message in messages)
         head = f"{json.dumps(schema) if schema else ''}{system}"
-        text = json.dumps(Writer(user).fill(dict(schema))) if schema else "Yes"
+        text = json.dumps(verdicts(Seen(0, 0, "", {"messages": messages}))) if schema else "Yes"
         others = self._seen[head][-RECENT:]
         known = [len(head) + len(os.path.commonprefix([user, other])) for other in others]  # noqa: RUF071 - of characters
         self._seen[head].append(user)
         self.asked += 1
-        self.prompt += tokens(head + user)
-        self.completion += tokens(text)
+        self.prompt += -(-len(head + user) // 4)
+        self.completion += -(-len(text) // 4)
         begin = max(known, default=0) // 4
         self.cached += begin if begin >= CACHED_FROM else 0
         reply = Reply(text=text)
@@ -71,19 +69,13 @@ class Counting(FakeLLM):
 
 def samples() -> list[Sample]:
     """The first rows of the bench."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "rows.jsonl"
-        gen_dataset.write(ROWS, file)
-        rows = [json.loads(line) for line in file.read_text().splitlines()]
-    return [
-        Sample(
-            query_id=row["id"],
-            query=row["query"],
-            ground_truth_answer=row["ground_truth"],
-            response=Response(answer=row["answer"], contexts=row["contexts"]),
-        )
-        for row in rows
-    ]
+
+    def sample(row: dict[str, Any]) -> Sample:
+        response = Response(answer=row["answer"], contexts=row["contexts"])
+        asked = {"query_id": row["id"], "query": row["query"], "ground_truth_answer": row["ground_truth"]}
+        return Sample(**asked, response=response)
+
+    return [sample(gen_dataset.item(number)) for number in range(ROWS)]
 
 
 def of_a_row(judge_of: Callable[[Counting], Judge]) -> tuple[float, ...]:

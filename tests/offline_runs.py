@@ -76,16 +76,10 @@ class ScriptedJudge:
             return self.ratings[sample.query_id]
         units = number_units(sample)
         evidence = tuple(units.contexts)[:1]
-        raw = Verdict(
-            judge="",
-            sentences=tuple(
-                SentenceVerdict(id=i, text="", support="supported", evidence=evidence, truth="agrees")
-                for i in units.answer
-            ),
-            facts=tuple(FactVerdict(id=i, text="", covered="yes", evidence=evidence) for i in units.facts),
-            relevance="full",
-            refusal=False,
-        )
+        told = {"text": "", "evidence": evidence}
+        sentences = [SentenceVerdict(id=label, support="supported", truth="agrees", **told) for label in units.answer]
+        facts = [FactVerdict(id=label, covered="yes", **told) for label in units.facts]
+        raw = Verdict(judge="", sentences=tuple(sentences), facts=tuple(facts), relevance="full", refusal=False)
         usage = Usage(calls=1, input_tokens=10, output_tokens=5, cost_usd=0.001)
         return Rating(verdict=check_verdict(raw, units, self.name), usage=usage)
 
@@ -114,11 +108,8 @@ class FakeRuntime(Runtime):
 def new_run(root, samples, spec=None, *, systems=("default",), dataset=None, judge=None):
     """A run in a folder, written down and not begun; all systems give the samples' responses."""
     responses = {s.query_id: s.response for s in samples if s.response}
-    digest = digest_of_responses(responses)
-    given = {
-        name: SystemInput(source_of(responses, name).model_copy(update={"digest": digest}), responses)
-        for name in systems
-    }
+    digest = {"digest": digest_of_responses(responses)}
+    given = {name: SystemInput(source_of(responses, name).model_copy(update=digest), responses) for name in systems}
     inputs = Inputs(dataset or source_of(samples), samples, given)
     used, spec = FakeRuntime(judge), spec or EvalConfig()
     record = describe(used, prepare(spec, inputs, new_run_id(inputs.dataset.name)))

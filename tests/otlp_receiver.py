@@ -63,17 +63,11 @@ def _spans(request):
         about = {each.key: each.value.string_value for each in resource.resource.attributes}
         for scope in resource.scope_spans:
             for span in scope.spans:
-                yield Received(
-                    about["service.name"],
-                    span.name,
-                    span.kind,
-                    span.trace_id.hex(),
-                    span.span_id.hex(),
-                    span.parent_span_id.hex(),
-                    {each.key: _value(each.value) for each in span.attributes},
-                    span.status.code == 2,
-                    (span.end_time_unix_nano - span.start_time_unix_nano) / 1e9,
-                )
+                ids = (span.trace_id.hex(), span.span_id.hex(), span.parent_span_id.hex())
+                attributes = {each.key: _value(each.value) for each in span.attributes}
+                seconds = (span.end_time_unix_nano - span.start_time_unix_nano) / 1e9
+                failed = span.status.code == 2
+                yield Received(about["service.name"], span.name, span.kind, *ids, attributes, failed, seconds)
 
 
 def _value(value):

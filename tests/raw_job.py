@@ -25,16 +25,8 @@ class RawJob:
         self.redis, self.id, self.chunks = redis, id_ or uuid.uuid4().hex, [f"default:{n}" for n in range(chunks)]
         texts = {name: (LUA / f"{name}.lua").read_text() for name in ("functions", *LIFE)}
         self._scripts = {name: redis.register_script(texts["functions"] + texts[name]) for name in LIFE}
-        record = {
-            "status": status,
-            "chunks": chunks,
-            "chunk_size": 50,
-            "rows_done": 0,
-            "rows_failed": 0,
-            "called": "",
-            **about,
-        }
-        redis.hset(self.key("meta"), mapping=record)
+        record = {"status": status, "chunks": chunks, "chunk_size": 50, "rows_done": 0, "rows_failed": 0, "called": ""}
+        redis.hset(self.key("meta"), mapping={**record, **about})
         redis.rpush(self.key("todo"), *self.chunks)
 
     def key(self, name):
@@ -64,11 +56,9 @@ class RawJob:
         books = [*spent, unknown, spent[0] if unknown else 0, json.dumps(counted), 2000]
         return self.run("settle", call, f"{call}#{number}", token, chunk, reply, *books, calls=f"calls:{chunk}")
 
-    def commit(self, chunk, token, *, blob="results", rows=50, failed=0, number=0):
-        """The one column has the number of rows that are done."""
-        return self.run(
-            "commit", chunk, token, chunk, blob, rows, failed, chunk, "texts", number * 8, struct.pack("<d", 1)
-        )
+    def commit(self, chunk, token, *, blob="results", rows=50, failed=0):
+        """The one column has a number."""
+        return self.run("commit", chunk, token, chunk, blob, rows, failed, chunk, "texts", 0, struct.pack("<d", 1))
 
     def release(self, chunk, token, why="", max_deaths=5):
         return self.run("release", chunk, token, "died" if why else "back", why, max_deaths, 0, 0)
@@ -142,7 +132,4 @@ class RawJob:
     @property
     def everything(self):
         """All of its keys as they are."""
-        dumped = {}
-        for key in self.redis.scan_iter(self.key("*")):
-            dumped[key.decode()] = self.redis.dump(key)
-        return dumped
+        return {key.decode(): self.redis.dump(key) for key in self.redis.scan_iter(self.key("*"))}

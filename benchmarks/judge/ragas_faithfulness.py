@@ -3,7 +3,7 @@
     ~/v-ragas/bin/python benchmarks/judge/ragas_faithfulness.py ROWS.jsonl --api-base http://127.0.0.1:8199/v1 --scores OUT.jsonl
 
 ROWS is a file that ``model.py`` drew (below HOME/drawn). Scores are written as they come; those that are in OUT are not asked
-for again. For the environment see ``benchmarks/llm/runners/run_ragas.py``.
+for again.
 """
 
 import argparse

@@ -13,17 +13,17 @@ from ragassay.service.jobs import Jobs
 from ragassay.service.projects import ProjectRedis
 from ragassay.service.queue import CHUNKS, QUEUES, Queue
 from ragassay.service.redis import RedisStore
-from redis_server import redis_server
+from redis_server import RedisServer
 
 PEPPER = "a-pepper-of-the-tests-0123"
 
 
 @pytest.fixture
 def url(monkeypatch):
-    with redis_server() as address:
-        monkeypatch.setenv("RAGASSAY_STATE_URL", address)
+    with RedisServer() as server:
+        monkeypatch.setenv("RAGASSAY_STATE_URL", server.url)
         monkeypatch.setenv("RAGASSAY_KEY_PEPPER", PEPPER)
-        yield address
+        yield server.url
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ holds is who is killed: the ``child``, or its ``parent``.
 import os
 import signal
 import threading
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -27,23 +28,21 @@ def of_a_worker(process):
 
 def taken(step):
     """What the file of a step holds, for one process alone; None where there is none."""
-    try:
+    with suppress(FileNotFoundError):
         held = (FOLDER / step).read_text()
-        if not of_a_worker(os.getpid()):
-            return None
-        (FOLDER / step).unlink()
-    except FileNotFoundError:
-        return None
-    return held
+        if of_a_worker(os.getpid()):
+            (FOLDER / step).unlink()
+            return held
+    return None
 
 
 def kill(whom):
-    os.kill(os.getppid() if whom == "parent" else os.getpid(), signal.SIGKILL)
+    if whom:
+        os.kill(os.getppid() if whom == "parent" else os.getpid(), signal.SIGKILL)
 
 
 def reach(step):
-    if whom := taken(step):
-        kill(whom)
+    kill(taken(step))
 
 
 def run_and_die(self, script, keys, arguments):

@@ -38,26 +38,19 @@ class Soak:
         while (now := time.monotonic()) < end:
             if now >= next_job:
                 next_job += EVERY_S
-                job = self.service.submit(rows(ROWS, f"soak{self.jobs}"), performance={"cache": False})
+                open_.append(self.service.submit(rows(ROWS, f"soak{self.jobs}"), performance={"cache": False}))
                 self.jobs += 1
                 if self.jobs % 10 == 0:
-                    self.service.answered("POST", f"/v1/jobs/{job}/cancel")
-                else:
-                    open_.append(job)
+                    self.service.answered("POST", f"/v1/jobs/{open_.pop()}/cancel")
             if now >= next_look:
                 next_look = now + LOOK_S
                 self._look(now)
-            open_ = [job for job in open_ if not self._read(job)]
+            for job in [job for job in open_ if self.service.job(job)["status"] == "finished"]:
+                open_.remove(job)
+                for path in (f"/v1/jobs/{job}/results?limit=20", f"/v1/jobs/{job}/report", "/v1/jobs?limit=20"):
+                    self.service.get(path)
             self.provider.log.clear()
             time.sleep(0.25)
-
-    def _read(self, job):
-        """Look at a job as a user would; has it ended?"""
-        if self.service.job(job)["status"] != "finished":
-            return False
-        for path in (f"/v1/jobs/{job}/results?limit=20", f"/v1/jobs/{job}/report", "/v1/jobs?limit=20"):
-            self.service.answered("GET", path).raise_for_status()
-        return True
 
     def _look(self, now):
         for part, word in PARTS.items():

@@ -15,7 +15,7 @@ from ragassay.core.errors import BadSettings, Unavailable
 from ragassay.core.settings import Settings
 from ragassay.service import local_up
 from ragassay.service.local_up import Up
-from redis_server import redis_server
+from redis_server import RedisServer
 from service.running import Service, gone, rows, run_up
 
 
@@ -72,12 +72,12 @@ def test_up_ends_when_a_process_exits_again_and_again(tmp_path):
 
 
 def test_a_redis_that_is_there_is_used_and_left_running():
-    with redis_server() as url, Service(preload="nothing", state_url=url) as service:
+    with RedisServer() as redis, Service(preload="nothing", state_url=redis.url) as service:
         service.ready()
         assert not any("redis-server" in " ".join(p.cmdline()) for p in service.tree())
         assert not (service.data / "redis").exists()
         service.stop()
-        assert mentioning(url.removeprefix("unix://"))
+        assert mentioning(str(redis.socket))
 
 
 def test_a_folder_too_deep_for_a_socket_has_it_elsewhere_and_a_key_is_asked_for_where_one_is_set():
