@@ -193,7 +193,7 @@ def test_a_configuration_names_its_corpus_from_where_it_lies_and_the_option_goes
 
 BAD = {
     "no queries": ({"q.tsv": "  \n"}, [], "q.tsv: the file is empty"),
-    "no tab": ({"q.tsv": "q1\thow much?\nq2 how long?\n"}, [], "q.tsv:2: a line is a query id, a tab"),
+    "no tab": ({"q.tsv": "q1\thow much?\nq2 how long?\n"}, [], "q.tsv:2: a line is a query id and the query's text"),
     "query twice": ({"q.tsv": f"{QUERIES}\nq1\tx\n"}, [], "q.tsv:4: query 'q1' is there twice"),
     "not text": ({"q.tsv": b"q1\t\xff\n"}, [], "q.tsv:1: byte 0xff at byte 4 of the line is not UTF-8"),
     "TREC judgments": ({"truth.tsv": "q1\t0\td1\t1\n"}, [], "truth.tsv:1: a line is a query id, a document id"),

@@ -9,10 +9,9 @@ import math
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -38,32 +37,33 @@ DIGITS = 12  # the last bits of a sum depend on the processor
 LARGEST_GRADE = 100
 _GRADE = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?")
 Name: TypeAlias = Literal["A", "B"]
+NAMES: tuple[Name, ...] = ("A", "B")
 
 
 class Reported(FrozenModel):
     """What of a run's performance may be reported."""
 
-    report_memory: Annotated[bool, Field(description="traces need it")] = False
+    report_memory: bool = Field(False, description="traces need it")
 
 
 class Perf(FrozenModel):
     """Whether a run may be observed."""
 
-    enabled: Annotated[bool, Field(description="traces need it")] = False
-    metrics: Annotated[Reported, Field(description="what may be reported")] = Reported()
+    enabled: bool = Field(False, description="traces need it")
+    metrics: Reported = Field(Reported(), description="what may be reported")
 
 
 class Quality(FrozenModel):
     """Whether single queries may be looked at."""
 
-    shadow: Annotated[bool, Field(description="beside the system in use; traces need this or `enabled`")] = False
-    enabled: Annotated[bool, Field(description="in the system in use; traces need this or `shadow`")] = False
+    shadow: bool = Field(False, description="beside the system in use; traces need this or `enabled`")
+    enabled: bool = Field(False, description="in the system in use; traces need this or `shadow`")
 
 
 class Tier2(FrozenModel):
     """The second tier of observation."""
 
-    quality: Annotated[Quality, Field(description="quality of single queries")] = Quality()
+    quality: Quality = Field(Quality(), description="quality of single queries")
 
 
 class Recipe(FrozenModel):
@@ -72,11 +72,11 @@ class Recipe(FrozenModel):
     Paths are relative to the folder of the configuration.
     """
 
-    retrieval: Annotated[RetrievalConfig | None, Field(description="how to retrieve from the corpus")] = None
-    run: Annotated[Path | None, Field(description="ranked lists: a TREC run, or .jsonl with retrieved_doc_ids")] = None
-    corpus: Annotated[Path | None, Field(description="passages, unless --corpus is given")] = None
-    perf: Annotated[Perf, Field(description="may be observed?")] = Perf()
-    t2: Annotated[Tier2, Field(description="second tier of observation")] = Tier2()
+    retrieval: RetrievalConfig | None = Field(None, description="how to retrieve from the corpus")
+    run: Path | None = Field(None, description="ranked lists: a TREC run, or .jsonl with retrieved_doc_ids")
+    corpus: Path | None = Field(None, description="passages, unless --corpus is given")
+    perf: Perf = Field(Perf(), description="may be observed?")
+    t2: Tier2 = Field(Tier2(), description="second tier of observation")
 
     @model_validator(mode="after")
     def _one_source(self) -> Recipe:
@@ -84,15 +84,14 @@ class Recipe(FrozenModel):
             raise ValueError("give either retrieval (how to retrieve) or run (a file with what was retrieved)")
         return self
 
-    def trace_lacks(self) -> str | None:
-        """The switches that traces need and that are off; None if there may be traces."""
-        quality = self.t2.quality
+    def trace_lacks(self) -> str:
+        """The switches that traces need and that are off; empty if there may be traces."""
         switches = {
             "perf.enabled": self.perf.enabled,
             "perf.metrics.report_memory": self.perf.metrics.report_memory,
-            "t2.quality.shadow or .enabled": quality.shadow or quality.enabled,
+            "t2.quality.shadow or .enabled": self.t2.quality.shadow or self.t2.quality.enabled,
         }
-        return ", ".join(name for name, on in switches.items() if not on) or None
+        return ", ".join(name for name, on in switches.items() if not on)
 
 
 class Figures(FrozenModel):
@@ -176,67 +175,25 @@ class ConfigFile(NamedTuple):
     digest: str
 
 
-@dataclass(frozen=True)
-class Arm:
-    """One configuration and, for each query, the first k documents."""
-
-    config: ConfigFile
-    lists: Lists
-
-
-@dataclass(frozen=True)
-class TrialRun:
-    """The document, and what traces need in addition."""
-
-    trial: Trial
-    arms: Mapping[Name, Arm]
-    judgments: Judgments
-
-    def traces(self) -> bytes:
-        """A line for each query and each system whose configuration allows it, as JSON Lines; empty if none does."""
-        return b"".join(to_lines(self._traces()))
-
-    def _traces(self) -> Iterator[dict[str, Any]]:
-        allowed = {name: arm for name, arm in self.arms.items() if arm.config.recipe.trace_lacks() is None}
-        for qid, grades in self.judgments.items():
-            total = sum(grade > 0 for grade in grades.values())
-            for name, arm in allowed.items():
-                ranked = [
-                    {"rank": rank, "id": one.id, "score": one.score, "stages": one.stages, "grade": grades.get(one.id)}
-                    for rank, one in enumerate(arm.lists[qid], 1)
-                ]
-                yield {"qid": qid, "system": name, "ranked": ranked, "reason": _reason(ranked, total)}
-
-
 def run(
     queries: Path, judgments: Path, a: ConfigFile, b: ConfigFile, *, k: int = 10, corpus: Path | None = None
-) -> TrialRun:
+) -> tuple[Trial, bytes]:
     """Rank documents for the queries as both configurations say, and compare B with A.
 
+    Returns the document and the traces as JSON Lines: a line for each query and each system whose configuration allows it.
     Metrics are the registered ones at ``k``; relevant is a grade above 0. ``corpus`` goes before the one that the
     configurations name. Raises BadInput and its kin for anything that does not fit, NotFound for a missing file.
     """
     if not 1 <= k <= LARGEST_K:
         raise BadSettings(f"k must be a whole number from 1 to {LARGEST_K:,}, not {k}")
-    metrics = {name: parse(f"{family}@{k}") for name, family in METRICS.items()}
+    configs: dict[Name, ConfigFile] = {"A": a, "B": b}
     passages, corpus_digest = _read_corpus(corpus, [config.recipe.corpus for config in (a, b)])
     known = {passage.id for passage in passages.passages} if passages else None
     texts = _read_queries(queries)
     graded = _read_judgments(judgments, texts, known)
-    arms: dict[Name, Arm] = {}
-    configs: dict[Name, ConfigFile] = {"A": a, "B": b}
-    for name, config in configs.items():
-        lists: Lists
-        if config.recipe.run:
-            lists = _read_run(config.recipe.run, texts, known)
-        elif passages and config.recipe.retrieval:
-            retriever = build(config.recipe.retrieval, passages)
-            lists = {qid: [Ranking(*hit) for hit in retriever.search(text, k).hits] for qid, text in texts.items()}
-        else:
-            raise BadSettings("there is no corpus to retrieve from", where=config.path, hint="give --corpus FILE")
-        arms[name] = Arm(config, {qid: lists.get(qid, ())[:k] for qid in texts})
-    scored = {name: _scored(arm.lists, graded, metrics, k) for name, arm in arms.items()}
-    rows = tuple(Row(qid=q, A=a, B=b, delta=b - a) for q, a, b in zip(texts, scored["A"], scored["B"], strict=True))
+    lists = {name: _lists(config, texts, known, passages, k) for name, config in configs.items()}
+    metrics = {name: parse(f"{family}@{k}") for name, family in METRICS.items()}
+    scored = {name: _scored(of_system, graded, metrics) for name, of_system in lists.items()}
     macro = {name: _means(figures) for name, figures in scored.items()}
     trial = Trial(
         k=k,
@@ -250,67 +207,81 @@ def run(
             for name, (path, _, digest) in configs.items()
         },
         delta=Averages(macro=macro["B"] - macro["A"]),
-        differences=_differences(rows, metrics),
-        warnings=tuple(_warnings(graded, arms)),
-        per_query=rows,
+        differences=_differences(scored, metrics),
+        warnings=tuple(_warnings(graded, lists)),
+        per_query=tuple(
+            Row(qid=qid, A=one, B=other, delta=other - one)
+            for qid, one, other in zip(texts, scored["A"], scored["B"], strict=True)
+        ),
     )
-    return TrialRun(trial, arms, graded)
+    allowed = [name for name, config in configs.items() if not config.recipe.trace_lacks()]
+    return trial, b"".join(
+        to_lines(_trace(qid, name, lists[name][qid], graded[qid]) for qid in texts for name in allowed)
+    )
 
 
-def _scored(lists: Lists, judgments: Judgments, metrics: Mapping[str, Metric], k: int) -> list[Scored]:
+def _lists(
+    config: ConfigFile, texts: Mapping[str, str], known: Container[str] | None, passages: Corpus | None, k: int
+) -> Lists:
+    """The first k documents for each query."""
+    if config.recipe.run:
+        found = _read_run(config.recipe.run, texts, known)
+        return {qid: found.get(qid, ())[:k] for qid in texts}
+    if config.recipe.retrieval is None or passages is None:
+        raise BadSettings("there is no corpus to retrieve from", where=config.path, hint="give --corpus FILE")
+    retriever = build(config.recipe.retrieval, passages)
+    return {qid: [Ranking(*hit) for hit in retriever.search(text, k).hits][:k] for qid, text in texts.items()}
+
+
+def _scored(lists: Lists, judgments: Judgments, metrics: Mapping[str, Metric]) -> list[Scored]:
     """Figures of every query, in order."""
     hits = [tuple(ranking.id for ranking in ranked) for ranked in lists.values()]
     ranked = Ranked.build(hits, [judgments[qid] for qid in lists])
-    columns = {name: metric.function(ranked, k=k) for name, metric in metrics.items()}
-    return [
-        Scored(hits=ids, **{name: round(float(column[n]), DIGITS) for name, column in columns.items()})
-        for n, ids in enumerate(hits)
-    ]
+    columns = {name: np.round(metric.values(ranked), DIGITS).tolist() for name, metric in metrics.items()}
+    rows = zip(*columns.values(), strict=True)
+    return [Scored(hits=ids, **dict(zip(METRICS, row, strict=True))) for ids, row in zip(hits, rows, strict=True)]
 
 
 def _means(rows: Sequence[Figures]) -> Figures:
     return Figures(**{name: round(math.fsum(getattr(r, name) for r in rows) / len(rows), DIGITS) for name in METRICS})
 
 
-def _differences(rows: Sequence[Row], metrics: Mapping[str, Metric]) -> dict[str, Difference]:
-    contrast = Contrast("A", "B", "")
-    differences = {}
+def _differences(scored: Mapping[Name, Sequence[Figures]], metrics: Mapping[str, Metric]) -> dict[str, Difference]:
+    contrast, differences = Contrast("A", "B", ""), list[Difference]()
     for name, metric in metrics.items():
-        a, b = (
-            np.array([getattr(side, name) for side in sides]) for sides in zip(*((r.A, r.B) for r in rows), strict=True)
-        )
-        differences[name] = contrast.paired(metric.name, a, b, better="higher")
-    adjusted = correct([one.p for one in differences.values()], "holm")
-    return {
-        name: contrast.decided(one, p, len(differences))
-        for (name, one), p in zip(differences.items(), adjusted, strict=True)
-    }
+        a, b = (np.array([getattr(row, name) for row in scored[side]]) for side in NAMES)
+        differences.append(contrast.paired(metric.name, a, b, better="higher"))
+    adjusted = correct([one.p for one in differences], "holm")
+    decided = [contrast.decided(one, p, len(metrics)) for one, p in zip(differences, adjusted, strict=True)]
+    return dict(zip(metrics, decided, strict=True))
 
 
-def _warnings(judgments: Judgments, arms: Mapping[Name, Arm]) -> Iterator[str]:
-    unjudged = [qid for qid, grades in judgments.items() if not any(grade > 0 for grade in grades.values())]
-    if unjudged:
-        yield f"no document is judged relevant for {_queries(unjudged)}"
-    for name, arm in arms.items():
-        if empty := [qid for qid, ranked in arm.lists.items() if not ranked]:
-            yield f"{name} has no document for {_queries(empty)}"
-
-
-def _queries(qids: Sequence[str]) -> str:
-    many = "query, which scores 0" if len(qids) == 1 else "queries, which score 0"
-    return f"{len(qids)} {many}: {listed(qids)}"
-
-
-def _reason(ranked: list[dict[str, Any]], total: int) -> str:
-    """Why the query has the figures it has."""
-    relevant = [one for one in ranked if (one["grade"] or 0) > 0]
+def _trace(qid: str, system: str, ranking: Sequence[Ranking], grades: Mapping[str, float]) -> dict[str, Any]:
+    """The ranked documents of a query, and why it has the figures it has."""
+    ranked = [
+        {"rank": rank, "id": one.id, "score": one.score, "stages": one.stages, "grade": grades.get(one.id)}
+        for rank, one in enumerate(ranking, 1)
+    ]
+    total = sum(grade > 0 for grade in grades.values())
+    ranks = [rank for rank, one in enumerate(ranking, 1) if grades.get(one.id, 0) > 0]
     if not total:
-        return "nothing is judged relevant"
-    if not ranked:
-        return f"nothing was retrieved; {total} relevant"
-    if not relevant:
-        return f"none of {total} relevant among {len(ranked)}"
-    return f"{len(relevant)} of {total} relevant among {len(ranked)}, the first at rank {relevant[0]['rank']}"
+        reason = "nothing is judged relevant"
+    elif not ranks:
+        reason = f"none of {total} relevant among {len(ranked)}"
+    else:
+        reason = f"{len(ranks)} of {total} relevant among {len(ranked)}, the first at rank {ranks[0]}"
+    return {"qid": qid, "system": system, "ranked": ranked, "reason": reason}
+
+
+def _warnings(judgments: Judgments, lists: Mapping[Name, Lists]) -> Iterator[str]:
+    unjudged = [qid for qid, grades in judgments.items() if not any(grade > 0 for grade in grades.values())]
+    empty = {name: [qid for qid, ranked in of_system.items() if not ranked] for name, of_system in lists.items()}
+    for what, qids in (
+        ("no document is judged relevant for", unjudged),
+        *((f"{name} has no document for", qids) for name, qids in empty.items()),
+    ):
+        if qids:
+            yield f"{what} {len(qids)} of {len(judgments)} queries, which score 0: {listed(qids)}"
 
 
 def _read_corpus(given: Path | None, named: Sequence[Path | None]) -> tuple[Corpus | None, str | None]:
@@ -328,13 +299,10 @@ def _read_corpus(given: Path | None, named: Sequence[Path | None]) -> tuple[Corp
 def _read_queries(path: Path) -> dict[str, str]:
     """{qid: text} in the order of the file."""
     queries: dict[str, str] = {}
-    for where, line in _rows(path):
-        qid, *rest = line.split("\t")
-        if len(rest) != 1 or not qid.strip() or not rest[0].strip():
-            raise BadInput("a line is a query id, a tab and the query's text", where=where)
+    for where, (qid, text) in _fields(path, "a query id", "the query's text"):
         if qid in queries:
             raise BadInput(f"query {qid!r} is there twice", where=where)
-        queries[qid] = rest[0]
+        queries[qid] = text
     return queries
 
 
@@ -343,11 +311,7 @@ def _read_judgments(
 ) -> dict[str, dict[str, float]]:
     """{qid: {document id: grade}} for every query."""
     judgments: dict[str, dict[str, float]] = {qid: {} for qid in queries}
-    for where, line in _rows(path):
-        fields = line.split("\t")
-        if len(fields) != 3 or not all(field.strip() for field in fields):
-            raise BadInput("a line is a query id, a document id and a grade, with tabs between them", where=where)
-        qid, doc, grade = fields
+    for where, (qid, doc, grade) in _fields(path, "a query id", "a document id", "a grade"):
         if not _GRADE.fullmatch(grade.strip()) or abs(float(grade)) > LARGEST_GRADE:
             hint = f"write a number up to {LARGEST_GRADE}, and no header"
             raise BadInput(f"the grade is {grade[:40]!r}", where=where, hint=hint)
@@ -356,6 +320,15 @@ def _read_judgments(
             raise BadInput(f"document {doc!r} is judged twice for query {qid!r}", where=where)
         judgments[qid][doc] = float(grade)
     return judgments
+
+
+def _fields(path: Path, *names: str) -> Iterator[tuple[str, list[str]]]:
+    """The place and the fields of each line, which are called so and have tabs between them."""
+    for where, line in _rows(path):
+        fields = line.split("\t")
+        if len(fields) != len(names) or not all(field.strip() for field in fields):
+            raise BadInput(f"a line is {listed(names)}, with tabs between them", where=where)
+        yield where, fields
 
 
 def _read_run(path: Path, queries: Mapping[str, str], documents: Container[str] | None) -> Lists:

@@ -54,21 +54,21 @@ def ab(
     _check_places(outputs, [queries, truth, Path(config_a), Path(config_b), corpus])
     a, b = _read(config_a), _read(config_b)
     _check_places(outputs, [path for config in (a, b) for path in (config.recipe.run, config.recipe.corpus)])
-    compared = run(queries, truth, a, b, k=k, corpus=corpus)
-    written = {out: json_document(compared.trial)}
+    trial, lines = run(queries, truth, a, b, k=k, corpus=corpus)
+    written = {out: json_document(trial)}
     if csv:
-        written[csv] = trial_table(compared.trial)
+        written[csv] = trial_table(trial)
     if emit_traces:
         for name, config in (("A", a), ("B", b)):
             if lacks := config.recipe.trace_lacks():
                 typer.echo(f"no traces of {name}: {config.path} does not set {lacks}", err=True)
-        if content := compared.traces():
-            written[traces] = content
+        if lines:
+            written[traces] = lines
     for path, content in written.items():
         write_whole(path, content, private=True)
     if traces not in written:  # an earlier run's would pass for this one's
         traces.unlink(missing_ok=True)
-    _print(compared.trial)
+    _print(trial)
     for path in written:
         typer.echo(f"written: {path}")
 
@@ -78,7 +78,6 @@ def _read(typed: str) -> ConfigFile:
 
     Raises NotFound, and BadSettings that names the line.
     """
-
     path = Path(typed)
     document = config.read_yaml(path)
     meaning = json.dumps(_without_empty(document.values), sort_keys=True, separators=(",", ":"), ensure_ascii=False)

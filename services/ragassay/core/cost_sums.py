@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any, Self
 
 from ragassay.core.models import FrozenModel
 from ragassay.core.statistics import Estimate, Interval
 
 
-class RatioSums(FrozenModel):
+class Sums(FrozenModel):
+    """Numbers that can be added up."""
+
+    @classmethod
+    def total(cls, parts: Iterable[Self]) -> Self:
+        """The sums of all parts, whatever their order."""
+        every, totals = list(parts), dict[str, Any]()
+        for name, about in cls.model_fields.items():
+            add = sum if isinstance(about.default, int) else math.fsum
+            totals[name] = add(getattr(part, name) for part in every)
+        return cls(**totals)
+
+
+class RatioSums(Sums):
     """Sums over ``n`` rows: what they cost in USD, whether they are accurate, and the squares and products of both.
 
     Of one system ``accurate`` is 0 or 1 a row; of the difference of two systems also -1.
@@ -35,13 +49,6 @@ class RatioSums(FrozenModel):
             accurate_squared=math.fsum(right * right for _, right in pairs),
         )
 
-    @classmethod
-    def total(cls, parts: Iterable[RatioSums]) -> RatioSums:
-        """The sums of all rows of the parts, whatever their order."""
-        every = list(parts)
-        sums = {name: math.fsum(getattr(part, name) for part in every) for name in cls.model_fields if name != "n"}
-        return cls(n=sum(part.n for part in every), **sums)
-
 
 class CostPerAccurate(Estimate):
     """Total cost of the system over the number of accurate answers, over rows where both are known.
@@ -56,7 +63,7 @@ class CostPerAccurate(Estimate):
     questions: int
 
 
-class Money(FrozenModel):
+class Money(Sums):
     """What some rows spent on one purpose: known costs in USD, how many rows have none, and tokens of rows with both counts."""
 
     cost_usd: float = 0.0

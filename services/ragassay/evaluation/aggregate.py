@@ -45,7 +45,7 @@ from ragassay.metrics.failures import Cause, attribute
 from ragassay.metrics.metric import Metric, parse
 from ragassay.stats.intervals import Floats, averaged, score_interval, wilson_interval
 from ragassay.stats.ppi import corrected_by_labels
-from ragassay.stats.ratio import Stratum, difference_sums_interval, sums_interval
+from ragassay.stats.ratio import Stratum, cost_per_accurate, difference_sums_interval
 from ragassay.storage.runs import Run
 from ragassay.systems.runner import LoadStats, cautions
 
@@ -377,20 +377,8 @@ class SystemAggregator:
             reason = "accurate was not asked for"
         elif not np.isfinite(cost).any():
             reason = "no row has a known cost"
-        elif not sums.n:
-            reason = "no row has both a known cost and an accuracy"
-        elif not sums.accurate:
-            reason = "no answer is accurate"
-        return CostPerAccurate(
-            value=None if reason else sums.cost_usd / sums.accurate,
-            interval=sums_interval([Stratum(sums, questions)], level=self._spec.statistics.confidence),
-            cost_usd=sums.cost_usd,
-            accurate=round(sums.accurate),
-            n=sums.n,
-            questions=questions,
-            missing={"cost or accuracy is unknown": len(cost) - sums.n} if len(cost) > sums.n else {},
-            reason=reason,
-        )
+        level = self._spec.statistics.confidence
+        return cost_per_accurate(sums, [Stratum(sums, questions)], len(cost), level=level, reason=reason)
 
     def _refusals(self) -> Refusals:
         judged, refused, right = map(self.numbers.count, ("judged", "refused", "on_unanswerable"))

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ragassay.analysis.difference import Contrast, Difference, bounds_of, known_metric, outcome_of
-from ragassay.core.cost_sums import CostPerAccurate
 from ragassay.core.models import Result
 from ragassay.core.statistics import Estimate
 from ragassay.evaluation.aggregate import distribution, ratio_sums, share_of
@@ -18,7 +17,7 @@ from ragassay.live.models import Counts, LiveWindow, WorstRow, kind_of
 from ragassay.live.store import ChosenRow, Figures
 from ragassay.metrics.failures import failure
 from ragassay.stats.intervals import Floats, score_interval
-from ragassay.stats.ratio import Stratum, sums_interval
+from ragassay.stats.ratio import Stratum, cost_per_accurate
 from ragassay.stats.tests import correct, never_zero, p_of_t
 
 LEVEL = 0.95
@@ -138,11 +137,6 @@ class WindowRows:
         """The figures of the window of that name."""
         cost, accurate = self.column("cost_usd"), self.column("accurate")
         sums, refused = ratio_sums(cost, accurate), self.known("refused")
-        reason = None
-        if not sums.n:
-            reason = "no row has a cost and an accuracy"
-        elif not sums.accurate:
-            reason = "no answer is accurate"
         failures = zip(self._joined("failures"), self._sampled, strict=True)
         spent = [part.figures["judging_usd"] for part in self.parts]
         return LiveWindow(
@@ -155,15 +149,7 @@ class WindowRows:
             metrics={metric: self.estimate(metric) for metric in self.metrics},
             latency_ms=distribution(self.column("latency_ms")),
             cost_usd=distribution(cost),
-            cost_per_accurate_answer=CostPerAccurate(
-                value=None if reason else sums.cost_usd / sums.accurate,
-                n=sums.n,
-                interval=sums_interval([Stratum(sums, sums.n)], level=LEVEL),
-                cost_usd=sums.cost_usd,
-                accurate=round(sums.accurate),
-                questions=sums.n,
-                reason=reason,
-            ),
+            cost_per_accurate_answer=cost_per_accurate(sums, [Stratum(sums, sums.n)], len(cost), level=LEVEL),
             judging_usd=None if None in spent else math.fsum(spent),
             refusals=share_of(int(refused.sum()), len(refused), level=LEVEL, undefined="no answer was judged"),
             failures=dict(Counter(kind for kind, sampled in failures if kind and sampled).most_common()),

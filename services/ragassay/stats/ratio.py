@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ragassay.core.cost_sums import RatioSums
+from ragassay.core.cost_sums import CostPerAccurate, RatioSums
 from ragassay.core.statistics import IncrementalCost, Interval, ParetoFront
 from ragassay.stats.intervals import FEWEST, SAME, Values, columns, differences, t_quantile, wilson_ends
 
@@ -76,6 +76,29 @@ class _Totals:
         return (
             f"an interval needs {FEWEST} questions, there {'is 1' if self.questions == 1 else f'are {self.questions}'}"
         )
+
+
+def cost_per_accurate(
+    known: RatioSums, strata: Sequence[Stratum], rows: int, *, level: float, reason: str | None = None
+) -> CostPerAccurate:
+    """Total cost over accurate answers of so many ``rows``, of which those with both are ``known`` and lie in ``strata``.
+
+    ``reason``: why there is no value, if the caller knows.
+    """
+    if reason is None and not known.n:
+        reason = "no row has both a known cost and an accuracy"
+    elif reason is None and not known.accurate:
+        reason = "no answer is accurate"
+    return CostPerAccurate(
+        value=None if reason else known.cost_usd / known.accurate,
+        n=known.n,
+        missing={"cost or accuracy is unknown": rows - known.n} if rows > known.n else {},
+        interval=sums_interval(strata, level=level),
+        reason=reason,
+        cost_usd=known.cost_usd,
+        accurate=round(known.accurate),
+        questions=sum(one.questions for one in strata),
+    )
 
 
 def sums_interval(strata: Sequence[Stratum], *, level: float = 0.95) -> Interval:

@@ -15,6 +15,12 @@ class SystemCosts(FrozenModel):
     questions: int
     spending: tuple[Spending, ...]
 
+    @property
+    def questions_per_row(self) -> float:
+        """At most 1: less if questions were answered several times."""
+        rows = sum(one.known.n for one in self.spending)
+        return self.questions / rows if rows else 0.0
+
 
 class CostRecord(FrozenModel):
     """What a report says of costs. ``accurate``: the rule by which answers counted as accurate."""
