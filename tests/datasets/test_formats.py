@@ -212,7 +212,7 @@ def samples(draw):
     return made
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=samples())
 def test_load_reads_back_what_is_written(rows, tmp_path, save):
     digests = set()

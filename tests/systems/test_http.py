@@ -70,27 +70,16 @@ def over_http(system, **options):
 # --- requests ---
 
 
-def test_ask_sends_the_template_with_the_rows_values_in_it(endpoint):
-    template = {"input": [{"q": "Please: {query}"}], "user": "{metadata.user}", "k": 3, "none": "{category}"}
-    ask(["where?"], url=endpoint.url, request=template)
-    assert endpoint.asked[-1][0] == {"input": [{"q": "Please: where?"}], "user": 7, "k": 3, "none": None}
-
-
-def test_ask_sends_the_earlier_turns_as_a_list_spliced_or_as_text(endpoint):
-    template = {
-        "turns": "{history}",
-        "messages": ["{history}", {"role": "user", "content": "{query}"}],
-        "q": "{history}\n{query}",
-        "chat": "{conversation_id}",
-    }
+def test_ask_fills_the_template_with_values_of_the_row_and_its_earlier_turns(endpoint):
+    template = {"k": 3, "user": "{metadata.user}", "none": "{category}", "turns": "{history}"}
+    template |= {"messages": ["{history}", {"role": "user", "content": "{query}"}], "q": "{history}\n{query}"}
     client = HttpClient(HttpConfig(kind="http", url=endpoint.url, request=template), "live")
-    asyncio.run(answer_of(client, Sample(query_id="a", query="And Plus?", history=TURNS, conversation_id="c1")))
+    row = Sample(query_id="a", query="And Plus?", history=TURNS, metadata={"user": 7})
+    asyncio.run(answer_of(client, row))
     turns = [turn.model_dump() for turn in TURNS]
-    assert endpoint.asked[-1][0] == {
-        "turns": turns,
+    assert endpoint.asked[-1][0] == {"k": 3, "user": 7, "none": None, "turns": turns} | {
         "messages": [*turns, {"role": "user", "content": "And Plus?"}],
         "q": "user: What does Free cost?\nassistant: Nothing.\nAnd Plus?",
-        "chat": "c1",
     }
 
 
@@ -102,17 +91,13 @@ def test_ask_sends_headers_with_keys_of_the_environment_and_no_cookie(endpoint, 
     assert "Cookie" not in endpoint.headers[-1]  # which the first reply set
 
 
-@pytest.mark.parametrize(
-    ("value", "why"),
-    [
-        (None, r"s\.headers: the environment variable TOKEN is not set"),
-        ("a\r\nX-Other: b", "a header can't have line breaks"),
-    ],
-)
-def test_client_refuses_a_header_that_can_not_be_sent(monkeypatch, value, why):
-    monkeypatch.setattr("os.environ", {"TOKEN": value} if value else {})
-    with pytest.raises(BadSettings, match=why):
-        HttpClient(HttpConfig(kind="http", url="http://x/", headers={"X-Token": "${TOKEN}"}), "s")
+def test_client_refuses_a_header_that_can_not_be_sent(monkeypatch):
+    config = HttpConfig(kind="http", url="http://x/", headers={"X-Token": "${TOKEN}"})
+    with pytest.raises(BadSettings, match=r"s\.headers: the environment variable TOKEN is not set"):
+        HttpClient(config, "s")
+    monkeypatch.setenv("TOKEN", "a\r\nX-Other: b")
+    with pytest.raises(BadSettings, match="a header can't have line breaks"):
+        HttpClient(config, "s")
 
 
 @pytest.mark.parametrize(
@@ -310,26 +295,17 @@ def test_evaluate_warns_of_a_cap_that_keeps_queries_waiting(evaluate):
 # --- APIs like OpenAI's ---
 
 
-def openai(provider, **options):
-    return OpenAIConfig(kind="openai", url=provider.url, model="gpt-4o-mini", **options).over_http
-
-
 @pytest.fixture
 def provider():
     with play.Provider(then=play.says("Paris is the capital.")) as running:
         yield running
 
 
-def test_openai_answer_tokens_and_model_are_read(provider):
-    [response] = respond(openai(provider), ["Where?"])
-    assert (response.error, response.answer, response.model) == (None, "Paris is the capital.", "gpt-4o-mini")
-    assert (response.input_tokens, response.output_tokens) == (2, 6), "a token is four characters there"
-
-
 def test_openai_request_has_model_messages_parameters_and_key(provider, monkeypatch):
     monkeypatch.setenv("CHAT_KEY", "s3cret")
     options = {"system": "Be brief.", "prompt": "Q: {query}", "parameters": {"temperature": 0}, "stream": True}
-    client = HttpClient(openai(provider, api_key="${CHAT_KEY}", **options), "live")
+    options |= {"url": provider.url, "model": "gpt-4o-mini", "api_key": "${CHAT_KEY}"}
+    client = HttpClient(OpenAIConfig(kind="openai", **options).over_http, "live")
     asyncio.run(answer_of(client, Sample(query_id="a", query="And Plus?", history=TURNS)))
     [seen] = provider.log
     assert seen.auth == "Bearer s3cret"
@@ -350,5 +326,6 @@ def test_openai_run_prices_the_answers_and_keeps_no_key(evaluate, monkeypatch, p
     report = evaluate(system, 1, metric="token_f1", prices=prices)
     assert "s3cret" not in json.dumps(report)
     live = report["systems"]["live"]
+    # 2 and 6 tokens, of four characters there
     assert live["cost_usd"]["total"] == pytest.approx((2 * 1_000 + 6 * 10_000) / 1_000_000)
     assert (live["priced_by_us"], live["first_token_ms"]["n"]) == (1, 1)
