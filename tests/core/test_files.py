@@ -3,8 +3,6 @@
 import errno
 import os
 import stat
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -69,27 +67,6 @@ def test_a_line_for_which_there_is_no_room_leaves_nothing_behind(log, path, monk
     assert path.read_bytes() == b'{"n":1}\n'
     log.append({"n": 3})  # there is room again
     assert list(read_lines(path)) == [{"n": 1}, {"n": 3}]
-
-
-def test_a_limit_on_the_size_of_files_tears_no_line(path):
-    """The real thing: the system itself takes the first half of the line and refuses the rest."""
-    code = f"""
-import resource
-from ragassay.core.errors import DiskFull
-from ragassay.core.files import LineLog
-from pathlib import Path
-resource.setrlimit(resource.RLIMIT_FSIZE, (30, 30))
-log = LineLog(Path({str(path)!r}))
-log.append({{"n": 1}})
-try:
-    log.append({{"n": 2, "text": "x" * 50}})
-except DiskFull:
-    log.append({{"n": 3}})
-"""
-    # coverage would write its own file under that limit
-    untraced = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
-    subprocess.run([sys.executable, "-c", code], env=untraced, check=True)
-    assert path.read_bytes() == b'{"n":1}\n{"n":3}\n'
 
 
 def test_what_a_kill_left_of_a_line_is_cut_off(log, path, caplog):

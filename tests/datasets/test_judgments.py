@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ragassay.core.errors import AssayError, BadData, BadInput, NotFound
+from ragassay.core.errors import BadData, BadInput, NotFound
 from ragassay.datasets.load import join, load, load_responses
 
 TEXTS = (("Q1", "a"), (2, "b"), ("Q3", "c"), ("Q4", "d"))
@@ -79,20 +79,6 @@ def test_load_responses_a_document_twice_is_a_bad_row_or_its_best_place_is_kept(
         load_responses(path)
     kept = load_responses(path, duplicates="keep_first").by_id["301"]
     assert (kept.retrieved_doc_ids, kept.retrieved_scores) == (("d1", "d2"), (0.9, 0.4))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("301 0 d1\n", "a.txt:1: has 3 columns; TREC qrels have 4 columns"),
-        ("301 0 d1 1\n301 Q0 d1 1 1 t\n", "a.txt:2: has 6 columns, the lines before it have 4"),
-        ("301 Q0 d1 1 nan t\n", "a.txt:1: score: should be a finite number, is 'nan'"),
-    ],
-)
-def test_load_names_a_bad_line_of_trec_with_file_and_line(write, text, message):
-    with pytest.raises(AssayError) as caught:
-        load(write("a.txt", text))
-    assert message in str(caught.value)
 
 
 # --- BEIR ---

@@ -300,16 +300,6 @@ def test_the_same_seed_asks_about_the_same_rows_and_another_about_others():
     assert chosen(0) == chosen(0) != chosen(1)
 
 
-def test_several_reference_judges_label_a_row_with_the_mean_of_its_scores_by_each(evaluate):
-    references = [f"openai/{name},role=reference,on=0.5" for name in "abc"]
-    with Provider(then=models(a=says(), b=says("not_found"), c=says("not_found"))) as provider:
-        report = evaluate(provider, OF_JURY, ["local", *references])
-        asked = len(provider.log)
-    chosen = [row for row in rows_of(report) if len(row["ratings"]) > 1]
-    assert asked == 3 * len(chosen) > 0
-    assert {tuple(one["scores"]["faithfulness"] for one in row["ratings"][1:]) for row in chosen} == {(1.0, 0.0, 0.0)}
-
-
 # --- what is paid ---------------------------------------------------------------------------------------------------
 
 PAID, ONE = with_truth(4), ["gpt-4o-mini"]

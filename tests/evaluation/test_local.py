@@ -65,36 +65,29 @@ def work_through(run, provider, **options):
 # Eight calls are under way when the outage begins. A 500 may mean that the form is refused: each of them is made in three
 # forms and twice more; then one at a time asks.
 MOST_REQUESTS = 8 * (3 + 2) + 8
-FAULTS = {
-    "502": play.status(502),
-    "429 for an hour": play.status(429, {"Retry-After": "3600"}),
-    "reset": play.reset,
-    "hang": play.hang,
-}
 
 
-@pytest.mark.parametrize("fault", ["502", "hang"])
-def test_after_an_outage_every_row_is_scored_and_few_requests_were_made_meanwhile(tmp_path, fault):
+def test_after_an_outage_every_row_is_scored_and_few_requests_were_made_meanwhile(tmp_path):
     with Provider() as provider:
 
         def is_over(t):  # the outage begins with the first request, however late that comes
             return t > provider.log[0].t + 2.5
 
-        provider.then = lambda seen: play.good(seen) if is_over(time.monotonic()) else FAULTS[fault](seen)
-        system, told = work_through(
-            run_of(tmp_path, outage_timeout_s=60), provider, timeout_s=0.5 if fault == "hang" else 10
-        )
+        provider.then = lambda seen: play.good(seen) if is_over(time.monotonic()) else play.status(502)(seen)
+        system, told = work_through(run_of(tmp_path, outage_timeout_s=60), provider)
         during = [seen for seen in provider.log if not is_over(seen.t)]
     assert (system.metrics["faithfulness"].n, system.metrics["mrr"].n) == (ROWS, ROWS)
     assert len(during) <= MOST_REQUESTS
     assert "since" in told[0]
 
 
-@pytest.mark.parametrize("fault", ["429 for an hour", "reset", "hang"])
-def test_a_provider_that_never_recovers_costs_the_judged_scores_and_the_others_are_there(tmp_path, fault):
-    with Provider(then=FAULTS[fault]) as provider:
+@pytest.mark.parametrize(
+    ("fault", "timeout_s"), [(play.status(429, {"Retry-After": "3600"}), 10), (play.hang, 0.5)], ids=["429", "hang"]
+)
+def test_a_provider_that_never_recovers_costs_the_judged_scores_and_the_others_are_there(tmp_path, fault, timeout_s):
+    with Provider(then=fault) as provider:
         run = run_of(tmp_path, outage_timeout_s=1.0)
-        system, _ = work_through(run, provider, timeout_s=0.5 if fault == "hang" else 10)
+        system, _ = work_through(run, provider, timeout_s=timeout_s)
         requests = len(provider.log)
     assert system.metrics["mrr"].n == ROWS
     judged = system.metrics["faithfulness"]

@@ -69,13 +69,6 @@ def test_judge_takes_support_from_the_labels_of_the_model(nli):
     assert "sha256" in CrossEncoderJudge(str(nli)).settings["model"]
 
 
-def test_judge_takes_the_rest_from_the_local_judge(nli):
-    row = sample("Apples are red.", truths=("Apples are red.",))
-    (found,) = verdicts(nli, row)
-    assert (found.sentences[0].truth, found.facts[0].covered) == ("agrees", "yes")
-    assert (found.relevance, found.refusal) == ("full", False)
-
-
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [

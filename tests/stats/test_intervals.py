@@ -8,7 +8,6 @@ from scipy import stats as scipy_stats
 from statsmodels.stats.proportion import proportion_confint
 
 from ragassay.core.errors import BadInput
-from ragassay.core.statistics import Interval
 from ragassay.stats.intervals import (
     MOST_RESAMPLED,
     bootstrap_interval,
@@ -84,11 +83,3 @@ def test_expanded_percentiles_are_as_wide_as_a_t_interval_where_the_data_are_nor
     [found] = clustered_intervals(lambda weight: np.array([weight @ values / weight.sum()]), range(20), resamples=9999)
     half = scipy_stats.t.ppf(0.975, 19) * values.std(ddof=1) / np.sqrt(20)
     assert (found.low, found.high) == pytest.approx((-half, half), abs=0.03 * 2 * half)
-
-
-def test_what_an_interval_leaves_possible():
-    found = Interval(low=0.2, high=0.4, level=0.95, method="t")
-    assert [found.contains(x) for x in (0.1, 0.2, 0.3, 0.4, 0.5)] == [False, True, True, True, False]
-    open_end = Interval(low=2.0, level=0.95, method="bootstrap", unbounded=True)
-    assert [open_end.contains(x) for x in (1.0, 2.0, 1e9)] == [False, True, True]
-    assert Interval.absent("there is 1 row", 0.95, "t").contains(7.0)

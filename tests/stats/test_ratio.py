@@ -1,7 +1,5 @@
 """Ratios from sums against scipy on the rows, the cost of one more accurate answer, and the Pareto front."""
 
-import re
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -72,19 +70,6 @@ def test_where_the_gain_is_unclear_the_price_has_no_upper_end():
     assert scipy_stats.ttest_1samp(right, 0.0).pvalue > 0.05
     assert (found.unbounded, found.high) == (True, None)
     assert scipy_stats.ttest_1samp(cost - found.low * right, 0.0).pvalue == pytest.approx(0.05)
-
-
-def test_difference_sums_interval_names_both_rays_if_the_price_lies_in_the_lower_one():
-    # 2.9 USD more for 5 more accurate answers, and costs that rise with accuracy: prices from 1.95 to 5.51 are left out
-    cost = [1.2, 1.6, 1.4, -1.7, -0.6, -0.3, -2.8, -0.6, 0.7, 1.7, 2.2, 0.1]
-    right = [1, 1, 1, -1, 1, 0, -1, 0, 0, 1, 1, 1]
-    found = difference_sums_interval(once(cost, right))
-    below, above = (float(number) for number in re.findall(r"(?:below|above) ([-\d.]+)", found.reason))
-    assert found.low is None
-    assert below < above
-    for price in (below, above):
-        tested = scipy_stats.ttest_1samp(np.array(cost) - price * np.array(right), 0.0)
-        assert tested.pvalue == pytest.approx(0.05, abs=0.002)
 
 
 @given(st.lists(st.tuples(st.floats(1e-60, 1e6), st.sampled_from([0.0, 1.0])), min_size=1, max_size=40))
