@@ -1,4 +1,4 @@
-"""Retrieval metrics: worked values, and random rankings with tied scores against trec_eval, ir_measures and scipy."""
+"""Retrieval metrics: worked values, and random rankings with tied scores against trec_eval and scipy."""
 
 from __future__ import annotations
 
