@@ -30,7 +30,7 @@ def row(more):
 BODIES = {
     # JSON that means different things to different readers, or nothing
     "NaN": (row('"cost_usd": NaN'), 400, "is not valid JSON"),
-    "not UTF-8": (b'{"name": "\xff", "samples": []}', 400, "byte 0xff at offset 10"),
+    "not UTF-8": (b'{"name": "\xff", "samples": []}', 400, "byte 0xff at byte 11"),
     "150,000 levels": ('{"samples":' + "[" * 150_000, 400, "nested too deeply"),
     # keys
     "a misspelt key": (body('"metric": ["mrr"]'), 422, "unknown key 'metric'"),

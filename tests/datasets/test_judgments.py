@@ -70,7 +70,7 @@ def test_load_responses_of_a_run_orders_ties_as_trec_eval(write):
 def test_join_leaves_out_and_counts_queries_of_a_run_that_nobody_judged(write, caplog):
     dataset, responses = load(write("a.qrels", QRELS)), load_responses(write("a.run", RUN))
     assert list(join(dataset, responses, "bm25")) == [dataset.samples[0].query_id]
-    assert caplog.messages == ["bm25: 1 of 2 queries have no judgments and are left out"]
+    assert caplog.messages == ["bm25: 1 of 2 responses are to queries that are left out"]
 
 
 def test_load_responses_a_document_twice_is_a_bad_row_or_its_best_place_is_kept(write):

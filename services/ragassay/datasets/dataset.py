@@ -27,9 +27,8 @@ class Dataset:
     """Samples of one file or stored version, in their order; ``response`` is set if the row has any part of one.
 
     ``digest`` (``digest_of_dataset``) is the same for the same rows as JSON or as CSV. ``mapped`` maps our fields to the
-    columns they are read from, ``kept`` names the unknown columns: their values are in ``metadata``. ``beyond_limit``
-    holds {query_id: query} of the rows that ``limit`` left out. ``judged_only``: queries without judgments are left out,
-    so a system may well have answered more.
+    columns they are read from, ``kept`` names the unknown columns: their values are in ``metadata``. ``judged_only``:
+    queries without judgments are left out; ``limited``: those beyond a limit are.
     """
 
     name: str
@@ -41,8 +40,13 @@ class Dataset:
     description: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    beyond_limit: Mapping[str, str] = field(default_factory=dict)
     judged_only: bool = False
+    limited: bool = False
+
+    @property
+    def partial(self) -> bool:
+        """May a system well have answered more?"""
+        return self.judged_only or self.limited
 
     def __iter__(self) -> Iterator[Sample]:
         return iter(self.samples)
@@ -50,15 +54,11 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Responses:
-    """One system's recorded responses, by query_id; a file without ids is keyed ``by_query``, the query's text, alone.
-
-    ``texts`` has {query_id: the query's text} where a file has both: a dataset without ids is joined on that.
-    """
+    """One system's recorded responses, by query_id if the file has ids; ``texts``: by the query's text, if it has these."""
 
     path: Path
     by_id: Mapping[str, Response]
-    by_query: Mapping[str, Response] = field(default_factory=dict)
-    texts: Mapping[str, str] = field(default_factory=dict)
+    texts: Sequence[tuple[str, Response]] = ()
     warnings: tuple[str, ...] = ()
 
 

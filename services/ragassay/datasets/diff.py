@@ -44,29 +44,21 @@ def difference(a: Iterable[Sample], b: Iterable[Sample], *, names: tuple[str, st
 
     Rows belong together by their id; by their question where the id only numbers the row.
     """
-    digests = {key: _digest(sample) for key, sample in _keyed(a)}
-    added, changed, unchanged = set[bytes](), set[bytes](), 0
-    for key, sample in _keyed(b):
-        before = digests.pop(key, None)
-        if before is None:
-            added.add(key)
-        elif before != _digest(sample):
-            changed.add(key)
-        else:
-            unchanged += 1
-    removed = tuple(_named(sample) for key, sample in _keyed(a) if key in digests) if digests else ()
-    old = {key: sample for key, sample in _keyed(a) if key in changed} if changed else {}
-    new = [(key, sample) for key, sample in _keyed(b) if key in changed or key in added] if changed or added else []
+    before = {key: _digest(sample) for key, sample in _keyed(a)}
+    now = {key: _digest(sample) for key, sample in _keyed(b)}
+    differ = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
+    old = {key: sample for key, sample in _keyed(a) if key in differ}
+    new = {key: sample for key, sample in _keyed(b) if key in differ}
     return DatasetDifference(
         a=names[0],
         b=names[1],
-        unchanged=unchanged,
-        added=tuple(_named(sample) for key, sample in new if key in added),
-        removed=removed,
+        unchanged=len(now) - len(new),
+        added=tuple(_named(sample) for key, sample in new.items() if key not in old),
+        removed=tuple(_named(sample) for key, sample in old.items() if key not in new),
         changed=tuple(
-            ChangedRow(query_id=sample.query_id, query=sample.query, fields=_differing(old[key], sample))
-            for key, sample in new
-            if key in changed
+            ChangedRow(**_named(sample).model_dump(), fields=_differing(old[key], sample))
+            for key, sample in new.items()
+            if key in old
         ),
     )
 

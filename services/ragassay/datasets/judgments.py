@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from ragassay.core.errors import BadData, BadInput, NotFound
 from ragassay.core.validation import shown
 from ragassay.datasets.source import NumberedRow, Source, ValueProblem, jsonl_rows, text_lines
 
-QRELS, RUN = 4, 6
-_FORMS = "qrels have 4 columns (query, iteration, document, grade), runs 6 (query, Q0, document, rank, score, tag)"
-_HINT = f"TREC {_FORMS}; format=NAME sets another"
+QRELS, RUN = "qid iter docid rel", "qid Q0 docid rank score tag"
+_HINT = f"TREC qrels have the columns {QRELS}, runs {RUN}; format=NAME sets another"
+_Judged: TypeAlias = dict[str, tuple[int, dict[str, float]]]  # by query: the line of its first judgment, and its grades
 
 
 def read_trec(path: Path) -> Source:
@@ -22,38 +22,32 @@ def read_trec(path: Path) -> Source:
     Qrels hold no texts, so a query's id stands for its text. A run is ordered as by trec_eval: by score, equal scores by
     document id, descending in the order of its bytes; its ranks are not read.
     """
-    source = Source(path)
-    judgments = _GradesByQuery()
+    source, judged = Source(path), _Judged()
     ranked: dict[str, tuple[int, list[tuple[float, str]]]] = {}
-    columns = 0
+    form = ""
     for number, line in text_lines(path):
-        cells = line.split()
-        if not cells:
+        if not (cells := line.split()):
             continue
-        columns = columns or len(cells)
-        if columns not in (QRELS, RUN):
-            raise BadData([f"{path}:{number}: has {_columns(cells)}"], hint=_HINT)
-        if len(cells) != columns:
-            source.add_problem(number, f"has {_columns(cells)}, the lines before it have {columns}")
-            continue
+        form = form or next((each for each in (QRELS, RUN) if len(each.split()) == len(cells)), "")
+        if not form:
+            raise BadData([f"{path}:{number}: has {len(cells)} columns"], hint=_HINT)
         try:
-            if columns == QRELS:
-                judgments.add(number, *qrels_line(cells))
+            if form == QRELS:
+                _add(judged, number, *qrels_line(cells))
             else:
                 query, document, score = run_line(cells)
                 ranked.setdefault(query, (number, []))[1].append((score, document))
         except ValueProblem as error:
             source.add_problem(number, error.what)
     rows: list[NumberedRow] = [
-        (number, {"query_id": query, "query": query, "relevance_scores": judgments.grades[query]})
-        for query, number in judgments.first_lines.items()
+        (number, {"query_id": query, "query": query, "relevance_scores": grades})
+        for query, (number, grades) in judged.items()
     ]
     for query, (number, documents) in ranked.items():
-        documents.sort(reverse=True)
-        ids, scores = [document for _, document in documents], [score for score, _ in documents]
-        rows.append((number, {"query_id": query, "retrieved_doc_ids": ids, "retrieved_scores": scores}))
+        scores, ids = zip(*sorted(documents, reverse=True), strict=True)
+        rows.append((number, {"query_id": query, "retrieved_doc_ids": list(ids), "retrieved_scores": list(scores)}))
     source.rows = rows
-    if judgments.grades:
+    if judged:
         source.judged_only = True
         source.warnings.append("qrels hold no texts, so the id of a query stands for its text")
     return source
@@ -61,17 +55,13 @@ def read_trec(path: Path) -> Source:
 
 def qrels_line(cells: Sequence[str]) -> tuple[str, str, float]:
     """Query, document and grade of the columns of a line of TREC qrels. Raises ValueProblem."""
-    if len(cells) != QRELS:
-        raise ValueProblem(f"has {_columns(cells)}, TREC qrels have 4: qid iter docid rel")
-    query, _, document, grade = cells
+    query, _, document, grade = _checked(cells, QRELS)
     return query, document, _number(grade, "grade")
 
 
 def run_line(cells: Sequence[str]) -> tuple[str, str, float]:
     """Query, document and score of the columns of a TREC run's line. Raises ValueProblem."""
-    if len(cells) != RUN:
-        raise ValueProblem(f"has {_columns(cells)} where a TREC run has 6: qid Q0 docid rank score tag")
-    query, _, document, _, score, _ = cells
+    query, _, document, _, score, _ = _checked(cells, RUN)
     return query, document, _number(score, "score")
 
 
@@ -88,56 +78,39 @@ def read_beir(folder: Path, path: Path) -> Source:
 
     Raises NotFound where there is no split, BadInput where none of several is called test.
     """
-    qrels = Source(path if path != folder else _split(folder))
-    judgments = _GradesByQuery()
+    qrels, judged = Source(path if path != folder else _split(folder)), _Judged()
     for number, line in text_lines(qrels.path):
-        cells = line.rstrip("\r\n").split("\t")
-        if line.isspace() or (number == 1 and _is_header(cells)):
-            continue
-        if len(cells) != 3:
-            qrels.add_problem(number, f"has {_columns(cells)}, not 3")
+        if line.isspace() or (number == 1 and line.startswith(("query-id", "query_id"))):
             continue
         try:
-            judgments.add(number, cells[0], cells[1], _number(cells[2], "grade"))
+            query, document, grade = _checked(line.rstrip("\r\n").split("\t"), "query-id corpus-id score")
+            _add(judged, number, query, document, _number(grade, "grade"))
         except ValueProblem as error:
             qrels.add_problem(number, error.what)
     source = Source(folder / "queries.jsonl", name=folder.resolve().name, judged_only=True)
     queries = list(jsonl_rows(source))
     rows: list[NumberedRow] = []
     for number, row in queries:
-        query = str(row.get("_id", ""))
-        if grades := judgments.grades.pop(query, None):
-            rows.append((number, _row(query, row, grades, qrels.path.stem)))
-    source.rows = rows
-    for query in judgments.grades:
-        qrels.add_problem(judgments.first_lines[query], f"query {shown(query)} is not in {source.path}")
+        if found := judged.pop(str(row.get("_id", "")), None):
+            values = {"query_id": row["_id"], "query": row.get("text"), "metadata": row.get("metadata") or None}
+            rows.append((number, {**values, "relevance_scores": found[1], "split": qrels.path.stem}))
+    for query, (number, _) in judged.items():
+        qrels.add_problem(number, f"query {shown(query)} is not in {source.path}")
     qrels.check()
+    source.rows = rows
     if left_out := len(queries) - len(rows):
         source.warnings.append(f"{left_out} of {len(queries)} queries are not judged in {qrels.path} and left out")
     return source
 
 
-class _GradesByQuery:
-    """Grades by query, and the line on which each query is first judged."""
-
-    def __init__(self) -> None:
-        self.grades: dict[str, dict[str, float]] = {}
-        self.first_lines: dict[str, int] = {}
-
-    def add(self, number: int, query: str, document: str, grade: float) -> None:
-        """Add the judgment of a line; raises ValueProblem."""
-        if not (query and document):
-            raise ValueProblem("the id of the query or of the document is empty")
-        self.first_lines.setdefault(query, number)
-        grades = self.grades.setdefault(query, {})
-        if document in grades:
-            raise ValueProblem(f"document {shown(document)} is judged twice for query {shown(query)}")
-        grades[document] = grade
-
-
-def _row(query: str, row: dict[str, Any], grades: dict[str, float], split: str) -> dict[str, Any]:
-    values = {"query_id": query, "query": row.get("text"), "relevance_scores": grades, "split": split}
-    return values | ({"metadata": row["metadata"]} if row.get("metadata") else {})
+def _add(judged: _Judged, number: int, query: str, document: str, grade: float) -> None:
+    """Add the judgment of a line; raises ValueProblem."""
+    if not (query and document):
+        raise ValueProblem("the id of the query or of the document is empty")
+    grades = judged.setdefault(query, (number, {}))[1]
+    if document in grades:
+        raise ValueProblem(f"document {shown(document)} is judged twice for query {shown(query)}")
+    grades[document] = grade
 
 
 def _split(folder: Path) -> Path:
@@ -150,12 +123,10 @@ def _split(folder: Path) -> Path:
     return named[0]
 
 
-def _is_header(cells: list[str]) -> bool:
-    try:
-        _number(cells[-1], "grade")
-    except ValueProblem:
-        return len(cells) == 3
-    return False
+def _checked(cells: Sequence[str], form: str) -> Sequence[str]:
+    if len(cells) != len(form.split()):
+        raise ValueProblem(f"has {len(cells)} columns, not {len(form.split())}: {form}")
+    return cells
 
 
 def _number(text: str, what: str) -> float:
@@ -166,7 +137,3 @@ def _number(text: str, what: str) -> float:
     if not math.isfinite(value):
         raise ValueProblem(f"{what}: should be a finite number, is {shown(text)}")
     return value
-
-
-def _columns(cells: Sequence[str]) -> str:
-    return "1 column" if len(cells) == 1 else f"{len(cells)} columns"

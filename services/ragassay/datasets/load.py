@@ -47,7 +47,7 @@ def load(
     """The dataset in a file, in several files, or in rows (dicts, frames or Samples).
 
     Columns are decided by the header and the first 1,000 rows. JSON Lines, CSV, TSV and Parquet are read row by row, and
-    many samples are kept in a temporary file (``set_aside``). ``limit``: only this number of rows, from the first, is kept
+    many samples are kept in a temporary file (``set_aside``). ``limit``: only this number of rows, from the first, is read
     and checked. A row with a grade above ``max_grade`` is a bad row.
 
     ``mapping`` is {our field: their column}; dots reach into objects. ``duplicates`` says what becomes of a document id
@@ -73,8 +73,8 @@ def load(
         description=next((source.description for source in sources if source.description), None),
         metadata=sources[0].metadata,
         warnings=tuple(loader.warnings),
-        beyond_limit=loader.beyond_limit,
         judged_only=any(source.judged_only for source in sources),
+        limited=loader.limited,
     )
 
 
@@ -94,7 +94,7 @@ class _Loader:
     mapped: dict[str, str] = field(default_factory=dict)
     kept: dict[str, None] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
-    beyond_limit: dict[str, str] = field(default_factory=dict)
+    limited: bool = False
     _rows: int = 0
     _files: dict[str, Path] = field(default_factory=dict)
 
@@ -104,10 +104,11 @@ class _Loader:
         self.mapped = {**columns.sources, **self.mapped}
         builder = RowBuilder(source, columns, self.duplicates, self.max_grade)
         for number, values in rows:
-            index, self._rows = self._rows, self._rows + 1
-            if self.limit is not None and index >= self.limit:
-                self._leave_out(index, values, columns)
-            elif sample := builder.sample(index, number, values):
+            if self._rows == self.limit:
+                self.limited = True
+                break
+            self._rows += 1
+            if sample := builder.sample(self._rows - 1, number, values):
                 first = self._files.setdefault(sample.query_id, source.path)
                 if first != source.path:
                     what = f"{source.path}: query_id: {shown(sample.query_id)} is used already in {first}"
@@ -120,14 +121,6 @@ class _Loader:
         source.check()
         self.kept |= builder.kept
         self.warnings += [*source.warnings, *columns.warnings, *builder.warnings()]
-
-    def _leave_out(self, index: int, values: Any, columns: ColumnMapping) -> None:
-        """Note id and query of a row that is not read otherwise; what is wrong with it does not matter."""
-        if isinstance(values, Sample):
-            query_id, query = values.query_id, values.query
-        else:
-            query_id, query = columns.value("query_id", values), columns.value("query", values)
-        self.beyond_limit[f"q_{index}" if query_id is None else str(query_id).strip()] = str(query or "")
 
 
 def _with_columns(
@@ -176,7 +169,7 @@ def load_responses(
     the query's text, if that is there. Raises as ``load`` does.
     """
     responses: dict[str, Response] = {}
-    texts: dict[str, Any] = {}
+    texts: list[tuple[Any, Response]] = []
     with _loading(data, duplicates):
         source = open_source(data, format)
         reading, columns = _with_columns(source, mapping or {}, "responses")
@@ -190,17 +183,13 @@ def load_responses(
         builder = RowBuilder(source, columns, duplicates, responses_by=key)
         for index, (number, values) in enumerate(rows):
             if (sample := builder.sample(index, number, values)) and sample.response:
-                responses[getattr(sample, key)] = sample.response
-                texts[sample.query_id] = columns.value("query", values)
+                if key == "query_id":
+                    responses[sample.query_id] = sample.response
+                texts.append((sample.query if key == "query" else columns.value("query", values), sample.response))
     source.check()
-    by_id = key == "query_id"
-    return Responses(
-        path=source.path,
-        by_id=responses if by_id else {},
-        by_query={} if by_id else responses,
-        texts=texts if by_id and all(isinstance(text, str) for text in texts.values()) else {},
-        warnings=(*columns.warnings, *builder.warnings()),
-    )
+    has_texts = all(isinstance(text, str) for text, _ in texts)
+    warnings = (*columns.warnings, *builder.warnings())
+    return Responses(source.path, responses, tuple(texts) if has_texts else (), warnings)
 
 
 def load_named_responses(rows: Iterable[tuple[str, Any]], *, name: str = "samples") -> dict[str, Responses]:
@@ -233,41 +222,31 @@ def join(dataset: Dataset, responses: Responses, system: str) -> dict[str, Respo
     They belong together by id, and by the query's text where one of the two files has no ids. Raises BadData for a
     response to a query that the dataset does not have, and for a text that would have to tell several rows apart.
     """
-    ids = {sample.query_id for sample in dataset.samples}
-    unknown = [key for key in responses.by_id if key not in ids and key not in dataset.beyond_limit]
-    if responses.by_query or (unknown and responses.texts and "query_id" not in dataset.mapped):
-        return _join_on_text(dataset, responses, system)
-    if unknown and dataset.judged_only and len(unknown) < len(responses.by_id):
-        answered = len(responses.by_id)
-        logger.warning("%s: %d of %d queries have no judgments and are left out", system, len(unknown), answered)
-        unknown = []
-    no_ids = "query_id" not in dataset.mapped
-    hint = "the dataset has no query_id column, so its ids are q_0, q_1 ..." if no_ids else None
-    _refuse_unknown(unknown, "query_id", dataset, responses, system, hint)
-    return {key: response for key, response in responses.by_id.items() if key in ids}
-
-
-def _join_on_text(dataset: Dataset, responses: Responses, system: str) -> dict[str, Response]:
-    ids = {query_id: plain_text(query) for query_id, query in dataset.beyond_limit.items()}
-    ids |= {sample.query_id: plain_text(sample.query) for sample in dataset.samples}
-    answers = [(text, responses.by_id[key]) for key, text in responses.texts.items()] or responses.by_query.items()
-    known, answered = Counter(ids.values()), Counter(plain_text(text) for text, _ in answers)
-    _refuse_unknown([t for t, _ in answers if plain_text(t) not in known], "query", dataset, responses, system)
-    for text, count in answered.items():
-        if max(known[text], count) > 1:
-            times = f"is {known[text]} times in the dataset and {count} times in the responses"
-            what = f"not both files have ids, and the query {shown(text)} {times}"
-            raise BadData([f"{responses.path}: query_id: {what}"], hint="give each response the query_id of its query")
-    by_text = {plain_text(text): response for text, response in answers}
-    return {query_id: by_text[text] for query_id, text in ids.items() if text in by_text}
-
-
-def _refuse_unknown(
-    unknown: list[str], ours: str, dataset: Dataset, responses: Responses, system: str, hint: str | None = None
-) -> None:
-    if unknown:
+    field, no_ids = "query_id", "query_id" not in dataset.mapped
+    keys = {sample.query_id: sample.query_id for sample in dataset}
+    answers = list(responses.by_id.items())
+    if not answers or (no_ids and responses.texts and not responses.by_id.keys() <= keys.keys()):
+        field = "query"
+        keys = {sample.query_id: plain_text(sample.query) for sample in dataset}
+        answers = [(plain_text(text), response) for text, response in responses.texts]
+    asked, answered = Counter(keys.values()), Counter(key for key, _ in answers)
+    unknown = [key for key in answered if key not in asked]
+    if unknown and dataset.partial and len(unknown) < len(answered):
+        level = logging.DEBUG if dataset.limited else logging.WARNING  # who sets a limit knows
+        logger.log(
+            level, "%s: %d of %d responses are to queries that are left out", system, len(unknown), len(answered)
+        )
+    elif unknown:
         what = f"system {system!r} answers {listed(map(shown, unknown))}: not in the dataset {dataset.path}"
-        raise BadData([f"{responses.path}: {ours}: {what}"], hint=hint)
+        hint = "the dataset has no query_id column, so its ids are q_0, q_1 ..." if no_ids else None
+        raise BadData([f"{responses.path}: {field}: {what}"], hint=hint if field == "query_id" else None)
+    for key, count in answered.items():
+        if max(asked[key], count) > 1:
+            times = f"is {asked[key]} times in the dataset and {count} times in the responses"
+            what = f"not both files have ids, and the query {shown(key)} {times}"
+            raise BadData([f"{responses.path}: query_id: {what}"], hint="give each response the query_id of its query")
+    by_key = dict(answers)
+    return {query_id: by_key[key] for query_id, key in keys.items() if key in by_key}
 
 
 @contextmanager
