@@ -1,11 +1,10 @@
 """Live traffic under load: what it costs the sender, whether memory is flat, and whether a row is lost or paid twice.
 
-    python benchmarks/live.py --number 10000 --rate 200 [--langchain PYTHON] [--kill]
+    python benchmarks/live.py --number 10000 --rate 200 [--kill]
     python benchmarks/live.py --regression
 
 Starts ``ragassay serve`` and a mock provider. A sender (``live_sender.py``) is run without tracing, then with the exporter of
-OpenTelemetry's SDK. ``--kill``: worker processes and the API are killed while it sends. ``--langchain``: an interpreter that
-has langchain-core and openinference-instrumentation-langchain.
+OpenTelemetry's SDK. ``--kill``: worker processes and the API are killed while it sends.
 
 ``--regression`` sends 21 streams an hour of good traffic, and then an hour in which one of them has wrong contexts for 20 % of
 its requests. The first hour is moved back by renaming keys in Redis: the service counts requests by its own clock.
@@ -44,8 +43,8 @@ JSON = {"Content-Type": "application/json"}
 OTHER = "Invoices are sent on the first day of each month."
 
 
-def send(python: str, *options: object) -> dict[str, float]:
-    done = subprocess.run([python, SENDER, *map(str, options)], capture_output=True, text=True, check=False)
+def send(*options: object) -> dict[str, float]:
+    done = subprocess.run([sys.executable, SENDER, *map(str, options)], capture_output=True, text=True, check=False)
     if done.returncode or done.stderr.strip():
         print(done.stderr[-2000:], file=sys.stderr)
     return json.loads(done.stdout)
@@ -90,7 +89,6 @@ def main() -> None:
     options.add_argument("--rate", type=float, default=200.0)
     options.add_argument("--sampled", type=float, default=0.05)
     options.add_argument("--budget", type=float, default=1.0)
-    options.add_argument("--langchain", help="an interpreter with OpenInference's instrumentation")
     options.add_argument("--kill", action="store_true")
     options.add_argument("--regression", action="store_true", help="the alert of a planted regression, nothing else")
     given = options.parse_args()
@@ -98,7 +96,7 @@ def main() -> None:
         regression()
         return
     load = ("--number", given.number, "--rate", given.rate)
-    untraced = send(sys.executable, *load, "--number", min(given.number, 2000), "--exporter", "none")
+    untraced = send(*load, "--number", min(given.number, 2000), "--exporter", "none")
     print("without tracing:", untraced)
     spans = Path(tempfile.mkdtemp()) / "spans.jsonl"
     memory: list[dict[str, float]] = []
@@ -113,19 +111,10 @@ def main() -> None:
         if given.kill:
             took_s = given.number / given.rate
             threading.Thread(target=kill, args=(service, ends, took_s, killed), daemon=True).start()
-        traced = send(sys.executable, *load, "--url", service.url, "--service", "bench", "--spans", spans)
+        traced = send(*load, "--url", service.url, "--service", "bench", "--spans", spans)
         print("with the exporter:", traced)
         print(f"added a request: {traced['mean_ms'] - untraced['mean_ms']:.3f} ms in the mean, "
               f"{traced['p99_ms'] - untraced['p99_ms']:.3f} ms at p99")  # fmt: skip
-        if given.langchain:
-            apps = (("none", "lc0"), ("memory", "lc1"), ("otlp", "lc2"))
-            few = ("--number", 500, "--rate", 50, "--app", "langchain", "--url", service.url)
-            found = {kind: send(given.langchain, *few, "--exporter", kind, "--service", name) for kind, name in apps}
-            print("LangChain:", found)
-            until(lambda: settled(service, "lc2"), 60, "the requests of LangChain")
-            print("LangChain's requests:", counts(service, "lc2"))
-            [one] = service.get("/v1/live/streams/lc2/requests?limit=1")["requests"]
-            print("one of them:", {key: one[key] for key in ("status", "reason", "read_from")})
         until(lambda: settled(service, "bench"), 400, f"the end of all requests: {counts(service, 'bench')}")
         ends.set()
         watcher.join()

@@ -1,7 +1,6 @@
 """A small RAG app that is traced, as a user's would be; it prints how long its requests took.
 
-Runs alone, so also in an environment with OpenInference's instrumentation of LangChain (``--app langchain``). ``--exporter``:
-``none`` has no tracing, ``memory`` keeps spans here, ``otlp`` sends them as OpenTelemetry's SDK does by default.
+``--exporter``: ``none`` has no tracing, ``otlp`` sends spans as OpenTelemetry's SDK does by default.
 """
 
 import argparse
@@ -38,46 +37,11 @@ def traced_app(tracer):
     return answer
 
 
-def langchain_app(instrument: bool):
-    """The same with LangChain: a retriever, a prompt and a model that answers from a list."""
-    from langchain_core.documents import Document
-    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-    from langchain_core.messages import AIMessage
-    from langchain_core.prompts import ChatPromptTemplate
-    from langchain_core.retrievers import BaseRetriever
-    from langchain_core.runnables import RunnableLambda
-
-    if instrument:
-        from openinference.instrumentation.langchain import LangChainInstrumentor
-
-        LangChainInstrumentor().instrument()
-
-    class Search(BaseRetriever):
-        def _get_relevant_documents(self, query, *, run_manager):  # noqa: ARG002 - LangChain passes it
-            return [Document(page_content=text_of(int(query)), metadata={"id": f"d{query}"})]
-
-    search, prompt = Search(), ChatPromptTemplate.from_template("Answer from {context}: {question}")
-
-    def answer(n: int) -> str:
-        question = f"How are the {TOPICS[n % 8]} of plan {n % 50} handled ({n})?"
-        model = GenericFakeChatModel(messages=iter([AIMessage(content=text_of(n))]))
-
-        def chain(given):
-            found = search.invoke(str(n))
-            messages = prompt.invoke({"context": found[0].page_content, "question": given["question"]})
-            return model.invoke(messages).content
-
-        return RunnableLambda(chain, name="answer").invoke({"question": question})
-
-    return answer
-
-
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--number", type=int, default=1000)
     options.add_argument("--rate", type=float, default=200.0)
-    options.add_argument("--app", choices=["sdk", "langchain"], default="sdk")
-    options.add_argument("--exporter", choices=["none", "memory", "otlp"], default="otlp")
+    options.add_argument("--exporter", choices=["none", "otlp"], default="otlp")
     options.add_argument("--url", default="http://127.0.0.1:8400")
     options.add_argument("--service", default="bench")
     options.add_argument("--spans", type=Path, help="file for the spans, as the SDK writes them")
@@ -94,13 +58,12 @@ def main() -> None:
         from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
         provider = TracerProvider(resource=Resource.create({"service.name": given.service}))
-        if given.exporter == "otlp":
-            provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{given.url}/v1/traces"), 50_000))
-        if given.exporter == "memory" or given.spans:
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{given.url}/v1/traces"), 50_000))
+        if given.spans:
             kept = InMemorySpanExporter()
             provider.add_span_processor(SimpleSpanProcessor(kept))
         trace.set_tracer_provider(provider)
-    app = langchain_app(given.exporter != "none") if given.app == "langchain" else traced_app(trace.get_tracer("bench"))
+    app = traced_app(trace.get_tracer("bench"))
     times, began, behind = [], time.perf_counter(), 0.0
     for n in range(given.number):
         due = began + n / given.rate
@@ -114,7 +77,7 @@ def main() -> None:
     took = time.perf_counter() - began
     if given.exporter != "none":
         provider.shutdown()
-    if kept is not None and given.spans:
+    if kept is not None:
         given.spans.write_text("".join(span.to_json(indent=None) + "\n" for span in kept.get_finished_spans()))
     times.sort()
     shares = {f"p{share}_ms": 1000 * times[int(len(times) * share / 100)] for share in (50, 95, 99)}

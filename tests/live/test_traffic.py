@@ -1,15 +1,19 @@
-"""From spans to states: what becomes of each request, once, whatever is killed."""
+"""From spans to states: what a rule decides about each request, within a budget and once, whatever is killed."""
 
 from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
-from job_workers import expire_leases
-from live_traffic import WRONG, received, set_rule, spans_of, trace_id, work_all
+from job_workers import PayingJudge, expire_leases, in_a_thread
+from live_traffic import GOOD, WRONG, received, set_rule, spans_of, trace_id, work_all
+from offline_runs import FakeRuntime
 from ragassay.core.errors import Conflict, NotFound
+from ragassay.datasets.traces import SpanRule, TraceSpan
 from ragassay.live import store as live_store
 from ragassay.live import traffic
+from ragassay.live.decide import decide, is_sampled, share_in_contexts
+from ragassay.live.models import LiveRule
 
 
 def state(live, n):
@@ -256,3 +260,102 @@ def test_worst_rows_name_their_job_which_is_in_no_list(live, queue):
     assert worst.value < 0.5
     assert live.jobs.get(worst.job).status == "finished"
     assert live.jobs.page(cursor=None, limit=10).jobs == ()
+
+
+BUDGET = 0.0205  # USD; a call may take 0.002 and takes 0.001
+
+
+def test_budget_of_a_day_stops_at_the_call_and_says_so(make_live, queue):
+    judge = PayingJudge()
+    live = make_live(FakeRuntime(judge))
+    set_rule(live, judges=("a-model",), budget_usd=BUDGET)
+    live.store.append(received(*(spans_of(n) for n in range(40))))
+    work_all(live, queue)
+    counts, spent = live.store.counts("shop", live.store.today()), live.store.spent_usd("shop", live.store.today())
+    assert spent <= BUDGET
+    assert spent == pytest.approx(judge.made * 0.001)
+    assert counts.evaluated > 0
+    assert counts.evaluated + counts.budget_reached == 40
+    made = judge.made  # those that come later make no call, and no job
+    live.store.append(received(*(spans_of(n) for n in range(50, 60))))
+    work_all(live, queue)
+    assert live.store.request(trace_id(55)).status == "budget_reached"
+    assert (judge.made, len(live.store.redis.keys("ra:{*}:meta"))) == (made, 1)
+
+    set_rule(live, judges=("a-model",), budget_usd=1)  # a new rule opens the day again
+    live.store.append(received(spans_of(70)))
+    work_all(live, queue)
+    assert live.store.request(trace_id(70)).status == "evaluated"
+
+
+def test_budget_of_a_day_holds_over_jobs_of_several_workers(live, make_live, queue):
+    judges = [PayingJudge(), PayingJudge()]
+    workers = [make_live(FakeRuntime(one)) for one in judges]
+    set_rule(live, judges=("a-model",), budget_usd=BUDGET)
+    for part in range(2):
+        live.store.append(received(*(spans_of(n) for n in range(20 * part, 20 * part + 20))))
+        live.tick_all()
+        live.store.close_batches()
+    live.tick_all()
+    jobs = sorted(set(queue.sent))
+    assert len(jobs) == 2
+    for end in [in_a_thread(lambda of=of, job=job: of.jobs.work(job)) for of, job in zip(workers, jobs, strict=True)]:
+        end()
+    work_all(live, queue)
+    assert live.store.spent_usd("shop", live.store.today()) <= BUDGET
+    counts = live.store.counts("shop", live.store.today())
+    assert counts.evaluated + counts.budget_reached == 40
+
+
+def test_is_sampled_is_the_same_share_for_whoever_asks():
+    ids = [trace_id(n) for n in range(4000)]
+    chosen = {id_ for id_ in ids if is_sampled(id_, 0.1)}
+    assert 330 < len(chosen) < 470  # 400, and three and a half standard deviations of 19
+    assert chosen < {id_ for id_ in ids if is_sampled(id_, 0.2)}
+    assert not any(is_sampled(id_, 0.0) for id_ in ids)
+    assert all(is_sampled(id_, 1.0) for id_ in ids)
+
+
+def test_share_in_contexts_counts_the_answers_words():
+    assert share_in_contexts("Backups start at two.", ["The backup starts at two o'clock."]) == 1.0
+    assert share_in_contexts(WRONG, [GOOD]) == 0.0
+    assert share_in_contexts("", [GOOD]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("spans", "rule", "status", "cause"),
+    [
+        (spans_of(1), LiveRule(rate=1.0), "evaluating", "sampled"),
+        (spans_of(1), LiveRule(rate=0.0), "not_sampled", None),
+        (spans_of(1, error="down", answer=None), LiveRule(rate=0.0), "evaluating", "error"),
+        (spans_of(1, error="down", answer=None), LiveRule(rate=0.0, errors=False), "not_sampled", None),
+        (spans_of(1, context=WRONG), LiveRule(rate=0.0, low_score=0.5), "evaluating", "low_score"),
+        (spans_of(1), LiveRule(rate=0.0, low_score=0.5), "not_sampled", None),
+        (spans_of(1, answer=None), LiveRule(rate=1.0), "no_answer", None),
+    ],
+)
+def test_decide_by_rule(spans, rule, status, cause):
+    decision = decide(spans, rule, "shop")
+    assert (decision.status, decision.cause) == (status, cause)
+    assert (decision.sample is not None) == (status == "evaluating")
+
+
+def test_decide_reads_the_spans_that_a_rule_names():
+    trace = trace_id(5)
+    tool = TraceSpan(trace, "d", "a", "TOOL", 1.0, 2.0, {"output.value": "The final words."}, name="compose")
+    wiki = {"retrieval.documents.0.document.content": "From the wiki."}
+    other = TraceSpan(trace, "e", "a", "CHAIN", 1.0, 2.0, wiki, name="wiki")
+    spans = [*spans_of(5), tool, other]
+    rule = LiveRule(rate=1.0, spans=SpanRule(answer="compose", retrieval="wiki"))
+    decision = decide(spans, rule, "shop")
+    assert decision.sample.answer == "The final words."
+    assert decision.sample.contexts == ("From the wiki.",)
+    assert decision.read_from == {"query": "answer", "answer": "compose", "contexts": "wiki"}
+
+
+def test_decide_a_row_that_can_not_be_read_says_why():
+    spans = [span for span in spans_of(5) if span.kind != "RETRIEVER"]
+    bad = TraceSpan(trace_id(5), "f", "a", "LLM", 1.0, 2.0, {"llm.token_count.prompt": -5}, name="x")
+    decision = decide([*spans, bad], LiveRule(rate=1.0), "shop")
+    assert decision.status == "failed"
+    assert "input_tokens" in decision.reason

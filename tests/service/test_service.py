@@ -1,4 +1,4 @@
-"""One ``ragassay serve`` that is used, hurt and asked too much: traces, reports, budgets, outages, systems, schedules, uploads."""
+"""One ``ragassay serve`` that is used, hurt and asked too much: traces, reports, budgets, outages, systems, uploads."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from ragassay.llm import Prices
 from ragassay.service.redis import RedisStore
 from redis_server import RedisServer
 from service.chaos_checks import MICRO_USD, CapWatch
-from service.running import SERVE, Service, environment, rows, run_up
+from service.running import Service, environment, rows, run_up
 
 OUTAGE_S = float(os.environ.get("OUTAGE_S", "8"))  # two minutes in ``make outages``
 CALL_S, ROWS, LIVE_ROWS = 2, 50, 120
@@ -385,59 +385,6 @@ def test_caps_of_a_live_system_hold_over_all_workers_and_jobs_which_take_turns(s
     assert (2 * LIVE_ROWS - 6) / (arrivals[-1] - arrivals[0]) <= 40 * 1.05
     order = "".join(body["query"][0] for body, *_ in endpoint.asked)  # of the first job "o", of the second "t"
     assert order.index("t") < order.rindex("o"), "the second waited for the whole of the first"
-
-
-# --- schedules ---
-
-CONFIGURATION = """
-metrics: [mrr]
-gates:
-  - mrr: ">= 0.7"
-baseline: last-passed
-schedule:
-  name: often
-  cron: "* * * * *"
-  zone: Asia/Kolkata
-  dataset: things
-"""
-
-
-def test_every_scheduled_run_has_one_job_while_a_beat_a_worker_and_redis_are_killed(service, cli, monkeypatch):
-    monkeypatch.chdir(service.folder)
-    monkeypatch.setenv("RAGASSAY_SERVER", service.url)
-
-    def jobs():
-        return {job["id"] for job in service.get("/v1/jobs?limit=200")["jobs"]}
-
-    def history():
-        return service.get("/v1/schedules/often/runs?limit=200")["runs"]
-
-    known = jobs()
-    content = "".join(json.dumps(row) + "\n" for row in rows(3))
-    assert service.client.put("/v1/datasets/things", content=content, headers=JSON_LINES).is_success
-    (service.folder / "ragassay.yaml").write_text(CONFIGURATION)
-    settings = environment(state_url=service.redis_url, lease_s=2, sweep_s=0.5)
-    second = subprocess.Popen([*SERVE, "scheduler"], env=settings, start_new_session=True, stderr=subprocess.DEVNULL)
-    try:
-        until(lambda: service.redis.zcard("ra:alive:beat") == 2, 60, "two beats")
-        assert cli("schedule", "add", "ragassay.yaml")[:2] == (0, "often\n")
-        this_minute = int(time.time()) // 60 * 60_000
-        service.redis.zadd("ra:p:{default}:due", {"often": this_minute})  # else the next one is waited for
-        for part in ("beat", "celery", "redis-server"):
-            for _ in range(2):
-                service.answered("POST", "/v1/schedules/often/run").raise_for_status()
-            os.kill(service.part(part).pid, signal.SIGKILL)
-        until(lambda: any(run["trigger"] != "manual" for run in history()), 90, "a planned time")
-        until(lambda: cli("schedule", "set", "often", "--pause")[:2] == (0, "often\n"), 60, "a pause")
-        # a planned time is skipped while a run is under way
-        until(lambda: {run["status"] for run in history()} <= {"finished", "skipped"}, 120, "the end of all jobs")
-    finally:
-        os.killpg(second.pid, signal.SIGKILL)
-        second.wait()
-    runs = [run for run in history() if run["status"] == "finished"]
-    assert sum(run["trigger"] == "manual" for run in runs) >= 6
-    assert sorted(jobs() - known) == sorted(run["job"] for run in runs)
-    assert {(run["gates_passed"], run["gates_missed"]) for run in runs} == {(1, 0)}
 
 
 # --- uploads ---
