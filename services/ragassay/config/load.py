@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from ragassay.config.errors import first_problem
-from ragassay.config.model import GatedConfig, ProjectConfig, sections
+from ragassay.config.model import GatedConfig, ProjectConfig, section_of, sections
 from ragassay.core.addresses import is_url
-from ragassay.core.errors import BadInput, BadSettings, NotFound
+from ragassay.core.errors import BadInput, BadSettings, NotFound, and_more
 from ragassay.core.plugins import import_plugin
 from ragassay.core.report import run_and_system
 from ragassay.core.settings import Settings
-from ragassay.core.validation import Location, place_of
+from ragassay.core.validation import UNKNOWN_KIND, FieldProblem, Location, place_of, problems, suggestion
 from ragassay.datasets.versions import is_file, reference_in
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.composite import check_own, own_metrics
 from ragassay.metrics.metric import parse
+from ragassay.systems.functions import OURS, SYSTEMS
 
 FILE_NAME = "ragassay.yaml"
 _TAG = "tag:yaml.org,2002:"
@@ -155,6 +155,31 @@ def check_rules(configuration: GatedConfig, where: Callable[[Location], str] = p
         raise
 
 
+def first_problem(
+    error: ValidationError, where: Callable[[Location], str], model: type[BaseModel] = ProjectConfig
+) -> BadSettings:
+    """The first thing in a document of ``model`` that is wrong, in plain words; how many more there are."""
+    found = problems(error, model)
+    # A key that is misspelt is also one that is missing: the misspelling comes first.
+    first = next((problem for problem in found if problem.unknown_key), found[0])
+    at = where(first.location)
+    message = first.what if at.startswith("--") else first.message
+    hint = _right_place(first) if model is ProjectConfig and first.unknown_key else None
+    if first.kind == UNKNOWN_KIND and isinstance(first.value, dict):
+        hint = suggestion(first.value["kind"], (*OURS, *SYSTEMS.names()))
+    return BadSettings(f"{message}{and_more(len(found) - 1)}", where=at, hint=hint or first.hint)
+
+
+def _right_place(problem: FieldProblem) -> str | None:
+    """Where a key belongs that stands in the wrong section."""
+    *around, key = map(str, problem.location)
+    if around and around[0] not in sections():
+        return None
+    if key in ProjectConfig.model_fields:
+        return "it belongs at the top"
+    return f"it belongs in {section}" if (section := section_of(key)) else None
+
+
 def find(folder: Path) -> Path | None:
     """``ragassay.yaml`` of a folder; None without one."""
     path = folder / FILE_NAME
@@ -252,39 +277,31 @@ def _scalar(tag: str, text: str, where: str) -> Any:
 def rebased_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Relative paths as seen from where the command runs; whatever is no text is left for the checks to refuse."""
 
-    def path(value: Any) -> Any:
-        return str(folder / value) if isinstance(value, str) and value else value
+    def rebased(value: Any, is_path: Callable[[str], bool]) -> Any:
+        if isinstance(value, str):
+            return str(folder / value) if value and is_path(value) else value
+        if isinstance(value, list):
+            return [rebased(inner, is_path) for inner in value]
+        return {name: rebased(inner, is_path) for name, inner in value.items()} if isinstance(value, dict) else value
 
-    def path_if(is_path: Callable[[str], bool]) -> Callable[[Any], Any]:
-        return lambda value: path(value) if isinstance(value, str) and is_path(value) else value
-
-    def each(rebase: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def rebase_all(value: Any) -> Any:
-            if isinstance(value, dict):
-                return {name: rebase(inner) for name, inner in value.items()}
-            return list(map(rebase, value)) if isinstance(value, list) else value
-
-        return rebase_all
-
-    model = path_if(lambda name: (folder / name).is_dir())
-    dataset = path_if(lambda name: reference_in(name) is None or is_file(folder / name))
-    function = path_if(lambda name: name.partition(":")[0].endswith(".py"))
+    def is_folder(name: str) -> bool:
+        return (folder / name).is_dir()
 
     def system(choice: Any) -> Any:
         if not isinstance(choice, dict):
-            return choice if is_url(choice) else path(choice)
-        local = {} if choice.get("kind") == "openai" else {"model": model, "rerank": model}
-        own = {key: rebase for key, rebase in {"function": function, **local}.items() if key in choice}
-        return choice | {key: rebase(choice[key]) for key, rebase in own.items()}
+            return rebased(choice, lambda name: not is_url(name))
+        keys = {"function": lambda name: name.partition(":")[0].endswith(".py")}
+        keys |= {} if choice.get("kind") == "openai" else {"model": is_folder, "rerank": is_folder}
+        return {key: rebased(value, keys[key]) if key in keys else value for key, value in choice.items()}
 
-    keys: dict[str, Callable[[Any], Any]] = {
-        **dict.fromkeys(("embeddings", "bertscore_model"), model),
-        **dict.fromkeys(("corpus", "judge_prompt", "labels"), path),
-        "data": dataset,
-        "baseline": path_if(lambda reference: (folder / run_and_system(reference, folder)[0]).exists()),
-        "datasets": each(dataset),
-        "systems": each(system),
-        "output": each(path),
-        "plugins": each(path_if(lambda name: name.endswith(".py"))),
+    keys: dict[str, Callable[[str], bool]] = {
+        **dict.fromkeys(("embeddings", "bertscore_model"), is_folder),
+        **dict.fromkeys(("corpus", "judge_prompt", "labels", "output"), lambda _: True),
+        **dict.fromkeys(("data", "datasets"), lambda name: reference_in(name) is None or is_file(folder / name)),
+        "baseline": lambda reference: (folder / run_and_system(reference, folder)[0]).exists(),
+        "plugins": lambda name: name.endswith(".py"),
     }
-    return {key: keys[key](value) if key in keys else value for key, value in values.items()}
+    changed = {key: rebased(value, keys[key]) for key, value in values.items() if key in keys}
+    if isinstance(systems := values.get("systems"), dict):
+        changed["systems"] = {name: system(choice) for name, choice in systems.items()}
+    return values | changed
