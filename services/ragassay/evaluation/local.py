@@ -93,8 +93,7 @@ async def complete(
             for line in _warnings(spec, run.record.metrics, runtime.settings):
                 notice(f"warning: {line}")
             check_unchanged(runtime, run.record)
-        rows = sum(map(run.record.rows_in, run.pending()))
-        progress = RowProgress(done, rows, "answer" if spec.is_local else "judge")
+        progress = RowProgress(done, "answer" if spec.is_local else "judge")
         watched = CallScope(journal, answered=progress.answered)
 
         def finished(rows: int) -> None:
@@ -206,13 +205,13 @@ async def _answer_all(run: FolderRun, system: BuiltIn) -> None:
 
 
 class RowProgress:
-    """Reports rows to ``done`` once their first call is answered, ahead of the chunks that they belong to: ``rows`` in all.
+    """Reports rows to ``done`` once their first call with this ``purpose`` is answered, ahead of their chunks.
 
-    ``purpose``: of the calls that count. ``finished`` reports what is left of a chunk at its end.
+    ``finished`` reports what is left of a chunk at its end.
     """
 
-    def __init__(self, done: Callable[[int], object], rows: int, purpose: Purpose) -> None:
-        self._done, self._left, self._purpose, self._ahead = done, rows, purpose, 0
+    def __init__(self, done: Callable[[int], object], purpose: Purpose) -> None:
+        self._done, self._purpose, self._ahead = done, purpose, 0
         self._rows: set[tuple[str, str]] = set()
 
     def answered(self, call: Call) -> None:
@@ -220,17 +219,12 @@ class RowProgress:
         row = call.id.partition("/")[0], call.query_id
         if call.purpose == self._purpose and row not in self._rows:
             self._rows.add(row)
-            self._ahead += self._report(1)
+            self._ahead += 1
+            self._done(1)
 
     def finished(self, rows: int) -> None:
-        """A chunk of so many rows is done: report those that are not reported yet."""
+        """A chunk of so many rows is done: report as many as are not reported yet."""
         reported = min(self._ahead, rows)
         self._ahead -= reported
-        self._report(rows - reported)
-
-    def _report(self, rows: int) -> int:
-        rows = min(rows, self._left)
-        self._left -= rows
-        if rows:
-            self._done(rows)
-        return rows
+        if rows > reported:
+            self._done(rows - reported)

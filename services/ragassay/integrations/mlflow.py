@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from contextlib import nullcontext
 from typing import Any
 
@@ -12,7 +11,6 @@ from ragassay.core.report import ReportWithResults
 from ragassay.integrations.tracking import columns, figures, files, sources
 
 _FORBIDDEN = re.compile(r"[^\w.\- ]+")
-_TRAILING = re.compile(r"_+(?=\.|$)")
 
 
 def log(report: ReportWithResults, *, experiment: str | None = None) -> list[str]:
@@ -36,8 +34,7 @@ def log(report: ReportWithResults, *, experiment: str | None = None) -> list[str
         for name in report.systems:
             alone = len(report.systems) == 1
             with nullcontext() if alone else mlflow.start_run(run_name=name, nested=True):
-                values = figures(report, name)
-                mlflow.log_metrics(dict(zip(legal(values), values.values(), strict=True)))
+                mlflow.log_metrics({legal(figure): value for figure, value in figures(report, name).items()})
                 mlflow.set_tag("ragassay.run", report.run.id)
                 mlflow.log_params(sources(report, name))
                 mlflow.log_table(columns(report, name), "ragassay/rows.json")
@@ -45,11 +42,6 @@ def log(report: ReportWithResults, *, experiment: str | None = None) -> list[str
     return ids
 
 
-def legal(names: Iterable[str]) -> list[str]:
-    """Names that MLflow accepts, one for each, all different: ``ndcg_at_10``, ``rougeL_stem_true``."""
-    given: dict[str, None] = {}
-    for name in names:
-        written = _TRAILING.sub("", _FORBIDDEN.sub("_", name.replace("@", "_at_"))).strip("_. ") or "metric"
-        numbered = (f"{written}_{n}" for n in range(2, len(given) + 3))
-        given[written if written not in given else next(each for each in numbered if each not in given)] = None
-    return list(given)
+def legal(name: str) -> str:
+    """The name of a figure as MLflow accepts it: ``ndcg_at_10``."""
+    return _FORBIDDEN.sub("_", name.replace("@", "_at_"))

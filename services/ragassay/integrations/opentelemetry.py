@@ -6,27 +6,22 @@ from collections.abc import Iterator
 from datetime import datetime
 from importlib import metadata
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ragassay.core.errors import MissingExtra, Unavailable
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
 
-    from ragassay.core.models import Result, Score
+    from ragassay.core.models import Result
     from ragassay.core.report import ReportWithResults
 
 EVENT = "gen_ai.evaluation.result"
 _EVENTS_PER_REQUEST = 500
-
-
-class TraceEvent(NamedTuple):
-    """Something that is known of a span, after it ended: ``trace`` and ``span`` are its ids in hexadecimal, if known."""
-
-    attributes: dict[str, str | float]
-    unix_nano: int
-    trace: str
-    span: str
+_LABELS: dict[tuple[str, float | None], str] = {
+    ("accurate", 1.0): "pass",
+    ("accurate", 0.0): "fail",
+}  # of the one metric that is a verdict
 
 
 def log(report: ReportWithResults, *, endpoint: str | None = None) -> int:
@@ -48,18 +43,18 @@ def log(report: ReportWithResults, *, endpoint: str | None = None) -> int:
     version = metadata.version("ragassay")
     resource = Resource.create({"service.name": "ragassay", "service.version": version})
     resource, scope = resource.merge(OTELResourceDetector().detect()), InstrumentationScope("ragassay", version)
-
-    def record(event: TraceEvent) -> ReadableLogRecord:
-        context = _context(event.trace, event.span)
-        log_record = LogRecord(
-            timestamp=event.unix_nano, context=context, event_name=EVENT, attributes=dict(event.attributes)
+    at = int(datetime.fromisoformat(report.run.finished_at).timestamp() * 1e9)
+    records = (
+        ReadableLogRecord(
+            LogRecord(timestamp=at, context=_span_of(row), event_name=EVENT, attributes=dict(attributes)),
+            resource,
+            scope,
         )
-        return ReadableLogRecord(log_record, resource, scope)
-
-    exporter = OTLPLogExporter(endpoint=f"{endpoint.rstrip('/')}/v1/logs" if endpoint else None)
-    every, sent = events(report), 0
+        for row, attributes in _events(report)
+    )
+    exporter, sent = OTLPLogExporter(endpoint=f"{endpoint.rstrip('/')}/v1/logs" if endpoint else None), 0
     try:
-        while batch := [record(event) for event in islice(every, _EVENTS_PER_REQUEST)]:
+        while batch := list(islice(records, _EVENTS_PER_REQUEST)):
             if exporter.export(batch) is not LogRecordExportResult.SUCCESS:
                 what = f"the collector took {sent} of {sent + len(batch)} events"
                 raise Unavailable(what, hint="is OTEL_EXPORTER_OTLP_ENDPOINT right?")
@@ -69,43 +64,32 @@ def log(report: ReportWithResults, *, endpoint: str | None = None) -> int:
     return sent
 
 
-def events(report: ReportWithResults) -> Iterator[TraceEvent]:
-    """``gen_ai.evaluation.result``: name, value, label of pass or fail, explanation; never a question or an answer."""
-    at = int(datetime.fromisoformat(report.run.finished_at).timestamp() * 1e9)
+def _events(report: ReportWithResults) -> Iterator[tuple[Result, dict[str, str | float]]]:
+    """Rows with name, value, label of pass or fail and explanation of each score; never a question or an answer."""
     about = {"ragassay.run": report.run.id, "ragassay.judge": report.provenance.judge["name"]}
-    for system in report.systems:
-        for row in report.results_of(system):
-            trace, span = (str(row.metadata.get(key) or "") for key in ("trace_id", "span_id"))
-            for metric, score in row.scores.items():
-                if score.value is not None or score.missing == "failed":
-                    yield TraceEvent({**about, **_attributes(row, metric, score)}, at, trace, span)
+    for row in (row for system in report.systems for row in report.results_of(system)):
+        for metric, score in row.scores.items():
+            attributes = {
+                "gen_ai.evaluation.name": metric,
+                "gen_ai.evaluation.score.value": score.value,
+                "gen_ai.evaluation.score.label": _LABELS.get((metric, score.value)),
+                "gen_ai.evaluation.explanation": score.reason,
+                "error.type": score.missing,
+                "ragassay.query_id": row.query_id,
+                "ragassay.system": row.system,
+            }
+            if score.value is not None or score.missing == "failed":
+                yield row, {**about, **{name: value for name, value in attributes.items() if value is not None}}
 
 
-def _attributes(row: Result, metric: str, score: Score) -> dict[str, str | float]:
-    given = {
-        "gen_ai.evaluation.name": metric,
-        "gen_ai.evaluation.score.value": score.value,
-        "gen_ai.evaluation.score.label": _label(metric, score),
-        "gen_ai.evaluation.explanation": score.reason,
-        "error.type": score.missing,
-        "ragassay.query_id": row.query_id,
-        "ragassay.system": row.system,
-    }
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _label(metric: str, score: Score) -> str | None:
-    """Of the one metric that is a verdict."""
-    return {1.0: "pass", 0.0: "fail"}.get(score.value) if metric == "accurate" and score.value is not None else None
-
-
-def _context(trace_id: str, span_id: str) -> Context | None:
-    """That of a span elsewhere; None for ids that are none."""
+def _span_of(row: Result) -> Context | None:
+    """The span that a row came from; None without its ids, in hexadecimal, or for ids that are none."""
     from opentelemetry import trace
 
     try:
-        ids = int(trace_id, 16), int(span_id, 16)
+        trace_id, span_id = (int(str(row.metadata.get(key)), 16) for key in ("trace_id", "span_id"))
     except ValueError:
         return None
-    of_span = trace.SpanContext(*ids, is_remote=True, trace_flags=trace.TraceFlags(trace.TraceFlags.SAMPLED))
-    return trace.set_span_in_context(trace.NonRecordingSpan(of_span)) if of_span.is_valid else None
+    sampled = trace.TraceFlags(trace.TraceFlags.SAMPLED)
+    span = trace.SpanContext(trace_id, span_id, is_remote=True, trace_flags=sampled)
+    return trace.set_span_in_context(trace.NonRecordingSpan(span)) if span.is_valid else None

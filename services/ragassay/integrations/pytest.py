@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -80,23 +81,16 @@ def _gates(expected: tuple[str | Mapping[str, Any], ...], report: Report) -> tup
     from ragassay.core.errors import BadSettings
     from ragassay.core.validation import problems
 
-    spec = report.provenance.configuration
-    written = [_from_text(each) if isinstance(each, str) else each for each in expected]
-    own = {"criteria": spec.criteria, "composites": spec.composites}
+    spec, written = report.provenance.configuration, []
+    for each in expected:
+        parts = re.match(r"(.*?)(?=[<>]=|$)", each) if isinstance(each, str) else None
+        written.append(each if parts is None else {parts[1].strip(): str(each)[parts.end() :].strip()})
     try:
+        own = {"criteria": spec.criteria, "composites": spec.composites}
         return GatedConfig.model_validate({**own, "gates": written}).gates
     except ValidationError as error:
         first = problems(error, GatedConfig)[0]
         raise BadSettings(f"can't read the expectation: {first}", hint='write it so: "faithfulness >= 0.8"') from None
-
-
-def _from_text(text: str) -> dict[str, str]:
-    """``"mrr >= 0.7"`` as the short form of a gate."""
-    for sign in (">=", "<="):
-        name, found, bound = text.partition(sign)
-        if found:
-            return {name.strip(): f"{sign} {bound.strip()}"}
-    return {text.strip(): ""}
 
 
 def _failure(results: GateReport, report: Report) -> str:
@@ -104,15 +98,14 @@ def _failure(results: GateReport, report: Report) -> str:
     from ragassay.core.formatting import printable
     from ragassay.reporting.document import Document
     from ragassay.reporting.failing import worst_rows
-    from ragassay.reporting.text import text_lines
+    from ragassay.reporting.text import as_text
 
     lines = [f"{len(results.missed)} of {len(results.results)} expectations missed"]
     for result in results.missed:
         lines += [f"  {result.name}", f"    {result.reason}"]
         lines += [f"    worst: {result.worst_rows}"] if result.worst else []
     worst = worst_rows(report)
-    lines += [line for line, _ in text_lines(Document("", blocks=(worst,) if worst else ()))]
-    lines += ["", f"All of it: ragassay show {report.run.id}"]
+    lines += [as_text(Document("", blocks=(worst,) if worst else ())), "", f"All of it: ragassay show {report.run.id}"]
     return printable("\n".join(lines))
 
 
