@@ -19,6 +19,12 @@ def python(code, cwd=None):
     return done.stdout, done.stderr
 
 
+COMMANDS = ", ".join(
+    f"ragassay.cli.{name}"
+    for name in "ab admin compare data evaluate gate info jobs judge live runs schedules serve trec trends view".split()
+)
+
+
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
@@ -26,6 +32,7 @@ def python(code, cwd=None):
         ("ragassay.evaluation.evaluate", "celery redis fastapi litellm torch scipy pyarrow"),
         ("ragassay.cli", "litellm torch celery fastapi numpy scipy pydantic"),
         ("ragassay.cli.app", "litellm torch celery fastapi numpy scipy pydantic"),
+        (COMMANDS, "litellm torch celery fastapi numpy scipy pydantic"),  # so the help of each is quick
         ("ragassay.api.app", "litellm torch onnxruntime transformers pyarrow pandas celery rich typer"),
         ("ragassay.service.wiring", "litellm torch sentence_transformers onnxruntime celery fastapi pyarrow"),
     ],

@@ -124,7 +124,7 @@ def test_a_gate_on_slices_that_no_report_has_is_refused_before_the_run(rows, say
 
 BAD = {
     "no configuration here": (["gate"], "there is no ragassay.yaml in this folder"),
-    "slice": (["gate", "slice.yaml"], "gates[1]: no row is in the slice 'category=x'; no row has a category"),
+    "slice": (["gate", "slice.yaml"], "gates[1]: no row is in the slice 'category=x'"),
     "metric": (["gate", "metric.yaml"], "the gate is on correctness, which this run does not compute"),
     "no gates": (["gate", "empty.yaml"], "empty.yaml: the configuration has no gates"),
     "unknown run": (["gate", "--run", "nope"], "there is no run 'nope'"),

@@ -6,35 +6,31 @@ import json
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import ValidationError
+from typer import Option
 
-from ragassay import config
-from ragassay.analysis.ab import ConfigFile, Recipe, Trial, run
 from ragassay.cli.terminal import print_document
 from ragassay.core.errors import BadSettings
-from ragassay.core.files import check_output, write_whole
 from ragassay.core.formatting import interval, json_document, number, p_value, signed
-from ragassay.reporting.csv import trial_table
-from ragassay.reporting.document import Document, Table
 
-Queries = Annotated[Path, typer.Option("--queries", metavar="TSV", help="Lines of: query id, tab, text. No header.")]
+if TYPE_CHECKING:
+    from ragassay.analysis.ab import ConfigFile, Trial
+
+Queries = Annotated[Path, Option("--queries", metavar="TSV", help="Lines of: query id, tab, text. No header.")]
 TruthFile = Annotated[
-    Path, typer.Option("--truth", metavar="TSV", help="Lines of: query id, tab, document id, tab, grade. No header.")
+    Path, Option("--truth", metavar="TSV", help="Lines of: query id, tab, document id, tab, grade. No header.")
 ]
-ConfigA = Annotated[str, typer.Option("--configA", metavar="YAML", help="How A retrieves, or its run.")]
-ConfigB = Annotated[str, typer.Option("--configB", metavar="YAML", help="How B retrieves, or its run.")]
-K = Annotated[int, typer.Option("--k", metavar="K", help="Documents looked at for each query.")]
-Out = Annotated[Path, typer.Option("--out", metavar="JSON", help="Where the document goes.")]
-Csv = Annotated[Path | None, typer.Option("--csv", metavar="CSV", help="Also write a table of the queries.")]
+ConfigA = Annotated[str, Option("--configA", metavar="YAML", help="How A retrieves, or its run.")]
+ConfigB = Annotated[str, Option("--configB", metavar="YAML", help="How B retrieves, or its run.")]
+K = Annotated[int, Option("--k", metavar="K", help="Documents looked at for each query.")]
+Out = Annotated[Path, Option("--out", metavar="JSON", help="Where the document goes.")]
+Csv = Annotated[Path | None, Option("--csv", metavar="CSV", help="Also write a table of the queries.")]
 CorpusFile = Annotated[
-    Path | None, typer.Option("--corpus", metavar="JSONL", help="Passages with id and text; goes before those of YAML.")
+    Path | None, Option("--corpus", metavar="JSONL", help="Passages with id and text; goes before those of YAML.")
 ]
-Traces = Annotated[
-    bool, typer.Option("--emit-traces", help="Write OUT.traces.jsonl where the configurations allow it.")
-]
+Traces = Annotated[bool, Option("--emit-traces", help="Write OUT.traces.jsonl where the configurations allow it.")]
 
 
 def ab(
@@ -48,7 +44,14 @@ def ab(
     corpus: CorpusFile = None,
     emit_traces: Traces = False,
 ) -> None:
-    """Compare two retrieval configurations on the same queries, offline; the same input gives the same bytes."""
+    """Compare two retrieval configurations on the same queries, offline.
+
+    The same input gives the same bytes.
+    """
+    from ragassay.analysis.ab import run
+    from ragassay.core.files import write_whole
+    from ragassay.reporting.csv import trial_table
+
     traces = out.with_name(f"{out.name.removesuffix('.json')}.traces.jsonl")
     outputs = [path for path in (out, csv, traces) if path]
     _check_places(outputs, [queries, truth, Path(config_a), Path(config_b), corpus])
@@ -78,6 +81,11 @@ def _read(typed: str) -> ConfigFile:
 
     Raises NotFound, and BadSettings that names the line.
     """
+    from pydantic import ValidationError
+
+    from ragassay import config
+    from ragassay.analysis.ab import ConfigFile, Recipe
+
     path = Path(typed)
     document = config.read_yaml(path)
     meaning = json.dumps(_without_empty(document.values), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -99,6 +107,8 @@ def _without_empty(values: dict[str, Any]) -> dict[str, Any]:
 
 def _check_places(outputs: list[Path], inputs: Sequence[Path | None]) -> None:
     """Outputs can be written, and replace no input, nor each other."""
+    from ragassay.core.files import check_output
+
     for n, path in enumerate(outputs):
         check_output(path)
         if path.resolve() in {other.resolve() for other in (*inputs, *outputs[:n]) if other}:
@@ -106,6 +116,8 @@ def _check_places(outputs: list[Path], inputs: Sequence[Path | None]) -> None:
 
 
 def _print(trial: Trial) -> None:
+    from ragassay.reporting.document import Document, Table
+
     rows = []
     for one in trial.differences.values():
         ends = "none" if one.interval.low is None else interval(one.interval, signed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import signal
@@ -12,6 +13,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 
 from ragassay.core.errors import AssayError, BadData, BadSettings, class_and_reason
@@ -36,20 +38,25 @@ _COMMANDS = {
     "schedule": ("schedules", "Plan jobs of a service: nightly runs."),
     "live": ("live", "Evaluate requests in files of OpenTelemetry spans."),
     "serve": ("serve", "Run the service on this machine, or one of its parts."),
-    "admin": ("admin", "Look after a running service: its health, keys and budgets."),
+    "admin": (
+        "admin",
+        "Look after a running service; needs RAGASSAY_STATE_URL.",
+    ),
     "info": ("info", "List metrics, print schemas, check this machine, write a configuration."),
-}  # by word, the module that has the command, and what the list of commands says of it
+}  # by word, the module that has the command, and the first line of its help
 
 
 @cache
 def _command(word: str) -> Any:
-    """The command or group of that word, whose module is imported now."""
-    thing = getattr(import_module(f"ragassay.cli.{_COMMANDS[word][0]}"), word)
+    """The command or group of that word, whose module is imported now; a docstring's first line is that of the table."""
+    module, about = _COMMANDS[word]
+    thing = getattr(import_module(f"ragassay.cli.{module}"), word)
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
     if isinstance(thing, typer.Typer):
-        alone.add_typer(thing, name=word)
+        alone.add_typer(thing, name=word, help=about)
     else:
-        alone.command(word)(thing)
+        more = inspect.cleandoc(thing.__doc__ or "").partition("\n\n")[2]
+        alone.command(word, help=f"{about}\n\n{more}")(thing)
     return typer.main.get_group(alone).commands[word]
 
 
@@ -104,17 +111,16 @@ def _version(wanted: bool) -> None:
 @app.callback(invoke_without_command=True)
 def _about(
     context: typer.Context,
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),  # noqa: ARG001 - its callback acts
-    verbose: int = typer.Option(0, "-v", "--verbose", count=True, help="Log events on stderr; -vv also every query."),
+    version: bool = Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),  # noqa: ARG001 - its callback acts
+    verbose: int = Option(0, "-v", "--verbose", count=True, help="Log events on stderr; -vv also every query."),
 ) -> None:
     """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted."""
     if verbose:
+        from ragassay import observability
         from ragassay.core.settings import Settings
 
         logging.basicConfig(format="%(levelname)s %(message)s")
         if (settings := Settings()).log_format == "json":
-            from ragassay import observability
-
             observability.start_logging(settings)
         logging.getLogger("ragassay").setLevel(logging.DEBUG if verbose > 1 else logging.INFO)
     if context.invoked_subcommand is None:
@@ -126,9 +132,8 @@ def _print_problems(error: BadData) -> None:
     from ragassay.core.formatting import shortlist
 
     *lines, last = shortlist(error.problems)
-    for line in lines:
+    for line in (*lines, f"{last}; {error.hint}" if error.hint else last):
         typer.echo(f"error: {line}", err=True)
-    typer.echo(f"error: {last}" + (f"; {error.hint}" if error.hint else ""), err=True)
 
 
 def _unforeseen(error: Exception) -> tuple[str, int]:
@@ -138,13 +143,18 @@ def _unforeseen(error: Exception) -> tuple[str, int]:
     if hasattr(error, "format_message"):  # of the parser
         return f"{error.format_message()}; see: ragassay --help", 2
     if isinstance(error, OSError) and error.errno in FULL:
-        if error.filename is None:  # a write to stdout; what it still holds would fail again at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if error.filename is None:
+            _close_stdout()
         return f"{error.filename or 'stdout'}: no room is left on the disk ({error.strerror}); make room", 74
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}", 2
     what = f"internal error: {class_and_reason(error)}"
     return f"{what}; please report it; ragassay -v shows the traceback", 70
+
+
+def _close_stdout() -> None:
+    """What stdout still holds would fail again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _one_line(message: Warning | str, *_: object, **__: object) -> None:
@@ -159,17 +169,11 @@ def _refuse_old_words(words: list[str]) -> None:
             raise BadSettings(f"there is no command {old!r} any more", hint=f"use: {instead}")
 
 
-def _end_of_pipe() -> NoReturn:
-    """End as a program does that nobody reads on from, as in ``ragassay ... | head``."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what stdout still holds would fail again at exit
-    sys.exit(128 + signal.SIGPIPE)
-
-
 def main() -> NoReturn:
     """Run the command line.
 
     Exit codes: 0 ok, 1 gate missed, 2 bad input or usage, 3 unscored, 4 budget, 5 nothing to evaluate, 70 internal
-    error, 74 disk full, 130 interrupted, 141 nobody reads on from stdout.
+    error, 74 disk full, 130 interrupted, 141 nobody reads on from stdout, as in ``ragassay ... | head``.
     """
     logger.addHandler(logging.NullHandler())  # warnings are in the report; -v prints them too
     warnings.showwarning = _one_line
@@ -180,21 +184,20 @@ def main() -> NoReturn:
             sys.stdout.flush()
     except BadData as error:
         _print_problems(error)
-        sys.exit(error.exit_code)
+        code = error.exit_code
     except AssayError as error:
         typer.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
+        code = error.exit_code
     except (typer.Abort, KeyboardInterrupt):
-        sys.exit(130)
-    except BrokenPipeError:
-        _end_of_pipe()
-    except SystemExit as ended:  # the parser's, which takes a closed pipe for an error of its own
-        if isinstance(ended.__context__, BrokenPipeError):
-            _end_of_pipe()
-        raise
+        code = 130
+    except (BrokenPipeError, SystemExit) as ended:
+        # the parser takes a closed pipe for an error of its own
+        if isinstance(ended, SystemExit) and not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        _close_stdout()
+        code = 128 + signal.SIGPIPE
     except Exception as error:
         what, code = _unforeseen(error)
         logger.info(what, exc_info=True)
         typer.echo(f"error: {what}", err=True)
-        sys.exit(code)
     sys.exit(code if isinstance(code, int) else 0)

@@ -2,61 +2,83 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from ragassay.cli.options import AsJson, BudgetUsd, Concurrency, Map, Plugins, import_plugins, pairs
-from ragassay.cli.terminal import print_document, print_json
+from ragassay.cli.terminal import print_document, print_facts, print_json
 from ragassay.core.errors import BadSettings
-from ragassay.core.files import check_output, to_lines, write_whole
 from ragassay.core.formatting import listed
-from ragassay.core.settings import Settings
-from ragassay.datasets.dataset import canonical
-from ragassay.datasets.describe import DatasetDescription
-from ragassay.datasets.ir import PREFIX, ir_passages
-from ragassay.datasets.versions import DatasetVersion, file_or_version
-from ragassay.reporting.datasets import alike, change, changes, made, tables
-from ragassay.reporting.document import Document, Sentences
-from ragassay.sdk.datasets import Datasets
-from ragassay.storage.datasets import FolderDatasets, open_data
-from ragassay.testset.generate import GeneratedVersion, calls_text
-from ragassay.testset.passages import read_passages
 
-VersionArgument = Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="The beginning of a version is enough.")]
-DataArgument = Annotated[str, typer.Argument(metavar="DATA", help="NAME[@VERSION], or a file.")]
-Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the dataset. [that of the file]")]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the draw.")]
-Format = Annotated[str, typer.Option("--format", metavar="NAME", help="Format of the files, such as jsonl. [auto]")]
+if TYPE_CHECKING:
+    from ragassay.datasets.describe import DatasetDescription
+    from ragassay.datasets.versions import DatasetVersion
+    from ragassay.sdk.datasets import Datasets
+
+VersionArgument = Annotated[str, Argument(metavar="NAME[@VERSION]", help="The beginning of a version is enough.")]
+DataArgument = Annotated[str, Argument(metavar="DATA", help="NAME[@VERSION], or a file.")]
+Files = Annotated[list[Path], Argument(metavar="FILE...", help="Files whose rows become one dataset, or ir:NAME.")]
+Name = Annotated[str | None, Option("--name", metavar="NAME", help="Name of the dataset. [that of the file]")]
+Description = Annotated[str | None, Option("--description", metavar="TEXT", help="What the dataset is.")]
+Seed = Annotated[int, Option("--seed", metavar="N", min=0, help="Seed of the draw.")]
+Format = Annotated[str, Option("--format", metavar="NAME", help="Format of the files, such as jsonl. [auto]")]
 Duplicates = Annotated[
-    Literal["error", "keep_first"],
-    typer.Option("--duplicates", help="What to do if a response lists a document twice."),
+    Literal["error", "keep_first"], Option("--duplicates", help="What to do if a response lists a document twice.")
+]
+Documents = Annotated[
+    Path | None, Option("--passages", metavar="FILE", help="Write the documents of ir:NAME as a corpus.")
+]
+Rows = Annotated[int, Option("--rows", metavar="N", min=0, help="Print the first N rows.")]
+Similar = Annotated[
+    float, Option("--similar", metavar="X", min=0.5, max=1.0, help="Similarity from which to list questions.")
+]
+Train = Annotated[float, Option("--train", metavar="X", help="Share of the rows to develop on.")]
+Validation = Annotated[float, Option("--validation", metavar="X", help="Share to choose with.")]
+Test = Annotated[float, Option("--test", metavar="X", help="Share to test with.")]
+By = Annotated[Literal["category", "difficulty", "none"], Option("--by", help="Of what each part gets its share.")]
+Docs = Annotated[
+    Path, Argument(metavar="DOCS", help="A corpus (JSON Lines), a Markdown or text file, or a folder of them.")
+]
+Count = Annotated[int, Option("-n", "--count", metavar="N", min=1, help="How many questions.")]
+NewName = Annotated[
+    str | None, Option("--name", metavar="NAME", help="Name of the dataset. [that of DOCS, -generated]")
+]
+Passages = Annotated[
+    Path | None, Option("--passages", metavar="FILE", help="Write the passages as a corpus with their ids.")
+]
+Model = Annotated[
+    str | None, Option("--model", metavar="MODEL", help="A model that LiteLLM supports writes them. [templates]")
 ]
 
-data = typer.Typer(help="Import, list, show, compare, split and generate datasets.", no_args_is_help=True)
+data = typer.Typer(no_args_is_help=True)
+
+
+def _datasets() -> Datasets:
+    from ragassay.sdk.datasets import Datasets
+
+    return Datasets()
 
 
 @data.command("import")
 def import_(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Files whose rows become one dataset, or ir:NAME.")
-    ],
+    files: Files,
     name: Name = None,
-    description: Annotated[
-        str | None, typer.Option("--description", metavar="TEXT", help="What the dataset is.")
-    ] = None,
+    description: Description = None,
     format: Format = "auto",  # noqa: A002 - the option's name
     mapping: Map = None,
     duplicates: Duplicates = "error",
-    passages: Annotated[
-        Path | None, typer.Option("--passages", metavar="FILE", help="Write the documents of ir:NAME as a corpus.")
-    ] = None,
+    passages: Documents = None,
     as_json: AsJson = False,
 ) -> None:
     """Keep the rows of files, or of ir:NAME of ir_datasets, as a version of a dataset; the same rows are the same version."""
+    from ragassay.core.files import to_lines, write_whole
+    from ragassay.datasets.ir import PREFIX, ir_passages
+
     columns = pairs(mapping, "--map", "OURS=THEIRS")
     of_library = next((str(file) for file in files if str(file).startswith(PREFIX)), None)
     if of_library and (len(files) > 1 or columns or format != "auto"):
@@ -64,27 +86,24 @@ def import_(
     if passages and not of_library:
         raise BadSettings(f"--passages is about {PREFIX}NAME; files hold no documents")
     if passages and of_library:
-        check_output(passages)
         write_whole(passages, to_lines(ir_passages(of_library)))
-    version = Datasets().import_(
-        of_library or files, name, description=description, format=format, map=columns, duplicates=duplicates
+    reading: dict[str, Any] = {"format": format, "map": columns, "duplicates": duplicates}
+    _print_versions(
+        [_datasets().import_(of_library or files, name, description=description, **reading)], as_json=as_json
     )
-    _print_versions([version], as_json=as_json)
 
 
 @data.command("list")
 def list_(as_json: AsJson = False) -> None:
     """List the datasets, each with its latest version."""
-    _print_versions(Datasets().list(), as_json=as_json)
+    _print_versions(_datasets().list(), as_json=as_json)
 
 
 @data.command("show")
 def show(
     source: DataArgument,
-    rows: Annotated[int, typer.Option("--rows", metavar="N", min=0, help="Print the first N rows.")] = 0,
-    similar: Annotated[
-        float, typer.Option("--similar", metavar="X", min=0.5, max=1.0, help="Similarity from which to list questions.")
-    ] = 0.8,
+    rows: Rows = 0,
+    similar: Similar = 0.8,
     format: Format = "auto",  # noqa: A002 - the option's name
     mapping: Map = None,
     duplicates: Duplicates = "error",
@@ -92,20 +111,27 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show a file or a dataset: its versions, columns, counts, labels, missing fields, similar questions, possible metrics."""
+    from itertools import islice
+
+    from ragassay.core.settings import Settings
+    from ragassay.datasets.dataset import canonical
+    from ragassay.datasets.versions import file_or_version
+    from ragassay.storage.datasets import FolderDatasets, open_data
+
     import_plugins(plugin)
-    columns = pairs(mapping, "--map", "OURS=THEIRS")
-    store = FolderDatasets(Settings().home)
+    columns, store = pairs(mapping, "--map", "OURS=THEIRS"), FolderDatasets(Settings().home)
     version = file_or_version(store, source)
-    described = Datasets().describe(source, similar=similar, format=format, map=columns, duplicates=duplicates)
-    read = open_data(store, Path(source), format=format, mapping=columns, duplicates=duplicates) if rows else ()
+    reading: dict[str, Any] = {"format": format, "duplicates": duplicates}
+    described = _datasets().describe(source, similar=similar, map=columns, **reading)
+    read = open_data(store, Path(source), mapping=columns, **reading) if rows else ()
     first = [canonical(sample) for sample in islice(read, rows)]
     versions = store.versions(version.name) if version else []
+    file = str(store.rows_file(version)) if version else None
     if as_json:
-        file = str(store.rows_file(version)) if version else None
         print_json({"version": version, "file": file, "versions": versions, "description": described, "first": first})
         return
     if version:
-        _print_version(version, versions, store)
+        _print_version(version, versions, file)
     _print_description(described)
     for row in first:
         print_json(row)
@@ -114,7 +140,10 @@ def show(
 @data.command("diff")
 def diff(a: DataArgument, b: DataArgument, as_json: AsJson = False) -> None:
     """Compare two versions row by row: what was added, removed or changed, and in which fields."""
-    found = Datasets().diff(a, b)
+    from ragassay.reporting.datasets import change, changes
+    from ragassay.reporting.document import Document
+
+    found = _datasets().diff(a, b)
     if as_json:
         print_json(found)
         return
@@ -125,17 +154,15 @@ def diff(a: DataArgument, b: DataArgument, as_json: AsJson = False) -> None:
 @data.command("split")
 def split(
     reference: VersionArgument,
-    train: Annotated[float, typer.Option("--train", metavar="X", help="Share of the rows to develop on.")] = 0.8,
-    validation: Annotated[float, typer.Option("--validation", metavar="X", help="Share to choose with.")] = 0.1,
-    test: Annotated[float, typer.Option("--test", metavar="X", help="Share to test with.")] = 0.1,
+    train: Train = 0.8,
+    validation: Validation = 0.1,
+    test: Test = 0.1,
     seed: Seed = 0,
-    by: Annotated[
-        Literal["category", "difficulty", "none"], typer.Option("--by", help="Of what each part gets its share.")
-    ] = "category",
+    by: By = "category",
     as_json: AsJson = False,
 ) -> None:
     """Split a dataset into NAME-train, NAME-validation and NAME-test."""
-    made = Datasets().split(reference, train=train, validation=validation, test=test, seed=seed, by=by)
+    made = _datasets().split(reference, train=train, validation=validation, test=test, seed=seed, by=by)
     if as_json:
         print_json(made)
         return
@@ -146,54 +173,46 @@ def split(
 
 @data.command("generate")
 def generate(
-    documents: Annotated[
-        Path,
-        typer.Argument(metavar="DOCS", help="A corpus (JSON Lines), a Markdown or text file, or a folder of them."),
-    ],
-    count: Annotated[int, typer.Option("-n", "--count", metavar="N", min=1, help="How many questions.")] = 50,
+    documents: Docs,
+    count: Count = 50,
     seed: Seed = 0,
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Name of the dataset. [that of DOCS, -generated]")
-    ] = None,
-    passages: Annotated[
-        Path | None, typer.Option("--passages", metavar="FILE", help="Write the passages as a corpus with their ids.")
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="MODEL", help="A model that LiteLLM supports writes them. [templates]"),
-    ] = None,
+    name: NewName = None,
+    passages: Passages = None,
+    model: Model = None,
     budget_usd: BudgetUsd = None,
     concurrency: Concurrency = None,
     as_json: AsJson = False,
 ) -> None:
     """Make questions with ground truth from documents, offline or with a model, and keep them as a dataset."""
+    from ragassay.core.files import check_output, to_lines, write_whole
+    from ragassay.testset.generate import calls_text
+    from ragassay.testset.passages import read_passages
+
     if model is None and budget_usd:
         raise BadSettings("--budget-usd is about a model; templates make no call")
     if passages:
         check_output(passages)
     called = {"usd": budget_usd, "concurrency": concurrency or 8} if model else {}
-    report = Datasets().generate(documents, name, count=count, seed=seed, model=model, **called)
+    report = _datasets().generate(documents, name, count=count, seed=seed, model=model, **called)
     if passages:
         write_whole(passages, to_lines(passage.model_dump() for passage in read_passages(documents).passages))
     if as_json:
         print_json(report)
         return
+    dropped = sum(each.count for each in report.dropped)
     typer.echo(f"{report.version.reference}: {report.rows} questions from {report.passages} passages")
-    _print_candidates(report, count)
+    typer.echo(f"{report.candidates} candidates, {dropped} thrown away, {report.not_drawn} not drawn")
+    for each in report.dropped:
+        typer.echo(f"  {each.count}: {each.reason}, such as: {each.examples[0]}")
+    if report.rows < count:
+        typer.echo(f"warning: {report.rows} instead of {count} questions: there are no more in these passages")
     if report.usage:
         typer.echo(calls_text(report.usage))
 
 
-def _print_candidates(report: GeneratedVersion, wanted: int) -> None:
-    dropped = sum(each.count for each in report.dropped)
-    typer.echo(f"{report.candidates} candidates, {dropped} thrown away, {report.not_drawn} not drawn")
-    for each in report.dropped:
-        typer.echo(f"  {each.count}: {each.reason}, such as: {each.examples[0]}")
-    if report.rows < wanted:
-        typer.echo(f"warning: {report.rows} instead of {wanted} questions: there are no more in these passages")
-
-
 def _print_versions(versions: Sequence[DatasetVersion], *, as_json: bool) -> None:
+    from ragassay.reporting.datasets import made
+
     if as_json:
         print_json(versions)
         return
@@ -201,22 +220,22 @@ def _print_versions(versions: Sequence[DatasetVersion], *, as_json: bool) -> Non
         typer.echo(f"{version.reference}: {version.rows} rows, {made(version)}")
 
 
-def _print_version(version: DatasetVersion, versions: Sequence[DatasetVersion], store: FolderDatasets) -> None:
+def _print_version(version: DatasetVersion, versions: Sequence[DatasetVersion], file: str | None) -> None:
     """Where a version comes from, where its rows are, and the other versions of its name."""
+    from ragassay.reporting.datasets import made
+
     lineage = version.lineage
     how = ", ".join(f"{key} {value}" for key, value in lineage.options.items() if key != "columns")
     facts = {
         "version": f"{version.name}@{version.digest}",
-        "description": version.description,
+        "description": version.description or None,
         "created": f"{version.created_at:%Y-%m-%d %H:%M:%S} UTC",
         "made by": f"{lineage.action}{f' ({how})' if how else ''}",
         "from": listed(lineage.sources) or None,
         "parent": lineage.parent,
-        "file": str(store.rows_file(version)),
+        "file": file,
     }
-    for label, text in facts.items():
-        if text:
-            typer.echo(f"{label}: {text}")
+    print_facts(facts, column=0)
     for other in versions:
         if other.digest != version.digest:
             typer.echo(f"also: {other.reference}: {other.rows} rows, {made(other)}")
@@ -224,6 +243,9 @@ def _print_version(version: DatasetVersion, versions: Sequence[DatasetVersion], 
 
 def _print_description(description: DatasetDescription) -> None:
     """What a dataset holds."""
+    from ragassay.reporting.datasets import alike, tables
+    from ragassay.reporting.document import Document, Sentences
+
     digest = f", digest {description.digest[:12]}" if description.digest else ""
     sentences = {
         "Read as our fields": [
@@ -244,10 +266,10 @@ def _print_description(description: DatasetDescription) -> None:
 
 def _computable(description: DatasetDescription) -> Iterator[str]:
     """Metrics by how many rows have their input, each reason for which others lack it once."""
-    groups: dict[tuple[int, str], list[str]] = {}
+    groups: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
     for metric in description.metrics:
-        counted = (f"{reason} ({rows})" if metric.rows else reason for reason, rows in metric.lacking.items())
-        groups.setdefault((metric.rows, "; ".join(counted)), []).append(metric.metric)
+        reasons = (f"{reason} ({rows})" if metric.rows else reason for reason, rows in metric.lacking.items())
+        groups[metric.rows, "; ".join(reasons)].append(metric.metric)
     for (rows, lacking), names in sorted(groups.items(), key=lambda group: -group[0][0]):
         if rows:
             yield f"{rows} of {description.rows} rows: {', '.join(names)}{f' - {lacking}' if lacking else ''}"

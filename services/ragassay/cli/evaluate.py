@@ -6,54 +6,27 @@ import shutil
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from ragassay import config as configurations
-from ragassay.cli.estimate import estimate
-from ragassay.cli.options import (
-    AsJson,
-    AtServer,
-    Config,
-    configured,
-    import_plugins,
-    overrides,
-    takes_options,
-    used,
-)
+from ragassay.cli.options import AsJson, AtServer, Config, configured, import_plugins, overrides, takes_options, used
 from ragassay.cli.terminal import Terminal, print_json, refuse_unscored, show_report, warnings_shown, write
 from ragassay.core.errors import BadSettings
-from ragassay.core.eval_config import Budget, EvalConfig
-from ragassay.core.package_data import folder
-from ragassay.core.settings import Settings
-from ragassay.evaluation import local
-from ragassay.evaluation.inputs import load
-from ragassay.evaluation.runtime import Runtime
-from ragassay.sdk.benchmark import Benchmark
-from ragassay.sdk.evaluation import (
-    Begun,
-    begin,
-    check_outputs,
-    completed,
-    has_several,
-    inputs_by_dataset,
-    resumed,
-    runtime_for,
-)
-from ragassay.sdk.loop import finished
+
+if TYPE_CHECKING:
+    from ragassay.evaluation.runtime import Runtime
+    from ragassay.sdk.evaluation import Begun
 
 _ON_RESUME = ("plugins", "output", "budget_usd", "settings")  # options that a resumed run takes
 _LIMITS = ("budget.", "performance.provider_outage_timeout_s.")  # keys that --set may change then
 Data = Annotated[
-    Path | None,
-    typer.Argument(metavar="[DATA]", help="Queries, with or without responses: a file, or a stored dataset."),
+    Path | None, Argument(metavar="[DATA]", help="Queries, with or without responses: a file, or a stored dataset.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print calls, tokens and the most it can cost; make no call.")]
-Resume = Annotated[
-    str | None, typer.Option("--resume", metavar="RUN", help="Go on with an interrupted run; 'last' works.")
-]
-NoWait = Annotated[bool, typer.Option("--no-wait", help="With --server: print the job's id and don't wait.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Print calls, tokens and the most it can cost; make no call.")]
+Resume = Annotated[str | None, Option("--resume", metavar="RUN", help="Go on with an interrupted run; 'last' works.")]
+NoWait = Annotated[bool, Option("--no-wait", help="With --server: print the job's id and don't wait.")]
 
 
 @takes_options()
@@ -67,15 +40,21 @@ def evaluate(
     no_wait: NoWait = False,
     **options: Any,
 ) -> None:
-    """Evaluate systems on a dataset and print a report; with several datasets, also compare the systems on each.
+    """Evaluate systems on a dataset and print a report.
 
+    With several datasets, the systems are also compared on each.
     With --server a service evaluates recorded responses, and with --system NAME the systems that its operator registered.
     """
+    from ragassay.core.settings import Settings
+    from ragassay.sdk.evaluation import begin, check_outputs, has_several, inputs_by_dataset, resumed, runtime_for
+
     if no_wait and server is None:
         raise BadSettings("--no-wait is about a service", hint="add --server URL")
     if dry_run and server is not None:
         raise BadSettings("--dry-run is about an evaluation here", hint="leave out --server")
     reporter, outputs = Terminal(quiet=as_json), options["output"] or []
+    if no_wait and outputs:
+        raise BadSettings("-o needs a report", hint="leave out --no-wait; or later: ragassay show JOB -o FILE")
     if resume is not None:
         others = {"DATA": data, "--config": config, "--dry-run": dry_run or None, "--server": server}
         fixed = [name for name, value in others.items() if value is not None]
@@ -95,6 +74,9 @@ def evaluate(
         registered = [text for text in named if "=" not in text]
         evaluate_at(server, configuration, registered, wait=not no_wait, as_json=as_json)
     else:
+        from ragassay.cli.estimate import estimate
+        from ragassay.core.eval_config import Budget
+
         configuration = configured(config, options, data=data)
         inputs, spec = inputs_by_dataset(configuration, reporter), configuration.evaluation
         runtime = runtime_for(settings=Settings().of_dry_run if dry_run else Settings())
@@ -110,6 +92,10 @@ def _complete(
     runtime: Runtime, begun: Begun, reporter: Terminal, outputs: list[Path], *, as_json: bool, **limits: Any
 ) -> None:
     """Evaluate what is left of the runs, print the result, and write it to files."""
+    from ragassay.sdk.benchmark import Benchmark
+    from ragassay.sdk.evaluation import completed
+    from ragassay.sdk.loop import finished
+
     result = finished(partial(completed, runtime, begun, reporter, **limits))
     if not isinstance(result, Benchmark):
         [run] = begun.runs.values()
@@ -129,11 +115,13 @@ def _complete(
 
 def _limits(options: dict[str, Any]) -> dict[str, Any]:
     """The budget and the time that take the place of a run's own when it is resumed; raises BadSettings for other keys."""
+    from ragassay.config import load
+
     given = overrides(options)
     for override in given:
         if not f"{'.'.join(override.location)}.".startswith(_LIMITS):
             raise BadSettings("a resumed run takes this from its start", where=override.source)
-    configuration, sections = configurations.load(None, given), {override.location[0] for override in given}
+    configuration, sections = load(None, given), {override.location[0] for override in given}
     timeout = configuration.performance.provider_outage_timeout_s
     return {
         "budget": configuration.budget if "budget" in sections else None,
@@ -142,7 +130,13 @@ def _limits(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def demo() -> None:
-    """Evaluate the two recorded systems of the quickstart dataset; needs no key, no network and no server."""
+    """Evaluate the systems of the quickstart dataset; needs no key."""
+    from ragassay.core.eval_config import EvalConfig
+    from ragassay.core.package_data import folder
+    from ragassay.evaluation import local
+    from ragassay.evaluation.inputs import load
+    from ragassay.sdk.evaluation import Begun, runtime_for
+
     quickstart, runtime = folder("datasets") / "quickstart", runtime_for()
     systems = {path.stem: path for path in sorted((quickstart / "responses").glob("*.jsonl"))}
     inputs = load(quickstart / "queries.jsonl", systems, name="quickstart")

@@ -4,77 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import orjson
 import typer
+from typer import Argument
 
-from ragassay import config
 from ragassay.cli.options import AsJson, Plugins, import_plugins
 from ragassay.cli.terminal import print_fields, print_json
 from ragassay.core.errors import BadSettings, Conflict, UnknownName
-from ragassay.core.files import write_whole
-from ragassay.core.settings import Settings
-from ragassay.metrics.metric import METRICS
+
+if TYPE_CHECKING:
+    from ragassay.core.settings import Settings
 
 _KINDS = ("retrieval", "quality", "performance", "cost")
+_DOCUMENTS = {
+    "report": "core.report:ReportWithResults",
+    "comparison": "analysis.models:Comparison",
+    "gates": "analysis.gates:GateReport",
+    "trend": "analysis.trends:Trend",
+    "costs": "analysis.costs:CostReport",
+    "ab": "analysis.ab:Trial",
+    "ab-config": "analysis.ab:Recipe",
+    "config": "config.model:ProjectConfig",
+    "sample": "core.models:Sample",
+    "response": "core.models:Response",
+    "job": "api.submission:JobRequest",
+}
+DocumentName = Annotated[str, Argument(metavar="DOCUMENT", help=f"{', '.join(_DOCUMENTS)}.")]
+File = Annotated[Path | None, Argument(metavar="[FILE]", help="Where to write it. [ragassay.yaml]")]
 
-info = typer.Typer(help="List metrics, print schemas, check this machine, write a configuration.", no_args_is_help=True)
+info = typer.Typer(no_args_is_help=True)
 
 
 @info.command("metrics")
 def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
     """List the metrics: name, kind, what they need and what they measure."""
+    from ragassay.metrics.metric import METRICS
+
     import_plugins(plugin)
-    known = sorted(METRICS, key=lambda metric: (_KINDS.index(metric.kind), metric.family))
     if as_json:
         fields = ("kind", "better", "needs", "description")
         print_json([{"name": one.form, **{field: getattr(one, field) for field in fields}} for one in METRICS])
         return
+    known = sorted(METRICS, key=lambda metric: (_KINDS.index(metric.kind), metric.family))
     print_fields((one.form, f"{one.description} ({one.kind}, {one.better} is better)") for one in known)
 
 
 @info.command("schema")
-def schema(
-    document: Annotated[
-        str,
-        typer.Argument(help="report, comparison, gates, trend, costs, ab, ab-config, config, sample, response or job."),
-    ],
-) -> None:
+def schema(document: DocumentName) -> None:
     """Print the JSON schema of a document."""
-    from ragassay.analysis.ab import Recipe, Trial
-    from ragassay.analysis.costs import CostReport
-    from ragassay.analysis.gates import GateReport
-    from ragassay.analysis.models import Comparison
-    from ragassay.analysis.trends import Trend
-    from ragassay.api.submission import JobRequest
-    from ragassay.config import ProjectConfig
-    from ragassay.core.models import FrozenModel, Response, Sample
-    from ragassay.core.report import ReportWithResults
+    from importlib import import_module
 
-    documents: dict[str, type[FrozenModel]] = {
-        "report": ReportWithResults,
-        "comparison": Comparison,
-        "gates": GateReport,
-        "trend": Trend,
-        "costs": CostReport,
-        "ab": Trial,
-        "ab-config": Recipe,
-        "config": ProjectConfig,
-        "sample": Sample,
-        "response": Response,
-        "job": JobRequest,
-    }
-    if document not in documents:
-        raise UnknownName("document", document, documents)
-    print_json(documents[document].model_json_schema())
+    if document not in _DOCUMENTS:
+        raise UnknownName("document", document, _DOCUMENTS)
+    module, _, name = _DOCUMENTS[document].partition(":")
+    print_json(getattr(import_module(f"ragassay.{module}"), name).model_json_schema())
 
 
 @info.command("init")
-def init(
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Where to write it. [ragassay.yaml]")] = None,
-) -> None:
+def init(file: File = None) -> None:
     """Write a commented configuration with every key and its default."""
+    from ragassay import config
+    from ragassay.core.files import write_whole
+
     path = file or Path(config.FILE_NAME)
     if path.exists() or path.is_symlink():
         raise Conflict(f"{path} is there already", hint="name another file: ragassay info init FILE")
@@ -88,6 +80,9 @@ def init(
 @info.command("doctor")
 def doctor(as_json: AsJson = False) -> None:
     """List what works on this machine, and how to get the rest. Makes no call."""
+    import orjson
+
+    from ragassay.core.settings import Settings
 
     for what, ok, detail in _findings(Settings()):
         if as_json:

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperGroup
 
-from ragassay.cli.options import AsJson, Config, Server, configured, takes_options, without_none
-from ragassay.cli.terminal import Terminal, print_json, print_table
-from ragassay.client import Client
+from ragassay.cli.options import AsJson, Config, Server, client, configured, given, takes_options
+from ragassay.cli.terminal import Terminal, print_json, print_result, print_table
 from ragassay.core.errors import BadSettings, BudgetReached
-from ragassay.core.eval_config import EvalConfig
 from ragassay.core.formatting import number, split_names
-from ragassay.core.report import Source
-from ragassay.core.settings import Settings
-from ragassay.datasets.dataset import digest_of_dataset
-from ragassay.evaluation.inputs import recorded
-from ragassay.live.files import OpenRequest, SpanFiles
-from ragassay.live.models import Counts, LiveRule, LiveStream
-from ragassay.live.store import ChosenRow, Figures
-from ragassay.live.windows import WindowRows, figures_of
-from ragassay.sdk import evaluation
-from ragassay.sdk.loop import finished
+
+if TYPE_CHECKING:
+    from ragassay.core.eval_config import EvalConfig
+    from ragassay.live.files import OpenRequest, SpanFiles
+    from ragassay.live.models import LiveRule
+    from ragassay.live.store import ChosenRow, Figures
 
 _EVERY_S = 5.0
 _NO_FILES = ("name", "system", "dataset", "baseline", "limit", "map", "output")  # flags of commands that read a dataset
+Window = tuple[str, str]  # a stream, and an hour of it
 
 
 class _WithDefault(TyperGroup):
@@ -41,32 +38,38 @@ class _WithDefault(TyperGroup):
         return super().resolve_command(ctx, args if known else ["run", *args])
 
 
-live = typer.Typer(help="Evaluate requests in files of OpenTelemetry spans.", cls=_WithDefault, no_args_is_help=True)
-PathArgument = Annotated[
-    Path, typer.Argument(metavar="PATH", help="A file of spans (OTLP), or a folder of such files.")
-]
-Rate = Annotated[float, typer.Option("--rate", metavar="SHARE", min=0, max=1, help="Share of the requests. [1]")]
+live = typer.Typer(cls=_WithDefault, no_args_is_help=True)
+PathArgument = Annotated[Path, Argument(metavar="PATH", help="A file of spans (OTLP), or a folder of such files.")]
+Follow = Annotated[bool, Option("--follow", help="Go on as the files grow, until Ctrl-C.")]
+Rate = Annotated[float, Option("--rate", metavar="SHARE", min=0, max=1, help="Share of the requests. [1]")]
 LowScore = Annotated[
     float | None,
-    typer.Option(
+    Option(
         "--low-score", metavar="SHARE", min=0, max=1, help="Also answers with fewer of their words in the contexts."
     ),
 ]
+Stream = Annotated[str, Argument(metavar="STREAM", help="The service.name of its spans.")]
+StreamRate = Annotated[float | None, Option("--rate", metavar="SHARE", min=0, max=1, help="[0.1]")]
+DayUsd = Annotated[
+    float | None, Option("--budget-usd", metavar="USD", help="Most that judging a day's requests costs.")
+]
+Metrics = Annotated[str | None, Option("--metrics", metavar="NAMES", help="With commas between them.")]
+JudgeName = Annotated[str | None, Option("--judge", metavar="local|MODEL", help="The judge.")]
 
 
-def _rule(rate: float, low_score: float | None) -> LiveRule:
-    return LiveRule(rate=rate, low_score=low_score)
+def _opened(path: Path, rate: float, low_score: float | None) -> tuple[SpanFiles, LiveRule]:
+    from ragassay.core.settings import Settings
+    from ragassay.live.files import SpanFiles
+    from ragassay.live.models import LiveRule
 
-
-def _files(path: Path) -> SpanFiles:
-    return SpanFiles(path, Settings().redacted_attributes)
+    return SpanFiles(path, Settings().redacted_attributes), LiveRule(rate=rate, low_score=low_score)
 
 
 @live.command("check")
 def check(path: PathArgument, rate: Rate = 1.0, low_score: LowScore = None, as_json: AsJson = False) -> None:
     """Show what would happen to each request in files, and which spans are read; nothing is sent or evaluated."""
-    rule, keys = _rule(rate, low_score), ("trace", "stream", "status", "reason", "read_from")
-    decided = [(one, one.decide(rule)) for one in _files(path).complete()]
+    (files, rule), keys = _opened(path, rate, low_score), ("trace", "stream", "status", "reason", "read_from")
+    decided = [(one, one.decide(rule)) for one in files.complete()]
     rows = [(one.trace, one.stream, made.status, made.reason, made.read_from) for one, made in decided]
     if as_json:
         print_json([dict(zip(keys, row, strict=True)) for row in rows])
@@ -80,7 +83,7 @@ def check(path: PathArgument, rate: Rate = 1.0, low_score: LowScore = None, as_j
 @takes_options(without=_NO_FILES)
 def run(
     path: PathArgument,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on as the files grow, until Ctrl-C.")] = False,
+    follow: Follow = False,
     rate: Rate = 1.0,
     low_score: LowScore = None,
     config: Config = None,
@@ -88,14 +91,16 @@ def run(
     **options: Any,
 ) -> None:
     """Evaluate requests in files of spans, and print windows and states. ``live PATH`` is short for it."""
+    from ragassay.core.settings import Settings
+
     if follow and as_json:
         raise BadSettings("--follow prints tables", hint="leave out --json")
-    configuration = configured(config, options)
-    files, evaluated = _files(path), _Evaluated(configuration.evaluation, _rule(rate, low_score))
+    files, rule = _opened(path, rate, low_score)
+    evaluated = _Evaluated(configured(config, options).evaluation)
     rounds = int(Settings().live_silence_s / _EVERY_S) if follow else None
     while True:
         new = files.complete(silent_rounds=rounds)
-        evaluated.add(new)
+        evaluated.add(new, rule)
         if new or not follow:
             evaluated.show(files, as_json=as_json)
         if not follow:
@@ -104,93 +109,99 @@ def run(
 
 
 class _Evaluated:
-    """What was evaluated so far: by stream and hour the figures of each run, and the states of requests."""
+    """What was evaluated so far: by window the figures of each run and the states of requests, and why they have them."""
 
-    def __init__(self, spec: EvalConfig, rule: LiveRule) -> None:
-        self._spec, self._rule = spec, rule
-        self._figures: dict[tuple[str, str], dict[str, Figures]] = {}
-        self._states: dict[tuple[str, str], Counter[str]] = {}
+    def __init__(self, spec: EvalConfig) -> None:
+        self._spec, self._spent_usd = spec, 0.0
+        self._figures: defaultdict[Window, dict[str, Figures]] = defaultdict(dict)
+        self._states: defaultdict[Window, Counter[str]] = defaultdict(Counter)
         self._reasons: Counter[tuple[str, str]] = Counter()
-        self._spent_usd = 0.0
 
-    def add(self, requests: list[OpenRequest]) -> None:
-        """Decide on requests, and evaluate those that are chosen, a run for each hour of a stream."""
-        chosen: dict[tuple[str, str], dict[str, ChosenRow]] = {}
+    def add(self, requests: list[OpenRequest], rule: LiveRule) -> None:
+        """Decide on requests, and evaluate those that are chosen, a run for each window."""
+        from ragassay.live.store import ChosenRow
+
+        chosen: defaultdict[Window, dict[str, ChosenRow]] = defaultdict(dict)
         for one in requests:
-            decision, window = one.decide(self._rule), (one.stream, one.hour)
+            decision, window = one.decide(rule), (one.stream, one.hour)
             if decision.sample is not None and decision.cause is not None:
-                chosen.setdefault(window, {})[one.trace] = ChosenRow(decision.cause, decision.sample)
+                chosen[window][one.trace] = ChosenRow(decision.cause, decision.sample)
             else:
                 self._count(window, decision.status, decision.reason.partition(";")[0])
         for window, rows in sorted(chosen.items()):
-            self._evaluate(window, rows)
+            self._count(window, *self._evaluate(window, rows), len(rows))
 
-    def _evaluate(self, window: tuple[str, str], rows: dict[str, Any]) -> None:
-        samples = [row.sample for row in rows.values()]
-        source = Source(name=window[0], digest=digest_of_dataset(samples), rows=len(samples))
-        spec, usd = self._spec, self._spec.budget.usd
+    def _evaluate(self, window: Window, rows: Mapping[str, ChosenRow]) -> tuple[str, str]:
+        """The state of the rows after a run on them, and why they have it; a budget is that of all runs."""
+        from ragassay.core.report import Source
+        from ragassay.datasets.dataset import digest_of_dataset
+        from ragassay.evaluation.inputs import recorded
+        from ragassay.live.windows import figures_of
+        from ragassay.sdk.evaluation import evaluated, runtime_for
+        from ragassay.sdk.loop import finished
+
+        samples, spec, usd = [row.sample for row in rows.values()], self._spec, self._spec.budget.usd
+        if usd is not None and usd <= self._spent_usd:
+            return "budget_reached", f"{usd:g} USD are spent"
         if usd is not None:
-            left = usd - self._spent_usd
-            if left <= 0:
-                self._count(window, "budget_reached", f"{usd:g} USD are spent", len(rows))
-                return
-            spec = spec.model_copy(update={"budget": spec.budget.model_copy(update={"usd": left})})
-        runtime, inputs = evaluation.runtime_for(), recorded(source, samples)
+            left = spec.budget.model_copy(update={"usd": usd - self._spent_usd})
+            spec = spec.model_copy(update={"budget": left})
+        source = Source(name=window[0], digest=digest_of_dataset(samples), rows=len(samples))
+        work = partial(evaluated, runtime_for(), spec, recorded(source, samples), Terminal(quiet=True))
         try:
-            kept, report = finished(partial(evaluation.evaluated, runtime, spec, inputs, Terminal(quiet=True)))
+            kept, report = finished(work)
         except BudgetReached as error:
             self._spent_usd = usd or 0.0
-            self._count(window, "budget_reached", error.message, len(rows))
-            return
+            return "budget_reached", error.message
         self._spent_usd += report.systems["default"].evaluation.usage.cost_usd or 0.0
-        self._figures.setdefault(window, {})[kept.record.id] = figures_of(rows, report.results["default"])
-        self._count(window, "evaluated", "", len(rows))
+        self._figures[window][kept.record.id] = figures_of(rows, report.results["default"])
+        return "evaluated", ""
 
-    def _count(self, window: tuple[str, str], status: str, reason: str, number: int = 1) -> None:
-        self._states.setdefault(window, Counter())[status] += number
-        self._reasons[status, reason] += number
+    def _count(self, window: Window, status: str, reason: str, requests: int = 1) -> None:
+        self._states[window][status] += requests
+        self._reasons[status, reason] += requests
 
     def show(self, files: SpanFiles, *, as_json: bool) -> None:
         """Print the windows, by stream and hour, and the states of requests."""
+        from ragassay.live.models import Counts
+        from ragassay.live.windows import WindowRows
+
         windows = [
-            WindowRows.of(place[1], self._figures.get(place, {})).window(*place, Counts(received=one.total(), **one))
+            WindowRows.of(place[1], self._figures[place]).window(*place, Counts(received=one.total(), **one))
             for place, one in sorted(self._states.items())
         ]
         if as_json:
             print_json(windows)
             return
-        metrics = list(dict.fromkeys(name for one in windows for name in one.metrics))
-        rows = []
+        metrics, rows = list(dict.fromkeys(name for one in windows for name in one.metrics)), []
         for one in windows:
             scores = [one.metrics.get(name) for name in metrics]
             cells = ["" if score is None else f"{number(score.value)} ({score.interval})" for score in scores]
             rows.append((one.stream, one.window, str(one.counts.received), str(one.rows), *cells))
         print_table(("stream", "window", "requests", "rows", *metrics), rows, empty="there is no request")
+        late = ("late spans", str(files.late), "after their request was complete")
         states = [(status, str(count), reason) for (status, reason), count in sorted(self._reasons.items())]
-        states += [("waiting", str(files.waiting), "")] if files.waiting else []
-        states += [("late spans", str(files.late), "after their request was complete")] if files.late else []
-        print_table(("state", "requests", "why"), states, least=("why",), empty="")
+        states += [row for row in (("waiting", str(files.waiting), ""), late) if row[1] != "0"]
+        print_table(("state", "requests", "why"), states, least=("why",))
 
 
 @live.command("set")
 def set_rule(
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The service.name of its spans.")],
-    rate: Annotated[float | None, typer.Option("--rate", metavar="SHARE", min=0, max=1, help="[0.1]")] = None,
-    budget_usd: Annotated[
-        float | None, typer.Option("--budget-usd", metavar="USD", help="Most that judging a day's requests costs.")
-    ] = None,
+    stream: Stream,
+    rate: StreamRate = None,
+    budget_usd: DayUsd = None,
     low_score: LowScore = None,
-    metrics: Annotated[str | None, typer.Option("--metrics", metavar="NAMES", help="With commas between them.")] = None,
-    judge: Annotated[str | None, typer.Option("--judge", metavar="local|MODEL", help="The judge.")] = None,
+    metrics: Metrics = None,
+    judge: JudgeName = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Have a service evaluate requests of a stream; what is left out has its default."""
-    job = without_none({"metrics": split_names(metrics) if metrics else None, "judge": judge})
-    body = without_none({"rate": rate, "budget_usd": budget_usd, "low_score": low_score, "job": job})
-    with Client(server) as service:
+    from ragassay.live.models import LiveStream
+
+    job = given({"metrics": metrics and split_names(metrics), "judge": judge})
+    body = given({"rate": rate, "budget_usd": budget_usd, "low_score": low_score, "job": job})
+    with client(server) as service:
         put = service.request(LiveStream, "PUT", "live", "streams", stream, body=body)
-    if as_json:
-        print_json(put)
-    else:
-        typer.echo(f"{put.name}: {put.rule.rate:.4g} of its requests are evaluated" if put.rule else put.name)
+    share = f": {put.rule.rate:.4g} of its requests are evaluated" if put.rule else ""
+    print_result(put, f"{put.name}{share}", as_json=as_json)

@@ -1,32 +1,38 @@
-"""Options that commands share, each with one meaning, and ``--set`` for every key of the configuration without a flag."""
+"""Options that commands share, each with one meaning, and ``--set`` for every key of the configuration without a flag.
+
+What a command's help does not need is imported when the command runs.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
+from typer import Option
 
-from ragassay import config
-from ragassay.config import Override, ProjectConfig
 from ragassay.core.errors import BadSettings
 from ragassay.core.formatting import split_names
 
+if TYPE_CHECKING:
+    from ragassay.client import Client
+    from ragassay.config import Override, ProjectConfig
+
 _Command = TypeVar("_Command", bound=Callable[..., None])
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Server = Annotated[str | None, typer.Option("--server", metavar="URL", help="The service. [http://127.0.0.1:8400]")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
+Server = Annotated[str | None, Option("--server", metavar="URL", help="The service. [http://127.0.0.1:8400]")]
 AtServer = Annotated[
-    str | None, typer.Option("--server", metavar="URL", help="Use the service at URL instead of this folder.")
+    str | None, Option("--server", metavar="URL", help="Use the service at URL instead of this folder.")
 ]
-Last = Annotated[int, typer.Option("--last", metavar="N", min=1, help="Only the newest N.")]
+Last = Annotated[int, Option("--last", metavar="N", min=1, help="Only the newest N.")]
 Config = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="Configuration. [without DATA: ./ragassay.yaml]")
+    Path | None, Option("--config", metavar="FILE", help="Configuration. [without DATA: ./ragassay.yaml]")
 ]
 Plugins = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--import",
         metavar="FILE.py|MODULE",
         help="Run a file, or import a module, that registers metrics, judges, systems or exporters. Repeatable.",
@@ -34,77 +40,65 @@ Plugins = Annotated[
 ]
 Outputs = Annotated[
     list[Path] | None,
-    typer.Option("-o", "--output", metavar="FILE", help="Also write FILE; its extension picks the format. Repeatable."),
+    Option("-o", "--output", metavar="FILE", help="Also write FILE; its extension picks the format. Repeatable."),
 ]
 
 Map = Annotated[
     list[str] | None,
-    typer.Option("--map", metavar="OURS=THEIRS", help="Column of a field that isn't recognized. Repeatable."),
+    Option("--map", metavar="OURS=THEIRS", help="Column of a field that isn't recognized. Repeatable."),
 ]
-Concurrency = Annotated[int | None, typer.Option("-j", "--concurrency", metavar="N", help="Judge calls at once. [8]")]
+Concurrency = Annotated[int | None, Option("-j", "--concurrency", metavar="N", help="Judge calls at once. [8]")]
 BudgetUsd = Annotated[
-    float | None,
-    typer.Option("--budget-usd", metavar="USD", help="The most that judge calls may cost, in USD. [no cap]"),
+    float | None, Option("--budget-usd", metavar="USD", help="The most that judge calls may cost, in USD. [no cap]")
 ]
 
 
 class Flag(NamedTuple):
-    """A flag: its name, the key of the configuration that it sets, and its type and help for typer."""
+    """A flag: its name, the key of the configuration that it sets, its type and help for typer, and what reads its value."""
 
     name: str
     location: tuple[str, ...]
     annotation: Any
+    read: Callable[[Any], Any] = lambda value: value
 
 
-def _flag(name: str, key: str, kind: Any, metavar: str, about: str) -> Flag:
-    return Flag(name, (key,), Annotated[kind, typer.Option(name, metavar=metavar, help=about)])
+def _pairs(form: str, flag: str) -> Callable[[Sequence[str]], dict[str, str]]:
+    return lambda texts: pairs(texts, flag, form)
 
 
-_TEXT, _TEXTS = str | None, list[str] | None
+def _text(name: str, key: str, metavar: str, about: str, kind: Any = str | None) -> Flag:
+    return Flag(name, (key,), Annotated[kind, Option(name, metavar=metavar, help=about)])
+
+
+def _named(name: str, key: str, form: str, about: str) -> Flag:
+    """A repeatable flag NAME=VALUE."""
+    return _text(name, key, form, about, list[str] | None)._replace(read=_pairs(form, name))
+
+
+_JUDGE = (
+    "A judge: local, or a model that LiteLLM supports; MODEL,samples=3 or MODEL,role=reference,on=0.2. "
+    "Repeatable. [local]"
+)
+_SYSTEM = "Responses of a system, or its address, which is sent {query} and replies {answer, contexts}. Repeatable."
+_METRICS = "Metrics to compute; see: ragassay info metrics. [every usual one that the rows have the input for]"
+_ANY_KEY = "Any key of the configuration, such as statistics.alpha=0.01; see: ragassay info init. Repeatable."
 FLAGS = {
-    "system": _flag(
-        "--system",
-        "systems",
-        _TEXTS,
-        "NAME=FILE|URL",
-        "Responses of a system, or its address, which is sent {query} and replies {answer, contexts}. Repeatable.",
+    "system": _named("--system", "systems", "NAME=FILE|URL", _SYSTEM),
+    "judge": _text("--judge", "judges", "local|MODEL", _JUDGE, list[str] | None),
+    "dataset": _named("--dataset", "datasets", "NAME=FILE", "A file of queries, or a stored dataset. Repeatable."),
+    "baseline": _text(
+        "--baseline", "baseline", "SYSTEM", "With several datasets: the system to compare with. [the first]"
     ),
-    "judge": _flag(
-        "--judge",
-        "judges",
-        _TEXTS,
-        "local|MODEL",
-        "A judge: local, or a model that LiteLLM supports; MODEL,samples=3 or MODEL,role=reference,on=0.2. "
-        "Repeatable. [local]",
-    ),
-    "dataset": _flag(
-        "--dataset", "datasets", _TEXTS, "NAME=FILE", "A file of queries, or a stored dataset. Repeatable."
-    ),
-    "baseline": _flag(
-        "--baseline", "baseline", _TEXT, "SYSTEM", "With several datasets: the system to compare with. [the first]"
-    ),
-    "metrics": _flag(
-        "--metrics",
-        "metrics",
-        _TEXT,
-        "A,B",
-        "Metrics to compute; see: ragassay info metrics. [every usual one that the rows have the input for]",
-    ),
-    "name": _flag("--name", "name", _TEXT, "NAME", "Name of the run. [that of the data]"),
-    "limit": _flag("--limit", "limit", int | None, "N", "Only the first N rows. [all]"),
-    "map": Flag("--map", ("map",), Map),
-    "seed": _flag("--seed", "seed", int | None, "N", "Seed of the judge and of every random draw. [0]"),
+    "metrics": _text("--metrics", "metrics", "A,B", _METRICS)._replace(read=split_names),
+    "name": _text("--name", "name", "NAME", "Name of the run. [that of the data]"),
+    "limit": _text("--limit", "limit", "N", "Only the first N rows. [all]", int | None),
+    "map": Flag("--map", ("map",), Map, _pairs("OURS=THEIRS", "--map")),
+    "seed": _text("--seed", "seed", "N", "Seed of the judge and of every random draw. [0]", int | None),
     "concurrency": Flag("-j", ("performance", "concurrency"), Concurrency),
     "budget_usd": Flag("--budget-usd", ("budget", "usd"), BudgetUsd),
-    "output": Flag("-o", ("output",), Outputs),
+    "output": Flag("-o", ("output",), Outputs, lambda paths: list(map(str, paths))),
     "plugins": Flag("--import", ("plugins",), Plugins),
-    "settings": _flag(
-        "--set",
-        "",
-        _TEXTS,
-        "KEY=VALUE",
-        "Any key of the configuration, such as statistics.alpha=0.01; see: ragassay info init. Repeatable.",
-    ),
+    "settings": _text("--set", "", "KEY=VALUE", _ANY_KEY, list[str] | None),
 }
 
 
@@ -125,37 +119,24 @@ def takes_options(*, without: Collection[str] = ()) -> Callable[[_Command], _Com
     return decorate
 
 
+def given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were used, also with a value such as 0 or the empty text."""
+    return {key: value for key, value in values.items() if value is not None and value != []}
+
+
 def used(options: Mapping[str, Any]) -> list[str]:
     """The flags that were used, as they are typed."""
-    return [FLAGS[key].name for key in _given(options)]
-
-
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were used, also with a value such as 0 or the empty text."""
-    return {key: value for key, value in options.items() if value is not None and value != []}
-
-
-def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that are given."""
-    return {key: value for key, value in values.items() if value is not None}
+    return [FLAGS[key].name for key in given(options)]
 
 
 def overrides(options: Mapping[str, Any]) -> list[Override]:
     """What the flags that were used set in a configuration; ``--set`` comes last."""
-    values = _given(options)
+    from ragassay.config import Override
+
+    values = given(options)
     texts = values.pop("settings", ())
-    read: dict[str, Callable[[Any], Any]] = {
-        "system": lambda texts: pairs(texts, "--system", "NAME=FILE|URL"),
-        "dataset": lambda texts: pairs(texts, "--dataset", "NAME=FILE"),
-        "map": lambda texts: pairs(texts, "--map", "OURS=THEIRS"),
-        "metrics": split_names,
-        "output": lambda paths: list(map(str, paths)),
-    }
-    flags = {
-        key: Override(FLAGS[key].location, read.get(key, lambda value: value)(value), FLAGS[key].name)
-        for key, value in values.items()
-    }
-    return [*flags.values(), *map(Override.of_text, texts)]
+    flags = [Override(FLAGS[key].location, FLAGS[key].read(value), FLAGS[key].name) for key, value in values.items()]
+    return [*flags, *map(Override.of_text, texts)]
 
 
 def configured(
@@ -172,29 +153,40 @@ def configured(
     one, and a line on stderr says so. ``remote``: a service does the work. ``schedule``: keys of that section.
     Raises BadSettings, UnknownName, NotFound.
     """
-    given = overrides(options)
+    from ragassay import config
+
+    changes = overrides(options)
     if data is not None:
-        given.append(config.Override(("data",), str(data), "DATA"))
-    given += [config.Override(("schedule", key), value, f"--{key}") for key, value in (schedule or {}).items()]
-    names_data = any(override.location[0] in ("data", "datasets") for override in given)
+        changes.append(config.Override(("data",), str(data), "DATA"))
+    changes += [config.Override(("schedule", key), value, f"--{key}") for key, value in (schedule or {}).items()]
+    names_data = any(override.location[0] in ("data", "datasets") for override in changes)
     if path is None and not names_data and (path := config.find(Path())) is not None:
         typer.echo(f"configuration: {path}", err=True)
-    return config.load(path, given, remote=remote)
+    return config.load(path, changes, remote=remote)
 
 
 def import_plugins(names: Sequence[str] | None) -> None:
     """Run the plug-ins of the environment and those of ``--import``, for a command without a configuration."""
+    from ragassay import config
+
     config.import_plugins(config.Document({"plugins": list(names or ())}, "--import"))
+
+
+def client(server: str | None) -> Client:
+    """The service at the address, or the one of RAGASSAY_SERVER."""
+    from ragassay.client import Client
+
+    return Client(server)
 
 
 def pairs(texts: Sequence[str] | None, flag: str, form: str) -> dict[str, str]:
     """{name: value} of a repeatable option NAME=VALUE; raises BadSettings."""
     pairs: dict[str, str] = {}
     for text in texts or ():
-        name, equals, value = text.partition("=")
-        if not (name.strip() and equals and value.strip()):
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
             raise BadSettings(f"{flag} {text!r} is not of the form {form}")
-        if name.strip() in pairs:
-            raise BadSettings(f"{flag} names {name.strip()!r} twice")
-        pairs[name.strip()] = value.strip()
+        if name in pairs:
+            raise BadSettings(f"{flag} names {name!r} twice")
+        pairs[name] = value
     return pairs

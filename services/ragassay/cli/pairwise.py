@@ -49,8 +49,7 @@ def prefer(
     if len(systems) != 2:
         named = ", ".join(one.label for one in systems)
         raise BadInput(f"two systems are compared, these are {len(systems)}: {named}", hint="name two: RUN#SYSTEM")
-    contest = Contest.of(*systems, configuration.limit)
-    estimator = CostEstimator()
+    contest, estimator = Contest.of(*systems, configuration.limit), CostEstimator()
     with warnings_shown():
         asyncio.run(contest.judged(judge, estimator))
         print_calls({judge.name: estimator.estimates}, Prices(spec.prices), err=not dry_run)
@@ -72,17 +71,15 @@ def prefer(
                 done.add(query_id)
                 move(1)
 
-        preferences = asyncio.run(
-            through_outages(
-                lambda used: contest.judged(judge, used, answered),
-                journal,
-                spec.performance.provider_outage_timeout_s,
-                lambda why: print_notice(f"waiting: {why}"),
-            )
+        asking = through_outages(
+            lambda used: contest.judged(judge, used, answered),
+            journal,
+            spec.performance.provider_outage_timeout_s,
+            lambda why: print_notice(f"waiting: {why}"),
         )
+        preferences = asyncio.run(asking)
     report = contest.report(judge, preferences, spec.statistics.confidence)
     show(report, of_preferences, EXPORTERS, outputs, as_json=as_json)
-    if (failed := report.win_rate.failed / len(report.rows)) > spec.max_failed_share:
-        raise Unscored(
-            f"{failed:.0%} of the pairs could not be judged; allowed: {spec.max_failed_share:.0%} (max_failed_share)"
-        )
+    limit, failed = spec.max_failed_share, report.win_rate.failed / len(report.rows)
+    if failed > limit:
+        raise Unscored(f"{failed:.0%} of the pairs could not be judged; allowed: {limit:.0%} (max_failed_share)")

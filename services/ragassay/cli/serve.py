@@ -12,27 +12,26 @@ from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
 import typer
+from typer import Argument, Option
 
-from ragassay import observability
 from ragassay.core.errors import BadSettings, Unavailable, UnknownName
-from ragassay.core.settings import Settings
 
-Part = Annotated[Literal["all", "api", "worker", "scheduler"], typer.Argument(help="What to run.")]
+Part = Annotated[Literal["all", "api", "worker", "scheduler"], Argument(help="What to run.")]
 Check = Annotated[
-    bool, typer.Option("--check", help="Run nothing: exit code 0 if this host's worker or scheduler is at work.")
+    bool, Option("--check", help="Run nothing: exit code 0 if this host's worker or scheduler is at work.")
 ]
-Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
-Port = Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0: any free one.")]
+Host = Annotated[str, Option("--host", metavar="ADDRESS", help="Address to listen on.")]
+Port = Annotated[int, Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0: any free one.")]
 Workers = Annotated[
     int | None,
-    typer.Option("--workers", metavar="N", min=1, max=256, help="Worker processes. [one more than CPUs, at most 5]"),
+    Option("--workers", metavar="N", min=1, max=256, help="Worker processes. [one more than CPUs, at most 5]"),
 ]
 Queues = Annotated[
     list[str] | None,
-    typer.Option("--queue", metavar="NAME", help="Take only chunks, reports or schedules. Repeatable. [all]"),
+    Option("--queue", metavar="NAME", help="Take only chunks, reports or schedules. Repeatable. [all]"),
 ]
-Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder of Redis's data. [.ragassay/service]")]
-Fd = Annotated[int | None, typer.Option("--fd", hidden=True, help="A socket that listens already.")]
+Data = Annotated[Path | None, Option("--data", metavar="DIR", help="Folder of Redis's data. [.ragassay/service]")]
+Fd = Annotated[int | None, Option("--fd", hidden=True, help="A socket that listens already.")]
 
 
 def serve(
@@ -45,8 +44,9 @@ def serve(
     data: Data = None,
     fd: Fd = None,
 ) -> None:
-    """Run the service on this machine: Redis, API, workers and scheduler. Ctrl-C ends it. Or run one part, for a deployment.
+    """Run the service on this machine, or one of its parts.
 
+    The service is Redis, API, workers and scheduler; Ctrl-C ends it.
     The parts use the Redis of RAGASSAY_STATE_URL. A stopped worker goes on with its chunks for up to RAGASSAY_SHUTDOWN_S
     seconds. Several schedulers may run: each planned time is claimed once.
     """
@@ -63,38 +63,33 @@ def serve(
 
 
 def _serve_all(host: str, port: int, workers: int, data: Path | None) -> None:
+    from ragassay.api.security import check_bind
+    from ragassay.core.settings import Settings
+    from ragassay.observability import log_line
     from ragassay.service.local_up import Up
 
     settings = Settings()
-    secret = settings.bootstrap_key or settings.key_pepper
-    if host not in ("127.0.0.1", "localhost") or secret is not None:  # its import takes half a second
-        from ragassay.api.security import check_bind
-
-        check_bind(host, settings)
+    check_bind(host, settings)
 
     def write(level: int, line: str) -> None:
+        stream = sys.stderr if level == logging.WARNING else sys.stdout
         with suppress(OSError):  # the terminal was closed
-            print(
-                observability.log_line(settings, level, line),
-                file=sys.stderr if level == logging.WARNING else None,
-                flush=True,
-            )
+            print(log_line(settings, level, line), file=stream, flush=True)
 
-    Up(
-        settings,
+    folder, info, warn = (
         data or settings.home / "service",
-        host=host,
-        port=port,
-        workers=workers,
-        info=partial(write, logging.INFO),
-        warn=partial(write, logging.WARNING),
-    ).run()
+        partial(write, logging.INFO),
+        partial(write, logging.WARNING),
+    )
+    Up(settings, folder, host=host, port=port, workers=workers, info=info, warn=warn).run()
 
 
 def _serve_api(host: str, port: int, fd: int | None) -> None:
+    from ragassay import observability
     from ragassay.api.app import create_app
     from ragassay.api.security import check_bind
     from ragassay.api.server import server
+    from ragassay.core.settings import Settings
     from ragassay.service import wiring
     from ragassay.service.health import log_redis
 
@@ -117,7 +112,6 @@ def _exec_worker(processes: int, queues: list[str] | None) -> None:
     if unknown := next((name for name in queues or () if name not in known), None):
         raise UnknownName("queue", unknown, known, where="--queue")
     taken = ",".join(known[name] for name in dict.fromkeys(queues or known))
-
     # Without the signal's new meaning, Celery would wait for a chunk as long as it takes.
     _exec(
         f"-m celery --quiet -A ragassay_workers.app:app worker --pool prefork --loglevel INFO --queues {taken} "
@@ -128,35 +122,34 @@ def _exec_worker(processes: int, queues: list[str] | None) -> None:
 
 def _check(part: str) -> None:
     """Raise Unavailable unless this host's worker takes the chunks that wait, or its scheduler starts what is due."""
+    from ragassay.core.settings import Settings
     from ragassay.service.connection import outages
     from ragassay.service.health import OVERDUE_S, STALLED_AFTER_S, health
     from ragassay.service.redis import RedisStore
 
-    if part not in ("worker", "scheduler"):
-        raise BadSettings(
-            "--check is about one part", hint="ragassay serve worker --check, or: serve scheduler --check"
-        )
+    kind = {"worker": "worker", "scheduler": "beat"}.get(part)
+    if kind is None:
+        hint = "ragassay serve worker --check, or: serve scheduler --check"
+        raise BadSettings("--check is about one part", hint=hint)
     store = RedisStore(Settings().state, patient=False)
-    kind = "worker" if part == "worker" else "beat"
     with outages():
-        running = store.alive(kind, socket.gethostname())
-        known = health(store)
+        running, known = store.alive(kind, socket.gethostname()), health(store)
+    problem = None
     if not running:
-        what = f"no {part} on this host has sent a heartbeat for {30 if part == 'worker' else 60} s"
-        raise Unavailable(what, hint="restart it, and see its log")
-    if part == "worker" and known.stalled:
-        raise Unavailable(
-            f"chunks wait, and no worker has claimed one for {STALLED_AFTER_S:g} s (job {known.stalled[0]})",
-            hint="restart the workers, and see their logs",
-        )
-    if part == "scheduler" and known.schedule_overdue_s > OVERDUE_S:
-        what = f"a schedule is due, and no scheduler has started it for {OVERDUE_S} s"
-        raise Unavailable(what, hint="restart the scheduler, and see its log")
+        problem = f"no {part} on this host has sent a heartbeat for {30 if part == 'worker' else 60} s"
+    elif part == "worker" and known.stalled:
+        problem = f"chunks wait, and no worker has claimed one for {STALLED_AFTER_S:g} s (job {known.stalled[0]})"
+    elif part == "scheduler" and known.schedule_overdue_s > OVERDUE_S:
+        problem = f"a schedule is due, and no scheduler has started it for {OVERDUE_S} s"
+    if problem:
+        raise Unavailable(problem, hint=f"restart the {part}, and see its log")
     typer.echo(f"{running} {part} on this host")
 
 
 def _exec(arguments: str, **environment: str) -> NoReturn:
     """Replace this process by another Python program, so that signals reach it. ``-P``: no import from this folder."""
+    from ragassay.core.settings import Settings
+
     Settings()  # what is wrong with them is one line here
     command = [sys.executable, "-P", *arguments.split()]
     os.execve(sys.executable, command, {**os.environ, **environment})  # noqa: S606 - our own program

@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from ragassay.analysis.trec import evaluate_run, mean, retrieval_metric
+from ragassay.cli.terminal import print_json
 from ragassay.core.errors import NothingToEvaluate
-from ragassay.core.formatting import json_document
-from ragassay.datasets.trec import read_retrieved
-from ragassay.metrics.ranked import Array
+
+if TYPE_CHECKING:
+    from ragassay.metrics.ranked import Array
 
 METRICS = "Such as nDCG@10, P@5, RR, AP, bpref, rbp@0.8; ragassay info metrics lists them."
+Qrels = Annotated[str, Argument(metavar="QRELS", help="Judgments, a line each: qid iter docid rel; plain or .gz.")]
+Run = Annotated[str, Argument(metavar="RUN", help="Ranked documents, a line each: qid Q0 docid rank score tag.")]
+Metrics = Annotated[list[str], Argument(metavar="METRIC", help=METRICS)]
+Queries = Annotated[bool, Option("-q", help="Print the values of each query, then the means.")]
+FullAsJson = Annotated[bool, Option("--json", help="Print JSON in full precision.")]
 
 
-def trec(
-    qrels: Annotated[
-        str, typer.Argument(metavar="QRELS", help="Judgments, a line each: qid iter docid rel; plain or .gz.")
-    ],
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="Ranked documents, a line each: qid Q0 docid rank score tag.")
-    ],
-    metric: Annotated[list[str], typer.Argument(metavar="METRIC", help=METRICS)],
-    queries: Annotated[bool, typer.Option("-q", help="Print the values of each query, then the means.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in full precision.")] = False,
-) -> None:
+def trec(qrels: Qrels, run: Run, metric: Metrics, queries: Queries = False, as_json: FullAsJson = False) -> None:
     """Compute retrieval metrics from TREC qrels and run files.
 
     Documents are ranked by score, compared as float64; ties by document id, descending, as in trec_eval. The rank field
     is not read. A judged query that the run lacks scores 0. Needs the extra 'trec'.
     """
+    from ragassay.analysis.trec import evaluate_run, mean, retrieval_metric
+    from ragassay.datasets.trec import read_retrieved
+
     started = time.perf_counter()
     metrics = {name: retrieval_metric(name) for name in " ".join(metric).split()}
     retrieved = read_retrieved(qrels, run)
@@ -51,7 +50,7 @@ def trec(
     shown = retrieved.queries if queries else None
     if as_json:
         document: dict[str, Any] = {"means": means, "n_queries": len(retrieved.queries), "seconds": seconds}
-        typer.echo(json_document(document | ({"per_query": _rows(shown, values)} if shown else {})), nl=False)
+        print_json(document | ({"per_query": _rows(shown, values)} if shown else {}))
     else:
         _print_lines(shown, values, means)
 

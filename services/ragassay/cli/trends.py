@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from ragassay.analysis import trends
-from ragassay.analysis.costs import CostReport, asked, cost_report
-from ragassay.cli.options import AsJson, AtServer, Config, Outputs, Plugins, configured
+from ragassay.cli.options import AsJson, AtServer, Config, Outputs, Plugins, client, configured
 from ragassay.cli.terminal import show
-from ragassay.client import Client
-from ragassay.core.settings import Settings
-from ragassay.reporting.costs import EXPORTERS, of_costs
-from ragassay.reporting.trends import of_trend
-from ragassay.storage.folder import FolderStore
 
 FigureName = Annotated[
-    str,
-    typer.Argument(help="A metric, cost_per_accurate_answer, suspicious, refusal_recall, or such as latency_ms.p95."),
+    str, Argument(help="A metric, cost_per_accurate_answer, suspicious, refusal_recall, or such as latency_ms.p95.")
 ]
-SystemName = Annotated[str | None, typer.Option("--system", metavar="NAME", help="Only this system.")]
+SystemName = Annotated[str | None, Option("--system", metavar="NAME", help="Only this system.")]
 DatasetName = Annotated[
-    str | None, typer.Option("--dataset", metavar="NAME", help="Runs on this dataset. [that of the newest run]")
+    str | None, Option("--dataset", metavar="NAME", help="Runs on this dataset. [that of the newest run]")
 ]
 JudgeName = Annotated[
-    str | None, typer.Option("--judge", metavar="NAME", help="Runs with this judge. [that of the newest run]")
+    str | None, Option("--judge", metavar="NAME", help="Runs with this judge. [that of the newest run]")
 ]
-NewestRuns = Annotated[int | None, typer.Option("--last", metavar="N", min=1, help="Only the newest N runs.")]
+NewestRuns = Annotated[int | None, Option("--last", metavar="N", min=1, help="Only the newest N runs.")]
 
 
 def trend(
@@ -41,32 +33,38 @@ def trend(
     server: AtServer = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a metric over the runs so far, or with --server over the jobs of a service, and where its level changed."""
+    """Show a metric over the runs so far, and where its level changed.
+
+    With --server: over the jobs of a service.
+    """
+    from ragassay.analysis import trends
+    from ragassay.core.settings import Settings
+    from ragassay.reporting.trends import of_trend
+    from ragassay.storage.folder import FolderStore
+
     configuration = configured(config, {"plugins": plugin})
-    chosen = {"system": system, "dataset": dataset, "judge": judge, "last": last}
-    terms: dict[str, Any] = {**chosen, "alpha": configuration.statistics.alpha, "seed": configuration.seed}
+    terms: dict[str, Any] = {"system": system, "dataset": dataset, "judge": judge, "last": last}
+    terms |= {"alpha": configuration.statistics.alpha, "seed": configuration.seed}
     if server is None:
         result = trends.trend(FolderStore(Settings().home).newest(), metric, **terms)
     else:
-        with Client(server) as service:
+        with client(server) as service:
             result = service.trend(metric, **terms)
     show(result, of_trend, as_json=as_json)
 
 
-Since = Annotated[str | None, typer.Option("--since", metavar="DAY", help="Only runs from that day or time on.")]
+Since = Annotated[str | None, Option("--since", metavar="DAY", help="Only runs from that day or time on.")]
 Until = Annotated[
-    str | None, typer.Option("--until", metavar="DAY", help="Only runs until that time, or the end of that day.")
+    str | None, Option("--until", metavar="DAY", help="Only runs until that time, or the end of that day.")
 ]
-Zone = Annotated[str, typer.Option("--zone", metavar="NAME", help="Time zone of days, such as Europe/Berlin.")]
-SystemNames = Annotated[
-    list[str] | None, typer.Option("--system", metavar="NAME", help="Only this system. Repeatable.")
-]
+Zone = Annotated[str, Option("--zone", metavar="NAME", help="Time zone of days, such as Europe/Berlin.")]
+SystemNames = Annotated[list[str] | None, Option("--system", metavar="NAME", help="Only this system. Repeatable.")]
 DatasetNames = Annotated[
-    list[str] | None, typer.Option("--dataset", metavar="NAME", help="Only runs on this dataset. Repeatable.")
+    list[str] | None, Option("--dataset", metavar="NAME", help="Only runs on this dataset. Repeatable.")
 ]
 By = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--by",
         metavar="A,B",
         help="Groups: of system, dataset, category, model, day, month and judge. [dataset,system]",
@@ -85,15 +83,23 @@ def cost(
     as_json: AsJson = False,
     server: AtServer = None,
 ) -> None:
-    """Show what accurate answers cost over the runs so far, or with --server over the jobs of a service."""
+    """Show what accurate answers cost over the runs so far.
+
+    With --server: over the jobs of a service.
+    """
+    from ragassay.analysis.costs import asked, cost_report
+    from ragassay.core.settings import Settings
+    from ragassay.reporting.costs import EXPORTERS, of_costs
+    from ragassay.storage.folder import FolderStore
+
     EXPORTERS.check(output or ())
-    days = {"since": since, "until": until, "zone": zone}
-    options: dict[str, Any] = {**days, "system": system, "dataset": dataset, "by": by}
+    options: dict[str, Any] = {"since": since, "until": until, "zone": zone}
+    options |= {"system": system, "dataset": dataset, "by": by}
     query = asked(**options, dashes="--")
-    result: CostReport
+    result: object
     if server is None:
         result = cost_report(FolderStore(Settings().home).newest(), query)
     else:
-        with Client(server) as service:
+        with client(server) as service:
             result = service.costs(**options)
     show(result, of_costs, EXPORTERS, output or [], as_json=as_json)

@@ -7,35 +7,36 @@ import webbrowser
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
-from ragassay.api.server import server
-from ragassay.api.view import create_view
 from ragassay.cli.options import Plugins, import_plugins
 from ragassay.core.errors import BadSettings
-from ragassay.core.settings import Settings
-from ragassay.dashboard.folder import FolderLibrary
-from ragassay.storage.folder import FolderStore
 
-Runs = Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Only these runs. [all]")]
-Port = Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on. [any free one]")]
-NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address and open nothing.")]
+Runs = Annotated[list[str] | None, Argument(metavar="[RUN]...", help="Only these runs. [all]")]
+Port = Annotated[int, Option("--port", metavar="N", min=0, max=65535, help="Port to listen on. [any free one]")]
+NoBrowser = Annotated[bool, Option("--no-browser", help="Print the address and open nothing.")]
 
 
 def view(run: Runs = None, port: Port = 0, no_browser: NoBrowser = False, plugin: Plugins = None) -> None:
-    """Show runs in the browser: figures with intervals, and each answer with its verdicts. Ctrl-C ends it."""
+    """Show runs in the browser.
+
+    Figures with intervals, and each answer with its verdicts. Ctrl-C ends it.
+    """
+    from ragassay.api.server import server
+    from ragassay.api.view import create_view
+    from ragassay.core.settings import Settings
+    from ragassay.dashboard.folder import FolderLibrary
+    from ragassay.storage.folder import FolderStore
 
     import_plugins(plugin)
     store = FolderStore(Settings().home)
     only = [store.open(reference).record.id for reference in run or ()]
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind(("127.0.0.1", port))
+        listener = socket.create_server(("127.0.0.1", port))
     except OSError as error:
         raise BadSettings(f"port {port} can't be listened on ({error.strerror})", where="--port") from None
     page = f"/ui/runs/{only[0]}" if len(only) == 1 else "/ui/runs"
     address = f"http://127.0.0.1:{listener.getsockname()[1]}{page}"
-    listener.listen()
     typer.echo(address)
     typer.echo("Ctrl-C ends it", err=True)
     if not no_browser:

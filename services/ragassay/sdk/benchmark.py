@@ -8,7 +8,6 @@ from typing import Any
 
 from ragassay.analysis.comparison import compare_datasets
 from ragassay.core.errors import BadSettings
-from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.evaluation.labelling import report_of
 from ragassay.reporting.objects import Comparison, Report
@@ -21,9 +20,9 @@ PLACE = "{dataset}"  # in a path: the name of each dataset
 class Benchmark(Mapping[str, Report]):
     """The report of each dataset by its name, and the ``comparison`` of the systems with the baseline, None with one system."""
 
-    def __init__(self, record: BenchmarkRecord, reports: Mapping[str, ReportWithResults]) -> None:
+    def __init__(self, record: BenchmarkRecord, reports: Mapping[str, Report]) -> None:
         self.id, self.baseline = record.id, record.baseline
-        self._reports = {name: Report.of(one, one.results) for name, one in reports.items()}
+        self._reports = dict(reports)
         made = compare_datasets(reports, record.baseline, alpha=record.alpha, correction=record.correction)
         self.comparison = None if made is None else Comparison(**dict(made))
 
@@ -34,7 +33,8 @@ class Benchmark(Mapping[str, Report]):
         if name not in benchmarks.ids():
             return None
         record = benchmarks.open(name)
-        return cls(record, {dataset: report_of(store.open(run)) for dataset, run in record.runs.items()})
+        reports = {dataset: report_of(store.open(run)) for dataset, run in record.runs.items()}
+        return cls(record, {dataset: Report.of(one, one.results) for dataset, one in reports.items()})
 
     def __getitem__(self, dataset: str) -> Report:
         return self._reports[dataset]

@@ -233,11 +233,10 @@ def runtime_for(*inputs: Inputs, settings: Settings | None = None) -> Runtime:
 
 
 def begin(runtime: Runtime, configuration: ProjectConfig, inputs: Mapping[str, Inputs], *, several: bool) -> Begun:
-    """New runs, written down; with ``several``, of one benchmark, whose record is written first, so that a kill leaves no
-    run of it that would be taken for one on its own.
+    """Write new runs down, one for each dataset; with ``several``, as one benchmark.
 
-    Raises what ``local.start`` raises, UnknownName for a baseline that is no system, and BadSettings for a file of the
-    comparison if there is one system.
+    Its record is written first, so that no run that a kill leaves is taken for one on its own. Raises what ``local.start``
+    raises, UnknownName for a baseline that is no system, and BadSettings for a file of the comparison if there is one system.
     """
     spec, baseline = configuration.evaluation, configuration.baseline
     # what can't be evaluated is refused before anything is written
@@ -285,17 +284,19 @@ async def completed(runtime: Runtime, begun: Begun, reporter: Reporter, **limits
 
     ``limits`` as ``local.complete`` has them; a budget is that of all runs together. Raises what ``local.complete`` raises.
     """
-    reports = dict[str, ReportWithResults]()
+    reports = await _reports(runtime, begun, reporter, **limits)
+    return next(iter(reports.values())) if begun.benchmark is None else Benchmark(begun.benchmark, reports)
+
+
+async def _reports(runtime: Runtime, begun: Begun, reporter: Reporter, **limits: Any) -> dict[str, Report]:
+    reports = {}
     with reporter.watch(begun.runs.values(), resume_command(begun.id)) as done:
         for dataset, run in begun.runs.items():
             others = [other for other in begun.runs.values() if other is not run]
-            reports[dataset] = await local.complete(
-                runtime, run, done=done, notice=reporter.notice, others=others, **limits
-            )
-    if begun.benchmark is not None:
-        return Benchmark(begun.benchmark, reports)
-    [report] = reports.values()
-    return Report.of(report, report.results)
+            limits |= {"done": done, "notice": reporter.notice, "others": others}
+            report = await local.complete(runtime, run, **limits)
+            reports[dataset] = Report.of(report, report.results)
+    return reports
 
 
 async def evaluated(
@@ -307,8 +308,7 @@ async def evaluated(
 ) -> tuple[FolderRun, Report]:
     """A new run on one dataset and its report; raises what ``local.start`` and ``local.complete`` raise."""
     run = local.start(runtime, spec, inputs, kind)
-    report = await completed(runtime, Begun({inputs.dataset.name: run}), reporter)
-    assert isinstance(report, Report)  # noqa: S101
+    [report] = (await _reports(runtime, Begun({inputs.dataset.name: run}), reporter)).values()
     return run, report
 
 
