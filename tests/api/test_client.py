@@ -127,7 +127,7 @@ def test_waiting_for_a_job_that_its_budget_has_paused_ends_with_4(submit, data, 
         (f"job show {'0' * 32}", 2, "there is no job"),
         ("job show ../../healthz", 2, "there is no"),
         ("job show x --server OTHER", 3, "responded 502, but not as a ragassay service does"),
-        (f"show --rows {'0' * 32}", 2, "has no such job"),
+        (f"show --rows {'0' * 32}", 2, "here, and there is no job"),
     ],
 )
 def test_a_mistake_is_one_line_and_an_exit_code(cli, data, served, arguments, code, said):

@@ -100,8 +100,8 @@ class Reference:
             except (Unavailable, ServiceError) as error:
                 if isinstance(error, ServiceError) and error.status != NotFound.status:
                     raise
-                what = f"there is no run {self.name!r} here, and no such job at {service.server}: {error.message}"
-                raise NotFound(what, hint=error.hint) from None
+                hint = error.hint if isinstance(error, Unavailable) else "ragassay runs and ragassay job list list them"
+                raise NotFound(f"there is no run {self.name!r} here, and {error.message}", hint=hint) from None
 
 
 def resolve(text: str, server: str | None = None) -> Reference:
