@@ -81,7 +81,6 @@ def addresses(ids):
         "changes": f"/ui/compare?run={before}%23candidate&run={last}%23candidate",
         "trends": "/ui/trends",
         "cost": "/ui/cost",
-        "errors": f"/ui/runs/{last}/errors",
     }
 
 

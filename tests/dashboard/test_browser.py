@@ -26,7 +26,6 @@ PAGES = {
     "run": "/ui/runs/NIGHT",
     "run of two systems": "/ui/runs/BOTH",
     "queries": "/ui/runs/BOTH/queries?sort=correctness&text=number 3",
-    "errors": "/ui/runs/BOTH/errors",
     "row": "/ui/runs/NIGHT/row?at=51",
     "label": "/ui/runs/NIGHT/label",
     "datasets": "/ui/datasets",
@@ -236,7 +235,7 @@ def test_ten_rows_are_labelled_by_keys_alone(page, made):
 def test_sixty_payloads_in_every_field_are_read_as_written_and_do_nothing_on_any_page(watched, page, runs):
     run, other = runs["hostile"], runs["other"]
     where = f"/ui/runs/{run}"
-    paths = ["/ui/runs", where, f"{where}/queries", f"{where}/queries?from=50", f"{where}/label", f"{where}/errors"]
+    paths = ["/ui/runs", where, f"{where}/queries", f"{where}/queries?from=50", f"{where}/label"]
     paths += [f"/ui/compare?run={run}&run={other}", "/ui/trends", "/ui/cost?by=category", "/ui/cost?by=model"]
     paths += [f"{where}/row?at={n}" for n in range(len(PAYLOADS))]
     paths += [f"{where}/label?{urlencode({'row': row['query_id']})}" for row in list(hostile_rows())[::8]]

@@ -62,14 +62,14 @@ def _percent(value: float) -> str:
 
 
 def what_went_wrong(
-    counts: Mapping[str, Mapping[Any, int]], rows: Mapping[str, int], address: str = "", most: int | None = None
+    counts: Mapping[str, Mapping[Any, int]], rows: Mapping[str, int], address: str = ""
 ) -> Table | None:
     """How many ``rows`` of each system failed in each way, with their share and its interval; None if none did.
 
-    The most frequent ways come first, ``most`` of them. ``address``: of the page of rows, to which the counts lead.
+    The most frequent ways come first. ``address``: of the page of rows, to which the counts lead.
     """
     lines: list[tuple[Cell, ...]] = []
-    for name, _ in sum(map(Counter, counts.values()), Counter[Any]()).most_common(most):
+    for name, _ in sum(map(Counter, counts.values()), Counter[Any]()).most_common():
         cells: list[Cell] = [words(name)]
         if address:
             cells = [Figure(words(name), FAILURES[name], href=f"{address}?failure={name}")]

@@ -1,4 +1,4 @@
-"""The list of runs, the report of one, and what went wrong in it."""
+"""The list of runs, and the report of one."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from fastapi.responses import RedirectResponse
 
 from ragassay.core.errors import Conflict
 from ragassay.dashboard.changes import verdict_of
-from ragassay.dashboard.failures import examples, failure_table, worst
+from ragassay.dashboard.failures import failure_table, worst
 from ragassay.dashboard.home import latest
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import A_PAGE, AnyForm, SearchText, Start, exported, pages, shown, shown_document
+from ragassay.dashboard.site import A_PAGE, AnyForm, SearchText, Start, exported, pages, shown
 from ragassay.evaluation.labelling import QUESTIONS
 from ragassay.reporting import EXPORTERS
-from ragassay.reporting.document import Block, Document
 from ragassay.reporting.listing import problem_of
 from ragassay.reporting.report import of_report
 
-MOST_KINDS = 6  # of failure, on the page of a run
 router = pages()
 
 
@@ -53,7 +51,7 @@ def _run(request: Request, run: str, form: AnyForm = "page") -> Response:
     if form != "page":
         return exported(run, EXPORTERS, report, form)
     address = f"/ui/runs/{run}"
-    failed = [failure_table(rows, f"{address}/queries", MOST_KINDS), worst(report, rows, f"{address}/row")]
+    failed = [failure_table(rows, f"{address}/queries"), worst(report, rows, f"{address}/row")]
     return shown(
         request,
         "run.html",
@@ -71,23 +69,4 @@ def _run(request: Request, run: str, form: AnyForm = "page") -> Response:
             failed=[block for block in failed if block],
         ),
         labels=not QUESTIONS.keys().isdisjoint(report.provenance.metrics),
-    )
-
-
-@router.get("/ui/runs/{run}/errors")
-def _errors(request: Request, run: str) -> Response:
-    library: Library = request.state.library
-    report, rows = library.report(run), library.rows(run)
-    address = f"/ui/runs/{run}"
-    table = failure_table(rows, f"{address}/queries")
-    about = "One kind for each row: the first that holds on the way from retrieval to the answer."
-    judged = "accurate" in report.provenance.metrics
-    if not judged:
-        about += " Causes need the metric accurate, which was not among the metrics of this run."
-    blocks: tuple[Block, ...] = (table, *examples(rows, f"{address}/row")) if table else ()
-    return shown_document(
-        request,
-        Document("What went wrong", about, blocks=blocks),
-        crumbs={"Runs": "/ui/runs", report.provenance.configuration.name or run: address},
-        commands=() if table else ("No row is known to have failed.",),
     )
