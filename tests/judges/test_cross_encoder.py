@@ -45,19 +45,13 @@ def nli(tmp_path_factory):
     return folder
 
 
-def sample(*contexts, answer="Apples are red.", truths=()):
-    return Sample(
-        query_id="q", query="Apples?", ground_truth_answer=truths, response=Response(answer=answer, contexts=contexts)
-    )
-
-
-def verdicts(folder, *samples):
-    return [one.verdict for one in asyncio.run(CrossEncoderJudge(str(folder)).judge(samples, journal=None))]
+def sample(*contexts):
+    return Sample(query_id="q", query="Apples?", response=Response(answer="Apples are red.", contexts=contexts))
 
 
 def test_judge_takes_support_from_the_labels_of_the_model(nli):
     rows = [sample("Pears are sweet.", "Apples are red."), sample("Apples are blue."), sample("Pears are sweet.")]
-    found = verdicts(nli, *rows)
+    found = [one.verdict for one in asyncio.run(CrossEncoderJudge(str(nli)).judge(rows, journal=None))]
     assert [[(s.support, s.evidence) for s in one.sentences] for one in found] == [
         [("supported", ("C2.1",))],
         [("contradicted", ("C1.1",))],
@@ -81,9 +75,6 @@ def test_judge_takes_support_from_the_labels_of_the_model(nli):
 )
 def test_meaning_goes_by_the_names_of_the_labels(labels, expected):
     assert meaning(labels) == expected
-
-
-def test_meaning_of_labels_that_say_nothing_is_refused():
     with pytest.raises(BadSettings, match=r"positive, .*which one means support"):
         meaning(("positive", "negative"))
 
