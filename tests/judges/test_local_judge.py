@@ -117,6 +117,14 @@ def test_a_short_answer_covers_what_the_query_did_not_say_and_one_that_denies_a_
     found = verdict("Refunds take 30 days.")
     assert (found.facts[0].covered, found.facts[0].why) == ("no", "the answer contradicts it")
     assert found.sentences[0].truth == "conflicts"
+    assert (
+        verdict("After some days.").facts[0].covered == "no"
+    )  # half of "14 days", and the number is the half that lacks
+
+
+def test_a_claim_with_reversed_roles_neither_agrees_nor_covers_its_fact():
+    found = verdict("Acme is owned by Bolt.", truths=("Acme owns Bolt.",))
+    assert (found.sentences[0].truth, found.facts[0].covered) == ("absent", "partly")
 
 
 def test_of_several_ground_truths_one_is_enough():
