@@ -252,24 +252,12 @@ def test_retry_after_is_read_in_all_its_forms():
 
 # --- odd replies -------------------------------------------------------------------------------------------------------
 
-DENIED, FLAGGED = play.status(403, message="no access"), play.status(403, message="your input was flagged")
-
-
 def test_half_a_surrogate_pair_in_a_reply_is_replaced():
     message = {"role": "assistant", "content": "TEXT"}
     body = play.raw(choices=[{"index": 0, "message": message, "finish_reason": "stop"}])(None).raw
     with Provider(then=lambda _: Answer(raw=body.replace(b"TEXT", rb"a\ud800b"))) as provider:
         reply = reply_of(llm(provider))
     assert (reply.text, reply.usage.input_tokens) == ("a\ufffdb", 10)
-
-
-@pytest.mark.parametrize(("refusal", "last"), [(DENIED, BadSettings), (FLAGGED, BadInput)])
-def test_calls_that_are_all_denied_end_the_run_and_those_that_moderation_flags_do_not(refusal, last):
-    with Provider(then=refusal) as provider:
-        model = llm(provider)
-        for name, error in (("c1", BadInput), ("c1", BadInput), ("c2", BadInput), ("c3", last)):
-            with pytest.raises(error, match="denied access"):
-                reply_of(model, name=name)
 
 
 @pytest.mark.parametrize("value", [None, 0])

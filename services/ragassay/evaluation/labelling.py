@@ -7,20 +7,21 @@ labelled in that order are a random part of all: they correct the mean and measu
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from math import nan
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import orjson
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 
 from ragassay.core.errors import BadData, NothingToEvaluate, TooLarge
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.files import MappedRows
 from ragassay.core.models import Chance, FrozenModel, Result, Sample
-from ragassay.core.report import ReportWithResults, SystemReport
+from ragassay.core.report import ReportWithResults
 from ragassay.core.statistics import CorrectedMean
 from ragassay.core.validation import shown
 from ragassay.evaluation.labels import read_labels
@@ -28,6 +29,7 @@ from ragassay.judges.agreement import FROM, Agreement, LabelledScore, agreement
 from ragassay.stats.ppi import corrected_by_labels
 from ragassay.storage.runs import LABELS_FILE, Run, row_of
 
+_ROW = TypeAdapter(dict[str, Any])
 LONGEST_NAME, LONGEST_TIME, MAX_LABELS = 80, 40, 200_000  # of a run, those that were superseded included
 QUESTIONS = {
     "faithfulness": "Do the contexts support what the answer says?",
@@ -85,26 +87,19 @@ class LabelProgress(NamedTuple):
     agreement: Agreement | None
 
 
-class _RowToLabel(NamedTuple):
-    """``chance`` of a yes by the judge, if it gives one, else the score."""
-
-    score: float
-    chance: float
-
-
 class Labelling:
     """One system's rows of a run, as people label them for one metric. ``dataset`` is the digest of the dataset."""
 
     def __init__(self, rows: Iterable[Result], metric: str, spec: EvalConfig, dataset: str) -> None:
         self.metric, self._spec, self._unscored = metric, spec, 0
-        scored: dict[str, _RowToLabel] = {}
-        for result in rows:
-            score = result.scores.get(metric)
-            if score is None or score.value is None or result.answer is None:
+        scored: dict[str, tuple[float, float]] = {}  # the score, and the chance of a yes if the judge gives one
+        for row in rows:
+            score = row.scores.get(metric)
+            if score is None or score.value is None or row.answer is None:
                 self._unscored += 1
-                continue
-            chances = result.verdict.probability if result.verdict else {}
-            scored[result.query_id] = _RowToLabel(score.value, chances.get(metric, score.value))
+            else:
+                chances = row.verdict.probability if row.verdict else {}
+                scored[row.query_id] = score.value, chances.get(metric, score.value)
 
         def drawn(query: str) -> bytes:
             return hashlib.sha256(f"{spec.seed}\0{dataset}\0{query}".encode()).digest()
@@ -128,19 +123,18 @@ class Labelling:
 
     def progress(self, said: Mapping[str, HumanLabel], size: int | None = None) -> LabelProgress:
         """What they say so far."""
-        labels, found = self.labels(said), None
-        scores = [LabelledScore(int(v >= FROM), self._rows[query].chance, query) for query, v in labels.items()]
+        labels, level, found = self.labels(said), self._spec.statistics.confidence, None
+        scores = [LabelledScore(int(label >= FROM), self._rows[query][1], query) for query, label in labels.items()]
         with suppress(NothingToEvaluate):
-            found = agreement(scores, level=self._spec.statistics.confidence, seed=self._spec.seed)
+            found = agreement(scores, level=level, seed=self._spec.seed)
         of_rows = np.array([labels.get(query, nan) for query in self._rows])
-        values = np.array([row.score for row in self._rows.values()])
         return LabelProgress(
             rows=len(self._rows),
             asked=len(self.sample(size)),
             unscored=self._unscored,
             labelled=len(labels),
             skipped=sum(one.value is None and query in self._rows for query, one in said.items()),
-            mean=corrected_by_labels(of_rows, values, level=self._spec.statistics.confidence),
+            mean=corrected_by_labels(of_rows, np.array([score for score, _ in self._rows.values()]), level=level),
             agreement=found,
         )
 
@@ -164,29 +158,25 @@ def imported(content: bytes, labelling: Labelling, system: str, by: str, at: str
 
     ``by`` and ``at`` are used for lines that name none. Raises BadData with what is wrong in each line.
     """
-    rows: list[tuple[str, dict[str, Any]]] = []
-    labels, problems = [], []
+    rows, problems, labels = dict[str, dict[str, Any]](), list[str](), list[HumanLabel]()
     for number, line in enumerate(content.splitlines(), 1):
         try:
-            row = orjson.loads(line) if line.strip() else None
-            if isinstance(row, dict):
-                rows.append((f"line {number}", row))
-            elif row is not None or line.strip():
-                problems.append(f"line {number}: is no JSON object")
-        except ValueError as error:
-            problems.append(f"line {number}: {error}")
-    for read, (_, row) in zip(read_labels(rows, "the lines", labelling.metric) if rows else (), rows, strict=True):
+            if line.strip():
+                rows[f"line {number}"] = _ROW.validate_json(line)
+        except ValidationError:
+            problems.append(f"line {number}: is no JSON object")
+    for read in read_labels(rows.items(), "the lines", labelling.metric) if rows else ():
+        value, row = read.labels.get(labelling.metric), rows[read.place]
         if read.system not in (None, system):
             problems.append(f"{read.place}: is about the system {shown(read.system)}, not {system}")
         elif read.query_id is None or read.query_id not in labelling:
-            what = f"there is no row {shown(read.query_id)} with a score of {labelling.metric}"
-            problems.append(f"{read.place}: {what}")
-        elif labelling.metric not in read.labels:
+            problems.append(f"{read.place}: there is no row {shown(read.query_id)} with a score of {labelling.metric}")
+        elif value is None:
             problems.append(f"{read.place}: has no label of {labelling.metric}")
         else:
-            about = {"system": system, "query_id": read.query_id, "metric": labelling.metric}
             given = {"by": str(row.get("by") or by)[:LONGEST_NAME], "at": str(row.get("at") or at)[:LONGEST_TIME]}
-            labels.append(HumanLabel.model_validate({**about, **given, "value": read.labels[labelling.metric]}))
+            about = {"system": system, "query_id": read.query_id, "metric": labelling.metric, "value": value}
+            labels.append(HumanLabel.model_validate({**about, **given}))
     if problems or not labels:
         hint = "a JSON object in each line, as the export has them"
         raise BadData(problems or ["there is no label in it"], hint=hint)
@@ -204,40 +194,24 @@ def with_labels(report: ReportWithResults, labels: Iterable[HumanLabel]) -> Repo
     The last label of a row and metric counts. The report stays as it is if a reference judge corrects the means, or its
     rows are not kept any more.
     """
-    spec, values = report.provenance.configuration, dict[str, dict[str, dict[str, float]]]()
+    spec, values = report.provenance.configuration, defaultdict[str, dict[str, dict[str, float]]](dict)
     for (system, query, metric), value in {(one.system, one.query_id, one.metric): one.value for one in labels}.items():
         if value is not None and len(report.results.get(system, ())) >= report.systems[system].queries:
-            values.setdefault(system, {}).setdefault(query, {})[metric] = value
+            values[system].setdefault(query, {})[metric] = value
     if not values or spec.references:
         return report
-    results = {name: _labelled(report.results[name], of_rows) for name, of_rows in values.items()}
-    systems = {
-        name: _corrected(
-            report.systems[name], rows, {metric for of_row in values[name].values() for metric in of_row}, spec
-        )
-        for name, rows in results.items()
-    }
-    return report.model_copy(
-        update={"systems": {**report.systems, **systems}, "results": {**report.results, **results}}
-    )
+    results, systems = dict(report.results), dict(report.systems)
+    for system, by_query in values.items():
+        results[system] = rows = MappedRows(results[system], partial(_labelled, by_query))
+        metrics = dict(systems[system].metrics)
+        for metric in metrics.keys() & {name for of_row in by_query.values() for name in of_row}:
+            pairs = [(row.label(metric), row.scores[metric].value) for row in rows]
+            of_people, scores = np.array(pairs, np.float64).reshape(-1, 2).T  # NaN for None
+            corrected = corrected_by_labels(of_people, scores, level=spec.statistics.confidence)
+            metrics[metric] = metrics[metric].model_copy(update={"corrected": corrected})
+        systems[system] = systems[system].model_copy(update={"metrics": metrics})
+    return report.model_copy(update={"systems": systems, "results": results})
 
 
-def _labelled(rows: Sequence[Result], labels: Mapping[str, Mapping[str, float]]) -> Sequence[Result]:
-
-    def labelled(row: Result) -> Result:
-        return row.with_labels(labels[row.query_id]) if row.query_id in labels else row
-
-    return MappedRows(rows, labelled)
-
-
-def _corrected(report: SystemReport, rows: Iterable[Result], labelled: set[str], spec: EvalConfig) -> SystemReport:
-    pairs: dict[str, list[tuple[float | None, float | None]]] = {name: [] for name in labelled & report.metrics.keys()}
-    for row in rows:
-        for metric, of_metric in pairs.items():
-            of_metric.append((row.label(metric), row.scores[metric].value))
-    metrics = {}
-    for name, of_metric in pairs.items():
-        labels, scores = np.array(of_metric, np.float64).reshape(-1, 2).T  # NaN for None
-        corrected = corrected_by_labels(labels, scores, level=spec.statistics.confidence)
-        metrics[name] = report.metrics[name].model_copy(update={"corrected": corrected})
-    return report.model_copy(update={"metrics": {**report.metrics, **metrics}})
+def _labelled(labels: Mapping[str, Mapping[str, float]], row: Result) -> Result:
+    return row.with_labels(labels[row.query_id]) if row.query_id in labels else row

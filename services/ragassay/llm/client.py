@@ -278,7 +278,7 @@ class LLM:
             names = (*sent, *sent.get("extra_body", {}), *(BOUNDS if asked.schema is not None else ()))
             hint, key = resolved.key_hint, self._api_key
             failure = diagnose(e, self._model, key=key, hint=hint, timeout_s=self._timeout_s, sent=names)
-            return self._provider.refused(asked.call.id, failure)
+            return self._provider.refused(failure)
         took_ms = (time.perf_counter() - began) * 1000
         reply = self._reply(response, asked, estimated, took_ms)
         if reply is None:
@@ -286,8 +286,7 @@ class LLM:
                 "the provider's reply has no message (choices)",
                 "is the address that of a chat completions API?",
             )
-            failure = Failure(Unavailable(what, where=self._model, hint=hint), uncertain=True)
-            return self._provider.refused(asked.call.id, failure)
+            return self._provider.refused(Failure(Unavailable(what, where=self._model, hint=hint), uncertain=True))
         self._provider.answered()
         return reply
 

@@ -36,7 +36,6 @@ _FORMAT_WORDS = re.compile(
     re.IGNORECASE,
 )
 _TOO_LONG = re.compile(r"context (?:length|window|size)|too many (?:input )?tokens|prompt is too long", re.IGNORECASE)
-_MODERATED = re.compile(r"moderation|flagged|content.?(?:policy|filter)|safety", re.IGNORECASE)
 _REFUSES = re.compile(
     r"unsupported|not? (?:longer )?support|n't support|unknown|unrecogni[sz]ed|unexpected|invalid|deprecated|forbidden"
     r"|not (?:permitted|allowed|accepted|available|valid|compatible)|only the default|extra (?:inputs|fields)|must be|should be",
@@ -49,15 +48,13 @@ class Failure:
     """One attempt's end. ``error`` is what is raised when no further attempt is made.
 
     ``uncertain``: it may have been paid. ``format_refused``: the provider says that it does not take the form of the reply
-    that was asked for. ``parameter``: it says that it does not take this one. ``denied``: access was denied, to this request
-    or to all of them.
+    that was asked for. ``parameter``: it says that it does not take this one.
     """
 
     error: AssayError
     uncertain: bool = False
     format_refused: bool = False
     parameter: str | None = None
-    denied: bool = False
 
     @property
     def wait(self) -> float | None:
@@ -92,8 +89,8 @@ def diagnose(
         failed = Unavailable(f"the provider failed ({status}): {text}", where=model, retry_after=wait)
         return Failure(failed, format_refused=_FORMAT_WORDS.search(text) is not None)
     if status == 403:  # some providers refuse a single prompt so, which their moderation flagged
-        denied = BadInput(f"the provider denied access (403): {text}", where=model, hint="check what the key may do")
-        return Failure(denied, denied=_MODERATED.search(text) is None)
+        what = f"the provider denied access (403): {text}"
+        return Failure(BadInput(what, where=model, hint="check what the key may do"))
     if status in _WHOLE_RUN:
         what, todo = _WHOLE_RUN[status]
         refused = f"the provider {what} ({status}): {text}"

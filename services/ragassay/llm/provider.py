@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from copy import copy
-from dataclasses import replace
 
 from ragassay import observability
 from ragassay.core.errors import BadSettings, ProviderDown, RateLimited
@@ -22,8 +21,7 @@ class Provider:
     """The state that all calls to a provider share.
 
     * All calls wait for the ``Retry-After`` of a 5xx, and of the third 429 in a row.
-    * A refusal that concerns every call is raised again for half a minute, without asking. A denied call (403) is one row's
-      affair, unless three are denied and none was ever answered.
+    * A refusal that concerns every call is raised again for half a minute, without asking.
     * Five failures in a row of three calls or more, or a ``Retry-After`` of more than a minute, are an outage: ProviderDown,
       for all calls that were begun by then, and for some seconds without asking.
     """
@@ -33,7 +31,6 @@ class Provider:
         self._opens = 0.0  # no request is sent before
         self._refused: tuple[float, BadSettings | ProviderDown] | None = None
         self._limited = 0  # how many outcomes in a row were 429s
-        self._denied: set[str] = set()  # ids of calls
         self._failing: list[str] = []  # ids of the calls that failed since the last reply
         self.replies = self.outages = 0
 
@@ -53,17 +50,12 @@ class Provider:
         self._limited = 0
         self._failing.clear()
 
-    def refused(self, call: str, failure: Failure) -> Failure:
-        """Note the failure of a request for a call, and return it as what it is for this provider."""
+    def refused(self, failure: Failure) -> Failure:
+        """Note the failure of a request, and return it."""
         self._limited = self._limited + 1 if isinstance(failure.error, RateLimited) else 0
-        error = failure.error
-        if failure.denied:
-            self._denied.add(call)
-            if not self.replies and len(self._denied) >= _DOWN_CALLS:
-                error = BadSettings(error.message, where=error.where, hint=error.hint)
-        if isinstance(error, BadSettings):
-            self._refused = (time.monotonic() + _REFUSED_FOR_S, error)
-        return replace(failure, error=error)
+        if isinstance(failure.error, BadSettings):
+            self._refused = (time.monotonic() + _REFUSED_FOR_S, failure.error)
+        return failure
 
     def failed(self, call: str, failure: Failure) -> None:
         """Note that a call will be tried again; raises ProviderDown where that is of no use."""
