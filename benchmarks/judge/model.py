@@ -24,7 +24,7 @@ from ragassay.core.settings import Settings
 from ragassay.evaluation import local
 from ragassay.evaluation.agreement import LabelledRows
 from ragassay.judges.agreement import MEASURES, LabelledScore, columns, measures
-from ragassay.judges.instructions import read_prompt
+from ragassay.judges.prompt import read_prompt
 from ragassay.sdk.evaluation import runtime_for
 from ragassay.stats.intervals import Floats
 

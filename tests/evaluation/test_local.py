@@ -34,8 +34,8 @@ METRICS = ("mrr", "faithfulness", "relevance")
 def short_waits(monkeypatch):
     monkeypatch.setattr(outage, "FIRST_WAIT_S", 0.1)
     monkeypatch.setattr(outage, "LONGEST_WAIT_S", 0.4)
-    monkeypatch.setattr("ragassay.llm.provider._DOWN_FOR_S", 0.05)
-    monkeypatch.setattr("ragassay.llm.provider.LONGEST_WAIT_S", 0.4)
+    monkeypatch.setattr("ragassay.llm.rate_limit._DOWN_FOR_S", 0.05)
+    monkeypatch.setattr("ragassay.llm.rate_limit.LONGEST_WAIT_S", 0.4)
     monkeypatch.setattr("ragassay.llm.client.LONGEST_WAIT_S", 0.4)
 
 

@@ -84,9 +84,7 @@ def test_the_content_of_a_call_changes_with_all_that_determines_the_reply_and_wi
         others = [*(content(**one) for one in changes), content(sample(query="Else?"))]
         prompt = load("judge/verdict")
         newer = type(prompt)(prompt.name, "0" * 12, prompt.text)
-        monkeypatch.setattr(
-            "ragassay.judges.instructions.load", lambda name: newer if name == prompt.name else load(name)
-        )
+        monkeypatch.setattr("ragassay.judges.prompt.load", lambda name: newer if name == prompt.name else load(name))
         assert len({first, *others, content()}) == 7
 
 

@@ -13,7 +13,7 @@ from ragassay.core.errors import AssayError, BadSettings
 from ragassay.core.eval_config import JudgePrompt
 from ragassay.core.prompts import load
 from ragassay.core.settings import Settings
-from ragassay.judges.instructions import instructions, read_prompt
+from ragassay.judges.prompt import instructions, read_prompt
 from ragassay.service.registered import Registered
 
 OURS = load("judge/verdict").text

@@ -13,9 +13,8 @@ from provider import Answer, Provider
 from ragassay.core.errors import BadInput, BadSettings, RateLimited, TimedOut, TooLarge, Unavailable
 from ragassay.core.models import Usage
 from ragassay.llm import LLM, client
-from ragassay.llm.errors import redact
+from ragassay.llm.errors import redact, retry_after
 from ragassay.llm.journal import MemoryJournal
-from ragassay.llm.rate_limit import retry_after
 
 KEY = "sk-this-is-a-very-secret-key-0123456789"
 
@@ -251,6 +250,7 @@ def test_retry_after_is_read_in_all_its_forms():
 
 
 # --- odd replies -------------------------------------------------------------------------------------------------------
+
 
 def test_half_a_surrogate_pair_in_a_reply_is_replaced():
     message = {"role": "assistant", "content": "TEXT"}

@@ -42,7 +42,7 @@ from ragassay.api.webhooks import NewWebhook
 from ragassay.config.schedules import NewSchedule, ScheduleChange
 from ragassay.core.models import Sample
 from ragassay.core.settings import Settings
-from ragassay.judges.instructions import read_prompt
+from ragassay.judges.prompt import read_prompt
 from ragassay.live.models import DatasetAddition, NewStream
 from ragassay.service.jobs import Jobs
 from ragassay.service.schedules import Schedules

@@ -22,8 +22,8 @@ from ragassay.core.settings import Settings
 from ragassay.datasets.load import load_named_responses, load_rows
 from ragassay.datasets.versions import DatasetStore, reference_in, resolve
 from ragassay.evaluation.inputs import Inputs, SystemInput, recorded, recorded_system
-from ragassay.judges.instructions import read_prompt
 from ragassay.judges.panel import check_judges
+from ragassay.judges.prompt import read_prompt
 from ragassay.service.job_reports import Gating
 from ragassay.service.jobs import Jobs
 from ragassay.service.redis_datasets import RedisDatasets

@@ -26,7 +26,7 @@ from ragassay.config.schedules import PlannedJob
 from ragassay.core.errors import BadInput
 from ragassay.core.eval_config import DEFAULTS, EvalConfig, JudgePrompt
 from ragassay.core.validation import UNKNOWN_KIND
-from ragassay.judges.instructions import read_prompt
+from ragassay.judges.prompt import read_prompt
 from ragassay.metrics.composite import own_metrics
 from ragassay.systems.functions import OURS, FunctionConfig, RegisteredConfig, is_registered
 from ragassay.systems.http import HttpConfig, OpenAIConfig

@@ -18,8 +18,7 @@ from ragassay.core.eval_config import JudgePrompt
 from ragassay.core.models import FactVerdict, Rating, Sample, Verdict
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Journal, digest
-from ragassay.judges.instructions import instructions
-from ragassay.judges.prompt import render_prompt, suspicious
+from ragassay.judges.prompt import instructions, render_prompt, suspicious
 from ragassay.judges.reply import CriteriaForm, VerdictForm, merge, parse_reply, unanswered, with_counts
 from ragassay.judges.structured import SampleCalls, StructuredCall
 from ragassay.judges.verdict import Units, check_verdict, number_units

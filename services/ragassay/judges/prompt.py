@@ -1,4 +1,4 @@
-"""The prompt of a sample: numbered lines between delimiters that text of the sample can't forge.
+"""The instructions of a judge, and the prompt of a sample: numbered lines between delimiters that text of the sample can't forge.
 
 Each unit is on one line behind its label, so nothing inside it can begin a line. Labels and delimiters inside the text
 are escaped, and characters that hide or reorder text are taken out. Nothing else is kept from the judge. Text that
@@ -11,9 +11,12 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
+from ragassay.core.errors import BadSettings, NotFound
+from ragassay.core.eval_config import JudgePrompt
 from ragassay.core.models import Sample, Verdict
-from ragassay.core.prompts import load
+from ragassay.core.prompts import Prompt, load, prompt_of
 from ragassay.core.text import content, is_lead_in
 from ragassay.judges.verdict import Units
 
@@ -29,6 +32,8 @@ _LABEL = re.compile(  # "[H2O]" is none
 )
 _DELIMITER = re.compile(rf"[<＜‹〈](?={_GAP}(?:[/／]{_GAP})?sample\b)", re.IGNORECASE)
 HISTORY = "judge/history"
+OURS = "judge/verdict"
+LONGEST = 100_000  # characters
 LEAST_OVERLAP = 0.1  # of the stems of a sentence that is said to be supported, in the contexts and the history
 _FEW_WORDS = 3
 _JUDGE = r"(?:judges?|graders?|evaluators?|assessors?)"
@@ -146,3 +151,35 @@ def _steers(text: str) -> bool:
     if _TO_THE_JUDGE.search(normal):
         return True
     return any((_HIDING.search(text), _OUR_LABEL.search(normal), _DELIMITER.search(normal)))
+
+
+def read_prompt(path: Path, where: str | None = None) -> JudgePrompt:
+    """The prompt in a user's file; ``{{ verdict }}`` in it stands for ours.
+
+    Raises NotFound, and BadSettings for what is no text, is too long, or has not this slot alone.
+    """
+    if not path.is_file():
+        raise NotFound(f"{path}: there is no such file", where=where)
+    try:
+        prompt = JudgePrompt(name=path.name, text=path.read_text(encoding="utf-8-sig"))
+        instructions(prompt)
+    except UnicodeDecodeError as error:
+        raise BadSettings(f"{path}: is not UTF-8 text (byte {error.start})", where=where) from None
+    except BadSettings as error:
+        raise BadSettings(f"{path}: {error.message}", where=where, hint=error.hint) from None
+    return prompt
+
+
+def instructions(prompt: JudgePrompt | None) -> Prompt:
+    """The system message of a judge, without criteria. Its version is that of the whole text, ours in it included."""
+    ours = load(OURS)
+    if prompt is None:
+        return ours
+    if len(prompt.text) > LONGEST:
+        raise BadSettings(f"has more than {LONGEST:,} characters")
+    given = prompt_of(prompt.name, prompt.text)
+    if given.slots != {"verdict"}:
+        slots = ", ".join(sorted(given.slots)) or "none"
+        hint = "write {{ verdict }} where our instructions shall stand (prompts/judge/verdict.md)"
+        raise BadSettings(f"should have the slot {{{{ verdict }}}} and no other, has {slots}", hint=hint)
+    return prompt_of(prompt.name, given.render(verdict=ours.text))

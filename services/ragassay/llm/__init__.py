@@ -2,10 +2,9 @@
 
 from ragassay.llm.capabilities import Capabilities, Messages
 from ragassay.llm.client import LLM
-from ragassay.llm.prices import Prices
 from ragassay.llm.rate_limit import LocalSpacing, RateLimit, Spacing
 from ragassay.llm.replies import readable
-from ragassay.llm.resolve import missing_keys, warm_up
+from ragassay.llm.resolve import Prices, missing_keys, warm_up
 
 __all__ = [
     "LLM",

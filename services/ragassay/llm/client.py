@@ -5,7 +5,7 @@ LiteLLM repeats paid calls by itself (three HTTP requests on a 5xx), so it is to
 * 408, 409, 429, 5xx, lost connections and timeouts are tried again with full jitter, not before ``Retry-After``. While
   others are answered, a 429 is no failure, and uses up no attempt.
 * Refusals that concern every call (no key, wrong key, no credit, no such model) are BadSettings; refusals of one request
-  (too long, filtered, denied) are BadInput. ``provider`` keeps what they and outages mean for other calls.
+  (too long, filtered, denied) are BadInput. ``Provider`` keeps what they and outages mean for other calls.
 * What a provider does not take of what it is asked is learnt from its refusals (``capabilities``), and asked for no more.
 * Each request is one attempt of the journal: reserved before it is sent, ended once (``journal``). What attempts cost
   although they came to nothing is the reply's ``waste``: ``retries`` counts attempts made again, ``uncertain_calls``
@@ -18,10 +18,10 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import orjson
 
@@ -30,22 +30,20 @@ from ragassay.core.aio import Slots
 from ragassay.core.errors import BadInput, BadSettings, RateLimited, Unavailable
 from ragassay.core.eval_config import JudgeParameters, check_extra_body
 from ragassay.core.models import Usage
-from ragassay.core.protocols import Call, Journal, Reply, digest
+from ragassay.core.protocols import Call, Journal, Purpose, Reply, digest
 from ragassay.llm.capabilities import BOUNDS, NO_OBJECT, Capabilities, Messages, Variant, form_of, is_usable
 from ragassay.llm.errors import Failure, diagnose, without_keys
-from ragassay.llm.observing import count_reply, observed
-from ragassay.llm.prices import Prices
-from ragassay.llm.provider import Provider
-from ragassay.llm.rate_limit import LONGEST_WAIT_S, RateLimit, backoff
+from ragassay.llm.rate_limit import LONGEST_WAIT_S, Provider, RateLimit, backoff
 from ragassay.llm.replies import alternatives as hesitations
 from ragassay.llm.replies import billed, text_of, tokens_of, without_surrogates
-from ragassay.llm.resolve import ResolvedModel, close_with_loop, litellm, provider_errors, resolve_model
+from ragassay.llm.resolve import Prices, ResolvedModel, close_with_loop, litellm, provider_errors, resolve_model
 
 logger = logging.getLogger("ragassay.llm")
 T = TypeVar("T")
 
 # Nothing else: LiteLLM takes addresses, keys and much more as parameters too.
 _PARAMETERS = frozenset(JudgeParameters.model_fields) - {"max_tokens"} | {"seed"}
+_SPENT_ON = {"judge": "judging", "repair": "judging", "answer": "serving", "synthesis": "synthesis"}
 _MAX_RATIO = 4.0  # of billed to estimated tokens; a larger one is no bill
 
 
@@ -225,7 +223,7 @@ class LLM:
                 observability.count("provider_retries", self._model)
             asked.uncertain += 1  # until its outcome is known
             request = self._request(asked, asked.variant, estimated)
-            outcome = await observed(request, self._model, self._resolved, asked.call.purpose)
+            outcome = await _observed(request, self._model, self._resolved, asked.call.purpose)
             if isinstance(outcome, Failure):
                 if outcome.uncertain:
                     return outcome
@@ -240,10 +238,10 @@ class LLM:
             if not usable and self._capabilities.downgrade(asked.variant, NO_OBJECT):
                 attempt.waste(usage)
                 asked.wasted += usage
-                count_reply(self._model, "waste", usage)
+                _count_reply(self._model, "waste", usage)
                 return None
             self._capabilities.answered(asked.variant, usable=usable)
-            count_reply(self._model, asked.call.purpose, usage)
+            _count_reply(self._model, asked.call.purpose, usage)
             value = asked.read(outcome)
             about = {"waste": asked.waste, "left_out": asked.variant.left_out, "unreadable": value is None}
             reply = outcome.model_copy(update=about)
@@ -354,3 +352,50 @@ class LLM:
     @cached_property
     def _resolved(self) -> ResolvedModel:
         return resolve_model(self._model, self._api_base, self._api_key, self._wanted)
+
+
+async def _observed(
+    request: Awaitable[Reply | Failure], model: str, resolved: ResolvedModel, purpose: Purpose
+) -> Reply | Failure:
+    """The outcome of a request, in a span of its own and counted. No text of it is recorded."""
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": resolved.provider,
+        "gen_ai.request.model": model,
+        "server.address": resolved.endpoint,
+        "ragassay.purpose": purpose,
+    }
+    outcome = "cancelled"
+    with observability.span(f"chat {model}", "client", attributes) as span:
+        try:
+            reply = await request
+            if isinstance(reply, Failure):
+                outcome = reply.error.code
+                observability.fail(span, outcome)
+                return reply
+            outcome = "answered"
+            cost = {} if reply.usage.cost_usd is None else {"llm.cost.total": reply.usage.cost_usd}
+            span.set_attributes(
+                {
+                    "gen_ai.response.model": reply.model,
+                    "gen_ai.response.finish_reasons": (reply.finish_reason,),
+                    "gen_ai.usage.input_tokens": reply.usage.input_tokens,
+                    "gen_ai.usage.output_tokens": reply.usage.output_tokens,
+                    **cost,
+                }
+            )
+            return reply
+        finally:
+            observability.count("provider_requests", model, outcome)
+
+
+def _count_reply(model: str, purpose: Purpose | Literal["waste"], usage: Usage) -> None:
+    """Count what a reply took; ``waste``: it was of no use."""
+    spent_on = _SPENT_ON.get(purpose, purpose)
+    observability.count("tokens", model, spent_on, "input", amount=usage.input_tokens)
+    observability.count("tokens", model, spent_on, "output", amount=usage.output_tokens)
+    if usage.cost_usd is None:
+        observability.count("unpriced_calls", model)
+    else:
+        observability.count("cost_usd", model, spent_on, amount=usage.cost_usd)
+    observability.observe("provider_seconds", model, seconds=usage.latency_ms / 1000)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 from ragassay.core.errors import (
     AssayError,
@@ -17,7 +20,6 @@ from ragassay.core.errors import (
     reason_from,
 )
 from ragassay.core.settings import secrets, without
-from ragassay.llm.rate_limit import retry_after
 from ragassay.llm.replies import without_surrogates
 
 _RETRYABLE = frozenset({408, 409, 429})
@@ -158,3 +160,24 @@ def _never_sent(exception: BaseException | None) -> bool:
             return True
         exception = exception and (exception.__cause__ or exception.__context__)
     return False
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that the provider asks to wait (``Retry-After``: seconds or an HTTP date); None where it doesn't say.
+
+    ``retry-after-ms`` is what some providers add for finer steps. Names of ``headers`` are in lower case.
+    """
+    seconds: float | None = None
+    try:
+        if milliseconds := headers.get("retry-after-ms"):
+            seconds = float(milliseconds) / 1000
+        elif text := headers.get("retry-after"):
+            seconds = float(text) if text.strip()[:1].isdigit() else _until(text)
+    except ValueError:
+        return None
+    return max(seconds, 0.0) if seconds is not None and math.isfinite(seconds) else None
+
+
+def _until(date: str) -> float:
+    moment = parsedate_to_datetime(date)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - datetime.now(UTC).timestamp()

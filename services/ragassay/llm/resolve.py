@@ -1,6 +1,6 @@
 """The only importer of LiteLLM, on first use: it takes three seconds and 160 MB.
 
-From a model's name to its provider here too: what LiteLLM calls it, which parameters it takes, and its key.
+From a model's name to its provider here too: what LiteLLM calls it, which parameters it takes, its key and its prices.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,10 +22,12 @@ from weakref import WeakKeyDictionary
 import orjson
 
 from ragassay.core.errors import BadSettings
+from ragassay.core.eval_config import Price
 from ragassay.core.settings import provider_address
 
 _PLACEHOLDER_KEY = "no-key-needed"
 _THINKING_TOKENS = 4096
+_ABOVE = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 _LOADED_LATE = (
     "openai.resources.chat",
     "openai.resources.responses",
@@ -202,3 +205,66 @@ def _takes(provider: str, model: str, name: str, value: object) -> bool:
     without = get_optional_params(model=model, custom_llm_provider=provider, drop_params=True)
     given = get_optional_params(model=model, custom_llm_provider=provider, drop_params=True, **{name: value})
     return bool(given != without)
+
+
+class Prices:
+    """Looks prices up by model name; a model without a price has an unknown cost, never zero."""
+
+    def __init__(self, overrides: Mapping[str, Price] | None = None) -> None:
+        self._overrides = dict(overrides or {})
+
+    def of(self, model: str) -> Price | None:
+        """The model's price; names are tried as given, then without their provider prefix."""
+        if price := self._override(model):
+            return price
+        _, row = listed(model)
+        if "input_cost_per_token" not in row or "output_cost_per_token" not in row:
+            return None
+        costs = (row["input_cost_per_token"] or 0.0, row["output_cost_per_token"] or 0.0)
+        return Price(input_per_1m=costs[0] * 1e6, output_per_1m=costs[1] * 1e6)
+
+    def cost(
+        self,
+        model: str | None,
+        input_tokens: int | None,
+        output_tokens: int | None,
+        *,
+        cached_tokens: int = 0,
+        written_tokens: int = 0,
+    ) -> float | None:
+        """Cost in USD; None when the model, its price or its tokens are unknown, or LiteLLM can't price them.
+
+        ``cached_tokens`` and ``written_tokens``: those of the input that the provider's prompt cache held, and that were
+        written to it. They have prices of their own, as very long inputs do; a price of the configuration is for all tokens.
+        """
+        price = self.of(model) if model else None
+        if model is None or price is None or input_tokens is None or output_tokens is None:
+            return None
+        name, row = listed(model)
+        tiers = [1000 * int(tier[1]) for key in row if (tier := _ABOVE.fullmatch(key))]
+        is_plain = not (cached_tokens or written_tokens or any(input_tokens > tier for tier in tiers))
+        if is_plain or self._override(model):  # LiteLLM, which takes seconds to import, would say the same
+            return (input_tokens * price.input_per_1m + output_tokens * price.output_per_1m) / 1e6
+        cached = min(cached_tokens, input_tokens)
+        try:
+            costs = litellm().cost_per_token(
+                model=name,
+                prompt_tokens=input_tokens,
+                completion_tokens=output_tokens,
+                cache_read_input_tokens=cached,
+                cache_creation_input_tokens=min(written_tokens, input_tokens - cached),
+            )
+        except provider_errors():
+            return None
+        return float(sum(costs))
+
+    def _override(self, model: str) -> Price | None:
+        return self._overrides.get(model) or self._overrides.get(model.partition("/")[2])
+
+
+def listed(model: str) -> tuple[str, Mapping[str, Any]]:
+    """A model's name in LiteLLM's table, as given or without its provider, and its row there; empty for any other."""
+    for name in (model, model.partition("/")[2]):
+        if row := model_table().get(name):
+            return name, row
+    return model, {}

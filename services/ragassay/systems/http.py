@@ -19,7 +19,8 @@ from ragassay.core.errors import BadInput, BadSettings
 from ragassay.core.models import Response, Sample
 from ragassay.core.settings import VARIABLE, with_variables, without_values
 from ragassay.core.validation import shown
-from ragassay.llm.rate_limit import backoff, retry_after
+from ragassay.llm.errors import retry_after
+from ragassay.llm.rate_limit import backoff
 from ragassay.systems.base import LiveOptions, RequestTimer, response_from
 
 if TYPE_CHECKING:
