@@ -20,7 +20,7 @@ import numpy as np
 from model import judged
 
 from ragassay.core.eval_config import EvalConfig
-from ragassay.evaluation.agreement import LabelledRows
+from ragassay.evaluation.labels import LabelledRows
 from ragassay.judges.agreement import columns
 from ragassay.stats.intervals import Floats
 from ragassay.stats.ppi import corrected_mean

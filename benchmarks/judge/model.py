@@ -22,7 +22,7 @@ from typing import Any
 from ragassay.core.eval_config import EvalConfig, Performance
 from ragassay.core.settings import Settings
 from ragassay.evaluation import local
-from ragassay.evaluation.agreement import LabelledRows
+from ragassay.evaluation.labels import LabelledRows
 from ragassay.judges.agreement import MEASURES, LabelledScore, columns, measures
 from ragassay.judges.prompt import read_prompt
 from ragassay.sdk.evaluation import runtime_for

@@ -8,8 +8,8 @@ import pytest
 
 import ragassay
 from live_traffic import GOOD, WRONG, otlp_lines, received, set_rule, spans_of, work_all
-from ragassay.core.cost_sums import RatioSums
 from ragassay.core.models import Result, Sample, Score
+from ragassay.core.statistics import RatioSums
 from ragassay.live import store as live_store
 from ragassay.live.models import Counts, LiveRule, StoredStream, before, hours_in
 from ragassay.live.store import ChosenRow

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from ragassay.core.cost_sums import RatioSums
+from ragassay.core.statistics import RatioSums
 from ragassay.stats.intervals import difference_interval, mean_interval
 from ragassay.stats.ppi import corrected_mean
 from ragassay.stats.ratio import Stratum, incremental_cost, sums_interval

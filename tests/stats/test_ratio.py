@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 from scipy import stats as scipy_stats
 
-from ragassay.core.cost_sums import RatioSums
+from ragassay.core.statistics import RatioSums
 from ragassay.stats.ratio import Stratum, difference_sums_interval, incremental_cost, pareto_front, sums_interval
 
 rng = np.random.default_rng(29)

@@ -13,11 +13,10 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
-from ragassay.core.cost_sums import CostPerAccurate, Money, RatioSums, Spending
 from ragassay.core.errors import AssayError, BadInput, BadSettings, NothingToEvaluate, UnknownName
 from ragassay.core.formatting import listed, split_names
 from ragassay.core.models import FrozenModel, Usage
-from ragassay.core.statistics import Estimate
+from ragassay.core.statistics import CostPerAccurate, Estimate, Money, RatioSums, Spending
 from ragassay.core.validation import problems
 from ragassay.stats.ratio import Stratum, accuracy_interval, cost_per_accurate
 from ragassay.storage.cost_records import CostRecord

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Literal
 
 from ragassay.analysis.difference import Difference
-from ragassay.core.cost_sums import CostPerAccurate
 from ragassay.core.eval_config import Correction
 from ragassay.core.models import FrozenModel
 from ragassay.core.report import Distribution, Source
-from ragassay.core.statistics import IncrementalCost, ParetoFront
+from ragassay.core.statistics import CostPerAccurate, IncrementalCost, ParetoFront
 from ragassay.metrics.failures import Failures
 
 

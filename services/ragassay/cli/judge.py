@@ -14,7 +14,7 @@ from ragassay.cli.terminal import Terminal, refuse_unscored, show
 from ragassay.core.formatting import interval, number, percent
 
 if TYPE_CHECKING:
-    from ragassay.evaluation.agreement import JudgeAgreement
+    from ragassay.evaluation.labels import JudgeAgreement
     from ragassay.reporting.document import Document
 
 _NOT_TAKEN = ("system", "dataset", "output", "metrics", "baseline")  # they have no meaning here
@@ -48,7 +48,7 @@ judge = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 @takes_options(without=_NOT_TAKEN)
 def agreement(data: Labelled, metric: About = None, as_json: AsJson = False, **options: Any) -> None:
     """Measure how far a judge agrees with labels by people."""
-    from ragassay.evaluation.agreement import LabelledRows
+    from ragassay.evaluation.labels import LabelledRows
     from ragassay.sdk.evaluation import evaluated, runtime_for
     from ragassay.sdk.loop import finished
 

@@ -11,12 +11,11 @@ from typing import Annotated, Any, Literal, Self
 import orjson
 from pydantic import GetPydanticSchema, WrapSerializer, WrapValidator
 
-from ragassay.core.cost_sums import CostPerAccurate, Spending
 from ragassay.core.errors import BadSettings, NotFound
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.files import LazyRows
 from ragassay.core.models import FrozenModel, Result, Usage
-from ragassay.core.statistics import CorrectedMean, Estimate, Interval
+from ragassay.core.statistics import CorrectedMean, CostPerAccurate, Estimate, Interval, Spending
 
 _PART = 2**16  # bytes
 JOB_ID = re.compile("[0-9a-f]{32}")

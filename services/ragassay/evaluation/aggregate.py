@@ -16,7 +16,6 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from ragassay.core.cost_sums import CostPerAccurate, Money, RatioSums, Spending
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import MissingCause, Result, Score, Usage
 from ragassay.core.report import (
@@ -33,7 +32,16 @@ from ragassay.core.report import (
     Slice,
     SystemReport,
 )
-from ragassay.core.statistics import CorrectedMean, Estimate, Interval, without_intervals
+from ragassay.core.statistics import (
+    CorrectedMean,
+    CostPerAccurate,
+    Estimate,
+    Interval,
+    Money,
+    RatioSums,
+    Spending,
+    without_intervals,
+)
 from ragassay.evaluation.failures import fix_first
 from ragassay.evaluation.groups import MAX_SLICES, Questions, RowIndexes, SliceGroups, numbered, question_of
 from ragassay.evaluation.prepare import provenance as provenance_of

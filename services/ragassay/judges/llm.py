@@ -19,8 +19,16 @@ from ragassay.core.models import FactVerdict, Rating, Sample, Verdict
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Journal, digest
 from ragassay.judges.prompt import instructions, render_prompt, suspicious
-from ragassay.judges.reply import CriteriaForm, VerdictForm, merge, parse_reply, unanswered, with_counts
-from ragassay.judges.structured import SampleCalls, StructuredCall
+from ragassay.judges.reply import (
+    CriteriaForm,
+    SampleCalls,
+    StructuredCall,
+    VerdictForm,
+    merge,
+    parse_reply,
+    unanswered,
+    with_counts,
+)
 from ragassay.judges.verdict import Units, check_verdict, number_units
 from ragassay.llm import LLM
 

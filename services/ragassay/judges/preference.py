@@ -14,8 +14,7 @@ from ragassay.core.prompts import load
 from ragassay.core.protocols import Journal
 from ragassay.core.text import sentences
 from ragassay.judges.prompt import disarm, enclosed
-from ragassay.judges.reply import Reason, Unanswered, word_of
-from ragassay.judges.structured import SampleCalls, StructuredCall
+from ragassay.judges.reply import Reason, SampleCalls, StructuredCall, Unanswered, word_of
 from ragassay.judges.verdict import recent_turns, turn_units
 from ragassay.llm import LLM
 

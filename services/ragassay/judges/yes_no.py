@@ -19,7 +19,7 @@ from ragassay.core.text import refuses
 from ragassay.judges.llm import ModelJudge
 from ragassay.judges.overlap import Source, match
 from ragassay.judges.prompt import disarm, enclosed
-from ragassay.judges.structured import NoAnswer, SampleCalls
+from ragassay.judges.reply import NoAnswer, SampleCalls
 from ragassay.judges.verdict import STEPS, Units, sentence_labels, turn_sentences
 from ragassay.llm import LLM
 

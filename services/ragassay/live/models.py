@@ -9,11 +9,10 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import ConfigDict, Field
 
 from ragassay.analysis.difference import Difference
-from ragassay.core.cost_sums import CostPerAccurate
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Chance, FrozenModel
 from ragassay.core.report import Distribution
-from ragassay.core.statistics import Estimate
+from ragassay.core.statistics import CostPerAccurate, Estimate
 from ragassay.datasets.traces import SpanRule
 
 STREAM = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}"

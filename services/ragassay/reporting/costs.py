@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ragassay.analysis.costs import LEVEL, CostGroup, CostReport
-from ragassay.core.cost_sums import CostPerAccurate, Money
 from ragassay.core.formatting import interval, json_document, listed, number, percent, quantity
+from ragassay.core.statistics import CostPerAccurate, Money
 from ragassay.reporting.charts import Chart, Drawn, scatter
 from ragassay.reporting.csv import line
 from ragassay.reporting.document import Cell, Document, Figure, Table

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ragassay.core.cost_sums import CostPerAccurate, RatioSums
-from ragassay.core.statistics import IncrementalCost, Interval, ParetoFront
+from ragassay.core.statistics import CostPerAccurate, IncrementalCost, Interval, ParetoFront, RatioSums
 from ragassay.stats.intervals import FEWEST, SAME, Values, columns, differences, t_quantile, wilson_ends
 
 OF_A_RATIO, OF_A_DIFFERENCE = "sums: t and Wilson by MOVER", "sums: Fieller"

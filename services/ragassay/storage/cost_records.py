@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ragassay.core.cost_sums import Spending
 from ragassay.core.models import FrozenModel, Usage
 from ragassay.core.report import Report
+from ragassay.core.statistics import Spending
 
 
 class SystemCosts(FrozenModel):

@@ -15,7 +15,7 @@ from ragassay.core.prompts import Prompt, load
 from ragassay.core.protocols import Journal
 from ragassay.core.text import content, numbers
 from ragassay.datasets.corpus import Corpus, Passage
-from ragassay.judges.structured import SampleCalls, StructuredCall
+from ragassay.judges.reply import SampleCalls, StructuredCall
 from ragassay.llm import LLM
 from ragassay.testset.generate import Candidate
 
