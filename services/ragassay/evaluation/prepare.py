@@ -83,30 +83,22 @@ def choose_metrics(spec: EvalConfig, systems: Mapping[str, Sequence[Sample]]) ->
     Raises BadSettings where none is asked for, NothingToEvaluate where none has its input.
     """
     own = own_metrics(spec)
-    if spec.metrics is not None:
-        chosen = {metric.name: metric for metric in (parse(name, own) for name in spec.metrics)} | own
-        if not chosen:
-            raise BadSettings("no metric is asked for", hint="leave metrics out for the default ones")
-        first = next(_answered(systems), None)
-        if first and all(metric.lacks(sample) for sample in _answered(systems) for metric in chosen.values()):
-            lacking = next(iter(chosen.values())).lacks(first)
-            raise NothingToEvaluate(
-                f"no row has the input of a requested metric: {lacking}", hint="see: ragassay data show FILE"
-            )
-        return tuple(chosen.values())
-    defaults = [*map(parse, DEFAULT_METRICS), *own.values()]
-    without_input = defaults
+    names = DEFAULT_METRICS if spec.metrics is None else spec.metrics
+    wanted = {metric.name: metric for metric in (parse(name, own) for name in names)} | own
+    if not wanted:
+        raise BadSettings("no metric is asked for", hint="leave metrics out for the default ones")
+    lacking = dict.fromkeys(wanted, "")
     for sample in _answered(systems):
-        without_input = [metric for metric in without_input if metric.lacks(sample) is not None]
-        if not without_input:
+        lacking = {name: why for name in lacking if (why := wanted[name].lacks(sample)) is not None}
+        if not lacking or (spec.metrics is not None and len(lacking) < len(wanted)):
             break
-    usable = [metric for metric in defaults if metric not in without_input]
-    reads = set(AccuracyRule.parse(spec.accurate, own).metrics)
-    scorable = reads & {metric.name for metric in usable}
-    metrics = tuple(metric for metric in usable if metric.family != "accurate" or scorable)
-    if not metrics and any(True for _ in _answered(systems)):
-        raise NothingToEvaluate("no default metric has the input it needs", hint="see: ragassay data show FILE")
-    return metrics
+    usable = {name: metric for name, metric in wanted.items() if name not in lacking}
+    if spec.metrics is None and not usable.keys() & AccuracyRule.parse(spec.accurate, own).metrics:
+        usable = {name: metric for name, metric in usable.items() if metric.family != "accurate"}
+    if not usable and any(lacking.values()):
+        why = next(iter(lacking.values()))
+        raise NothingToEvaluate(f"no row has the input of a metric: {why}", hint="see: ragassay data show FILE")
+    return tuple((usable if spec.metrics is None else wanted).values())
 
 
 def _answered(systems: Mapping[str, Sequence[Sample]]) -> Iterator[Sample]:
