@@ -74,11 +74,9 @@ def panel(spec: EvalConfig, settings: Settings, shared: Shared | None = None) ->
     """
     check_judges(spec)
     _check_keys(spec, settings)
-    calling = sum(one.calls_model for one in spec.judges)
-    each = max(1, spec.performance.concurrency // max(calling, 1))
-    divided = spec.model_copy(update={"performance": spec.performance.model_copy(update={"concurrency": each})})
-    shared = shared or Shared()
-    return Panel([_rater(one, divided, settings, shared) for one in spec.judges])
+    each = max(1, spec.performance.concurrency // max(sum(one.calls_model for one in spec.judges), 1))
+    make = partial(_draws, spec=spec, settings=settings, shared=shared or Shared(), concurrency=each)
+    return Panel([Rater(make(one), one.role, one.on, spec.seed) for one in spec.judges])
 
 
 def _check_keys(spec: EvalConfig, settings: Settings) -> None:
@@ -86,65 +84,51 @@ def _check_keys(spec: EvalConfig, settings: Settings) -> None:
     if settings.api_key in (None, NEVER_SENT) or spec.api_base or settings.api_base:
         return
     models = [one.model for one in spec.judges if one.calls_model and one.model not in JUDGES]
-    missing = dict.fromkeys(" ".join(language_models.missing_keys(model)) for model in models)
-    if len(missing.keys() - {""}) > 1:
-        raise BadSettings(
-            "RAGASSAY_API_KEY would be sent to several providers",
-            where="judges",
-            hint=f"give each its own: {', '.join(filter(None, missing))}",
-        )
+    missing = {" ".join(language_models.missing_keys(model)): None for model in models}
+    missing.pop("", None)
+    if len(missing) > 1:
+        what, hint = "RAGASSAY_API_KEY would be sent to several providers", f"give each its own: {', '.join(missing)}"
+        raise BadSettings(what, where="judges", hint=hint)
 
 
-def _rater(config: JudgeConfig, spec: EvalConfig, settings: Settings, shared: Shared) -> Rater:
-    is_only_local = not config.calls_model and not spec.references
-    if spec.judge_mode != "verdict" and (is_only_local or config.model in JUDGES):
-        raise BadSettings(f"{config.model} can't be asked so: {spec.judge_mode} is for models", where="judge_mode")
-    if config.model == "local":
-        draws: list[Judge] = [LocalJudge()]
-    elif config.cross_encoder:
-        draws = [CrossEncoderJudge(config.cross_encoder)]
-    elif config.model in JUDGES:
-        declared = JUDGES.get(config.model)
-        own = CustomJudge(
-            declared, criteria=spec.criteria, at_once=spec.performance.concurrency, timeout_s=spec.performance.timeout_s
-        )
-        draws = [own] * config.samples
-    else:
-        llm = _model(config.model, spec, settings, shared)
-        draws = [_judge(llm, spec, seed_shift) for seed_shift in range(config.samples)]
-    return Rater(tuple(draws), config.role, config.on, spec.seed)
-
-
-def _judge(llm: LLM, spec: EvalConfig, seed_shift: int) -> Judge:
+def _draws(
+    judge: JudgeConfig, *, spec: EvalConfig, settings: Settings, shared: Shared, concurrency: int
+) -> tuple[Judge, ...]:
+    """A judge, as often as it rates each row; a model's draws differ in their seeds."""
+    is_only_local = not judge.calls_model and not spec.references
+    if spec.judge_mode != "verdict" and (is_only_local or judge.model in JUDGES):
+        raise BadSettings(f"{judge.model} can't be asked so: {spec.judge_mode} is for models", where="judge_mode")
+    if judge.model == "local":
+        return (LocalJudge(),)
+    if judge.cross_encoder:
+        return (CrossEncoderJudge(judge.cross_encoder),)
+    if judge.model in JUDGES:
+        own, timeout_s = JUDGES.get(judge.model), spec.performance.timeout_s
+        return (CustomJudge(own, criteria=spec.criteria, at_once=concurrency, timeout_s=timeout_s),) * judge.samples
     from ragassay.judges.llm import LLMJudge
     from ragassay.judges.yes_no import YesNoJudge
 
-    if spec.judge_mode == "probe":
-        if spec.judge_prompt is not None:
-            raise BadSettings("probes have their own questions: leave judge_prompt out", where="judge_mode")
-        return YesNoJudge(llm, criteria=spec.criteria, seed_shift=seed_shift)
-    return LLMJudge(
-        llm,
-        criteria=spec.criteria,
-        prompt=spec.judge_prompt,
-        max_tokens=spec.parameters.max_tokens,
-        seed_shift=seed_shift,
-    )
+    llm = _model(judge.model, spec, settings, shared, concurrency)
+    if spec.judge_mode == "verdict":
+        options: dict[str, Any] = {"prompt": spec.judge_prompt, "max_tokens": spec.parameters.max_tokens}
+        return tuple(LLMJudge(llm, criteria=spec.criteria, seed_shift=n, **options) for n in range(judge.samples))
+    if spec.judge_prompt is not None:
+        raise BadSettings("probes have their own questions: leave judge_prompt out", where="judge_mode")
+    return tuple(YesNoJudge(llm, criteria=spec.criteria, seed_shift=n) for n in range(judge.samples))
 
 
-def _model(model: str, spec: EvalConfig, settings: Settings, shared: Shared) -> LLM:
+def _model(model: str, spec: EvalConfig, settings: Settings, shared: Shared, concurrency: int) -> LLM:
+    performance = spec.performance
+    requests = performance.requests_per_minute or settings.requests_per_minute
+    tokens = performance.tokens_per_minute or settings.tokens_per_minute
     return llm_of(
         model,
         spec.api_base,
         settings,
-        timeout_s=spec.performance.timeout_s,
-        attempts=spec.performance.attempts,
-        concurrency=spec.performance.concurrency,
-        limit=RateLimit(
-            spec.performance.requests_per_minute or settings.requests_per_minute,
-            spec.performance.tokens_per_minute or settings.tokens_per_minute,
-            shared.spacing,
-        ),
+        timeout_s=performance.timeout_s,
+        attempts=performance.attempts,
+        concurrency=concurrency,
+        limit=RateLimit(requests, tokens, shared.spacing),
         capabilities=shared.capabilities(model, spec.api_base or settings.api_base),
         seed=spec.seed,
         parameters=spec.parameters.model_dump(exclude={"max_tokens"}, exclude_defaults=True),
@@ -159,7 +143,8 @@ def preference_judge(spec: EvalConfig, settings: Settings) -> PreferenceJudge:
     (judge, *others) = spec.judges
     if others or not judge.calls_model or judge.model in JUDGES:
         raise BadSettings(f"{spec.judged_by} can't compare two answers", where="--pairwise", hint="name one model")
-    return PreferenceJudge(_model(judge.model, spec, settings, Shared()), history_tokens=spec.history_tokens)
+    llm = _model(judge.model, spec, settings, Shared(), spec.performance.concurrency)
+    return PreferenceJudge(llm, history_tokens=spec.history_tokens)
 
 
 def llm_of(model: str, api_base: str | None, settings: Settings, **options: Any) -> LLM:
