@@ -13,7 +13,7 @@ from ragassay.core.models import FrozenModel, Message, Usage
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Journal
 from ragassay.core.text import sentences
-from ragassay.judges.prompt import disarm, enclosed
+from ragassay.judges.prompt import enclosed, sections
 from ragassay.judges.reply import Reason, SampleCalls, StructuredCall, Unanswered, word_of
 from ragassay.judges.verdict import recent_turns, turn_units
 from ragassay.llm import LLM
@@ -82,9 +82,18 @@ class PreferenceJudge:
             return Preference(better="a" if a else "b")
         calls = SampleCalls(journal)
         turns = turn_units(recent_turns(history, self._history_tokens))
-        prompts = [
-            enclosed("sample", _lines(turns, query, truths, *order), self._version) for order in ((a, b), (b, a))
-        ]
+        shared = (
+            ("Earlier turns of the conversation", turns.items()),
+            ("Question", [("Q", query)]),
+            ("Known to be correct", [(f"G{n}", truth) for n, truth in enumerate(truths, 1)]),
+        )
+        prompts = []
+        for first, second in ((a, b), (b, a)):
+            answers_of = [
+                ("First answer", [("A1", sentence) for sentence in first]),
+                ("Second answer", [("A2", sentence) for sentence in second]),
+            ]
+            prompts.append(enclosed("sample", sections(*shared, *answers_of), self._version))
         orders = together([self._call.answer(query_id, text, _MOST_TOKENS, calls, _parse) for text in prompts])
         replies, reason = await calls.outcome(orders)
         if replies is None:
@@ -95,24 +104,6 @@ class PreferenceJudge:
             {"better": better, "choices": (a_first, b_first), "why": (why, why_turned)}
             | {"usage": calls.usage, "waste": calls.waste}
         )
-
-
-def _lines(
-    turns: Mapping[str, str], query: str, truths: Sequence[str], first: Sequence[str], second: Sequence[str]
-) -> list[str]:
-    labelled = [
-        ("Earlier turns of the conversation:", [*turns.items()]),
-        ("Question:", [("Q", query)]),
-        ("Known to be correct:", [(f"G{n}", truth) for n, truth in enumerate(truths, 1)]),
-        ("First answer:", [("A1", sentence) for sentence in first]),
-        ("Second answer:", [("A2", sentence) for sentence in second]),
-    ]
-    return [
-        line
-        for title, texts in labelled
-        if texts
-        for line in (title, *(f"[{key}] {disarm(text)}" for key, text in texts))
-    ]
 
 
 def _parse(reply: Mapping[str, Any]) -> tuple[Choice, str] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from ragassay.core.errors import BadSettings, NotFound
@@ -65,20 +65,24 @@ _OUR_LABEL = re.compile(  # "K8s" is none
 def render_prompt(sample: Sample, units: Units, prompt_version: str) -> str:
     """The prompt of a sample."""
     accepted = _accepted(sample, units)
-    sections: tuple[tuple[str, Mapping[str, str]], ...] = (
-        ("Earlier turns", units.history),
-        ("Question", {"Q": sample.query}),
-        ("Contexts", units.contexts),
-        ("Answer", units.answer),
-        ("Facts", units.facts),
-        ("Other accepted answers", accepted),
+    lines = sections(
+        ("Earlier turns", units.history.items()),
+        ("Question", [("Q", sample.query)]),
+        ("Contexts", units.contexts.items()),
+        ("Answer", units.answer.items()),
+        ("Facts", units.facts.items()),
+        ("Other accepted answers", accepted.items()),
     )
-    lines = [
-        line
-        for title, texts in sections
-        for line in ((f"{title}:", *(f"[{label}] {disarm(text)}" for label, text in texts.items())) if texts else ())
-    ]
     return f"{enclosed('sample', lines, prompt_version)}\n{_request(units, accepted)}"
+
+
+def sections(*titled: tuple[str, Collection[tuple[str, str]]]) -> list[str]:
+    """Each title, and its texts behind their labels, a line each; without what is empty."""
+    lines = []
+    for title, texts in titled:
+        if texts:
+            lines += [f"{title}:", *(f"[{label}] {disarm(text)}" for label, text in texts)]
+    return lines
 
 
 def _accepted(sample: Sample, units: Units) -> dict[str, str]:
