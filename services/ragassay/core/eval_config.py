@@ -53,13 +53,6 @@ def check_extra_body(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return body
 
 
-def judge_name(given: object) -> object:
-    """``{cross_encoder: MODEL}`` as the text that names this judge everywhere; anything else unchanged."""
-    if isinstance(given, Mapping) and given.keys() == {"cross_encoder"} and isinstance(given["cross_encoder"], str):
-        return f"{CROSS_ENCODER}{given['cross_encoder']}"
-    return given
-
-
 class Price(FrozenModel):
     """What a model costs, in USD per million tokens."""
 
@@ -110,9 +103,9 @@ class JudgeConfig(FrozenModel):
 
 def judge_of_text(given: object) -> object:
     """``MODEL,samples=3`` or ``{cross_encoder: MODEL}`` as the mapping that it is short for; anything else as it is."""
-    if isinstance(given, Mapping) and "cross_encoder" in given and "model" not in given:
+    if isinstance(given, Mapping) and isinstance(given.get("cross_encoder"), str) and "model" not in given:
         rest = dict(given)
-        return {"model": judge_name({"cross_encoder": rest.pop("cross_encoder")}), **rest}
+        return {"model": f"{CROSS_ENCODER}{rest.pop('cross_encoder')}", **rest}
     if not isinstance(given, str):
         return given
     model, *options = given.split(",")
@@ -236,12 +229,8 @@ class EvalConfig(FrozenModel):
         description="metrics to compute; default: every usual metric that the rows have the input for",
         examples=[["ndcg@10", "mrr", "faithfulness", "correctness", "accurate"]],
     )
-    judge: Annotated[
-        str | None,
-        BeforeValidator(judge_name, json_schema_input_type=_Name | dict[Literal["cross_encoder"], str] | None),
-    ] = Field(
+    judge: JudgeOrText | None = Field(
         None,
-        min_length=1,
         exclude=True,
         description="the only judge: `local`, a model that LiteLLM supports, or `{cross_encoder: MODEL}`; short for "
         "`judges: [{model: ...}]`",
@@ -335,7 +324,7 @@ class EvalConfig(FrozenModel):
         if self.judge is not None:
             if "judges" in self.model_fields_set:
                 raise ValueError("judge is short for judges: [{model: ...}]; write one of the two")
-            self.__dict__ |= {"judge": None, "judges": (JudgeConfig(model=self.judge),)}
+            self.__dict__ |= {"judge": None, "judges": (self.judge,)}
             self.__pydantic_fields_set__.remove("judge")
             self.__pydantic_fields_set__.add("judges")
         return self
